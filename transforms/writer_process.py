@@ -151,5 +151,7 @@ def serve(file_descriptor: int) -> None:
 
 def _exit_with_launcher() -> None:
     """Ends this process at once when the launcher dies, however it does."""
-    sys.stdin.buffer.read()
+    os.read(
+        sys.stdin.fileno(), 1
+    )  # not through a buffer, whose lock would trouble the interpreter's end
     os._exit(1)
