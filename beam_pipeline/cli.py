@@ -14,12 +14,16 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 import beam_pipeline
 from beam_pipeline.config import COMPRESSIONS, IMAGE_CHECKS, SHUFFLES, SPLIT_NAME
+from transforms.core.classes import LABEL_ORDERS
 from transforms.core.errors import ConversionError, UsageError
 from transforms.core.label_tables import KIND_NAMES, SKIP_KIND
+from transforms.core.pixels import IMAGE_ENCODINGS
 from transforms.core.sharding import DEFAULT_SHARD_BYTES, SplitFractions
+from transforms.layouts import AUTO, LAYOUTS
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 PROGRAM = "beam-tfrecord"
@@ -74,27 +78,43 @@ def _convert(
     arguments: argparse.Namespace, beam_argv: list[str], parser: argparse.ArgumentParser
 ) -> int:
     from beam_pipeline.inputs import convert_config
+    from transforms.layouts.layout import Given
 
-    config = convert_config(
-        images=arguments.images,
-        labels=arguments.labels,
+    given = Given(
+        images=tuple(arguments.images),
+        labels=tuple(arguments.labels),
+        key_column=arguments.key_column,
+        label_column=arguments.label_column,
+        columns=arguments.columns,
+        list_columns=arguments.list_column,
+        label_base=arguments.label_base,
+        label_order=arguments.label_order,
+        label_from_folder_name=arguments.label_from_folder_name,
+    )
+    config, why = convert_config(
+        given,
         output=arguments.output,
+        layout=arguments.layout,
         name=arguments.name,
         splits=arguments.splits,
         num_shards=arguments.num_shards,
         shard_bytes=arguments.shard_size,
-        key_column=arguments.key_column,
-        label_column=arguments.label_column,
-        columns=arguments.columns,
+        features=arguments.features,
         seed=arguments.seed,
-        label_base=arguments.label_base,
         shuffle=arguments.shuffle,
         image_check=arguments.image_check,
+        image_encoding=arguments.image_encoding,
+        clip_boxes=arguments.clip_boxes,
         max_bad_fraction=arguments.max_bad_fraction,
         compression=arguments.compression,
         overwrite=arguments.overwrite,
         writers=arguments.writers,
     )
+    if why:
+        print(f"Layout {config.source.layout}: {why}")
+    for note in config.source.notes:
+        print(f"Note: {note}")
+    sys.stdout.flush()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
     logging.disable(logging.WARNING)  # on import, Beam warns of extras that are not installed
     from beam_pipeline.launch import beam_option_names, convert
@@ -201,7 +221,13 @@ def _add_convert(commands: argparse._SubParsersAction[_Parser]) -> None:
         action="extend",
         default=[],
         metavar="PATH",
-        help="CSV, TSV or JSON Lines file or glob; without it the class is the image's folder",
+        help="CSV, TSV or JSON Lines file or glob; without it labels come from the layout",
+    )
+    convert.add_argument(
+        "--layout",
+        default=AUTO,
+        metavar="|".join([AUTO, *(layout.name for layout in LAYOUTS)]),
+        help="how images and labels are kept (default: seen from their files)",
     )
     convert.add_argument("--output", required=True, metavar="DIR", help="made if missing")
     convert.add_argument("--name", default="", help="in file names (default: the output folder's)")
@@ -228,7 +254,22 @@ def _add_convert(commands: argparse._SubParsersAction[_Parser]) -> None:
         help="target that sets the number of shards, such as 200MB (default) or 128MiB",
     )
     convert.add_argument("--seed", type=int, default=0, help="of the shuffle (default: 0)")
-    convert.add_argument("--label_base", type=int, default=0, help="id of the first class, 0 or 1")
+    convert.add_argument(
+        "--label_base",
+        type=int,
+        help="id of the first class, 0 or 1 (default: 0, and 1 for objects in images)",
+    )
+    convert.add_argument(
+        "--label_order",
+        default=LABEL_ORDERS[0],
+        metavar="|".join(LABEL_ORDERS),
+        help="how class names are sorted; numeric sorts 2 before 10 (default: %(default)s)",
+    )
+    convert.add_argument(
+        "--label_from_folder_name",
+        action="store_true",
+        help="class folders are integers, and these are the ids",
+    )
     convert.add_argument("--key_column", default="", metavar="NAME", help="names the image")
     convert.add_argument(
         "--label_column", default="", metavar="NAME", help="the label; `none` if no column is it"
@@ -236,8 +277,24 @@ def _add_convert(commands: argparse._SubParsersAction[_Parser]) -> None:
     convert.add_argument(
         "--columns",
         type=parse_columns,
+        default={},
         metavar="name:int,score:float",
         help="types of label columns: int, float, str, or skip to leave a column out",
+    )
+    convert.add_argument(
+        "--list_column",
+        type=parse_list_column,
+        action=_Collect,
+        default={},
+        metavar="tags=;",
+        help="a column whose cells hold several values, and what stands between them; may be repeated",
+    )
+    convert.add_argument(
+        "--features",
+        type=parse_features,
+        default={},
+        metavar="KEY=WHAT",
+        help="writes a feature or label column under another key, such as image/source_id=label",
     )
     convert.add_argument(
         "--shuffle",
@@ -250,6 +307,16 @@ def _add_convert(commands: argparse._SubParsersAction[_Parser]) -> None:
         default=IMAGE_CHECKS[0],
         metavar="|".join(IMAGE_CHECKS),
         help="full decodes every image (default: %(default)s)",
+    )
+    convert.add_argument(
+        "--image_encoding",
+        metavar="|".join(IMAGE_ENCODINGS),
+        help="of images that are bare pixels, as in CIFAR (default: png)",
+    )
+    convert.add_argument(
+        "--clip_boxes",
+        action="store_true",
+        help="cut boxes that reach out of their image at its edge; else the image is left out",
     )
     convert.add_argument(
         "--max_bad_fraction",
@@ -342,6 +409,30 @@ def parse_num_shards(text: str) -> int | dict[str, int]:
         _check_split_name(name)
         shards[name] = count(value)
     return shards
+
+
+class _Collect(argparse.Action):
+    """Collects (name, value) pairs of a repeated option into a mapping."""
+
+    def __call__(self, _parser: Any, namespace: Any, values: Any, _option: Any = None) -> None:
+        setattr(namespace, self.dest, {**getattr(namespace, self.dest), **dict([values])})
+
+
+def parse_list_column(text: str) -> tuple[str, str]:
+    """tags=; as (column, separator)."""
+    name, equals, separator = (
+        text.rpartition("=") if not text.endswith("==") else (text[:-2], "=", "=")
+    )
+    if not equals or not name or not separator:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: expected COLUMN=SEPARATOR, such as 'tags=;' (in quotes, for the shell)"
+        )
+    return name, separator
+
+
+def parse_features(text: str) -> dict[str, str]:
+    """image/source_id=label as written key -> what."""
+    return dict(_pairs(text, "=", "KEY=WHAT"))
 
 
 def parse_columns(text: str) -> dict[str, str]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from transforms.core.classes import LABEL_ORDERS
 from transforms.core.errors import UsageError
-from transforms.core.label_schema import CLASS_FOLDER_COLUMNS, Column, ColumnKind
-from transforms.core.label_tables import LabelSchema, LabelTable
-from transforms.core.listing import ImageRoot
+from transforms.core.pixels import IMAGE_ENCODINGS
 from transforms.core.sharding import ShardConfig, SplitFractions
+from transforms.layouts.layout import Source
+from transforms.shard_task import EncodingOptions
 
 SHUFFLES = ("references", "records")
 IMAGE_CHECKS = ("header", "full")
@@ -24,17 +26,17 @@ class ConvertConfig:
     """What to convert, and how.
 
     Attributes:
-      roots: the folders to list.
+      source: the images and labels, as a layout found them.
       output: the output folder, absolute.
       name: data set name in file names.
-      tables: the label files; none where folders are the classes.
-      schema: their columns.
       splits: shares of the splits, or None for the splits that folders or rows name.
       shards: number or size of shards.
       seed: of the hash that places samples; any integer.
-      label_base: id of the first class, 0 or 1.
       shuffle: what crosses the shuffle, "references" or "records".
       image_check: "header" or "full".
+      image_encoding: "png" or "raw", for images that are bare pixels; None where they are files.
+      clip_boxes: whether boxes that reach out of their image are cut at its edge.
+      renames: the key to write a feature under -> its standard key.
       max_bad_fraction: bad samples allowed, of all listed images, 0 to 1.
       compression: "none" or "gzip".
       overwrite: whether an earlier run's files may be replaced.
@@ -42,25 +44,30 @@ class ConvertConfig:
         None is one a core if the engine is the default one, else 0.
     """
 
-    roots: tuple[ImageRoot, ...]
+    source: Source
     output: str
     name: str
-    tables: tuple[LabelTable, ...] = ()
-    schema: LabelSchema | None = None
     splits: SplitFractions | None = None
     shards: ShardConfig = field(default_factory=ShardConfig)
     seed: int = 0
-    label_base: int = 0
     shuffle: str = "references"
     image_check: str = "header"
+    image_encoding: str | None = None
+    clip_boxes: bool = False
+    renames: Mapping[str, str] = field(default_factory=dict)
     max_bad_fraction: float = 0.01
     compression: str = "none"
     overwrite: bool = False
     writers: int | None = None
 
     def __post_init__(self) -> None:
-        if not self.roots:
+        if not self.source.uris:
             raise UsageError("--images names nothing to convert")
+        if self.image_encoding and not self.source.pixels:
+            raise UsageError(
+                "--image_encoding is for images that are bare pixels, such as CIFAR's; "
+                "images in files are written as they are"
+            )
         if not re.fullmatch(r"[\w.-]+", self.name) or self.name.startswith("."):
             raise UsageError(
                 f"--name {self.name!r} cannot start a file name; "
@@ -74,21 +81,25 @@ class ConvertConfig:
             ("--shuffle", self.shuffle, SHUFFLES),
             ("--image_check", self.image_check, IMAGE_CHECKS),
             ("--compression", self.compression, COMPRESSIONS),
-            ("--label_base", self.label_base, (0, 1)),
+            ("--image_encoding", self.image_encoding, (None, *IMAGE_ENCODINGS)),
+            ("--label_base", self.source.numbering.base, (0, 1)),
+            ("--label_order", self.source.numbering.order, LABEL_ORDERS),
         ):
             if value not in allowed:
                 raise UsageError(f"{option} is {value!r}, expected one of {allowed}")
 
     @property
-    def columns(self) -> tuple[Column, ...]:
-        """The label columns."""
-        return self.schema.columns if self.schema else CLASS_FOLDER_COLUMNS
-
-    @property
-    def class_column(self) -> int | None:
-        """Place of the class among the label columns; None where there are no classes."""
-        kinds = [column.kind for column in self.columns]
-        return kinds.index(ColumnKind.CLASS) if ColumnKind.CLASS in kinds else None
+    def encoding(self) -> EncodingOptions:
+        """What shapes an example beside its image."""
+        return EncodingOptions(
+            columns=self.source.columns,
+            image_check=self.image_check,
+            seed=self.seed,
+            renames=self.renames,
+            clip_boxes=self.clip_boxes,
+            pixels=self.source.pixels,
+            image_encoding=self.image_encoding or IMAGE_ENCODINGS[0],
+        )
 
     @property
     def split_names(self) -> tuple[str, ...]:
@@ -104,12 +115,23 @@ class ConvertConfig:
             "splits": {name: float(share) for name, share in splits.fractions} if splits else None,
             "num_shards": dict(num_shards) if isinstance(num_shards, dict) else num_shards,
             "shard_size": self.shards.shard_bytes,
-            "label_base": self.label_base,
+            "layout": self.source.layout,
+            "label_base": self.source.numbering.base,
+            "label_order": self.source.numbering.order,
+            "label_from_folder_name": self.source.numbering.from_name,
             "columns": [
-                {"name": column.name, "kind": column.kind.value, "feature": column.feature}
-                for column in self.columns
+                {
+                    "name": column.name,
+                    "kind": column.kind.value,
+                    "feature": column.feature,
+                    "repeated": column.repeated,
+                }
+                for column in self.source.columns
             ],
+            "features": dict(self.renames),
             "shuffle": self.shuffle,
             "image_check": self.image_check,
+            "image_encoding": self.encoding.image_encoding if self.source.pixels else None,
+            "clip_boxes": self.clip_boxes,
             "compression": self.compression,
         }

@@ -7,14 +7,17 @@ import apache_beam as beam
 from beam_pipeline.config import ConvertConfig
 from transforms.assign_shards import AssignShards
 from transforms.batches import DEAD_LETTERS, TALLY, SampleBatch
+from transforms.core.label_schema import class_column
 from transforms.core.plan import Plan
 from transforms.core.sharding import ShardLayout
 from transforms.finish_dataset import FinishDataset
 from transforms.join_labels import JoinLabels, LabelByFolder, SplitAssigner
+from transforms.layouts.layout import ContainerLabels, FolderLabels
 from transforms.list_images import ListImages
+from transforms.output_folder import unpacking_folder
 from transforms.plan_shards import PlanShards
+from transforms.read_containers import ReadContainers
 from transforms.read_labels import ReadLabels
-from transforms.shard_task import EncodingOptions
 from transforms.write_records import WriteRecords
 from transforms.write_shards import WriteShards
 
@@ -35,7 +38,7 @@ def build_pipeline(
       raise_refusals: as `FinishDataset` has it.
     """
     samples, plan, dead_letters = _plan_samples(pipeline, config)
-    encoding = EncodingOptions(config.columns, config.label_base, config.image_check, config.seed)
+    encoding = config.encoding
     if config.shuffle == "records":
         assert layout is not None
         written = samples | "WriteRecords" >> WriteRecords(
@@ -68,20 +71,33 @@ def _plan_samples(
     pipeline: beam.Pipeline, config: ConvertConfig
 ) -> tuple[beam.PCollection[SampleBatch], beam.PCollection[Plan], list[beam.PCollection]]:
     """From images and labels to samples and the plan of their shards; no image is opened."""
+    source = config.source
     splits = SplitAssigner(config.splits, config.seed)
-    images = pipeline | "ListImages" >> ListImages(roots=config.roots)
-    stages = [images]
-    if config.schema is None:
-        samples = images["images"] | "LabelByFolder" >> LabelByFolder(
-            splits=splits, several_roots=len(config.roots) > 1
+    if isinstance(source.labels, ContainerLabels):
+        samples = pipeline | "ReadContainers" >> ReadContainers(
+            labels=source.labels,
+            unpack_to=unpacking_folder(config.output),
+            splits=splits,
+            class_column=class_column(source.columns),
         )
+        stages = [samples]
     else:
-        rows = pipeline | "ReadLabels" >> ReadLabels(tables=config.tables, schema=config.schema)
-        stages.append(rows)
-        samples = {"images": images["images"], "rows": rows["rows"]} | "JoinLabels" >> JoinLabels(
-            splits=splits, class_column=config.class_column
-        )
-    stages.append(samples)
+        images = pipeline | "ListImages" >> ListImages(roots=source.roots)
+        stages = [images]
+        if isinstance(source.labels, FolderLabels):
+            samples = images["images"] | "LabelByFolder" >> LabelByFolder(
+                splits=splits, several_roots=len(source.roots) > 1
+            )
+        else:
+            rows = pipeline | "ReadLabels" >> ReadLabels(labels=source.labels)
+            stages.append(rows)
+            samples = {
+                "images": images["images"],
+                "rows": rows["rows"],
+            } | "JoinLabels" >> JoinLabels(
+                splits=splits, columns=source.columns, merge_rows=source.labels.merge_rows
+            )
+        stages.append(samples)
     plan = (
         [stage[TALLY] for stage in stages]
         | "AllTallies" >> beam.Flatten()
@@ -93,6 +109,7 @@ def _plan_samples(
             splits=config.split_names,
             compression=config.compression,
             max_bad_fraction=config.max_bad_fraction,
+            numbering=source.numbering,
         )
     )
     return samples["samples"], plan, [stage[DEAD_LETTERS] for stage in stages]

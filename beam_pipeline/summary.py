@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_pipeline.progress_bar import human_size
@@ -53,15 +53,29 @@ def _class_lines(manifest: Mapping[str, Any]) -> Iterator[str]:
             "  no classes; the label is the float feature image/label" if labels else "  no classes"
         )
         return
-    shown = ", ".join(f"{c['id']} {c['name']} ({c['examples']})" for c in classes[:_SHOWN_CLASSES])
+    counted = "objects" if "objects" in classes[0] else "examples"
+    shown = ", ".join(f"{c['id']} {c['name']} ({c[counted]})" for c in classes[:_SHOWN_CLASSES])
     more = f", and {len(classes) - _SHOWN_CLASSES} more" if len(classes) > _SHOWN_CLASSES else ""
-    yield f"  {len(classes)} classes: {shown}{more}"
+    of = ", objects of each" if counted == "objects" else ""
+    yield f"  {len(classes)} classes{of}: {shown}{more}"
     names = [c["name"] for c in classes]
     if all(name.isdecimal() for name in names) and names != sorted(names, key=int):
         yield (
             "  note: the class names are numbers, and ids follow their order as text "
-            f"({names[1]!r} has id {classes[1]['id']})"
+            f"({names[1]!r} has id {classes[1]['id']}); --label_order numeric sorts them as numbers"
         )
+    yield from _class_differences(classes)
+
+
+def _class_differences(classes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Classes that some split lacks, which may be meant or be a mistake in folders or labels."""
+    for split in classes[0]["splits"]:
+        present = [c for c in classes if any(c["splits"].values())]
+        missing = [c["name"] for c in present if not c["splits"][split]]
+        if not missing or len(missing) == len(present):
+            continue
+        more = f", and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
+        yield f"  note: {split} has no {', '.join(missing[:_SHOWN])}{more}"
 
 
 def _dead_letter_lines(folder: str, manifest: Mapping[str, Any]) -> Iterator[str]:
@@ -76,7 +90,8 @@ def _dead_letter_lines(folder: str, manifest: Mapping[str, Any]) -> Iterator[str
         for line in file:
             letter = json.loads(line)
             if len(first[letter["reason"]]) < _SHOWN:
-                place = f" ({letter['file']}, line {letter['line']})" if "file" in letter else ""
+                place = f" ({letter['file']}" if "file" in letter else ""
+                place += f", line {letter['line']})" if "line" in letter else ")" if place else ""
                 first[letter["reason"]].append(f"{letter['key']}{place}: {letter['message']}")
     for reason, count in by_reason.items():
         yield f"    {reason}: {count}"

@@ -72,7 +72,8 @@ def _faults(folder: str, manifest: Mapping[str, Any]) -> Iterator[str]:
 
 def _side_file_faults(folder: str, manifest: Mapping[str, Any]) -> Iterator[str]:
     names = [entry["name"] for entry in manifest["classes"]]
-    if names:
+    ids = [entry["id"] for entry in manifest["classes"]]
+    if names and ids[0] in (0, 1) and ids == list(range(ids[0], ids[0] + len(ids))):
         uri = files.join(folder, LABELS_NAME)
         try:
             found = files.read_bytes(uri).decode(errors="replace").split("\n")[:-1]

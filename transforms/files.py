@@ -6,6 +6,7 @@ Beam is imported only where a URI has a scheme, so that local commands start fas
 from __future__ import annotations
 
 import errno
+import functools
 import io
 import os
 import posixpath
@@ -15,7 +16,13 @@ from types import TracebackType
 from typing import Any, BinaryIO
 
 from transforms.core.listing import is_remote
-from transforms.core.local_files import INCOMPLETE_FOLDER, AtomicFile, read_file, temporary_name
+from transforms.core.local_files import (
+    INCOMPLETE_FOLDER,
+    AtomicFile,
+    read_file,
+    read_range,
+    temporary_name,
+)
 from transforms.core.shard_writer import Sink
 
 
@@ -39,17 +46,31 @@ def join(folder: str, *names: str) -> str:
     return posixpath.join(folder, *names)
 
 
-def read_image(uri: str, size: int) -> bytes:
-    """All bytes of a file.
+def read_image(uri: str, size: int, offset: int = -1) -> bytes:
+    """All bytes of a file, or some of them.
 
     Args:
       uri: where it is.
       size: bytes to expect.
+      offset: where to begin, in bytes; -1 for the whole file, whatever its size has become.
 
     Raises:
-      OSError: it is not there or cannot be read.
+      OSError: it is not there or cannot be read, or it ends before what is asked for.
     """
-    return read_bytes(uri) if is_remote(uri) else read_file(uri, size)
+    if offset < 0:
+        return read_bytes(uri) if is_remote(uri) else read_file(uri, size)
+    data = (
+        _container(uri)[offset : offset + size] if is_remote(uri) else read_range(uri, size, offset)
+    )
+    if len(data) < size:
+        raise OSError(errno.EIO, f"the file ends before byte {offset + size}", uri)
+    return data
+
+
+@functools.lru_cache(maxsize=2)
+def _container(uri: str) -> bytes:
+    """A remote file that holds many images, read whole: a request for each would take as long."""
+    return read_bytes(uri)
 
 
 def read_bytes(uri: str) -> bytes:

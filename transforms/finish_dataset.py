@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,11 @@ from apache_beam.pvalue import AsIter
 from transforms import files
 from transforms.batches import DeadLetterBatch
 from transforms.core import errors
-from transforms.core.label_schema import feature_kinds
+from transforms.core.classes import label_map, without_gaps
+from transforms.core.label_schema import Column, ColumnKind, feature_kinds
 from transforms.core.manifest import (
     DEAD_LETTERS_NAME,
+    LABEL_MAP_NAME,
     LABELS_NAME,
     MANIFEST_NAME,
     build_manifest,
@@ -58,16 +60,15 @@ def finish_dataset(
         if raise_refusals:
             raise getattr(errors, refusal.error)(refusal.message)
         return
-    if plan.class_names:
-        _write_lines(output_folder, LABELS_NAME, plan.class_names)
+    _write_class_files(output_folder, plan.classes, encoding.columns)
     manifest = build_manifest(
         plan=plan,
         tally=tally,
         shards=infos,
         seed=encoding.seed,
         options=recorded_options,
-        features=feature_kinds(encoding.columns),
-        label_base=encoding.label_base,
+        features=feature_kinds(encoding.columns, encoding.renames),
+        counted="objects" if _has_boxes(encoding.columns) else "examples",
     )
     files.write_bytes(files.join(output_folder, MANIFEST_NAME), dump_json(manifest))
     files.delete_incomplete(output_folder)
@@ -81,6 +82,27 @@ def _final_tally(planned: Tally, letters: Iterable[Any]) -> Tally:
     total.shown.clear()
     total.add_dead_letters(letters)
     return total
+
+
+def _write_class_files(
+    folder: str, classes: Sequence[tuple[str, int]], columns: Sequence[Column]
+) -> None:
+    """Names of the classes for those who do not read the manifest.
+
+    A list of names says ids only if they have no gaps; a label map wants them to begin at 1, as 0
+    is the background's.
+    """
+    if not classes:
+        return
+    first = classes[0][1]
+    if first in (0, 1) and without_gaps(classes, first):
+        _write_lines(folder, LABELS_NAME, (name for name, _ in classes))
+    if first > 0 and _has_boxes(columns):
+        files.write_bytes(files.join(folder, LABEL_MAP_NAME), label_map(classes).encode())
+
+
+def _has_boxes(columns: Sequence[Column]) -> bool:
+    return any(column.kind is ColumnKind.BOX for column in columns)
 
 
 def _write_lines(folder: str, name: str, lines: Iterable[str]) -> None:

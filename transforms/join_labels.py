@@ -18,8 +18,17 @@ from transforms.batches import (
     LabelBatch,
     SampleBatch,
 )
-from transforms.core.join import Joined, bucket_of, join_bucket, label_by_folder, split_duplicates
+from transforms.core.join import (
+    Joined,
+    RowMerger,
+    bucket_of,
+    join_bucket,
+    label_by_folder,
+    split_duplicates,
+)
+from transforms.core.label_schema import Column, class_column
 from transforms.core.plan import Tally
+from transforms.core.references import SampleRef
 from transforms.core.sharding import Placer, SplitFractions
 
 _BUCKETS = 1024
@@ -38,14 +47,14 @@ class SplitAssigner:
     fractions: SplitFractions | None
     seed: int
 
-    def assign(self, joined: Joined) -> SampleBatch:
-        """The samples of a join, each in its final split."""
+    def assign(self, samples: Iterable[SampleRef]) -> SampleBatch:
+        """The samples, each in its final split."""
         if self.fractions is None:
-            return SampleBatch(joined.samples)
+            return SampleBatch(samples)
         placer = Placer(self.seed)
         return SampleBatch(
             sample._replace(split=self.fractions.split_of(placer.place(sample.key).split_hash))
-            for sample in joined.samples
+            for sample in samples
         )
 
 
@@ -57,7 +66,7 @@ class _Join(beam.DoFn):
         self._class_column = class_column
 
     def _outputs(self, joined: Joined) -> Iterator[SampleBatch | TaggedOutput]:
-        samples = self._splits.assign(joined)
+        samples = self._splits.assign(joined.samples)
         tally = Tally(orphan_rows=joined.orphan_rows, repeated_rows=joined.repeated_rows)
         tally.add_samples(samples, self._class_column)
         tally.add_dead_letters(joined.dead_letters)
@@ -84,6 +93,10 @@ class _LabelUniqueByFolder(_Join):
 
 
 class _JoinBucket(_Join):
+    def __init__(self, splits: SplitAssigner, class_column: int | None, merge: RowMerger) -> None:
+        super().__init__(splits, class_column)
+        self._merge = merge
+
     def process(
         self, bucket: tuple[int, Mapping[str, Iterable[Any]]]
     ) -> Iterator[SampleBatch | TaggedOutput]:
@@ -92,6 +105,7 @@ class _JoinBucket(_Join):
             join_bucket(
                 (image for batch in groups["images"] for image in batch),
                 (row for batch in groups["rows"] for row in batch),
+                self._merge,
             )
         )
 
@@ -135,13 +149,15 @@ class JoinLabels(beam.PTransform):
 
     Attributes:
       splits: gives each sample its split.
-      class_column: place of the class among the labels, or None.
+      columns: what labels there are.
+      merge_rows: whether rows of one image add up; else they must agree.
 
     Returns (tagged): main, `SampleBatch`es; "dead_letters"; "tally".
     """
 
     splits: SplitAssigner
-    class_column: int | None
+    columns: tuple[Column, ...]
+    merge_rows: bool
 
     def expand(self, inputs: Mapping[str, beam.PCollection]) -> beam.pvalue.DoOutputsTuple:
         by_file_name = {
@@ -152,10 +168,12 @@ class JoinLabels(beam.PTransform):
             | "RowsByFileName"
             >> beam.FlatMap(_by_bucket).with_output_types(tuple[int, LabelBatch]),
         }
+        merge = RowMerger(tuple(self.merge_rows and column.repeated for column in self.columns))
+        join = _JoinBucket(self.splits, class_column(self.columns), merge)
         return (
             by_file_name
             | "GroupByFileName" >> beam.CoGroupByKey()
-            | "JoinBucket" >> _with_outputs(_JoinBucket(self.splits, self.class_column))
+            | "JoinBucket" >> _with_outputs(join)
         )
 
 

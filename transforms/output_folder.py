@@ -19,15 +19,24 @@ from transforms.core.manifest import (
     shard_paths,
 )
 from transforms.core.plan import Plan, Refusal
+from transforms.core.record_index import index_name
 from transforms.core.sharding import ShardLayout
+from transforms.core.tfds_metadata import TFDS_NAMES
 
 NOTE_NAME = "plan.json"
 REFUSAL_NAME = "refusal.json"
 """In `.incomplete`: what a run that has not finished is about to write, or why it will not."""
 
+_SIDE_FILES = (LABELS_NAME, DEAD_LETTERS_NAME, *TFDS_NAMES)
 _OUR_NAMES = re.compile(
-    rf".*\.tfrecord-\d{{5,}}-of-\d{{5,}}(\.gz)?|{LABELS_NAME}|{DEAD_LETTERS_NAME}|{MANIFEST_NAME}"
+    r".*\.(tfrecord|tfindex)-\d{5,}-of-\d{5,}(\.gz)?|"
+    + "|".join(map(re.escape, (MANIFEST_NAME, *_SIDE_FILES)))
 )
+
+
+def unpacking_folder(folder: str) -> str:
+    """Where a run may put what it needs until it ends; every worker sees it."""
+    return files.join(folder, INCOMPLETE_FOLDER, "unpacked")
 
 
 def write_note(folder: str, plan: Plan) -> None:
@@ -104,18 +113,20 @@ def prepare_output(folder: str, overwrite: bool) -> None:
 
 def _earlier_files(folder: str, names: set[str]) -> set[str]:
     earlier: set[str] = set()
+    shards: list[str] = []
     if MANIFEST_NAME in names:
         uri = files.join(folder, MANIFEST_NAME)
         try:
-            earlier.update(shard_paths(parse_manifest(files.read_bytes(uri), uri)))
+            shards += shard_paths(parse_manifest(files.read_bytes(uri), uri))
         except ConversionError as error:
             raise OutputNotEmptyError(f"--overwrite: {error}") from error
         earlier.add(MANIFEST_NAME)
     unfinished = read_note(folder)
     if unfinished:
-        earlier.update(spec.file_name for spec in unfinished.specs)
+        shards += [spec.file_name for spec in unfinished.specs]
+    earlier.update(shards, map(index_name, shards))
     if earlier or unfinished:
-        earlier.update((LABELS_NAME, DEAD_LETTERS_NAME))
+        earlier.update(_SIDE_FILES)
     return earlier
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import apache_beam as beam
 
 from transforms import progress
+from transforms.core.classes import ClassNumbering
 from transforms.core.plan import Plan, Tally, make_plan
 from transforms.core.sharding import ShardConfig
 from transforms.output_folder import write_note
@@ -51,7 +52,7 @@ class PlanShards(beam.PTransform):
 
     Attributes:
       output_folder: where the plan's note goes.
-      name, shards, splits, compression, max_bad_fraction: as `make_plan` has them.
+      name, shards, splits, compression, max_bad_fraction, numbering: as `make_plan` has them.
     """
 
     output_folder: str
@@ -60,6 +61,7 @@ class PlanShards(beam.PTransform):
     splits: tuple[str, ...]
     compression: str
     max_bad_fraction: float
+    numbering: ClassNumbering
 
     def expand(self, tallies: beam.PCollection[Tally]) -> beam.PCollection[Plan]:
         return (
@@ -74,5 +76,6 @@ class PlanShards(beam.PTransform):
                 splits=self.splits,
                 compression=self.compression,
                 max_bad_fraction=self.max_bad_fraction,
+                numbering=self.numbering,
             ).with_output_types(Plan)
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import apache_beam as beam
@@ -10,20 +10,46 @@ from apache_beam.pvalue import TaggedOutput
 
 from transforms import files
 from transforms.batches import BATCH_SIZE, DEAD_LETTERS, TALLY, DeadLetterBatch, LabelBatch
-from transforms.core.dead_letters import DeadLetter
-from transforms.core.label_tables import LabelSchema, LabelTable, read_rows
-from transforms.core.plan import Tally
+from transforms.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
+from transforms.core.errors import ListingError
+from transforms.core.listing import ImageRoot
+from transforms.core.plan import Refusal, Tally
+from transforms.core.references import LabelRow
+from transforms.layouts.layout import FileLabels, LabelReader
+from transforms.list_images import list_root
+
+_FILES_AT_ONCE = 256  # small label files that one element of work names
 
 
-class _ReadTable(beam.DoFn):
-    def __init__(self, schema: LabelSchema) -> None:
-        self._schema = schema
+class _ListLabelFiles(beam.DoFn):
+    """Lists a folder of label files."""
 
-    def process(self, table: LabelTable) -> Iterator[LabelBatch | TaggedOutput]:
+    def process(self, folder: ImageRoot) -> Iterator[list[str] | TaggedOutput]:
+        tally = Tally()
+        try:
+            for listed in list_root(folder, _FILES_AT_ONCE):
+                if listed.images:
+                    yield [found.uri for found in listed.images]
+                if listed.dead_letters:  # names that are not UTF-8, pipes and the like
+                    letters = DeadLetterBatch(listed.dead_letters)
+                    tally.label_rows += len(letters)
+                    tally.orphan_rows += len(letters)
+                    tally.add_dead_letters(letters)
+                    yield TaggedOutput(DEAD_LETTERS, letters)
+        except ListingError as error:
+            tally.refusals.append(Refusal(ListingError.__name__, str(error)))
+        yield TaggedOutput(TALLY, tally)
+
+
+class _ReadFiles(beam.DoFn):
+    def __init__(self, reader: LabelReader) -> None:
+        self._reader = reader
+
+    def process(self, uris: Sequence[str]) -> Iterator[LabelBatch | TaggedOutput]:
         tally = Tally()
         rows, letters = LabelBatch(), DeadLetterBatch()
-        with files.open_input(table.uri) as file:
-            for row in read_rows(file, table, self._schema):
+        for uri in uris:
+            for row in self._read(uri):
                 tally.label_rows += 1
                 if isinstance(row, DeadLetter):
                     letters.append(row)
@@ -39,27 +65,53 @@ class _ReadTable(beam.DoFn):
         yield TaggedOutput(DEAD_LETTERS, letters)
         yield TaggedOutput(TALLY, tally)
 
+    def _read(self, uri: str) -> Iterator[LabelRow | DeadLetter]:
+        try:
+            file = files.open_input(uri)
+        except OSError as error:
+            what = f"cannot be read: {error.strerror or error}"
+            yield row_dead_letter(Stage.LABELS, uri, Reason.BAD_ROW, what, uri, 0)
+            return
+        with file:
+            yield from self._reader.read(file, uri)
+
 
 @dataclass(kw_only=True)
 class ReadLabels(beam.PTransform):
     """Reads every row of the label files.
 
     Attributes:
-      tables: the files and how each is read.
-      schema: their columns.
+      labels: the files, and what reads them.
 
     Returns (tagged): main, `LabelBatch`es; "dead_letters", broken rows; "tally", `Tally`s.
     """
 
-    tables: tuple[LabelTable, ...]
-    schema: LabelSchema
+    labels: FileLabels
 
-    def expand(self, pipeline: beam.Pipeline) -> beam.pvalue.DoOutputsTuple:
-        return (
+    def expand(self, pipeline: beam.Pipeline) -> dict[str, beam.PCollection]:
+        listed = (
             pipeline
-            | "Tables" >> beam.Create(self.tables, reshuffle=False)
-            | "ReadTable"
-            >> beam.ParDo(_ReadTable(self.schema))
+            | "Folders" >> beam.Create(self.labels.folders, reshuffle=False)
+            | "ListLabelFiles"
+            >> beam.ParDo(_ListLabelFiles())
+            .with_output_types(list[str])
+            .with_outputs(DEAD_LETTERS, TALLY, main="files")
+        )
+        named = pipeline | "Files" >> beam.Create(
+            [[uri] for uri in self.labels.files], reshuffle=False
+        ).with_output_types(list[str])
+        read = (
+            (named, listed["files"])
+            | "AllFiles" >> beam.Flatten()
+            | "Spread" >> beam.Reshuffle()
+            | "ReadFiles"
+            >> beam.ParDo(_ReadFiles(self.labels.reader))
             .with_output_types(LabelBatch)
             .with_outputs(DEAD_LETTERS, TALLY, main="rows")
         )
+        return {
+            "rows": read["rows"],
+            DEAD_LETTERS: (listed[DEAD_LETTERS], read[DEAD_LETTERS])
+            | "AllDeadLetters" >> beam.Flatten(),
+            TALLY: (listed[TALLY], read[TALLY]) | "AllTallies" >> beam.Flatten(),
+        }

@@ -6,14 +6,22 @@ Nothing here imports Beam, so that a process that does nothing else starts in a 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from transforms import files
 from transforms.core.dead_letters import DeadLetter
 from transforms.core.example import SampleEncoder
-from transforms.core.label_schema import Column
+from transforms.core.label_schema import Column, ColumnKind
+from transforms.core.pixels import IMAGE_ENCODINGS, PixelFormat, pixel_preparer
 from transforms.core.references import SampleRef
-from transforms.core.shard_writer import OUTPUTS, ExampleMaker, sort_by_placement, write_shard
+from transforms.core.shard_writer import (
+    CHECKS,
+    OUTPUTS,
+    ExampleMaker,
+    Maker,
+    sort_by_placement,
+    write_shard,
+)
 from transforms.core.sharding import Placer, ShardInfo, ShardSpec
 from transforms.progress import Reporter
 
@@ -24,20 +32,37 @@ class EncodingOptions:
 
     Attributes:
       columns: the label columns.
-      label_base: id of the first class.
       image_check: "header" or "full".
       seed: of the hash that orders samples.
+      renames: the key to write a feature under -> its standard key.
+      clip_boxes: whether boxes that reach out of their image are cut at its edge.
+      pixels: how images that are bare pixels are laid out; None where images are files.
+      image_encoding: "png" or "raw", for bare pixels.
     """
 
     columns: tuple[Column, ...]
-    label_base: int
     image_check: str
     seed: int
+    renames: Mapping[str, str] = field(default_factory=dict)
+    clip_boxes: bool = False
+    pixels: PixelFormat | None = None
+    image_encoding: str = IMAGE_ENCODINGS[0]
 
-    def maker(self, class_ids: Mapping[str, int]) -> ExampleMaker:
+    def maker(self, class_ids: Mapping[str, int]) -> Maker:
         """What turns references into examples, now that the classes are known."""
-        encoder = SampleEncoder(self.columns, class_ids)
-        return ExampleMaker(files.read_image, encoder, self.image_check)
+        return ExampleMaker(
+            files.read_image,
+            SampleEncoder(self.columns, class_ids, self.renames),
+            pixel_preparer(self.pixels, self.image_encoding)
+            if self.pixels
+            else CHECKS[self.image_check],
+            [
+                (place, column.pixels)
+                for place, column in enumerate(self.columns)
+                if column.kind is ColumnKind.BOX
+            ],
+            self.clip_boxes,
+        )
 
 
 @dataclass(frozen=True)

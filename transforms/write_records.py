@@ -20,6 +20,7 @@ from transforms import files
 from transforms.batches import DEAD_LETTERS, DeadLetterBatch, SampleBatch
 from transforms.core.dead_letters import DeadLetter
 from transforms.core.errors import LostSamplesError
+from transforms.core.label_schema import class_label_key
 from transforms.core.plan import Plan
 from transforms.core.shard_reader import read_shard
 from transforms.core.shard_writer import sort_by_placement
@@ -54,7 +55,7 @@ class _EncodeGroup(beam.DoFn):
         refs = sort_by_placement(
             (ref for batch in group[1] for ref in batch), Placer(self._encoding.seed)
         )
-        maker = self._encoding.maker(plan.class_ids(self._encoding.label_base))
+        maker = self._encoding.maker(plan.class_ids)
         letters = DeadLetterBatch()
         for ref in reported(refs):
             sample = maker.make(ref)
@@ -70,8 +71,14 @@ def _tag(split: str) -> str:
     return f"examples_{split}"
 
 
-def measure_shard(uri: str, folder: str, layout: ShardLayout) -> ShardInfo:
+def measure_shard(uri: str, folder: str, layout: ShardLayout, class_key: str) -> ShardInfo:
     """Reads a shard that the sink has written, for the figures of the manifest.
+
+    Args:
+      uri: the shard.
+      folder: where it lies.
+      layout: the shards that were planned.
+      class_key: the feature that holds class ids.
 
     Raises:
       LostSamplesError: the sink wrote a file that was not planned.
@@ -82,7 +89,9 @@ def measure_shard(uri: str, folder: str, layout: ShardLayout) -> ShardInfo:
     if uri not in specs:
         raise LostSamplesError(f"the sink wrote {uri}, which is none of the planned shards")
     with files.open_input(uri) as file:
-        info: ShardInfo = deque(read_shard(file, uri, specs[uri], layout.compression), 1).pop()
+        info: ShardInfo = deque(
+            read_shard(file, uri, specs[uri], layout.compression, class_key), 1
+        ).pop()
     return info
 
 
@@ -126,7 +135,12 @@ class WriteRecords(beam.PTransform):
             written
             | beam.Flatten()
             | "MeasureShard"
-            >> beam.Map(measure_shard, self.output_folder, self.layout).with_output_types(ShardInfo)
+            >> beam.Map(
+                measure_shard,
+                self.output_folder,
+                self.layout,
+                class_label_key(self.encoding.columns, self.encoding.renames),
+            ).with_output_types(ShardInfo)
         )
         return {"shards": shards, DEAD_LETTERS: encoded[DEAD_LETTERS]}
 

@@ -56,7 +56,7 @@ class _WriteShard(beam.DoFn):
     def _task(self, number: int, refs: list[SampleRef], plan: Plan) -> ShardTask:
         spec = plan.layout.spec(number)
         if plan is not self._plan:
-            self._plan, self._class_ids = plan, plan.class_ids(self._encoding.label_base)
+            self._plan, self._class_ids = plan, plan.class_ids
         return ShardTask(
             join(self._folder, spec.file_name),
             spec,

@@ -41,6 +41,7 @@ class Reason(str, enum.Enum):
     UNSUPPORTED_FORMAT = "unsupported_format"
     CORRUPT_IMAGE = "corrupt_image"
     DECOMPRESSION_BOMB = "decompression_bomb"
+    BAD_BOX = "bad_box"
 
 
 EXPLANATIONS: dict[Reason, str] = {
@@ -60,6 +61,7 @@ EXPLANATIONS: dict[Reason, str] = {
     Reason.UNSUPPORTED_FORMAT: "an image, but not a JPEG, PNG, GIF, BMP or WebP that TensorFlow decodes",
     Reason.CORRUPT_IMAGE: "the header is broken or cut short, or (--image_check=full) decoding fails",
     Reason.DECOMPRESSION_BOMB: "the header claims more pixels than is believable",
+    Reason.BAD_BOX: "a bounding box is inverted, has no area or lies outside its image",
 }
 
 
@@ -72,8 +74,8 @@ class DeadLetter(NamedTuple):
       uri: where the image is; empty for a label row without one.
       reason: a `Reason` value.
       message: what was found, what was expected and what to do.
-      file: the label file that the row came from; empty for an image.
-      line: the line in that file, from 1; 0 for an image.
+      file: the label file that says what is wrong; empty for an image.
+      line: the line in that file, from 1; 0 for an image, or a file that has no lines.
     """
 
     stage: str
@@ -94,7 +96,9 @@ class DeadLetter(NamedTuple):
             "message": self.message,
         }
         if self.file:
-            fields |= {"file": self.file, "line": self.line}
+            fields["file"] = self.file
+        if self.line:
+            fields["line"] = self.line
         return json.dumps(fields, ensure_ascii=False)
 
 

@@ -4,6 +4,7 @@ ConversionError
 ├── UsageError               the command cannot mean anything; nothing was started
 │   ├── LabelTableError      a label file is unusable as a whole
 │   └── OutputNotEmptyError  the output folder holds something that must not be touched
+├── ContainerError           a file that holds many samples is broken
 ├── ListingError             part of the input cannot be listed, so samples would be lost unseen
 ├── NothingJoinedError       not one image met a label
 ├── TooManyBadSamplesError   more bad samples than --max_bad_fraction
@@ -32,6 +33,10 @@ class OutputNotEmptyError(UsageError):
 
 class ListingError(ConversionError):
     """A folder cannot be listed, so nobody knows which samples would be missing."""
+
+
+class ContainerError(ConversionError):
+    """A file that holds many samples cannot be read, so nobody knows which would be missing."""
 
 
 class NothingJoinedError(ConversionError):

@@ -15,10 +15,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
 from typing import Any, TypeVar
 
+from transforms.core.boxes import box_fractions
 from transforms.core.image_header import ImageHeader
-from transforms.core.label_schema import Column, ColumnKind
+from transforms.core.label_schema import Column, ColumnKind, class_column, written_key
 from transforms.core.references import SampleRef
 
 FeatureList = Sequence[bytes] | Sequence[float] | Sequence[int]
@@ -31,7 +34,7 @@ _TAG_3 = b"\x1a"
 _CACHED_ENTRIES = 4096
 
 _Key = TypeVar("_Key")
-_ENCODED_KEY = "image/encoded"
+ENCODED_KEY = "image/encoded"
 
 
 def varint(value: int) -> bytes:
@@ -79,6 +82,13 @@ def int64_entry(key: str, values: Sequence[int]) -> bytes:
     """The map entry of an Int64List: varints, packed."""
     packed = b"".join(map(varint, values))
     return _entry(key, _field(_TAG_3, _field(_TAG_1, packed) if values else b""))
+
+
+_LIST_ENTRIES: dict[ColumnKind, Callable[[str, Any], bytes]] = {
+    ColumnKind.INT64: int64_entry,
+    ColumnKind.FLOAT: float_entry,
+    ColumnKind.BYTES: bytes_entry,
+}
 
 
 def encode_example(features: Mapping[str, FeatureList]) -> bytes:
@@ -141,6 +151,9 @@ def _value_prefix(key: str, length: int) -> bytes:
 _Writer = Callable[[SampleRef, ImageHeader], bytes]
 """Writes one feature's entry of a sample; nothing if the sample does not have it."""
 
+_WriterMaker = Callable[[str], _Writer]
+"""Makes the writer of a feature, given the key to write it under."""
+
 
 class SampleEncoder:
     """Encodes samples of one data set: image features, and one or two features a label column.
@@ -148,19 +161,30 @@ class SampleEncoder:
     Args:
       columns: the label columns, in the order of `SampleRef.labels`.
       class_ids: class text -> the id written to `<feature>/label`.
+      renames: the key to write under -> the standard key of the feature.
     """
 
-    def __init__(self, columns: Sequence[Column], class_ids: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        class_ids: Mapping[str, int],
+        renames: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._class_ids = class_ids
-        self._class_column = next(
-            (i for i, column in enumerate(columns) if column.kind is ColumnKind.CLASS), None
-        )
-        writers = dict(_image_writers())
+        self._class_column = class_column(columns)
+        self._encoded_key = written_key(ENCODED_KEY, renames) or ENCODED_KEY
+        makers: dict[str, _WriterMaker] = dict(_image_writers())
         for place, column in enumerate(columns):
-            writers.update(_column_writers(place, column, class_ids))
+            makers.update(_column_writers(place, column, class_ids))
+        writers = {
+            written: maker(written)
+            for key, maker in makers.items()
+            if (written := written_key(key, renames))
+        }
         keys = sorted(writers, key=str.encode)
-        self._before = [writers[key] for key in keys if key < _ENCODED_KEY]
-        self._after = [writers[key] for key in keys if key > _ENCODED_KEY]
+        image_key = self._encoded_key.encode()
+        self._before = [writers[key] for key in keys if key.encode() < image_key]
+        self._after = [writers[key] for key in keys if key.encode() > image_key]
 
     def encode(self, ref: SampleRef, header: ImageHeader, image_bytes: int) -> tuple[bytes, bytes]:
         """The serialized example without its image: what stands before it, and what behind.
@@ -174,29 +198,33 @@ class SampleEncoder:
         """
         before = b"".join([write(ref, header) for write in self._before])
         after = b"".join([write(ref, header) for write in self._after])
-        image_prefix = _value_prefix(_ENCODED_KEY, image_bytes)
+        image_prefix = _value_prefix(self._encoded_key, image_bytes)
         length = len(before) + len(image_prefix) + image_bytes + len(after)
         return _TAG_1 + varint(length) + before + image_prefix, after
 
-    def class_id(self, ref: SampleRef) -> int | None:
-        """The id of the sample's class; None where the data set has no classes."""
+    def classes(self, ref: SampleRef) -> Sequence[int]:
+        """The ids of the sample's classes: one, one an object, or none."""
         if self._class_column is None:
-            return None
-        return self._class_ids[str(ref.labels[self._class_column])]
+            return ()
+        names: Any = ref.labels[self._class_column]
+        if isinstance(names, tuple):
+            return [self._class_ids[name] for name in names]
+        return (self._class_ids[names],)
 
 
-def _image_writers() -> Iterator[tuple[str, _Writer]]:
-    """(key, writer) of every feature that does not come from a label, but for the image."""
-    channels = _int64_cache("image/channels")
-    yield "image/channels", lambda _, header: channels[header.channels]
-    formats = _text_cache("image/format")
-    yield "image/format", lambda _, header: formats[header.format]
-    heights = _int64_cache("image/height")
-    yield "image/height", lambda _, header: heights[header.height]
-    widths = _int64_cache("image/width")
-    yield "image/width", lambda _, header: widths[header.width]
-    yield "image/filename", _key_writer("image/filename")
-    yield "image/source_id", _key_writer("image/source_id")
+def _image_writers() -> Iterator[tuple[str, _WriterMaker]]:
+    """(key, maker) of every feature that does not come from a label, but for the image."""
+    yield "image/channels", lambda key: _header_writer(_int64_cache(key), "channels")
+    yield "image/format", lambda key: _header_writer(_text_cache(key), "format")
+    yield "image/height", lambda key: _header_writer(_int64_cache(key), "height")
+    yield "image/width", lambda key: _header_writer(_int64_cache(key), "width")
+    yield "image/filename", _key_writer
+    yield "image/source_id", _key_writer
+
+
+def _header_writer(entries: _Cache[Any], field: str) -> _Writer:
+    place = ImageHeader._fields.index(field)
+    return lambda _, header: entries[header[place]]
 
 
 def _key_writer(feature: str) -> _Writer:
@@ -211,28 +239,70 @@ def _key_writer(feature: str) -> _Writer:
 
 def _column_writers(
     place: int, column: Column, class_ids: Mapping[str, int]
-) -> Iterator[tuple[str, _Writer]]:
-    """(key, writer) of the features that a label column becomes."""
+) -> Iterator[tuple[str, _WriterMaker]]:
+    """(key, maker) of the features that a label column becomes."""
+    if column.kind is ColumnKind.BOX:
+        for side, key in enumerate(column.feature_keys):
+            yield key, partial(_side_writer, place=place, side=side, pixels=column.pixels)
+        return
     if column.kind is ColumnKind.CLASS:
         id_key, text_key = column.feature_keys
-        ids = _Cache[str](lambda name: int64_entry(id_key, (class_ids[name],)))
-        yield id_key, _label_writer(place, ids.__getitem__)
-        yield text_key, _label_writer(place, _text_cache(text_key).__getitem__)
-        return
-    (key,) = column.feature_keys
-    makers: dict[ColumnKind, Callable[[Any], bytes]] = {
-        ColumnKind.INT64: _int64_cache(key).__getitem__,
-        ColumnKind.FLOAT: lambda value: float_entry(key, (value,)),  # 0.0 and -0.0 are one dict key
-        ColumnKind.BYTES: _text_cache(key).__getitem__,
-    }
-    yield key, _label_writer(place, makers[column.kind])
+        features = [
+            (id_key, ColumnKind.INT64, class_ids.__getitem__),
+            (text_key, ColumnKind.BYTES, None),
+        ]
+    else:
+        features = [(column.feature, column.kind, None)]
+    for key, kind, convert in features:
+        make_writer = _list_writer if column.repeated else _value_writer
+        yield key, partial(make_writer, place=place, kind=kind, convert=convert)
 
 
-def _label_writer(place: int, make: Callable[[Any], bytes]) -> _Writer:
-    """Writes a label; a value left empty is a feature left out."""
+def _value_writer(
+    key: str, *, place: int, kind: ColumnKind, convert: Callable[[Any], Any] | None
+) -> _Writer:
+    """Writes one value; a value left empty is a feature left out."""
+    if convert:
+        make: Callable[[Any], bytes] = _Cache[Any](
+            lambda value: int64_entry(key, (convert(value),))
+        ).__getitem__
+    elif kind is ColumnKind.FLOAT:
+        make = partial(_one_float, key)  # no cache: 0.0 and -0.0 are one dict key
+    else:
+        make = (_int64_cache if kind is ColumnKind.INT64 else _text_cache)(key).__getitem__
 
     def write(ref: SampleRef, _: ImageHeader) -> bytes:
         value = ref.labels[place]
         return b"" if value is None else make(value)
+
+    return write
+
+
+def _one_float(key: str, value: float) -> bytes:
+    return float_entry(key, (value,))
+
+
+def _list_writer(
+    key: str, *, place: int, kind: ColumnKind, convert: Callable[[Any], Any] | None
+) -> _Writer:
+    """Writes a list; None is a feature left out, no values are an empty list."""
+    make: Callable[[str, Any], bytes] = _LIST_ENTRIES[kind]
+    prepare: Callable[[Any], Any] | None = str.encode if kind is ColumnKind.BYTES else convert
+
+    def write(ref: SampleRef, _: ImageHeader) -> bytes:
+        values: Any = ref.labels[place]
+        if values is None:
+            return b""
+        return make(key, [prepare(value) for value in values] if prepare else values)
+
+    return write
+
+
+def _side_writer(key: str, *, place: int, side: int, pixels: bool) -> _Writer:
+    """Writes one side of all boxes of a sample, as fractions of the image."""
+
+    def write(ref: SampleRef, header: ImageHeader) -> bytes:
+        boxes: Any = ref.labels[place]
+        return float_entry(key, box_fractions(boxes, side, header, pixels=pixels))
 
     return write

@@ -20,6 +20,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from transforms.core.dead_letters import (
     DeadLetter,
@@ -29,7 +30,7 @@ from transforms.core.dead_letters import (
     row_dead_letter,
 )
 from transforms.core.listing import first_folder_split, folder_meaning, is_remote
-from transforms.core.references import ImageRef, LabelRow, SampleRef
+from transforms.core.references import ImageRef, LabelRow, LabelValue, SampleRef
 from transforms.core.sharding import DEFAULT_SPLIT
 
 _SHOWN = 3  # examples of names in a message
@@ -101,7 +102,67 @@ def split_duplicates(images: Iterable[ImageRef]) -> tuple[list[ImageRef], list[D
     return unique, letters
 
 
-def join_bucket(images: Iterable[ImageRef], rows: Iterable[LabelRow]) -> Joined:
+@dataclass(frozen=True)
+class RowMerger:
+    """Makes one row of all that name the same image.
+
+    Attributes:
+      repeated: of each column, whether the rows' lists are put together; the other columns, and
+        all where this is empty, must agree.
+    """
+
+    repeated: tuple[bool, ...] = ()
+
+    def distinct(self, rows: Sequence[LabelRow]) -> Sequence[LabelRow]:
+        """The rows without those that say again what an earlier one says."""
+        seen: dict[Any, LabelRow] = {}
+        for row in rows:
+            seen.setdefault((row.problem, row.split, _without_lines(row.values)), row)
+        return list(seen.values())
+
+    def merge(self, rows: Sequence[LabelRow]) -> LabelRow | tuple[LabelRow, LabelRow]:
+        """The one row, or two that disagree.
+
+        Args:
+          rows: of one image, in the order of the label files.
+        """
+        first = rows[0]
+        for row in rows[1:]:
+            if row.split != first.split or self._single(row) != self._single(first):
+                return first, row
+        if not any(self.repeated):
+            return first
+        values: tuple[Any, ...] = tuple(
+            _put_together(row.values[place] for row in rows) if repeated else first.values[place]
+            for place, repeated in enumerate(self.repeated)
+        )
+        return first._replace(values=values)
+
+    def _single(self, row: LabelRow) -> list[LabelValue]:
+        repeated = self.repeated or (False,) * len(row.values)
+        return [value for value, many in zip(row.values, repeated, strict=True) if not many]
+
+
+def _put_together(lists: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(item for values in lists for item in values or ())
+
+
+def _without_lines(values: Sequence[LabelValue]) -> Sequence[Any]:
+    """A row's values, boxes without the lines they came from."""
+    return tuple(
+        tuple(item[:4] if isinstance(item, tuple) else item for item in value)
+        if isinstance(value, tuple)
+        else value
+        for value in values
+    )
+
+
+AGREE = RowMerger()
+
+
+def join_bucket(
+    images: Iterable[ImageRef], rows: Iterable[LabelRow], merger: RowMerger = AGREE
+) -> Joined:
     """Joins the images and rows of one bucket; the result does not depend on their order."""
     images = list(images)
     unique, letters = split_duplicates(images)
@@ -123,8 +184,9 @@ def join_bucket(images: Iterable[ImageRef], rows: Iterable[LabelRow]) -> Joined:
                 _image_letter(image, Reason.UNLABELLED, "no label row names this image")
             )
             continue
-        joined.repeated_rows += len(own) - 1
-        outcome = _sample(image, sorted(own, key=lambda row: (row.file, row.line)))
+        distinct = merger.distinct(sorted(own, key=lambda row: (row.file, row.line)))
+        joined.repeated_rows += len(own) - len(distinct)
+        outcome = _sample(image, distinct, merger)
         if isinstance(outcome, SampleRef):
             joined.samples.append(outcome)
         else:
@@ -199,8 +261,7 @@ def _normalized(name: str) -> str:
     return name if name.isascii() else unicodedata.normalize("NFC", name)
 
 
-def _sample(image: ImageRef, rows: Sequence[LabelRow]) -> SampleRef | DeadLetter:
-    first = rows[0]
+def _sample(image: ImageRef, rows: Sequence[LabelRow], merger: RowMerger) -> SampleRef | DeadLetter:
     for row in rows:
         if row.problem:
             return DeadLetter(
@@ -212,19 +273,25 @@ def _sample(image: ImageRef, rows: Sequence[LabelRow]) -> SampleRef | DeadLetter
                 row.file,
                 row.line,
             )
-        if (row.values, row.split) != (first.values, first.split):
-            return DeadLetter(
-                Stage.JOIN.value,
-                image.key,
-                image.uri,
-                Reason.CONFLICTING_LABELS.value,
-                f"{first.file}, line {first.line} says {_said(first)}, "
-                f"{row.file}, line {row.line} says {_said(row)}; remove the wrong one",
-                row.file,
-                row.line,
-            )
-    split = first.split or first_folder_split(image.key) or DEFAULT_SPLIT
-    return SampleRef(*image, split, first.values)
+    merged = merger.merge(rows)
+    if isinstance(merged, LabelRow):
+        split = merged.split or first_folder_split(image.key) or DEFAULT_SPLIT
+        return SampleRef(*image, split, merged.values, origin=merged.file)
+    first, row = merged
+    return DeadLetter(
+        Stage.JOIN.value,
+        image.key,
+        image.uri,
+        Reason.CONFLICTING_LABELS.value,
+        f"{_place(first)} says {_said(first)}, {_place(row)} says {_said(row)}; "
+        "remove the wrong one",
+        row.file,
+        row.line,
+    )
+
+
+def _place(row: LabelRow) -> str:
+    return f"{row.file}, line {row.line}" if row.line else row.file
 
 
 def _said(row: LabelRow) -> str:

@@ -16,6 +16,7 @@ from transforms.core.sharding import ShardInfo
 FORMAT_VERSION = 1
 MANIFEST_NAME = "manifest.json"
 LABELS_NAME = "labels.txt"
+LABEL_MAP_NAME = "label_map.pbtxt"
 DEAD_LETTERS_NAME = "dead_letters.jsonl"
 
 
@@ -32,7 +33,7 @@ def build_manifest(
     seed: int,
     options: Mapping[str, Any],
     features: Mapping[str, Any],
-    label_base: int,
+    counted: str = "examples",
 ) -> dict[str, Any]:
     """The manifest as a value. Nothing in it depends on time, place, runner or workers.
 
@@ -43,13 +44,13 @@ def build_manifest(
       seed: of the hash that placed the samples.
       options: the other options that shape the bytes.
       features: key -> kind of every feature of an example.
-      label_base: id of the first class.
+      counted: what has a class, "examples" or "objects".
     """
     by_split: dict[str, list[ShardInfo]] = {split: [] for split, _ in plan.layout.shards}
-    classes: Counter[int] = Counter()
+    classes: dict[str, Counter[int]] = {split: Counter() for split in by_split}
     for shard in sorted(shards, key=lambda shard: (shard.split, shard.number)):
         by_split[shard.split].append(shard)
-        classes.update(dict(shard.classes))
+        classes[shard.split].update(dict(shard.classes))
     return {
         "format": "beam-tfrecord",
         "format_version": FORMAT_VERSION,
@@ -59,8 +60,13 @@ def build_manifest(
         "features": dict(features),
         "splits": {split: _split_entry(infos) for split, infos in by_split.items()},
         "classes": [
-            {"id": i, "name": name, "examples": classes[i]}
-            for i, name in enumerate(plan.class_names, label_base)
+            {
+                "id": i,
+                "name": name,
+                counted: sum(counts[i] for counts in classes.values()),
+                "splits": {split: counts[i] for split, counts in classes.items()},
+            }
+            for name, i in plan.classes
         ],
         "counts": {
             "listed_images": tally.listed,

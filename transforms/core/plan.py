@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from transforms.core.classes import ClassNumbering, ClassNumberingError
 from transforms.core.dead_letters import DeadLetter, Reason
 from transforms.core.references import SampleRef
 from transforms.core.sharding import ShardConfig, ShardInfo, ShardLayout
@@ -43,7 +44,7 @@ class Tally:
       orphan_rows: rows that ended as dead letters without an image of their own.
       repeated_rows: rows that said again what another said.
       samples, sample_bytes: joined samples and their images' bytes, by split.
-      classes: joined samples by class.
+      classes: joined samples by class; objects by class, where samples have lists of them.
       dead: dead letters by reason.
       shown: the first few keys of each reason, for messages.
       refusals: why nothing may be written, as a stage found it.
@@ -82,7 +83,8 @@ class Tally:
             self.samples[sample.split] += 1
             self.sample_bytes[sample.split] += sample.size
             if class_column is not None:
-                self.classes[str(sample.labels[class_column])] += 1
+                names: Any = sample.labels[class_column]
+                self.classes.update(names if isinstance(names, tuple) else (names,))
 
     def add_dead_letters(self, letters: Iterable[DeadLetter]) -> None:
         """Counts dead letters and keeps the first few keys of each reason."""
@@ -105,19 +107,20 @@ class Plan:
 
     Attributes:
       layout: the shards of every split.
-      class_names: sorted by code point; a class's id is its place here plus the label base.
+      classes: (name, id) of every class, in order of id.
       tally: the counts up to here.
       refusal: why nothing may be written, or None.
     """
 
     layout: ShardLayout
-    class_names: tuple[str, ...]
+    classes: tuple[tuple[str, int], ...]
     tally: Tally
     refusal: Refusal | None
 
-    def class_ids(self, label_base: int) -> dict[str, int]:
+    @property
+    def class_ids(self) -> dict[str, int]:
         """Class -> id."""
-        return {name: i for i, name in enumerate(self.class_names, label_base)}
+        return dict(self.classes)
 
 
 def make_plan(
@@ -128,6 +131,7 @@ def make_plan(
     splits: Sequence[str],
     compression: str,
     max_bad_fraction: float,
+    numbering: ClassNumbering,
 ) -> Plan:
     """Lays out the shards of what was joined, or says why nothing can be written.
 
@@ -138,6 +142,7 @@ def make_plan(
       splits: splits that must exist even if no sample fell into them.
       compression: "none" or "gzip".
       max_bad_fraction: bad samples allowed, of all listed images.
+      numbering: how classes get their ids.
     """
     names = sorted({*tally.samples, *splits})
     layout = ShardLayout(
@@ -151,7 +156,14 @@ def make_plan(
         or _unknown_splits(shards, names)
         or too_many_bad(tally, max_bad_fraction)
     )
-    return Plan(layout, tuple(sorted(tally.classes)), tally, refusal)
+    classes: tuple[tuple[str, int], ...] = ()
+    try:
+        classes = numbering.number(tally.classes) if tally.classes or numbering.known else ()
+    except ClassNumberingError as error:
+        refusal = refusal or Refusal(
+            "UsageError", f"--label_from_folder_name: {error}; rename it or leave the option out"
+        )
+    return Plan(layout, classes, tally, refusal)
 
 
 def nothing_joined(tally: Tally) -> Refusal | None:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-LabelValue = str | int | float | None
-"""A typed value of one label column; None is a cell left empty."""
+Box = tuple[float, float, float, float, int]
+"""xmin, ymin, xmax, ymax, and the line of the label file that says so, 0 where it has no lines."""
+
+Scalar = str | int | float
+
+LabelValue = Scalar | None | tuple[Scalar, ...] | tuple[Box, ...]
+"""A typed value of one label column; None is a cell left empty, a tuple is a list feature's."""
 
 
 class ImageRef(NamedTuple):
@@ -51,6 +56,8 @@ class SampleRef(NamedTuple):
       size: bytes, as listed.
       split: "train", "validation", ...
       labels: one value a column of the schema, in the schema's order.
+      offset: where in the file the image begins if others lie there too, in bytes; else -1.
+      origin: the label file that the labels came from, or empty.
     """
 
     key: str
@@ -58,3 +65,5 @@ class SampleRef(NamedTuple):
     size: int
     split: str
     labels: tuple[LabelValue, ...]
+    offset: int = -1
+    origin: str = ""

@@ -17,7 +17,6 @@ from transforms.core.sharding import ShardInfo, ShardSpec
 from transforms.core.tfrecord import crc32c_extend, read_records
 
 _BUFFER_BYTES = 1 << 20  # 1 MiB
-CLASS_LABEL = "image/class/label"
 
 
 class _MeasuringReader(io.RawIOBase):
@@ -41,7 +40,7 @@ class _MeasuringReader(io.RawIOBase):
 
 
 def read_shard(
-    file: BinaryIO, path: str, spec: ShardSpec, compression: str
+    file: BinaryIO, path: str, spec: ShardSpec, compression: str, class_key: str
 ) -> Iterator[Any | ShardInfo]:
     """Yields every example of a shard as a message and then what the shard's figures are.
 
@@ -50,6 +49,7 @@ def read_shard(
       path: its name in messages.
       spec: which shard it is.
       compression: "none" or "gzip".
+      class_key: the feature that holds class ids; empty where there are no classes.
 
     Raises:
       DamagedRecordError: framing, checksum, compression or example are broken; says where.
@@ -63,8 +63,8 @@ def read_shard(
         for record in read_records(stream, path):
             example = _parse(record, path, examples)
             feature = example.features.feature
-            if CLASS_LABEL in feature:
-                classes.update(feature[CLASS_LABEL].int64_list.value)
+            if class_key in feature:
+                classes.update(feature[class_key].int64_list.value)
             examples += 1
             yield example
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:

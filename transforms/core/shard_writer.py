@@ -9,10 +9,11 @@ from __future__ import annotations
 import errno
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from transforms.core.boxes import BadBoxError, check_boxes
 from transforms.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from transforms.core.example import MAX_EXAMPLE_BYTES, SampleEncoder
 from transforms.core.image_header import BadImageError, ImageHeader, decode_fully, read_header
@@ -26,10 +27,24 @@ _GZIP = 16 + zlib.MAX_WBITS
 # The machine's trouble, not the file's: the bundle fails and the runner tries it again.
 _TRANSIENT_ERRORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR})
 
-ImageReader = Callable[[str, int], bytes]
-"""(uri, expected size) -> the file's bytes. Raises OSError."""
+ImageReader = Callable[[str, int, int], bytes]
+"""(uri, expected size, offset or -1 for the whole file) -> the bytes. Raises OSError."""
 
-CHECKS: dict[str, Callable[[bytes], ImageHeader]] = {"header": read_header, "full": decode_fully}
+ImagePreparer = Callable[[bytes], tuple[bytes, ImageHeader]]
+"""An image's bytes -> those to write, and what they are. Raises BadImageError."""
+
+
+def check_header(image: bytes) -> tuple[bytes, ImageHeader]:
+    """Hands an image on as it is, its header looked at."""
+    return image, read_header(image)
+
+
+def check_fully(image: bytes) -> tuple[bytes, ImageHeader]:
+    """Hands an image on as it is, every pixel decoded."""
+    return image, decode_fully(image)
+
+
+CHECKS: dict[str, ImagePreparer] = {"header": check_header, "full": check_fully}
 """--image_check -> how an image's bytes are looked at."""
 
 
@@ -93,19 +108,37 @@ class EncodedSample(NamedTuple):
     after: bytes
 
 
+class Maker(Protocol):
+    """Turns references into examples or dead letters."""
+
+    def make(self, ref: SampleRef) -> EncodedSample | DeadLetter:
+        """Makes one example. Raises OSError where the machine, not the sample, is at fault."""
+
+    def classes(self, ref: SampleRef) -> Sequence[int]:
+        """The ids of the sample's classes: one, one an object, or none."""
+
+
 @dataclass(frozen=True)
 class ExampleMaker:
-    """Turns references into examples or dead letters.
+    """Makes an example of an image and its labels.
 
     Attributes:
       read_image: reads the bytes of an image.
       encoder: writes features around them.
-      image_check: "header" or "full".
+      prepare: checks the bytes and says what they are; hands them on as they are to be written.
+      box_columns: (place among the labels, whether in pixels) of each column of boxes.
+      clip_boxes: whether a box that reaches out of its image is cut at the edge.
     """
 
     read_image: ImageReader
     encoder: SampleEncoder
-    image_check: str
+    prepare: ImagePreparer
+    box_columns: Sequence[tuple[int, bool]] = ()
+    clip_boxes: bool = False
+
+    def classes(self, ref: SampleRef) -> Sequence[int]:
+        """The ids of the sample's classes: one, one an object, or none."""
+        return self.encoder.classes(ref)
 
     def make(self, ref: SampleRef) -> EncodedSample | DeadLetter:
         """Reads, checks and encodes one sample.
@@ -118,7 +151,7 @@ class ExampleMaker:
                 ref, Stage.READ, Reason.TOO_LARGE, f"{ref.size} bytes; an example holds 2 GiB"
             )
         try:
-            image = self.read_image(ref.uri, ref.size)
+            image = self.read_image(ref.uri, ref.size, ref.offset)
         except OSError as error:
             if error.errno in _TRANSIENT_ERRORS:
                 raise
@@ -128,9 +161,16 @@ class ExampleMaker:
         if not image:
             return _dead_letter(ref, Stage.READ, Reason.EMPTY_FILE, "the file has no bytes")
         try:
-            header = CHECKS[self.image_check](image)
+            image, header = self.prepare(image)
         except BadImageError as error:
             return _dead_letter(ref, Stage.CHECK, error.reason, str(error))
+        try:
+            for place, pixels in self.box_columns:
+                boxes: Any = ref.labels[place]
+                check_boxes(boxes, header, pixels=pixels, clip=self.clip_boxes)
+        except BadBoxError as error:
+            letter = _dead_letter(ref, Stage.CHECK, Reason.BAD_BOX, str(error))
+            return letter._replace(file=ref.origin, line=error.line)
         before, after = self.encoder.encode(ref, header, len(image))
         return EncodedSample(before, image, after)
 
@@ -141,7 +181,7 @@ def sort_by_placement(refs: Iterable[SampleRef], placer: Placer) -> list[SampleR
 
 
 def write_shard(
-    spec: ShardSpec, refs: Iterable[SampleRef], maker: ExampleMaker, output: PlainOutput
+    spec: ShardSpec, refs: Iterable[SampleRef], maker: Maker, output: PlainOutput
 ) -> Iterator[DeadLetter | ShardInfo]:
     """Writes one shard, yielding dead letters as they come and the shard's figures at the end.
 
@@ -163,8 +203,7 @@ def write_shard(
         header = frame_header(len(before) + len(image) + len(after))
         output.write(header + before, image, after + frame_footer(crc))
         examples += 1
-        class_id = maker.encoder.class_id(ref)
-        if class_id is not None:
+        for class_id in maker.classes(ref):
             classes[class_id] += 1
     output.finish()
     yield ShardInfo(

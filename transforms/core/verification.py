@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 from transforms.core.errors import DamagedRecordError
+from transforms.core.label_schema import ColumnKind, written_key
 from transforms.core.manifest import crc32c_text
 from transforms.core.shard_reader import read_shard
 from transforms.core.sharding import ShardInfo, ShardSpec
@@ -29,7 +30,8 @@ def verify_shard(
     spec = ShardSpec(split, 0, 0, str(entry["path"]))
     faults: Counter[str] = Counter()
     try:
-        for item in read_shard(file, path, spec, str(manifest["options"]["compression"])):
+        compression = str(manifest["options"]["compression"])
+        for item in read_shard(file, path, spec, compression, class_key_of(manifest)):
             if isinstance(item, ShardInfo):
                 info = item
             else:
@@ -50,6 +52,15 @@ def verify_shard(
     yield info
 
 
+def class_key_of(manifest: Mapping[str, Any]) -> str:
+    """The key under which a data set's class ids are written; empty where there are no classes."""
+    options = manifest["options"]
+    for column in options["columns"]:
+        if column["kind"] == ColumnKind.CLASS.value:
+            return written_key(f"{column['feature']}/label", options.get("features", {})) or ""
+    return ""
+
+
 def _feature_faults(example: Any, expected: Mapping[str, Any]) -> Iterator[str]:
     features = example.features.feature
     for key, what in expected.items():
@@ -60,6 +71,12 @@ def _feature_faults(example: Any, expected: Mapping[str, Any]) -> Iterator[str]:
         kind = features[key].WhichOneof("kind")
         if kind != _KIND_FIELDS[what["kind"]]:
             yield f"feature {key} is a {kind}, the manifest says {what['kind']}"
+        elif what.get("shape", []) == [] and len(getattr(features[key], kind).value) != 1:
+            count = len(getattr(features[key], kind).value)
+            yield f"feature {key} has {count} values, the manifest says one"
+    for key in features:
+        if key not in expected:
+            yield f"feature {key} is not in the manifest"
 
 
 def verify_classes(manifest: Mapping[str, Any], shards: list[ShardInfo]) -> Iterator[str]:
@@ -69,10 +86,11 @@ def verify_classes(manifest: Mapping[str, Any], shards: list[ShardInfo]) -> Iter
         found.update(dict(shard.classes))
     for entry in manifest["classes"]:
         count = found.pop(entry["id"], 0)
-        if count != entry["examples"]:
+        counted = "objects" if "objects" in entry else "examples"
+        if count != entry[counted]:
             yield (
-                f"class {entry['id']} ({entry['name']}): {count} examples, "
-                f"the manifest says {entry['examples']}"
+                f"class {entry['id']} ({entry['name']}): {count} {counted}, "
+                f"the manifest says {entry[counted]}"
             )
     for class_id, count in sorted(found.items()):
         yield f"class {class_id}: {count} examples, the manifest has no such class"

@@ -1,0 +1,58 @@
+"""The layouts that `--layout` knows, in one place. docs/adding_a_layout.md says how to add one."""
+
+from __future__ import annotations
+
+import difflib
+
+from transforms.core.errors import UsageError
+from transforms.layouts.class_folders import ClassFolders
+from transforms.layouts.layout import Given, Layout, Source
+from transforms.layouts.table import Table
+
+AUTO = "auto"
+
+LAYOUTS: tuple[Layout, ...] = (Table(), ClassFolders())
+"""In the order in which `auto` asks them: those that look for more come first."""
+
+_DEFAULTS = Given(images=())
+_OPTION_FIELDS = (
+    *("key_column", "label_column", "columns", "list_columns"),
+    *("label_base", "label_order", "label_from_folder_name"),
+)
+
+
+def open_source(name: str, given: Given) -> tuple[Source, str]:
+    """Finds images and labels by the layout of that name, or by the first that recognises them.
+
+    Returns: the source, and why this layout was taken; empty if the person named it.
+
+    Raises:
+      UsageError: there is no such layout, or a path or option cannot be used.
+    """
+    layout, why = _recognise(given) if name == AUTO else (_layout(name), "")
+    for field in _OPTION_FIELDS:
+        if field not in layout.options and getattr(given, field) != getattr(_DEFAULTS, field):
+            users = [other.name for other in LAYOUTS if field in other.options]
+            raise UsageError(
+                f"--{field.removesuffix('s') if field == 'list_columns' else field} means nothing for "
+                f"the layout {layout.name}{f' ({why})' if why else ''}; it is for {', '.join(users)}"
+            )
+    return layout.open(given), why
+
+
+def _recognise(given: Given) -> tuple[Layout, str]:
+    for layout in LAYOUTS:
+        why = layout.recognise(given)
+        if why:
+            return layout, why
+    raise UsageError("no layout fits what --images and --labels name; say which with --layout")
+
+
+def _layout(name: str) -> Layout:
+    for layout in LAYOUTS:
+        if layout.name == name:
+            return layout
+    names = [AUTO, *(layout.name for layout in LAYOUTS)]
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    raise UsageError(f"--layout is {name!r}, expected one of {', '.join(names)}{hint}")

@@ -1,0 +1,35 @@
+"""Class folders: `root/<class>/*` or `root/<split>/<class>/*`, classes nested as deep as one likes."""
+
+from __future__ import annotations
+
+from transforms.core.errors import UsageError
+from transforms.core.label_schema import CLASS_FOLDER_COLUMNS
+from transforms.layouts.layout import FolderLabels, Given, Source
+from transforms.layouts.paths import image_roots
+
+
+class ClassFolders:
+    """An image's class is its folder."""
+
+    name = "class_folders"
+    options = frozenset({"label_base", "label_order", "label_from_folder_name"})
+
+    def recognise(self, given: Given) -> str:
+        """What is left when there are no labels and nothing else fits."""
+        return "" if given.labels else "no --labels and no other layout's files"
+
+    def open(self, given: Given) -> Source:
+        """Lists every image below the folders.
+
+        Raises:
+          UsageError: a path does not exist, or labels are given.
+        """
+        if given.labels:
+            raise UsageError("--layout class_folders takes labels from folders; leave out --labels")
+        return Source(
+            self.name,
+            image_roots(given.images),
+            FolderLabels(),
+            CLASS_FOLDER_COLUMNS,
+            given.numbering(),
+        )

@@ -1,0 +1,196 @@
+"""What a layout is: a way in which people keep images and labels on disk.
+
+A layout looks at what a person named and returns a `Source`: which files are listed as images, and
+where labels come from. That is all it does, before the job starts and without opening an image. A
+label comes from one of three places:
+
+- `FolderLabels`: the class is the image's folder.
+- `FileLabels`: files say it. A `LabelReader` turns each into `LabelRow`s, on any worker; the job joins
+  them with the listed images by name.
+- `ContainerLabels`: images and labels lie in the same few files. A `ContainerReader` turns each into
+  `SampleRef`s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import BinaryIO, Protocol
+
+from transforms.core.classes import ClassNumbering
+from transforms.core.dead_letters import DeadLetter
+from transforms.core.label_schema import Column
+from transforms.core.listing import ImageRoot
+from transforms.core.pixels import PixelFormat
+from transforms.core.references import LabelRow, SampleRef
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a person named.
+
+    Attributes:
+      images: paths, folders and globs of --images, as typed.
+      labels: those of --labels.
+      key_column, label_column: names of columns, or empty.
+      columns: column -> type name of --columns.
+      list_columns: column -> separator, of columns whose cells hold several values.
+      label_base: id of the first class, or None for the layout's own.
+      label_order: how class names are sorted, as `ClassNumbering` has it.
+      label_from_folder_name: whether a class's name is its id.
+    """
+
+    images: tuple[str, ...]
+    labels: tuple[str, ...] = ()
+    key_column: str = ""
+    label_column: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    list_columns: Mapping[str, str] = field(default_factory=dict)
+    label_base: int | None = None
+    label_order: str = "code_point"
+    label_from_folder_name: bool = False
+
+    def numbering(self, base: int = 0) -> ClassNumbering:
+        """How classes are numbered where the layout has no ids of its own.
+
+        Args:
+          base: id of the first class if the person did not say.
+        """
+        return ClassNumbering(
+            base if self.label_base is None else self.label_base,
+            self.label_order,
+            from_name=self.label_from_folder_name,
+        )
+
+
+class LabelReader(Protocol):
+    """Reads label files, on any worker: it is pickled, and keeps no state."""
+
+    def read(self, file: BinaryIO, uri: str) -> Iterator[LabelRow | DeadLetter]:
+        """Yields a row for each image that a file names, its values in the order of the columns.
+
+        What is wrong with an image's labels goes into the row's `problem` and `line`, so that the
+        image becomes a dead letter. What names no image is a dead letter at once.
+
+        Args:
+          file: the file, open at its beginning.
+          uri: where it lies.
+        """
+
+
+class ContainerReader(Protocol):
+    """Reads files that hold images and labels, on any worker: it is pickled, and keeps no state."""
+
+    def read(self, uri: str, unpack_to: str) -> Iterator[SampleRef | DeadLetter]:
+        """Yields a reference to each sample of a file.
+
+        Images must lie in a file as they are, at an offset. Those that do not are unpacked first.
+
+        Args:
+          uri: the file.
+          unpack_to: a folder for what has to be unpacked; it is removed at the end of the job.
+
+        Raises:
+          ContainerError: the file is broken, so nobody knows which samples it held.
+        """
+
+
+@dataclass(frozen=True)
+class FolderLabels:
+    """The class is the image's folder, the split a folder above."""
+
+
+@dataclass(frozen=True)
+class FileLabels:
+    """Files say the labels.
+
+    Attributes:
+      reader: reads them.
+      files: URIs of single files.
+      folders: folders whose files are label files, listed by the job.
+      merge_rows: whether rows of one image add up, a row an object; else they must agree.
+    """
+
+    reader: LabelReader
+    files: tuple[str, ...] = ()
+    folders: tuple[ImageRoot, ...] = ()
+    merge_rows: bool = False
+
+
+@dataclass(frozen=True)
+class ContainerLabels:
+    """Images and labels lie in the same few files.
+
+    Attributes:
+      reader: reads them.
+      files: their URIs.
+      pixels: how an image's bytes are to be understood.
+    """
+
+    reader: ContainerReader
+    files: tuple[str, ...]
+    pixels: PixelFormat
+
+
+Labels = FolderLabels | FileLabels | ContainerLabels
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is converted, as a layout found it.
+
+    Attributes:
+      layout: the layout's name.
+      roots: the folders whose files are listed as images; none where containers hold them.
+      labels: where labels come from.
+      columns: what labels there are, the class first.
+      numbering: how classes get their ids.
+      notes: what the person should know, a sentence each.
+    """
+
+    layout: str
+    roots: tuple[ImageRoot, ...]
+    labels: Labels
+    columns: tuple[Column, ...]
+    numbering: ClassNumbering = field(default_factory=ClassNumbering)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def uris(self) -> tuple[str, ...]:
+        """Every file and folder that the job reads."""
+        named: tuple[str, ...] = ()
+        if isinstance(self.labels, FileLabels):
+            named = (*self.labels.files, *(folder.uri for folder in self.labels.folders))
+        elif isinstance(self.labels, ContainerLabels):
+            named = self.labels.files
+        return (*(root.uri for root in self.roots), *named)
+
+    @property
+    def pixels(self) -> PixelFormat | None:
+        """How bare pixels are laid out; None where images are files."""
+        return self.labels.pixels if isinstance(self.labels, ContainerLabels) else None
+
+
+class Layout(Protocol):
+    """One way of keeping images and labels.
+
+    Attributes:
+      name: what --layout calls it.
+      options: names of the fields of `Given` that it uses beyond images and labels.
+    """
+
+    name: str
+    options: frozenset[str]
+
+    def recognise(self, given: Given) -> str:
+        """Why what the person named is of this layout, for `--layout auto`; empty if it is not.
+
+        Looks at names of files and at first lines, no more.
+        """
+
+    def open(self, given: Given) -> Source:
+        """Finds the images and labels.
+
+        Raises:
+          UsageError: says which path or option cannot be used, and what was expected.
+        """

@@ -1,0 +1,103 @@
+"""From paths that a person typed to folders to list and files to read."""
+
+from __future__ import annotations
+
+import glob
+import os
+import posixpath
+from collections.abc import Sequence
+
+from transforms import files
+from transforms.core.errors import UsageError
+from transforms.core.listing import (
+    IMAGE_EXTENSIONS,
+    ImageRoot,
+    glob_regex,
+    has_glob,
+    is_remote,
+    split_pattern,
+)
+
+
+def image_roots(
+    paths: Sequence[str], label_uris: frozenset[str] = frozenset()
+) -> tuple[ImageRoot, ...]:
+    """The folders to list for some paths: one root a folder, however many patterns it has.
+
+    Raises:
+      UsageError: a path does not exist, or one root lies in another.
+    """
+    patterns: dict[str, list[str]] = {}
+    whole: set[str] = set()
+    for path in paths:
+        root, pattern = _root_and_pattern(path)
+        patterns.setdefault(root, [])
+        if pattern:
+            patterns[root].append(pattern)
+        else:
+            whole.add(root)
+    for inner in patterns:
+        for outer in patterns:
+            if inner != outer and inner.startswith(outer.rstrip("/") + "/"):
+                raise UsageError(
+                    f"--images: {inner} lies in {outer}, so its images could be listed twice; "
+                    "name only one of the two, or patterns below the same folder"
+                )
+    return tuple(
+        ImageRoot(root, () if root in whole else tuple(sorted(set(found))), label_uris)
+        for root, found in sorted(patterns.items())
+    )
+
+
+def _root_and_pattern(path: str) -> tuple[str, str]:
+    """(folder, pattern below it); the pattern is empty for all images of the folder."""
+    if not path.strip():
+        raise UsageError("--images: an empty path")
+    uri = files.canonical(path)
+    if is_remote(uri):
+        uri = uri.removesuffix("/**")
+        if has_glob(uri):
+            return split_pattern(uri)
+        if posixpath.splitext(uri)[1].lower() in IMAGE_EXTENSIONS - {""}:
+            return posixpath.dirname(uri), glob.escape(posixpath.basename(uri))
+        return uri, ""
+    if os.path.isdir(uri):
+        return uri, ""
+    if os.path.lexists(uri):
+        return os.path.dirname(uri), glob.escape(os.path.basename(uri))
+    if not has_glob(uri):
+        raise UsageError(f"--images {path}: no such file or folder")
+    root, pattern = split_pattern(uri)
+    if not os.path.isdir(root):
+        raise UsageError(f"--images {path}: no folder {root}")
+    return root, "" if pattern == "**" else pattern
+
+
+def label_files(paths: Sequence[str]) -> list[str]:
+    """URIs of the label files, sorted, each once.
+
+    Raises:
+      UsageError: a path or glob names no file.
+    """
+    found: set[str] = set()
+    for path in paths:
+        uri = files.canonical(path)
+        if is_remote(uri):
+            matches = [uri] if not has_glob(uri) else _remote_matches(uri)
+        elif os.path.lexists(uri):
+            matches = [uri]
+        else:
+            matches = glob.glob(uri, recursive=True)
+        if not matches:
+            raise UsageError(f"--labels {path}: no such file")
+        for match in matches:
+            if not is_remote(match) and os.path.isdir(match):
+                raise UsageError(f"--labels {path}: {match} is a folder; expected a CSV file")
+        found.update(matches)
+    return sorted(found)
+
+
+def _remote_matches(uri: str) -> list[str]:
+    root, pattern = split_pattern(uri)
+    matcher = glob_regex(pattern)
+    return [f"{root}/{name}" for name, _ in files.list_remote(root) if matcher.fullmatch(name)]

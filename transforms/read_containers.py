@@ -1,0 +1,88 @@
+"""Read containers: files that hold many images with their labels in, samples out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import apache_beam as beam
+from apache_beam.pvalue import TaggedOutput
+
+from transforms.batches import BATCH_SIZE, DEAD_LETTERS, TALLY, DeadLetterBatch, SampleBatch
+from transforms.core.dead_letters import DeadLetter
+from transforms.core.errors import ContainerError
+from transforms.core.plan import Refusal, Tally
+from transforms.core.references import SampleRef
+from transforms.join_labels import SplitAssigner
+from transforms.layouts.layout import ContainerLabels, ContainerReader
+
+
+class _ReadContainer(beam.DoFn):
+    def __init__(
+        self,
+        reader: ContainerReader,
+        unpack_to: str,
+        splits: SplitAssigner,
+        class_column: int | None,
+    ) -> None:
+        self._reader = reader
+        self._unpack_to = unpack_to
+        self._splits = splits
+        self._class_column = class_column
+
+    def process(self, uri: str) -> Iterator[SampleBatch | TaggedOutput]:
+        tally = Tally()
+        letters = DeadLetterBatch()
+        samples: list[SampleRef] = []
+        try:
+            for item in self._reader.read(uri, self._unpack_to):
+                tally.listed += 1
+                if isinstance(item, DeadLetter):
+                    letters.append(item)
+                else:
+                    samples.append(item)
+                if len(samples) >= BATCH_SIZE:
+                    yield self._counted(samples, tally)
+                    samples = []
+        except ContainerError as error:
+            tally.refusals.append(Refusal(ContainerError.__name__, str(error)))
+        if samples:
+            yield self._counted(samples, tally)
+        tally.add_dead_letters(letters)
+        yield TaggedOutput(DEAD_LETTERS, letters)
+        yield TaggedOutput(TALLY, tally)
+
+    def _counted(self, samples: list[SampleRef], tally: Tally) -> SampleBatch:
+        batch = self._splits.assign(samples)
+        tally.add_samples(batch, self._class_column)
+        return batch
+
+
+@dataclass(kw_only=True)
+class ReadContainers(beam.PTransform):
+    """Refers to every sample of the containers.
+
+    Attributes:
+      labels: the containers, and what reads them.
+      unpack_to: a folder that every worker sees, for what has to be unpacked.
+      splits: gives each sample its split.
+      class_column: place of the class among the labels, or None.
+
+    Returns (tagged): main, `SampleBatch`es; "dead_letters"; "tally".
+    """
+
+    labels: ContainerLabels
+    unpack_to: str
+    splits: SplitAssigner
+    class_column: int | None
+
+    def expand(self, pipeline: beam.Pipeline) -> beam.pvalue.DoOutputsTuple:
+        reader = _ReadContainer(self.labels.reader, self.unpack_to, self.splits, self.class_column)
+        return (
+            pipeline
+            | "Containers" >> beam.Create(self.labels.files)
+            | "ReadContainer"
+            >> beam.ParDo(reader)
+            .with_output_types(SampleBatch)
+            .with_outputs(DEAD_LETTERS, TALLY, main="samples")
+        )
