@@ -99,6 +99,7 @@ class ConvertConfig:
             clip_boxes=self.clip_boxes,
             pixels=self.source.pixels,
             image_encoding=self.image_encoding or IMAGE_ENCODINGS[0],
+            features=self.source.features,
         )
 
     @property

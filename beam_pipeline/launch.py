@@ -68,7 +68,25 @@ def _beam_options(argv: Sequence[str]) -> PipelineOptions:
 
 
 def convert(config: ConvertConfig, beam_argv: Sequence[str]) -> None:
-    """Converts, and prints what came of it.
+    """Converts as a program of its own: shows how it goes, ends on Ctrl-C, prints what came of it.
+
+    Args:
+      config: what to convert, and how.
+      beam_argv: options of Beam's.
+
+    Raises:
+      ConversionError: why there is no complete data set.
+    """
+    options = _beam_options(beam_argv)
+    _check_paths(config, options, _is_local(options))
+    prepare_output(config.output, config.overwrite)
+    with show_progress(), _interruptible():
+        run_job(config, beam_argv)
+    print_summary(config.output)
+
+
+def run_job(config: ConvertConfig, beam_argv: Sequence[str]) -> None:
+    """Runs the job; the output folder is ready for it.
 
     Args:
       config: what to convert, and how.
@@ -79,13 +97,11 @@ def convert(config: ConvertConfig, beam_argv: Sequence[str]) -> None:
     """
     options = _beam_options(beam_argv)
     local = _is_local(options)
-    _check_paths(config, options, local)
-    prepare_output(config.output, config.overwrite)
     layout = None
     if config.shuffle == "records":
         _run(lambda pipeline: build_planning_pipeline(pipeline, config), config, options)
         layout = read_note(config.output)
-    with show_progress(), writer_processes(_writers(config, beam_argv)):
+    with writer_processes(_writers(config, beam_argv)):
         _run(
             lambda pipeline: build_pipeline(
                 pipeline, config, layout=layout, raise_refusals=not local
@@ -93,7 +109,6 @@ def convert(config: ConvertConfig, beam_argv: Sequence[str]) -> None:
             config,
             options,
         )
-    print_summary(config.output)
 
 
 def _run(
@@ -106,8 +121,7 @@ def _run(
     pipeline = beam.Pipeline(runner=_runner(options), options=options)
     build(pipeline)
     try:
-        with _interruptible():
-            pipeline.run().wait_until_finish()
+        pipeline.run().wait_until_finish()
     except Exception as error:
         refusal = read_refusal(config.output)
         if refusal is None:

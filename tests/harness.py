@@ -73,6 +73,15 @@ def read_all(folder: Any) -> dict[str, dict[str, Any]]:
     return examples
 
 
+def read_all_by(folder: Any, key: str) -> dict[str, dict[str, Any]]:
+    """Text of one feature -> features of every example."""
+    return {
+        features[key][0].decode(): features
+        for name in shard_names(folder)
+        for features in read_shard(folder, name)
+    }
+
+
 def digests(folder: Any) -> Mapping[str, str]:
     """file -> sha256 of everything in an output folder."""
     found = {}

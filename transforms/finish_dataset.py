@@ -13,7 +13,7 @@ from transforms import files
 from transforms.batches import DeadLetterBatch
 from transforms.core import errors
 from transforms.core.classes import label_map, without_gaps
-from transforms.core.label_schema import Column, ColumnKind, feature_kinds
+from transforms.core.label_schema import Column, ColumnKind
 from transforms.core.manifest import (
     DEAD_LETTERS_NAME,
     LABEL_MAP_NAME,
@@ -67,7 +67,7 @@ def finish_dataset(
         shards=infos,
         seed=encoding.seed,
         options=recorded_options,
-        features=feature_kinds(encoding.columns, encoding.renames),
+        features=encoding.written_features,
         counted="objects" if _has_boxes(encoding.columns) else "examples",
     )
     files.write_bytes(files.join(output_folder, MANIFEST_NAME), dump_json(manifest))

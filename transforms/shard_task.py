@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from transforms import files
 from transforms.core.dead_letters import DeadLetter
 from transforms.core.example import SampleEncoder
-from transforms.core.label_schema import Column, ColumnKind
+from transforms.core.label_schema import Column, ColumnKind, feature_kinds
 from transforms.core.pixels import IMAGE_ENCODINGS, PixelFormat, pixel_preparer
 from transforms.core.references import SampleRef
 from transforms.core.shard_writer import (
     CHECKS,
     OUTPUTS,
     ExampleMaker,
+    ExampleReader,
     Maker,
     sort_by_placement,
     write_shard,
@@ -38,6 +40,7 @@ class EncodingOptions:
       clip_boxes: whether boxes that reach out of their image are cut at its edge.
       pixels: how images that are bare pixels are laid out; None where images are files.
       image_encoding: "png" or "raw", for bare pixels.
+      features: what samples hold that come as serialized examples; None where they are made here.
     """
 
     columns: tuple[Column, ...]
@@ -47,9 +50,19 @@ class EncodingOptions:
     clip_boxes: bool = False
     pixels: PixelFormat | None = None
     image_encoding: str = IMAGE_ENCODINGS[0]
+    features: Mapping[str, Any] | None = None
+
+    @property
+    def written_features(self) -> Mapping[str, Any]:
+        """Every feature of an example, as the manifest has it."""
+        if self.features is not None:
+            return self.features
+        return feature_kinds(self.columns, self.renames)
 
     def maker(self, class_ids: Mapping[str, int]) -> Maker:
         """What turns references into examples, now that the classes are known."""
+        if self.features is not None:
+            return ExampleReader(files.read_image, class_ids)
         return ExampleMaker(
             files.read_image,
             SampleEncoder(self.columns, class_ids, self.renames),

@@ -11,6 +11,7 @@ ConversionError
 ├── LostSamplesError         the books do not balance: a fault of the program or the runner
 ├── OutputError              a shard cannot be written: no space, no right
 ├── WriterProcessError       a process of ours died
+├── SampleError              a value given from Python cannot become a feature
 └── DamagedRecordError       a TFRecord file does not hold what its framing says
 """
 
@@ -57,6 +58,10 @@ class OutputError(ConversionError):
 
 class WriterProcessError(ConversionError):
     """A process that wrote shards died, as when the system runs out of memory."""
+
+
+class SampleError(ConversionError):
+    """A sample given from Python holds what no feature can hold."""
 
 
 class DamagedRecordError(ConversionError):

@@ -14,7 +14,7 @@ where one key is the beginning of another). Property tests hold this to TensorFl
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -106,6 +106,11 @@ def encode_example(features: Mapping[str, FeatureList]) -> bytes:
             entries.append(float_entry(key, values))  # type: ignore[arg-type]
         else:
             entries.append(int64_entry(key, values))  # type: ignore[arg-type]
+    return wrap_entries(entries)
+
+
+def wrap_entries(entries: Iterable[bytes]) -> bytes:
+    """A serialized example of map entries, in the order of their keys' bytes."""
     return _field(_TAG_1, b"".join(entries))
 
 

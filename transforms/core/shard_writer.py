@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -173,6 +173,36 @@ class ExampleMaker:
             return letter._replace(file=ref.origin, line=error.line)
         before, after = self.encoder.encode(ref, header, len(image))
         return EncodedSample(before, image, after)
+
+
+@dataclass(frozen=True)
+class ExampleReader:
+    """Takes examples that are serialized already.
+
+    Attributes:
+      read_example: reads the bytes of one.
+      class_ids: class -> id.
+    """
+
+    read_example: ImageReader
+    class_ids: Mapping[str, int]
+
+    def classes(self, ref: SampleRef) -> Sequence[int]:
+        """The ids of the sample's classes, which stand alone in its labels."""
+        (names,) = ref.labels
+        return [self.class_ids[str(name)] for name in names]  # type: ignore[union-attr]
+
+    def make(self, ref: SampleRef) -> EncodedSample | DeadLetter:
+        """Reads one example.
+
+        Raises:
+          OSError: it cannot be read, though the same job wrote it.
+        """
+        if ref.size > MAX_EXAMPLE_BYTES:
+            return _dead_letter(
+                ref, Stage.READ, Reason.TOO_LARGE, f"{ref.size} bytes; an example holds 2 GiB"
+            )
+        return EncodedSample(b"", self.read_example(ref.uri, ref.size, ref.offset), b"")
 
 
 def sort_by_placement(refs: Iterable[SampleRef], placer: Placer) -> list[SampleRef]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from transforms.core.classes import ClassNumbering
 from transforms.core.dead_letters import DeadLetter
@@ -124,12 +124,12 @@ class ContainerLabels:
     Attributes:
       reader: reads them.
       files: their URIs.
-      pixels: how an image's bytes are to be understood.
+      pixels: how an image's bytes are to be understood; None where they are serialized examples.
     """
 
     reader: ContainerReader
     files: tuple[str, ...]
-    pixels: PixelFormat
+    pixels: PixelFormat | None = None
 
 
 Labels = FolderLabels | FileLabels | ContainerLabels
@@ -146,6 +146,8 @@ class Source:
       columns: what labels there are, the class first.
       numbering: how classes get their ids.
       notes: what the person should know, a sentence each.
+      features: what examples hold, as the manifest has it, where samples come as serialized
+        examples; else None, as the columns say it.
     """
 
     layout: str
@@ -154,6 +156,7 @@ class Source:
     columns: tuple[Column, ...]
     numbering: ClassNumbering = field(default_factory=ClassNumbering)
     notes: tuple[str, ...] = ()
+    features: Mapping[str, Any] | None = None
 
     @property
     def uris(self) -> tuple[str, ...]:

@@ -1,0 +1,214 @@
+"""From Python: samples that no layout knows, as dicts, to the same shuffled and sharded TFRecords."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from beam_pipeline.config import SPLIT_NAME, ConvertConfig
+from beam_pipeline.inputs import name_from, output_folder
+from transforms import files
+from transforms.core.classes import ClassNumbering
+from transforms.core.errors import SampleError, UsageError
+from transforms.core.feature_values import FeatureSchema
+from transforms.core.label_schema import Column, ColumnKind
+from transforms.core.listing import is_remote
+from transforms.core.manifest import MANIFEST_NAME, parse_manifest
+from transforms.core.sharding import DEFAULT_SHARD_BYTES, DEFAULT_SPLIT, ShardConfig, SplitFractions
+from transforms.layouts.layout import ContainerLabels, Source
+from transforms.layouts.python_samples import SampleSpool, SpoolReader
+from transforms.output_folder import prepare_output, unpacking_folder
+
+Sample = Mapping[str, Any]
+"""Feature's key -> value; `transforms.core.feature_values` says which values there are."""
+
+CLASS_ID = "image/class/label"
+"""The feature that class ids are counted by."""
+
+SAMPLES_LAYOUT = "python"
+
+
+def convert(
+    samples: Iterable[Sample] | Callable[[], Iterable[Sample]],
+    *,
+    output: str,
+    name: str = "",
+    key: str | Callable[[Sample], str] | None = None,
+    split: str | Callable[[Sample], str] = DEFAULT_SPLIT,
+    splits: Mapping[str, float] | None = None,
+    class_names: Sequence[str] = (),
+    num_shards: int | Mapping[str, int] | None = None,
+    shard_size: int = DEFAULT_SHARD_BYTES,
+    seed: int = 0,
+    compression: str = "none",
+    overwrite: bool = False,
+    writers: int | None = None,
+) -> dict[str, Any]:
+    """Writes samples as shuffled, sharded TFRecords with a manifest.
+
+    Samples are taken one at a time and go to a file beside the output (or, for an output in a
+    bucket, in this machine's folder for temporary files), so there may be more than memory holds.
+    A value is bytes, str, bool, int, float, a NumPy array, a list of these, or None for no feature.
+
+    Args:
+      samples: dicts of features, or a function that returns them, such as a generator function.
+      output: folder for the data set; made if missing.
+      name: data set name in file names; by default the output folder's.
+      key: what identifies a sample, and so decides its place: the name of a feature with a text or
+        an integer, or a function. By default the sample's number.
+      split: the split of all samples, or a function that says each one's.
+      splits: split -> share, to split by a hash of the key instead.
+      class_names: names of the classes 0, 1, 2, ... that the feature `image/class/label` holds.
+      num_shards: of each split; by default as many as `shard_size` asks for.
+      shard_size: target in bytes.
+      seed: of the shuffle.
+      compression: "none" or "gzip".
+      overwrite: whether the data set that an earlier run wrote to `output` may be replaced.
+      writers: processes that write shards; by default one a core.
+
+    Returns: the manifest.
+
+    Raises:
+      SampleError: a value is no feature; names the sample, the feature and what was found.
+      UsageError: an argument cannot be used, or the output folder is not empty.
+      Exception: whatever `samples` raises.
+    """
+    folder = output_folder(output)
+    shards = ShardConfig(num_shards, shard_size)
+    fractions = _fractions(splits) if splits else None
+    known = tuple((text, i) for i, text in enumerate(class_names))
+    numbering = ClassNumbering(known=known, from_name=not known)
+    if len(set(class_names)) < len(class_names):
+        raise UsageError("class_names holds a name twice; each class needs a name of its own")
+    prepare_output(folder, overwrite)
+    try:
+        with _spool_folder(folder) as spool_folder:
+            schema = FeatureSchema()
+            spool = SampleSpool(spool_folder)
+            with spool:
+                for sample in _numbered(samples() if callable(samples) else samples, key, split):
+                    with _naming_sample(schema.samples):
+                        classes = _classes(sample.features, class_names)
+                        example = schema.encode(sample.features)
+                    spool.add(sample.key, sample.split, classes, example)
+            if not schema.samples:
+                raise UsageError("samples gave not one sample, so there is nothing to write")
+            source = Source(
+                SAMPLES_LAYOUT,
+                (),
+                ContainerLabels(SpoolReader(), (spool.index_path,)),
+                (Column("class", ColumnKind.CLASS, "image/class", repeated=True),),
+                numbering,
+                features=schema.features,
+            )
+            config = ConvertConfig(
+                source=source,
+                output=folder,
+                name=name or name_from(folder),
+                splits=fractions,
+                shards=shards,
+                seed=seed,
+                compression=compression,
+                writers=writers,
+            )
+            from beam_pipeline.launch import run_job  # imports Beam, which takes a second
+
+            run_job(config, [])
+    except BaseException:
+        files.delete_incomplete(folder)
+        raise
+    uri = files.join(folder, MANIFEST_NAME)
+    return parse_manifest(files.read_bytes(uri), uri)
+
+
+class _Numbered(NamedTuple):
+    key: str
+    split: str
+    features: Sample
+
+
+def _numbered(
+    samples: Iterable[Sample],
+    key: str | Callable[[Sample], str] | None,
+    split: str | Callable[[Sample], str],
+) -> Iterator[_Numbered]:
+    """Gives each sample its key, which must be its own, and its split."""
+    taken: set[str] = set()
+    for number, sample in enumerate(samples):
+        with _naming_sample(number):
+            if not isinstance(sample, Mapping):
+                raise SampleError(f"a {type(sample).__qualname__}, expected a dict of features")
+            own = _key(sample, key, number)
+            if key is not None:
+                if own in taken:
+                    raise SampleError(
+                        f"its key {own!r} is an earlier sample's, expected one of its own"
+                    )
+                taken.add(own)
+            name = split(sample) if callable(split) else split
+            if not isinstance(name, str) or not SPLIT_NAME.fullmatch(name):
+                raise SampleError(f"its split is {name!r}, expected letters, digits and '_'")
+        yield _Numbered(own, name, sample)
+
+
+@contextlib.contextmanager
+def _spool_folder(folder: str) -> Iterator[str]:
+    """Where samples wait: beside a local output, which has room for them, else on this machine."""
+    if not is_remote(folder):
+        yield unpacking_folder(folder)
+        return
+    with tempfile.TemporaryDirectory(prefix="beam-tfrecord-") as temporary:
+        yield temporary
+
+
+@contextlib.contextmanager
+def _naming_sample(number: int) -> Iterator[None]:
+    """Says in errors which sample is meant."""
+    try:
+        yield
+    except SampleError as error:
+        raise SampleError(f"sample {number}: {error}") from error
+
+
+def _key(sample: Sample, key: str | Callable[[Sample], str] | None, number: int) -> str:
+    if key is None:
+        return str(number)
+    value = key(sample) if callable(key) else sample.get(key)
+    if isinstance(value, bytes):
+        value = value.decode(errors="replace")
+    if not isinstance(value, (str, int)) or value == "":
+        raise SampleError(
+            f"its key ({key if isinstance(key, str) else 'by the function'}) is {value!r}, expected a text or an integer"
+        )
+    return str(value)
+
+
+def _classes(sample: Sample, names: Sequence[str]) -> tuple[str, ...]:
+    """Names of the sample's classes, by the ids it holds."""
+    value = sample.get(CLASS_ID)
+    if value is None:
+        return ()
+    ids = value.tolist() if hasattr(value, "tolist") else value
+    found = []
+    for i in ids if isinstance(ids, (list, tuple)) else (ids,):
+        if not isinstance(i, int) or (names and not 0 <= i < len(names)):
+            raise SampleError(
+                f"feature {CLASS_ID!r} is {i!r}, expected "
+                + (
+                    f"0 to {len(names) - 1}, as there are {len(names)} class names"
+                    if names
+                    else "an integer"
+                )
+            )
+        found.append(names[i] if names else str(i))
+    return tuple(found)
+
+
+def _fractions(splits: Mapping[str, float]) -> SplitFractions:
+    try:
+        return SplitFractions(tuple((name, Fraction(str(share))) for name, share in splits.items()))
+    except ValueError as error:
+        raise UsageError(f"splits={dict(splits)!r}: {error}") from error
