@@ -3,7 +3,7 @@
 A row names its image by one of these, and the first that any image answers to decides:
 
 1. its full URI, its path relative to the root, or its path relative to the label file's folder;
-2. its path relative to the root, without extension;
+2. the same, without extension;
 3. its bare file name;
 4. its bare file name, without extension.
 
@@ -33,7 +33,7 @@ from transforms.core.listing import first_folder_split, folder_meaning, is_remot
 from transforms.core.references import ImageRef, LabelRow, LabelValue, SampleRef
 from transforms.core.sharding import DEFAULT_SPLIT
 
-_SHOWN = 3  # examples of names in a message
+_SHOWN = 3  # examples of names or values in a message
 
 
 @dataclass
@@ -117,7 +117,8 @@ class RowMerger:
         """The rows without those that say again what an earlier one says."""
         seen: dict[Any, LabelRow] = {}
         for row in rows:
-            seen.setdefault((row.problem, row.split, _without_lines(row.values)), row)
+            said = tuple(map(_without_lines, row.values))
+            seen.setdefault((row.problem, row.split, said), row)
         return list(seen.values())
 
     def merge(self, rows: Sequence[LabelRow]) -> LabelRow | tuple[LabelRow, LabelRow]:
@@ -125,6 +126,8 @@ class RowMerger:
 
         Args:
           rows: of one image, in the order of the label files.
+
+        Returns: the row names no file if its lists come from several, as a box has but a line.
         """
         first = rows[0]
         for row in rows[1:]:
@@ -136,7 +139,9 @@ class RowMerger:
             _put_together(row.values[place] for row in rows) if repeated else first.values[place]
             for place, repeated in enumerate(self.repeated)
         )
-        return first._replace(values=values)
+        if all(row.file == first.file for row in rows):
+            return first._replace(values=values)
+        return first._replace(values=tuple(map(_without_lines, values)), file="", line=0)
 
     def _single(self, row: LabelRow) -> list[LabelValue]:
         repeated = self.repeated or (False,) * len(row.values)
@@ -147,14 +152,11 @@ def _put_together(lists: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(item for values in lists for item in values or ())
 
 
-def _without_lines(values: Sequence[LabelValue]) -> Sequence[Any]:
-    """A row's values, boxes without the lines they came from."""
-    return tuple(
-        tuple(item[:4] if isinstance(item, tuple) else item for item in value)
-        if isinstance(value, tuple)
-        else value
-        for value in values
-    )
+def _without_lines(value: Any) -> Any:
+    """A value as it is, boxes without the lines they came from."""
+    if not isinstance(value, tuple):
+        return value
+    return tuple((*item[:4], 0) if isinstance(item, tuple) else item for item in value)
 
 
 AGREE = RowMerger()
@@ -207,18 +209,20 @@ class _ImageNames:
             name = key.rpartition("/")[2]
             exact[key].append(image)
             uri = _normalized(image.uri)
+            without_extension[posixpath.splitext(key)[0]].append(image)
             if uri != key:
                 exact[uri].append(image)
-            without_extension[posixpath.splitext(key)[0]].append(image)
+                without_extension[posixpath.splitext(uri)[0]].append(image)
             bare[name].append(image)
             bare_without_extension[posixpath.splitext(name)[0]].append(image)
 
     def find(self, row: LabelRow) -> Sequence[ImageRef]:
         """The images that the row names, by the first way of naming that finds any."""
         names = _names_of(row)
-        exact, *looser = self._tiers
-        attempts = [(exact, name) for name in (*names, _below_label_file(names[-1], row.file))]
-        attempts += [(tier, name) for tier in looser for name in names]
+        paths = (*names, _below_label_file(names[-1], row.file))
+        exact, without_extension, *bare = self._tiers
+        attempts = [(tier, path) for tier in (exact, without_extension) for path in paths]
+        attempts += [(tier, name) for tier in bare for name in names]
         for tier, name in attempts:
             found = tier.get(name)
             if found is None:
@@ -295,8 +299,17 @@ def _place(row: LabelRow) -> str:
 
 
 def _said(row: LabelRow) -> str:
-    values = ", ".join(map(repr, row.values))
+    values = ", ".join(map(_shown, row.values))
     return f"{values} in {row.split}" if row.split else values
+
+
+def _shown(value: Any) -> str:
+    """A value as a message shows it: of a list the first few, boxes without their lines."""
+    if not isinstance(value, tuple):
+        return repr(value)
+    items = [repr(item[:4] if isinstance(item, tuple) else item) for item in value[:_SHOWN]]
+    more = f" and {len(value) - _SHOWN} more" if len(value) > _SHOWN else ""
+    return f"[{', '.join(items)}{more}]"
 
 
 def _orphan(row: LabelRow, found: Sequence[ImageRef]) -> DeadLetter:
