@@ -97,8 +97,13 @@ def resolve_renames(wanted: Mapping[str, str], columns: Sequence[Column]) -> dic
                 f"are {', '.join(standard)}"
             )
         renames[written] = key
-    if ENCODED_KEY in renames and ENCODED_KEY not in renames.values():
-        raise UsageError(f"--features {ENCODED_KEY}=...: the image would have no place left")
+    for key in (ENCODED_KEY, label):
+        if key in renames and key not in renames.values():
+            what = "image" if key == ENCODED_KEY else "label"
+            raise UsageError(
+                f"--features {key}={wanted[key]}: the {what} would have no place left; "
+                f"give it another key as well, such as my/{what}={key}"
+            )
     twice = [key for key in renames.values() if list(renames.values()).count(key) > 1]
     if twice:
         raise UsageError(f"--features writes {twice[0]} twice; give it one key")

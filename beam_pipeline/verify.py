@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from transforms import files
+from transforms.core.classes import fit_a_list
 from transforms.core.errors import ConversionError
 from transforms.core.manifest import (
     DEAD_LETTERS_NAME,
@@ -72,8 +73,7 @@ def _faults(folder: str, manifest: Mapping[str, Any]) -> Iterator[str]:
 
 def _side_file_faults(folder: str, manifest: Mapping[str, Any]) -> Iterator[str]:
     names = [entry["name"] for entry in manifest["classes"]]
-    ids = [entry["id"] for entry in manifest["classes"]]
-    if names and ids[0] in (0, 1) and ids == list(range(ids[0], ids[0] + len(ids))):
+    if fit_a_list([(entry["name"], entry["id"]) for entry in manifest["classes"]]):
         uri = files.join(folder, LABELS_NAME)
         try:
             found = files.read_bytes(uri).decode(errors="replace").split("\n")[:-1]

@@ -12,7 +12,7 @@ from apache_beam.pvalue import AsIter
 from transforms import files
 from transforms.batches import DeadLetterBatch
 from transforms.core import errors
-from transforms.core.classes import label_map, without_gaps
+from transforms.core.classes import fit_a_list, label_map
 from transforms.core.label_schema import Column, ColumnKind
 from transforms.core.manifest import (
     DEAD_LETTERS_NAME,
@@ -94,10 +94,9 @@ def _write_class_files(
     """
     if not classes:
         return
-    first = classes[0][1]
-    if first in (0, 1) and without_gaps(classes, first):
+    if fit_a_list(classes):
         _write_lines(folder, LABELS_NAME, (name for name, _ in classes))
-    if first > 0 and _has_boxes(columns):
+    if classes[0][1] > 0 and _has_boxes(columns):
         files.write_bytes(files.join(folder, LABEL_MAP_NAME), label_map(classes).encode())
 
 

@@ -92,7 +92,11 @@ def test_splits_shards_and_columns_are_parsed() -> None:
         (["--max_bad_fraction", "nan"], "--max_bad_fraction is nan"),
         (["--columns", "a"], "expected NAME:TYPE"),
         (["--columns", "a:double"], "'double' (of column a) is no type"),
-        (["--label_column", "x"], "need --labels"),
+        (
+            ["--label_column", "x"],
+            "--label_column means nothing for the layout class_folders (no --labels and no other "
+            "layout's files); it is for ",
+        ),
         (["--writers", "-1"], "--writers is -1, expected 0 to 1000"),
         (["--name", "a/b"], "--name 'a/b' cannot start a file name"),
         (["--direct_num_workers=many"], "direct_num_workers"),
@@ -276,7 +280,9 @@ def test_a_job_in_a_terminal_less_process_prints_plain_lines(photos: str, tmp_pa
     done = convert_in_process_of_its_own("--images", photos, "--output", f"{tmp_path}/out")
     assert done.returncode == 0
     assert done.stderr == "10 samples, 6.3 kB to write\n"
-    assert done.stdout.startswith("Wrote 10 examples, ")
+    layout, wrote = done.stdout.splitlines()[:2]
+    assert layout == "Layout class_folders: no --labels and no other layout's files"
+    assert wrote.startswith("Wrote 10 examples, ")
 
 
 def test_the_converter_imports_no_tensorflow(photos: str, tmp_path: Path) -> None:

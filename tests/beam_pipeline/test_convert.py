@@ -206,7 +206,7 @@ def test_the_books_balance_with_every_kind_of_row(tmp_path: Path) -> None:
         "listed_images": 7,
         "ignored_files": {},
         "label_rows": 9,
-        "label_rows_repeated": 2,
+        "label_rows_repeated": 1,
         "label_rows_without_image": 3,
         "joined_samples": 1,
         "examples": 1,
@@ -279,8 +279,8 @@ def test_label_base_and_number_of_shards(tmp_path: Path) -> None:
     ids = {key: features["image/class/label"] for key, features in read_all(output).items()}
     assert ids == {"cat/1.jpg": [1], "dog/2.jpg": [2]}
     assert manifest_of(output)["classes"] == [
-        {"id": 1, "name": "cat", "examples": 1},
-        {"id": 2, "name": "dog", "examples": 1},
+        {"id": 1, "name": "cat", "examples": 1, "splits": {"train": 1}},
+        {"id": 2, "name": "dog", "examples": 1, "splits": {"train": 1}},
     ]
 
 

@@ -66,7 +66,8 @@ def test_cifar_class_folders_with_splits(samples: Path, tmp_path: Path) -> None:
         "truck",
     ]
     assert manifest["classes"] == [
-        {"id": i, "name": name, "examples": 25} for i, name in enumerate(names)
+        {"id": i, "name": name, "examples": 25, "splits": {"test": 5, "train": 20}}
+        for i, name in enumerate(names)
     ]
     for key, features in read_all(tmp_path / "out").items():
         _, name, _ = key.split("/")

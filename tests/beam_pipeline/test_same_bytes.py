@@ -16,6 +16,7 @@ from tests.harness import convert, convert_in_process_of_its_own, digests, read_
 from tests.pictures import picture, write_files, write_pictures
 from transforms.assign_shards import AssignShards
 from transforms.batches import TALLY, SampleBatchCoder
+from transforms.core.classes import ClassNumbering
 from transforms.core.listing import ImageRoot
 from transforms.core.sharding import ShardConfig
 from transforms.join_labels import LabelByFolder, SplitAssigner
@@ -139,6 +140,7 @@ def test_only_references_cross_the_shuffle(tmp_path: Path) -> None:
                 splits=(),
                 compression="none",
                 max_bad_fraction=0.0,
+                numbering=ClassNumbering(),
             )
         )
         assert_that(labelled["samples"] | AssignShards(plan=plan, seed=0), check)

@@ -20,7 +20,12 @@ class BadBoxError(Exception):
 
 
 def check_boxes(
-    boxes: Sequence[Box], header: ImageHeader, *, pixels: bool, clip: bool = False
+    boxes: Sequence[Box],
+    header: ImageHeader,
+    *,
+    pixels: bool,
+    clip: bool = False,
+    ids: Sequence[object] = (),
 ) -> None:
     """Makes sure that every box has an area and lies in its image.
 
@@ -30,6 +35,7 @@ def check_boxes(
       pixels: whether corners are in pixels, else fractions.
       clip: whether a box may reach out of the image, to be cut at its edge. One that lies outside
         altogether is bad all the same.
+      ids: what the label file calls each box, for the message; none where it has no names for them.
 
     Raises:
       BadBoxError: names the first bad box.
@@ -52,8 +58,9 @@ def check_boxes(
         else:
             continue
         unit = f"pixels of {header.width} x {header.height}" if pixels else "fractions of the image"
+        name = f"box {number}, id {ids[number - 1]}," if ids else f"box {number}"
         raise BadBoxError(
-            f"box {number} (xmin {xmin:g}, ymin {ymin:g}, xmax {xmax:g}, ymax {ymax:g} in {unit}) "
+            f"{name} (xmin {xmin:g}, ymin {ymin:g}, xmax {xmax:g}, ymax {ymax:g} in {unit}) "
             f"{problem}",
             line,
         )
@@ -64,4 +71,4 @@ def box_fractions(
 ) -> list[float]:
     """One side (0 xmin, 1 ymin, 2 xmax, 3 ymax) of each box in [0, 1], cut at the image's edge."""
     length = (header.height if side % 2 else header.width) if pixels else 1
-    return [min(max(box[side] / length, 0.0), 1.0) for box in boxes]
+    return [min(1.0, max(0.0, box[side] / length)) for box in boxes]

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 LABEL_ORDERS = ("code_point", "numeric")
-_INTEGER = re.compile(r"-?[0-9]+")
+_INTEGER = re.compile(r"-?[0-9]{1,999}")  # int() refuses some thousands of digits
 _INT64 = range(-(1 << 63), 1 << 63)
+_CONTROL_CHARACTERS = (*range(0x20), 0x7F)
+_TEXT_FORMAT = str.maketrans(
+    {**{chr(i): f"\\{i:03o}" for i in _CONTROL_CHARACTERS}, "\\": r"\\", '"': r"\""}
+)
+"""What protobuf's text format does not take as it stands in a string -> how it is written."""
 
 
 class ClassNumberingError(ValueError):
@@ -67,18 +72,21 @@ class ClassNumbering:
         return tuple((by_id[i], i) for i in sorted(by_id))
 
 
-def without_gaps(classes: Iterable[tuple[str, int]], base: int) -> bool:
-    """Whether the ids of classes count up from a base by ones, so that a list of names says them."""
-    return all(i == number for number, (_, i) in enumerate(classes, base))
+def fit_a_list(classes: Sequence[tuple[str, int]]) -> bool:
+    """Whether a file with a name a line says which class has which id: they count up from 0 or 1."""
+    if not classes or classes[0][1] not in (0, 1):
+        return False
+    return all(
+        i == number and name.splitlines() == [name]
+        for number, (name, i) in enumerate(classes, classes[0][1])
+    )
 
 
 def label_map(classes: Iterable[tuple[str, int]]) -> str:
-    """The classes as a `StringIntLabelMap` in protobuf's text format, as TensorFlow's detectors read it.
+    """The classes as a `StringIntLabelMap` in protobuf's text format, for TensorFlow's detectors.
 
     Source: object_detection/protos/string_int_label_map.proto in the TensorFlow Model Garden.
     """
-    items = []
-    for name, i in classes:
-        quoted = name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-        items.append(f'item {{\n  id: {i}\n  name: "{quoted}"\n}}\n')
-    return "\n".join(items)
+    return "\n".join(
+        f'item {{\n  id: {i}\n  name: "{name.translate(_TEXT_FORMAT)}"\n}}\n' for name, i in classes
+    )

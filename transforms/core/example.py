@@ -32,19 +32,26 @@ _TAG_1 = b"\x0a"  # field 1, length-delimited
 _TAG_2 = b"\x12"
 _TAG_3 = b"\x1a"
 _CACHED_ENTRIES = 4096
+_INT64 = range(-(1 << 63), 1 << 63)
 
 _Key = TypeVar("_Key")
 ENCODED_KEY = "image/encoded"
 
 
 def varint(value: int) -> bytes:
-    """The base-128 encoding of an int64; a negative number takes ten bytes, as protobuf has it."""
+    """The base-128 encoding of an int64; a negative number takes ten bytes, as protobuf has it.
+
+    Raises:
+      OverflowError: the value does not fit an int64.
+    """
     if 0 <= value < 0x80:
         return bytes((value,))
     if 0 <= value < 0x4000:
         return bytes((value & 0x7F | 0x80, value >> 7))
     if 0 <= value < 0x200000:
         return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
+    if value not in _INT64:
+        raise OverflowError(f"{value} does not fit an int64")
     value &= 0xFFFFFFFFFFFFFFFF
     out = bytearray()
     while value >= 0x80:
@@ -79,7 +86,11 @@ def float_entry(key: str, values: Sequence[float]) -> bytes:
 
 
 def int64_entry(key: str, values: Sequence[int]) -> bytes:
-    """The map entry of an Int64List: varints, packed."""
+    """The map entry of an Int64List: varints, packed.
+
+    Raises:
+      OverflowError: a value does not fit an int64.
+    """
     packed = b"".join(map(varint, values))
     return _entry(key, _field(_TAG_3, _field(_TAG_1, packed) if values else b""))
 
@@ -161,7 +172,7 @@ _WriterMaker = Callable[[str], _Writer]
 
 
 class SampleEncoder:
-    """Encodes samples of one data set: image features, and one or two features a label column.
+    """Encodes samples of one data set: image features, and the features of each label column.
 
     Args:
       columns: the label columns, in the order of `SampleRef.labels`.
@@ -177,7 +188,9 @@ class SampleEncoder:
     ) -> None:
         self._class_ids = class_ids
         self._class_column = class_column(columns)
-        self._encoded_key = written_key(ENCODED_KEY, renames) or ENCODED_KEY
+        encoded_key = written_key(ENCODED_KEY, renames)
+        assert encoded_key, f"{renames} leave the image no key"
+        self._encoded_key = encoded_key
         makers: dict[str, _WriterMaker] = dict(_image_writers())
         for place, column in enumerate(columns):
             makers.update(_column_writers(place, column, class_ids))
@@ -187,7 +200,7 @@ class SampleEncoder:
             if (written := written_key(key, renames))
         }
         keys = sorted(writers, key=str.encode)
-        image_key = self._encoded_key.encode()
+        image_key = encoded_key.encode()
         self._before = [writers[key] for key in keys if key.encode() < image_key]
         self._after = [writers[key] for key in keys if key.encode() > image_key]
 
@@ -200,6 +213,9 @@ class SampleEncoder:
           ref: the sample; its labels are of the columns' types.
           header: format, height, width and channels of the image.
           image_bytes: length of the image in bytes.
+
+        Raises:
+          OverflowError: a number among the labels does not fit its feature.
         """
         before = b"".join([write(ref, header) for write in self._before])
         after = b"".join([write(ref, header) for write in self._after])

@@ -115,6 +115,8 @@ class RowMerger:
 
     def distinct(self, rows: Sequence[LabelRow]) -> Sequence[LabelRow]:
         """The rows without those that say again what an earlier one says."""
+        if len(rows) == 1:
+            return rows
         seen: dict[Any, LabelRow] = {}
         for row in rows:
             said = tuple(map(_without_lines, row.values))
@@ -159,6 +161,15 @@ def _without_lines(value: Any) -> Any:
     return tuple((*item[:4], 0) if isinstance(item, tuple) else item for item in value)
 
 
+def _in_order(rows: Sequence[LabelRow]) -> Sequence[LabelRow]:
+    """Rows as their files have them; in a file without lines, by what they say."""
+    if len(rows) == 1:
+        return rows
+    return sorted(
+        rows, key=lambda row: (row.file, row.line, row.split, row.problem, repr(row.values))
+    )
+
+
 AGREE = RowMerger()
 
 
@@ -186,7 +197,7 @@ def join_bucket(
                 _image_letter(image, Reason.UNLABELLED, "no label row names this image")
             )
             continue
-        distinct = merger.distinct(sorted(own, key=lambda row: (row.file, row.line)))
+        distinct = merger.distinct(_in_order(own))
         joined.repeated_rows += len(own) - len(distinct)
         outcome = _sample(image, distinct, merger)
         if isinstance(outcome, SampleRef):

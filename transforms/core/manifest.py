@@ -43,7 +43,7 @@ def build_manifest(
       shards: what was written.
       seed: of the hash that placed the samples.
       options: the other options that shape the bytes.
-      features: key -> kind of every feature of an example.
+      features: key -> kind, shape and whether it is optional, of every feature of an example.
       counted: what has a class, "examples" or "objects".
     """
     by_split: dict[str, list[ShardInfo]] = {split: [] for split, _ in plan.layout.shards}

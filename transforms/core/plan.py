@@ -158,7 +158,7 @@ def make_plan(
     )
     classes: tuple[tuple[str, int], ...] = ()
     try:
-        classes = numbering.number(tally.classes) if tally.classes or numbering.known else ()
+        classes = numbering.number(tally.classes)
     except ClassNumberingError as error:
         refusal = refusal or Refusal(
             "UsageError", f"--label_from_folder_name: {error}; rename it or leave the option out"

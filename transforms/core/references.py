@@ -57,7 +57,7 @@ class SampleRef(NamedTuple):
       split: "train", "validation", ...
       labels: one value a column of the schema, in the schema's order.
       offset: where in the file the image begins if others lie there too, in bytes; else -1.
-      origin: the label file that the labels came from, or empty.
+      origin: the label file that the labels came from; empty if there is none, or several.
     """
 
     key: str

@@ -128,6 +128,7 @@ class ExampleMaker:
       prepare: checks the bytes and says what they are; hands them on as they are to be written.
       box_columns: (place among the labels, whether in pixels) of each column of boxes.
       clip_boxes: whether a box that reaches out of its image is cut at the edge.
+      id_column: place among the labels of what the label file calls each box, or None.
     """
 
     read_image: ImageReader
@@ -135,6 +136,7 @@ class ExampleMaker:
     prepare: ImagePreparer
     box_columns: Sequence[tuple[int, bool]] = ()
     clip_boxes: bool = False
+    id_column: int | None = None
 
     def classes(self, ref: SampleRef) -> Sequence[int]:
         """The ids of the sample's classes: one, one an object, or none."""
@@ -164,14 +166,20 @@ class ExampleMaker:
             image, header = self.prepare(image)
         except BadImageError as error:
             return _dead_letter(ref, Stage.CHECK, error.reason, str(error))
+        ids: Any = () if self.id_column is None else ref.labels[self.id_column]
         try:
             for place, pixels in self.box_columns:
                 boxes: Any = ref.labels[place]
-                check_boxes(boxes, header, pixels=pixels, clip=self.clip_boxes)
+                check_boxes(boxes, header, pixels=pixels, clip=self.clip_boxes, ids=ids)
         except BadBoxError as error:
             letter = _dead_letter(ref, Stage.CHECK, Reason.BAD_BOX, str(error))
             return letter._replace(file=ref.origin, line=error.line)
-        before, after = self.encoder.encode(ref, header, len(image))
+        try:
+            before, after = self.encoder.encode(ref, header, len(image))
+        except OverflowError as error:
+            what = f"a number is too large for its feature: {error}"
+            letter = _dead_letter(ref, Stage.LABELS, Reason.BAD_LABEL_VALUE, what)
+            return letter._replace(file=ref.origin)
         return EncodedSample(before, image, after)
 
 

@@ -119,7 +119,7 @@ class ShardInfo(NamedTuple):
       examples: records in it.
       bytes: length of the file.
       crc32c: CRC-32C of the file.
-      classes: (class id, examples) for each class in it, in order of id.
+      classes: (class id, examples or objects) for each class in it, in order of id.
     """
 
     split: str

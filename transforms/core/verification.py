@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import math
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
@@ -71,26 +72,31 @@ def _feature_faults(example: Any, expected: Mapping[str, Any]) -> Iterator[str]:
         kind = features[key].WhichOneof("kind")
         if kind != _KIND_FIELDS[what["kind"]]:
             yield f"feature {key} is a {kind}, the manifest says {what['kind']}"
-        elif what.get("shape", []) == [] and len(getattr(features[key], kind).value) != 1:
-            count = len(getattr(features[key], kind).value)
-            yield f"feature {key} has {count} values, the manifest says one"
+            continue
+        shape = what.get("shape", [])
+        count = len(getattr(features[key], kind).value)
+        if None not in shape and count != math.prod(shape):
+            yield f"feature {key} has {count} values, the manifest says {math.prod(shape)}"
     for key in features:
         if key not in expected:
             yield f"feature {key} is not in the manifest"
 
 
 def verify_classes(manifest: Mapping[str, Any], shards: list[ShardInfo]) -> Iterator[str]:
-    """A sentence for each class whose examples are not as many as the manifest says."""
-    found: Counter[int] = Counter()
+    """A sentence for each class that has not as many examples, or objects, as the manifest says."""
+    found: dict[int, Counter[str]] = defaultdict(Counter)
     for shard in shards:
-        found.update(dict(shard.classes))
+        for class_id, count in shard.classes:
+            found[class_id][shard.split] += count
+    counted = "examples"
     for entry in manifest["classes"]:
-        count = found.pop(entry["id"], 0)
+        counts = found.pop(entry["id"], Counter())
         counted = "objects" if "objects" in entry else "examples"
-        if count != entry[counted]:
-            yield (
-                f"class {entry['id']} ({entry['name']}): {count} {counted}, "
-                f"the manifest says {entry[counted]}"
-            )
-    for class_id, count in sorted(found.items()):
-        yield f"class {class_id}: {count} examples, the manifest has no such class"
+        name = f"class {entry['id']} ({entry['name']})"
+        if counts.total() != entry[counted]:
+            yield f"{name}: {counts.total()} {counted}, the manifest says {entry[counted]}"
+        for split, said in entry.get("splits", {}).items():
+            if counts[split] != said:
+                yield f"{name} in {split}: {counts[split]} {counted}, the manifest says {said}"
+    for class_id, counts in sorted(found.items()):
+        yield f"class {class_id}: {counts.total()} {counted}, the manifest has no such class"

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, Protocol
 
 from transforms.core.classes import ClassNumbering
 from transforms.core.dead_letters import DeadLetter
+from transforms.core.errors import UsageError
 from transforms.core.label_schema import Column
 from transforms.core.listing import ImageRoot
 from transforms.core.pixels import PixelFormat
@@ -55,7 +56,14 @@ class Given:
 
         Args:
           base: id of the first class if the person did not say.
+
+        Raises:
+          UsageError: the folders' names are the ids, and yet there is a first one.
         """
+        if self.label_from_folder_name and self.label_base is not None:
+            raise UsageError(
+                "--label_base means nothing with --label_from_folder_name; leave it out"
+            )
         return ClassNumbering(
             base if self.label_base is None else self.label_base,
             self.label_order,
@@ -75,6 +83,9 @@ class LabelReader(Protocol):
         Args:
           file: the file, open at its beginning.
           uri: where it lies.
+
+        Raises:
+          LabelTableError: the file is broken, so nobody knows which images it would have named.
         """
 
 
@@ -143,7 +154,7 @@ class Source:
       layout: the layout's name.
       roots: the folders whose files are listed as images; none where containers hold them.
       labels: where labels come from.
-      columns: what labels there are, the class first.
+      columns: what labels there are.
       numbering: how classes get their ids.
       notes: what the person should know, a sentence each.
       features: what examples hold, as the manifest has it, where samples come as serialized

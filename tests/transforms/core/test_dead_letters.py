@@ -34,6 +34,15 @@ def test_a_letter_of_a_row_is_this_line() -> None:
     )
 
 
+def test_a_letter_of_a_file_without_lines_has_no_line() -> None:
+    """Lines are counted from 1, so 0 is none and is left out."""
+    letter = row_dead_letter(Stage.LABELS, "a", Reason.BAD_ROW, "no box", "/labels/a.json", 0)
+    assert letter.to_json() == (
+        '{"stage": "labels", "key": "a", "uri": "", "reason": "bad_row", '
+        '"message": "no box", "file": "/labels/a.json"}'
+    )
+
+
 def test_a_letter_holds_plain_text() -> None:
     """Stage and reason are str, so that any coder and any reader has them as they are."""
     letter = image_dead_letter(Stage.READ, "a", "b", Reason.EMPTY_FILE, "c")
@@ -62,6 +71,7 @@ def test_reasons_and_stages_are_these() -> None:
         "unsupported_format",
         "corrupt_image",
         "decompression_bomb",
+        "bad_box",
     ]
 
 

@@ -17,8 +17,17 @@ from transforms.core.example import (
     varint,
 )
 from transforms.core.image_header import ImageHeader
-from transforms.core.label_schema import Column, ColumnKind, further_column, label_column
-from transforms.core.references import SampleRef
+from transforms.core.label_schema import (
+    BOX_SIDES,
+    Column,
+    ColumnKind,
+    feature_kinds,
+    further_column,
+    label_column,
+    object_column,
+    object_columns,
+)
+from transforms.core.references import Box, SampleRef
 
 INT64S = st.integers(-(1 << 63), (1 << 63) - 1)
 # Every float32 and what must be rounded to one; numbers too large for one are refused, see below.
@@ -69,6 +78,13 @@ def tf_example(tf: Any, features: dict[str, Any]) -> bytes:
 def test_varint_is_the_one_of_the_protobuf_encoding(value: int, encoded: str) -> None:
     """Seven bits a byte, the low ones first, and ten bytes for a negative number."""
     assert varint(value).hex() == encoded
+
+
+@pytest.mark.parametrize("value", [1 << 63, -(1 << 63) - 1, 10**30])
+def test_an_integer_too_large_for_an_int64_is_refused(value: int) -> None:
+    """Its upper bits do not vanish in silence."""
+    with pytest.raises(OverflowError, match=rf"^{value} does not fit an int64$"):
+        int64_entry("k", [1, value])
 
 
 def test_an_entry_of_each_kind_has_the_bytes_of_the_wire_format() -> None:
@@ -294,7 +310,273 @@ def test_the_class_of_a_sample_is_the_id_of_its_class_column() -> None:
     """The class column may stand anywhere; without one there is no class."""
     columns = [further_column("age", ColumnKind.INT64), label_column("animal", ColumnKind.CLASS)]
     ref = SampleRef("a.jpg", "uri", 1, "train", (3, "dog"))
-    assert SampleEncoder(columns, {"cat": 1, "dog": 2}).class_id(ref) == 2
-    assert SampleEncoder(columns[:1], {}).class_id(ref._replace(labels=(3,))) is None
+    assert list(SampleEncoder(columns, {"cat": 1, "dog": 2}).classes(ref)) == [2]
+    assert list(SampleEncoder(columns[:1], {}).classes(ref._replace(labels=(3,)))) == []
     regression = label_column("score", ColumnKind.FLOAT)
-    assert SampleEncoder([regression], {}).class_id(ref._replace(labels=(0.5,))) is None
+    assert list(SampleEncoder([regression], {}).classes(ref._replace(labels=(0.5,)))) == []
+
+
+def test_each_object_of_a_sample_has_its_class() -> None:
+    """Ids come in the order of the objects, one that occurs twice twice; no objects have none."""
+    columns = [*object_columns(pixels=False), further_column("age", ColumnKind.INT64)]
+    encoder = SampleEncoder(columns, {"cat": 1, "dog": 2})
+    ref = SampleRef("a.jpg", "uri", 1, "train", (BOXES[:3], ("dog", "cat", "dog"), 3))
+    assert list(encoder.classes(ref)) == [2, 1, 2]
+    assert list(encoder.classes(ref._replace(labels=((), (), None)))) == []
+
+
+# --- lists, boxes and other keys ----------------------------------------------------------------
+
+BOXES: tuple[Box, ...] = (
+    (0.0, 0.0, 9.0, 7.0, 1),
+    (1.5, 2.0, 3.0, 3.5, 2),
+    (-0.5, 0.5, 9.5, 7.5, 3),
+)
+HEADER = ImageHeader("jpeg", 7, 9, 3)
+
+Typed = dict[str, tuple[str, list[Any]]]
+"""Key -> kind of list and its values, which may be none."""
+
+
+def tf_typed_example(tf: Any, features: Typed) -> bytes:
+    """TensorFlow's bytes for features of known kinds."""
+    makers = {
+        "bytes": lambda values: tf.train.Feature(bytes_list=tf.train.BytesList(value=values)),
+        "float": lambda values: tf.train.Feature(float_list=tf.train.FloatList(value=values)),
+        "int64": lambda values: tf.train.Feature(int64_list=tf.train.Int64List(value=values)),
+    }
+    made = {key: makers[kind](values) for key, (kind, values) in features.items()}
+    message = tf.train.Example(features=tf.train.Features(feature=made))
+    return bytes(message.SerializeToString(deterministic=True))
+
+
+def typed_features(
+    ref: SampleRef, columns: list[Column], header: ImageHeader, image: bytes
+) -> Typed:
+    """What `SampleEncoder` promises under the standard keys."""
+    features: Typed = {
+        "image/channels": ("int64", [header.channels]),
+        "image/encoded": ("bytes", [image]),
+        "image/filename": ("bytes", [ref.key.encode()]),
+        "image/format": ("bytes", [header.format.encode()]),
+        "image/height": ("int64", [header.height]),
+        "image/source_id": ("bytes", [ref.key.encode()]),
+        "image/width": ("int64", [header.width]),
+    }
+    for column, value in zip(columns, ref.labels, strict=True):
+        if value is None:
+            continue
+        values: Any = value if column.repeated else (value,)
+        if column.kind is ColumnKind.BOX:
+            for place, side in enumerate(BOX_SIDES):
+                whole = (header.width, header.height)[place % 2] if column.pixels else 1
+                cut = [min(1.0, max(0.0, box[place] / whole)) for box in values]
+                features[f"{column.feature}/{side}"] = ("float", cut)
+        elif column.kind is ColumnKind.CLASS:
+            features[f"{column.feature}/label"] = ("int64", [CLASS_IDS[name] for name in values])
+            features[f"{column.feature}/text"] = ("bytes", [name.encode() for name in values])
+        elif column.kind is ColumnKind.BYTES:
+            features[column.feature] = ("bytes", [text.encode() for text in values])
+        else:
+            features[column.feature] = (column.kind.value, list(values))
+    return features
+
+
+def renamed(features: Typed, renames: dict[str, str]) -> Typed:
+    """The features under the keys that they are to have; those that lost theirs left out."""
+    kept = {key: what for key, what in features.items() if key not in {*renames, *renames.values()}}
+    moved = {new: features[key] for new, key in renames.items() if key in features}
+    return kept | moved
+
+
+def encoded(
+    columns: list[Column], ref: SampleRef, image: bytes, renames: dict[str, str] | None = None
+) -> bytes:
+    before, after = SampleEncoder(columns, CLASS_IDS, renames or {}).encode(ref, HEADER, len(image))
+    return before + image + after
+
+
+DETECTION = [
+    *object_columns(pixels=True),
+    object_column("difficult", ColumnKind.INT64),
+    object_column("truncated", ColumnKind.FLOAT),
+    object_column("view", ColumnKind.BYTES),
+    Column("tags", ColumnKind.BYTES, "label/tags", repeated=True),
+]
+
+
+def test_a_sample_of_objects_has_lists_of_one_length(tf: Any) -> None:
+    """Pixels have become fractions, cut at the edge, and every list is in the objects' order."""
+    labels = (BOXES, ("cat", "강아지", "cat"), (0, 1, 1), (0.0, 0.5, 1.0), ("a", "", "ü"), ("t",))
+    ref = SampleRef("a.jpg", "uri", 1, "train", labels)
+    message = tf.train.Example.FromString(encoded(DETECTION, ref, b"image"))
+    found = {
+        key: list(getattr(feature, feature.WhichOneof("kind")).value)
+        for key, feature in message.features.feature.items()
+        if key.startswith(("image/object/", "label/"))
+    }
+    assert found == {
+        "image/object/bbox/xmin": [0.0, float32(1.5 / 9), 0.0],
+        "image/object/bbox/ymin": [0.0, float32(2 / 7), float32(0.5 / 7)],
+        "image/object/bbox/xmax": [1.0, float32(3 / 9), 1.0],
+        "image/object/bbox/ymax": [1.0, 0.5, 1.0],
+        "image/object/class/label": [0, 1, 0],
+        "image/object/class/text": [b"cat", "강아지".encode(), b"cat"],
+        "image/object/difficult": [0, 1, 1],
+        "image/object/truncated": [0.0, 0.5, 1.0],
+        "image/object/view": [b"a", b"", "ü".encode()],
+        "label/tags": [b"t"],
+    }
+
+
+def float32(value: float) -> float:
+    """The nearest number that a FloatList can hold."""
+    return float(struct.unpack("<f", struct.pack("<f", value))[0])
+
+
+def test_a_sample_without_objects_has_empty_lists_and_none_is_no_feature() -> None:
+    """An empty list is there, of its kind, so that a reader finds it; None is left out."""
+    ref = SampleRef("a.jpg", "uri", 1, "train", ((), (), (), (), (), None))
+    message = example_proto.Example.FromString(encoded(DETECTION, ref, b"x"))
+    features = message.features.feature
+    found = {
+        key: (feature.WhichOneof("kind"), len(getattr(feature, feature.WhichOneof("kind")).value))
+        for key, feature in features.items()
+        if key.startswith(("image/object/", "label/"))
+    }
+    assert found == {
+        "image/object/bbox/xmin": ("float_list", 0),
+        "image/object/bbox/ymin": ("float_list", 0),
+        "image/object/bbox/xmax": ("float_list", 0),
+        "image/object/bbox/ymax": ("float_list", 0),
+        "image/object/class/label": ("int64_list", 0),
+        "image/object/class/text": ("bytes_list", 0),
+        "image/object/difficult": ("int64_list", 0),
+        "image/object/truncated": ("float_list", 0),
+        "image/object/view": ("bytes_list", 0),
+    }
+
+
+@pytest.mark.parametrize(
+    "renames",
+    [
+        {"image/source_id": "image/class/label"},
+        {"image/source_id": "image/class/text", "id": "image/source_id"},
+        {"a": "image/encoded"},
+        {"z": "image/encoded"},
+        {"image/e_": "image/encoded", "image/d_": "image/class/label", "image/f_": "image/width"},
+        {"image/height": "image/encoded", "image/encoded": "image/height"},
+        {"image/encoded": "label/age", "label/age": "image/encoded"},
+        {"a": "image/format", "b": "image/channels", "y": "image/class/text", "z": "label/age"},
+        {"image/class/label": "label/age"},
+        {"image/encoded": "image/encoded"},
+    ],
+)
+def test_features_are_written_under_the_keys_that_were_asked_for(
+    tf: Any, renames: dict[str, str]
+) -> None:
+    """The image may go anywhere, and entries stand in the order of the keys that they have."""
+    columns = [label_column("animal", ColumnKind.CLASS), further_column("age", ColumnKind.INT64)]
+    ref = SampleRef("a.jpg", "uri", 1, "train", ("강아지", 3))
+    expected = renamed(typed_features(ref, columns, HEADER, b"image"), renames)
+    assert encoded(columns, ref, b"image", renames) == tf_typed_example(tf, expected)
+    assert expected.keys() == feature_kinds(columns, renames).keys()
+
+
+def test_a_feature_left_out_leaves_the_key_that_it_took_empty() -> None:
+    """What it replaced does not come back where a sample has no value."""
+    columns = [further_column("age", ColumnKind.INT64)]
+    ref = SampleRef("a.jpg", "uri", 1, "train", (None,))
+    renames = {"image/source_id": "label/age"}
+    message = example_proto.Example.FromString(encoded(columns, ref, b"x", renames))
+    assert "image/source_id" not in message.features.feature
+    assert "image/filename" in message.features.feature
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [(ColumnKind.FLOAT, 1e39), (ColumnKind.INT64, 1 << 63), (ColumnKind.INT64, -(10**30))],
+)
+@pytest.mark.parametrize("repeated", [False, True])
+def test_a_label_that_does_not_fit_its_feature_is_refused(
+    kind: ColumnKind, value: float, repeated: bool
+) -> None:
+    """Neither a float nor an integer becomes another number in silence."""
+    column = Column("x", kind, "label/x", repeated=repeated)
+    ref = SampleRef("a.jpg", "uri", 1, "train", ((value,) if repeated else value,))
+    with pytest.raises(OverflowError):
+        encoded([column], ref, b"x")
+
+
+CORNERS = st.floats(-100.0, 20_000.0) | st.sampled_from([-1.0, -0.0, 0.0, 0.5, 1.0, 7.0, 9.0])
+LIST_VALUES: dict[ColumnKind, st.SearchStrategy[Any]] = {
+    **VALUES,
+    ColumnKind.BOX: st.tuples(*[CORNERS] * 4, st.integers(0, 99)),
+}
+# None of these begins another, and none begins a standard key.
+OTHER_KEYS = st.sampled_from(["a/", "image/c/", "image/f/", "z/"]).flatmap(
+    lambda folder: KEYS.map(folder.__add__)
+)
+LIST_COLUMNS = st.lists(
+    st.builds(
+        Column,
+        name=st.just("any"),
+        kind=st.sampled_from([ColumnKind.INT64, ColumnKind.FLOAT, ColumnKind.BYTES]),
+        feature=OTHER_KEYS,
+        repeated=st.booleans(),
+    ),
+    max_size=4,
+    unique_by=lambda column: column.feature,
+)
+FIRST_COLUMNS = st.sampled_from(
+    [
+        [],
+        [label_column("l", ColumnKind.CLASS)],
+        [label_column("l", ColumnKind.FLOAT)],
+        [Column("l", ColumnKind.CLASS, "image/class", required=True, repeated=True)],
+        [*object_columns(pixels=True)],
+        [*object_columns(pixels=False)[::-1]],
+    ]
+)
+
+
+@st.composite
+def renamings(draw: st.DrawFn, standard: list[str]) -> dict[str, str]:
+    """Some features under other keys, of their own or of other features; the image is kept."""
+    moved = draw(st.lists(st.sampled_from(standard), max_size=4, unique=True))
+    keys = st.sampled_from(standard) | OTHER_KEYS
+    new = draw(st.lists(keys, min_size=len(moved), max_size=len(moved), unique=True))
+    renames = dict(zip(new, moved, strict=True))
+    if "image/encoded" not in moved:
+        renames.pop("image/encoded", None)
+    return renames
+
+
+@settings(max_examples=200)
+@given(data=st.data())
+def test_any_sample_is_written_as_tensorflow_would_write_it(tf: Any, data: st.DataObject) -> None:
+    """Lists of every kind, empty or not, boxes in either unit, features under any keys."""
+    columns = [*data.draw(FIRST_COLUMNS), *data.draw(LIST_COLUMNS)]
+    renames = data.draw(renamings(list(feature_kinds(columns))))
+    encoder = SampleEncoder(columns, CLASS_IDS, renames)
+    for _ in range(2):  # the second time, some entries come from the encoder's cache
+        labels = []
+        for column in columns:
+            values = LIST_VALUES[column.kind]
+            if column.repeated:
+                values = st.lists(values, max_size=5).map(tuple)
+            labels.append(data.draw(values if column.required else values | st.none()))
+        ref = SampleRef(data.draw(st.text(max_size=20)), "uri", 1, "train", tuple(labels))
+        header = ImageHeader("png", *data.draw(st.tuples(*[st.integers(1, 1 << 40)] * 3)))
+        image = bytes(data.draw(st.sampled_from(IMAGE_SIZES[:-1])))
+        before, after = encoder.encode(ref, header, len(image))
+        expected = renamed(typed_features(ref, columns, header, image), renames)
+        assert before + image + after == tf_typed_example(tf, expected)
+        kinds = feature_kinds(columns, renames)
+        assert expected.keys() <= kinds.keys()
+        for key, what in kinds.items():
+            assert key in expected or what["optional"]
+            if key in expected:
+                kind, values = expected[key]
+                assert kind == what["kind"]
+                assert what["shape"] == [None] or len(values) == 1

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from transforms.core.dead_letters import DeadLetter
 from transforms.core.join import (
     Joined,
+    RowMerger,
     bucket_of,
     join_bucket,
     label_by_folder,
     split_duplicates,
 )
-from transforms.core.references import ImageRef, LabelRow, LabelValue, SampleRef
+from transforms.core.references import Box, ImageRef, LabelRow, LabelValue, SampleRef
 
 NFC, NFD = (unicodedata.normalize(form, "café") for form in ("NFC", "NFD"))
 
@@ -246,7 +247,16 @@ def test_an_image_and_its_row_become_a_sample() -> None:
     """Key, URI and size are the image's, labels and split the row's."""
     joined = join_bucket([image("a.jpg")], [row("a.jpg", "cat", 3, None, 0.5, split="test")])
     assert joined == Joined(
-        samples=[SampleRef("a.jpg", "/photos/a.jpg", 5, "test", ("cat", 3, None, 0.5))]
+        samples=[
+            SampleRef(
+                "a.jpg",
+                "/photos/a.jpg",
+                5,
+                "test",
+                ("cat", 3, None, 0.5),
+                origin="/labels/labels.csv",
+            )
+        ]
     )
 
 
@@ -271,9 +281,8 @@ def test_rows_that_say_the_same_are_one() -> None:
     """Named in different ways, in different files, they agree and are counted as repeated."""
     rows = [row("x/a.jpg"), row("a.jpg", line=9), row("a", file="/labels/b.csv")]
     joined = join_bucket([image("x/a.jpg")], rows)
-    assert joined == Joined(
-        samples=[SampleRef("x/a.jpg", "/photos/x/a.jpg", 5, "train", ("cat",))], repeated_rows=2
-    )
+    sample = SampleRef("x/a.jpg", "/photos/x/a.jpg", 5, "train", ("cat",), origin="/labels/b.csv")
+    assert joined == Joined(samples=[sample], repeated_rows=2)
 
 
 def test_rows_that_disagree_cost_the_image() -> None:
@@ -293,6 +302,14 @@ def test_rows_that_disagree_cost_the_image() -> None:
         joined = join_bucket([image("a.jpg")], order)
         assert (joined.samples, joined.dead_letters) == ([], [expected])
         assert joined.orphan_rows == 0
+
+
+def test_a_row_that_says_a_conflict_again_is_repeated() -> None:
+    """Of three rows two agree, so one is repeated, and the two that disagree are named."""
+    rows = [row("a.jpg"), row("a.jpg", "dog", line=3), row("a.jpg", "dog", line=4)]
+    joined = join_bucket([image("a.jpg")], rows)
+    assert reasons(joined) == {"a.jpg": "conflicting_labels"}
+    assert (joined.repeated_rows, joined.dead_letters[0].line) == (1, 3)
 
 
 def test_rows_that_disagree_about_the_split_disagree() -> None:
@@ -406,6 +423,195 @@ def test_split_duplicates_keeps_what_is_alone() -> None:
     assert unique == [image("b")]
     assert [letter.uri for letter in letters] == ["/x/a", "/y/a", "/z/a"]
     assert letters[0].message.startswith("has the same path below its root as /y/a, /z/a;")
+
+
+# --- rows that add up ---------------------------------------------------------------------------
+
+OBJECTS = RowMerger((True, True, False))  # boxes, classes and a text that is the image's
+
+
+def box_row(
+    *boxes: Box,
+    classes: tuple[str, ...] = (),
+    note: str = "sunny",
+    line: int = 2,
+    file: str = "/labels/labels.csv",
+    split: str = "",
+) -> LabelRow:
+    named = classes or tuple("cat" for _ in boxes)
+    return LabelRow("a.jpg", (boxes, named, note), split, file, line)
+
+
+def box(number: float, line: int = 2) -> Box:
+    return (0.0, 0.0, float(number), float(number), line)
+
+
+def test_the_lists_of_an_images_rows_are_put_together() -> None:
+    """In the order of the lines, whatever the order in which they come; the rest they share."""
+    rows = [
+        box_row(box(1, 2), classes=("dog",)),
+        box_row(box(2, 3), box(3, 3), line=3),
+        LabelRow("a.jpg", ((), (), "sunny"), "", "/labels/labels.csv", 10),
+        box_row(box(4, 9), line=9),
+    ]
+    for order in (rows, rows[::-1]):
+        joined = join_bucket([image("a.jpg")], order, OBJECTS)
+        sample = SampleRef(
+            "a.jpg",
+            "/photos/a.jpg",
+            5,
+            "train",
+            (
+                (box(1, 2), box(2, 3), box(3, 3), box(4, 9)),
+                ("dog", "cat", "cat", "cat"),
+                "sunny",
+            ),
+            origin="/labels/labels.csv",
+        )
+        assert joined == Joined(samples=[sample])
+
+
+def test_a_box_that_is_said_twice_is_one_box() -> None:
+    """The line that it stands on does not make it another, and the row counts as repeated."""
+    rows = [box_row(box(1, 2)), box_row(box(2, 3), line=3), box_row(box(1, 4), line=4)]
+    joined = join_bucket([image("a.jpg")], rows, OBJECTS)
+    assert labelled(joined) == {"a.jpg": ((box(1, 2), box(2, 3)), ("cat", "cat"), "sunny")}
+    assert joined.repeated_rows == 1
+
+
+def test_the_same_box_of_another_class_is_another_object() -> None:
+    """A row repeats another only if it says all the same."""
+    rows = [box_row(box(1)), box_row(box(1, 3), classes=("dog",), line=3)]
+    joined = join_bucket([image("a.jpg")], rows, OBJECTS)
+    assert labelled(joined) == {"a.jpg": ((box(1), box(1, 3)), ("cat", "dog"), "sunny")}
+    assert joined.repeated_rows == 0
+
+
+def test_rows_add_up_over_files_in_the_order_of_the_files() -> None:
+    """A box says its line and not its file, so then there is neither: no letter points astray."""
+    rows = [
+        box_row(box(1, 2), file="/labels/b.csv"),
+        box_row(box(2, 9), file="/labels/a.csv", line=9),
+        box_row(box(3, 3), file="/labels/b.csv", line=3),
+    ]
+    for order in (rows, rows[::-1]):
+        (sample,) = join_bucket([image("a.jpg")], order, OBJECTS).samples
+        assert sample.labels == ((box(2, 0), box(1, 0), box(3, 0)), ("cat",) * 3, "sunny")
+        assert sample.origin == ""
+
+
+def test_rows_of_a_file_without_lines_add_up_in_one_order() -> None:
+    """They come from many workers, and the bytes of the example must not depend on which is first."""
+    rows = [box_row(box(number, 0), line=0) for number in (3, 1, 2)]
+    expected = (box(1, 0), box(2, 0), box(3, 0))
+    for order in (rows, rows[::-1]):
+        (sample,) = join_bucket([image("a.jpg")], order, OBJECTS).samples
+        assert sample.labels[0] == expected
+    conflict = [row("a.jpg", "dog", line=0), row("a.jpg", "cat", line=0)]
+    for order in (conflict, conflict[::-1]):
+        (letter,) = join_bucket([image("a.jpg")], order).dead_letters
+        assert letter.message == (
+            "/labels/labels.csv says 'cat', /labels/labels.csv says 'dog'; remove the wrong one"
+        )
+
+
+def test_a_row_that_only_repeats_one_of_another_file_leaves_the_file_known() -> None:
+    """What counts is where the rows that add up come from."""
+    rows = [
+        box_row(box(1, 2), file="/labels/a.csv"),
+        box_row(box(2, 3), file="/labels/a.csv", line=3),
+        box_row(box(1, 2), file="/labels/b.csv"),
+    ]
+    (sample,) = join_bucket([image("a.jpg")], rows, OBJECTS).samples
+    assert sample.labels[0] == (box(1, 2), box(2, 3))
+    assert sample.origin == "/labels/a.csv"
+
+
+def test_what_is_no_list_must_agree_where_rows_add_up() -> None:
+    """The message shows what each says, the first few of its objects without their lines."""
+    rows = [box_row(*map(box, (1.0, 2.0, 3.0, 4.0, 5.0))), box_row(box(6.0), note="rain", line=3)]
+    (letter,) = join_bucket([image("a.jpg")], rows, OBJECTS).dead_letters
+    assert letter == DeadLetter(
+        "join",
+        "a.jpg",
+        "/photos/a.jpg",
+        "conflicting_labels",
+        "/labels/labels.csv, line 2 says [(0.0, 0.0, 1.0, 1.0), (0.0, 0.0, 2.0, 2.0), "
+        "(0.0, 0.0, 3.0, 3.0) and 2 more], ['cat', 'cat', 'cat' and 2 more], 'sunny', "
+        "/labels/labels.csv, line 3 says [(0.0, 0.0, 6.0, 6.0)], ['cat'], 'rain'; "
+        "remove the wrong one",
+        "/labels/labels.csv",
+        3,
+    )
+
+
+def test_rows_of_two_splits_do_not_add_up() -> None:
+    """A sample cannot be in both."""
+    rows = [box_row(box(1), split="train"), box_row(box(2, 3), line=3, split="test")]
+    joined = join_bucket([image("a.jpg")], rows, OBJECTS)
+    assert reasons(joined) == {"a.jpg": "conflicting_labels"}
+
+
+def test_one_bad_row_costs_the_image_where_rows_add_up() -> None:
+    """Left out alone, its object would be missing from the example, and nobody would know."""
+    bad = box_row(line=7)._replace(problem="xmin is 'left', expected a number")
+    joined = join_bucket([image("a.jpg")], [box_row(box(1)), bad], OBJECTS)
+    (letter,) = joined.dead_letters
+    assert (letter.reason, letter.line) == ("bad_label_value", 7)
+    assert letter.message == "xmin is 'left', expected a number"
+    assert joined.samples == []
+
+
+def test_lists_must_agree_where_rows_do_not_add_up() -> None:
+    """Two label files for one image agree if their objects do, whichever lines they stand on."""
+    first = box_row(box(1, 1), box(2, 2), file="/labels/a.txt", line=0)
+    same = box_row(box(1, 4), box(2, 5), file="/labels/b/a.txt", line=0)
+    other = box_row(box(2, 1), box(1, 2), file="/labels/b/a.txt", line=0)
+    joined = join_bucket([image("a.jpg")], [first, same])
+    assert labelled(joined) == {"a.jpg": first.values}
+    assert (joined.repeated_rows, joined.samples[0].origin) == (1, "/labels/a.txt")
+    (letter,) = join_bucket([image("a.jpg")], [first, other]).dead_letters
+    assert letter.message.startswith("/labels/a.txt says [(0.0, 0.0, 1.0, 1.0), ")
+    assert ", /labels/b/a.txt says [(0.0, 0.0, 2.0, 2.0), " in letter.message
+    assert (letter.reason, letter.file, letter.line) == (
+        "conflicting_labels",
+        "/labels/b/a.txt",
+        0,
+    )
+
+
+ROWS_THAT_ADD_UP = st.lists(
+    st.builds(
+        box_row,
+        st.integers(1, 3).map(box),
+        note=st.sampled_from(["sunny", "sunny", "sunny", "rain"]),
+        line=st.integers(1, 99),
+        file=st.sampled_from(["/labels/a.csv", "/labels/b.csv"]),
+    ),
+    min_size=1,
+    max_size=6,
+    unique_by=lambda row: (row.file, row.line),
+)
+
+
+@settings(max_examples=200)
+@given(rows=ROWS_THAT_ADD_UP, seed=st.integers(0, 1 << 30))
+def test_what_rows_add_up_to_does_not_depend_on_their_order(
+    rows: list[LabelRow], seed: int
+) -> None:
+    """Each object is there once, in every list at the same place, or the rows disagree."""
+    joined = join_bucket([image("a.jpg")], rows, OBJECTS)
+    shuffled = random.Random(seed).sample(rows, len(rows))
+    assert join_bucket([image("a.jpg")], shuffled, OBJECTS) == joined
+    notes = {row.values[2] for row in rows}
+    assert bool(joined.samples) is (len(notes) == 1)
+    for sample in joined.samples:
+        boxes, classes, _ = sample.labels
+        assert isinstance(boxes, tuple)
+        assert isinstance(classes, tuple)
+        assert len(boxes) == len(classes) == len(rows) - joined.repeated_rows
+        assert len({box[:4] for box in boxes}) == len(boxes)
+        assert {box[:4] for box in boxes} == {row.values[0][0][:4] for row in rows}
 
 
 # --- without a label table ----------------------------------------------------------------------
@@ -538,12 +744,23 @@ def test_the_books_of_a_join_balance(images: list[ImageRef], rows: list[LabelRow
 @settings(max_examples=300)
 @given(images=IMAGES, rows=ROWS)
 def test_every_row_is_accounted_for(images: list[ImageRef], rows: list[LabelRow]) -> None:
-    """Rows are orphans, repeated, or the one that settled what became of an image."""
+    """A row is an orphan, or says something of one image, or says again what another row says."""
+    orphans = 0
+    said: dict[str, set[tuple[object, ...]]] = {}  # URI -> what rows say of it
+    for label in rows:
+        alone = join_bucket(images, [label])
+        orphans += alone.orphan_rows
+        met = [sample.uri for sample in alone.samples]
+        met += [letter.uri for letter in alone.dead_letters if letter.reason == "bad_label_value"]
+        assert len(met) + alone.orphan_rows == 1
+        for uri in met:
+            said.setdefault(uri, set()).add((label.values, label.split, label.problem))
     joined = join_bucket(images, rows)
-    settled = len(joined.samples) + sum(
-        letter.reason in ("conflicting_labels", "bad_label_value") for letter in joined.dead_letters
-    )
-    assert len(rows) == joined.orphan_rows + joined.repeated_rows + settled
+    assert joined.orphan_rows == orphans
+    assert joined.repeated_rows == len(rows) - orphans - sum(map(len, said.values()))
+    agreed = {uri for uri, what in said.items() if len(what) == 1}
+    assert {sample.uri for sample in joined.samples} <= agreed
+    assert len(joined.samples) == sum(not problem for uri in agreed for *_, problem in said[uri])
 
 
 @given(name=st.text(max_size=20), buckets=st.integers(1, 5000))

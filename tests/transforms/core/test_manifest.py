@@ -4,6 +4,7 @@ import base64
 import json
 import struct
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import google_crc32c
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from transforms.core.errors import ConversionError
 from transforms.core.manifest import (
     DEAD_LETTERS_NAME,
+    LABEL_MAP_NAME,
     LABELS_NAME,
     MANIFEST_NAME,
     build_manifest,
@@ -35,7 +37,10 @@ TALLY = Tally(
     dead=Counter({"unreadable": 1, "missing_image": 1, "bad_label_value": 1}),
 )
 PLAN = Plan(
-    ShardLayout("birds", (("test", 1), ("train", 2)), "none"), ("강아지", "고양이"), Tally(), None
+    ShardLayout("birds", (("test", 1), ("train", 2)), "none"),
+    (("강아지", 1), ("고양이", 2)),
+    Tally(),
+    None,
 )
 SHARDS = [
     ShardInfo("train", 1, "birds-train.tfrecord-00001-of-00002", 1, 200, 0x01020304, ((2, 1),)),
@@ -56,7 +61,8 @@ LITERAL = """\
   "features": {
     "image/encoded": {
       "kind": "bytes",
-      "optional": false
+      "optional": false,
+      "shape": []
     }
   },
   "splits": {
@@ -95,12 +101,20 @@ LITERAL = """\
     {
       "id": 1,
       "name": "강아지",
-      "examples": 2
+      "examples": 2,
+      "splits": {
+        "test": 0,
+        "train": 2
+      }
     },
     {
       "id": 2,
       "name": "고양이",
-      "examples": 2
+      "examples": 2,
+      "splits": {
+        "test": 0,
+        "train": 2
+      }
     }
   ],
   "counts": {
@@ -125,15 +139,15 @@ LITERAL = """\
 """
 
 
-def built(shards: list[ShardInfo]) -> bytes:
+def built(shards: list[ShardInfo], **more: str) -> bytes:
     manifest = build_manifest(
         plan=PLAN,
         tally=TALLY,
         shards=shards,
         seed=0,
         options={"splits": None},
-        features={"image/encoded": {"kind": "bytes", "optional": False}},
-        label_base=1,
+        features={"image/encoded": {"kind": "bytes", "optional": False, "shape": []}},
+        **more,
     )
     return dump_json(manifest)
 
@@ -145,9 +159,10 @@ def test_a_manifest_is_this_file() -> None:
 
 def test_the_files_beside_the_shards_have_these_names() -> None:
     """They are what people and programs look for in the output folder."""
-    assert (MANIFEST_NAME, LABELS_NAME, DEAD_LETTERS_NAME) == (
+    assert (MANIFEST_NAME, LABELS_NAME, LABEL_MAP_NAME, DEAD_LETTERS_NAME) == (
         "manifest.json",
         "labels.txt",
+        "label_map.pbtxt",
         "dead_letters.jsonl",
     )
 
@@ -172,9 +187,38 @@ def test_a_class_without_examples_is_in_the_manifest() -> None:
     """All its images may have been unreadable; its id is not given to another."""
     manifest = json.loads(built(SHARDS[1:2]))
     assert manifest["classes"] == [
-        {"id": 1, "name": "강아지", "examples": 0},
-        {"id": 2, "name": "고양이", "examples": 0},
+        {"id": 1, "name": "강아지", "examples": 0, "splits": {"test": 0, "train": 0}},
+        {"id": 2, "name": "고양이", "examples": 0, "splits": {"test": 0, "train": 0}},
     ]
+
+
+def test_classes_are_counted_in_each_split() -> None:
+    """Counts of a split's shards add up, and those of the splits to the whole."""
+    test = SHARDS[1]._replace(examples=5, classes=((2, 5),))
+    manifest = json.loads(built([test, SHARDS[0], SHARDS[2]]))
+    assert manifest["classes"] == [
+        {"id": 1, "name": "강아지", "examples": 2, "splits": {"test": 0, "train": 2}},
+        {"id": 2, "name": "고양이", "examples": 7, "splits": {"test": 5, "train": 2}},
+    ]
+
+
+def test_objects_are_counted_where_examples_have_several() -> None:
+    """They take the place of examples, so that nobody takes one number for the other."""
+    manifest = json.loads(built(SHARDS, counted="objects"))
+    assert manifest["classes"] == [
+        {"id": 1, "name": "강아지", "objects": 2, "splits": {"test": 0, "train": 2}},
+        {"id": 2, "name": "고양이", "objects": 2, "splits": {"test": 0, "train": 2}},
+    ]
+    assert manifest["splits"]["train"]["examples"] == 4
+
+
+def test_a_manifest_has_the_ids_of_the_plan() -> None:
+    """They need not follow one another, nor begin at 0 or 1."""
+    plan = replace(PLAN, classes=(("강아지", -3), ("고양이", 2)))
+    manifest = build_manifest(
+        plan=plan, tally=TALLY, shards=SHARDS, seed=0, options={}, features={}
+    )
+    assert [(entry["id"], entry["examples"]) for entry in manifest["classes"]] == [(-3, 0), (2, 2)]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from transforms.core import errors
+from transforms.core.classes import ClassNumbering
 from transforms.core.dead_letters import DeadLetter, Reason
 from transforms.core.plan import (
     NOT_COUNTED_AS_BAD,
@@ -67,6 +68,7 @@ def plan_of(tally: Tally, **choices: Any) -> Plan:
         "splits": (),
         "compression": "none",
         "max_bad_fraction": 0.01,
+        "numbering": ClassNumbering(),
     }
     return make_plan(tally, **settings | choices)
 
@@ -160,6 +162,16 @@ def test_samples_are_counted_by_split_and_class() -> None:
     assert without.classes == Counter()
 
 
+def test_objects_are_counted_where_samples_have_lists_of_classes() -> None:
+    """A sample counts once for each of its objects, and one without objects for none."""
+    tally = Tally()
+    tally.add_samples(
+        [sample("a", ("cat", "dog", "cat")), sample("b", ()), sample("c", ("dog",))], 0
+    )
+    assert tally.classes == {"cat": 2, "dog": 2}
+    assert tally.samples == {"train": 3}
+
+
 def test_the_first_keys_of_each_reason_are_kept() -> None:
     """Three of them, the first in order, however many letters come in however many calls."""
     tally = Tally()
@@ -198,12 +210,36 @@ def test_a_plan_lays_out_every_split() -> None:
     )
     assert plan == Plan(
         ShardLayout("birds", (("test", 1), ("train", 5), ("validation", 1)), "gzip"),
-        ("Zebra", "cat", "dog", "Äffchen"),
+        (("Zebra", 0), ("cat", 1), ("dog", 2), ("Äffchen", 3)),
         tally,
         None,
     )
-    assert plan.class_ids(0) == {"Zebra": 0, "cat": 1, "dog": 2, "Äffchen": 3}
-    assert plan.class_ids(1) == {"Zebra": 1, "cat": 2, "dog": 3, "Äffchen": 4}
+    assert plan.class_ids == {"Zebra": 0, "cat": 1, "dog": 2, "Äffchen": 3}
+    from_one = plan_of(tally, numbering=ClassNumbering(base=1))
+    assert from_one.class_ids == {"Zebra": 1, "cat": 2, "dog": 3, "Äffchen": 4}
+
+
+def test_classes_that_the_format_knows_are_planned_without_a_sample() -> None:
+    """Their ids are the format's, whatever samples there are."""
+    numbering = ClassNumbering(known=(("airplane", 0), ("bird", 2)))
+    tally = Tally(listed=1, samples=Counter({"train": 1}))
+    assert plan_of(tally, numbering=numbering).classes == (("airplane", 0), ("bird", 2))
+    assert plan_of(tally).classes == ()
+
+
+def test_a_class_that_cannot_be_an_id_refuses_the_run() -> None:
+    """The message names the option that asked for it, and what was refused before comes first."""
+    tally = Tally(listed=2, samples=Counter({"train": 2}), classes=Counter({"7": 1, "cat": 1}))
+    plan = plan_of(tally, numbering=ClassNumbering(from_name=True))
+    assert plan.refusal == Refusal(
+        "UsageError",
+        "--label_from_folder_name: class 'cat' is no integer, so it cannot be an id; rename it or "
+        "leave the option out",
+    )
+    assert plan.classes == ()
+    tally.refusals.append(Refusal("ListingError", "x"))
+    plan = plan_of(tally, numbering=ClassNumbering(from_name=True))
+    assert plan.refusal == Refusal("ListingError", "x")
 
 
 def test_a_number_of_shards_for_a_split_that_is_not_there_is_refused() -> None:

@@ -28,9 +28,11 @@ def shard(*class_ids: int, compression: str = "none") -> bytes:
     return gzip.compress(content, mtime=0) if compression == "gzip" else content
 
 
-def read(content: bytes, compression: str = "none") -> tuple[list[Any], ShardInfo]:
+def read(
+    content: bytes, compression: str = "none", class_key: str = "image/class/label"
+) -> tuple[list[Any], ShardInfo]:
     """The examples of a shard, and its figures, which must come last and once."""
-    *examples, info = read_shard(io.BytesIO(content), "data/x", SPEC, compression)
+    *examples, info = read_shard(io.BytesIO(content), "data/x", SPEC, compression, class_key)
     assert isinstance(info, ShardInfo)
     assert not any(isinstance(example, ShardInfo) for example in examples)
     return examples, info
@@ -64,6 +66,17 @@ def test_examples_without_a_class_are_examples() -> None:
     examples, info = read(content)
     assert examples[0].features.feature["image/label"].float_list.value == [0.5]
     assert (info.examples, info.classes) == (2, ())
+
+
+def test_classes_are_counted_where_they_are_written() -> None:
+    """The key may be another, and one example may have several; without a key none are counted."""
+    boxes = {"image/object/class/label": [3, 1, 3], "image/class/label": [7]}
+    content = framed(encode_example(boxes)) * 2
+    assert read(content, class_key="image/object/class/label")[1].classes == ((1, 2), (3, 4))
+    assert read(content, class_key="")[1].classes == ()
+    other = framed(encode_example({"id": [5]}))
+    assert read(other + content, class_key="id")[1].classes == ((5, 1),)
+    assert read(other)[1].classes == ()
 
 
 def test_a_shard_larger_than_the_buffer_is_measured_whole() -> None:

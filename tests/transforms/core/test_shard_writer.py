@@ -18,10 +18,19 @@ from hypothesis import strategies as st
 from tests.pictures import picture, write_files, write_pictures
 from transforms.core.dead_letters import DeadLetter
 from transforms.core.example import SampleEncoder
-from transforms.core.label_schema import Column, ColumnKind, further_column, label_column
-from transforms.core.local_files import AtomicFile, read_file
-from transforms.core.references import LabelValue, SampleRef
+from transforms.core.example_proto import Example
+from transforms.core.label_schema import (
+    Column,
+    ColumnKind,
+    further_column,
+    label_column,
+    object_columns,
+)
+from transforms.core.local_files import AtomicFile
+from transforms.core.pixels import PixelFormat, pixel_preparer
+from transforms.core.references import Box, LabelValue, SampleRef
 from transforms.core.shard_writer import (
+    CHECKS,
     OUTPUTS,
     EncodedSample,
     ExampleMaker,
@@ -33,6 +42,7 @@ from transforms.core.shard_writer import (
 )
 from transforms.core.sharding import Placer, ShardInfo, ShardSpec
 from transforms.core.tfrecord import read_records
+from transforms.files import read_image
 
 SPEC = ShardSpec("train", 3, 8, "birds-train.tfrecord-00003-of-00008")
 COLUMNS = (label_column("animal", ColumnKind.CLASS), further_column("age", ColumnKind.INT64))
@@ -50,11 +60,12 @@ class Memory:
 
 
 def maker(
-    read_image: ImageReader = read_file,
+    read_image: ImageReader = read_image,
     image_check: str = "header",
     columns: Sequence[Column] = COLUMNS,
+    **more: Any,
 ) -> ExampleMaker:
-    return ExampleMaker(read_image, SampleEncoder(columns, CLASS_IDS), image_check)
+    return ExampleMaker(read_image, SampleEncoder(columns, CLASS_IDS), CHECKS[image_check], **more)
 
 
 def ref(folder: object, key: str, *labels: LabelValue, size: int = 0) -> SampleRef:
@@ -211,7 +222,7 @@ def test_a_folder_is_unreadable(tmp_path: Path) -> None:
 def test_an_error_without_words_is_shown_by_its_name() -> None:
     """A storage client may raise an OSError that has neither number nor text."""
 
-    def read_image(uri: str, size: int) -> bytes:
+    def read_image(uri: str, size: int, offset: int) -> bytes:
         raise ConnectionResetError
 
     letter = letter_of(maker(read_image).make(ref("gs://b", "a.jpg")))
@@ -222,7 +233,7 @@ def test_an_error_without_words_is_shown_by_its_name() -> None:
 def test_trouble_of_the_machine_is_not_the_samples_fault(number: int) -> None:
     """Without memory or file handles the bundle fails, so that the runner tries it again."""
 
-    def read_image(uri: str, size: int) -> bytes:
+    def read_image(uri: str, size: int, offset: int) -> bytes:
         raise OSError(number, os.strerror(number))
 
     with pytest.raises(OSError, match=os.strerror(number)):
@@ -244,8 +255,8 @@ def test_a_file_that_no_example_can_hold_is_not_even_opened(size: int, too_large
     """From 1 MiB below 2 GiB on, its size alone decides."""
     opened = []
 
-    def read_image(uri: str, expected: int) -> bytes:
-        opened.append((uri, expected))
+    def read_image(uri: str, expected: int, offset: int) -> bytes:
+        opened.append((uri, expected, offset))
         return picture()
 
     sample = maker(read_image).make(ref("gs://b", "a.jpg", size=size))
@@ -260,7 +271,7 @@ def test_a_file_that_no_example_can_hold_is_not_even_opened(size: int, too_large
         assert opened == []
     else:
         assert isinstance(sample, EncodedSample)
-        assert opened == [("gs://b/a.jpg", size)]
+        assert opened == [("gs://b/a.jpg", size, -1)]
 
 
 @pytest.mark.parametrize(
@@ -290,6 +301,210 @@ def test_the_full_check_finds_what_the_quick_one_passes(tmp_path: Path) -> None:
     letter = letter_of(maker(image_check="full").make(ref(tmp_path, "a.bmp")))
     assert (letter.stage, letter.reason) == ("check", "corrupt_image")
     assert letter.message.startswith("the bmp header is sound, decoding fails: ")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "what"),
+    [
+        (ColumnKind.FLOAT, 1e39, "float too large to pack with f format"),
+        (ColumnKind.INT64, 1 << 63, "9223372036854775808 does not fit an int64"),
+    ],
+)
+@pytest.mark.parametrize("repeated", [False, True])
+def test_a_number_that_its_feature_cannot_hold_costs_the_sample(
+    tmp_path: Path, kind: ColumnKind, value: LabelValue, what: str, repeated: bool
+) -> None:
+    """It is neither cut in silence nor does it end the whole job; the label file is named."""
+    write_pictures(str(tmp_path), ["a.jpg"])
+    columns = (Column("x", kind, "label/x", repeated=repeated),)
+    sample = ref(tmp_path, "a.jpg", (value,) if repeated else value)
+    assert maker(columns=columns).make(sample._replace(origin="/labels/a.txt")) == DeadLetter(
+        "labels",
+        "a.jpg",
+        f"{tmp_path}/a.jpg",
+        "bad_label_value",
+        f"a number is too large for its feature: {what}",
+        "/labels/a.txt",
+    )
+
+
+# --- boxes --------------------------------------------------------------------------------------
+
+PIXELS, FRACTIONS = object_columns(pixels=True), object_columns(pixels=False)
+SOUND: Box = (1.0, 1.0, 8.0, 6.0, 4)
+
+
+def detector(columns: Sequence[Column] = PIXELS, **more: Any) -> ExampleMaker:
+    return maker(columns=columns, box_columns=[(0, columns[0].pixels)], **more)
+
+
+def objects(folder: object, *boxes: Box, origin: str = "/labels/a.txt") -> SampleRef:
+    return ref(folder, "a.jpg", boxes, ("cat",) * len(boxes))._replace(origin=origin)
+
+
+def features_of(sample: EncodedSample | DeadLetter) -> dict[str, list[Any]]:
+    assert isinstance(sample, EncodedSample)
+    return {
+        key: list(getattr(feature, feature.WhichOneof("kind")).value)
+        for key, feature in Example.FromString(b"".join(sample)).features.feature.items()
+    }
+
+
+def sides_of(sample: EncodedSample | DeadLetter) -> list[list[float]]:
+    features = features_of(sample)
+    return [features[f"image/object/bbox/{side}"] for side in ("xmin", "ymin", "xmax", "ymax")]
+
+
+def test_a_bad_box_is_a_dead_letter_with_file_and_line(tmp_path: Path) -> None:
+    """The picture is 9 pixels wide and 7 high, and the second box is turned round."""
+    write_pictures(str(tmp_path), ["a.jpg"])
+    sample = objects(tmp_path, SOUND, (8.0, 1.0, 1.0, 6.0, 5), (9.0, 0.0, 99.0, 7.0, 6))
+    assert detector().make(sample) == DeadLetter(
+        "check",
+        "a.jpg",
+        f"{tmp_path}/a.jpg",
+        "bad_box",
+        "box 2 (xmin 8, ymin 1, xmax 1, ymax 6 in pixels of 9 x 7) is inverted or has no area "
+        "(xmin < xmax and ymin < ymax are expected)",
+        "/labels/a.txt",
+        5,
+    )
+
+
+@pytest.mark.parametrize(
+    ("columns", "box", "place", "problem"),
+    [
+        (PIXELS, (9.0, 0.0, 10.0, 7.0, 3), ("/labels/a.txt", 3), " lies outside the image"),
+        (PIXELS, (0.0, 0.0, 9.0, 9.0, 0), ("/labels/a.txt", 0), " reaches out of the image "),
+        (PIXELS, (5.0, 0.0, 5.0, 7.0, 0), ("", 0), " has no area "),
+        (FRACTIONS, (0.0, 0.0, 1.0, 1.2, 3), ("/labels/a.txt", 3), " reaches out of the image "),
+        (FRACTIONS, (0.5, 0.0, 0.1, 1.0, 3), ("/labels/a.txt", 3), " is inverted "),
+    ],
+)
+def test_a_letter_says_as_much_of_the_place_as_is_known(
+    tmp_path: Path,
+    columns: Sequence[Column],
+    box: Box,
+    place: tuple[str, int],
+    problem: str,
+) -> None:
+    """A file may have no lines, and labels may come from no file or from several."""
+    write_pictures(str(tmp_path), ["a.jpg"])
+    letter = letter_of(detector(columns).make(objects(tmp_path, box, origin=place[0])))
+    assert (letter.stage, letter.reason) == ("check", "bad_box")
+    assert (letter.file, letter.line) == place
+    assert problem in letter.message
+
+
+def test_sound_boxes_are_written_as_fractions(tmp_path: Path) -> None:
+    """Whether they came as pixels or as fractions, and also where there are none."""
+    write_pictures(str(tmp_path), ["a.jpg"])
+    half: Box = (0.0, 0.0, 4.5, 3.5, 1)
+    assert sides_of(detector().make(objects(tmp_path, half))) == [[0.0], [0.0], [0.5], [0.5]]
+    quarter: Box = (0.25, 0.0, 0.5, 1.0, 1)
+    sample = detector(FRACTIONS).make(objects(tmp_path, quarter))
+    assert sides_of(sample) == [[0.25], [0.0], [0.5], [1.0]]
+    assert sides_of(detector().make(objects(tmp_path))) == [[], [], [], []]
+
+
+def test_boxes_that_reach_out_are_cut_where_asked_for(tmp_path: Path) -> None:
+    """One that lies outside altogether is bad all the same, and so is one without area."""
+    write_pictures(str(tmp_path), ["a.jpg"])
+    wide: Box = (-20.0, -20.0, 4.5, 70.0, 1)
+    assert letter_of(detector().make(objects(tmp_path, wide))).reason == "bad_box"
+    clipping = detector(clip_boxes=True)
+    assert sides_of(clipping.make(objects(tmp_path, wide))) == [[0.0], [0.0], [0.5], [1.0]]
+    for bad in ((9.0, 0.0, 20.0, 7.0, 3), (5.0, 0.0, 5.0, 7.0, 3)):
+        letter = letter_of(clipping.make(objects(tmp_path, wide, bad)))
+        assert (letter.reason, letter.line) == ("bad_box", 3)
+
+
+def test_an_image_that_is_broken_is_said_to_be_broken(tmp_path: Path) -> None:
+    """Its boxes cannot be judged without its size."""
+    write_files(str(tmp_path), {"a.jpg": b"no image"})
+    letter = letter_of(detector().make(objects(tmp_path, (5.0, 0.0, 5.0, 7.0, 3))))
+    assert (letter.reason, letter.file, letter.line) == ("not_an_image", "", 0)
+
+
+def test_objects_are_counted_by_class(tmp_path: Path) -> None:
+    """A shard's figures count each object of the examples that were written, and no other."""
+    write_pictures(str(tmp_path), ["a.jpg"])
+    refs = [
+        ref(tmp_path, "a.jpg", (SOUND, SOUND, SOUND), ("dog", "cat", "dog")),
+        ref(tmp_path, "a.jpg", (), ()),
+        ref(tmp_path, "a.jpg", ((5.0, 0.0, 5.0, 7.0, 3),), ("eel",)),
+    ]
+    letter, info = write_shard(SPEC, refs, detector(), PlainOutput(Memory()))
+    assert isinstance(letter, DeadLetter)
+    assert isinstance(info, ShardInfo)
+    assert (info.examples, info.classes) == (2, ((1, 1), (2, 2)))
+
+
+# --- images in containers -----------------------------------------------------------------------
+
+
+def contained(folder: object, *, offset: int, size: int) -> SampleRef:
+    return ref(folder, "batch", size=size)._replace(key="batch/7", offset=offset)
+
+
+def test_an_image_may_lie_in_a_file_at_an_offset(tmp_path: Path) -> None:
+    """Its own bytes are read, and none of what stands before and behind it."""
+    first, second = picture(1), picture(2, size=(20, 10), file_format="PNG")
+    write_files(str(tmp_path), {"batch": first + second + b"behind"})
+    at_first = maker().make(contained(tmp_path, offset=0, size=len(first)))
+    at_second = maker().make(contained(tmp_path, offset=len(first), size=len(second)))
+    assert isinstance(at_first, EncodedSample)
+    assert isinstance(at_second, EncodedSample)
+    assert (at_first.image, at_second.image) == (first, second)
+    features = features_of(at_second)
+    assert features["image/width"] == [20]
+    assert features["image/source_id"] == [b"batch/7"]
+
+
+@pytest.mark.parametrize("offset", [6, 10, 50])
+def test_a_file_that_ends_before_its_image_does_is_unreadable(tmp_path: Path, offset: int) -> None:
+    """It may have been cut since its images were found."""
+    write_files(str(tmp_path), {"batch": b"0123456789"})
+    letter = letter_of(maker().make(contained(tmp_path, offset=offset, size=5)))
+    assert letter == DeadLetter(
+        "read",
+        "batch/7",
+        f"{tmp_path}/batch",
+        "unreadable",
+        f"the file ends before byte {offset + 5}",
+    )
+
+
+def test_a_container_that_is_gone_is_unreadable(tmp_path: Path) -> None:
+    """The system's own words are the message, as for a file of one image."""
+    letter = letter_of(maker().make(contained(tmp_path, offset=5, size=5)))
+    assert (letter.reason, letter.message) == ("unreadable", "No such file or directory")
+
+
+@pytest.mark.parametrize("encoding", ["png", "raw"])
+def test_bare_pixels_are_written_as_they_are_prepared(
+    tf: Any, tmp_path: Path, encoding: str
+) -> None:
+    """What is written is what came of the pixels, with a header that fits it."""
+    pixels = PixelFormat(2, 3)
+    planes = bytes(range(100, 100 + pixels.size))
+    write_files(str(tmp_path), {"batch": b"head" + planes + b"tail"})
+    encoder = SampleEncoder(COLUMNS, CLASS_IDS)
+    bare = ExampleMaker(read_image, encoder, pixel_preparer(pixels, encoding))
+    sample = bare.make(contained(tmp_path, offset=4, size=pixels.size))
+    features = features_of(sample)
+    assert features["image/format"] == [encoding.encode()]
+    assert [features[f"image/{what}"] for what in ("height", "width", "channels")] == [
+        [2],
+        [3],
+        [3],
+    ]
+    (image,) = features["image/encoded"]
+    decoded = tf.io.decode_png(image) if encoding == "png" else tf.io.decode_raw(image, tf.uint8)
+    expected = [planes[place + 6 * channel] for place in range(6) for channel in range(3)]
+    assert tf.reshape(decoded, [-1]).numpy().tolist() == expected
+    short = letter_of(bare.make(contained(tmp_path, offset=4, size=pixels.size - 1)))
+    assert (short.stage, short.reason) == ("check", "corrupt_image")
 
 
 # --- outputs ------------------------------------------------------------------------------------
@@ -367,7 +582,7 @@ def test_samples_are_read_one_at_a_time_as_they_are_written(tmp_path: Path) -> N
         def write(self, *buffers: bytes) -> None:
             events.append("write")
 
-    def read_image(uri: str, size: int) -> bytes:
+    def read_image(uri: str, size: int, offset: int) -> bytes:
         events.append(uri)
         return picture()
 

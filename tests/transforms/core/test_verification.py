@@ -2,16 +2,24 @@ from __future__ import annotations
 
 import gzip
 import io
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import google_crc32c
 import pytest
 
-from transforms.core.example import encode_example
+from transforms.core.example import (
+    bytes_entry,
+    encode_example,
+    float_entry,
+    int64_entry,
+    wrap_entries,
+)
 from transforms.core.manifest import crc32c_text
 from transforms.core.sharding import ShardInfo
 from transforms.core.tfrecord import crc32c_extend, frame_footer, frame_header
-from transforms.core.verification import verify_classes, verify_shard
+from transforms.core.verification import class_key_of, verify_classes, verify_shard
 
 SOUND = {
     "image/class/label": [1],
@@ -19,11 +27,15 @@ SOUND = {
     "label/weight": [0.5],
 }
 FEATURES = {
-    "image/class/label": {"kind": "int64", "optional": False},
-    "image/encoded": {"kind": "bytes", "optional": False},
-    "label/note": {"kind": "bytes", "optional": True},
-    "label/weight": {"kind": "float", "optional": True},
+    "image/class/label": {"kind": "int64", "optional": False, "shape": []},
+    "image/encoded": {"kind": "bytes", "optional": False, "shape": []},
+    "label/note": {"kind": "bytes", "optional": True, "shape": []},
+    "label/weight": {"kind": "float", "optional": True, "shape": []},
 }
+COLUMNS = [
+    {"name": "weight", "kind": "float", "feature": "label/weight", "repeated": False},
+    {"name": "animal", "kind": "class", "feature": "image/class", "repeated": False},
+]
 
 
 def framed(data: bytes) -> bytes:
@@ -35,7 +47,13 @@ def shard(*examples: dict[str, Any]) -> bytes:
 
 
 def verify(
-    content: bytes, described: bytes, examples: int, compression: str = "none"
+    content: bytes,
+    described: bytes,
+    examples: int,
+    compression: str = "none",
+    *,
+    features: Mapping[str, Any] = FEATURES,
+    renames: Mapping[str, str] = MappingProxyType({}),
 ) -> list[str | ShardInfo]:
     """What is said of a shard whose entry in the manifest describes those bytes."""
     entry = {
@@ -44,7 +62,10 @@ def verify(
         "bytes": len(described),
         "crc32c": crc32c_text(google_crc32c.value(described)),
     }
-    manifest = {"options": {"compression": compression}, "features": FEATURES}
+    manifest = {
+        "options": {"compression": compression, "columns": COLUMNS, "features": renames},
+        "features": features,
+    }
     return list(verify_shard(io.BytesIO(content), "out/x", entry, manifest, "train"))
 
 
@@ -158,11 +179,87 @@ def test_a_feature_that_is_missing_or_of_another_kind_is_found() -> None:
     assert info == info_of(content, (1, 1), examples=4)
 
 
+def test_a_feature_that_the_manifest_does_not_have_is_found() -> None:
+    """A reader that follows the manifest would not know of it."""
+    content = shard(SOUND, SOUND | {"label/age": [3]}, SOUND | {"label/age": [3], "x": [b""]})
+    *faults, info = verify(content, content, 3)
+    assert faults == [
+        "out/x: feature label/age is not in the manifest in 2 examples",
+        "out/x: feature x is not in the manifest in 1 examples",
+    ]
+    assert info == info_of(content, (1, 3), examples=3)
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"), [([], 1), ([3], 3), ([2, 2], 4), ([None], None), ([None, 2], None)]
+)
+def test_a_feature_of_another_number_of_values_is_found(
+    shape: list[int | None], expected: int | None
+) -> None:
+    """One value where one is said, as many as the shape has, or any number of them."""
+    features = {**FEATURES, "label/weight": {"kind": "float", "optional": True, "shape": shape}}
+    for count in range(5):
+        entries = [
+            int64_entry("image/class/label", [1]),
+            bytes_entry("image/encoded", [b"pixels"]),
+            float_entry("label/weight", [0.5] * count),
+        ]
+        content = framed(wrap_entries(entries))
+        *faults, info = verify(content, content, 1, features=features)
+        assert isinstance(info, ShardInfo)
+        assert faults == (
+            []
+            if count == expected or expected is None
+            else [
+                f"out/x: feature label/weight has {count} values, the manifest says {expected} "
+                "in 1 examples"
+            ]
+        )
+
+
+def test_a_manifest_without_shapes_means_one_value() -> None:
+    """So it was before there were lists."""
+    features = {
+        key: {name: value for name, value in what.items() if name != "shape"}
+        for key, what in FEATURES.items()
+    }
+    content = shard(SOUND, SOUND | {"label/weight": [0.5, 1.5]})
+    *faults, _ = verify(content, content, 2, features=features)
+    assert faults == ["out/x: feature label/weight has 2 values, the manifest says 1 in 1 examples"]
+
+
+def test_classes_are_counted_under_the_key_that_they_were_given() -> None:
+    """A renamed label is the label; under its old key there may be another feature."""
+    renames = {"id": "image/class/label", "image/class/label": "label/age"}
+    content = shard({"id": [4], "image/class/label": [77]})
+    features = {key: {"kind": "int64", "optional": False, "shape": []} for key in renames}
+    found = verify(content, content, 1, features=features, renames=renames)
+    assert found == [info_of(content, (4, 1), examples=1)]
+
+
+@pytest.mark.parametrize(
+    ("options", "key"),
+    [
+        ({"columns": []}, ""),
+        ({"columns": COLUMNS[:1], "features": {}}, ""),
+        ({"columns": COLUMNS}, "image/class/label"),
+        ({"columns": COLUMNS, "features": {}}, "image/class/label"),
+        ({"columns": COLUMNS, "features": {"id": "image/class/label"}}, "id"),
+        ({"columns": COLUMNS, "features": {"image/class/label": "label/weight"}}, ""),
+    ],
+)
+def test_the_key_of_the_class_ids_comes_from_the_options(
+    options: Mapping[str, Any], key: str
+) -> None:
+    """A manifest from before features could be renamed says nothing of that."""
+    assert class_key_of({"options": options}) == key
+
+
 # --- classes ------------------------------------------------------------------------------------
 
 
-def counted(*classes: tuple[int, int]) -> ShardInfo:
-    return ShardInfo("train", 0, "x", 0, 0, 0, classes)
+def counted(*classes: tuple[int, int], split: str = "train") -> ShardInfo:
+    return ShardInfo(split, 0, "x", 0, 0, 0, classes)
 
 
 MANIFEST = {
@@ -187,6 +284,40 @@ def test_a_class_of_another_number_is_found() -> None:
         "class 2 (eel): 0 examples, the manifest says 1",
         "class -1: 1 examples, the manifest has no such class",
         "class 7: 3 examples, the manifest has no such class",
+    ]
+
+
+IN_SPLITS = {
+    "classes": [
+        {"id": 0, "name": "cat", "examples": 5, "splits": {"test": 2, "train": 3}},
+        {"id": 1, "name": "dog", "examples": 1, "splits": {"test": 0, "train": 1}},
+    ]
+}
+
+
+def test_classes_that_are_as_many_in_each_split_as_said_are_in_order() -> None:
+    """They add up over the shards of each split."""
+    shards = [counted((0, 2), split="test"), counted((0, 1), (1, 1)), counted((0, 2))]
+    assert list(verify_classes(IN_SPLITS, shards)) == []
+
+
+def test_a_class_of_another_number_in_a_split_is_found() -> None:
+    """The whole may be right where two splits are wrong."""
+    shards = [counted((0, 3), split="test"), counted((0, 2), (1, 1))]
+    assert list(verify_classes(IN_SPLITS, shards)) == [
+        "class 0 (cat) in test: 3 examples, the manifest says 2",
+        "class 0 (cat) in train: 2 examples, the manifest says 3",
+    ]
+
+
+def test_objects_are_counted_where_the_manifest_counts_objects() -> None:
+    """The sentences say so."""
+    manifest = {"classes": [{"id": 1, "name": "car", "objects": 3, "splits": {"train": 3}}]}
+    assert list(verify_classes(manifest, [counted((1, 3))])) == []
+    assert list(verify_classes(manifest, [counted((1, 2), (9, 4))])) == [
+        "class 1 (car): 2 objects, the manifest says 3",
+        "class 1 (car) in train: 2 objects, the manifest says 3",
+        "class 9: 4 objects, the manifest has no such class",
     ]
 
 
