@@ -62,6 +62,12 @@ def _run(argv: list[str]) -> int:
         from beam_pipeline.verify import verify
 
         return EXIT_DONE if verify(arguments.folder) else EXIT_FAILED
+    if arguments.command == "index":
+        _refuse(unknown, parser)
+        from beam_pipeline.index import write_index
+
+        write_index(arguments.folder)
+        return EXIT_DONE
     if arguments.command == "demo":
         from beam_pipeline.demo import make_demo
 
@@ -183,6 +189,14 @@ def _parser() -> argparse.ArgumentParser:
         "place if anything is wrong.",
     )
     verify.add_argument("folder", metavar="DIR", help="output folder of a conversion")
+    index = commands.add_parser(
+        "index",
+        allow_abbrev=False,
+        help="write an index beside each shard, for DALI and other readers that want one",
+        description="Writes NAME-SPLIT.tfindex-00000-of-00016 beside each shard: a line with "
+        "offset and size for each record.",
+    )
+    index.add_argument("folder", metavar="DIR", help="output folder of a conversion")
     demo = commands.add_parser(
         "demo",
         allow_abbrev=False,

@@ -24,6 +24,7 @@ from transforms.core.manifest import (
 )
 from transforms.core.plan import Plan, Tally, books_do_not_balance, too_many_bad
 from transforms.core.sharding import ShardInfo
+from transforms.core.tfds_metadata import tfds_files
 from transforms.output_folder import note_refusal
 from transforms.shard_task import EncodingOptions
 
@@ -39,7 +40,7 @@ def finish_dataset(
     recorded_options: Mapping[str, Any],
     raise_refusals: bool,
 ) -> None:
-    """Writes what stands beside the shards: dead letters in any case, the manifest if all is well.
+    """Writes what stands beside the shards: dead letters in any case, the rest if all is well.
 
     If not, the reason is noted in the output folder for the launcher.
 
@@ -70,6 +71,8 @@ def finish_dataset(
         features=encoding.written_features,
         counted="objects" if _has_boxes(encoding.columns) else "examples",
     )
+    for name, content in tfds_files(manifest).items():
+        files.write_bytes(files.join(output_folder, name), content)
     files.write_bytes(files.join(output_folder, MANIFEST_NAME), dump_json(manifest))
     files.delete_incomplete(output_folder)
 

@@ -12,6 +12,7 @@ from transforms.core.errors import ConversionError, OutputNotEmptyError
 from transforms.core.local_files import INCOMPLETE_FOLDER
 from transforms.core.manifest import (
     DEAD_LETTERS_NAME,
+    LABEL_MAP_NAME,
     LABELS_NAME,
     MANIFEST_NAME,
     dump_json,
@@ -21,15 +22,15 @@ from transforms.core.manifest import (
 from transforms.core.plan import Plan, Refusal
 from transforms.core.record_index import index_name
 from transforms.core.sharding import ShardLayout
-from transforms.core.tfds_metadata import TFDS_NAMES
+from transforms.core.tfds_metadata import tfds_names
 
 NOTE_NAME = "plan.json"
 REFUSAL_NAME = "refusal.json"
 """In `.incomplete`: what a run that has not finished is about to write, or why it will not."""
 
-_SIDE_FILES = (LABELS_NAME, DEAD_LETTERS_NAME, *TFDS_NAMES)
+_SIDE_FILES = (LABELS_NAME, LABEL_MAP_NAME, DEAD_LETTERS_NAME, *tfds_names({}))
 _OUR_NAMES = re.compile(
-    r".*\.(tfrecord|tfindex)-\d{5,}-of-\d{5,}(\.gz)?|"
+    r".*\.(tfrecord|tfindex)-\d{5,}-of-\d{5,}(\.gz)?|.*\.labels\.txt|"
     + "|".join(map(re.escape, (MANIFEST_NAME, *_SIDE_FILES)))
 )
 
@@ -117,10 +118,11 @@ def _earlier_files(folder: str, names: set[str]) -> set[str]:
     if MANIFEST_NAME in names:
         uri = files.join(folder, MANIFEST_NAME)
         try:
-            shards += shard_paths(parse_manifest(files.read_bytes(uri), uri))
+            manifest = parse_manifest(files.read_bytes(uri), uri)
         except ConversionError as error:
             raise OutputNotEmptyError(f"--overwrite: {error}") from error
-        earlier.add(MANIFEST_NAME)
+        shards += shard_paths(manifest)
+        earlier.update([MANIFEST_NAME], tfds_names(manifest))
     unfinished = read_note(folder)
     if unfinished:
         shards += [spec.file_name for spec in unfinished.specs]

@@ -63,7 +63,10 @@ def test_each_sample_becomes_an_example_of_its_values(tmp_path: Path) -> None:
         {"id": 1, "name": "quick", "examples": 10, "splits": {"train": 10}},
     ]
     assert sorted(os.listdir(tmp_path / "out")) == [
+        "dataset_info.json",
         "dead_letters.jsonl",
+        "features.json",
+        "image.class.label.labels.txt",
         "labels.txt",
         "manifest.json",
         "out-train.tfrecord-00000-of-00001",
