@@ -11,7 +11,7 @@ from apache_beam.pvalue import TaggedOutput
 from transforms import files
 from transforms.batches import BATCH_SIZE, DEAD_LETTERS, TALLY, DeadLetterBatch, LabelBatch
 from transforms.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
-from transforms.core.errors import ListingError
+from transforms.core.errors import LabelTableError, ListingError
 from transforms.core.listing import ImageRoot
 from transforms.core.plan import Refusal, Tally
 from transforms.core.references import LabelRow
@@ -49,7 +49,7 @@ class _ReadFiles(beam.DoFn):
         tally = Tally()
         rows, letters = LabelBatch(), DeadLetterBatch()
         for uri in uris:
-            for row in self._read(uri):
+            for row in self._read(uri, tally):
                 tally.label_rows += 1
                 if isinstance(row, DeadLetter):
                     letters.append(row)
@@ -65,15 +65,18 @@ class _ReadFiles(beam.DoFn):
         yield TaggedOutput(DEAD_LETTERS, letters)
         yield TaggedOutput(TALLY, tally)
 
-    def _read(self, uri: str) -> Iterator[LabelRow | DeadLetter]:
+    def _read(self, uri: str, tally: Tally) -> Iterator[LabelRow | DeadLetter]:
         try:
             file = files.open_input(uri)
         except OSError as error:
             what = f"cannot be read: {error.strerror or error}"
             yield row_dead_letter(Stage.LABELS, uri, Reason.BAD_ROW, what, uri, 0)
             return
-        with file:
-            yield from self._reader.read(file, uri)
+        try:
+            with file:
+                yield from self._reader.read(file, uri)
+        except LabelTableError as error:
+            tally.refusals.append(Refusal(LabelTableError.__name__, str(error)))
 
 
 @dataclass(kw_only=True)

@@ -1,0 +1,254 @@
+"""A small data set as COCO's archives unpack, and one as Roboflow exports it, both to the byte."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from PIL import Image, ImageDraw
+
+from tests.pictures import write_files
+
+INFO = {
+    "description": "COCO 2017 Dataset",
+    "url": "http://cocodataset.org",
+    "version": "1.0",
+    "year": 2017,
+    "contributor": "COCO Consortium",
+    "date_created": "2017/09/01",
+}
+LICENSES = [
+    {
+        "url": "http://creativecommons.org/licenses/by-nc-sa/2.0/",
+        "id": 1,
+        "name": "Attribution-NonCommercial-ShareAlike License",
+    },
+    {
+        "url": "http://creativecommons.org/licenses/by-nc/2.0/",
+        "id": 2,
+        "name": "Attribution-NonCommercial License",
+    },
+]
+CATEGORIES = [
+    {"supercategory": "person", "id": 1, "name": "person"},
+    {"supercategory": "vehicle", "id": 3, "name": "car"},
+    {"supercategory": "animal", "id": 18, "name": "dog"},
+    {"supercategory": "furniture", "id": 67, "name": "dining table"},
+    {"supercategory": "indoor", "id": 90, "name": "toothbrush"},
+]
+"""Five of COCO's eighty; their ids run from 1 to 90, with gaps."""
+
+TRAIN = {
+    "000000000034.jpg": (34, (160, 120)),
+    "000000000071.jpg": (71, (150, 128)),
+    "000000000508.jpg": (508, (160, 106)),
+    "000000558840.jpg": (558840, (96, 128)),
+}
+VAL = {"000000000139.jpg": (139, (160, 106)), "000000000285.jpg": (285, (117, 128))}
+"""File name -> (image id, (width, height)). 508 has no objects."""
+
+TRAIN_OBJECTS = (
+    (1768, 558840, 18, (21.5, 30.13, 60.25, 80.5), 2913.1057499999998),
+    (1773, 34, 67, (0.27, 61.79, 159.73, 57.92), 6123.65555),
+    (1774, 34, 1, (97.42, 10.01, 40.33, 88.76), 1917.4301),
+    (900100000071, 71, 3, (3.0, 40.0, 120.0, 42.0), 3120.0),
+    (1802, 71, 1, (12.5, 20.0, 25.25, 70.5), 1003.75),
+)
+VAL_OBJECTS = ((2001, 139, 18, (40.02, 22.44, 61.5, 50.06), 1604.25), (2002, 285, 1, (0.0, 0.0, 117.0, 128.0), 9001.5))  # fmt: skip
+"""(annotation id, image id, category id, bbox, area); ids from 900100000000 on are crowds."""
+
+FIRST_CROWD = 900100000000
+
+
+def make(folder: str) -> None:
+    """Writes coco/ as of COCO 2017, and export/ as of Roboflow."""
+    coco = f"{folder}/coco"
+    for split, images, objects in (
+        ("train2017", TRAIN, TRAIN_OBJECTS),
+        ("val2017", VAL, VAL_OBJECTS),
+    ):
+        annotations = [annotation(*one) for one in objects]
+        entries = [image_entry(split, name, *what) for name, what in images.items()]
+        write_files(
+            coco,
+            {
+                **{
+                    f"{split}/{name}": photo(size, [a for a in annotations if a["image_id"] == i])
+                    for name, (i, size) in images.items()
+                },
+                f"annotations/instances_{split}.json": instances(entries, annotations),
+                f"annotations/captions_{split}.json": captions(entries),
+                f"annotations/person_keypoints_{split}.json": keypoints(entries, annotations),
+            },
+        )
+    make_export(folder)
+
+
+def dumped(value: Any) -> str:
+    """JSON with the spaces that COCO's files have."""
+    return json.dumps(value, separators=(",", ": "))
+
+
+def image_entry(split: str, name: str, image_id: int, size: tuple[int, int]) -> dict[str, Any]:
+    return {
+        "license": 1,
+        "file_name": name,
+        "coco_url": f"http://images.cocodataset.org/{split}/{name}",
+        "height": size[1],
+        "width": size[0],
+        "date_captured": "2013-11-14 11:18:45",
+        "flickr_url": f"http://farm9.staticflickr.com/8186/{image_id}_4e622c8349_z.jpg",
+        "id": image_id,
+    }
+
+
+def annotation(
+    object_id: int, image_id: int, category: int, box: Sequence[float], area: float
+) -> dict[str, Any]:
+    """An object with the outline of its box, or with runs of pixels if it is a crowd."""
+    x, y, width, height = box
+    right, bottom = round(x + width, 2), round(y + height, 2)
+    crowd = object_id >= FIRST_CROWD
+    return {
+        "segmentation": {"counts": [272, 2, 4, 4, 4, 4, 2, 9, 1, 2, 18900], "size": [128, 150]}
+        if crowd
+        else [[x, y, right, y, right, bottom, x, bottom]],
+        "area": area,
+        "iscrowd": int(crowd),
+        "image_id": image_id,
+        "bbox": list(box),
+        "category_id": category,
+        "id": object_id,
+    }
+
+
+def instances(
+    images: Iterable[Mapping[str, Any]],
+    annotations: Iterable[Any],
+    categories: Sequence[Mapping[str, Any]] = CATEGORIES,
+) -> str:
+    """The text of an instances_*.json."""
+    return dumped(
+        {
+            "info": INFO,
+            "licenses": LICENSES,
+            "images": list(images),
+            "annotations": list(annotations),
+            "categories": list(categories),
+        }
+    )
+
+
+def captions(images: Iterable[Mapping[str, Any]]) -> str:
+    """The text of a captions_*.json, which has no categories."""
+    images = list(images)
+    texts = [
+        {"image_id": image["id"], "id": 37 + number, "caption": "A dog sits beside a small table."}
+        for number, image in enumerate(images)
+    ]
+    return dumped({"info": INFO, "images": images, "licenses": LICENSES, "annotations": texts})
+
+
+def keypoints(images: Iterable[Mapping[str, Any]], annotations: Iterable[dict[str, Any]]) -> str:
+    """The text of a person_keypoints_*.json: the persons, each with 17 points."""
+    points = [coordinate for point in range(17) for coordinate in (40 + point, 30 + point, 2)]
+    persons = [
+        {
+            "segmentation": person["segmentation"],
+            "num_keypoints": 17,
+            "area": person["area"],
+            "iscrowd": person["iscrowd"],
+            "keypoints": points,
+            "image_id": person["image_id"],
+            "bbox": person["bbox"],
+            "category_id": 1,
+            "id": person["id"],
+        }
+        for person in annotations
+        if person["category_id"] == 1
+    ]
+    category = {**CATEGORIES[0], "keypoints": ["nose"] * 17, "skeleton": [[16, 14], [14, 12]]}
+    return instances(images, persons, [category])
+
+
+def photo(size: tuple[int, int], annotations: Iterable[Mapping[str, Any]] = ()) -> bytes:
+    """A JPEG with a rectangle for each object."""
+    image = Image.new("RGB", size, (60, 70, 80))
+    draw = ImageDraw.Draw(image)
+    for found in annotations:
+        x, y, width, height = found["bbox"]
+        colour = tuple(found["category_id"] * step % 256 for step in (37, 101, 59))
+        draw.rectangle((x, y, x + width, y + height), colour)
+    out = io.BytesIO()
+    image.save(out, "JPEG")
+    return out.getvalue()
+
+
+EXPORTED = {
+    "train": ("0001_jpg.rf.3f2c9e0b7a1d4c58a6e94b1d20c7f835", [("cat", [12, 20.5, 40, 60.25])]),
+    "valid": ("0001_jpg.rf.93b1e7d0c2a84f6f8a7b5c3e1d90f642", [("rabbit", [5, 5, 90.5, 70])]),
+    "test": ("0002_jpg.rf.c05d1ea74b3f4e0d9c2b8a6f71e3d594", []),
+}
+"""Folder -> (name of its image, objects); Roboflow's ids begin at 0, with a class for all."""
+
+EXPORT_CATEGORIES = [
+    {"id": 0, "name": "pets", "supercategory": "none"},
+    {"id": 1, "name": "cat", "supercategory": "pets"},
+    {"id": 2, "name": "rabbit", "supercategory": "pets"},
+]
+
+
+def make_export(folder: str) -> None:
+    """Writes export/ with train, valid and test, each with images and their JSON."""
+    ids = {category["name"]: category["id"] for category in EXPORT_CATEGORIES}
+    for split, (name, objects) in EXPORTED.items():
+        annotations = [
+            {
+                "id": number,
+                "image_id": 0,
+                "category_id": ids[kind],
+                "bbox": box,
+                "area": box[2] * box[3],
+                "segmentation": [],
+                "iscrowd": 0,
+            }
+            for number, (kind, box) in enumerate(objects)
+        ]
+        entry = {
+            "id": 0,
+            "license": 1,
+            "file_name": f"{name}.jpg",
+            "height": 100,
+            "width": 100,
+            "date_captured": "2024-03-05T10:11:12+00:00",
+        }
+        content = {
+            "info": {
+                "year": "2024",
+                "version": "1",
+                "description": "Exported from roboflow.com",
+                "contributor": "",
+                "url": "https://public.roboflow.com/object-detection/undefined",
+                "date_created": "2024-03-05T10:11:12+00:00",
+            },
+            "licenses": [
+                {
+                    "id": 1,
+                    "url": "https://creativecommons.org/licenses/by/4.0/",
+                    "name": "CC BY 4.0",
+                }
+            ],
+            "categories": EXPORT_CATEGORIES,
+            "images": [entry],
+            "annotations": annotations,
+        }
+        write_files(
+            f"{folder}/export",
+            {
+                f"{split}/{name}.jpg": photo((100, 100), annotations),
+                f"{split}/_annotations.coco.json": json.dumps(content, separators=(",", ":")),
+                "README.roboflow.txt": "not read",
+            },
+        )
