@@ -2,48 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
-from transforms import files
+from transforms.core.classes import ClassNumbering
 from transforms.core.dead_letters import DeadLetter
 from transforms.core.errors import LabelTableError, UsageError
-from transforms.core.label_tables import (
-    ColumnChoices,
-    LabelSchema,
-    LabelTable,
-    TableHead,
-    inspect_tables,
-    read_rows,
-)
+from transforms.core.label_tables import ColumnChoices, LabelSchema, inspect_tables, read_rows
 from transforms.core.references import LabelRow
+from transforms.core.table_cells import text_of
+from transforms.core.table_files import LabelTable, TableHead, read_fields
+from transforms.layouts.automl import automl_note, automl_source
+from transforms.layouts.heads import head
 from transforms.layouts.layout import FileLabels, Given, Source
+from transforms.layouts.local_copy import LocalCopy, find_copies
 from transforms.layouts.paths import image_roots, label_files
 
-_HEAD_BYTES = 4 << 20  # 4 MiB of each label file settle its columns' types
+TABLE_OPTIONS = frozenset(
+    {"key_column", "label_column", "columns", "list_columns", "label_base", "label_order"}
+)
+_FIRST_DETECTION_ID = 1  # 0 is the background's
 
 
 @dataclass(frozen=True)
 class TableReader:
-    """Attributes: tables, how each file is read; schema, their columns."""
+    """Attributes: tables, how each file is read; schema, their columns; copies, of the images."""
 
     tables: tuple[LabelTable, ...]
     schema: LabelSchema
+    copies: LocalCopy
 
     def read(self, file: BinaryIO, uri: str) -> Iterator[LabelRow | DeadLetter]:
         """Yields every row of a table."""
         (table,) = (table for table in self.tables if table.uri == uri)
-        return read_rows(file, table, self.schema)
+        return self.copies.rename(read_rows(file, table, self.schema))
 
 
 class Table:
     """A row names its image and says its labels."""
 
     name = "table"
-    options = frozenset(
-        {"key_column", "label_column", "columns", "list_columns", "label_base", "label_order"}
-    )
+    options = TABLE_OPTIONS
 
     def recognise(self, given: Given) -> str:
         """Whatever files of labels are given that no other layout knows."""
@@ -57,29 +58,66 @@ class Table:
         """
         if not given.labels:
             raise UsageError("--layout table needs --labels")
-        uris = label_files(given.labels)
-        choices = ColumnChoices(given.key_column, given.label_column, given.columns)
-        schema, tables = inspect_tables([head(uri) for uri in uris], choices)
+        heads = [head(uri) for uri in label_files(given.labels)]
+        note = automl_note(heads)
+        if note:
+            _refuse_column_options(given, note)
+            return automl_source(given, heads, [note])
+        schema, tables = inspect_tables(heads, column_choices(given))
+        uris = tuple(table.uri for table in tables)
+        roots = image_roots(given.images, frozenset(uris))
+        copies = find_copies(_image_names(heads, tables), roots)
         return Source(
             self.name,
-            image_roots(given.images, frozenset(uris)),
-            FileLabels(TableReader(tables, schema), tuple(uris)),
+            roots,
+            FileLabels(TableReader(tables, schema, copies), uris),
             schema.columns,
-            given.numbering(),
+            table_numbering(given, schema),
+            (*table_notes(schema), *copies.notes),
         )
 
 
-def head(uri: str) -> TableHead:
-    """The beginning of a label file.
+def column_choices(given: Given) -> ColumnChoices:
+    """What the person said of the columns."""
+    return ColumnChoices(
+        given.key_column, given.label_column, given.columns, separators=given.list_columns
+    )
 
-    Raises:
-      LabelTableError: it cannot be read.
-    """
-    try:
-        with files.open_input(uri) as file:
-            data = file.read(_HEAD_BYTES + 1)
-    except OSError as error:
-        raise LabelTableError(
-            f"--labels {uri} cannot be read: {error.strerror or error}"
-        ) from error
-    return TableHead(uri, data[:_HEAD_BYTES], len(data) <= _HEAD_BYTES)
+
+def table_numbering(given: Given, schema: LabelSchema) -> ClassNumbering:
+    """How the classes of tables are numbered: those of objects by themselves if they are integers."""
+    if schema.objects is None:
+        return given.numbering()
+    if not schema.objects.integer_classes:
+        return given.numbering(_FIRST_DETECTION_ID)
+    if given.label_base is None:
+        return replace(given.numbering(), from_name=True)
+    return replace(given.numbering(), order="numeric")
+
+
+def table_notes(schema: LabelSchema) -> tuple[str, ...]:
+    """What the person should know of the columns."""
+    if schema.objects is None or not schema.objects.left_out:
+        return ()
+    names = ", ".join(f"{schema.objects.column}.{name}" for name in schema.objects.left_out)
+    return (f"left out, since it is not one value an object: {names}",)
+
+
+def _image_names(heads: Sequence[TableHead], tables: Sequence[LabelTable]) -> Iterator[str]:
+    """How the rows of the tables' beginnings name their images."""
+    for found, table in zip(heads, tables, strict=True):
+        for _, fields, problem in read_fields(io.BytesIO(found.data), table):
+            if not problem:
+                yield text_of(fields.get(table.key_column))
+
+
+def _refuse_column_options(given: Given, note: str) -> None:
+    used = {
+        "--key_column": given.key_column,
+        "--label_column": given.label_column,
+        "--columns": given.columns,
+        "--list_column": given.list_columns,
+    }
+    for option, value in used.items():
+        if value:
+            raise LabelTableError(f"{option} means nothing: {note}")

@@ -3,8 +3,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
-import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,20 +12,18 @@ from hypothesis import strategies as st
 
 from transforms.core.dead_letters import DeadLetter
 from transforms.core.errors import LabelTableError
-from transforms.core.label_schema import Column, ColumnKind
+from transforms.core.label_schema import Column, ColumnKind, object_column, object_columns
 from transforms.core.label_tables import (
     KEY_NAMES,
     LABEL_NAMES,
+    TEXT_NAMES,
     ColumnChoices,
     LabelSchema,
-    LabelTable,
-    TableHead,
-    infer_kind,
     inspect_tables,
-    parse_value,
     read_rows,
 )
 from transforms.core.references import LabelRow, LabelValue
+from transforms.core.table_files import MAX_CELL_CHARACTERS, LabelTable, TableHead
 
 CLASS, INT64, FLOAT, BYTES = (
     ColumnKind.CLASS,
@@ -158,9 +154,10 @@ def test_empty_lines_are_passed_over_and_counted_as_lines() -> None:
 
 
 def test_an_index_column_as_pandas_writes_it_is_no_label() -> None:
-    """A column without a name is neither the key nor a feature."""
+    """A column without a name is neither the key nor a feature, and says no split."""
     content = ",filename,label\n0,a.jpg,cat\n1,b.jpg,dog\n"
     assert said(content) == PLAIN_ROWS
+    assert [row.split for row in read(content) if isinstance(row, LabelRow)] == ["", ""]
     assert kinds(content) == {"label": CLASS}
 
 
@@ -406,30 +403,38 @@ def test_large_numbers_as_classes_keep_every_digit() -> None:
 
 
 def test_a_nested_value_is_a_bad_value() -> None:
-    """A list is no label and no feature; the row says so."""
+    """A list of lists and an object are no feature; the row says so, and how to leave it out."""
     content = json_lines(
-        {"file_name": "a.jpg", "label": ["cat"], "boxes": None},
-        {"file_name": "b.jpg", "label": "cat", "boxes": [[1, 2, 3, 4]]},
-        {"file_name": "c.jpg", "label": "cat", "boxes": {}},
+        {"file_name": "a.jpg", "label": "cat", "boxes": None, "camera": "x"},
+        {"file_name": "b.jpg", "label": "cat", "boxes": [[1, 2, 3, 4]], "camera": "y"},
+        {"file_name": "c.jpg", "label": {"name": "cat"}, "boxes": [], "camera": "z"},
+        {"file_name": "d.jpg", "label": "cat", "boxes": {}, "camera": {"iso": 100}},
     )
     rows = [row for row in read(content, "l.jsonl") if isinstance(row, LabelRow)]
-    assert [(row.name, row.values) for row in rows] == [
-        ("a.jpg", (None, None)),
-        ("b.jpg", ("cat", None)),
-        ("c.jpg", ("cat", None)),
+    assert [(row.name, row.values, row.problem) for row in rows] == [
+        ("a.jpg", ("cat", (), "x"), ""),
+        (
+            "b.jpg",
+            ("cat", None, "y"),
+            "column 'boxes': the item [1, 2, 3, 4] is not one text; --columns boxes:skip leaves the "
+            "column out",
+        ),
+        ("c.jpg", (None, (), "z"), "column 'label': {'name': 'cat'} is not a class name"),
+        (
+            "d.jpg",
+            ("cat", None, None),
+            "column 'boxes': the item {} is not one text; --columns boxes:skip leaves the column out",
+        ),
     ]
-    assert rows[0].problem == "column 'label': ['cat'] is not a class name"
-    assert rows[1].problem.startswith("column 'boxes': [[1, 2, 3, 4]] is not ")
-    assert rows[2].problem.startswith("column 'boxes': {} is not ")
 
 
-@pytest.mark.parametrize("asked", ["int", "float", "str"])
-def test_a_message_names_no_python_class(asked: str) -> None:
+@pytest.mark.parametrize(("asked", "value"), [("int", "y"), ("float", "y"), ("str", {"y": 1})])
+def test_a_message_names_no_python_class(asked: str, value: Any) -> None:
     """What was expected is said in words, whatever version of Python runs."""
-    content = json_lines({"file_name": "a.jpg", "label": "cat", "x": ["y"]})
+    content = json_lines({"file_name": "a.jpg", "label": "cat", "x": value})
     (row,) = read(content, "l.jsonl", kinds={"x": asked})
     assert isinstance(row, LabelRow)
-    assert row.problem.startswith("column 'x': ['y'] is not ")
+    assert row.problem.startswith(f"column 'x': {value!r} is not ")
     assert "ColumnKind" not in row.problem
 
 
@@ -525,6 +530,31 @@ def test_the_likelier_key_column_wins(header: str, key: str) -> None:
     assert inspect(content, label="none")[1].key_column == key
 
 
+@pytest.mark.parametrize(
+    ("header", "key"),
+    [
+        ("id,image_file_name,label", "image_file_name"),
+        ("label,left_File_Name", "left_File_Name"),
+        ("a_file_name,path,b_file_name,label", "path"),
+    ],
+)
+def test_a_column_that_ends_in_file_name_is_the_key(header: str, key: str) -> None:
+    """As Hugging Face has it, behind the usual names of paths and before those of ids."""
+    assert inspect(f"{header}\n", label="none")[1].key_column == key
+
+
+def test_two_columns_that_end_in_file_name_are_an_error() -> None:
+    """Which of two images a row is about cannot be guessed; the person can say it."""
+    content = "left_file_name,right_file_name,label\na.jpg,b.jpg,cat\n"
+    with pytest.raises(LabelTableError) as caught:
+        inspect(content, "l.csv")
+    assert str(caught.value) == (
+        "l.csv: which of the columns left_file_name, right_file_name names the image? Say "
+        "--key_column NAME"
+    )
+    assert said(content, key="right_file_name") == [(2, "b.jpg", ("cat", "a.jpg"))]
+
+
 def test_the_key_column_can_be_named() -> None:
     """What the person says counts before any guess, and must exist."""
     content = "filename,photo,label\nx,a.jpg,cat\n"
@@ -560,6 +590,28 @@ def test_a_usual_name_of_the_label_column_is_found(name: str) -> None:
 def test_the_only_other_column_is_the_label() -> None:
     """Whatever its name, there is nothing else that it could be."""
     assert kinds("filename,Hund\na.jpg,ja\n") == {"Hund": CLASS}
+
+
+@pytest.mark.parametrize("name", TEXT_NAMES)
+def test_a_text_is_no_class_though_it_is_the_only_column(name: str) -> None:
+    """A caption is a feature, whatever the table is called; it can be named as the label."""
+    content = f"filename,{name}\na.jpg,a cat\nb.jpg,\n"
+    assert inspect(content)[0].columns == (Column(name, BYTES, f"label/{name}"),)
+    assert not inspect(content)[0].has_label
+    assert said(content) == [(2, "a.jpg", ("a cat",)), (3, "b.jpg", (None,))]
+    assert kinds(content, label=name) == {name: CLASS}
+
+
+def test_a_label_may_not_be_needed() -> None:
+    """Then all columns are further ones if none is called as a label, and it is no error."""
+    content = "filename,size,colour\na.jpg,1,red\n"
+    assert inspect(content, label_needed=False)[0].columns == (
+        Column("size", INT64, "label/size"),
+        Column("colour", BYTES, "label/colour"),
+    )
+    assert kinds("filename,size\na,1\n", label_needed=False) == {"size": CLASS}
+    with pytest.raises(LabelTableError, match="no column besides the key"):
+        inspect("filename\na.jpg\n", label_needed=False)
 
 
 def test_a_label_that_cannot_be_told_is_an_error() -> None:
@@ -760,35 +812,6 @@ def test_a_further_column_is_what_its_values_look_like(values: list[str], kind: 
     assert kinds("filename,label,x\n" + lines) == {"label": CLASS, "x": kind}
 
 
-@pytest.mark.parametrize(
-    ("values", "share"), [(["1"] * 9 + ["x"], 0.9), (["1", "x"], 0.5), (["2", "2", "2", "x"], 0.75)]
-)
-def test_exactly_the_share_is_at_least_the_share(values: list[str], share: float) -> None:
-    """Nine of ten values that are numbers agree on numbers."""
-    assert infer_kind(values, share) is INT64
-
-
-@pytest.mark.parametrize(
-    ("values", "kind"),
-    [
-        ([1, 2], INT64),
-        ([True, False], INT64),
-        ([1, 2.5], FLOAT),
-        ([1.0, 2.0], INT64),
-        ([1, None], INT64),
-        ([1, "2"], INT64),
-        (["a", 1], BYTES),
-        ([True, "true"], BYTES),
-        ([None, None], BYTES),
-        ([[1], [2]], BYTES),
-        ([float("nan"), 1], FLOAT),
-    ],
-)
-def test_values_of_json_are_what_they_are(values: list[Any], kind: ColumnKind) -> None:
-    """Numbers, words and nothing are told apart by type as well as by look."""
-    assert infer_kind(values, 0.9) is kind
-
-
 def test_a_json_number_too_large_for_an_int64_is_an_identifier() -> None:
     """From JSON as from CSV it becomes text, and every digit is kept."""
     content = json_lines({"file_name": "a.jpg", "label": "x", "id2": 99999999999999999999})
@@ -796,90 +819,248 @@ def test_a_json_number_too_large_for_an_int64_is_an_identifier() -> None:
     assert said(content, "l.jsonl") == [(1, "a.jpg", ("x", "99999999999999999999"))]
 
 
+# --- lists --------------------------------------------------------------------------------------
+
+
+def test_a_list_column_of_a_csv_is_split_at_its_separator() -> None:
+    """Its items are integers, floats or texts as they look; an empty cell is an empty list."""
+    content = (
+        "filename,label,tags,counts,weights\n"
+        "a.jpg,cat,red; striped ,1|2,0.5 1\n"
+        "b.jpg,dog,,,\n"
+        "c.jpg,cat,plain,3,2\n"
+    )
+    separators = {"tags": ";", "counts": "|", "weights": " "}
+    assert inspect(content, separators=separators)[0].columns == (
+        Column("label", CLASS, "image/class", required=True),
+        Column("tags", BYTES, "label/tags", required=True, repeated=True),
+        Column("counts", INT64, "label/counts", required=True, repeated=True),
+        Column("weights", FLOAT, "label/weights", required=True, repeated=True),
+    )
+    assert said(content, separators=separators) == [
+        (2, "a.jpg", ("cat", ("red", "striped"), (1, 2), (0.5, 1.0))),
+        (3, "b.jpg", ("dog", (), (), ())),
+        (4, "c.jpg", ("cat", ("plain",), (3,), (2.0,))),
+    ]
+
+
+def test_the_kind_of_a_lists_items_can_be_said() -> None:
+    """`--columns` means the items of a column that is a list."""
+    content = "filename,label,tags\na.jpg,cat,1;2\n"
+    for asked, kind, value in (
+        ("float", FLOAT, (1.0, 2.0)),
+        ("str", BYTES, ("1", "2")),
+        ("int", INT64, (1, 2)),
+    ):
+        choices: dict[str, Any] = {"kinds": {"tags": asked}, "separators": {"tags": ";"}}
+        assert kinds(content, **choices) == {"label": CLASS, "tags": kind}
+        ((_, _, values),) = said(content, **choices)
+        assert values == ("cat", value)
+        assert [type(item) for item in values[1]] == [type(item) for item in value]
+
+
+def test_empty_items_of_texts_are_passed_over() -> None:
+    """Two separators in a row, or one at an end, are no text of their own; NA is one."""
+    content = "filename,label,tags\na,cat,x;;y\nb,cat,;x; ;\nc,cat,;;\nd,cat,NA;x;x\n"
+    assert [values[1] for _, _, values in said(content, separators={"tags": ";"})] == [
+        ("x", "y"),
+        ("x",),
+        (),
+        ("NA", "x", "x"),
+    ]
+
+
+def test_an_empty_item_among_numbers_is_a_fault() -> None:
+    """A number's place may mean something, so none is passed over; a separator may end the last."""
+    content = (
+        "filename,label,n\na,cat,1;2;\nb,cat,1;;2\nc,cat,1;x\nd,cat,n/a\ne,cat,;1\nf,cat,1;null\n"
+    )
+    choices: dict[str, Any] = {"separators": {"n": ";"}, "kinds": {"n": "int"}}
+    rows = [row for row in read(content, **choices) if isinstance(row, LabelRow)]
+    assert [(row.values[1], row.problem) for row in rows] == [
+        ((1, 2), ""),
+        (None, "column 'n': an item is empty"),
+        (None, "column 'n': the item 'x' is not an integer of 64 bits"),
+        ((), ""),
+        (None, "column 'n': an item is empty"),
+        (None, "column 'n': an item is empty"),
+    ]
+
+
+def test_lists_of_json_are_lists() -> None:
+    """One list among the values makes the column a list, and a single value a list of one."""
+    content = json_lines(
+        {"file_name": "a", "label": "cat", "tags": ["red", 7, True, ""], "size": [1.5, 2]},
+        {"file_name": "b", "label": "cat", "tags": "a;b", "size": None},
+        {"file_name": "c", "label": "cat", "size": 3},
+        {"file_name": "d", "label": "cat", "tags": [], "size": [1, None]},
+    )
+    assert inspect(content, "l.jsonl")[0].columns[1:] == (
+        Column("tags", BYTES, "label/tags", required=True, repeated=True),
+        Column("size", FLOAT, "label/size", required=True, repeated=True),
+    )
+    rows = [row for row in read(content, "l.jsonl") if isinstance(row, LabelRow)]
+    assert [(row.values[1:], row.problem) for row in rows] == [
+        ((("red", "7", "true"), (1.5, 2.0)), ""),
+        ((("a;b",), ()), ""),
+        (((), (3.0,)), ""),
+        (((), None), "column 'size': an item is empty"),
+    ]
+
+
+def test_a_separator_splits_the_texts_of_json_and_leaves_its_lists() -> None:
+    """`--list_column` holds for JSON Lines, too."""
+    content = json_lines(
+        {"file_name": "a", "label": "cat", "tags": "x;y"},
+        {"file_name": "b", "label": "cat", "tags": ["x;y", "z"]},
+    )
+    assert [values[1] for _, _, values in said(content, "l.jsonl", separators={"tags": ";"})] == [
+        ("x", "y"),
+        ("x;y", "z"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "uri"),
+    [
+        ("filename,labels\na,dog; cat;dog\nb,\nc,3\n", "labels.csv"),
+        (
+            json_lines(
+                {"file_name": "a", "labels": ["dog", "cat", "dog"]},
+                {"file_name": "b", "labels": []},
+                {"file_name": "c", "labels": 3},
+            ),
+            "labels.jsonl",
+        ),
+    ],
+)
+def test_a_label_that_is_a_list_is_several_classes(content: str, uri: str) -> None:
+    """Each once, in the order of the cell; none is what it says."""
+    choices: dict[str, Any] = {} if uri.endswith("jsonl") else {"separators": {"labels": ";"}}
+    assert inspect(content, uri, **choices)[0].columns == (
+        Column("labels", CLASS, "image/class", required=True, repeated=True),
+    )
+    assert [values for _, _, values in said(content, uri, **choices)] == [
+        (("dog", "cat"),),
+        ((),),
+        (("3",),),
+    ]
+
+
+def test_a_label_that_is_a_list_of_decimals_is_numbers() -> None:
+    """All must be there and finite, since they are to regress on."""
+    content = "filename,label\na,0.5 1.5\nb,2.5 inf\nc,\nd,3.5 -1\ne,nan 1.5\n"
+    assert inspect(content, separators={"label": " "})[0].columns == (
+        Column("label", FLOAT, "image/label", required=True, repeated=True),
+    )
+    rows = [row for row in read(content, separators={"label": " "}) if isinstance(row, LabelRow)]
+    assert [(row.values[0], row.problem) for row in rows] == [
+        ((0.5, 1.5), ""),
+        (None, "column 'label': the item 'inf' is not a number"),
+        (None, "column 'label': is empty"),
+        ((3.5, -1.0), ""),
+        (None, "column 'label': an item is empty"),
+    ]
+
+
+def test_a_list_column_that_is_not_there_is_an_error() -> None:
+    """As for --columns; and the column that names images is no list."""
+    with pytest.raises(LabelTableError) as caught:
+        inspect("filename,label\n", "l.csv", separators={"tags": ";"})
+    assert str(caught.value) == "l.csv: no column 'tags' (--list_column); found filename, label"
+    with pytest.raises(LabelTableError) as caught:
+        inspect("filename,label\n", "l.csv", separators={"filename": ";"})
+    assert str(caught.value) == (
+        "l.csv: the column 'filename' names the image, so it holds no list (--list_column)"
+    )
+
+
+def test_a_cell_may_be_long() -> None:
+    """Python's csv refuses a cell of more than 128 Ki characters; a mask may have more."""
+    mask = "1 " * 100_000
+    (row,) = read(f"filename,label,mask\na.jpg,cat,{mask}\n")
+    assert isinstance(row, LabelRow)
+    assert row.values == ("cat", mask.strip())
+
+
+def test_a_cell_beyond_belief_is_a_dead_letter() -> None:
+    """16 Mi characters are a file in which a quote is not closed; what is behind them is read."""
+    endless = "x" * (MAX_CELL_CHARACTERS + 1)
+    letter, last = read(f"filename,label\na.jpg,{endless}\nb.jpg,cat\n")
+    assert letter == bad_row(
+        2,
+        "line 2: not CSV: field larger than field limit (16777216); look for a quote that is not "
+        "closed",
+    )
+    assert last == LabelRow("b.jpg", ("cat",), "", "labels.csv", 3)
+
+
+# --- objects ------------------------------------------------------------------------------------
+
+OBJECTS = json_lines(
+    {"file_name": "a", "objects": {"bbox": [[1, 2, 3, 4]], "category": ["x"]}, "depth": 1},
+    {"file_name": "b", "objects": None, "depth": None},
+    {"file_name": "c", "objects": {"bbox": [[1, 2, 3, 4]], "category": []}, "depth": 2},
+)
+
+
+def test_a_column_of_objects_is_boxes_and_their_classes() -> None:
+    """They stand first, other columns are further ones, and there is no label besides."""
+    schema, table = inspect(OBJECTS, "l.jsonl")
+    assert schema.columns == (*object_columns(pixels=True), Column("depth", INT64, "label/depth"))
+    assert schema.table_columns == schema.columns[2:]
+    assert schema.has_label
+    rows = list(read_rows(io.BytesIO(OBJECTS.encode()), table, schema))
+    assert rows == [
+        LabelRow("a", (((1, 2, 4, 6, 1),), ("x",), 1), "", "l.jsonl", 1),
+        LabelRow("b", ((), (), None), "", "l.jsonl", 2),
+        LabelRow(
+            "c",
+            ((), (), 2),
+            "",
+            "l.jsonl",
+            3,
+            "column 'objects': bbox has 1 items, category has 0; expected one an object",
+        ),
+    ]
+
+
+def test_a_column_of_objects_can_be_left_out() -> None:
+    """Then the table has the label that it has without it."""
+    schema, _ = inspect(OBJECTS, "l.jsonl", kinds={"objects": "skip"})
+    assert schema.columns == (Column("depth", CLASS, "image/class", required=True),)
+
+
+def test_a_label_column_beside_objects_is_an_error() -> None:
+    """Classes have one place; the message says both ways out."""
+    with pytest.raises(LabelTableError) as caught:
+        inspect(OBJECTS, "l.jsonl", label="depth")
+    assert str(caught.value) == (
+        "l.jsonl: the column 'objects' says the classes, so 'depth' cannot be the label; leave out "
+        "--label_column, or say --columns objects:skip"
+    )
+
+
+def test_the_lists_of_objects_have_names_for_the_columns_option() -> None:
+    """A kind for one that is not there is an error, which names those that are."""
+    content = json_lines({"file_name": "a", "objects": {"bbox": [], "area": [1]}})
+    schema, _ = inspect(content, "l.jsonl", kinds={"objects.area": "float"})
+    assert schema.columns[2] == object_column("area", FLOAT)
+    with pytest.raises(LabelTableError) as caught:
+        inspect(content, "l.jsonl", kinds={"objects.size": "float"})
+    assert str(caught.value) == (
+        "l.jsonl: no column 'objects.size' (--columns); found file_name, objects, objects.bbox, "
+        "objects.area"
+    )
+
+
+def test_a_column_called_objects_may_be_something_else() -> None:
+    """Without boxes it is a column as any other."""
+    content = json_lines({"file_name": "a", "label": "cat", "objects": 3})
+    assert kinds(content, "l.jsonl") == {"label": CLASS, "objects": INT64}
+
+
 # --- values -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("value", "kind", "expected"),
-    [
-        ("7", INT64, 7),
-        (" -7 ", INT64, -7),
-        ("9223372036854775807", INT64, (1 << 63) - 1),
-        ("9007199254740993", INT64, (1 << 53) + 1),
-        (9007199254740993, INT64, (1 << 53) + 1),
-        (7.0, INT64, 7),
-        (True, INT64, 1),
-        ("0.5", FLOAT, 0.5),
-        ("1e3", FLOAT, 1000.0),
-        ("-inf", FLOAT, -math.inf),
-        (3, FLOAT, 3.0),
-        (" x ", BYTES, "x"),
-        (3, BYTES, "3"),
-        (False, BYTES, "false"),
-        (None, BYTES, ""),
-        (2.5, CLASS, "2.5"),
-    ],
-)
-def test_a_cell_is_a_value_of_its_kind(value: Any, kind: ColumnKind, expected: LabelValue) -> None:
-    """Value and type are those of the column, whatever the file had."""
-    found = parse_value(value, kind)
-    assert found == expected
-    assert type(found) is type(expected)
-
-
-@pytest.mark.parametrize(
-    ("value", "kind"),
-    [
-        ("x", INT64),
-        ("", INT64),
-        ("1.5", INT64),
-        ("1.0", INT64),
-        ("1_000", INT64),
-        (1.5, INT64),
-        (1e300, INT64),
-        ("9223372036854775808", INT64),
-        ("-9223372036854775809", INT64),
-        ("x", FLOAT),
-        ("1_0.5", FLOAT),
-        ("1,5", FLOAT),
-        ("3.5e38", FLOAT),
-        ([1], BYTES),
-        ({}, CLASS),
-        ([], INT64),
-    ],
-)
-def test_a_cell_that_is_no_value_of_its_kind_is_an_error(value: Any, kind: ColumnKind) -> None:
-    """Nothing is rounded, cut or taken for a number that a person would not take for one."""
-    with pytest.raises(ValueError):  # noqa: PT011  its message is the caller's business
-        parse_value(value, kind)
-
-
-@given(st.floats())
-def test_a_float_that_is_accepted_fits_a_float32(number: float) -> None:
-    """What passes can be packed, and what is refused cannot."""
-    try:
-        packed = struct.pack("<f", number)
-    except OverflowError:
-        with pytest.raises(ValueError, match="too large for a float32"):
-            parse_value(number, FLOAT)
-    else:
-        accepted = parse_value(number, FLOAT)
-        assert isinstance(accepted, float)
-        assert struct.pack("<f", accepted) == packed
-
-
-@pytest.mark.parametrize(
-    ("largest", "fits"), [(math.nextafter(3.4028235677973366e38, 0), True), (3.41e38, False)]
-)
-def test_the_largest_float_is_the_one_that_rounds_to_a_float32(largest: float, fits: bool) -> None:
-    """The bound lies half a step above the largest float32, on either side of zero."""
-    for number in (largest, -largest):
-        if fits:
-            assert parse_value(number, FLOAT) == number
-            assert struct.pack("<f", number)
-        else:
-            with pytest.raises(ValueError, match="too large"):
-                parse_value(number, FLOAT)
 
 
 def test_a_bad_value_is_said_with_its_row() -> None:

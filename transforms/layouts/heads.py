@@ -1,0 +1,38 @@
+"""The beginnings of label files, which settle what they hold before the job starts."""
+
+from __future__ import annotations
+
+from transforms import files
+from transforms.core.errors import LabelTableError
+from transforms.core.table_files import TableHead
+
+_HEAD_BYTES = 4 << 20  # 4 MiB of each label file settle its columns' types
+_FIRST_LINE_BYTES = 64 << 10
+
+
+def head(uri: str) -> TableHead:
+    """As much of a label file as settles its columns' types.
+
+    Raises:
+      LabelTableError: it cannot be read.
+    """
+    try:
+        return _read(uri, _HEAD_BYTES)
+    except OSError as error:
+        raise LabelTableError(
+            f"--labels {uri} cannot be read: {error.strerror or error}"
+        ) from error
+
+
+def first_line(uri: str) -> TableHead | None:
+    """As much of a label file as its first line may be long; None if it cannot be read."""
+    try:
+        return _read(uri, _FIRST_LINE_BYTES)
+    except OSError:
+        return None
+
+
+def _read(uri: str, size: int) -> TableHead:
+    with files.open_input(uri) as file:
+        data = file.read(size + 1)
+    return TableHead(uri, data[:size], len(data) <= size)

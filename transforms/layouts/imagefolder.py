@@ -1,0 +1,186 @@
+"""Image folders as Hugging Face has them: `metadata.csv` or `metadata.jsonl` among the images.
+
+The file lies in the images' folder or in each split's, as `train/metadata.jsonl`. Its column
+`file_name` names images relative to it, all others are labels. Source:
+https://huggingface.co/docs/datasets/image_dataset
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import BinaryIO, NamedTuple
+
+from transforms import files
+from transforms.core.dead_letters import DeadLetter
+from transforms.core.errors import LabelTableError, UsageError
+from transforms.core.label_tables import LABEL_NAMES, inspect_tables, path_columns
+from transforms.core.listing import SPLIT_NAMES, is_remote
+from transforms.core.references import LabelRow
+from transforms.core.table_files import inspect_file, sample_columns
+from transforms.layouts.heads import first_line, head
+from transforms.layouts.layout import FileLabels, Given, Source
+from transforms.layouts.local_copy import LocalCopy
+from transforms.layouts.paths import image_roots
+from transforms.layouts.table import (
+    TABLE_OPTIONS,
+    TableReader,
+    column_choices,
+    table_notes,
+    table_numbering,
+)
+
+_PARQUET = "metadata.parquet"
+_NAMES = ("metadata.csv", "metadata.jsonl", _PARQUET)
+
+
+class Metadata(NamedTuple):
+    """Attributes: uri, of the file; folder, in which it lies, relative to the images' folder."""
+
+    uri: str
+    folder: str
+
+
+@dataclass(frozen=True)
+class MetadataReader:
+    """Attributes: tables, which reads rows; found, the files."""
+
+    tables: TableReader
+    found: tuple[Metadata, ...]
+
+    def read(self, file: BinaryIO, uri: str) -> Iterator[LabelRow | DeadLetter]:
+        """Yields every row; one of a split's file names an image of that split."""
+        (folder,) = (metadata.folder for metadata in self.found if metadata.uri == uri)
+        for row in self.tables.read(file, uri):
+            if folder and isinstance(row, LabelRow):
+                row = row._replace(name=_below(folder, row.name))
+            yield row
+
+
+class ImageFolder:
+    """A table among the images says their labels."""
+
+    name = "imagefolder"
+    options = TABLE_OPTIONS
+
+    def recognise(self, given: Given) -> str:
+        """A metadata file among the images that has a column with their names."""
+        if given.labels or any(map(is_remote, given.images)):
+            return ""
+        try:
+            return next(filter(None, (_reason(path, given) for path in given.images)), "")
+        except UsageError:  # a path does not exist: the layout that is taken at last says so
+            return ""
+
+    def open(self, given: Given) -> Source:
+        """Looks at the beginnings of the metadata files.
+
+        Raises:
+          UsageError: there is no such file, or it is unusable as a whole.
+        """
+        if given.labels:
+            raise UsageError(
+                "--layout imagefolder finds its labels among the images; leave out --labels, or say "
+                "--layout table"
+            )
+        found = tuple(dict.fromkeys(m for path in given.images for m in find_metadata(path)))
+        _check(found, given)
+        choices = replace(column_choices(given), label_needed=False)
+        schema, tables = inspect_tables([head(metadata.uri) for metadata in found], choices)
+        notes = table_notes(schema)
+        if not schema.has_label and not given.label_column:
+            features = ", ".join(column.feature for column in schema.columns)
+            notes = (
+                *notes,
+                f"no column is called {', '.join(LABEL_NAMES)}, so there is no label but the features "
+                f"{features}; --label_column NAME makes a column the label",
+            )
+        uris = tuple(metadata.uri for metadata in found)
+        return Source(
+            self.name,
+            image_roots(given.images, frozenset(uris)),
+            FileLabels(MetadataReader(TableReader(tables, schema, LocalCopy()), found), uris),
+            schema.columns,
+            table_numbering(given, schema),
+            notes,
+        )
+
+
+def find_metadata(path: str) -> list[Metadata]:
+    """The metadata files of an images' folder, or of the split folders in it.
+
+    Args:
+      path: as a person typed it.
+
+    Raises:
+      UsageError: there is no such path.
+    """
+    (root,) = (root.uri for root in image_roots((path,)))
+    remote = is_remote(root)
+    spellings = dict.fromkeys(
+        spelling
+        for name in SPLIT_NAMES
+        for spelling in ((name,) if remote else (name, name.capitalize(), name.upper()))
+    )
+    found: dict[object, Metadata] = {}
+    for folder in ("", *spellings):
+        for name in _NAMES:
+            uri = files.join(root, folder, name)
+            if remote and files.exists(uri):
+                found[uri] = Metadata(uri, folder)
+            elif not remote and os.path.isfile(uri):
+                status = os.stat(uri)  # Train and train may be one folder
+                found.setdefault((status.st_dev, status.st_ino), Metadata(uri, folder))
+    return list(found.values())
+
+
+def _reason(path: str, given: Given) -> str:
+    """Why a path is such a folder; empty if it is not."""
+    for metadata in find_metadata(path):
+        what = f"{posixpath.join(metadata.folder, posixpath.basename(metadata.uri))} in {path}"
+        if metadata.uri.endswith(_PARQUET):
+            return what
+        beginning = first_line(metadata.uri)
+        if beginning is None:
+            return what
+        try:
+            names = [*sample_columns(beginning, inspect_file(beginning))]
+        except LabelTableError:  # it is said when the file is opened
+            return what
+        columns = [given.key_column] if given.key_column in names else path_columns(names)
+        if columns:
+            return f"{what} names images in its column {columns[0]}"
+    return ""
+
+
+def _check(found: Sequence[Metadata], given: Given) -> None:
+    if not found:
+        raise UsageError(
+            "--layout imagefolder: no metadata.csv or metadata.jsonl in "
+            f"{', '.join(given.images)} or in folders train, validation or test there"
+        )
+    by_folder: dict[str, str] = {}
+    for metadata in found:
+        if metadata.uri.endswith(_PARQUET):
+            folder = posixpath.dirname(metadata.uri)
+            raise LabelTableError(
+                f"{metadata.uri}: Parquet is not read; write it as JSON Lines and remove it: "
+                f"pandas.read_parquet({metadata.uri!r}).to_json({files.join(folder, _NAMES[1])!r}, "
+                "orient='records', lines=True)"
+            )
+        folder = posixpath.dirname(metadata.uri)
+        other = by_folder.setdefault(folder, metadata.uri)
+        if other != metadata.uri:
+            raise LabelTableError(
+                f"{other} and {posixpath.basename(metadata.uri)} lie in one folder; remove the one that "
+                "does not count"
+            )
+
+
+def _below(folder: str, name: str) -> str:
+    """A name relative to the images' folder, of one that is relative to a folder in it."""
+    if is_remote(name) or posixpath.isabs(name):
+        return name
+    return posixpath.normpath(posixpath.join(folder, name))
