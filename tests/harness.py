@@ -26,6 +26,21 @@ def convert_in_process_of_its_own(*argv: str, **options: Any) -> subprocess.Comp
     return subprocess.run(command, capture_output=True, text=True, check=False, **options)
 
 
+def run_shell(command: str, folder: Any) -> subprocess.CompletedProcess[str]:
+    """Runs a shell command in a folder, this interpreter's scripts first in the path; it must end well."""
+    path = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-ec", command],
+        cwd=folder,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, "\n".join((command, done.stdout, done.stderr))
+    return done
+
+
 def manifest_of(folder: Any) -> dict[str, Any]:
     with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as file:
         manifest: dict[str, Any] = json.load(file)

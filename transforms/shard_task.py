@@ -12,7 +12,7 @@ from typing import Any
 from transforms import files
 from transforms.core.dead_letters import DeadLetter
 from transforms.core.example import SampleEncoder
-from transforms.core.label_schema import Column, ColumnKind, feature_kinds
+from transforms.core.label_schema import Column, ColumnKind, feature_kinds, object_column
 from transforms.core.pixels import IMAGE_ENCODINGS, PixelFormat, pixel_preparer
 from transforms.core.references import SampleRef
 from transforms.core.shard_writer import (
@@ -26,6 +26,8 @@ from transforms.core.shard_writer import (
 )
 from transforms.core.sharding import Placer, ShardInfo, ShardSpec
 from transforms.progress import Reporter
+
+_OBJECT_IDS = object_column("id", ColumnKind.INT64).feature
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class EncodingOptions:
         """What turns references into examples, now that the classes are known."""
         if self.features is not None:
             return ExampleReader(files.read_image, class_ids)
+        features = [column.feature for column in self.columns]
         return ExampleMaker(
             files.read_image,
             SampleEncoder(self.columns, class_ids, self.renames),
@@ -75,6 +78,7 @@ class EncodingOptions:
                 if column.kind is ColumnKind.BOX
             ],
             self.clip_boxes,
+            features.index(_OBJECT_IDS) if _OBJECT_IDS in features else None,
         )
 
 

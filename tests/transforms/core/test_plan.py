@@ -356,14 +356,15 @@ def test_too_many_bad_samples_are_refused() -> None:
         (2, 100, 0.01, True),
         (1, 99, 0.01, True),
         (100, 100, 1.0, False),
+        (200, 100, 1.0, False),
         (0, 0, 0.0, False),
-        (1, 0, 1.0, True),
+        (1, 0, 1.0, False),
     ],
 )
 def test_as_many_bad_samples_as_allowed_are_allowed(
     bad: int, listed: int, allowed: float, refused: bool
 ) -> None:
-    """The share is of the listed images, and the bound itself is within it."""
+    """The share is of the listed images, and the bound itself is within it; 1 allows any number."""
     tally = Tally(listed=listed, dead=Counter({"unreadable": bad, "unlabelled": 1000}))
     assert (too_many_bad(tally, allowed) is not None) is refused
 
