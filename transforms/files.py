@@ -67,7 +67,7 @@ def read_image(uri: str, size: int, offset: int = -1) -> bytes:
     return data
 
 
-@functools.lru_cache(maxsize=2)
+@functools.lru_cache(maxsize=8)  # the batches of a data set such as CIFAR, 30 MB each
 def _container(uri: str) -> bytes:
     """A remote file that holds many images, read whole: a request for each would take as long."""
     return read_bytes(uri)

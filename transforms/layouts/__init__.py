@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import difflib
 
+from transforms.core.cifar_format import CIFAR10, CIFAR100
 from transforms.core.errors import UsageError
+from transforms.layouts.automl import Automl
+from transforms.layouts.cifar import Cifar
 from transforms.layouts.class_folders import ClassFolders
+from transforms.layouts.coco import Coco
+from transforms.layouts.imagefolder import ImageFolder
+from transforms.layouts.kitti import Kitti
 from transforms.layouts.layout import Given, Layout, Source
 from transforms.layouts.table import Table
+from transforms.layouts.voc import Voc
 
 AUTO = "auto"
 
-LAYOUTS: tuple[Layout, ...] = (Table(), ClassFolders())
+LAYOUTS: tuple[Layout, ...] = (
+    Cifar("cifar10", CIFAR10),
+    Cifar("cifar100", CIFAR100),
+    Kitti(),
+    Voc(),
+    Coco(),
+    ImageFolder(),
+    Automl(),
+    Table(),
+    ClassFolders(),
+)
 """In the order in which `auto` asks them: those that look for more come first."""
 
 _DEFAULTS = Given(images=())
