@@ -1,3 +1,30 @@
-"""beam-tfrecord: images in folders or buckets and labels in CSV files to TFRecords to train from."""
+"""beam-tfrecord: images and the labels that people keep beside them to TFRecords to train from."""
 
 __version__ = "0.1.0"
+
+TYPE_CHECKING = False  # as typing has it, whose import would take as long as all of this
+
+if TYPE_CHECKING:
+    from beam_pipeline.reader import class_names as class_names
+    from beam_pipeline.reader import feature_spec as feature_spec
+    from beam_pipeline.reader import load as load
+    from beam_pipeline.samples import convert as convert
+else:
+    # Name -> module that has it, imported when it is first asked for: TensorFlow takes seconds.
+    _LAZY = {
+        "class_names": "beam_pipeline.reader",
+        "convert": "beam_pipeline.samples",
+        "feature_spec": "beam_pipeline.reader",
+        "load": "beam_pipeline.reader",
+    }
+
+    def __getattr__(name):
+        if name not in _LAZY:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        value = globals()[name] = getattr(import_module(_LAZY[name]), name)
+        return value
+
+    def __dir__():
+        return sorted({*globals(), *_LAZY})

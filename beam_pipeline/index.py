@@ -6,8 +6,8 @@ from typing import Any
 
 from transforms import files
 from transforms.core.errors import ConversionError, UsageError
-from transforms.core.manifest import MANIFEST_NAME, parse_manifest
 from transforms.core.record_index import index_file, index_name, record_spans
+from transforms.output_folder import read_manifest
 
 
 def write_index(folder: str) -> None:
@@ -36,21 +36,6 @@ def write_index(folder: str) -> None:
     finally:
         files.delete_incomplete(folder)
     print(f"{folder}: {len(shards)} shards, {records} records, indexed in *.tfindex-*")
-
-
-def read_manifest(folder: str) -> dict[str, Any]:
-    """The manifest of a complete data set.
-
-    Raises:
-      ConversionError: there is none, or it cannot be read.
-    """
-    uri = files.join(folder, MANIFEST_NAME)
-    try:
-        return parse_manifest(files.read_bytes(uri), uri)
-    except OSError as error:
-        raise ConversionError(
-            f"{uri} cannot be read ({error.strerror or error}): this is no complete data set"
-        ) from error
 
 
 def _index_shard(folder: str, entry: dict[str, Any]) -> int:

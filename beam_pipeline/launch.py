@@ -170,7 +170,14 @@ def _writers(config: ConvertConfig, beam_argv: Sequence[str]) -> int:
     if config.writers is not None:
         return config.writers
     own_engine = any(token.startswith(("--runner", "--direct_")) for token in beam_argv)
-    return 0 if own_engine else os.cpu_count() or 1
+    return 0 if own_engine else _cores()
+
+
+def _cores() -> int:
+    """Cores that this process may use; a container or `taskset` may leave it fewer than there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _is_local(options: PipelineOptions) -> bool:

@@ -16,11 +16,10 @@ from transforms.core.errors import SampleError, UsageError
 from transforms.core.feature_values import FeatureSchema
 from transforms.core.label_schema import Column, ColumnKind
 from transforms.core.listing import is_remote
-from transforms.core.manifest import MANIFEST_NAME, parse_manifest
 from transforms.core.sharding import DEFAULT_SHARD_BYTES, DEFAULT_SPLIT, ShardConfig, SplitFractions
 from transforms.layouts.layout import ContainerLabels, Source
 from transforms.layouts.python_samples import SampleSpool, SpoolReader
-from transforms.output_folder import prepare_output, unpacking_folder
+from transforms.output_folder import prepare_output, read_manifest, unpacking_folder
 
 Sample = Mapping[str, Any]
 """Feature's key -> value; `transforms.core.feature_values` says which values there are."""
@@ -120,8 +119,7 @@ def convert(
     except BaseException:
         files.delete_incomplete(folder)
         raise
-    uri = files.join(folder, MANIFEST_NAME)
-    return parse_manifest(files.read_bytes(uri), uri)
+    return read_manifest(folder)
 
 
 class _Numbered(NamedTuple):

@@ -9,18 +9,18 @@ from typing import Any
 
 from beam_pipeline.progress_bar import human_size
 from transforms import files
-from transforms.core.manifest import DEAD_LETTERS_NAME, MANIFEST_NAME, parse_manifest
-from transforms.core.sharding import DEFAULT_SPLIT, ShardLayout
+from transforms.core.manifest import DEAD_LETTERS_NAME, MANIFEST_NAME
+from transforms.core.sharding import DEFAULT_SPLIT
+from transforms.output_folder import read_manifest
 
 _SHOWN = 3
 _SHOWN_CLASSES = 10
+_LABELS = ("image/class", "image/label", "image/object/class")
 
 
 def print_summary(folder: str) -> None:
     """Prints splits, classes, dead letters and the lines of code that read the data set."""
-    uri = files.join(folder, MANIFEST_NAME)
-    manifest = parse_manifest(files.read_bytes(uri), uri)
-    print("\n".join(_lines(folder, uri, manifest)))
+    print("\n".join(_lines(folder, files.join(folder, MANIFEST_NAME), read_manifest(folder))))
 
 
 def _lines(folder: str, uri: str, manifest: Mapping[str, Any]) -> Iterator[str]:
@@ -99,23 +99,15 @@ def _dead_letter_lines(folder: str, manifest: Mapping[str, Any]) -> Iterator[str
 
 
 def _reading_lines(folder: str, manifest: Mapping[str, Any]) -> Iterator[str]:
-    """tf.data code for the first split; features with several or no values are left to the reader."""
+    """The line of code that reads the first split; without a label, all features as a dict."""
     splits = list(manifest["splits"])
     split = DEFAULT_SPLIT if DEFAULT_SPLIT in splits else splits[0]
     options = manifest["options"]
-    suffix = ", compression_type='GZIP'" if options["compression"] == "gzip" else ""
-    layout = ShardLayout(manifest["name"], (), options["compression"])
-    pattern = f"{folder}/{layout.name}-{split}.tfrecord-*"
-    keys = {"image/encoded": "tf.string"}
-    for key, kind in (("image/class/label", "tf.int64"), ("image/label", "tf.float32")):
-        if key in manifest["features"]:
-            keys[key] = kind
+    columns = [column["feature"] for column in options["columns"] if column["feature"] in _LABELS]
+    batches = "batch_size=32, image_size=(224, 224)"
+    if not columns:
+        batches += ", as_dict=True"
     yield "Read it:"
     yield ""
-    yield "  import tensorflow as tf"
-    fields = ", ".join(f"{k!r}: tf.io.FixedLenFeature([], {kind})" for k, kind in keys.items())
-    yield f"  spec = {{{fields}}}"
-    yield f"  files = tf.data.Dataset.list_files({pattern!r}, shuffle=True)"
-    yield f"  records = files.interleave(lambda f: tf.data.TFRecordDataset(f{suffix}),"
-    yield "                             num_parallel_calls=tf.data.AUTOTUNE)"
-    yield "  dataset = records.map(lambda r: tf.io.parse_single_example(r, spec))"
+    yield "  import beam_pipeline"
+    yield f"  dataset = beam_pipeline.load({folder!r}, split={split!r}, {batches})"

@@ -17,12 +17,12 @@ from google.protobuf.message import DecodeError
 from torch import distributed
 from torch.utils.data import IterableDataset, get_worker_info
 
-from beam_pipeline.index import read_manifest
 from transforms import files
 from transforms.core.errors import DamagedRecordError, UsageError
 from transforms.core.example_proto import Example
 from transforms.core.record_index import record_spans
 from transforms.core.tfrecord import read_records
+from transforms.output_folder import read_manifest
 
 _LISTS = {"bytes": "bytes_list", "float": "float_list", "int64": "int64_list"}
 

@@ -10,16 +10,14 @@ from typing import Any
 
 from transforms import files
 from transforms.core.classes import fit_a_list
-from transforms.core.errors import ConversionError
 from transforms.core.manifest import (
     DEAD_LETTERS_NAME,
     LABELS_NAME,
-    MANIFEST_NAME,
-    parse_manifest,
     shard_paths,
 )
 from transforms.core.sharding import ShardInfo
 from transforms.core.verification import verify_classes, verify_shard
+from transforms.output_folder import read_manifest
 
 
 def verify(folder: str) -> bool:
@@ -29,13 +27,7 @@ def verify(folder: str) -> bool:
       ConversionError: the folder holds no manifest that could be compared with.
     """
     folder = files.canonical(folder)
-    uri = files.join(folder, MANIFEST_NAME)
-    try:
-        manifest = parse_manifest(files.read_bytes(uri), uri)
-    except OSError as error:
-        raise ConversionError(
-            f"{uri} cannot be read ({error.strerror or error}): this is no complete data set"
-        ) from error
+    manifest = read_manifest(folder)
     faults = 0
     for fault in _faults(folder, manifest):
         print(fault, file=sys.stderr)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.harness import REPOSITORY
+from tests.harness import REPOSITORY, run_shell
 from tests.pictures import write_pictures
 from transforms.core.dead_letters import EXPLANATIONS, Reason
 from transforms.core.listing import SPLIT_NAMES
@@ -29,26 +27,10 @@ COMMANDS = [
 def beside_the_demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with what the README's commands find: the demo, photos/ and labels.csv."""
     folder = tmp_path_factory.mktemp("readme")
-    _run("beam-tfrecord demo", folder)
+    run_shell("beam-tfrecord demo", folder)
     write_pictures(str(folder / "photos"), ["train/cat/1.jpg", "test/dog/2.png"])
     (folder / "labels.csv").write_text("filename,label\n1.jpg,cat\n2.png,dog\n")
     return folder
-
-
-def _run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Runs a shell command with this interpreter's scripts first in the path."""
-    assert shutil.which("bash")
-    path = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "-ec", command],
-        cwd=folder,
-        env={**os.environ, "PATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done
 
 
 def test_the_readme_has_the_two_commands() -> None:
@@ -62,12 +44,13 @@ def test_every_command_of_the_readme_runs(beside_the_demo: Path) -> None:
     """In their order, in one folder, each ends well."""
     assert len(COMMANDS) == 5
     for command in COMMANDS:
-        done = _run(command, beside_the_demo)
+        done = run_shell(command, beside_the_demo)
         assert done.stdout
     (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    script = f"{code}\nprint(sum(1 for _ in dataset))"
-    done = _run(f"{sys.executable} - <<'END'\n{script}\nEND\n", beside_the_demo)
-    assert 200 < int(done.stdout) < 280
+    script = f"{code}\nprint(sum(len(labels) for _, labels in dataset))"
+    done = run_shell(f"{sys.executable} - <<'END'\n{script}\nEND\n", beside_the_demo)
+    assert done.stdout.startswith("(32, 96, 96, 3) [")
+    assert 200 < int(done.stdout.split()[-1]) < 280
 
 
 def test_every_option_is_in_the_readme() -> None:

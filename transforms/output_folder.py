@@ -40,6 +40,21 @@ def unpacking_folder(folder: str) -> str:
     return files.join(folder, INCOMPLETE_FOLDER, "unpacked")
 
 
+def read_manifest(folder: str) -> dict[str, Any]:
+    """The manifest of a complete data set.
+
+    Raises:
+      ConversionError: there is none, or it cannot be read.
+    """
+    uri = files.join(folder, MANIFEST_NAME)
+    try:
+        return parse_manifest(files.read_bytes(uri), uri)
+    except OSError as error:
+        raise ConversionError(
+            f"{uri} cannot be read ({error.strerror or error}): this is no complete data set"
+        ) from error
+
+
 def write_note(folder: str, plan: Plan) -> None:
     """Notes which shards are about to be written; does not change what stands there already."""
     layout = plan.layout

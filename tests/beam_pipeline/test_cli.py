@@ -258,8 +258,10 @@ def test_the_summary_says_what_a_person_wants_to_know(
     code = "\n".join(line[2:] for line in out.partition("Read it:\n\n")[2].splitlines())
     namespace: dict[str, object] = {}
     exec(code, namespace)
-    labels = sorted(int(e["image/class/label"]) for e in namespace["dataset"])  # type: ignore[attr-defined]
-    assert labels == [0] * 5 + [1] * 5
+    (batch,) = namespace["dataset"]  # type: ignore[misc]
+    images, labels = batch
+    assert images.shape == (10, 224, 224, 3)
+    assert sorted(labels.numpy()) == [0] * 5 + [1] * 5
 
 
 def test_options_take_dashes_for_underscores(photos: str, tmp_path: Path) -> None:

@@ -82,7 +82,10 @@ def test_every_engine_gives_the_same_bytes(
         "d-train.tfrecord-00000-of-00003",
         "d-train.tfrecord-00001-of-00003",
         "d-train.tfrecord-00002-of-00003",
+        "dataset_info.json",
         "dead_letters.jsonl",
+        "features.json",
+        "image.class.label.labels.txt",
         "labels.txt",
         "manifest.json",
     ]

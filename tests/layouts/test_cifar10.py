@@ -755,9 +755,10 @@ def test_an_archive_that_is_cut_short_is_refused(tmp_path: Path, share: float) -
     [
         (b"", "damaged or cut short"),
         (b"no archive", "is no .tar.gz, or is damaged or cut short (Not a gzipped file"),
-        (gzip.compress(b"some text, and not a tar"), "is no .tar.gz, or is damaged"),
-        (gzip.compress(bytes(10240)), "lacks data_batch_1, data_batch_2, "),
+        (gzip.compress(b"some text, and not a tar", mtime=0), "is no .tar.gz, or is damaged"),
+        (gzip.compress(bytes(10240), mtime=0), "lacks data_batch_1, data_batch_2, "),
     ],
+    ids=["nothing", "text", "gzip of text", "gzip of an empty tar"],
 )
 def test_what_is_no_archive_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     """Nothing at all, something else, a gzip of something else, an empty archive."""

@@ -195,7 +195,9 @@ def nothing_joined(tally: Tally) -> Refusal | None:
 def too_many_bad(tally: Tally, max_bad_fraction: float) -> Refusal | None:
     """The refusal of a run with more bad samples than allowed."""
     bad = tally.bad
-    if not bad or max_bad_fraction >= 1:  # rows without an image can make more than there are images
+    if (
+        not bad or max_bad_fraction >= 1
+    ):  # rows without an image can make more than there are images
         return None
     if tally.listed and bad / tally.listed <= max_bad_fraction:
         return None

@@ -1,0 +1,70 @@
+"""The scripts of examples/ and the code of docs/reader.md, run as a reader of them would."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from beam_pipeline.cli import main
+from tests.harness import REPOSITORY, convert
+
+
+@pytest.fixture(scope="module")
+def beside_the_demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with beam-tfrecord-demo, and out/sizes as README.md makes it."""
+    folder = tmp_path_factory.mktemp("examples")
+    demo = folder / "beam-tfrecord-demo"
+    assert main(["demo", str(demo)]) == 0
+    argv = ("--images", f"{demo}/images", "--labels", f"{demo}/labels.csv")
+    columns = ("--label_column", "size", "--columns", "size:float")
+    assert convert(*argv, *columns, "--output", f"{folder}/out/sizes") == 0
+    return folder
+
+
+def run_python(folder: Path, *argv: str, script: str = "") -> str:
+    """Runs Python in a folder and returns what it printed."""
+    done = subprocess.run(
+        [sys.executable, *argv],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": REPOSITORY},
+        input=script,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_classifier_trains(beside_the_demo: Path) -> None:
+    """One epoch over the demo, with loss and accuracy of both splits."""
+    script = f"{REPOSITORY}/examples/train_classifier.py"
+    printed = run_python(beside_the_demo, script, "beam-tfrecord-demo/tfrecords")
+    assert re.search(
+        r"^18/18 .* accuracy: 0\.\d+ - loss: \d.* - val_accuracy: \d.* - val_loss: \d",
+        printed,
+        re.M,
+    )
+
+
+def test_the_regression_trains(beside_the_demo: Path) -> None:
+    """One epoch over the sizes, with loss and mean error."""
+    script = f"{REPOSITORY}/examples/train_regression.py"
+    printed = run_python(beside_the_demo, script, "out/sizes")
+    assert re.search(r"^19/19 .* loss: \d.* - mae: \d", printed, re.M)
+
+
+def test_the_code_of_the_readers_page_runs(beside_the_demo: Path) -> None:
+    """Every block of docs/reader.md, in order, in one program."""
+    text = Path(REPOSITORY, "docs/reader.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) == 5
+    printed = run_python(beside_the_demo, "-", script="\n".join(blocks))
+    assert "(96, 96, 3) b'shape_" in printed
+    assert "TensorSpec(shape=(None, 56, 56, 3), dtype=tf.float32, name=None)" in printed
+    assert printed.splitlines()[-1].startswith("(64,) [b'")
