@@ -1,130 +1,165 @@
-"""Times ways to make TFRecords of the same images, side by side.
+"""Times ways to convert the same images, side by side.
 
-    python benchmarks/make_images.py /tmp/images 10000 110
-    python benchmarks/compare.py --images /tmp/images --output /dev/shm/compare
+    python benchmarks/make_images.py /tmp/images --set imagenet
+    python benchmarks/environments.py --into /tmp/bench-envs
+    python benchmarks/compare.py --images /tmp/images --output /dev/shm/compare --environments /tmp/bench-envs
 
-Every round runs each way once, as a whole process, in turn, so that a machine whose speed drifts
-drifts for all of them. Printed are medians over the rounds, with the span, and each way's ratio to
-`references` as the median of the rounds' own ratios. Memory is the largest process's peak. Images are read
-once before, so the page cache is warm; `--output` decides which disk is written to.
+Every round runs each way once, as a whole process with all that it starts, in turn. A round before
+them does not count; in it, what each way writes is read and compared with the images. Printed are
+medians over the rounds, with the span, and each way's ratio to the first as the median of the
+rounds' own ratios. README.md says what each figure is and what else can be set.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
-import shutil
 import statistics
-import subprocess
 import sys
-import time
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
-PEERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers")
-FIRST = "references"
+import machine
+from inputs import cool, list_images, size_text
+from rounds import Job, Settings, interleave
+from ways import choose
 
-
-class Figures(NamedTuple):
-    """Of one run: wall and CPU seconds, peak memory in MB."""
-
-    wall: float
-    cpu: float
-    memory: float
+HEAD = ["way", "wall s, median (span)", "CPU s", "peak MB", "wall, ratio to the first"]
 
 
-def ways(images: str, output: str, shards: int) -> Mapping[str, Sequence[str]]:
-    """name -> command; each writes into `output`."""
-    ours = [sys.executable, "-m", "beam_pipeline", "convert", "--images", images]
-    ours += ["--output", output, "--num_shards", str(shards)]
-    arguments = [images, output, str(shards)]
-    textbook = [sys.executable, f"{PEERS}/textbook_beam.py", *arguments, "--runner=FnApiRunner"]
-    # What cat can do: the same bytes into the same number of files, by as many processes as cores.
-    floor = (
-        f"mkdir -p {output} && find {images} -type f | sort | split -n r/{shards} - {output}/list."
-        f" && ls {output}/list.* | xargs -P {os.cpu_count()} -I F sh -c 'xargs cat < F > F.all'"
-    )
-    one = f"mkdir -p {output} && find {images} -type f -print0 | xargs -0 cat > {output}/all"
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def ratio_to(first: Sequence[float], these: Sequence[float]) -> str:
+    """Median of the rounds' own ratios; empty if there is nothing to compare with."""
+    if not first:
+        return ""
+    return f"{statistics.median(a / b for a, b in zip(these, first, strict=True)):.2f}"
+
+
+def rows(jobs: Sequence[Job]) -> list[list[str]]:
+    """A line of the table for each job; the first job is what the others are compared with."""
+    first = [run.wall for run in jobs[0].runs]
+    lines = []
+    for job in jobs:
+        if not job.runs:
+            lines.append([job.way.name, "failed" if job.fault else "checked", "", "", ""])
+            continue
+        walls = [run.wall for run in job.runs]
+        lines.append(
+            [
+                job.way.name,
+                f"{statistics.median(walls):.2f} ({min(walls):.2f}-{max(walls):.2f})",
+                f"{job.median('cpu'):.2f}",
+                f"{max(run.memory for run in job.runs):.0f}",
+                ratio_to(first, walls),
+            ]
+        )
+    return lines
+
+
+def report(jobs: Sequence[Job], settings: Settings, found: dict[str, object]) -> dict[str, object]:
+    """All that was set, found and measured, for JSON."""
+    images = jobs[0].images
     return {
-        FIRST: ours,
-        "references, one worker": [
-            *ours,
-            "--direct_num_workers=1",
-            "--direct_running_mode=in_memory",
+        "title": images.title,
+        "images": {"count": len(images.files), "bytes": images.bytes},
+        "input": machine.file_system(images.folder),
+        "output": machine.file_system(os.path.dirname(settings.output)),
+        "cache": "cold" if settings.cold else "warm",
+        "workers": settings.workers,
+        "shards": settings.shards,
+        "machine": found,
+        "ways": [
+            {
+                "name": job.way.name,
+                "versions": machine.versions(job.way.python, job.way.packages),
+                "shards": job.shards,
+                "fault": job.fault,
+                "runs": [run._asdict() for run in job.runs],
+            }
+            for job in jobs
         ],
-        "references, processes": [*ours, "--direct_running_mode=multi_processing"],
-        "records": [*ours, "--shuffle=records"],
-        "plain loop": [sys.executable, f"{PEERS}/plain_loop.py", *arguments],
-        "textbook Beam": textbook,
-        "cat": ["sh", "-c", one],
-        "cat, a process a core": ["sh", "-c", floor],
     }
 
 
-def run(command: Sequence[str]) -> Figures:
-    """Runs a command to its end and returns the operating system's figures of it."""
-    start = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    assert process.stderr is not None
-    error = process.stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    wall = time.perf_counter() - start
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        sys.exit(f"{' '.join(command)} ended with {process.returncode}:\n{error.decode()}")
-    return Figures(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1000)
+def save(path: str | None, content: dict[str, object]) -> None:
+    """Writes JSON, if a path is given."""
+    if path:
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(content, file, indent=1)
+            file.write("\n")
 
 
-def read_once(folder: str) -> int:
-    """Reads every file below a folder and returns how many bytes they have."""
-    size = 0
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            with open(os.path.join(parent, name), "rb") as file:
-                size += len(file.read())
-    return size
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What compare and slope have in common."""
+    parser.add_argument(
+        "--output", required=True, help="a folder that may be removed, on the disk to write to"
+    )
+    parser.add_argument("--environments", default="", help="folder that environments.py filled")
+    parser.add_argument("--rounds", type=int, default=5, help="0 only checks what is written")
+    parser.add_argument("--shards", type=int, default=16)
+    parser.add_argument(
+        "--workers", type=int, default=os.cpu_count(), help="CPUs that a run may use"
+    )
+    parser.add_argument("--cache", choices=["warm", "cold"], default="warm", help="of the images")
+    parser.add_argument("--limit", type=float, default=1800, help="seconds for a run")
+    parser.add_argument("--ways", nargs="+", help="names; the first is compared with")
+    parser.add_argument("--json", help="file for all figures, written after every round")
 
 
-def table(results: Mapping[str, list[Figures]]) -> str:
-    """The results as Markdown."""
-    lines = [
-        "| way | wall s, median (span) | CPU s | peak MB | wall, ratio to the first |",
-        "|---|---|---|---|---|",
-    ]
-    first = [figures.wall for figures in next(iter(results.values()))]
-    for name, runs in results.items():
-        walls = [figures.wall for figures in runs]
-        ratio = statistics.median(wall / one for wall, one in zip(walls, first, strict=True))
-        lines.append(
-            f"| {name} | {statistics.median(walls):.2f} ({min(walls):.2f}-{max(walls):.2f}) "
-            f"| {statistics.median(figures.cpu for figures in runs):.2f} "
-            f"| {max(figures.memory for figures in runs):.0f} | {ratio:.2f} |"
-        )
-    return "\n".join(lines)
+def settings_of(arguments: argparse.Namespace, parser: argparse.ArgumentParser) -> Settings:
+    """The settings that the arguments ask for."""
+    if os.path.exists(arguments.output):
+        parser.error(f"{arguments.output} exists; name a folder that is not there yet")
+    allowed = len(os.sched_getaffinity(0))
+    if not 1 <= arguments.workers <= allowed:
+        parser.error(f"--workers {arguments.workers}: there are 1 to {allowed} CPUs")
+    return Settings(
+        output=os.path.abspath(arguments.output),
+        rounds=arguments.rounds,
+        shards=arguments.shards,
+        workers=arguments.workers,
+        cold=arguments.cache == "cold",
+        limit_s=arguments.limit,
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--images", required=True, help="class folders of images")
-    parser.add_argument("--output", required=True, help="a folder that may be removed")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--shards", type=int, default=16)
-    parser.add_argument("--ways", nargs="+", help="names, the first is compared with")
+    add_arguments(parser)
     arguments = parser.parse_args()
-    if os.path.exists(arguments.output):
-        parser.error(f"{arguments.output} exists; name a folder that is not there yet")
-    commands = ways(arguments.images, arguments.output, arguments.shards)
-    chosen = arguments.ways or list(commands)
-    size = read_once(arguments.images)
-    print(f"{size / 1e9:.2f} GB of images, {arguments.rounds} rounds\n", flush=True)
-    results: dict[str, list[Figures]] = {name: [] for name in chosen}
-    for number in range(arguments.rounds + 1):  # the first warms up and does not count
-        for name in chosen:
-            figures = run(commands[name])
-            shutil.rmtree(arguments.output)
-            if number:
-                results[name].append(figures)
-    print(table(results))
+    settings = settings_of(arguments, parser)
+    try:
+        chosen, missing = choose(arguments.ways, arguments.environments)
+        images = list_images(os.path.abspath(arguments.images))
+        if settings.cold:
+            cool(images)  # says now if it cannot be
+    except ValueError as error:
+        parser.error(str(error))
+    found = machine.describe()
+    for way in missing:
+        print(f"{way.name} is left out: {way.missing}")
+    on = machine.file_system(images.folder)
+    print(f"{images.title}, {size_text(images.bytes)}, on {on}")
+    print(f"{settings}\n{machine.sentence(found)}", flush=True)
+    jobs = [Job(way, images) for way in chosen]
+
+    def after(number: int) -> None:
+        print(f"round {number} of {settings.rounds}", flush=True)
+        save(arguments.json, report(jobs, settings, found))
+
+    interleave(jobs, settings, after)
+    print(f"\n{table(HEAD, rows(jobs))}")
+    for job in jobs:
+        if not job.fault and job.shards != settings.shards:
+            print(f"{job.way.name} wrote {job.shards} files")
+    if any(job.fault for job in jobs):
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,232 @@
+"""Times the input of a training loop: decoded, resized batches out of folders and out of shards.
+
+    python benchmarks/input_pipeline.py --work /tmp/input --count 2000 --kilobytes 110 --side 224
+
+makes images and shards in the folder `--work`, where they stay for the next time, and prints a
+table. Each way makes one pass over all images, in a process of its own, with nothing but batches
+of 32 coming out; timed is everything from listing or `load()` on, but not TensorFlow's import.
+Every round runs each way once, in turn, with the files in the page cache and with their pages
+dropped from it. Printed are medians over the rounds, with the span, and each way's time as a
+ratio to that of `load()`, as the median of the rounds' own ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from make_images import make_images
+
+BATCH = 32
+FIRST = "load()"
+CACHES = ("warm", "cold")
+
+
+class Data(NamedTuple):
+    """Attributes: images, class folders; shards, a data set of them; side, pixels to resize to."""
+
+    images: str
+    shards: str
+    side: int
+
+
+class Figures(NamedTuple):
+    """Of one pass: images, wall and CPU seconds."""
+
+    images: int
+    wall: float
+    cpu: float
+
+
+def by_load(data: Data) -> Any:
+    """Ours, as it is by default."""
+    from beam_pipeline import load
+
+    return load(data.shards, batch_size=BATCH, image_size=(data.side, data.side))
+
+
+def by_hand(data: Data) -> Any:
+    """The same shards by a pipeline that knows its data: JPEGs, two features, how many there are."""
+    import tensorflow as tf
+
+    spec = {
+        "image/encoded": tf.io.FixedLenFeature([], tf.string),
+        "image/class/label": tf.io.FixedLenFeature([], tf.int64),
+    }
+
+    def parse(record: Any) -> Any:
+        example = tf.io.parse_single_example(record, spec)
+        image = tf.io.decode_jpeg(example["image/encoded"], channels=3)
+        return tf.image.resize(image, (data.side, data.side)), example["image/class/label"]
+
+    paths = sorted(tf.io.gfile.glob(f"{data.shards}/*.tfrecord-*"))
+    size = sum(map(os.path.getsize, paths))
+    count = len(paths_below(data.images))
+    options = tf.data.Options()
+    options.deterministic = False
+    return (
+        tf.data.Dataset.from_tensor_slices(paths)
+        .shuffle(len(paths))
+        .interleave(tf.data.TFRecordDataset, cycle_length=16, num_parallel_calls=tf.data.AUTOTUNE)
+        .shuffle(count * min(size, 128 << 20) // size)
+        .map(parse, num_parallel_calls=tf.data.AUTOTUNE)
+        .batch(BATCH)
+        .prefetch(tf.data.AUTOTUNE)
+        .with_options(options)
+    )
+
+
+def by_generator(data: Data) -> Any:
+    """A Python generator over the class folders, as tutorials have it, with Pillow."""
+    import numpy as np
+    import tensorflow as tf
+    from PIL import Image
+
+    classes = sorted(os.listdir(data.images))
+    paths = [
+        (f"{data.images}/{name}/{file}", label)
+        for label, name in enumerate(classes)
+        for file in os.listdir(f"{data.images}/{name}")
+    ]
+    random.Random(0).shuffle(paths)
+
+    def samples() -> Iterator[Any]:
+        for path, label in paths:
+            image = Image.open(path).convert("RGB")
+            image = image.resize((data.side, data.side), Image.Resampling.BILINEAR)
+            yield np.asarray(image, np.float32), label
+
+    signature = (
+        tf.TensorSpec((data.side, data.side, 3), tf.float32),
+        tf.TensorSpec((), tf.int64),
+    )
+    dataset = tf.data.Dataset.from_generator(samples, output_signature=signature)
+    return dataset.batch(BATCH).prefetch(tf.data.AUTOTUNE)
+
+
+def by_keras(data: Data) -> Any:
+    """Keras's own reader of class folders."""
+    import keras
+
+    return keras.utils.image_dataset_from_directory(
+        data.images, image_size=(data.side, data.side), batch_size=BATCH, verbose=False
+    )
+
+
+WAYS: Mapping[str, Callable[[Data], Any]] = {
+    FIRST: by_load,
+    "tf.data by hand, the same shards": by_hand,
+    "image_dataset_from_directory, files": by_keras,
+    "Python generator, files": by_generator,
+}
+
+
+def one_pass(way: str, data: Data) -> Figures:
+    """Makes a pass in this process."""
+    import tensorflow as tf
+
+    tf.constant(0)  # starts TensorFlow's runtime
+    start, cpu = time.perf_counter(), time.process_time()
+    images = 0
+    for batch, _ in WAYS[way](data):
+        images += batch.shape[0]
+    return Figures(images, time.perf_counter() - start, time.process_time() - cpu)
+
+
+def pass_of_its_own(way: str, data: Data) -> Figures:
+    """Makes a pass in a new process."""
+    command = [sys.executable, os.path.abspath(__file__), "--one_pass", way, *map(str, data)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{way} ended with {done.returncode}:\n{done.stderr}")
+    return Figures(*json.loads(done.stdout.splitlines()[-1]))
+
+
+def paths_below(folder: str) -> list[str]:
+    """Every file below a folder."""
+    return [os.path.join(parent, name) for parent, _, names in os.walk(folder) for name in names]
+
+
+def prepare(cache: str, data: Data) -> None:
+    """Has all files in the page cache, or none of their pages."""
+    os.sync()
+    for path in (*paths_below(data.images), *paths_below(data.shards)):
+        with open(path, "rb") as file:
+            if cache == "warm":
+                file.read()
+            else:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def make_data(arguments: argparse.Namespace) -> Data:
+    """Images, made unless they are given, and their shards, unless they are there already."""
+    kind = f"{arguments.count}_of_{arguments.kilobytes:g}_kb"
+    images = arguments.images or f"{arguments.work}/{kind}/images"
+    shards = f"{arguments.work}/{os.path.basename(images) if arguments.images else kind}/shards"
+    if not os.path.exists(f"{shards}/manifest.json"):
+        if not arguments.images:
+            make_images(images, arguments.count, arguments.kilobytes)
+        command = [sys.executable, "-m", "beam_pipeline", "convert", "--overwrite"]
+        command += ["--images", images, "--output", shards, "--num_shards", "16"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return Data(images, shards, arguments.side)
+
+
+def table(results: Mapping[tuple[str, str], list[Figures]]) -> str:
+    """The results as Markdown."""
+    lines = [
+        "| way | page cache | images/s, median (span) | CPU s | wall, ratio to `load()` |",
+        "|---|---|---|---|---|",
+    ]
+    for (cache, way), passes in results.items():
+        first = results[cache, FIRST]
+        rates = [one.images / one.wall for one in passes]
+        ratio = statistics.median(a.wall / b.wall for a, b in zip(passes, first, strict=True))
+        lines.append(
+            f"| {way} | {cache} | {statistics.median(rates):,.0f} "
+            f"({min(rates):,.0f}-{max(rates):,.0f}) "
+            f"| {statistics.median(one.cpu for one in passes):.1f} | {ratio:.2f} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--work", required=True, help="folder for images and shards, on a disk")
+    parser.add_argument("--images", help="class folders; by default JPEGs are made")
+    parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--kilobytes", type=float, default=110)
+    parser.add_argument("--side", type=int, default=224, help="pixels to resize to")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=list(WAYS))
+    arguments = parser.parse_args()
+    data = make_data(arguments)
+    sizes = [os.path.getsize(path) for path in paths_below(data.images)]
+    ways = [FIRST, *(way for way in arguments.ways if way != FIRST)]
+    results: dict[tuple[str, str], list[Figures]] = {(c, w): [] for c in CACHES for w in ways}
+    for _ in range(arguments.rounds):
+        for cache, way in results:
+            prepare(cache, data)
+            figures = pass_of_its_own(way, data)
+            if figures.images != len(sizes):
+                sys.exit(f"{way} gave {figures.images} images, expected {len(sizes)}")
+            results[cache, way].append(figures)
+    mean = statistics.mean(sizes) / 1000
+    print(f"{len(sizes):,} images of {mean:.1f} kB on average, resized to {data.side} pixels\n")
+    print(table(results))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--one_pass"]:
+        way, images, shards, side = sys.argv[2:]
+        print(json.dumps(one_pass(way, Data(images, shards, int(side)))))
+    else:
+        main()

@@ -1,0 +1,225 @@
+"""Runs a command and measures it together with every process that it starts. Linux only.
+
+CPU is what the operating system accounts to the processes when they are waited for. This process
+adopts descendants whose parent has ended (it is a "child subreaper"), so daemons count, too. A
+parent that ignores its children's ends keeps theirs out of that account, as Ray's does; so each
+process' own time is also noted while it runs, and the larger sum holds.
+
+Memory is the peak of the sum over all processes, looked at every 50 ms: proportional set sizes, in
+which a page that n processes share counts an nth in each. The files that are written do not count.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
+
+PAUSE_S = 0.05
+SHARE = 20  # looking takes at most 1/20 of the time: large processes are looked at less often
+LINGER_S = 10  # what still runs so long after the command has ended is killed
+SAID_BYTES = 2000  # of stderr, told when a command fails
+TICKS = os.sysconf("SC_CLK_TCK")
+PAGE_BYTES = os.sysconf("SC_PAGESIZE")
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+class Figures(NamedTuple):
+    """Of one run: seconds until the command ended, CPU seconds and peak memory of its processes.
+
+    Memory is in MB (10^6 bytes); `largest` is that of the largest process alone.
+    """
+
+    wall: float
+    cpu: float
+    memory: float
+    largest: float
+
+
+class RunError(Exception):
+    """The command did not end well."""
+
+
+class Tree:
+    """The processes below this one, as seen in /proc."""
+
+    def __init__(self) -> None:
+        self._belongs = {os.getpid(): True, 0: False, 1: False}
+        self._cpu: dict[int, int] = {}  # pid -> ticks, as last seen
+        self.peak_bytes = 0
+
+    @property
+    def cpu(self) -> float:
+        """Seconds that the processes had used when they were last seen."""
+        return sum(self._cpu.values()) / TICKS
+
+    def members(self) -> Iterator[int]:
+        """The processes that run now."""
+        here = {int(name) for name in os.listdir("/proc") if name.isdigit()}
+        for pid in self._belongs.keys() - here - {0}:
+            del self._belongs[pid]
+        for pid in here - {os.getpid()}:
+            try:
+                if self._is_member(pid):
+                    yield pid
+            except (FileNotFoundError, ProcessLookupError):
+                pass  # it or a parent has just ended; an orphan is found the next time
+
+    def look(self, memory_limit: float) -> bool:
+        """Notes CPU and memory of all; returns whether they have more bytes than the limit."""
+        total = 0
+        for pid in self.members():
+            try:
+                fields = _stat(pid)
+                self._cpu[pid] = int(fields[11]) + int(fields[12])
+                total += _memory_bytes(pid)
+            except (FileNotFoundError, ProcessLookupError):
+                pass
+        self.peak_bytes = max(self.peak_bytes, total)
+        return total > memory_limit
+
+    def kill(self) -> None:
+        """Kills all."""
+        for pid in list(self.members()):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    def _is_member(self, pid: int) -> bool:
+        if pid not in self._belongs:
+            self._belongs[pid] = self._is_member(int(_stat(pid)[1]))
+        return self._belongs[pid]
+
+
+def _stat(pid: int) -> list[str]:
+    """Fields of /proc/PID/stat from the state on: 1 is the parent, 11 and 12 the CPU ticks."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+        return file.read().rpartition(")")[2].split()
+
+
+def _memory_bytes(pid: int) -> int:
+    """Proportional set size, or the resident set size where that may not be read."""
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+            for line in file:
+                if line.startswith("Pss:"):
+                    return int(line.split()[1]) * 1024
+            return 0
+    except PermissionError:
+        with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * PAGE_BYTES
+
+
+class Watch(threading.Thread):
+    """Looks at a tree until it is stopped; kills it when it takes too long or too much."""
+
+    def __init__(self, tree: Tree, *, limit_s: float, limit_bytes: float) -> None:
+        super().__init__(daemon=True)
+        self._tree = tree
+        self._end = time.perf_counter() + limit_s
+        self._limit_bytes = limit_bytes
+        self._lingers = False
+        self._stopped = threading.Event()
+        self.fault = ""
+
+    def run(self) -> None:
+        pause = 0.0
+        while not self._stopped.wait(pause):
+            start = time.perf_counter()
+            if self._tree.look(self._limit_bytes):
+                self.fault = f"took more than {self._limit_bytes / 1e9:.1f} GB of memory"
+                self._tree.kill()
+            elif start > self._end:
+                if not self._lingers:
+                    self.fault = "took too long"
+                self._tree.kill()
+            pause = max(PAUSE_S, SHARE * (time.perf_counter() - start))
+
+    def linger(self) -> None:
+        """The command has ended: what it left behind has LINGER_S to end."""
+        self._lingers = True
+        self._end = time.perf_counter() + LINGER_S
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self.join()
+
+
+def adopt_orphans() -> None:
+    """Makes this process the parent of every descendant whose own parent ends."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+def run(
+    command: Sequence[str], *, cpus: Collection[int], limit_s: float, limit_bytes: float
+) -> Figures:
+    """Runs a command to its end.
+
+    Args:
+      command: what to run. Its standard output and its temporary files are dropped.
+      cpus: numbers of the CPUs that it and its processes may use.
+      limit_s: seconds after which it is killed.
+      limit_bytes: bytes of memory of all its processes above which it is killed.
+
+    Returns:
+      Its figures.
+
+    Raises:
+      RunError: it ended with an error, which is told with the end of what it wrote to stderr.
+    """
+    adopt_orphans()
+    tree = Tree()
+    watch = Watch(tree, limit_s=limit_s, limit_bytes=limit_bytes)
+    usages = []
+    with (
+        tempfile.TemporaryFile() as errors,
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch,
+    ):
+        start = time.perf_counter()
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            env={**os.environ, "TMPDIR": scratch},
+            preexec_fn=lambda: os.sched_setaffinity(0, cpus),
+        )
+        watch.start()
+        try:
+            for pid, status, usage in _ends():
+                usages.append(usage)
+                if pid == process.pid:
+                    wall = time.perf_counter() - start
+                    process.returncode = os.waitstatus_to_exitcode(status)
+                    watch.linger()
+        finally:
+            watch.stop()
+            tree.kill()
+        if watch.fault:
+            raise RunError(watch.fault)
+        if process.returncode:
+            errors.seek(max(0, os.fstat(errors.fileno()).st_size - SAID_BYTES))
+            said = errors.read().decode(errors="replace")
+            raise RunError(f"ended with {process.returncode}:\n{said}")
+    waited_for = sum(usage.ru_utime + usage.ru_stime for usage in usages)
+    largest = max(usage.ru_maxrss for usage in usages) * 1024
+    return Figures(wall, max(waited_for, tree.cpu), tree.peak_bytes / 1e6, largest / 1e6)
+
+
+def _ends() -> Iterator[tuple[int, int, resource.struct_rusage]]:
+    """Yields (pid, status, usage) of each child, ours or adopted, as it ends, until none is left."""
+    while True:
+        try:
+            yield os.wait4(-1, 0)
+        except ChildProcessError:
+            return

@@ -1,0 +1,112 @@
+"""Runs ways in interleaved rounds, so that a machine whose speed drifts drifts for all of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import inputs
+import machine
+import measure
+import outputs
+from inputs import Images
+from measure import Figures
+from ways import Way
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What holds for all runs.
+
+    Attributes:
+      output: folder that is written by each run and removed after it.
+      rounds: that count; one more comes before, in which what is written is checked.
+      shards: number of files to write, where a way lets that be set.
+      workers: number of CPUs that all processes of a run may use.
+      cold: whether the page cache forgets the images before each run.
+      limit_s: seconds after which a run is given up.
+      memory_share: of the memory that is free, above which a run is given up.
+    """
+
+    output: str
+    rounds: int
+    shards: int
+    workers: int
+    cold: bool
+    limit_s: float
+    memory_share: float = 0.8
+
+    def __str__(self) -> str:
+        cpus = "1 CPU" if self.workers == 1 else f"{self.workers} CPUs"
+        rounds = "1 round" if self.rounds == 1 else f"{self.rounds} rounds"
+        parts = [rounds, f"{self.shards} shards", cpus]
+        parts.append(f"{'cold' if self.cold else 'warm'} page cache")
+        return ", ".join([*parts, f"output on {machine.file_system(os.path.dirname(self.output))}"])
+
+
+@dataclass
+class Job:
+    """A way and the images that it converts, and what came of it: figures of each round.
+
+    Attributes:
+      shards: how many files it wrote.
+      fault: why it was given up; empty if it was not.
+    """
+
+    way: Way
+    images: Images
+    runs: list[Figures] = field(default_factory=list)
+    shards: int = 0
+    fault: str = ""
+
+    def median(self, figure: str) -> float:
+        """Median of a figure over the rounds."""
+        return float(statistics.median(getattr(run, figure) for run in self.runs))
+
+
+def interleave(jobs: Sequence[Job], settings: Settings, after: Callable[[int], None]) -> None:
+    """Runs all jobs once a round, in turn, and fills in what came of them.
+
+    Args:
+      jobs: what to run; one that fails is left out from then on.
+      settings: for all.
+      after: called with the round's number when it has ended; 0 is the one that does not count.
+    """
+    cpus = sorted(os.sched_getaffinity(0))[: settings.workers]
+    if not settings.cold:
+        for images in {job.images.folder: job.images for job in jobs}.values():
+            inputs.warm(images)
+    for number in range(settings.rounds + 1):
+        for job in jobs:
+            if not job.fault:
+                _run(job, settings, cpus, checked=number == 0)
+        after(number)
+
+
+def _run(job: Job, settings: Settings, cpus: Sequence[int], *, checked: bool) -> None:
+    images = job.images
+    if settings.cold:
+        inputs.cool(images)
+    else:
+        os.sync()  # nobody pays for what the run before left to write
+    command = job.way.command(images.folder, settings.output, settings.shards, settings.workers)
+    try:
+        figures = measure.run(
+            command,
+            cpus=cpus,
+            limit_s=settings.limit_s,
+            limit_bytes=settings.memory_share * machine.available_bytes(),
+        )
+        if checked:
+            job.shards = outputs.check(images, settings.output, job.way.read)
+        else:
+            job.runs.append(figures)
+    except (measure.RunError, ValueError) as error:
+        job.fault = str(error)
+        job.runs.clear()
+        print(f"{job.way.name}: {error}", flush=True)
+    finally:
+        shutil.rmtree(settings.output, ignore_errors=True)
