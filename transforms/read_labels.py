@@ -92,6 +92,10 @@ class ReadLabels(beam.PTransform):
     labels: FileLabels
 
     def expand(self, pipeline: beam.Pipeline) -> dict[str, beam.PCollection]:
+        if not self.labels.folders:  # a few tables are not worth a listing's stages
+            named = pipeline | "Files" >> beam.Create([[uri] for uri in self.labels.files])
+            read = named | "ReadFiles" >> self._read_files()
+            return {tag: read[tag] for tag in ("rows", DEAD_LETTERS, TALLY)}
         listed = (
             pipeline
             | "Folders" >> beam.Create(self.labels.folders, reshuffle=False)
@@ -100,21 +104,17 @@ class ReadLabels(beam.PTransform):
             .with_output_types(list[str])
             .with_outputs(DEAD_LETTERS, TALLY, main="files")
         )
-        named = pipeline | "Files" >> beam.Create(
-            [[uri] for uri in self.labels.files], reshuffle=False
-        ).with_output_types(list[str])
-        read = (
-            (named, listed["files"])
-            | "AllFiles" >> beam.Flatten()
-            | "Spread" >> beam.Reshuffle()
-            | "ReadFiles"
-            >> beam.ParDo(_ReadFiles(self.labels.reader))
-            .with_output_types(LabelBatch)
-            .with_outputs(DEAD_LETTERS, TALLY, main="rows")
-        )
+        read = listed["files"] | "Spread" >> beam.Reshuffle() | "ReadFiles" >> self._read_files()
         return {
             "rows": read["rows"],
             DEAD_LETTERS: (listed[DEAD_LETTERS], read[DEAD_LETTERS])
             | "AllDeadLetters" >> beam.Flatten(),
             TALLY: (listed[TALLY], read[TALLY]) | "AllTallies" >> beam.Flatten(),
         }
+
+    def _read_files(self) -> beam.PTransform:
+        return (
+            beam.ParDo(_ReadFiles(self.labels.reader))
+            .with_output_types(LabelBatch)
+            .with_outputs(DEAD_LETTERS, TALLY, main="rows")
+        )

@@ -117,7 +117,7 @@ class FileLabels:
 
     Attributes:
       reader: reads them.
-      files: URIs of single files.
+      files: URIs of single files; or
       folders: folders whose files are label files, listed by the job.
       merge_rows: whether rows of one image add up, a row an object; else they must agree.
     """
@@ -126,6 +126,9 @@ class FileLabels:
     files: tuple[str, ...] = ()
     folders: tuple[ImageRoot, ...] = ()
     merge_rows: bool = False
+
+    def __post_init__(self) -> None:
+        assert bool(self.files) != bool(self.folders), "label files come by name or by folder"
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import transforms.core
+import transforms.layouts
 
 IMPORT_AND_LIST = """
 import importlib, json, sys
@@ -15,13 +16,14 @@ print(json.dumps(sorted(sys.modules)))
 """
 
 
-def test_core_imports_neither_beam_nor_tensorflow() -> None:
+def test_core_and_layouts_import_neither_beam_nor_tensorflow() -> None:
     """All modules of the logic, in a Python of their own, bring in neither of the two."""
     names = [
         module.name
-        for module in pkgutil.walk_packages(transforms.core.__path__, "transforms.core.")
+        for package in (transforms.core, transforms.layouts)
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
     ]
-    assert "transforms.core.shard_writer" in names
+    assert {"transforms.core.shard_writer", "transforms.layouts.kitti"} <= set(names)
     run = subprocess.run(
         [sys.executable, "-c", IMPORT_AND_LIST, *names], capture_output=True, text=True, check=True
     )
