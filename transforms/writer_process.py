@@ -151,7 +151,6 @@ def serve(file_descriptor: int) -> None:
 
 def _exit_with_launcher() -> None:
     """Ends this process at once when the launcher dies, however it does."""
-    os.read(
-        sys.stdin.fileno(), 1
-    )  # not through a buffer, whose lock would trouble the interpreter's end
+    # Not through a buffer, whose lock would trouble the interpreter's end.
+    os.read(sys.stdin.fileno(), 1)
     os._exit(1)
