@@ -92,7 +92,7 @@ def _convert(
         key_column=arguments.key_column,
         label_column=arguments.label_column,
         columns=arguments.columns,
-        list_columns=arguments.list_column,
+        list_column=arguments.list_column,
         label_base=arguments.label_base,
         label_order=arguments.label_order,
         label_from_folder_name=arguments.label_from_folder_name,
@@ -434,10 +434,8 @@ class _Collect(argparse.Action):
 
 def parse_list_column(text: str) -> tuple[str, str]:
     """tags=; as (column, separator)."""
-    name, equals, separator = (
-        text.rpartition("=") if not text.endswith("==") else (text[:-2], "=", "=")
-    )
-    if not equals or not name or not separator:
+    name, _, separator = text.partition("=")
+    if not name or not separator:
         raise argparse.ArgumentTypeError(
             f"{text!r}: expected COLUMN=SEPARATOR, such as 'tags=;' (in quotes, for the shell)"
         )

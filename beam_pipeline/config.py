@@ -119,7 +119,7 @@ class ConvertConfig:
             "layout": self.source.layout,
             "label_base": self.source.numbering.base,
             "label_order": self.source.numbering.order,
-            "label_from_folder_name": self.source.numbering.from_name,
+            "label_from_name": self.source.numbering.from_name,
             "columns": [
                 {
                     "name": column.name,

@@ -11,8 +11,7 @@ from typing import Any
 from beam_pipeline.config import ConvertConfig
 from transforms import files
 from transforms.core.errors import UsageError
-from transforms.core.example import ENCODED_KEY
-from transforms.core.label_schema import Column, class_column, feature_kinds
+from transforms.core.label_schema import ENCODED_KEY, Column, class_column, feature_kinds
 from transforms.core.listing import is_remote
 from transforms.core.sharding import ShardConfig
 from transforms.layouts import AUTO, open_source

@@ -81,27 +81,26 @@ def convert(config: ConvertConfig, beam_argv: Sequence[str]) -> None:
     _check_paths(config, options, _is_local(options))
     prepare_output(config.output, config.overwrite)
     with show_progress(), _interruptible():
-        run_job(config, beam_argv)
+        _run_job(config, options, _writers(config, beam_argv))
     print_summary(config.output)
 
 
-def run_job(config: ConvertConfig, beam_argv: Sequence[str]) -> None:
-    """Runs the job; the output folder is ready for it.
-
-    Args:
-      config: what to convert, and how.
-      beam_argv: options of Beam's.
+def convert_here(config: ConvertConfig) -> None:
+    """Converts on this machine for a program that goes on; the output folder is ready for it.
 
     Raises:
       ConversionError: why there is no complete data set.
     """
-    options = _beam_options(beam_argv)
+    _run_job(config, _beam_options(()), _writers(config, ()))
+
+
+def _run_job(config: ConvertConfig, options: PipelineOptions, writers: int) -> None:
     local = _is_local(options)
     layout = None
     if config.shuffle == "records":
         _run(lambda pipeline: build_planning_pipeline(pipeline, config), config, options)
         layout = read_note(config.output)
-    with writer_processes(_writers(config, beam_argv)):
+    with writer_processes(writers):
         _run(
             lambda pipeline: build_pipeline(
                 pipeline, config, layout=layout, raise_refusals=not local

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from transforms import files
 from transforms.core.errors import UsageError
-from transforms.core.label_schema import written_key
+from transforms.core.label_schema import ENCODED_KEY, written_key
 from transforms.core.sharding import DEFAULT_SPLIT
 from transforms.output_folder import read_manifest
 
@@ -34,7 +34,6 @@ SHARDS_AT_ONCE = 16  # not the number of cores: a seed's order is the same on ev
 _RECORDS_A_TURN = 16  # of one shard before the next one's
 _IMAGES_LOOKED_AT = 32  # whether they are of one size
 
-_ENCODED = "image/encoded"
 _CLASS = "image/class/label"
 _NUMBER = "image/label"
 _BOX_SIDES = tuple(f"image/object/bbox/{side}" for side in ("ymin", "xmin", "ymax", "xmax"))
@@ -363,7 +362,7 @@ def _image_reader(
     """Decodes and resizes the image; None if the examples have none."""
     if channels not in _CHANNELS:
         raise UsageError(f"channels is {channels}, expected one of {_CHANNELS}")
-    encoded = data_set.key_of(_ENCODED)
+    encoded = data_set.key_of(ENCODED_KEY)
     if encoded is None:
         return None
     raw = data_set.manifest["options"].get("image_encoding") == "raw"
@@ -447,7 +446,7 @@ def _of_one_size(image: _Reader, data_set: _DataSet, shards: Sequence[_Shard]) -
 def _dict_reader(data_set: _DataSet, image: _Reader | None) -> _Reader:
     """Every feature under its key, the pixels in place of the encoded image."""
     features = data_set.features
-    encoded = data_set.key_of(_ENCODED)
+    encoded = data_set.key_of(ENCODED_KEY)
     if image and _IMAGE in features and encoded != _IMAGE:
         raise UsageError(
             f"{data_set.folder} has a feature {_IMAGE!r}, which is where as_dict puts the pixels; "
@@ -469,7 +468,7 @@ def _pair_reader(data_set: _DataSet, image: _Reader | None) -> _Reader:
     label = _label_reader(data_set)
     if image is None or label is None:
         missing = (
-            f"images ({_ENCODED})"
+            f"images ({ENCODED_KEY})"
             if image is None
             else (
                 f"classes ({_CLASS}), numbers ({_NUMBER}) or boxes ({_BOX_SIDES[0]}, ... and {_BOX_CLASS})"

@@ -113,9 +113,9 @@ def convert(
                 compression=compression,
                 writers=writers,
             )
-            from beam_pipeline.launch import run_job  # imports Beam, which takes a second
+            from beam_pipeline.launch import convert_here  # imports Beam, which takes a second
 
-            run_job(config, [])
+            convert_here(config)
     except BaseException:
         files.delete_incomplete(folder)
         raise
@@ -178,9 +178,8 @@ def _key(sample: Sample, key: str | Callable[[Sample], str] | None, number: int)
     if isinstance(value, bytes):
         value = value.decode(errors="replace")
     if not isinstance(value, (str, int)) or value == "":
-        raise SampleError(
-            f"its key ({key if isinstance(key, str) else 'by the function'}) is {value!r}, expected a text or an integer"
-        )
+        source = key if isinstance(key, str) else "by the function"
+        raise SampleError(f"its key ({source}) is {value!r}, expected a text or an integer")
     return str(value)
 
 

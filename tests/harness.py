@@ -5,12 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import struct
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from beam_pipeline.cli import main
+
+NONE_BAD = "--max_bad_fraction=0"
+ALL_BAD = "--max_bad_fraction=1"
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -86,6 +90,33 @@ def read_all(folder: Any) -> dict[str, dict[str, Any]]:
             assert source_id.decode() not in examples
             examples[source_id.decode()] = features
     return examples
+
+
+def split_of_each(folder: Any) -> dict[str, str]:
+    """source_id -> split, by the shard that the example is in."""
+    return {
+        features["image/source_id"][0].decode(): name.partition(".")[0].rpartition("-")[2]
+        for name in shard_names(folder)
+        for features in read_shard(folder, name)
+    }
+
+
+def float32(values: Iterable[float]) -> list[float]:
+    """The numbers as a FloatList gives them back."""
+    values = list(values)
+    return list(struct.unpack(f"<{len(values)}f", struct.pack(f"<{len(values)}f", *values)))
+
+
+def assert_the_same_bytes_everywhere(*argv: str) -> None:
+    """Converts here, by three writer processes and by two of Beam's own: into one, two and three."""
+    processes = ("--runner=FnApiRunner", "--direct_running_mode=multi_processing")
+    assert convert(*argv, "--writers=0", "--output", "one") == 0
+    assert convert(*argv, "--writers=3", "--output", "two") == 0
+    done = convert_in_process_of_its_own(
+        *argv, *processes, "--direct_num_workers=2", "--output", "three"
+    )
+    assert done.returncode == 0, done.stderr
+    assert digests("one") == digests("two") == digests("three")
 
 
 def read_all_by(folder: Any, key: str) -> dict[str, dict[str, Any]]:

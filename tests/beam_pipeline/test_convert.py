@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness import (
+    NONE_BAD,
     convert,
     dead_letters_of,
     digests,
@@ -19,8 +20,6 @@ from tests.harness import (
     shard_names,
 )
 from tests.pictures import picture, write_files, write_pictures
-
-NONE_BAD = "--max_bad_fraction=0"
 
 
 def test_class_folders_become_examples_with_every_feature(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ import pytest
 
 from tests.harness import REPOSITORY, convert, manifest_of, read_shard, shard_names
 from tests.pictures import picture, write_files, write_pictures
-from transforms.core.example import bytes_entry, float_entry, int64_entry, wrap_entries
+from transforms.core.example import encode_example
 from transforms.core.tfrecord import crc32c_extend, frame_footer, frame_header
 
 pytestmark = [
@@ -259,10 +259,9 @@ def _by_hand(
     folder: Path, features: Mapping[str, Mapping[str, Any]], examples: list[dict[str, Any]]
 ) -> None:
     """A data set of one shard with any features, key -> what the manifest says of it."""
-    entries: dict[str, Any] = {"bytes": bytes_entry, "float": float_entry, "int64": int64_entry}
     data = b""
     for example in examples:
-        record = wrap_entries([entries[features[k]["kind"]](k, v) for k, v in example.items()])
+        record = encode_example({k: (features[k]["kind"], v) for k, v in example.items()})
         data += frame_header(len(record)) + record + frame_footer(crc32c_extend(0, record))
     shard = {"path": "d-train.tfrecord-00000-of-00001", "examples": len(examples)}
     manifest = {

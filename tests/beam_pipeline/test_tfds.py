@@ -12,13 +12,11 @@ import pytest
 
 from tests.harness import REPOSITORY, convert
 from tests.pictures import picture, write_files, write_pictures
-from transforms.core.example import bytes_entry, float_entry, int64_entry, wrap_entries
+from transforms.core.example import encode_example
 from transforms.core.tfds_metadata import tfds_files
 from transforms.core.tfrecord import crc32c_extend, frame_footer, frame_header
 
 pytestmark = pytest.mark.tfds
-
-ENTRIES: dict[str, Any] = {"bytes": bytes_entry, "float": float_entry, "int64": int64_entry}
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +117,7 @@ def _by_hand(
         name = f"d-{split}.tfrecord-{number:05d}-of-{len(shards):05d}"
         data = b""
         for example in examples:
-            record = wrap_entries([ENTRIES[features[k][0]](k, v) for k, v in example.items()])
+            record = encode_example({k: (features[k][0], v) for k, v in example.items()})
             footer = frame_footer(crc32c_extend(0, record))
             data += frame_header(len(record)) + record + footer
         (folder / name).write_bytes(data)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,16 @@ import pytest
 
 from beam_pipeline.cli import main
 from tests.harness import (
+    ALL_BAD,
+    NONE_BAD,
+    assert_the_same_bytes_everywhere,
     convert,
-    convert_in_process_of_its_own,
     dead_letters_of,
     digests,
+    float32,
     manifest_of,
     read_all,
-    read_shard,
-    shard_names,
+    split_of_each,
 )
 from tests.layouts import bucket
 from tests.layouts.make_automl import BUCKET, FLOWERS, SETS, boxes_of, make
@@ -29,8 +30,6 @@ from transforms.layouts.automl import Automl
 from transforms.layouts.layout import Given
 
 SPLIT_OF = {"TRAIN": "train", "VALIDATION": "validation", "TEST": "test", "UNASSIGNED": "train"}
-ALL_BAD = "--max_bad_fraction=1"
-NONE_BAD = "--max_bad_fraction=0"
 
 
 @pytest.fixture
@@ -39,19 +38,6 @@ def automl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     make(str(tmp_path))
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def float32(values: list[float]) -> list[float]:
-    return list(struct.unpack(f"<{len(values)}f", struct.pack(f"<{len(values)}f", *values)))
-
-
-def splits_of(folder: str) -> dict[str, str]:
-    """source_id -> split, by the shard that the example is in."""
-    return {
-        features["image/source_id"][0].decode(): name.partition(".")[0].rpartition("-")[2]
-        for name in shard_names(folder)
-        for features in read_shard(folder, name)
-    }
 
 
 def labels_of(features: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,7 +78,7 @@ def test_a_row_an_image_is_its_class(automl: Path, capsys: pytest.CaptureFixture
         }
         for i in range(18)
     }
-    assert splits_of("out") == {
+    assert split_of_each("out") == {
         f"{FLOWERS[i % 3]}/img{i // 3:03d}.jpg": SPLIT_OF[SETS[i % 6]] for i in range(18)
     }
     assert manifest_of("out")["options"]["layout"] == "automl"
@@ -106,7 +92,7 @@ def test_a_row_an_object_is_its_box(automl: Path) -> None:
     assert convert(*argv, "--writers=0", NONE_BAD) == 0
     found = {key: labels_of(features) for key, features in read_all("out").items()}
     assert found == {f"{i:04d}.png": expected_street(i) for i in range(18)}
-    assert splits_of("out") == {f"{i:04d}.png": SPLIT_OF[SETS[i % 6]] for i in range(18)}
+    assert split_of_each("out") == {f"{i:04d}.png": SPLIT_OF[SETS[i % 6]] for i in range(18)}
     assert Path("out/labels.txt").read_text() == "car\nstreet sign\n"
     assert Path("out/label_map.pbtxt").read_text() == (
         'item {\n  id: 1\n  name: "car"\n}\n\nitem {\n  id: 2\n  name: "street sign"\n}\n'
@@ -146,14 +132,7 @@ def test_the_same_bytes_with_other_workers(automl: Path) -> None:
     """Whoever reads the rows and writes the shards."""
     argv = ["--images", "my-project-vcm/streets", "--labels", "streets.csv", "--name", "d"]
     argv += ["--num_shards", "2", NONE_BAD]
-    assert convert(*argv, "--writers=0", "--output", "one") == 0
-    assert convert(*argv, "--writers=2", "--output", "two") == 0
-    processes = ("--runner=FnApiRunner", "--direct_running_mode=multi_processing")
-    done = convert_in_process_of_its_own(
-        *argv, *processes, "--direct_num_workers=2", "--output", "three"
-    )
-    assert done.returncode == 0, done.stderr
-    assert digests("one") == digests("two") == digests("three")
+    assert_the_same_bytes_everywhere(*argv)
 
 
 @pytest.mark.parametrize("layout", ["table", "automl"])
@@ -431,7 +410,7 @@ def test_names_of_local_files_may_be_said_to_be_automl(tmp_path: Path) -> None:
     write_files(str(tmp_path), {"l.csv": "a.jpg,cat\nTEST,sub/b.jpg,dog\n"})
     argv = ["--images", f"{tmp_path}/p", "--labels", f"{tmp_path}/l.csv", "--layout", "automl"]
     assert convert(*argv, "--writers=0", "--output", f"{tmp_path}/out", NONE_BAD) == 0
-    assert splits_of(f"{tmp_path}/out") == {"a.jpg": "train", "sub/b.jpg": "test"}
+    assert split_of_each(f"{tmp_path}/out") == {"a.jpg": "train", "sub/b.jpg": "test"}
 
 
 def test_recognising_never_fails(automl: Path) -> None:

@@ -18,8 +18,9 @@ import pytest
 
 from beam_pipeline.cli import main
 from tests.harness import (
+    ALL_BAD,
+    assert_the_same_bytes_everywhere,
     convert,
-    convert_in_process_of_its_own,
     dead_letters_of,
     digests,
     manifest_of,
@@ -66,7 +67,6 @@ from transforms.layouts.layout import ContainerLabels, Given, Source
 PY, BIN = "cifar-10-batches-py", "cifar-10-batches-bin"
 PY_100, BIN_100 = "cifar-100-python", "cifar-100-binary"
 TAR, TAR_BIN = "cifar-10-python.tar.gz", "cifar-10-binary.tar.gz"
-ALL_BAD = "--max_bad_fraction=1"
 NAMED_10 = (tuple(CIFAR10_NAMES),)
 
 
@@ -256,14 +256,7 @@ def test_raw_examples_hold_the_pixels_row_by_row(data: Path, version: str) -> No
 def test_the_bytes_do_not_depend_on_who_writes(data: Path, source: str) -> None:
     """One process, three writers, and two of Beam's own processes."""
     arguments = ("--images", f"data/{source}", "--name", "c", "--num_shards", "train=4,test=2")
-    engine = ("--runner=FnApiRunner", "--direct_running_mode=multi_processing")
-    assert convert(*arguments, "--output", "here", "--writers=0") == 0
-    assert convert(*arguments, "--output", "writers", "--writers=3") == 0
-    done = convert_in_process_of_its_own(
-        *arguments, "--output", "engine", *engine, "--direct_num_workers=2"
-    )
-    assert done.returncode == 0, done.stderr
-    assert digests("here") == digests("writers") == digests("engine")
+    assert_the_same_bytes_everywhere(*arguments)
 
 
 def test_shuffled_records_are_the_same_examples(data: Path) -> None:

@@ -9,10 +9,10 @@ import pytest
 
 from beam_pipeline.cli import main
 from tests.harness import (
+    NONE_BAD,
+    assert_the_same_bytes_everywhere,
     convert,
-    convert_in_process_of_its_own,
     dead_letters_of,
-    digests,
     manifest_of,
     read_all,
     read_shard,
@@ -22,8 +22,6 @@ from tests.layouts.make_class_folders import make
 from tests.pictures import write_files, write_pictures
 from transforms.layouts.class_folders import ClassFolders
 from transforms.layouts.layout import Given
-
-NONE_BAD = "--max_bad_fraction=0"
 
 
 @pytest.fixture
@@ -81,14 +79,7 @@ def test_folders_of_splits_stand_above_those_of_classes(folders: Path) -> None:
 def test_the_same_bytes_with_other_workers(folders: Path) -> None:
     """Whoever lists the folders and writes the shards."""
     argv = ["--images", "cars", "--name", "d", "--num_shards", "2", "--label_order", "numeric"]
-    assert convert(*argv, "--writers=0", "--output", "one") == 0
-    assert convert(*argv, "--writers=2", "--output", "two") == 0
-    processes = ("--runner=FnApiRunner", "--direct_running_mode=multi_processing")
-    done = convert_in_process_of_its_own(
-        *argv, *processes, "--direct_num_workers=2", "--output", "three"
-    )
-    assert done.returncode == 0, done.stderr
-    assert digests("one") == digests("two") == digests("three")
+    assert_the_same_bytes_everywhere(*argv)
 
 
 @pytest.mark.parametrize(

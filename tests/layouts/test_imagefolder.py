@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,13 @@ import pytest
 
 from beam_pipeline.cli import main
 from tests.harness import (
+    ALL_BAD,
+    NONE_BAD,
+    assert_the_same_bytes_everywhere,
     convert,
-    convert_in_process_of_its_own,
     dead_letters_of,
     digests,
+    float32,
     manifest_of,
     read_all,
     reasons_of,
@@ -27,9 +29,6 @@ from tests.pictures import write_files, write_pictures
 from transforms.layouts.imagefolder import ImageFolder
 from transforms.layouts.layout import Given
 
-ALL_BAD = "--max_bad_fraction=1"
-NONE_BAD = "--max_bad_fraction=0"
-
 
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -37,10 +36,6 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     make(str(tmp_path))
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def float32(values: Sequence[float]) -> list[float]:
-    return list(struct.unpack(f"<{len(values)}f", struct.pack(f"<{len(values)}f", *values)))
 
 
 def json_lines(*rows: object) -> str:
@@ -134,14 +129,7 @@ def test_captions_are_texts(folders: Path, capsys: pytest.CaptureFixture[str]) -
 def test_the_same_bytes_with_other_workers(folders: Path) -> None:
     """Whoever reads the rows and writes the shards."""
     argv = ["--images", "cppe", "--name", "d", "--num_shards", "2", NONE_BAD]
-    assert convert(*argv, "--writers=0", "--output", "one") == 0
-    assert convert(*argv, "--writers=2", "--output", "two") == 0
-    processes = ("--runner=FnApiRunner", "--direct_running_mode=multi_processing")
-    done = convert_in_process_of_its_own(
-        *argv, *processes, "--direct_num_workers=2", "--output", "three"
-    )
-    assert done.returncode == 0, done.stderr
-    assert digests("one") == digests("two") == digests("three")
+    assert_the_same_bytes_everywhere(*argv)
 
 
 def test_a_folder_in_a_bucket(folders: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,14 +10,16 @@ from typing import Any
 import pytest
 
 from tests.harness import (
+    ALL_BAD,
+    NONE_BAD,
+    assert_the_same_bytes_everywhere,
     convert,
-    convert_in_process_of_its_own,
     dead_letters_of,
     digests,
+    float32,
     manifest_of,
     read_all,
-    read_shard,
-    shard_names,
+    split_of_each,
 )
 from tests.layouts import bucket
 from tests.layouts.make_kitti import DONT_CARE, FRAMES, frame, make
@@ -29,8 +30,6 @@ from transforms.core.references import LabelRow
 from transforms.layouts.kitti import Kitti, KittiReader
 from transforms.layouts.layout import Given
 
-NONE_BAD = "--max_bad_fraction=0"
-ALL_BAD = "--max_bad_fraction=1"
 CAR = "Car 0.00 0 1.62 10.00 20.00 30.00 40.00 1.52 1.63 3.88 -4.36 1.71 14.20 1.33"
 
 
@@ -57,10 +56,6 @@ def objects_of(features: Mapping[str, Any]) -> dict[str, Any]:
     """The features of the objects, their keys without the beginning that all share."""
     prefix = "image/object/"
     return {k.removeprefix(prefix): v for k, v in features.items() if k.startswith(prefix)}
-
-
-def float32(values: Sequence[float]) -> list[float]:
-    return list(struct.unpack(f"<{len(values)}f", struct.pack(f"<{len(values)}f", *values)))
 
 
 def expected_objects(
@@ -468,34 +463,12 @@ def test_splits_go_by_the_frames_key_and_the_summary_names_missing_classes(
     assert {name: after[name] for name in before} == before
 
 
-def split_of_each(folder: str) -> dict[str, str]:
-    return {
-        features["image/source_id"][0].decode(): shard.split("-")[1].partition(".")[0]
-        for shard in shard_names(folder)
-        for features in read_shard(folder, shard)
-    }
-
-
-@pytest.mark.parametrize(
-    "engine",
-    [
-        (
-            "--runner=FnApiRunner",
-            "--direct_running_mode=multi_processing",
-            "--direct_num_workers=2",
-        ),
-        ("--writers=3",),
-    ],
-)
-def test_every_engine_gives_the_same_bytes(kitti: Path, engine: tuple[str, ...]) -> None:
+def test_every_engine_gives_the_same_bytes(kitti: Path) -> None:
     """Shards, manifest, label map and dead letters are those of one thread, byte for byte."""
     write_files("kitti/training", {"label_2/000009.txt": CAR, "label_2/000001.txt": "Car\n"})
     argv = ("--images", "kitti", "--name", "d", "--num_shards", "2", ALL_BAD)
-    assert convert(*argv, "--output", "one", "--runner=FnApiRunner", "--direct_num_workers=1") == 0
-    done = convert_in_process_of_its_own(*argv, "--output", "other", *engine)
-    assert done.returncode == 0, done.stderr
+    assert_the_same_bytes_everywhere(*argv)
     assert [d["key"] for d in dead_letters_of("one")] == ["000009", "000001.png"]
-    assert digests("one") == digests("other")
 
 
 def test_a_set_in_a_bucket(kitti: Path) -> None:

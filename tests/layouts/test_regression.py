@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
-import struct
 from pathlib import Path
 
 import pytest
 
 from beam_pipeline.cli import main
-from tests.harness import convert, dead_letters_of, digests, manifest_of, read_all
+from tests.harness import (
+    NONE_BAD,
+    convert,
+    dead_letters_of,
+    digests,
+    float32,
+    manifest_of,
+    read_all,
+)
 from tests.layouts.make_regression import make, numbers
 from tests.pictures import write_files, write_pictures
-
-NONE_BAD = "--max_bad_fraction=0"
 
 
 @pytest.fixture
@@ -22,11 +27,6 @@ def faces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     make(str(tmp_path))
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def float32(text: str) -> float:
-    (value,) = struct.unpack("<f", struct.pack("<f", float(text)))
-    return float(value)
 
 
 def test_the_number_is_the_label(faces: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -38,7 +38,7 @@ def test_the_number_is_the_label(faces: Path, capsys: pytest.CaptureFixture[str]
     )
     examples = read_all("out")
     assert {key: features["image/label"] for key, features in examples.items()} == {
-        f"images/{name}.png": [float32(number)] for name, number in numbers().items()
+        f"images/{name}.png": float32([float(number)]) for name, number in numbers().items()
     }
     assert not {key for features in examples.values() for key in features if "class" in key}
     manifest = manifest_of("out")
@@ -61,7 +61,7 @@ def test_the_same_numbers_however_it_is_said(faces: Path, argv: list[str]) -> No
     """With the table named or found, and from the folder above or that of the images."""
     assert convert(*argv, "--output", "out", "--writers=0", NONE_BAD) == 0
     found = {key.rpartition("/")[2]: f["image/label"] for key, f in read_all("out").items()}
-    assert found == {f"{name}.png": [float32(number)] for name, number in numbers().items()}
+    assert found == {f"{name}.png": float32([float(number)]) for name, number in numbers().items()}
 
 
 def test_the_metadata_may_lie_among_the_images(faces: Path) -> None:

@@ -13,10 +13,11 @@ import pytest
 
 from beam_pipeline.cli import main
 from tests.harness import (
+    ALL_BAD,
+    NONE_BAD,
+    assert_the_same_bytes_everywhere,
     convert,
-    convert_in_process_of_its_own,
     dead_letters_of,
-    digests,
     manifest_of,
     read_all,
     read_shard,
@@ -28,8 +29,6 @@ from tests.pictures import write_files, write_pictures
 from transforms.core.table_files import TableHead
 from transforms.layouts.heads import head
 
-ALL_BAD = "--max_bad_fraction=1"
-NONE_BAD = "--max_bad_fraction=0"
 LISTS = ["--list_column", "tags=;", "--list_column", "people= "]
 SEVERAL = ["--images", "photos", "--label_column", "tags", "--writers=0", NONE_BAD]
 
@@ -85,14 +84,7 @@ def test_a_list_of_labels_is_several_classes(tagged: Path, argv: list[str]) -> N
 def test_the_same_bytes_with_other_workers(tagged: Path) -> None:
     """Whoever reads the rows and writes the shards."""
     argv = [*SEVERAL, "--labels", "labels.csv", *LISTS, "--name", "d", "--num_shards", "2"]
-    assert convert(*argv, "--output", "one") == 0
-    assert convert(*argv, "--writers=2", "--output", "two") == 0
-    processes = ("--runner=FnApiRunner", "--direct_running_mode=multi_processing")
-    done = convert_in_process_of_its_own(
-        *argv, *processes, "--direct_num_workers=2", "--output", "three"
-    )
-    assert done.returncode == 0, done.stderr
-    assert digests("one") == digests("two") == digests("three")
+    assert_the_same_bytes_everywhere(*argv)
 
 
 def test_lists_of_other_columns_and_kinds(tmp_path: Path) -> None:

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import io
 import pickle
-import struct
 import tracemalloc
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.harness import (
+    ALL_BAD,
+    NONE_BAD,
+    assert_the_same_bytes_everywhere,
     convert,
-    convert_in_process_of_its_own,
     dead_letters_of,
     digests,
+    float32,
     manifest_of,
     read_all,
-    read_shard,
-    shard_names,
+    split_of_each,
 )
 from tests.layouts import bucket
 from tests.layouts.make_voc import Box, labelimg_xml, make, photo
@@ -30,8 +31,6 @@ from transforms.core.voc_format import AnnotationError, parse_annotation
 from transforms.layouts.layout import FileLabels, Given
 from transforms.layouts.voc import Voc, VocReader
 
-NONE_BAD = "--max_bad_fraction=0"
-ALL_BAD = "--max_bad_fraction=1"
 BOX: Box = ("10", "20", "30", "40")
 CAT = labelimg_xml("a.jpg", (100, 50), [("cat", BOX)])
 
@@ -59,10 +58,6 @@ def write_set(folder: Path | str, annotations: Mapping[str, str | bytes | None])
             **{f"annotations/{k}.xml": text for k, text in annotations.items() if text is not None},
         },
     )
-
-
-def float32(values: Sequence[float]) -> list[float]:
-    return list(struct.unpack(f"<{len(values)}f", struct.pack(f"<{len(values)}f", *values)))
 
 
 def objects_of(features: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,14 +107,6 @@ OBJECTS = {
     "2011_003276.jpg": ((500, 333), ("car", 1, 0, 0, "Unspecified", 1, 1, 500, 333)),
 }
 """What make() draws: image -> (width, height), objects."""
-
-
-def split_of_each(folder: Path | str) -> dict[str, str]:
-    return {
-        features["image/source_id"][0].decode(): shard.split("-")[1].partition(".")[0]
-        for shard in shard_names(folder)
-        for features in read_shard(folder, shard)
-    }
 
 
 def test_two_years_become_one_data_set_with_vocs_own_splits(voc: Path) -> None:
@@ -571,26 +558,12 @@ def test_what_is_not_vocs_is_left_to_other_layouts(tmp_path: Path) -> None:
         assert Voc().recognise(Given((str(tmp_path),), (path,))) == ""
 
 
-@pytest.mark.parametrize(
-    "engine",
-    [
-        (
-            "--runner=FnApiRunner",
-            "--direct_running_mode=multi_processing",
-            "--direct_num_workers=2",
-        ),
-        ("--writers=3",),
-    ],
-)
-def test_every_engine_gives_the_same_bytes(voc: Path, engine: tuple[str, ...]) -> None:
+def test_every_engine_gives_the_same_bytes(voc: Path) -> None:
     """Shards, manifest, label map and dead letters are those of one thread, byte for byte."""
     write_files("VOCdevkit/VOC2007/Annotations", {"000099.xml": CAT, "000007.xml": BOMB})
     argv = ("--images", "VOCdevkit", "--name", "d", "--num_shards", "2", ALL_BAD)
-    assert convert(*argv, "--output", "one", "--runner=FnApiRunner", "--direct_num_workers=1") == 0
-    done = convert_in_process_of_its_own(*argv, "--output", "other", *engine)
-    assert done.returncode == 0, done.stderr
+    assert_the_same_bytes_everywhere(*argv)
     assert [d["key"] for d in dead_letters_of("one")] == ["000099", "000007.jpg"]
-    assert digests("one") == digests("other")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ https://cloud.google.com/vision/automl/object-detection/docs/csv-format
 from __future__ import annotations
 
 import io
-import math
 import posixpath
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +24,7 @@ from transforms.core.errors import LabelTableError
 from transforms.core.label_schema import Column, ColumnKind, label_column, object_columns
 from transforms.core.listing import IMAGE_EXTENSIONS, is_remote
 from transforms.core.references import Box, LabelRow, LabelValue
-from transforms.core.table_cells import parse_value, shown
+from transforms.core.table_cells import parse_number, shown
 from transforms.core.table_files import TableHead, csv_records, encoding_of
 
 SETS = {
@@ -213,12 +212,9 @@ def _box(cells: Sequence[str], line: int) -> Box | None:
 
 def _coordinate(cell: str) -> float:
     try:
-        number = float(parse_value(cell, ColumnKind.FLOAT))
-    except (ValueError, OverflowError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise _BadRowError(f"{cell!r} is not a coordinate, a fraction of the image")
-    return number
+        return parse_number(cell, ColumnKind.FLOAT)
+    except ValueError as error:
+        raise _BadRowError(f"{cell!r} is not a coordinate, a fraction of the image") from error
 
 
 def _classes(rest: Sequence[str], several: bool) -> LabelValue:

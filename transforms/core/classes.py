@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from transforms.core.number_checks import INT64
+
 LABEL_ORDERS = ("code_point", "numeric")
 _INTEGER = re.compile(r"-?[0-9]{1,999}")  # int() refuses some thousands of digits
-_INT64 = range(-(1 << 63), 1 << 63)
 _CONTROL_CHARACTERS = (*range(0x20), 0x7F)
 _TEXT_FORMAT = str.maketrans(
     {**{chr(i): f"\\{i:03o}" for i in _CONTROL_CHARACTERS}, "\\": r"\\", '"': r"\""}
@@ -64,7 +65,7 @@ class ClassNumbering:
     def _from_names(names: Iterable[str]) -> tuple[tuple[str, int], ...]:
         by_id: dict[int, str] = {}
         for name in sorted(set(names)):
-            if not _INTEGER.fullmatch(name) or int(name) not in _INT64:
+            if not _INTEGER.fullmatch(name) or int(name) not in INT64:
                 raise ClassNumberingError(f"class {name!r} is no integer, so it cannot be an id")
             other = by_id.setdefault(int(name), name)
             if other != name:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import io
 import os
-import sys
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from transforms.core.dead_letters import DeadLetter, Reason, Stage, row_dead_let
 from transforms.core.errors import LabelTableError
 from transforms.core.json_stream import JsonStreamError, json_members
 from transforms.core.label_schema import ColumnKind, further_column, object_column, object_columns
+from transforms.core.number_checks import INT64, is_finite, is_integer
 from transforms.core.references import LabelRow, LabelValue
 from transforms.core.table_cells import shown
 
@@ -45,7 +45,6 @@ _EXPECTED = (
     "expected COCO's instances: an object with images, annotations with a bbox, and categories"
 )
 _TAIL_BYTES = 4 << 20  # 4 MiB; the categories of COCO itself take 6 KB
-_INT64 = range(-(1 << 63), 1 << 63)
 _NO_OBJECTS: tuple[LabelValue, ...] = ((), (), (), (), (), None)
 
 _Id = int | str
@@ -375,7 +374,7 @@ def _parse_object(annotation: Mapping[str, Any]) -> tuple[int, int, tuple[float,
     if not _is_int64(category):
         raise _BadAnnotationError(f"category_id {shown(category)} is no integer")
     box = annotation.get("bbox")
-    if not isinstance(box, list) or len(box) != 4 or not all(map(_is_finite, box)):
+    if not isinstance(box, list) or len(box) != 4 or not all(map(is_finite, box)):
         raise _BadAnnotationError(
             f"bbox {shown(box)} is not [x, y, width, height], four numbers of pixels"
         )
@@ -383,7 +382,7 @@ def _parse_object(annotation: Mapping[str, Any]) -> tuple[int, int, tuple[float,
     area = annotation.get("area")
     if area is None:
         area = width * height
-    elif not _is_finite(area):
+    elif not is_finite(area):
         raise _BadAnnotationError(f"area {shown(area)} is no number")
     crowd = annotation.get("iscrowd")
     if crowd is not None and crowd not in (0, 1):
@@ -423,17 +422,11 @@ def _bad_row(what: str, problem: str, uri: str) -> DeadLetter:
 
 def _is_id(value: Any) -> TypeGuard[_Id]:
     """Whether a value can identify an image."""
-    return _is_text(value) or (isinstance(value, int) and not isinstance(value, bool))
+    return _is_text(value) or is_integer(value)
 
 
 def _is_int64(value: Any) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and value in _INT64
-
-
-def _is_finite(value: Any) -> TypeGuard[float]:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    return abs(value) <= sys.float_info.max  # of an integer, isfinite() may fail
+    return is_integer(value) and value in INT64
 
 
 def _is_text(value: Any) -> TypeGuard[str]:

@@ -8,20 +8,28 @@ An example is
 
 and a map is a repeated message { key = 1, value = 2 }. Entries are written in the order of their
 keys' bytes, as protobuf's deterministic serialization has it (its C implementation, upb, differs
-where one key is the beginning of another). Property tests hold this to TensorFlow's own message. Source: https://protobuf.dev/programming-guides/encoding and tensorflow/core/example/*.proto.
+where one key is the beginning of another). Property tests hold this to TensorFlow's own message.
+Source: https://protobuf.dev/programming-guides/encoding and tensorflow/core/example/*.proto.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from transforms.core.boxes import box_fractions
 from transforms.core.image_header import ImageHeader
-from transforms.core.label_schema import Column, ColumnKind, class_column, written_key
+from transforms.core.label_schema import (
+    ENCODED_KEY,
+    Column,
+    ColumnKind,
+    class_column,
+    written_key,
+)
+from transforms.core.number_checks import INT64
 from transforms.core.references import SampleRef
 
 FeatureList = Sequence[bytes] | Sequence[float] | Sequence[int]
@@ -32,10 +40,8 @@ _TAG_1 = b"\x0a"  # field 1, length-delimited
 _TAG_2 = b"\x12"
 _TAG_3 = b"\x1a"
 _CACHED_ENTRIES = 4096
-_INT64 = range(-(1 << 63), 1 << 63)
 
 _Key = TypeVar("_Key")
-ENCODED_KEY = "image/encoded"
 
 
 def varint(value: int) -> bytes:
@@ -50,7 +56,7 @@ def varint(value: int) -> bytes:
         return bytes((value & 0x7F | 0x80, value >> 7))
     if 0 <= value < 0x200000:
         return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
-    if value not in _INT64:
+    if value not in INT64:
         raise OverflowError(f"{value} does not fit an int64")
     value &= 0xFFFFFFFFFFFFFFFF
     out = bytearray()
@@ -95,33 +101,27 @@ def int64_entry(key: str, values: Sequence[int]) -> bytes:
     return _entry(key, _field(_TAG_3, _field(_TAG_1, packed) if values else b""))
 
 
-_LIST_ENTRIES: dict[ColumnKind, Callable[[str, Any], bytes]] = {
-    ColumnKind.INT64: int64_entry,
-    ColumnKind.FLOAT: float_entry,
-    ColumnKind.BYTES: bytes_entry,
+_LIST_ENTRIES: dict[str, Callable[[str, Any], bytes]] = {
+    "int64": int64_entry,
+    "float": float_entry,
+    "bytes": bytes_entry,
 }
+"""Kind of list -> what writes its map entry."""
 
 
-def encode_example(features: Mapping[str, FeatureList]) -> bytes:
-    """A whole serialized example from any features; the kind of a list is that of its first value.
+def encode_example(features: Mapping[str, tuple[str, FeatureList]]) -> bytes:
+    """A whole serialized example. For images there is `SampleEncoder`, which does not copy them.
 
-    An empty list becomes an empty BytesList. For images there is `SampleEncoder`, which does not
-    copy them.
+    Args:
+      features: key -> (kind, values); the kind is "bytes", "float" or "int64".
+
+    Raises:
+      OverflowError: a number is too large for its kind.
     """
-    entries = []
-    for key in sorted(features, key=str.encode):
-        values = features[key]
-        if not len(values) or isinstance(values[0], bytes):
-            entries.append(bytes_entry(key, values))  # type: ignore[arg-type]
-        elif isinstance(values[0], float):
-            entries.append(float_entry(key, values))  # type: ignore[arg-type]
-        else:
-            entries.append(int64_entry(key, values))  # type: ignore[arg-type]
-    return wrap_entries(entries)
-
-
-def wrap_entries(entries: Iterable[bytes]) -> bytes:
-    """A serialized example of map entries, in the order of their keys' bytes."""
+    entries = [
+        _LIST_ENTRIES[features[key][0]](key, features[key][1])
+        for key in sorted(features, key=str.encode)
+    ]
     return _field(_TAG_1, b"".join(entries))
 
 
@@ -307,7 +307,7 @@ def _list_writer(
     key: str, *, place: int, kind: ColumnKind, convert: Callable[[Any], Any] | None
 ) -> _Writer:
     """Writes a list; None is a feature left out, no values are an empty list."""
-    make: Callable[[str, Any], bytes] = _LIST_ENTRIES[kind]
+    make: Callable[[str, Any], bytes] = _LIST_ENTRIES[kind.value]
     prepare: Callable[[Any], Any] | None = str.encode if kind is ColumnKind.BYTES else convert
 
     def write(ref: SampleRef, _: ImageHeader) -> bytes:

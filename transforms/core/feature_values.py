@@ -24,12 +24,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from transforms.core.errors import SampleError
-from transforms.core.example import FeatureList, bytes_entry, float_entry, int64_entry, wrap_entries
+from transforms.core.example import FeatureList, encode_example
+from transforms.core.number_checks import INT64, fits_float32
 
-_INT64 = range(-(1 << 63), 1 << 63)
-_LARGEST_FLOAT32 = 3.4028235677973366e38
 _EXPECTED = "expected bytes, str, bool, int, float, a NumPy array or a list of these, or None for no feature"
-_ENTRIES = {"bytes": bytes_entry, "float": float_entry, "int64": int64_entry}
 _ARRAY_KINDS = {"b": "int64", "i": "int64", "u": "int64", "f": "float", "S": "bytes", "U": "bytes"}
 
 
@@ -70,11 +68,11 @@ def _item(value: Any) -> tuple[str, Any]:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return "bytes", bytes(value)
     if isinstance(value, int):  # booleans too
-        if value not in _INT64:
+        if value not in INT64:
             raise ValueError(f"{value} does not fit an int64")
         return "int64", int(value)
     if isinstance(value, float):
-        if math.isfinite(value) and abs(value) >= _LARGEST_FLOAT32:
+        if not fits_float32(value):
             raise ValueError(f"{value} does not fit a float32")
         return "float", float(value)
     raise ValueError(f"a {_type_name(value)} is no feature; {_EXPECTED}")
@@ -152,16 +150,20 @@ class FeatureSchema:
           SampleError: a value is no feature, or of another kind than in the samples before; names
             the feature.
         """
-        entries = []
-        for key in sorted(sample, key=_key_bytes):
+        features: dict[str, tuple[str, FeatureList]] = {}
+        for key, value in sample.items():
+            if not isinstance(key, str) or not key:
+                raise SampleError(
+                    f"{key!r} cannot name a feature; expected a text that is not empty"
+                )
             try:
-                feature = feature_value(sample[key])
+                feature = feature_value(value)
                 if feature is not None and (kind := self._learn(key, feature)):
-                    entries.append(_ENTRIES[kind](key, feature.values))  # type: ignore[operator]
+                    features[key] = kind, feature.values
             except ValueError as error:
                 raise SampleError(f"feature {key!r}: {error}") from error
         self.samples += 1
-        return wrap_entries(entries)
+        return encode_example(features)
 
     def _learn(self, key: str, feature: FeatureValue) -> str:
         """The kind to write a feature with; empty if nobody knows it yet."""
@@ -196,9 +198,3 @@ class FeatureSchema:
             for key, seen in sorted(self._seen.items())
             if seen.kind
         }
-
-
-def _key_bytes(key: Any) -> bytes:
-    if not isinstance(key, str) or not key:
-        raise SampleError(f"{key!r} cannot name a feature; expected a text that is not empty")
-    return key.encode()

@@ -6,13 +6,12 @@ Source: the readme of KITTI's object development kit (http://www.cvlibs.net/data
 from __future__ import annotations
 
 import codecs
-import math
 import posixpath
 from collections.abc import Sequence
 
 from transforms.core.label_schema import Column, ColumnKind, object_column, object_columns
 from transforms.core.references import Box, LabelRow, LabelValue
-from transforms.core.table_cells import parse_value
+from transforms.core.table_cells import parse_number
 
 OBJECT_TYPES = (
     *("Car", "Van", "Truck", "Pedestrian"),
@@ -110,12 +109,9 @@ def _parse_line(fields: Sequence[bytes]) -> tuple[str, list[float]]:
 def _parse_number(name: str, field: bytes) -> float:
     integer = name in _INTEGERS
     try:
-        value = parse_value(field.decode(), ColumnKind.INT64 if integer else ColumnKind.FLOAT)
-        if isinstance(value, (int, float)) and math.isfinite(value):
-            return value
-    except (ValueError, OverflowError):
-        pass
-    expected = "an integer" if integer else "a number"
-    raise _LineError(
-        f"{name} is {field.decode('utf-8', 'backslashreplace')!r}, expected {expected}"
-    )
+        return parse_number(field.decode(), ColumnKind.INT64 if integer else ColumnKind.FLOAT)
+    except ValueError as error:
+        expected = "an integer" if integer else "a number"
+        raise _LineError(
+            f"{name} is {field.decode('utf-8', 'backslashreplace')!r}, expected {expected}"
+        ) from error

@@ -94,9 +94,11 @@ def object_column(name: str, kind: ColumnKind) -> Column:
 CLASS_FOLDER_COLUMNS = (label_column("folder", ColumnKind.CLASS),)
 """The columns of a data set whose classes are its folders."""
 
+ENCODED_KEY = "image/encoded"
+
 IMAGE_FEATURES = {
     "image/channels": "int64",
-    "image/encoded": "bytes",
+    ENCODED_KEY: "bytes",
     "image/filename": "bytes",
     "image/format": "bytes",
     "image/height": "int64",

@@ -52,6 +52,9 @@ SPLIT_NAMES = {
 """Folder names and values of a `split` column, in lower case -> the split's name."""
 
 
+_has_scheme = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://").match
+
+
 @dataclass(frozen=True)
 class ImageRoot:
     """A folder, and what of it is listed.
@@ -78,7 +81,7 @@ class Listed:
 
 def is_remote(uri: str) -> bool:
     """Whether a URI has a scheme, such as gs://."""
-    return re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://", uri) is not None
+    return _has_scheme(uri) is not None
 
 
 def has_glob(path: str) -> bool:

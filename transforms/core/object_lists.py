@@ -8,12 +8,12 @@ same. Source: https://huggingface.co/docs/datasets/image_dataset#object-detectio
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from transforms.core.label_schema import Column, ColumnKind, object_column, object_columns
+from transforms.core.number_checks import is_finite, is_integer
 from transforms.core.references import Box, LabelValue
 from transforms.core.table_cells import BadCellError, infer_kind, is_nested, parse_cell, shown
 
@@ -83,7 +83,7 @@ def inspect_objects(
     return ObjectLists(
         column,
         categories,
-        bool(classes) and sum(map(_is_integer, classes)) >= _NUMERIC_SHARE * len(classes),
+        bool(classes) and sum(map(is_integer, classes)) >= _NUMERIC_SHARE * len(classes),
         tuple(columns),
         tuple(name for name in no_lists if f"{column}.{name}" not in skipped),
     )
@@ -146,7 +146,7 @@ def _list_named(name: str, lists: Mapping[str, Any]) -> list[Any]:
 
 def _boxes(items: Sequence[Any], line: int) -> Iterator[Box]:
     for number, item in enumerate(items, 1):
-        if not isinstance(item, list) or len(item) != 4 or not all(map(_is_finite, item)):
+        if not isinstance(item, list) or len(item) != 4 or not all(map(is_finite, item)):
             raise BadCellError(
                 f"{BOXES}: item {number}: {shown(item)} is not [x, y, width, height] in pixels"
             )
@@ -157,7 +157,7 @@ def _boxes(items: Sequence[Any], line: int) -> Iterator[Box]:
 def _classes(objects: ObjectLists, lists: Mapping[str, Any]) -> Iterator[str]:
     (class_column,) = (c for c in objects.columns if c.kind is ColumnKind.CLASS)
     for number, item in enumerate(_list_named(objects.categories, lists), 1):
-        if objects.integer_classes and not _is_integer(item):
+        if objects.integer_classes and not is_integer(item):
             raise BadCellError(
                 f"{objects.categories}: item {number}: {shown(item)} is not an integer, "
                 "as most others are"
@@ -176,13 +176,3 @@ def _one(item: Any, column: Column, name: str, number: int) -> Any:
         return parse_cell(item, single)
     except BadCellError as error:
         raise BadCellError(f"{name}: item {number}: {error}") from error
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_finite(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    return abs(value) <= sys.float_info.max  # of an integer, isfinite() may fail

@@ -12,9 +12,9 @@ from PIL import Image
 from transforms.core.dead_letters import Reason
 from transforms.core.image_header import BadImageError, ImageHeader
 
-IMAGE_ENCODINGS = ("png", "raw")
 RAW_FORMAT = "raw"
 """The value of `image/format` where `image/encoded` is uint8 pixels, row by row, channels together."""
+IMAGE_ENCODINGS = ("png", RAW_FORMAT)
 _PNG_LEVEL = 1  # of small photographs no larger than the default's 6, in a sixth less time
 
 
@@ -39,7 +39,7 @@ def pixel_preparer(
       pixels: how they are laid out.
       image_encoding: "png", or "raw" for height x width x 3 bytes as they are.
     """
-    encode = {"png": _to_png, "raw": _to_raw}[image_encoding]
+    encode = {"png": _to_png, RAW_FORMAT: _to_raw}[image_encoding]
     return partial(_prepare, pixels=pixels, encode=encode, name=image_encoding)
 
 

@@ -197,8 +197,8 @@ class ExampleReader:
 
     def classes(self, ref: SampleRef) -> Sequence[int]:
         """The ids of the sample's classes, which stand alone in its labels."""
-        (names,) = ref.labels
-        return [self.class_ids[str(name)] for name in names]  # type: ignore[union-attr]
+        names: Any = ref.labels[0]
+        return [self.class_ids[name] for name in names]
 
     def make(self, ref: SampleRef) -> EncodedSample | DeadLetter:
         """Reads one example.

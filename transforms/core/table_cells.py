@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from transforms.core.label_schema import Column, ColumnKind
+from transforms.core.number_checks import INT64, fits_float32
 from transforms.core.references import LabelValue, Scalar
 
 _EXPECTED = {
@@ -20,10 +21,8 @@ _EXPECTED = {
 _NO_VALUE = frozenset(("", "na", "n/a", "nan", "null", "none"))
 _INTEGER = re.compile(r"[+-]?(0|[1-9][0-9]*)")
 _DIGITS = re.compile(r"[+-]?\d+")
-_INT64 = range(-(1 << 63), 1 << 63)
 _INT64_DIGITS = 20  # with the sign
 _ROUNDING = 1e-6
-_LARGEST_FLOAT32 = 3.4028235677973366e38
 _SHOWN_CHARACTERS = 80
 _NUMBER_LABEL = "image/label"  # the feature of a label to regress on
 _FURTHER = "label/"  # what the features of all other columns begin with
@@ -76,12 +75,12 @@ def _look_of(value: Any) -> _Look:
     if isinstance(value, str):
         return _Look.FLOAT
     if isinstance(value, int):
-        return _Look.INTEGER if value in _INT64 else _Look.IDENTIFIER
-    return _Look.INTEGER if value.is_integer() and int(value) in _INT64 else _Look.FLOAT
+        return _Look.INTEGER if value in INT64 else _Look.IDENTIFIER
+    return _Look.INTEGER if value.is_integer() and int(value) in INT64 else _Look.FLOAT
 
 
 def _is_int64(digits: str) -> bool:
-    return len(digits) <= _INT64_DIGITS and int(digits) in _INT64
+    return len(digits) <= _INT64_DIGITS and int(digits) in INT64
 
 
 def parse_cell(value: Any, column: Column, separator: str = "") -> LabelValue:
@@ -132,13 +131,24 @@ def parse_value(value: Any, kind: ColumnKind) -> Scalar:
         raise ValueError("not a number")
     if kind is ColumnKind.INT64:
         number = int(value)
-        if number not in _INT64 or not (is_text or number == value):
+        if number not in INT64 or not (is_text or number == value):
             raise ValueError("not an int64")
         return number
     real = float(value)
-    if abs(real) >= _LARGEST_FLOAT32 and math.isfinite(real):
+    if not fits_float32(real):
         raise ValueError("too large for a float32")
     return real
+
+
+def parse_number(text: str, kind: ColumnKind) -> float:
+    """A text as a finite number of a kind, INT64 or FLOAT.
+
+    Raises:
+      ValueError: it is none.
+    """
+    number = _finite(parse_value(text, kind))
+    assert isinstance(number, (int, float))
+    return number
 
 
 def text_of(value: Any) -> str:

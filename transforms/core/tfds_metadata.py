@@ -13,13 +13,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from transforms.core.label_schema import written_key
+from transforms.core.label_schema import ENCODED_KEY, written_key
 from transforms.core.manifest import dump_json
 
 DATASET_INFO_NAME = "dataset_info.json"
 FEATURES_NAME = "features.json"
 
-_ENCODED_KEY = "image/encoded"
 _CLASS_KEYS = ("image/class/label", "image/object/class/label")
 _LABEL_KEYS = ("image/class/label", "image/label")
 _MAX_SHARDS = 10**5  # of a split; from there on TFDS writes more digits than we do
@@ -46,7 +45,7 @@ def tfds_files(manifest: Mapping[str, Any]) -> dict[str, bytes]:
         return {}
     class_key = _first_written(_CLASS_KEYS, manifest)
     names = _class_names(class_key, manifest)
-    image_key = _first_written([_ENCODED_KEY], manifest)
+    image_key = _first_written([ENCODED_KEY], manifest)
     raw = manifest["options"].get("image_encoding") == "raw"
     features = {}
     for key, feature in sorted(manifest["features"].items()):
@@ -109,7 +108,7 @@ def _dataset_info(manifest: Mapping[str, Any], splits: Mapping[str, Any]) -> dic
         "fileFormat": "tfrecord",
         "splits": [_split_info(manifest["name"], *item) for item in splits.items()],
     }
-    pair = [_first_written([_ENCODED_KEY], manifest), _first_written(_LABEL_KEYS, manifest)]
+    pair = [_first_written([ENCODED_KEY], manifest), _first_written(_LABEL_KEYS, manifest)]
     if all(pair):
         info["supervisedKeys"] = {"tuple": {"items": [{"featureKey": key} for key in pair]}}
     return info

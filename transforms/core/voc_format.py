@@ -6,7 +6,6 @@ Source: the VOC2012 development kit, section "Ground Truth Annotation"
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from xml.sax import SAXException, SAXParseException
@@ -17,7 +16,7 @@ from defusedxml import DTDForbidden
 
 from transforms.core.label_schema import ColumnKind, object_column, object_columns
 from transforms.core.references import LabelValue
-from transforms.core.table_cells import parse_value
+from transforms.core.table_cells import parse_number
 
 COLUMNS = (
     *object_columns(pixels=True),
@@ -170,11 +169,10 @@ def _text(found: _Object, path: str, what: str) -> str:
 def _number(found: _Object, path: str, kind: ColumnKind, what: str, default: str = "") -> float:
     text = _text(found, path, what) or default
     try:
-        value = parse_value(text, kind)
-        if isinstance(value, (int, float)) and math.isfinite(value):
-            return value
-    except (ValueError, OverflowError):
-        pass
-    expected = "an integer" if kind is ColumnKind.INT64 else "a number"
-    said = f"is {text!r}" if text else "is missing or empty"
-    raise AnnotationError(f"{what}: <{path}> {said}, expected {expected}", found.line)
+        return parse_number(text, kind)
+    except ValueError as error:
+        expected = "an integer" if kind is ColumnKind.INT64 else "a number"
+        said = f"is {text!r}" if text else "is missing or empty"
+        raise AnnotationError(
+            f"{what}: <{path}> {said}, expected {expected}", found.line
+        ) from error

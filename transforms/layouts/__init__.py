@@ -33,7 +33,7 @@ LAYOUTS: tuple[Layout, ...] = (
 
 _DEFAULTS = Given(images=())
 _OPTION_FIELDS = (
-    *("key_column", "label_column", "columns", "list_columns"),
+    *("key_column", "label_column", "columns", "list_column"),
     *("label_base", "label_order", "label_from_folder_name"),
 )
 
@@ -51,7 +51,7 @@ def open_source(name: str, given: Given) -> tuple[Source, str]:
         if field not in layout.options and getattr(given, field) != getattr(_DEFAULTS, field):
             users = [other.name for other in LAYOUTS if field in other.options]
             raise UsageError(
-                f"--{field.removesuffix('s') if field == 'list_columns' else field} means nothing for "
+                f"--{field} means nothing for "
                 f"the layout {layout.name}{f' ({why})' if why else ''}; it is for {', '.join(users)}"
             )
     return layout.open(given), why

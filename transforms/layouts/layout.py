@@ -35,7 +35,7 @@ class Given:
       labels: those of --labels.
       key_column, label_column: names of columns, or empty.
       columns: column -> type name of --columns.
-      list_columns: column -> separator, of columns whose cells hold several values.
+      list_column: column -> separator, of columns whose cells hold several values.
       label_base: id of the first class, or None for the layout's own.
       label_order: how class names are sorted, as `ClassNumbering` has it.
       label_from_folder_name: whether a class's name is its id.
@@ -46,7 +46,7 @@ class Given:
     key_column: str = ""
     label_column: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)
-    list_columns: Mapping[str, str] = field(default_factory=dict)
+    list_column: Mapping[str, str] = field(default_factory=dict)
     label_base: int | None = None
     label_order: str = "code_point"
     label_from_folder_name: bool = False

@@ -21,7 +21,7 @@ from transforms.layouts.local_copy import LocalCopy, find_copies
 from transforms.layouts.paths import image_roots, label_files
 
 TABLE_OPTIONS = frozenset(
-    {"key_column", "label_column", "columns", "list_columns", "label_base", "label_order"}
+    {"key_column", "label_column", "columns", "list_column", "label_base", "label_order"}
 )
 _FIRST_DETECTION_ID = 1  # 0 is the background's
 
@@ -80,7 +80,7 @@ class Table:
 def column_choices(given: Given) -> ColumnChoices:
     """What the person said of the columns."""
     return ColumnChoices(
-        given.key_column, given.label_column, given.columns, separators=given.list_columns
+        given.key_column, given.label_column, given.columns, separators=given.list_column
     )
 
 
@@ -116,7 +116,7 @@ def _refuse_column_options(given: Given, note: str) -> None:
         "--key_column": given.key_column,
         "--label_column": given.label_column,
         "--columns": given.columns,
-        "--list_column": given.list_columns,
+        "--list_column": given.list_column,
     }
     for option, value in used.items():
         if value:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.transforms.core.records import record_of
 from transforms.core import example_proto
 from transforms.core.example import (
     SampleEncoder,
@@ -45,7 +46,7 @@ IMAGE_SIZES = [0, 1, 127, 128, 16_383, 16_384, 1 << 21]
 
 
 def tf_example(tf: Any, features: dict[str, Any]) -> bytes:
-    """TensorFlow's bytes for what `encode_example` is given."""
+    """TensorFlow's bytes for what `record_of` is given."""
     made = {}
     for key, values in features.items():
         if not values or isinstance(values[0], bytes):
@@ -108,7 +109,7 @@ def test_an_example_has_the_bytes_of_tensorflows_deterministic_serialization(
     tf: Any, features: dict[str, Any]
 ) -> None:
     """Any features of any kind are the bytes that TensorFlow's own message gives."""
-    assert encode_example(features) == tf_example(tf, features)
+    assert record_of(features) == tf_example(tf, features)
 
 
 @settings(max_examples=200)
@@ -116,22 +117,23 @@ def test_an_example_has_the_bytes_of_tensorflows_deterministic_serialization(
 @example(keys={"a", "\uffff", "\U0001f600"})  # UTF-16 would have the last two the other way round
 def test_keys_stand_in_the_order_of_their_utf8_bytes(keys: set[str]) -> None:
     """The order is that of the bytes for any keys, one that begins another before it."""
-    encoded = encode_example({key: [b""] for key in keys})
+    encoded = record_of({key: [b""] for key in keys})
     entries = [bytes_entry(key, [b""]) for key in sorted(keys, key=str.encode)]
     assert encoded == b"\x0a" + varint(sum(map(len, entries))) + b"".join(entries)
 
 
-def test_an_empty_list_is_an_empty_bytes_list() -> None:
-    """Nothing tells the kind of an empty list, so it is the first kind there is."""
-    message = example_proto.Example.FromString(encode_example({"k": []}))
-    assert message.features.feature["k"].WhichOneof("kind") == "bytes_list"
-    assert list(message.features.feature["k"].bytes_list.value) == []
+@pytest.mark.parametrize("kind", ["bytes", "float", "int64"])
+def test_an_empty_list_keeps_its_kind(kind: str) -> None:
+    """A reader that expects the kind finds it, and no values."""
+    message = example_proto.Example.FromString(encode_example({"k": (kind, [])}))
+    assert message.features.feature["k"].WhichOneof("kind") == f"{kind}_list"
+    assert list(getattr(message.features.feature["k"], f"{kind}_list").value) == []
 
 
 def test_a_number_too_large_for_a_float32_is_refused() -> None:
     """It does not become infinity in silence."""
     with pytest.raises(OverflowError):
-        encode_example({"k": [1e39]})
+        record_of({"k": [1e39]})
 
 
 @settings(max_examples=200)
@@ -266,7 +268,7 @@ def test_a_feature_stands_on_its_side_of_the_image() -> None:
     ref = SampleRef("a.jpg", "uri", 1, "train", (1, 2, 3, 4))
     before, after = SampleEncoder(columns, {}).encode(ref, ImageHeader("jpeg", 7, 9, 3), 3)
     features = expected_features(ref, columns, ImageHeader("jpeg", 7, 9, 3), b"xyz")
-    assert before + b"xyz" + after == encode_example(features)
+    assert before + b"xyz" + after == record_of(features)
 
 
 def test_an_empty_optional_label_is_left_out() -> None:

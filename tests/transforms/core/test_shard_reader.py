@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.transforms.core.records import record_of
 from transforms.core.errors import DamagedRecordError
-from transforms.core.example import encode_example
 from transforms.core.shard_reader import read_shard
 from transforms.core.sharding import ShardInfo, ShardSpec
 from transforms.core.tfrecord import crc32c_extend, frame_footer, frame_header
@@ -24,7 +24,7 @@ def framed(data: bytes) -> bytes:
 
 def shard(*class_ids: int, compression: str = "none") -> bytes:
     """A shard of one small example a class."""
-    content = b"".join(framed(encode_example({"image/class/label": [i]})) for i in class_ids)
+    content = b"".join(framed(record_of({"image/class/label": [i]})) for i in class_ids)
     return gzip.compress(content, mtime=0) if compression == "gzip" else content
 
 
@@ -62,7 +62,7 @@ def test_a_shard_gives_its_examples_and_then_its_figures(
 
 def test_examples_without_a_class_are_examples() -> None:
     """A data set may have none, and its shards count none."""
-    content = framed(encode_example({"image/label": [0.5]})) + framed(b"")
+    content = framed(record_of({"image/label": [0.5]})) + framed(b"")
     examples, info = read(content)
     assert examples[0].features.feature["image/label"].float_list.value == [0.5]
     assert (info.examples, info.classes) == (2, ())
@@ -71,17 +71,17 @@ def test_examples_without_a_class_are_examples() -> None:
 def test_classes_are_counted_where_they_are_written() -> None:
     """The key may be another, and one example may have several; without a key none are counted."""
     boxes = {"image/object/class/label": [3, 1, 3], "image/class/label": [7]}
-    content = framed(encode_example(boxes)) * 2
+    content = framed(record_of(boxes)) * 2
     assert read(content, class_key="image/object/class/label")[1].classes == ((1, 2), (3, 4))
     assert read(content, class_key="")[1].classes == ()
-    other = framed(encode_example({"id": [5]}))
+    other = framed(record_of({"id": [5]}))
     assert read(other + content, class_key="id")[1].classes == ((5, 1),)
     assert read(other)[1].classes == ()
 
 
 def test_a_shard_larger_than_the_buffer_is_measured_whole() -> None:
     """Bytes are counted once each, however they are read ahead."""
-    content = framed(encode_example({"image/encoded": [bytes(700_000)]})) * 5
+    content = framed(record_of({"image/encoded": [bytes(700_000)]})) * 5
     _, info = read(content)
     assert (info.examples, info.bytes) == (5, len(content))
     assert info.crc32c == google_crc32c.value(content)
@@ -96,7 +96,7 @@ def test_a_record_that_is_no_example_is_damage() -> None:
 
 def test_a_key_that_is_not_utf8_makes_no_example() -> None:
     """TensorFlow would refuse it as well."""
-    record = encode_example({"xy": [1]}).replace(b"xy", b"\xff\xfe")
+    record = record_of({"xy": [1]}).replace(b"xy", b"\xff\xfe")
     with pytest.raises(DamagedRecordError, match=r"^data/x: record 0 is no tf.train.Example: "):
         read(framed(record))
 

@@ -9,13 +9,8 @@ from typing import Any
 import google_crc32c
 import pytest
 
-from transforms.core.example import (
-    bytes_entry,
-    encode_example,
-    float_entry,
-    int64_entry,
-    wrap_entries,
-)
+from tests.transforms.core.records import record_of, with_kinds
+from transforms.core.example import encode_example
 from transforms.core.manifest import crc32c_text
 from transforms.core.sharding import ShardInfo
 from transforms.core.tfrecord import crc32c_extend, frame_footer, frame_header
@@ -43,7 +38,7 @@ def framed(data: bytes) -> bytes:
 
 
 def shard(*examples: dict[str, Any]) -> bytes:
-    return b"".join(framed(encode_example(example)) for example in examples)
+    return b"".join(framed(record_of(example)) for example in examples)
 
 
 def verify(
@@ -199,12 +194,11 @@ def test_a_feature_of_another_number_of_values_is_found(
     """One value where one is said, as many as the shape has, or any number of them."""
     features = {**FEATURES, "label/weight": {"kind": "float", "optional": True, "shape": shape}}
     for count in range(5):
-        entries = [
-            int64_entry("image/class/label", [1]),
-            bytes_entry("image/encoded", [b"pixels"]),
-            float_entry("label/weight", [0.5] * count),
-        ]
-        content = framed(wrap_entries(entries))
+        example = {
+            **with_kinds({"image/class/label": [1], "image/encoded": [b"pixels"]}),
+            "label/weight": ("float", [0.5] * count),
+        }
+        content = framed(encode_example(example))
         *faults, info = verify(content, content, 1, features=features)
         assert isinstance(info, ShardInfo)
         assert faults == (

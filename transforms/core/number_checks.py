@@ -1,0 +1,29 @@
+"""Which numbers a feature can hold."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any, TypeGuard
+
+INT64 = range(-(1 << 63), 1 << 63)
+"""The integers of an Int64List."""
+
+_LARGEST_FLOAT32 = 3.4028235677973366e38  # from here on, rounding gives infinity
+
+
+def fits_float32(value: float) -> bool:
+    """Whether a FloatList can hold a number; infinities and NaN it can."""
+    return abs(value) < _LARGEST_FLOAT32 or not math.isfinite(value)
+
+
+def is_integer(value: Any) -> TypeGuard[int]:
+    """Whether a value of JSON is an integer; `true` is none."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_finite(value: Any) -> TypeGuard[float]:
+    """Whether a value of JSON is a number that a float can hold."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return abs(value) <= sys.float_info.max  # of an integer, isfinite() may fail
