@@ -16,7 +16,7 @@ def run() -> None:
     would hold up an interrupted run. Imports make no garbage: collecting starts behind them.
     """
     gc.disable()
-    code = main()
+    code = main(own_process=True)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

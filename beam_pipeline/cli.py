@@ -6,6 +6,7 @@ Beam is imported by the commands that run a job, after the arguments have been l
 from __future__ import annotations
 
 import argparse
+import contextlib
 import difflib
 import gc
 import logging
@@ -18,9 +19,11 @@ from typing import Any
 
 import beam_pipeline
 from beam_pipeline.config import COMPRESSIONS, IMAGE_CHECKS, SHUFFLES, SPLIT_NAME
+from beam_pipeline.lean_import import lean_imports
 from transforms.core.classes import LABEL_ORDERS
 from transforms.core.errors import ConversionError, UsageError
 from transforms.core.label_tables import KIND_NAMES, SKIP_KIND
+from transforms.core.listing import is_remote
 from transforms.core.pixels import IMAGE_ENCODINGS
 from transforms.core.sharding import DEFAULT_SHARD_BYTES, SplitFractions
 from transforms.layouts import AUTO, LAYOUTS
@@ -42,10 +45,15 @@ _UNITS = {
 }
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command and returns its exit code: 0 done, 1 failed, 2 wrong usage."""
+def main(argv: Sequence[str] | None = None, *, own_process: bool = False) -> int:
+    """Runs a command and returns its exit code: 0 done, 1 failed, 2 wrong usage.
+
+    Args:
+      argv: the arguments; those of the process if None.
+      own_process: whether the process is there for this command alone.
+    """
     try:
-        return _run(list(sys.argv[1:] if argv is None else argv))
+        return _run(list(sys.argv[1:] if argv is None else argv), own_process)
     except ConversionError as error:
         print(f"{PROGRAM}: error: {error}", file=sys.stderr)
         return EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED
@@ -54,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_DONE
 
 
-def _run(argv: list[str]) -> int:
+def _run(argv: list[str], own_process: bool) -> int:
     parser = _parser()
     arguments, unknown = parser.parse_known_args(_with_underscores(argv))
     if arguments.command == "verify":
@@ -77,11 +85,14 @@ def _run(argv: list[str]) -> int:
         argv += ["--name", "shapes", "--splits", "train=0.9,validation=0.1", "--overwrite"]
         print(f"  {PROGRAM} convert {' '.join(argv)}\n", flush=True)
         arguments, unknown = parser.parse_known_args(["convert", *argv, *unknown])
-    return _convert(arguments, unknown, parser)
+    return _convert(arguments, unknown, parser, own_process)
 
 
 def _convert(
-    arguments: argparse.Namespace, beam_argv: list[str], parser: argparse.ArgumentParser
+    arguments: argparse.Namespace,
+    beam_argv: list[str],
+    parser: argparse.ArgumentParser,
+    own_process: bool,
 ) -> int:
     from beam_pipeline.inputs import convert_config
     from transforms.layouts.layout import Given
@@ -123,14 +134,17 @@ def _convert(
     sys.stdout.flush()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
     logging.disable(logging.WARNING)  # on import, Beam warns of extras that are not installed
-    from beam_pipeline.launch import beam_option_names, convert
+    lean = own_process and not beam_argv and not any(map(is_remote, config.uris))
+    with lean_imports() if lean else contextlib.nullcontext():
+        from beam_pipeline.launch import beam_option_names, convert
 
     logging.disable(logging.NOTSET)
-    if not gc.isenabled():
+    if own_process:  # imports make no garbage, so collecting begins here
         gc.freeze()
         gc.enable()
-    names = beam_option_names()
-    _refuse(list(names.unknown(beam_argv)), parser, names.all)
+    if beam_argv:
+        names = beam_option_names()
+        _refuse(list(names.unknown(beam_argv)), parser, names.all)
     convert(config, beam_argv)
     return EXIT_DONE
 

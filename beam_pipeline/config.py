@@ -89,6 +89,11 @@ class ConvertConfig:
                 raise UsageError(f"{option} is {value!r}, expected one of {allowed}")
 
     @property
+    def uris(self) -> tuple[str, ...]:
+        """Every file and folder that the job reads or writes."""
+        return (*self.source.uris, self.output)
+
+    @property
     def encoding(self) -> EncodingOptions:
         """What shapes an example beside its image."""
         return EncodingOptions(

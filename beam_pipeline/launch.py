@@ -186,7 +186,7 @@ def _is_local(options: PipelineOptions) -> bool:
 
 def _check_paths(config: ConvertConfig, options: PipelineOptions, local: bool) -> None:
     runner = options.view_as(StandardOptions).runner
-    on_this_machine = [uri for uri in (*config.source.uris, config.output) if not is_remote(uri)]
+    on_this_machine = [uri for uri in config.uris if not is_remote(uri)]
     if not local and on_this_machine and runner.rpartition(".")[2] == "DataflowRunner":
         raise UsageError(
             f"--runner={runner}: its workers cannot see {on_this_machine[0]} on this machine; "

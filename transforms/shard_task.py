@@ -5,7 +5,7 @@ Nothing here imports Beam, so that a process that does nothing else starts in a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from transforms.core.dead_letters import DeadLetter
 from transforms.core.example import SampleEncoder
 from transforms.core.label_schema import Column, ColumnKind, feature_kinds, object_column
 from transforms.core.pixels import IMAGE_ENCODINGS, PixelFormat, pixel_preparer
-from transforms.core.references import SampleRef
+from transforms.core.references import SampleRef, unpack
 from transforms.core.shard_writer import (
     CHECKS,
     OUTPUTS,
@@ -89,7 +89,7 @@ class ShardTask:
     Attributes:
       uri: where it goes.
       spec: which shard it is.
-      refs: its samples, in any order.
+      batches: its samples, packed, in any order.
       class_ids: class -> id, of its classes at least.
       encoding: what shapes its examples.
       compression: "none" or "gzip".
@@ -97,14 +97,17 @@ class ShardTask:
 
     uri: str
     spec: ShardSpec
-    refs: list[SampleRef]
+    batches: Sequence[bytes]
     class_ids: Mapping[str, int]
     encoding: EncodingOptions
     compression: str
 
     def run(self) -> tuple[ShardInfo, list[DeadLetter]]:
         """Writes the shard; returns its figures and what was left out."""
-        refs = sort_by_placement(self.refs, Placer(self.encoding.seed))
+        refs = sort_by_placement(
+            (ref for batch in self.batches for ref in unpack(SampleRef, batch)),
+            Placer(self.encoding.seed),
+        )
         maker = self.encoding.maker(self.class_ids)
         letters = []
         with files.open_output(self.uri) as sink:

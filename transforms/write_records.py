@@ -38,7 +38,7 @@ def group_samples(samples: SampleBatch, plan: Plan, seed: int) -> Iterator[tuple
     groups = {split: count * _GROUPS_PER_SHARD for split, count in plan.layout.shards}
     parts: dict[str, SampleBatch] = defaultdict(SampleBatch)
     for sample in samples:
-        group = shard_of(placer.place(sample.key).order, groups[sample.split])
+        group = shard_of(placer.order(sample.key), groups[sample.split])
         parts[f"{sample.split}/{group}"].append(sample)
     yield from parts.items()
 

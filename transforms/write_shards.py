@@ -13,10 +13,9 @@ from apache_beam.pvalue import AsSingleton, TaggedOutput
 from apache_beam.transforms.window import GlobalWindows
 
 from transforms import writer_process
-from transforms.batches import DEAD_LETTERS, DeadLetterBatch, SampleBatch
+from transforms.batches import DEAD_LETTERS, DeadLetterBatch
 from transforms.core.errors import ConversionError, OutputError, WriterProcessError
 from transforms.core.plan import Plan, Refusal
-from transforms.core.references import SampleRef
 from transforms.core.sharding import ShardInfo
 from transforms.files import join
 from transforms.output_folder import note_refusal
@@ -37,9 +36,9 @@ class _WriteShard(beam.DoFn):
         self._waiting: deque[Callable[[], Written]] = deque()
 
     def process(
-        self, shard: tuple[int, Iterable[SampleBatch]], plan: Plan
+        self, shard: tuple[int, Iterable[bytes]], plan: Plan
     ) -> Iterator[ShardInfo | TaggedOutput]:
-        task = self._task(shard[0], [ref for batch in shard[1] for ref in batch], plan)
+        task = self._task(shard[0], list(shard[1]), plan)
         future = writer_process.submit(task)
         self._waiting.append(future.result if future else task.run)
         while len(self._waiting) > writer_process.backlog():
@@ -53,14 +52,14 @@ class _WriteShard(beam.DoFn):
                 else:
                     yield GlobalWindows.windowed_value(output)
 
-    def _task(self, number: int, refs: list[SampleRef], plan: Plan) -> ShardTask:
+    def _task(self, number: int, batches: list[bytes], plan: Plan) -> ShardTask:
         spec = plan.layout.spec(number)
         if plan is not self._plan:
             self._plan, self._class_ids = plan, plan.class_ids
         return ShardTask(
             join(self._folder, spec.file_name),
             spec,
-            refs,
+            batches,
             self._class_ids,
             self._encoding,
             plan.layout.compression,
@@ -102,7 +101,7 @@ class WriteShards(beam.PTransform):
     encoding: EncodingOptions
 
     def expand(
-        self, shards: beam.PCollection[tuple[int, Iterable[SampleBatch]]]
+        self, shards: beam.PCollection[tuple[int, Iterable[bytes]]]
     ) -> beam.pvalue.DoOutputsTuple:
         return shards | "WriteShard" >> beam.ParDo(
             _WriteShard(self.output_folder, self.encoding), AsSingleton(self.plan)

@@ -15,9 +15,10 @@ from apache_beam.testing.util import assert_that
 from tests.harness import convert, convert_in_process_of_its_own, digests, read_shard, shard_names
 from tests.pictures import picture, write_files, write_pictures
 from transforms.assign_shards import AssignShards
-from transforms.batches import TALLY, SampleBatchCoder
+from transforms.batches import TALLY
 from transforms.core.classes import ClassNumbering
 from transforms.core.listing import ImageRoot
+from transforms.core.references import SampleRef, unpack
 from transforms.core.sharding import ShardConfig
 from transforms.join_labels import LabelByFolder, SplitAssigner
 from transforms.list_images import ListImages
@@ -122,11 +123,11 @@ def test_only_references_cross_the_shuffle(tmp_path: Path) -> None:
     contents = {f"cat/{i:03d}.bmp": os.urandom(100_000) for i in range(20)}
     write_files(str(tmp_path / "photos"), contents)
 
-    def check(groups: list[tuple[int, list[list[tuple[object, ...]]]]]) -> None:
-        coder = SampleBatchCoder()
-        encoded = sum(len(coder.encode(batch)) for _, batches in groups for batch in batches)
-        assert sum(len(batch) for _, batches in groups for batch in batches) == 20
-        assert encoded < 20 * 300
+    def check(groups: list[tuple[int, list[bytes]]]) -> None:
+        packed = [batch for _, batches in groups for batch in batches]
+        keys = sorted(ref.key for batch in packed for ref in unpack(SampleRef, batch))
+        assert keys == sorted(contents)
+        assert sum(map(len, packed)) < 20 * 300
 
     with test_pipeline.TestPipeline(runner="FnApiRunner") as pipeline:
         listed = pipeline | ListImages(roots=(ImageRoot(f"{tmp_path}/photos"),))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import posixpath
 import re
@@ -297,7 +298,11 @@ def folder_meaning(key: str) -> FolderMeaning:
     """Split and class of `[<split>/]<class>/.../file`: a first folder with a split's name counts
     as one only if a class folder follows it, so a class may be called "train".
     """
-    folder, _, _ = key.rpartition("/")
+    return _meaning_of(key.rpartition("/")[0])
+
+
+@functools.lru_cache(maxsize=1024)
+def _meaning_of(folder: str) -> FolderMeaning:
     first, _, rest = folder.partition("/")
     split = SPLIT_NAMES.get(first.lower(), "")
     if split and rest:

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from PIL import Image
-
 from transforms.core.dead_letters import Reason
 from transforms.core.image_header import BadImageError, ImageHeader
 
@@ -64,6 +62,8 @@ def _prepare(
 
 
 def _to_png(rows: bytes, pixels: PixelFormat) -> bytes:
+    from PIL import Image  # few jobs have pixels
+
     out = io.BytesIO()
     image = Image.frombytes("RGB", (pixels.width, pixels.height), rows)
     image.save(out, "PNG", compress_level=_PNG_LEVEL)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -77,14 +77,19 @@ class Tally:
             self.shown[reason] = sorted((*self.shown.get(reason, ()), *keys))[:_SHOWN]
         self.refusals = sorted((*self.refusals, *other.refusals))
 
-    def add_samples(self, samples: Iterable[SampleRef], class_column: int | None) -> None:
+    def add_samples(self, samples: Sequence[SampleRef], class_column: int | None) -> None:
         """Counts joined samples; `class_column` is the place of the class among the labels."""
+        sizes: dict[str, list[int]] = defaultdict(list)
         for sample in samples:
-            self.samples[sample.split] += 1
-            self.sample_bytes[sample.split] += sample.size
-            if class_column is not None:
-                names: Any = sample.labels[class_column]
-                self.classes.update(names if isinstance(names, tuple) else (names,))
+            sizes[sample.split].append(sample.size)
+        for split, found in sizes.items():
+            self.samples[split] += len(found)
+            self.sample_bytes[split] += sum(found)
+        if class_column is not None:
+            labels: Counter[Any] = Counter(sample.labels[class_column] for sample in samples)
+            for names, count in labels.items():
+                for name in names if isinstance(names, tuple) else (names,):
+                    self.classes[name] += count
 
     def add_dead_letters(self, letters: Iterable[DeadLetter]) -> None:
         """Counts dead letters and keeps the first few keys of each reason."""

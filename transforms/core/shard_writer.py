@@ -215,7 +215,7 @@ class ExampleReader:
 
 def sort_by_placement(refs: Iterable[SampleRef], placer: Placer) -> list[SampleRef]:
     """References in the order in which their shard holds them."""
-    return sorted(refs, key=lambda ref: (placer.place(ref.key).order, ref.key))
+    return sorted(refs, key=lambda ref: (placer.order(ref.key), ref.key))
 
 
 def write_shard(

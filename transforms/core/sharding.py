@@ -38,10 +38,17 @@ class Placer:
 
     def place(self, key: str) -> Placement:
         """The placement of a key, the same everywhere and always."""
+        digest = self._digest(key)
+        return Placement(int.from_bytes(digest[:8], "big"), digest[8:])
+
+    def order(self, key: str) -> bytes:
+        """What the sample of a key sorts by."""
+        return self._digest(key)[8:]
+
+    def _digest(self, key: str) -> bytes:
         hasher = self._hasher.copy()
         hasher.update(key.encode())
-        digest = hasher.digest()
-        return Placement(int.from_bytes(digest[:8], "big"), digest[8:])
+        return hasher.digest()
 
 
 def shard_of(order: bytes, num_shards: int) -> int:

@@ -35,8 +35,8 @@ COLUMNS = (
 )
 ROOM = 1.05
 
-CALLS = 101  # of Python functions and of built-in ones, from our own code
-LINES = 145  # of our own code
+CALLS = 121  # of functions, Python's and built-in ones, ours and libraries'
+LINES = 213  # of our own code
 READS = 1  # system calls that read
 
 IMAGE_BYTES = 4 << 20
@@ -63,14 +63,14 @@ class Nowhere:
 
 
 def counted(work: Callable[[], None]) -> Counter[str]:
-    """Calls made and lines run by our own code while work runs."""
+    """Calls made by anybody, and lines run by our own code, while work runs."""
     counts: Counter[str] = Counter()
 
     def ours(frame: Any) -> bool:
         return f"{os.sep}transforms{os.sep}" in str(frame.f_code.co_filename)
 
-    def on_call(frame: Any, event: str, _: Any) -> None:
-        if event in ("call", "c_call") and ours(frame):
+    def on_call(_frame: Any, event: str, _: Any) -> None:
+        if event in ("call", "c_call"):
             counts["calls"] += 1
 
     def on_line(frame: Any, event: str, _: Any) -> Any:

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.harness import read_all
+from tests.pictures import write_pictures
+
+NOT_USED = (
+    "PIL",
+    "apitools",
+    "bson",
+    "google.api_core",
+    "google.cloud.storage",
+    "pandas",
+    "pymongo",
+    "requests",
+    "tensorflow",
+)
+
+
+def run(folder: Path, before: str = "", after: str = "") -> subprocess.CompletedProcess[str]:
+    """Converts the folder in a process of its own, with code before and after it."""
+    code = (
+        f"import json, sys\n{before}\nfrom beam_pipeline.cli import main\n"
+        f"code = main(['convert', '--images', {f'{folder}/photos'!r}, "
+        f"'--output', {f'{folder}/out'!r}], own_process=True)\n{after}\nsys.exit(code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """A folder with `photos` in it."""
+    write_pictures(str(tmp_path / "photos"), ("cat/a.jpg", "cat/b.png", "dog/c.jpg"))
+    return tmp_path
+
+
+def test_a_local_job_imports_nothing_that_it_does_not_use(photos: Path) -> None:
+    """No client of a service, no TensorFlow, and no Pillow for plain JPEGs and PNGs."""
+    done = run(photos, after="print(json.dumps(sorted(sys.modules)))")
+    modules = json.loads(done.stdout.splitlines()[-1])
+    assert "apache_beam" in modules
+    assert [name for name in NOT_USED if name in modules] == []
+    assert len(read_all(photos / "out")) == 3
+
+
+def test_what_was_not_imported_can_be_imported_afterwards(photos: Path) -> None:
+    """Nothing stays hidden from what a library may import later."""
+    run(photos, after="import requests, pyarrow; assert requests.get and pyarrow.array")
+
+
+def test_a_beam_that_needs_what_it_is_not_given_is_imported_whole(photos: Path) -> None:
+    """The process begins again, once, and the person sees nothing of it but the data set."""
+    done = run(
+        photos,
+        before="from beam_pipeline import lean_import\nlean_import._NOT_NEEDED = ('fastavro',)",
+        after="import os\nassert os.environ['BEAM_TFRECORD_WHOLE_IMPORT']",
+    )
+    assert done.stdout.count("Wrote 3 examples") == 1
+    assert len(read_all(photos / "out")) == 3
