@@ -100,9 +100,9 @@ def all_ways(environments: str) -> dict[str, Way]:
     """name -> way, ours first; some may be missing here."""
     ways = [
         _ours(OURS),
-        _ours(
-            "references, one worker", "--direct_num_workers=1", "--direct_running_mode=in_memory"
-        ),
+        _ours("references, one writer", "--writers=1"),
+        _ours("references, one worker", "--writers=0"),
+        _ours("references, threads", "--direct_running_mode=multi_threading"),
         _ours("references, processes", "--direct_running_mode=multi_processing"),
         _ours("records", "--shuffle=records"),
         _cat("cat", lambda workers: 1),

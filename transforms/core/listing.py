@@ -271,7 +271,7 @@ def _reference(key: str, entry: os.DirEntry[str]) -> ImageRef | DeadLetter:
         return image_dead_letter(
             Stage.LIST, key, entry.path, Reason.NOT_A_FILE, "a socket, pipe or device, not a file"
         )
-    return ImageRef(key, entry.path, status.st_size)
+    return ImageRef(key, entry.path, status.st_size, status.st_mtime_ns)
 
 
 def _is_utf8(text: str) -> bool:

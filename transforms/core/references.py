@@ -24,11 +24,14 @@ class ImageRef(NamedTuple):
       key: path relative to its root, with `/`; identifies the sample everywhere.
       uri: where to read it.
       size: bytes, as listed.
+      version: changes when the file does: when it was changed, in nanoseconds, or its generation in
+        a bucket; 0 if it is not known.
     """
 
     key: str
     uri: str
     size: int
+    version: int = 0
 
 
 class LabelRow(NamedTuple):
@@ -62,6 +65,7 @@ class SampleRef(NamedTuple):
       labels: one value a column of the schema, in the schema's order.
       offset: where in the file the image begins if others lie there too, in bytes; else -1.
       origin: the label file that the labels came from; empty if there is none, or several.
+      version: of the file, as its `ImageRef` has it.
     """
 
     key: str
@@ -71,6 +75,7 @@ class SampleRef(NamedTuple):
     labels: tuple[LabelValue, ...]
     offset: int = -1
     origin: str = ""
+    version: int = 0
 
 
 _Item = TypeVar("_Item", bound=tuple[Any, ...])

@@ -35,6 +35,11 @@ from transforms.core.manifest import dump_json
 from transforms.core.references import ImageRef
 
 
+def image_at(key: str, path: str, size: int) -> ImageRef:
+    """What is listed of a file, its version being when it was changed."""
+    return ImageRef(key, path, size, os.stat(path).st_mtime_ns)
+
+
 def list_all(
     folder: object, *patterns: str, excluded: frozenset[str] = frozenset(), batch_size: int = 1000
 ) -> Listed:
@@ -171,7 +176,7 @@ def test_a_folder_gives_its_images_with_their_sizes(tmp_path: Path) -> None:
     images = write_pictures(str(tmp_path), ["a.jpg", "cat/b.png", "cat/deep/c.GIF", "dog/d"])
     listed = list_all(tmp_path)
     assert listed.images == [
-        ImageRef(key, f"{tmp_path}/{key}", len(content)) for key, content in sorted(images.items())
+        image_at(key, f"{tmp_path}/{key}", len(content)) for key, content in sorted(images.items())
     ]
     assert listed.dead_letters == []
     assert listed.ignored == Counter()
@@ -284,7 +289,7 @@ def test_decomposed_korean_stays_as_the_file_system_has_it(tmp_path: Path) -> No
     name = unicodedata.normalize("NFD", "강아지/사진.jpg")
     assert name != unicodedata.normalize("NFC", name)
     write_files(str(tmp_path), {name: b"x"})
-    assert list_all(tmp_path).images == [ImageRef(name, f"{tmp_path}/{name}", 1)]
+    assert list_all(tmp_path).images == [image_at(name, f"{tmp_path}/{name}", 1)]
 
 
 def test_keys_are_the_same_however_the_root_is_written(
@@ -293,8 +298,8 @@ def test_keys_are_the_same_however_the_root_is_written(
     """A relative root and one with a slash at its end give the same keys."""
     write_files(str(tmp_path), {"photos/cat/a.jpg": b"x"})
     monkeypatch.chdir(tmp_path)
-    assert list_all(".").images == [ImageRef("photos/cat/a.jpg", "./photos/cat/a.jpg", 1)]
-    assert list_all("photos").images == [ImageRef("cat/a.jpg", "photos/cat/a.jpg", 1)]
+    assert list_all(".").images == [image_at("photos/cat/a.jpg", "./photos/cat/a.jpg", 1)]
+    assert list_all("photos").images == [image_at("cat/a.jpg", "photos/cat/a.jpg", 1)]
     assert keys(f"{tmp_path}/photos/") == ["cat/a.jpg"]
 
 
@@ -355,9 +360,9 @@ def test_links_are_followed(tmp_path: Path) -> None:
     os.symlink(tmp_path / "real" / "a.jpg", tmp_path / "real" / "c.jpg")
     os.symlink(tmp_path / "elsewhere", tmp_path / "real" / "more")
     assert list_all(tmp_path / "real").images == [
-        ImageRef("a.jpg", f"{tmp_path}/real/a.jpg", 5),
-        ImageRef("c.jpg", f"{tmp_path}/real/c.jpg", 5),
-        ImageRef("more/deep/b.jpg", f"{tmp_path}/real/more/deep/b.jpg", 3),
+        image_at("a.jpg", f"{tmp_path}/real/a.jpg", 5),
+        image_at("c.jpg", f"{tmp_path}/real/c.jpg", 5),
+        image_at("more/deep/b.jpg", f"{tmp_path}/real/more/deep/b.jpg", 3),
     ]
 
 

@@ -1,0 +1,163 @@
+"""How much of a sample's time the writing of a shard holds Python's lock, and what follows from it.
+
+    python benchmarks/make_images.py /tmp/images --set imagenet
+    python benchmarks/gil.py --images /tmp/images --output /dev/shm/gil
+
+A shard of all images is written in one thread, once as it is and once with a clock around each call
+that lets go of the lock (system calls and checksums). What those calls take, threads can do side by side;
+the rest they do in turn, so `total / held` is the most that threads can win, on any number of cores.
+Then the same shard is written by several threads at once and by several processes at once, for what they win here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing import get_context
+from typing import Any
+
+import machine
+from compare import table
+from inputs import list_images, warm
+
+from transforms.core import local_files, shard_writer
+from transforms.core.label_schema import ColumnKind, label_column
+from transforms.core.references import SampleRef, pack
+from transforms.core.sharding import ShardSpec
+from transforms.shard_task import EncodingOptions, ShardTask
+
+RELEASING = ("open", "read", "close", "writev", "crc32c")
+
+
+@contextmanager
+def clocks() -> Iterator[Counter[str]]:
+    """Counts seconds and calls of everything that lets go of the lock, while the block runs."""
+    seconds: Counter[str] = Counter()
+
+    def clocked(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def measure(*arguments: Any) -> Any:
+            start = time.perf_counter()
+            result = call(*arguments)
+            seconds[name] += time.perf_counter() - start
+            seconds["calls"] += 1
+            return result
+
+        return measure
+
+    class Clocked:
+        """`os`, with clocks."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(os, name)
+
+    system: Any = Clocked()
+    for name in ("open", "read", "close", "writev"):
+        setattr(system, name, clocked(name, getattr(os, name)))
+    before = shard_writer.crc32c_extend
+    shard_writer.crc32c_extend = clocked("crc32c", before)
+    local_files.os = system
+    try:
+        yield seconds
+    finally:
+        shard_writer.crc32c_extend = before
+        local_files.os = os
+
+
+def clock_cost() -> float:
+    """Seconds that a clock itself takes, beside the call in it."""
+    start = time.perf_counter()
+    for _ in range(100_000):
+        time.perf_counter()
+        time.perf_counter()
+    return (time.perf_counter() - start) / 100_000 / 2
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Seconds."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def side_by_side(kind: Any, tasks: list[ShardTask]) -> float:
+    """Seconds from the start of all to the end of the last; processes are there before."""
+    start, workers = kind["barrier"](len(tasks) + 1), []
+    for task in tasks:
+        workers.append(kind["worker"](target=_wait_and_run, args=(start, task)))
+        workers[-1].start()
+    start.wait()
+    began = time.perf_counter()
+    for worker in workers:
+        worker.join()
+    return time.perf_counter() - began
+
+
+def _wait_and_run(start: Any, task: ShardTask) -> None:
+    start.wait()
+    task.run()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--images", required=True, help="class folders of images")
+    parser.add_argument("--output", required=True, help="a file that may be written")
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    images = list_images(os.path.abspath(arguments.images))
+    warm(images)
+    count = len(images.files)
+    refs = [
+        SampleRef(file.path, file.path, os.path.getsize(file.path), "train", (str(file.label),))
+        for file in images.files
+    ]
+    encoding = EncodingOptions((label_column("class", ColumnKind.CLASS),), "header", 0)
+    classes = {str(number): number for number in {file.label for file in images.files}}
+    tasks = [
+        ShardTask(
+            f"{arguments.output}-{number}",
+            ShardSpec("train", 0, 1, "shard"),
+            [pack(refs)],
+            classes,
+            encoding,
+            "none",
+        )
+        for number in range(os.cpu_count() or 1)
+    ]
+    processes = get_context("spawn")
+    kinds = {
+        "threads": {"barrier": threading.Barrier, "worker": threading.Thread},
+        "processes": {"barrier": processes.Barrier, "worker": processes.Process},
+    }
+    tasks[0].run()
+    alone, released, together = [], [], {name: [] for name in kinds}
+    cost = clock_cost()
+    for _ in range(arguments.rounds):
+        alone.append(timed(tasks[0].run))
+        with clocks() as seconds:
+            tasks[0].run()
+        each = seconds.pop("calls") * cost
+        released.append({**seconds, "all": sum(seconds.values()) - each})
+        for name, kind in kinds.items():
+            together[name].append(side_by_side(kind, tasks))
+    for task in tasks:
+        os.unlink(task.uri)
+    total = statistics.median(alone)
+    free = statistics.median(run["all"] for run in released)
+    print(f"{images.title}\n{machine.sentence(machine.describe())}\n")
+    rows = [["whole sample", total], ["holds the lock", total - free]]
+    rows += [[name, statistics.median(run[name] for run in released)] for name in RELEASING]
+    print(table(["", "µs a sample"], [[n, f"{s / count * 1e6:.1f}"] for n, s in rows]))
+    print(f"\nThreads can win {total / (total - free):.1f} times at most.")
+    for name, walls in together.items():
+        won = len(tasks) * total / statistics.median(walls)
+        print(f"{len(tasks)} {name}: {won:.2f} times the samples a second of one")
+
+
+if __name__ == "__main__":
+    main()
