@@ -76,6 +76,11 @@ def _run(argv: list[str], own_process: bool) -> int:
 
         write_index(arguments.folder)
         return EXIT_DONE
+    if arguments.command == "repair":
+        _refuse(unknown, parser)
+        from beam_pipeline.repair import repair
+
+        return EXIT_DONE if repair(arguments.folder) else EXIT_FAILED
     if arguments.command == "demo":
         from beam_pipeline.demo import make_demo
 
@@ -125,6 +130,7 @@ def _convert(
         max_bad_fraction=arguments.max_bad_fraction,
         compression=arguments.compression,
         overwrite=arguments.overwrite,
+        resume=arguments.resume,
         writers=arguments.writers,
     )
     if why:
@@ -203,6 +209,14 @@ def _parser() -> argparse.ArgumentParser:
         "place if anything is wrong.",
     )
     verify.add_argument("folder", metavar="DIR", help="output folder of a conversion")
+    repair = commands.add_parser(
+        "repair",
+        allow_abbrev=False,
+        help="write damaged or missing shards again",
+        description="Does what verify does, and writes each shard that is not what the manifest says "
+        "again from its images, if they are still what they were. Exit code 1 if one could not be.",
+    )
+    repair.add_argument("folder", metavar="DIR", help="output folder of a conversion")
     index = commands.add_parser(
         "index",
         allow_abbrev=False,
@@ -263,6 +277,11 @@ def _add_convert(commands: argparse._SubParsersAction[_Parser]) -> None:
         "--overwrite",
         action="store_true",
         help="replace the data set that an earlier run wrote to --output, and nothing else",
+    )
+    convert.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with a run that was killed, or see that its data set is up to date",
     )
     convert.add_argument(
         "--splits",

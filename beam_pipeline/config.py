@@ -40,6 +40,7 @@ class ConvertConfig:
       max_bad_fraction: bad samples allowed, of all listed images, 0 to 1.
       compression: "none" or "gzip".
       overwrite: whether an earlier run's files may be replaced.
+      resume: whether shards that an earlier run wrote are kept.
       writers: processes of this machine that write shards; 0 leaves it to the engine's workers,
         None is one a core if the engine is the default one, else 0.
     """
@@ -58,6 +59,7 @@ class ConvertConfig:
     max_bad_fraction: float = 0.01
     compression: str = "none"
     overwrite: bool = False
+    resume: bool = False
     writers: int | None = None
 
     def __post_init__(self) -> None:
@@ -72,6 +74,13 @@ class ConvertConfig:
             raise UsageError(
                 f"--name {self.name!r} cannot start a file name; "
                 "use letters, digits, '_', '-' and '.'"
+            )
+        if self.resume and self.overwrite:
+            raise UsageError("--resume keeps what --overwrite removes; give only one of the two")
+        if self.resume and self.shuffle == "records":
+            raise UsageError(
+                "--resume needs to know what each shard was made of, which --shuffle=records does "
+                "not; convert without --resume, or without --shuffle=records"
             )
         if not math.isfinite(self.max_bad_fraction) or not 0 <= self.max_bad_fraction <= 1:
             raise UsageError(f"--max_bad_fraction is {self.max_bad_fraction}, expected 0 to 1")
@@ -111,6 +120,16 @@ class ConvertConfig:
     def split_names(self) -> tuple[str, ...]:
         """Splits that must exist even if no sample falls into them."""
         return tuple(name for name, _ in self.splits.fractions) if self.splits else ()
+
+    @property
+    def run(self) -> dict[str, Any]:
+        """What must be the same for a run to go on with another's shards, as the manifest has it."""
+        return {
+            "name": self.name,
+            "seed": self.seed,
+            "options": self.recorded,
+            "features": dict(self.encoding.written_features),
+        }
 
     @property
     def recorded(self) -> dict[str, Any]:

@@ -22,10 +22,18 @@ from beam_pipeline.config import ConvertConfig
 from beam_pipeline.pipeline import build_pipeline, build_planning_pipeline
 from beam_pipeline.progress_bar import show_progress
 from beam_pipeline.summary import print_summary
+from beam_pipeline.worker_watch import watched_workers
 from transforms.core.errors import UsageError
 from transforms.core.listing import is_remote
-from transforms.output_folder import prepare_output, read_note, read_refusal
-from transforms.writer_process import writer_processes
+from transforms.output_folder import (
+    earlier_manifest,
+    missing_shards,
+    prepare_output,
+    prepare_resume,
+    read_note,
+    take_refusal,
+)
+from transforms.writer_process import cores, writer_processes
 
 EXIT_INTERRUPTED = 130
 _NEVER_MS = 7 * 24 * 3600 * 1000  # a week
@@ -79,10 +87,18 @@ def convert(config: ConvertConfig, beam_argv: Sequence[str]) -> None:
     """
     options = _beam_options(beam_argv)
     _check_paths(config, options, _is_local(options))
-    prepare_output(config.output, config.overwrite)
-    with show_progress(), _interruptible():
+    if config.resume:
+        prepare_resume(config.output, config.run)
+    else:
+        prepare_output(config.output, config.overwrite)
+    earlier = earlier_manifest(config.output)
+    up_to_date = earlier is not None and not missing_shards(config.output)
+    with show_progress(), _interruptible(), watched_workers(config.output):
         _run_job(config, options, _writers(config, beam_argv))
-    print_summary(config.output)
+    if up_to_date:
+        print(f"{config.output} is up to date: all is as it was when it was written")
+    else:
+        print_summary(config.output)
 
 
 def convert_here(config: ConvertConfig) -> None:
@@ -122,11 +138,11 @@ def _run(
     try:
         pipeline.run().wait_until_finish()
     except Exception as error:
-        refusal = read_refusal(config.output)
+        refusal = take_refusal(config.output)
         if refusal is None:
             raise
         raise refusal from error
-    refusal = read_refusal(config.output)
+    refusal = take_refusal(config.output)
     if refusal is not None:
         raise refusal
 
@@ -169,14 +185,7 @@ def _writers(config: ConvertConfig, beam_argv: Sequence[str]) -> int:
     if config.writers is not None:
         return config.writers
     own_engine = any(token.startswith(("--runner", "--direct_")) for token in beam_argv)
-    return 0 if own_engine else _cores()
-
-
-def _cores() -> int:
-    """Cores that this process may use; a container or `taskset` may leave it fewer than there are."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return 0 if own_engine else cores()
 
 
 def _is_local(options: PipelineOptions) -> bool:

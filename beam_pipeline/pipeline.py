@@ -6,7 +6,7 @@ import apache_beam as beam
 
 from beam_pipeline.config import ConvertConfig
 from transforms.assign_shards import AssignShards
-from transforms.batches import DEAD_LETTERS, TALLY, SampleBatch
+from transforms.batches import DEAD_LETTERS, REFUSALS, TALLY, SampleBatch
 from transforms.core.label_schema import class_column
 from transforms.core.plan import Plan
 from transforms.core.sharding import ShardLayout
@@ -49,11 +49,14 @@ def build_pipeline(
             samples
             | "AssignShards" >> AssignShards(plan=plan, seed=config.seed)
             | "WriteShards"
-            >> WriteShards(plan=plan, output_folder=config.output, encoding=encoding)
+            >> WriteShards(
+                plan=plan, output_folder=config.output, encoding=encoding, resume=config.resume
+            )
         )
     _ = plan | "FinishDataset" >> FinishDataset(
         shards=written["shards"],
         dead_letters=(*dead_letters, written[DEAD_LETTERS]) | "AllDeadLetters" >> beam.Flatten(),
+        refusals=written[REFUSALS],
         output_folder=config.output,
         encoding=encoding,
         max_bad_fraction=config.max_bad_fraction,
@@ -104,6 +107,8 @@ def _plan_samples(
         | "PlanShards"
         >> PlanShards(
             output_folder=config.output,
+            run=config.run,
+            resume=config.resume,
             name=config.name,
             shards=config.shards,
             splits=config.split_names,

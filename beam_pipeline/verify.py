@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from transforms import files
 from transforms.core.classes import fit_a_list
@@ -40,20 +40,40 @@ def verify(folder: str) -> bool:
     return True
 
 
-def _faults(folder: str, manifest: Mapping[str, Any]) -> Iterator[str]:
-    infos: list[ShardInfo] = []
+class CheckedShard(NamedTuple):
+    """Attributes: split; entry, of the manifest; faults, a sentence each; info, its figures if it
+    could be read.
+    """
+
+    split: str
+    entry: Mapping[str, Any]
+    faults: Sequence[str]
+    info: ShardInfo | None
+
+
+def check_shards(folder: str, manifest: Mapping[str, Any]) -> Iterator[CheckedShard]:
+    """Reads every shard of a data set and compares it with the manifest."""
     for split, entries in manifest["splits"].items():
         for entry in entries["shards"]:
             uri = files.join(folder, entry["path"])
+            found: list[str | ShardInfo] = []
             try:
                 with files.open_input(uri) as file:
-                    for item in verify_shard(file, uri, entry, manifest, split):
-                        if isinstance(item, ShardInfo):
-                            infos.append(item)
-                        else:
-                            yield item
+                    found.extend(verify_shard(file, uri, entry, manifest, split))
             except OSError as error:
-                yield f"{uri}: cannot be read: {error.strerror or error}"
+                found.append(f"{uri}: cannot be read: {error.strerror or error}")
+            faults = [item for item in found if isinstance(item, str)]
+            infos = [item for item in found if isinstance(item, ShardInfo)]
+            yield CheckedShard(split, entry, faults, infos[0] if infos else None)
+
+
+def _faults(folder: str, manifest: Mapping[str, Any]) -> Iterator[str]:
+    infos: list[ShardInfo] = []
+    for shard in check_shards(folder, manifest):
+        yield from shard.faults
+        if shard.info:
+            infos.append(shard.info)
+    for split, entries in manifest["splits"].items():
         for figure in ("examples", "bytes"):
             total = sum(entry[figure] for entry in entries["shards"])
             if total != entries[figure]:

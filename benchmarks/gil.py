@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import statistics
 import threading
 import time
@@ -106,7 +107,7 @@ def _wait_and_run(start: Any, task: ShardTask) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--images", required=True, help="class folders of images")
-    parser.add_argument("--output", required=True, help="a file that may be written")
+    parser.add_argument("--output", required=True, help="a folder that may be removed")
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     images = list_images(os.path.abspath(arguments.images))
@@ -120,8 +121,8 @@ def main() -> None:
     classes = {str(number): number for number in {file.label for file in images.files}}
     tasks = [
         ShardTask(
-            f"{arguments.output}-{number}",
-            ShardSpec("train", 0, 1, "shard"),
+            arguments.output,
+            ShardSpec("train", 0, 1, f"shard-{number}"),
             [pack(refs)],
             classes,
             encoding,
@@ -145,8 +146,7 @@ def main() -> None:
         released.append({**seconds, "all": sum(seconds.values()) - each})
         for name, kind in kinds.items():
             together[name].append(side_by_side(kind, tasks))
-    for task in tasks:
-        os.unlink(task.uri)
+    shutil.rmtree(arguments.output)
     total = statistics.median(alone)
     free = statistics.median(run["all"] for run in released)
     print(f"{images.title}\n{machine.sentence(machine.describe())}\n")

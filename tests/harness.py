@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from beam_pipeline.cli import main
+from transforms.core.local_files import RECEIPTS_FOLDER
 
 NONE_BAD = "--max_bad_fraction=0"
 ALL_BAD = "--max_bad_fraction=1"
@@ -129,9 +130,9 @@ def read_all_by(folder: Any, key: str) -> dict[str, dict[str, Any]]:
 
 
 def digests(folder: Any) -> Mapping[str, str]:
-    """file -> sha256 of everything in an output folder."""
+    """file -> sha256 of everything in an output folder but the receipts, which name its images."""
     found = {}
-    for name in sorted(os.listdir(folder)):
+    for name in sorted(set(os.listdir(folder)) - {RECEIPTS_FOLDER}):
         with open(os.path.join(folder, name), "rb") as file:
             found[name] = hashlib.sha256(file.read()).hexdigest()
     return found

@@ -83,5 +83,6 @@ for _coder in (ImageBatchCoder, LabelBatchCoder, SampleBatchCoder, DeadLetterBat
 
 
 DEAD_LETTERS = "dead_letters"
+REFUSALS = "refusals"
 TALLY = "tally"
-"""Tags of the side outputs that every stage has beside its main one."""
+"""Tags of the side outputs that every stage has may have beside its main one."""

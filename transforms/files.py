@@ -141,13 +141,37 @@ def delete(folder: str, names: list[str]) -> None:
             pass
 
 
+def delete_folder(folder: str) -> None:
+    """Deletes a folder, if there is one, with all that is in it."""
+    if is_remote(folder):
+        delete(folder, list_folder(folder))
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def delete_all_but(folder: str, kept: str) -> None:
+    """Deletes all that is in a folder but one file; no error if there is no folder."""
+    for name in list_folder(folder):
+        if name != kept:
+            if is_remote(folder) or not os.path.isdir(join(folder, name)):
+                delete(folder, [name])
+            else:
+                delete_folder(join(folder, name))
+
+
 def delete_incomplete(folder: str) -> None:
     """Deletes the folder `.incomplete` of an output folder, which is all our own."""
-    incomplete = join(folder, INCOMPLETE_FOLDER)
-    if is_remote(folder):
-        delete(incomplete, list_folder(incomplete))
-    else:
-        shutil.rmtree(incomplete, ignore_errors=True)
+    delete_folder(join(folder, INCOMPLETE_FOLDER))
+
+
+def size_of(uri: str) -> int:
+    """Bytes of a file; -1 if there is none."""
+    if is_remote(uri):
+        return int(_beam().match([uri])[0].metadata_list[0].size_in_bytes) if exists(uri) else -1
+    try:
+        return os.stat(uri).st_size
+    except FileNotFoundError:
+        return -1
 
 
 def open_output(uri: str) -> AbstractContextManager[Sink]:

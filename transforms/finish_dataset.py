@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,10 +22,11 @@ from transforms.core.manifest import (
     build_manifest,
     dump_json,
 )
-from transforms.core.plan import Plan, Tally, books_do_not_balance, too_many_bad
+from transforms.core.plan import Plan, Refusal, Tally, books_do_not_balance, too_many_bad
+from transforms.core.receipts import option_changes
 from transforms.core.sharding import ShardInfo
 from transforms.core.tfds_metadata import tfds_files
-from transforms.output_folder import note_refusal
+from transforms.output_folder import earlier_manifest, note_refusal
 from transforms.shard_task import EncodingOptions
 
 
@@ -33,6 +34,7 @@ def finish_dataset(
     plan: Plan,
     shards: Iterable[ShardInfo],
     dead_letters: Iterable[DeadLetterBatch],
+    refusals: Iterable[Refusal],
     *,
     output_folder: str,
     encoding: EncodingOptions,
@@ -42,26 +44,27 @@ def finish_dataset(
 ) -> None:
     """Writes what stands beside the shards: dead letters in any case, the rest if all is well.
 
-    If not, the reason is noted in the output folder for the launcher.
+    If not, the reason is noted in the output folder for the launcher. A complete data set that was
+    found there, and would be written again the same or not at all, is left as it is.
 
     Raises:
       ConversionError: why the data set is not complete, if `raise_refusals`.
     """
     letters = sorted(letter for batch in dead_letters for letter in batch)
-    _write_lines(output_folder, DEAD_LETTERS_NAME, (letter.to_json() for letter in letters))
+    earlier = earlier_manifest(output_folder)
+    if earlier is None or not files.exists(files.join(output_folder, DEAD_LETTERS_NAME)):
+        _write_lines(output_folder, DEAD_LETTERS_NAME, (letter.to_json() for letter in letters))
     tally = _final_tally(plan.tally, letters)
     infos = list(shards)
     refusal = (
         plan.refusal
+        or min(refusals, default=None)
         or too_many_bad(tally, max_bad_fraction)
         or books_do_not_balance(plan, tally, infos)
     )
     if refusal:
-        note_refusal(output_folder, refusal)
-        if raise_refusals:
-            raise getattr(errors, refusal.error)(refusal.message)
+        _refuse(output_folder, refusal, raise_refusals)
         return
-    _write_class_files(output_folder, plan.classes, encoding.columns)
     manifest = build_manifest(
         plan=plan,
         tally=tally,
@@ -71,10 +74,36 @@ def finish_dataset(
         features=encoding.written_features,
         counted="objects" if _has_boxes(encoding.columns) else "examples",
     )
-    for name, content in tfds_files(manifest).items():
-        files.write_bytes(files.join(output_folder, name), content)
-    files.write_bytes(files.join(output_folder, MANIFEST_NAME), dump_json(manifest))
+    changed = option_changes(_compared(earlier), _compared(manifest)) if earlier else []
+    if changed:
+        what = (
+            f"--resume: since {output_folder} was written, its images or labels have changed: "
+            f"{'; '.join(changed)}. Bring them back, or convert anew with --overwrite"
+        )
+        _refuse(output_folder, Refusal(errors.ChangedInputsError.__name__, what), raise_refusals)
+        return
+    there = set(files.list_folder(output_folder)) if earlier is not None else set()
+    side_files = {
+        **dict(_class_files(plan.classes, encoding.columns)),
+        **tfds_files(manifest),
+        MANIFEST_NAME: dump_json(manifest),
+    }
+    for name, content in side_files.items():
+        if name not in there:
+            files.write_bytes(files.join(output_folder, name), content)
     files.delete_incomplete(output_folder)
+
+
+def _compared(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A manifest without what may change while its data set stays the same."""
+    counts = {k: v for k, v in manifest["counts"].items() if k != "ignored_files"}
+    return {**manifest, "counts": counts}
+
+
+def _refuse(folder: str, refusal: Refusal, raise_refusals: bool) -> None:
+    note_refusal(folder, refusal)
+    if raise_refusals:
+        raise getattr(errors, refusal.error)(refusal.message)
 
 
 def _final_tally(planned: Tally, letters: Iterable[Any]) -> Tally:
@@ -87,20 +116,18 @@ def _final_tally(planned: Tally, letters: Iterable[Any]) -> Tally:
     return total
 
 
-def _write_class_files(
-    folder: str, classes: Sequence[tuple[str, int]], columns: Sequence[Column]
-) -> None:
+def _class_files(
+    classes: Sequence[tuple[str, int]], columns: Sequence[Column]
+) -> Iterator[tuple[str, bytes]]:
     """Names of the classes for those who do not read the manifest.
 
     A list of names says ids only if they have no gaps; a label map wants them to begin at 1, as 0
     is the background's.
     """
-    if not classes:
-        return
-    if fit_a_list(classes):
-        _write_lines(folder, LABELS_NAME, (name for name, _ in classes))
-    if classes[0][1] > 0 and _has_boxes(columns):
-        files.write_bytes(files.join(folder, LABEL_MAP_NAME), label_map(classes).encode())
+    if classes and fit_a_list(classes):
+        yield LABELS_NAME, b"".join(name.encode() + b"\n" for name, _ in classes)
+    if classes and classes[0][1] > 0 and _has_boxes(columns):
+        yield LABEL_MAP_NAME, label_map(classes).encode()
 
 
 def _has_boxes(columns: Sequence[Column]) -> bool:
@@ -120,6 +147,7 @@ class FinishDataset(beam.PTransform):
     Attributes:
       shards: PCollection of `ShardInfo`.
       dead_letters: PCollection of `DeadLetterBatch`.
+      refusals: PCollection of `Refusal`: why shards were not written.
       output_folder: where the files go.
       encoding: what shaped the examples.
       max_bad_fraction: bad samples allowed, of all listed images.
@@ -130,6 +158,7 @@ class FinishDataset(beam.PTransform):
 
     shards: beam.PCollection[ShardInfo]
     dead_letters: beam.PCollection[DeadLetterBatch]
+    refusals: beam.PCollection[Refusal]
     output_folder: str
     encoding: EncodingOptions
     max_bad_fraction: float
@@ -141,6 +170,7 @@ class FinishDataset(beam.PTransform):
             finish_dataset,
             AsIter(self.shards),
             AsIter(self.dead_letters),
+            AsIter(self.refusals),
             output_folder=self.output_folder,
             encoding=self.encoding,
             max_bad_fraction=self.max_bad_fraction,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from transforms import files
 from transforms.core import errors
-from transforms.core.errors import ConversionError, OutputNotEmptyError
+from transforms.core.errors import ChangedInputsError, ConversionError, OutputNotEmptyError
 from transforms.core.local_files import INCOMPLETE_FOLDER
 from transforms.core.manifest import (
     DEAD_LETTERS_NAME,
@@ -20,9 +22,11 @@ from transforms.core.manifest import (
     shard_paths,
 )
 from transforms.core.plan import Plan, Refusal
+from transforms.core.receipts import option_changes, receipt_name
 from transforms.core.record_index import index_name
 from transforms.core.sharding import ShardLayout
 from transforms.core.tfds_metadata import tfds_names
+from transforms.receipt_files import delete_receipts, shards_with_receipts
 
 NOTE_NAME = "plan.json"
 REFUSAL_NAME = "refusal.json"
@@ -55,27 +59,74 @@ def read_manifest(folder: str) -> dict[str, Any]:
         ) from error
 
 
-def write_note(folder: str, plan: Plan) -> None:
+@dataclass(frozen=True)
+class EarlierRun:
+    """What an earlier run wrote, or was about to.
+
+    Attributes:
+      layout: its shards.
+      run: its name, seed, options and features, as the manifest has them.
+      complete: whether it came to its end.
+    """
+
+    layout: ShardLayout
+    run: Mapping[str, Any]
+    complete: bool
+
+
+def write_note(folder: str, plan: Plan, run: Mapping[str, Any]) -> None:
     """Notes which shards are about to be written; does not change what stands there already."""
     layout = plan.layout
-    note = {"name": layout.name, "shards": layout.shards, "compression": layout.compression}
+    note = {
+        "name": layout.name,
+        "shards": layout.shards,
+        "compression": layout.compression,
+        "run": run,
+    }
     files.write_bytes(_note_uri(folder), dump_json(note))
 
 
 def read_note(folder: str) -> ShardLayout | None:
     """The shards that an unfinished run in this folder was about to write, if there is one."""
+    found = _read_note(folder)
+    return found.layout if found else None
+
+
+def _read_note(folder: str) -> EarlierRun | None:
     uri = _note_uri(folder)
     if not files.exists(uri):
         return None
     try:
         note: dict[str, Any] = json.loads(files.read_bytes(uri))
-        return ShardLayout(
+        layout = ShardLayout(
             str(note["name"]),
             tuple((str(split), int(count)) for split, count in note["shards"]),
             str(note["compression"]),
         )
+        return EarlierRun(layout, note["run"], complete=False)
     except (ValueError, KeyError, TypeError) as error:
         raise ConversionError(f"{uri} is damaged ({error!r}); remove it by hand") from error
+
+
+def earlier_manifest(folder: str) -> dict[str, Any] | None:
+    """The manifest of a complete data set; None if there is none."""
+    uri = files.join(folder, MANIFEST_NAME)
+    return parse_manifest(files.read_bytes(uri), uri) if files.exists(uri) else None
+
+
+def read_earlier(folder: str) -> EarlierRun | None:
+    """What an earlier run wrote here, to its end or not; None if there was none."""
+    manifest = earlier_manifest(folder)
+    if manifest is None:
+        return _read_note(folder)
+    options = manifest["options"]
+    layout = ShardLayout(
+        manifest["name"],
+        tuple((split, len(entry["shards"])) for split, entry in sorted(manifest["splits"].items())),
+        options["compression"],
+    )
+    run = {key: manifest[key] for key in ("name", "seed", "options", "features")}
+    return EarlierRun(layout, run, complete=True)
 
 
 def note_refusal(folder: str, refusal: Refusal) -> None:
@@ -85,12 +136,17 @@ def note_refusal(folder: str, refusal: Refusal) -> None:
     )
 
 
-def read_refusal(folder: str) -> ConversionError | None:
-    """The error that a run in this folder ended with, if it noted one."""
+def take_refusal(folder: str) -> ConversionError | None:
+    """The error that a run in this folder ended with, if it noted one.
+
+    A data set that was complete before is so still, and keeps no note of it.
+    """
     uri = files.join(folder, INCOMPLETE_FOLDER, REFUSAL_NAME)
     if not files.exists(uri):
         return None
     refusal = Refusal(**json.loads(files.read_bytes(uri)))
+    if files.exists(files.join(folder, MANIFEST_NAME)):
+        files.delete_incomplete(folder)
     error: ConversionError = getattr(errors, refusal.error)(refusal.message)
     return error
 
@@ -123,8 +179,55 @@ def prepare_output(folder: str, overwrite: bool) -> None:
     # The manifest goes first: from here on the folder is no complete data set.
     files.delete(folder, [MANIFEST_NAME] if MANIFEST_NAME in earlier else [])
     files.delete(folder, sorted(earlier & names - {MANIFEST_NAME}))
+    delete_receipts(folder)
     files.delete_incomplete(folder)
     files.make_folder(folder)
+
+
+def prepare_resume(folder: str, run: Mapping[str, Any]) -> None:
+    """Makes sure that a run may go on with what an earlier one wrote here; removes its leftovers.
+
+    Raises:
+      OutputNotEmptyError: the folder holds no run that could be gone on with.
+      ChangedInputsError: the earlier run had other options; says which.
+    """
+    names = set(files.list_folder(folder))
+    earlier = read_earlier(folder)
+    if earlier is None:
+        strangers = sorted(name for name in names if _OUR_NAMES.fullmatch(name))
+        if strangers:
+            raise OutputNotEmptyError(
+                f"--resume: --output {folder} holds {strangers[0]}, but neither a manifest nor the "
+                "note of a run that began here. Move it away or choose another folder"
+            )
+        files.make_folder(folder)
+        return
+    changed = option_changes(earlier.run, run)
+    if changed:
+        raise ChangedInputsError(
+            f"--resume: {folder} was written with other options: {'; '.join(changed)}. Give the "
+            "same again, or convert anew with --overwrite"
+        )
+    if earlier.complete:
+        receipts = shards_with_receipts(folder)
+        missing = [s.file_name for s in earlier.layout.specs if s.file_name not in receipts]
+        if missing:
+            raise OutputNotEmptyError(
+                f"--resume: {folder} has no receipt of {missing[0]} ({receipt_name(missing[0])}), "
+                "so it cannot be told what it was made of. Convert anew with --overwrite"
+            )
+    files.delete_all_but(files.join(folder, INCOMPLETE_FOLDER), NOTE_NAME)
+
+
+def missing_shards(folder: str) -> list[str]:
+    """Shards of a complete data set that are not there, or not as long as its manifest says."""
+    manifest = read_manifest(folder)
+    return [
+        shard["path"]
+        for split in manifest["splits"].values()
+        for shard in split["shards"]
+        if files.size_of(files.join(folder, shard["path"])) != shard["bytes"]
+    ]
 
 
 def _earlier_files(folder: str, names: set[str]) -> set[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +11,9 @@ import apache_beam as beam
 
 from transforms import progress
 from transforms.core.classes import ClassNumbering
-from transforms.core.plan import Plan, Tally, make_plan
+from transforms.core.plan import Plan, Tally, make_plan, other_shards
 from transforms.core.sharding import ShardConfig
-from transforms.output_folder import write_note
+from transforms.output_folder import read_earlier, write_note
 
 
 class SumTallies(beam.CombineFn):
@@ -35,14 +36,21 @@ class SumTallies(beam.CombineFn):
         return accumulator
 
 
-def plan_shards(tally: Tally, output_folder: str, **wishes: Any) -> Plan:
+def plan_shards(
+    tally: Tally, output_folder: str, run: Mapping[str, Any], resume: bool, **wishes: Any
+) -> Plan:
     """Makes the plan and leaves it in the output folder, before anything else is written there.
 
-    The note says which files a run that was killed may have left. `wishes` go to `make_plan`.
+    The note says which files a run that was killed may have left, and what it was about to do.
+    `wishes` go to `make_plan`.
     """
     plan = make_plan(tally, **wishes)
     progress.announce(tally.samples.total(), tally.sample_bytes.total())
-    write_note(output_folder, plan)
+    earlier = read_earlier(output_folder) if resume else None
+    if earlier and earlier.layout != plan.layout:
+        refusal = plan.refusal or other_shards(earlier.layout, plan.layout)
+        return dataclasses.replace(plan, refusal=refusal)
+    write_note(output_folder, plan, run)
     return plan
 
 
@@ -52,10 +60,14 @@ class PlanShards(beam.PTransform):
 
     Attributes:
       output_folder: where the plan's note goes.
+      run: the name, seed, options and features, for the note.
+      resume: whether the shards must be those of an earlier run.
       name, shards, splits, compression, max_bad_fraction, numbering: as `make_plan` has them.
     """
 
     output_folder: str
+    run: Mapping[str, Any]
+    resume: bool
     name: str
     shards: ShardConfig
     splits: tuple[str, ...]
@@ -71,6 +83,8 @@ class PlanShards(beam.PTransform):
             >> beam.Map(
                 plan_shards,
                 output_folder=self.output_folder,
+                run=self.run,
+                resume=self.resume,
                 name=self.name,
                 shards=self.shards,
                 splits=self.splits,

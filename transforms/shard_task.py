@@ -5,15 +5,25 @@ Nothing here imports Beam, so that a process that does nothing else starts in a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from transforms import files
 from transforms.core.dead_letters import DeadLetter
+from transforms.core.errors import ChangedInputsError
 from transforms.core.example import SampleEncoder
-from transforms.core.label_schema import Column, ColumnKind, feature_kinds, object_column
+from transforms.core.label_schema import (
+    Column,
+    ColumnKind,
+    class_column,
+    feature_kinds,
+    object_column,
+)
 from transforms.core.pixels import IMAGE_ENCODINGS, PixelFormat, pixel_preparer
+from transforms.core.plan import Refusal
+from transforms.core.receipts import Receipt, ShardInputs, changes
 from transforms.core.references import SampleRef, unpack
 from transforms.core.shard_writer import (
     CHECKS,
@@ -26,6 +36,7 @@ from transforms.core.shard_writer import (
 )
 from transforms.core.sharding import Placer, ShardInfo, ShardSpec
 from transforms.progress import Reporter
+from transforms.receipt_files import read_receipt, write_receipt
 
 _OBJECT_IDS = object_column("id", ColumnKind.INT64).feature
 
@@ -55,6 +66,27 @@ class EncodingOptions:
     features: Mapping[str, Any] | None = None
 
     @property
+    def class_place(self) -> int | None:
+        """The place of the class among a sample's labels; None where there are no classes."""
+        return 0 if self.features is not None else class_column(self.columns)
+
+    def recorded(self) -> dict[str, Any]:
+        """Everything, as JSON has it; `from_recorded` reads it."""
+        values = dataclasses.asdict(self)
+        values["renames"] = dict(self.renames)
+        values["pixels"] = self.pixels and list(self.pixels)
+        return values
+
+    @classmethod
+    def from_recorded(cls, values: Mapping[str, Any]) -> EncodingOptions:
+        """What `recorded` gave."""
+        columns = tuple(
+            Column(**{**column, "kind": ColumnKind(column["kind"])}) for column in values["columns"]
+        )
+        pixels = values["pixels"] and PixelFormat(*values["pixels"])
+        return cls(**{**values, "columns": columns, "pixels": pixels})
+
+    @property
     def written_features(self) -> Mapping[str, Any]:
         """Every feature of an example, as the manifest has it."""
         if self.features is not None:
@@ -82,42 +114,107 @@ class EncodingOptions:
         )
 
 
+class Written(NamedTuple):
+    """What came of a shard.
+
+    Attributes:
+      info: its figures; None if it was not written.
+      dead_letters: samples that were left out.
+      refusal: why it was not written, or None.
+    """
+
+    info: ShardInfo | None
+    dead_letters: Sequence[DeadLetter]
+    refusal: Refusal | None = None
+
+
 @dataclass(frozen=True)
 class ShardTask:
     """A shard to write.
 
     Attributes:
-      uri: where it goes.
+      folder: the output folder.
       spec: which shard it is.
       batches: its samples, packed, in any order.
       class_ids: class -> id, of its classes at least.
       encoding: what shapes its examples.
       compression: "none" or "gzip".
+      resume: whether it is kept if an earlier run wrote it of the same samples.
     """
 
-    uri: str
+    folder: str
     spec: ShardSpec
     batches: Sequence[bytes]
     class_ids: Mapping[str, int]
     encoding: EncodingOptions
     compression: str
+    resume: bool = False
 
-    def run(self) -> tuple[ShardInfo, list[DeadLetter]]:
-        """Writes the shard; returns its figures and what was left out."""
+    @property
+    def uri(self) -> str:
+        """Where the shard goes."""
+        return files.join(self.folder, self.spec.file_name)
+
+    def run(self) -> Written:
+        """Writes the shard and, behind it, its receipt; or keeps what an earlier run wrote."""
+        inputs = self._inputs()
+        earlier = read_receipt(self.folder, self.spec.file_name) if self.resume else None
+        if earlier:
+            changed = changes(earlier.inputs, inputs)
+            if changed:
+                what = (
+                    f"--resume: since {self.uri} was written, its samples have changed: {changed}. "
+                    "Bring them back, or convert anew with --overwrite"
+                )
+                return Written(None, [], Refusal(ChangedInputsError.__name__, what))
+            if files.size_of(self.uri) == earlier.info.bytes:
+                return Written(earlier.info, earlier.dead_letters)
+        receipt = write_inputs(self.folder, inputs, self.compression)
+        write_receipt(self.folder, receipt)
+        return Written(receipt.info, receipt.dead_letters)
+
+    def _inputs(self) -> ShardInputs:
         refs = sort_by_placement(
             (ref for batch in self.batches for ref in unpack(SampleRef, batch)),
             Placer(self.encoding.seed),
         )
-        maker = self.encoding.maker(self.class_ids)
-        letters = []
-        with files.open_output(self.uri) as sink:
-            output = OUTPUTS[self.compression](sink)
-            for item in write_shard(self.spec, reported(refs), maker, output):
-                if isinstance(item, DeadLetter):
-                    letters.append(item)
-                else:
-                    info = item
-        return info, letters
+        place = self.encoding.class_place
+        names = set() if place is None else {name for ref in refs for name in _texts(ref, place)}
+        classes = {name: self.class_ids[name] for name in sorted(names)}
+        return ShardInputs(self.spec, refs, classes, self.encoding.recorded())
+
+
+def write_inputs(
+    folder: str,
+    inputs: ShardInputs,
+    compression: str,
+    accept: Callable[[Receipt], None] = lambda _: None,
+) -> Receipt:
+    """Writes a shard; an older one of its name is replaced.
+
+    Args:
+      folder: the output folder.
+      inputs: what goes into it.
+      compression: "none" or "gzip".
+      accept: called before the shard appears; may raise, and then it does not.
+    """
+    maker = EncodingOptions.from_recorded(inputs.options).maker(inputs.class_ids)
+    letters = []
+    with files.open_output(files.join(folder, inputs.spec.file_name)) as sink:
+        output = OUTPUTS[compression](sink)
+        for item in write_shard(inputs.spec, reported(inputs.refs), maker, output):
+            if isinstance(item, DeadLetter):
+                letters.append(item)
+            else:
+                info = item
+        receipt = Receipt(inputs, info, letters)
+        accept(receipt)
+    return receipt
+
+
+def _texts(ref: SampleRef, place: int) -> Sequence[str]:
+    names: Any = ref.labels[place]
+    return names if isinstance(names, tuple) else (names,)
 
 
 def reported(refs: Iterable[SampleRef]) -> Iterator[SampleRef]:

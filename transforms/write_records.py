@@ -17,7 +17,7 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 
 from transforms import files
-from transforms.batches import DEAD_LETTERS, DeadLetterBatch, SampleBatch
+from transforms.batches import DEAD_LETTERS, REFUSALS, DeadLetterBatch, SampleBatch
 from transforms.core.dead_letters import DeadLetter
 from transforms.core.errors import LostSamplesError
 from transforms.core.label_schema import class_label_key
@@ -105,7 +105,8 @@ class WriteRecords(beam.PTransform):
       output_folder: where the shards go.
       encoding: what shapes the examples.
 
-    Returns: {"shards": a `ShardInfo` for each shard, "dead_letters": `DeadLetterBatch`es}.
+    Returns: {"shards": a `ShardInfo` for each shard, "dead_letters": `DeadLetterBatch`es,
+      "refusals": none}.
     """
 
     plan: beam.PCollection[Plan]
@@ -142,7 +143,11 @@ class WriteRecords(beam.PTransform):
                 class_label_key(self.encoding.columns, self.encoding.renames),
             ).with_output_types(ShardInfo)
         )
-        return {"shards": shards, DEAD_LETTERS: encoded[DEAD_LETTERS]}
+        return {
+            "shards": shards,
+            DEAD_LETTERS: encoded[DEAD_LETTERS],
+            REFUSALS: samples.pipeline | "NoRefusals" >> beam.Create([], reshuffle=False),
+        }
 
     def _sink(self, split: str, num_shards: int) -> beam.PTransform:
         gzip = self.layout.compression == "gzip"

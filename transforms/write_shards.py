@@ -13,22 +13,21 @@ from apache_beam.pvalue import AsSingleton, TaggedOutput
 from apache_beam.transforms.window import GlobalWindows
 
 from transforms import writer_process
-from transforms.batches import DEAD_LETTERS, DeadLetterBatch
+from transforms.batches import DEAD_LETTERS, REFUSALS, DeadLetterBatch
 from transforms.core.errors import ConversionError, OutputError, WriterProcessError
 from transforms.core.plan import Plan, Refusal
 from transforms.core.sharding import ShardInfo
-from transforms.files import join
 from transforms.output_folder import note_refusal
-from transforms.shard_task import EncodingOptions, ShardTask
-from transforms.writer_process import Written
+from transforms.shard_task import EncodingOptions, ShardTask, Written
 
 
 class _WriteShard(beam.DoFn):
     """Writes shards here or, where there are any, by writer processes while it goes on."""
 
-    def __init__(self, output_folder: str, encoding: EncodingOptions) -> None:
+    def __init__(self, output_folder: str, encoding: EncodingOptions, resume: bool) -> None:
         self._folder = output_folder
         self._encoding = encoding
+        self._resume = resume
         self._plan: Plan | None = None
         self._class_ids: dict[str, int] = {}
 
@@ -57,26 +56,30 @@ class _WriteShard(beam.DoFn):
         if plan is not self._plan:
             self._plan, self._class_ids = plan, plan.class_ids
         return ShardTask(
-            join(self._folder, spec.file_name),
+            self._folder,
             spec,
             batches,
             self._class_ids,
             self._encoding,
             plan.layout.compression,
+            self._resume,
         )
 
     def _outputs(self, write: Callable[[], Written]) -> Iterator[ShardInfo | TaggedOutput]:
         try:
-            info, letters = write()
+            written = write()
         except WriterProcessError as error:
             self._note(error)
             raise
         except OSError as error:
             self._note(OutputError(f"a shard in {self._folder} cannot be written: {error}"))
             raise
-        yield info
-        if letters:
-            yield TaggedOutput(DEAD_LETTERS, DeadLetterBatch(letters))
+        if written.info:
+            yield written.info
+        if written.refusal:
+            yield TaggedOutput(REFUSALS, written.refusal)
+        if written.dead_letters:
+            yield TaggedOutput(DEAD_LETTERS, DeadLetterBatch(written.dead_letters))
 
     def _note(self, error: ConversionError) -> None:
         """Notes why the job may be about to fail; if a retry succeeds, the note goes with the rest."""
@@ -92,17 +95,20 @@ class WriteShards(beam.PTransform):
       plan: PCollection of the one `Plan`.
       output_folder: where the shards go.
       encoding: what shapes the examples.
+      resume: whether shards of an earlier run are kept if they were made of the same samples.
 
-    Returns (tagged): main, a `ShardInfo` for each shard; "dead_letters".
+    Returns (tagged): main, a `ShardInfo` for each shard; "dead_letters"; "refusals", why a shard
+      was not written.
     """
 
     plan: beam.PCollection[Plan]
     output_folder: str
     encoding: EncodingOptions
+    resume: bool = False
 
     def expand(
         self, shards: beam.PCollection[tuple[int, Iterable[bytes]]]
     ) -> beam.pvalue.DoOutputsTuple:
         return shards | "WriteShard" >> beam.ParDo(
-            _WriteShard(self.output_folder, self.encoding), AsSingleton(self.plan)
-        ).with_outputs(DEAD_LETTERS, main="shards")
+            _WriteShard(self.output_folder, self.encoding, self.resume), AsSingleton(self.plan)
+        ).with_outputs(DEAD_LETTERS, REFUSALS, main="shards")

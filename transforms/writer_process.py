@@ -19,13 +19,21 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from multiprocessing.connection import Connection, Pipe
 from queue import SimpleQueue
+from typing import Protocol
 
-from transforms.core.dead_letters import DeadLetter
 from transforms.core.errors import WriterProcessError
-from transforms.core.sharding import ShardInfo
-from transforms.shard_task import ShardTask
+from transforms.shard_task import Written
 
-Written = tuple[ShardInfo, list[DeadLetter]]
+
+class Task(Protocol):
+    """A shard to write, as something that can be pickled."""
+
+    @property
+    def uri(self) -> str:
+        """The shard."""
+
+    def run(self) -> Written:
+        """Writes it."""
 
 
 class _WriterProcess:
@@ -43,7 +51,7 @@ class _WriterProcess:
         )
         theirs.close()
 
-    def run(self, task: ShardTask) -> Written:
+    def run(self, task: Task) -> Written:
         """Has a shard written.
 
         Raises:
@@ -84,10 +92,10 @@ class _WriterPool:
             self._idle.put(process)
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="writer")
 
-    def submit(self, task: ShardTask) -> Future[Written]:
+    def submit(self, task: Task) -> Future[Written]:
         return self._threads.submit(self._run, task)
 
-    def _run(self, task: ShardTask) -> Written:
+    def _run(self, task: Task) -> Written:
         process = self._idle.get()
         try:
             return process.run(task)
@@ -118,7 +126,14 @@ def writer_processes(count: int) -> Iterator[None]:
         pool.stop()
 
 
-def submit(task: ShardTask) -> Future[Written] | None:
+def cores() -> int:
+    """Cores that this process may use; a container or `taskset` may leave it fewer than there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def submit(task: Task) -> Future[Written] | None:
     """Hands a shard to a writer process; None where this process has none."""
     return _pool.submit(task) if _pool else None
 
@@ -135,7 +150,7 @@ def serve(file_descriptor: int) -> None:
     connection = Connection(file_descriptor)
     while True:
         try:
-            task: ShardTask = connection.recv()
+            task: Task = connection.recv()
         except (EOFError, OSError):  # the launcher is gone
             return
         result: Written | Exception

@@ -10,6 +10,7 @@ ConversionError
 ├── TooManyBadSamplesError   more bad samples than --max_bad_fraction
 ├── LostSamplesError         the books do not balance: a fault of the program or the runner
 ├── OutputError              a shard cannot be written: no space, no right
+├── ChangedInputsError       what an earlier run began is not what would be written now
 ├── WriterProcessError       a process of ours died
 ├── SampleError              a value given from Python cannot become a feature
 └── DamagedRecordError       a TFRecord file does not hold what its framing says
@@ -62,6 +63,10 @@ class WriterProcessError(ConversionError):
 
 class SampleError(ConversionError):
     """A sample given from Python holds what no feature can hold."""
+
+
+class ChangedInputsError(ConversionError):
+    """What an earlier run began to write is not what would be written now."""
 
 
 class DamagedRecordError(ConversionError):

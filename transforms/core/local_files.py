@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 import uuid
 from types import TracebackType
 
@@ -11,6 +12,8 @@ _MAX_BUFFERS = 512  # below Linux's IOV_MAX of 1,024
 _FLUSH_BYTES = 256 << 10  # 256 KiB
 INCOMPLETE_FOLDER = ".incomplete"
 """Inside the output folder: what is not yet, or not any more, part of a data set."""
+RECEIPTS_FOLDER = ".receipts"
+"""Inside the output folder: what each shard was made of."""
 
 
 def read_file(path: str, size: int) -> bytes:
@@ -46,11 +49,22 @@ def read_range(path: str, size: int, offset: int) -> bytes:
 
 
 def temporary_name(uri: str) -> str:
-    """A name of its own, in `.incomplete`, for a file while it is being written."""
+    """A name of its own, in `.incomplete`, for a file while it is being written.
+
+    It holds the number of the process, so that what a dead one was writing can be found.
+    """
     folder, name = posixpath.split(uri)
+    if posixpath.basename(folder) == RECEIPTS_FOLDER:
+        folder = posixpath.dirname(folder)
     if posixpath.basename(folder) != INCOMPLETE_FOLDER:
         folder = posixpath.join(folder, INCOMPLETE_FOLDER)
-    return posixpath.join(folder, f"{name}.{uuid.uuid4().hex}")
+    return posixpath.join(folder, f"{name}.{os.getpid()}.{uuid.uuid4().hex}")
+
+
+def writer_of(temporary: str) -> tuple[str, int] | None:
+    """(file, process) of a name that `temporary_name` gave; None for any other name."""
+    found = re.fullmatch(r"(.+)\.(\d+)\.[0-9a-f]{32}", posixpath.basename(temporary))
+    return (found[1], int(found[2])) if found else None
 
 
 class AtomicFile:

@@ -218,6 +218,21 @@ def too_many_bad(tally: Tally, max_bad_fraction: float) -> Refusal | None:
     )
 
 
+def other_shards(then: ShardLayout, now: ShardLayout) -> Refusal:
+    """The refusal of a run that would go on with other shards than it began with."""
+    before, after = dict(then.shards), dict(now.shards)
+    found = "; ".join(
+        f"{split}: {before.get(split, 0)} shards then, {after.get(split, 0)} now"
+        for split in sorted({*before, *after})
+        if before.get(split) != after.get(split)
+    )
+    return Refusal(
+        "ChangedInputsError",
+        "--resume: the images or labels have changed since the earlier run, so that other shards "
+        f"would be written ({found}). Bring them back, or convert anew with --overwrite",
+    )
+
+
 def books_do_not_balance(plan: Plan, tally: Tally, shards: Sequence[ShardInfo]) -> Refusal | None:
     """The refusal of a run that lost or doubled something, which is a fault of the program.
 

@@ -1,0 +1,258 @@
+"""`convert --resume`: goes on after a kill, sees that nothing changed, and refuses what did."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.harness import ALL_BAD, convert, dead_letters_of, digests, manifest_of
+from tests.pictures import picture, write_files, write_pictures
+
+KILLS = 20
+SHARDS = 120
+
+
+def test_killed_twenty_times_the_job_ends_in_the_same_bytes(tmp_path: Path) -> None:
+    """SIGKILL at random moments; each run goes on where the last one was; shards stay as they were."""
+    contents = {f"{'abcd'[i % 4]}/{i:04d}.bmp": picture(i, file_format="BMP") for i in range(1500)}
+    write_files(f"{tmp_path}/photos", {**contents, "a/bad.jpg": "no image"})
+    argv = ["--images", f"{tmp_path}/photos", "--name", "d", "--num_shards", str(SHARDS)]
+    argv += ["--image_check", "full"]
+    assert convert(*argv, "--output", f"{tmp_path}/whole") == 0
+    output = tmp_path / "killed"
+    command = [sys.executable, "-m", "beam_pipeline", "convert", *argv, "--output", str(output)]
+    chance = random.Random(0)
+    inodes: dict[str, int] = {}
+    unfinished = 0
+    for _ in range(KILLS):
+        job = subprocess.Popen([*command, "--resume"], stdout=subprocess.DEVNULL)
+        # From the start on, or from when a further shard has come: both kinds of moment.
+        wait_for = len(inodes) + chance.choice([0, 1, 3, 6])
+        while len(_shards(output)) < wait_for and job.poll() is None:
+            time.sleep(0.001)
+        time.sleep(chance.uniform(0, 0.01 if wait_for > len(inodes) else 1.2))
+        job.send_signal(signal.SIGKILL)
+        job.wait()
+        time.sleep(0.05)  # writer processes see that their launcher has gone
+        found = _shards(output)
+        assert {name: found[name] for name in inodes if name in found} == inodes
+        inodes = {name: found[name] for name in found if _has_receipt(output, name)}
+        unfinished += not (output / "manifest.json").exists()
+    assert unfinished > KILLS / 2
+    assert convert(*argv, "--output", str(output), "--resume") == 0
+    assert digests(output) == digests(tmp_path / "whole")
+    assert os.listdir(output / ".receipts") != []
+    assert not (output / ".incomplete").exists()
+
+
+def _shards(folder: Path) -> dict[str, int]:
+    """Shard -> its inode, which changes when it is written again."""
+    names = os.listdir(folder) if folder.is_dir() else []
+    return {name: os.stat(folder / name).st_ino for name in names if ".tfrecord-" in name}
+
+
+def _has_receipt(folder: Path, shard: str) -> bool:
+    return (folder / ".receipts" / f"{shard}.json.gz").exists()
+
+
+@pytest.fixture
+def argv(tmp_path: Path) -> list[str]:
+    """Arguments that have made a complete data set with one dead letter in tmp_path/out."""
+    write_pictures(f"{tmp_path}/photos", [f"{'ab'[i % 2]}/{i:02d}.jpg" for i in range(40)])
+    write_files(f"{tmp_path}/photos", {"a/bad.jpg": "no image", "README.txt": "mine"})
+    argv = ["--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", "--name", "d"]
+    argv += ["--num_shards", "4", ALL_BAD]
+    assert convert(*argv) == 0
+    return argv
+
+
+def modified(folder: Path) -> dict[str, int]:
+    """When each file was written."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in paths}
+
+
+def test_a_complete_data_set_is_up_to_date_and_not_touched(
+    argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 0 and one line; no file is written again, and no image is opened."""
+    before = modified(tmp_path / "out")
+    capsys.readouterr()
+    write_files(f"{tmp_path}/photos", {"notes.txt": "passed over, so nothing has changed"})
+    for path in (tmp_path / "photos").rglob("*.jpg"):
+        accessed = path.stat()
+        os.utime(path, ns=(0, accessed.st_mtime_ns))
+    assert convert(*argv, "--resume") == 0
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        f"{tmp_path}/out is up to date: all is as it was when it was written"
+    )
+    assert modified(tmp_path / "out") == before
+
+
+def test_only_what_is_missing_is_written(argv: list[str], tmp_path: Path) -> None:
+    """A shard that is gone, one that is cut, and side files come back; the rest is not touched."""
+    output = tmp_path / "out"
+    shutil.copytree(output, tmp_path / "whole")
+    before = modified(output)
+    gone, cut = "d-train.tfrecord-00001-of-00004", "d-train.tfrecord-00002-of-00004"
+    os.unlink(output / gone)
+    os.truncate(output / cut, 100)
+    os.unlink(output / "labels.txt")
+    assert convert(*argv, "--resume") == 0
+    assert digests(output) == digests(tmp_path / "whole")
+    after = modified(output)
+    again = {name for name in before if after[name] != before[name]}
+    assert again == {gone, cut, "labels.txt"} | {
+        f".receipts/{name}.json.gz" for name in (gone, cut)
+    }
+
+
+def _add_image(folder: Path) -> None:
+    write_pictures(str(folder / "photos"), ["b/new.jpg"])
+
+
+def _change_image(folder: Path) -> None:
+    path = folder / "photos" / "a" / "00.jpg"
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    assert path.stat().st_size == size
+
+
+def _remove_image(folder: Path) -> None:
+    os.unlink(folder / "photos" / "b" / "01.jpg")
+
+
+def _move_image(folder: Path) -> None:
+    os.rename(folder / "photos" / "b", folder / "photos" / "c")
+
+
+CHANGES: dict[str, tuple[Callable[[Path], None], str]] = {
+    "an image added": (_add_image, "its samples have changed: 1 added (b/new.jpg)."),
+    "an image changed": (_change_image, "its samples have changed: 1 changed (a/00.jpg)."),
+    "an image gone": (_remove_image, "its samples have changed: 1 gone (b/01.jpg)."),
+    "a class renamed": (_move_image, "added (c/"),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_changed_images_are_refused_and_named(
+    argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str
+) -> None:
+    """Nothing of the complete data set is touched; the message says what changed and what to do."""
+    change, message = CHANGES[what]
+    before = modified(tmp_path / "out")
+    change(tmp_path)
+    assert convert(*argv, "--resume") == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.endswith("Bring them back, or convert anew with --overwrite\n")
+    assert modified(tmp_path / "out") == before
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (["--seed", "1"], "seed was 0, is 1."),
+        (["--image_check", "full"], 'options.image_check was "header", is "full".'),
+        (["--compression", "gzip"], 'options.compression was "none", is "gzip".'),
+        (["--num_shards", "5"], "options.num_shards was 4, is 5."),
+        (["--features", "id=image/source_id"], 'options.features.id was null, is "image/source'),
+    ],
+)
+def test_changed_options_are_refused_and_named(
+    argv: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    option: list[str],
+    message: str,
+) -> None:
+    """They are seen before anything is listed."""
+    before = modified(tmp_path / "out")
+    assert convert(*argv, *option, "--resume") == 1
+    assert message in capsys.readouterr().err
+    assert modified(tmp_path / "out") == before
+
+
+def test_images_that_make_other_shards_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where more bytes ask for more shards, nothing is written beside the old ones."""
+    write_pictures(f"{tmp_path}/photos", [f"a/{i}.jpg" for i in range(10)])
+    argv = ["--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", "--name", "d"]
+    argv += ["--shard_size", "2000"]
+    assert convert(*argv) == 0
+    before = modified(tmp_path / "out")
+    write_pictures(f"{tmp_path}/photos", [f"a/{i}.jpg" for i in range(20)])
+    assert convert(*argv, "--resume") == 1
+    assert "(train: 4 shards then, 7 now)" in capsys.readouterr().err
+    assert modified(tmp_path / "out") == before
+
+
+def test_resume_into_an_empty_folder_is_a_first_run(argv: list[str], tmp_path: Path) -> None:
+    """So a schedule needs one command for the first night and all others."""
+    argv[argv.index(f"{tmp_path}/out")] = f"{tmp_path}/new"
+    assert convert(*argv, "--resume") == 0
+    assert digests(tmp_path / "new") == digests(tmp_path / "out")
+
+
+def test_dead_letters_of_kept_shards_are_kept(argv: list[str], tmp_path: Path) -> None:
+    """A run that goes on has the dead letters of the shards that it did not write."""
+    letters = dead_letters_of(tmp_path / "out")
+    manifest = manifest_of(tmp_path / "out")
+    for name in ("manifest.json", "dead_letters.jsonl"):  # as if it had been killed at its end
+        os.unlink(tmp_path / "out" / name)
+    note = tmp_path / "out" / ".incomplete" / "plan.json"
+    note.parent.mkdir()
+    run = {key: manifest[key] for key in ("name", "seed", "options", "features")}
+    note.write_text(
+        json.dumps({"name": "d", "shards": [["train", 4]], "compression": "none", "run": run})
+    )
+    assert convert(*argv, "--resume") == 0
+    assert dead_letters_of(tmp_path / "out") == letters != []
+    assert manifest_of(tmp_path / "out") == manifest
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (["--overwrite"], "--resume keeps what --overwrite removes; give only one of the two"),
+        (["--shuffle", "records"], "--resume needs to know what each shard was made of"),
+    ],
+)
+def test_options_that_cannot_go_with_it(
+    argv: list[str], capsys: pytest.CaptureFixture[str], option: list[str], message: str
+) -> None:
+    """They are wrong usage, said at once."""
+    assert convert(*argv, *option, "--resume") == 2
+    assert message in capsys.readouterr().err
+
+
+def test_shards_without_a_receipt_or_a_run_are_not_guessed_at(
+    argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither files of somebody else nor a data set whose receipts were removed are gone on with."""
+    shutil.rmtree(tmp_path / "out" / ".receipts")
+    assert convert(*argv, "--resume") == 2
+    assert "has no receipt of d-train.tfrecord-00000-of-00004" in capsys.readouterr().err
+    os.unlink(tmp_path / "out" / "manifest.json")
+    assert convert(*argv, "--resume") == 2
+    assert "neither a manifest nor the note of a run that began here" in capsys.readouterr().err
+
+
+def test_overwrite_removes_receipts(argv: list[str], tmp_path: Path) -> None:
+    """A new data set has receipts of its own shards only."""
+    argv[argv.index("4")] = "3"
+    assert convert(*argv, "--overwrite") == 0
+    assert sorted(os.listdir(tmp_path / "out" / ".receipts")) == [
+        f"d-train.tfrecord-0000{i}-of-00003.json.gz" for i in range(3)
+    ]

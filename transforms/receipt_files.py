@@ -1,0 +1,41 @@
+"""Receipts in the output folder: what each shard was made of."""
+
+from __future__ import annotations
+
+from transforms import files
+from transforms.core.local_files import RECEIPTS_FOLDER
+from transforms.core.receipts import Receipt, parse_receipt, receipt_name
+
+
+def read_receipt(folder: str, shard: str) -> Receipt | None:
+    """The receipt of a shard; None if there is none.
+
+    Raises:
+      ConversionError: it is damaged.
+      OSError: it cannot be read.
+    """
+    uri = files.join(folder, receipt_name(shard))
+    try:
+        data = files.read_bytes(uri)
+    except FileNotFoundError:
+        return None
+    return parse_receipt(data, uri)
+
+
+def write_receipt(folder: str, receipt: Receipt) -> None:
+    """Writes the receipt of a shard that has just been written."""
+    files.make_folder(files.join(folder, RECEIPTS_FOLDER))
+    name = receipt_name(receipt.inputs.spec.file_name)
+    files.write_bytes(files.join(folder, name), receipt.to_bytes())
+
+
+def shards_with_receipts(folder: str) -> set[str]:
+    """File names of the shards that have one."""
+    suffix = receipt_name("").rpartition("/")[2]
+    names = files.list_folder(files.join(folder, RECEIPTS_FOLDER))
+    return {name.removesuffix(suffix) for name in names if name.endswith(suffix)}
+
+
+def delete_receipts(folder: str) -> None:
+    """Deletes all of them."""
+    files.delete_folder(files.join(folder, RECEIPTS_FOLDER))
