@@ -141,6 +141,11 @@ def delete(folder: str, names: list[str]) -> None:
             pass
 
 
+def version_of(uri: str) -> int:
+    """When a local file was changed, in nanoseconds; 0 for any other. Raises OSError."""
+    return 0 if is_remote(uri) else os.stat(uri).st_mtime_ns
+
+
 def delete_folder(folder: str) -> None:
     """Deletes a folder, if there is one, with all that is in it."""
     if is_remote(folder):

@@ -135,6 +135,7 @@ class CifarReader:
     ) -> Iterator[SampleRef | DeadLetter]:
         batch_name = _batch_name(name)
         split = self.fmt.splits[batch_name]
+        version = files.version_of(uri)
         for i, labels in enumerate(zip(*batch.labels, strict=True)):
             key = f"{batch_name}/{i:05d}"
             filename = key if batch.filenames is None else batch.filenames[i]
@@ -144,7 +145,7 @@ class CifarReader:
                 yield DeadLetter(stage, key, uri, reason, values, uri)
             else:
                 offset = pixels.first + i * pixels.step
-                yield SampleRef(key, pixels.uri, PIXELS.size, split, values, offset, uri)
+                yield SampleRef(key, pixels.uri, PIXELS.size, split, values, offset, uri, version)
 
     def _values(self, labels: Sequence[object], filename: object) -> tuple[LabelValue, ...] | str:
         """The values of the columns that `_columns` gives, or what is wrong."""
