@@ -50,7 +50,11 @@ def build_pipeline(
             | "AssignShards" >> AssignShards(plan=plan, seed=config.seed)
             | "WriteShards"
             >> WriteShards(
-                plan=plan, output_folder=config.output, encoding=encoding, resume=config.resume
+                plan=plan,
+                output_folder=config.output,
+                encoding=encoding,
+                resume=config.resume,
+                raise_errors=raise_refusals,
             )
         )
     _ = plan | "FinishDataset" >> FinishDataset(

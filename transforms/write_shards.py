@@ -24,10 +24,13 @@ from transforms.shard_task import EncodingOptions, ShardTask, Written
 class _WriteShard(beam.DoFn):
     """Writes shards here or, where there are any, by writer processes while it goes on."""
 
-    def __init__(self, output_folder: str, encoding: EncodingOptions, resume: bool) -> None:
+    def __init__(
+        self, output_folder: str, encoding: EncodingOptions, resume: bool, raise_errors: bool
+    ) -> None:
         self._folder = output_folder
         self._encoding = encoding
         self._resume = resume
+        self._raise_errors = raise_errors
         self._plan: Plan | None = None
         self._class_ids: dict[str, int] = {}
 
@@ -72,8 +75,11 @@ class _WriteShard(beam.DoFn):
             self._note(error)
             raise
         except OSError as error:
-            self._note(OutputError(f"a shard in {self._folder} cannot be written: {error}"))
-            raise
+            failure = OutputError(f"a shard in {self._folder} cannot be written: {error}")
+            if self._raise_errors:
+                self._note(failure)
+                raise
+            written = Written(None, [], Refusal(OutputError.__name__, str(failure)))
         if written.info:
             yield written.info
         if written.refusal:
@@ -96,6 +102,8 @@ class WriteShards(beam.PTransform):
       output_folder: where the shards go.
       encoding: what shapes the examples.
       resume: whether shards of an earlier run are kept if they were made of the same samples.
+      raise_errors: whether a shard that cannot be written fails its bundle, so that an engine that
+        tries again does; else it is a refusal, which the launcher tells without tracebacks.
 
     Returns (tagged): main, a `ShardInfo` for each shard; "dead_letters"; "refusals", why a shard
       was not written.
@@ -105,10 +113,12 @@ class WriteShards(beam.PTransform):
     output_folder: str
     encoding: EncodingOptions
     resume: bool = False
+    raise_errors: bool = True
 
     def expand(
         self, shards: beam.PCollection[tuple[int, Iterable[bytes]]]
     ) -> beam.pvalue.DoOutputsTuple:
         return shards | "WriteShard" >> beam.ParDo(
-            _WriteShard(self.output_folder, self.encoding, self.resume), AsSingleton(self.plan)
+            _WriteShard(self.output_folder, self.encoding, self.resume, self.raise_errors),
+            AsSingleton(self.plan),
         ).with_outputs(DEAD_LETTERS, REFUSALS, main="shards")

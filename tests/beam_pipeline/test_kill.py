@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -103,6 +104,25 @@ def test_a_worker_process_of_beams_that_dies_ends_the_job_with_an_error(
     assert f"a worker process that was writing {output}/{shard}" in line
     assert "run the job again with --resume" in line
     assert "manifest.json" not in os.listdir(output)
+
+
+def test_a_full_disk_ends_the_job_with_one_line(images: Path, tmp_path: Path) -> None:
+    """A limit on the size of files stands for the disk; nothing of a shard is left, no traceback."""
+    output = tmp_path / "out"
+    argv = ["--images", str(images), "--name", "d", "--num_shards", "2", "--output", str(output)]
+    done = subprocess.run(
+        [sys.executable, "-m", "beam_pipeline", "convert", *argv],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)),
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[1:] == [
+        f"beam-tfrecord: error: a shard in {output} cannot be written: [Errno 27] File too large"
+    ]
+    assert _shards(output) == []
+    assert sorted(os.listdir(output / ".incomplete")) == ["plan.json", "refusal.json"]
 
 
 def _being_written(output: Path) -> list[tuple[str, int]]:

@@ -139,6 +139,8 @@ def test_only_references_cross_the_shuffle(tmp_path: Path) -> None:
             | beam.Flatten()
             | PlanShards(
                 output_folder=str(tmp_path / "out"),
+                run={},
+                resume=False,
                 name="d",
                 shards=ShardConfig(2),
                 splits=(),
