@@ -26,7 +26,7 @@ from transforms.core.receipts import option_changes, receipt_name
 from transforms.core.record_index import index_name
 from transforms.core.sharding import ShardLayout
 from transforms.core.tfds_metadata import tfds_names
-from transforms.receipt_files import delete_receipts, shards_with_receipts
+from transforms.receipt_files import delete_receipts, receipts_there
 
 NOTE_NAME = "plan.json"
 REFUSAL_NAME = "refusal.json"
@@ -209,8 +209,9 @@ def prepare_resume(folder: str, run: Mapping[str, Any]) -> None:
             "same again, or convert anew with --overwrite"
         )
     if earlier.complete:
-        receipts = shards_with_receipts(folder)
-        missing = [s.file_name for s in earlier.layout.specs if s.file_name not in receipts]
+        receipts = receipts_there(folder)
+        names_of = [spec.file_name for spec in earlier.layout.specs]
+        missing = [name for name in names_of if receipt_name(name) not in receipts]
         if missing:
             raise OutputNotEmptyError(
                 f"--resume: {folder} has no receipt of {missing[0]} ({receipt_name(missing[0])}), "

@@ -29,11 +29,10 @@ def write_receipt(folder: str, receipt: Receipt) -> None:
     files.write_bytes(files.join(folder, name), receipt.to_bytes())
 
 
-def shards_with_receipts(folder: str) -> set[str]:
-    """File names of the shards that have one."""
-    suffix = receipt_name("").rpartition("/")[2]
+def receipts_there(folder: str) -> set[str]:
+    """Paths of all receipts in the output folder."""
     names = files.list_folder(files.join(folder, RECEIPTS_FOLDER))
-    return {name.removesuffix(suffix) for name in names if name.endswith(suffix)}
+    return {f"{RECEIPTS_FOLDER}/{name}" for name in names}
 
 
 def delete_receipts(folder: str) -> None:

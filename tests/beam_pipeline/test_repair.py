@@ -12,6 +12,7 @@ from beam_pipeline.cli import main
 from tests.beam_pipeline.test_resume import modified
 from tests.harness import ALL_BAD, convert, digests
 from tests.pictures import write_files, write_pictures
+from transforms.core.receipts import receipt_name
 from transforms.receipt_files import read_receipt
 
 FIRST, SECOND, THIRD = (f"d-train.tfrecord-0000{i}-of-00003" for i in range(3))
@@ -95,13 +96,13 @@ def test_without_a_receipt_nothing_can_be_repaired(
 ) -> None:
     """It says so and what to do; a damaged receipt is said, too."""
     os.unlink(dataset / FIRST)
-    receipt = dataset / ".receipts" / f"{FIRST}.json.gz"
+    receipt = dataset / receipt_name(FIRST)
     receipt.write_bytes(b"damaged")
     assert main(["repair", str(dataset)]) == 1
     assert f"{receipt} is damaged" in capsys.readouterr().err
     os.unlink(receipt)
     assert main(["repair", str(dataset)]) == 1
-    assert f"there is no .receipts/{FIRST}.json.gz" in capsys.readouterr().err
+    assert f"there is no {receipt_name(FIRST)}" in capsys.readouterr().err
 
 
 def test_a_folder_without_a_manifest_is_an_error(

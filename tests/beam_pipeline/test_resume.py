@@ -17,6 +17,7 @@ import pytest
 
 from tests.harness import ALL_BAD, convert, dead_letters_of, digests, manifest_of
 from tests.pictures import picture, write_files, write_pictures
+from transforms.core.receipts import receipt_name
 
 KILLS = 20
 SHARDS = 120
@@ -62,7 +63,7 @@ def _shards(folder: Path) -> dict[str, int]:
 
 
 def _has_receipt(folder: Path, shard: str) -> bool:
-    return (folder / ".receipts" / f"{shard}.json.gz").exists()
+    return (folder / receipt_name(shard)).exists()
 
 
 @pytest.fixture
@@ -112,9 +113,7 @@ def test_only_what_is_missing_is_written(argv: list[str], tmp_path: Path) -> Non
     assert digests(output) == digests(tmp_path / "whole")
     after = modified(output)
     again = {name for name in before if after[name] != before[name]}
-    assert again == {gone, cut, "labels.txt"} | {
-        f".receipts/{name}.json.gz" for name in (gone, cut)
-    }
+    assert again == {gone, cut, "labels.txt"} | {receipt_name(name) for name in (gone, cut)}
 
 
 def _add_image(folder: Path) -> None:
@@ -254,5 +253,5 @@ def test_overwrite_removes_receipts(argv: list[str], tmp_path: Path) -> None:
     argv[argv.index("4")] = "3"
     assert convert(*argv, "--overwrite") == 0
     assert sorted(os.listdir(tmp_path / "out" / ".receipts")) == [
-        f"d-train.tfrecord-0000{i}-of-00003.json.gz" for i in range(3)
+        f"d-train-0000{i}-of-00003.json.gz" for i in range(3)
     ]

@@ -28,8 +28,11 @@ _SAME = ("key", "size", "split", "labels", "offset", "version")
 
 
 def receipt_name(shard: str) -> str:
-    """The receipt's path in the output folder, given the shard's file name."""
-    return f"{RECEIPTS_FOLDER}/{shard}.json.gz"
+    """The receipt's path in the output folder, given the shard's file name.
+
+    It is no name that a pattern for TFRecords would find.
+    """
+    return f"{RECEIPTS_FOLDER}/{shard.replace('.tfrecord-', '-')}.json.gz"
 
 
 @dataclass(frozen=True)

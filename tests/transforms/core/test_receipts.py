@@ -82,7 +82,7 @@ def test_the_content_is_json_for_everybody() -> None:
         "info": ["train", 1, SPEC.file_name, 2, 1234, 4_000_000_000, [[0, 1], [7, 1]]],
         "dead_letters": [],
     }
-    assert receipt_name("s") == ".receipts/s.json.gz"
+    assert receipt_name(SPEC.file_name) == ".receipts/d-train-00001-of-00003.json.gz"
 
 
 @pytest.mark.parametrize(
