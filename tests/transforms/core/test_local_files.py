@@ -14,7 +14,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from transforms.core.local_files import INCOMPLETE_FOLDER, AtomicFile, read_file
+from transforms.core.local_files import (
+    INCOMPLETE_FOLDER,
+    AtomicFile,
+    read_file,
+    temporary_name,
+    writer_of,
+)
 
 BUFFERS = st.lists(st.binary(max_size=40) | st.integers(0, 300_000).map(bytes), max_size=12)
 
@@ -268,3 +274,13 @@ def test_a_write_that_the_system_cuts_off_goes_on_where_it_was(
     os.close(read_end)
     assert interruptions.is_set()
     assert bytes(arrived) == b"".join(buffers)
+
+
+def test_a_temporary_name_says_whose_it_is() -> None:
+    """The file and the process that writes it; receipts are written beside the shards' folder."""
+    name = temporary_name("/out/d-train.tfrecord-00000-of-00001")
+    assert name.startswith("/out/.incomplete/d-train.tfrecord-00000-of-00001.")
+    assert writer_of(name) == ("d-train.tfrecord-00000-of-00001", os.getpid())
+    assert temporary_name("/out/.receipts/r.json.gz").startswith("/out/.incomplete/r.json.gz.")
+    assert temporary_name("/out/.incomplete/plan.json").startswith("/out/.incomplete/plan.json.")
+    assert writer_of("/out/.incomplete/plan.json") is None
