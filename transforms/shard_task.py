@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from transforms import files
 from transforms.core.dead_letters import DeadLetter
-from transforms.core.errors import ChangedInputsError
+from transforms.core.errors import ChangedInputsError, ConversionError
 from transforms.core.example import SampleEncoder
 from transforms.core.label_schema import (
     Column,
@@ -158,7 +158,10 @@ class ShardTask:
     def run(self) -> Written:
         """Writes the shard and, behind it, its receipt; or keeps what an earlier run wrote."""
         inputs = self._inputs()
-        earlier = read_receipt(self.folder, self.spec.file_name) if self.resume else None
+        try:
+            earlier = read_receipt(self.folder, self.spec.file_name) if self.resume else None
+        except ConversionError as error:
+            return Written(None, [], Refusal(ConversionError.__name__, str(error)))
         if earlier:
             changed = changes(earlier.inputs, inputs)
             if changed:

@@ -248,6 +248,20 @@ def test_shards_without_a_receipt_or_a_run_are_not_guessed_at(
     assert "neither a manifest nor the note of a run that began here" in capsys.readouterr().err
 
 
+def test_a_damaged_receipt_is_an_error_of_one_line(
+    argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It names the file, and the data set stays as it is."""
+    receipt = tmp_path / "out" / ".receipts" / "d-train-00002-of-00004.json.gz"
+    receipt.write_bytes(b"damaged")
+    before = modified(tmp_path / "out")
+    capsys.readouterr()
+    assert convert(*argv, "--resume") == 1
+    (_, error) = capsys.readouterr().err.splitlines()
+    assert error.startswith(f"beam-tfrecord: error: {receipt} is damaged ")
+    assert modified(tmp_path / "out") == before
+
+
 def test_overwrite_removes_receipts(argv: list[str], tmp_path: Path) -> None:
     """A new data set has receipts of its own shards only."""
     argv[argv.index("4")] = "3"
