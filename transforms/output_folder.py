@@ -103,7 +103,7 @@ def _read_note(folder: str) -> EarlierRun | None:
             tuple((str(split), int(count)) for split, count in note["shards"]),
             str(note["compression"]),
         )
-        return EarlierRun(layout, note["run"], complete=False)
+        return EarlierRun(layout, note.get("run", {}), complete=False)
     except (ValueError, KeyError, TypeError) as error:
         raise ConversionError(f"{uri} is damaged ({error!r}); remove it by hand") from error
 

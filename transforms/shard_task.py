@@ -173,7 +173,8 @@ class ShardTask:
             if files.size_of(self.uri) == earlier.info.bytes:
                 return Written(earlier.info, earlier.dead_letters)
         receipt = write_inputs(self.folder, inputs, self.compression)
-        write_receipt(self.folder, receipt)
+        if self.encoding.features is None:  # what came from Python is nowhere to be read again
+            write_receipt(self.folder, receipt)
         return Written(receipt.info, receipt.dead_letters)
 
     def _inputs(self) -> ShardInputs:

@@ -64,9 +64,9 @@ def test_each_line_is_where_a_record_stands(
 
 def test_it_adds_index_files_and_nothing_else(dataset: Path) -> None:
     """No other file comes, goes or changes, and patterns for shards do not find an index."""
-    before = {path.name: path.read_bytes() for path in dataset.iterdir()}
+    before = {path.name: path.read_bytes() for path in dataset.iterdir() if path.is_file()}
     write_index(str(dataset))
-    after = {path.name: path.read_bytes() for path in dataset.iterdir()}
+    after = {path.name: path.read_bytes() for path in dataset.iterdir() if path.is_file()}
     assert {name: data for name, data in after.items() if name not in INDEXES} == before
     assert set(INDEXES) <= set(after)
     assert len(list(dataset.glob("*.tfrecord-*"))) == 3
