@@ -13,7 +13,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from os.path import commonprefix
 from typing import NamedTuple, Protocol
 
 PROBES_PER_RANGE = 4
@@ -50,6 +49,9 @@ class KeyRange(NamedTuple):
     end: str
 
 
+EVERYTHING = KeyRange("", "")
+
+
 class KeyRanges(NamedTuple):
     """Attributes: ranges, in order; probes, requests made; rounds of them, one after another."""
 
@@ -71,14 +73,14 @@ def find_key_ranges(
     wanted: int,
     *,
     prefix: str = "",
-    start: str = "",
+    within: KeyRange = EVERYTHING,
     map_probes: Map = map,
 ) -> KeyRanges:
     """Finds ranges of the names that begin with a prefix, each with a name in it.
 
-    The ranges do not overlap. Together they reach from the start to the end of the prefix, so they
-    hold every name there, also one that is added meanwhile. How many names each holds is not known;
-    where names branch evenly, it is about the same.
+    The ranges do not overlap, and leave nothing out, so they hold every name, also one that is added
+    meanwhile. How many names each holds is not known; where names branch evenly, it is about the
+    same.
 
     Args:
       first: gives the first name at or behind its first argument and before its second, where an
@@ -86,16 +88,16 @@ def find_key_ranges(
       wanted: about how many ranges; there are fewer if there are fewer names, and at most twice as
         many.
       prefix: what all names begin with.
-      start: names before it are left out; empty for none.
+      within: what is cut.
       map_probes: calls `first` for the probes of one round, which do not depend on each other.
 
-    Returns: the ranges, and how many probes it took: at most `PROBES_PER_RANGE * wanted` and as many
-      as the first name has characters.
+    Returns: the ranges, none if there are no names, and how many probes it took: at most
+      `PROBES_PER_RANGE * wanted` and as many as the first name has characters.
     """
-    name = first(start, "")
+    name = first(*within)
     if name is None:
         return KeyRanges((), 1, 1)
-    parts = [_Part(start, "", name, len(prefix), 1.0)]
+    parts = [_Part(*within, name, len(prefix), 1.0).settled()]
     allowed = PROBES_PER_RANGE * wanted + len(name)
     probes, rounds = 1, 1
     while len(parts) < wanted:
@@ -107,7 +109,7 @@ def find_key_ranges(
             zip(heavy, map_probes(lambda probe: first(probe.start, probe.end), asked), strict=True)
         )
         parts = [
-            after
+            after.settled()
             for place, part in enumerate(parts)
             for after in (part.learn(answers[place]) if place in answers else (part,))
         ]
@@ -177,6 +179,13 @@ class _Part:
             return (replace(self, same=self._tried, step=2 * self.step),)
         return (replace(self, most=_common(self.name, found)),)
 
+    def settled(self) -> _Part:
+        """The range once it knows what needs no request: that nothing lies beyond its end."""
+        part = self
+        while part.end and part.point >= part.end:
+            (part,) = part.learn(None)
+        return part
+
     @property
     def _tried(self) -> int:
         """How many characters the names may have in common: to be probed."""
@@ -225,4 +234,5 @@ def _behind(text: str) -> str:
 
 def _common(one: str, other: str) -> int:
     """How many characters two texts have in common at their beginning."""
-    return len(commonprefix((one, other)))
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
