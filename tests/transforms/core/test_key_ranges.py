@@ -29,9 +29,7 @@ class Names:
         found = [key.decode() for key in self.keys[self.place(limits.start) : last]]
         return [name for name in found if name.startswith(prefix)]
 
-    def ranges(
-        self, wanted: int, prefix: str = "", within: KeyRange | None = None
-    ) -> KeyRanges:
+    def ranges(self, wanted: int, prefix: str = "", within: KeyRange | None = None) -> KeyRanges:
         def first(start: str, end: str) -> str | None:
             self.asked.append(KeyRange(start, end))
             place = self.place(max(start, prefix))
