@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -42,16 +43,20 @@ class ListingServer(ThreadingHTTPServer):
       bucket: its name; of any other there is none.
       names: of the objects in it.
       page: names a page at most.
+      latency: seconds that each answer is held back.
     """
 
     daemon_threads = True
 
-    def __init__(self, bucket: str, names: Iterable[str], page: int = PAGE) -> None:
+    def __init__(
+        self, bucket: str, names: Iterable[str], page: int = PAGE, latency: float = 0.0
+    ) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.bucket = bucket
         self.names = sorted(set(names), key=str.encode)
         self.keys = [name.encode() for name in self.names]
         self.page = page
+        self.latency = latency
         self.requests: list[Request] = []
 
     @property
@@ -116,6 +121,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, status: int, content: dict[str, Any]) -> None:
         body = json.dumps(content).encode()
+        time.sleep(self.server.latency)
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

@@ -170,7 +170,7 @@ def test_an_inventory_in_a_bucket_of_images_there(photos: Path) -> None:
 
 def failing(capfd: pytest.CaptureFixture[str], *argv: str, code: int = 2) -> str:
     """The message of a conversion that ends with this code and writes nothing."""
-    assert convert(*argv, "--output", "out", NONE_BAD) == code
+    assert convert(*argv, "--output", "out", "--overwrite", NONE_BAD) == code
     assert not os.path.exists("out/manifest.json")
     return capfd.readouterr().err.splitlines()[-1]
 
