@@ -46,9 +46,10 @@ def serve(connection: Connection, shape: str, count: int) -> None:
     with serving(BUCKET, (f"{FOLDER}/{SHAPES[shape](n)}" for n in range(count))) as server:
         connection.send(server.url)
         while (latency := connection.recv()) is not None:
-            connection.send(Log(server.chains(), server.probes))
+            log = Log(server.chains(), server.probes)
             server.requests.clear()
             server.latency = latency
+            connection.send(log)
 
 
 def list_once(threads: int, ranges: int, count: int) -> tuple[float, float]:

@@ -30,8 +30,7 @@ def list_objects(bucket: str, prefix: str, start: str = "", end: str = "") -> It
       OSError: the bucket cannot be listed.
     """
     with _os_errors(f"gs://{bucket}/{prefix}"):
-        for blob in _blobs(bucket, prefix, start, end, "name,size,generation"):
-            yield RemoteFile(blob.name, blob.size or 0, blob.generation or 0)
+        yield from _objects(bucket, prefix, start, end)
 
 
 def first_object(bucket: str, prefix: str, start: str = "", end: str = "") -> str | None:
@@ -41,25 +40,28 @@ def first_object(bucket: str, prefix: str, start: str = "", end: str = "") -> st
       OSError: the bucket cannot be listed.
     """
     with _os_errors(f"gs://{bucket}/{prefix}"):
-        for blob in _blobs(bucket, prefix, start, end, "name", max_results=1):
-            name: str = blob.name
-            return name
-    return None
+        found = next(_objects(bucket, prefix, start, end, max_results=1), None)
+    return None if found is None else found.name
 
 
-def _blobs(
-    bucket: str, prefix: str, start: str, end: str, fields: str, **options: Any
-) -> Iterator[Any]:
-    return iter(
-        _client().list_blobs(
-            bucket,
-            prefix=prefix or None,
-            start_offset=start or None,
-            end_offset=end or None,
-            fields=f"items({fields}),nextPageToken",
-            **options,
-        )
+def _objects(
+    bucket: str, prefix: str, start: str, end: str, **options: Any
+) -> Iterator[RemoteFile]:
+    pages = _client().list_blobs(
+        bucket,
+        prefix=prefix or None,
+        start_offset=start or None,
+        end_offset=end or None,
+        fields="items(name,size,generation),nextPageToken",
+        **options,
     )
+    pages.item_to_value = _remote_file
+    return iter(pages)
+
+
+def _remote_file(_: Any, item: dict[str, str]) -> RemoteFile:
+    """An object as it is in the answer; the client's `Blob`s take a third of a listing's time."""
+    return RemoteFile(item["name"], int(item.get("size", 0)), int(item.get("generation", 0)))
 
 
 @functools.cache
