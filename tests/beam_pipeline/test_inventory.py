@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,15 +15,18 @@ from pyarrow import parquet
 
 from tests.harness import (
     NONE_BAD,
+    REPOSITORY,
     convert,
     convert_in_process_of_its_own,
     digests,
     manifest_of,
     reasons_of,
+    run_shell,
 )
 from tests.layouts.bucket import Bucket
 from tests.layouts.make_cifar10 import cifar10_python
 from tests.pictures import write_files, write_pictures
+from transforms.core.inventory_format import read_inventory
 
 PICTURES = ["cat/a.jpg", "cat/b.png", "dog/größe 1.webp", 'dog/say "hi", ok.jpg', "dog/d"]
 OTHERS = [
@@ -166,6 +170,25 @@ def test_an_inventory_in_a_bucket_of_images_there(photos: Path) -> None:
     assert convert("--images", root, "--inventory", inventory, *argv, "--output", "out") == 0
     assert convert("--images", root, *argv, "--output", "listed") == 0
     assert digests("out") == digests("listed")
+
+
+def test_the_page_says_how_to_make_an_inventory_with_gcloud(tmp_path: Path) -> None:
+    """The command turns what `gcloud storage ls -l` prints into a file with every name as it is."""
+    page = Path(REPOSITORY, "docs/buckets.md").read_text(encoding="utf-8")
+    (command,) = (c for c in re.findall(r"```bash\n(.*?)```", page, re.DOTALL) if " ls -l " in c)
+    (tmp_path / "printed").write_text(
+        "    276224  2024-03-01T10:00:00Z  gs://pets/photos/a.jpg\n"
+        '         0  2024-03-01T10:00:00Z  gs://pets/photos/say "hi",  ok .jpg\n'
+        "12345678901  2024-03-01T10:00:00Z  gs://pets/photos/größe.jpg\n"
+        "TOTAL: 3 objects, 12345955125 bytes (11.5GiB)\n"
+    )
+    run_shell(f"gcloud() {{ cat printed; }}; {command}", tmp_path)
+    with open(tmp_path / "photos.csv.gz", "rb") as file:
+        assert [(row.uri, row.size) for row in read_inventory(file, "photos.csv.gz")] == [
+            ("gs://pets/photos/a.jpg", 276224),
+            ('gs://pets/photos/say "hi",  ok .jpg', 0),
+            ("gs://pets/photos/größe.jpg", 12345678901),
+        ]
 
 
 def failing(capfd: pytest.CaptureFixture[str], *argv: str, code: int = 2) -> str:
