@@ -44,6 +44,10 @@ class ListingServer(ThreadingHTTPServer):
       names: of the objects in it.
       page: names a page at most.
       latency: seconds that each answer is held back.
+
+    Attributes:
+      requests: what was asked for, in order.
+      most_requests: how many are answered; further ones are forbidden.
     """
 
     daemon_threads = True
@@ -58,6 +62,7 @@ class ListingServer(ThreadingHTTPServer):
         self.page = page
         self.latency = latency
         self.requests: list[Request] = []
+        self.most_requests = 1_000_000
 
     @property
     def url(self) -> str:
@@ -113,6 +118,9 @@ class _Handler(BaseHTTPRequestHandler):
         given = {name: values[0] for name, values in parse_qs(url.query).items()}
         if unquote(url.path) != f"/storage/v1/b/{self.server.bucket}/o":
             self._answer(404, {"error": {"code": 404, "message": "The bucket does not exist."}})
+            return
+        if len(self.server.requests) >= self.server.most_requests:
+            self._answer(403, {"error": {"code": 403, "message": "No more."}})
             return
         most = min(int(given.get("maxResults", self.server.page)), self.server.page)
         start, end = given.get("startOffset", ""), given.get("endOffset", "")

@@ -140,7 +140,7 @@ def _seen_before(bucket: str, prefix: str, hidden: str, limits: KeyRange) -> boo
     return first_object(bucket, prefix + hidden, "", limits.start) is not None
 
 
-def cut(part: NameRange, fan_out: FanOut) -> list[NameRange]:
+def cut(part: NameRange, fan_out: FanOut) -> Iterator[NameRange]:
     """Cuts a range into several.
 
     Raises:
@@ -156,7 +156,8 @@ def cut(part: NameRange, fan_out: FanOut) -> list[NameRange]:
             )
     except OSError as error:
         raise _listing_error(part.root, error) from error
-    return [part._replace(limits=limits) for limits in found.ranges]
+    for limits in found.ranges:
+        yield part._replace(limits=limits)
 
 
 def _bucket_and_prefix(root: ImageRoot) -> tuple[str, str]:

@@ -122,7 +122,7 @@ class _Cut(beam.DoFn):
 
     def process(self, rest: NameRange) -> Iterator[RangeGroup | TaggedOutput]:
         tally = Tally()
-        ranges = list(_until_refused(iter(cut(rest, self._fan_out)), tally))
+        ranges = list(_until_refused(cut(rest, self._fan_out), tally))
         groups = -(-len(ranges) // self._fan_out.threads)
         for group in range(groups):
             # Neighbours go apart: where one is long, the next is too.

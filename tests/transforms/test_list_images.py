@@ -210,6 +210,17 @@ def test_the_job_cuts_long_ranges_again(serve: Serve) -> None:
     assert max(server.chains()) <= 16 + 1
 
 
+@pytest.mark.parametrize("answered", [0, 1, 2, 3, 20, 120])
+def test_a_request_that_fails_is_a_refusal(serve: Serve, answered: int) -> None:
+    """Whether for a first page, for a probe or for a page of a range: the job ends with the reason."""
+    server = serve(photos(20_000))
+    server.most_requests = answered
+    images, tally = run((ImageRoot("gs://pets/photos"),))
+    assert len(images) == tally.listed < 20_000
+    assert {error for error, _ in tally.refusals} == {"ListingError"}
+    assert all("gs://pets/photos cannot be listed: Forbidden: 403" in m for _, m in tally.refusals)
+
+
 def test_what_cannot_be_listed_travels_to_the_end_of_the_job(serve: Serve) -> None:
     """As a reason to refuse, once, beside what else was listed."""
     serve(photos(3))
