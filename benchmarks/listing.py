@@ -1,6 +1,6 @@
 """How long a bucket of a million objects takes to list, by the ranges that are listed at once.
 
-    python -m benchmarks.listing
+    python -m benchmarks.listing --names flat
 
 In the repository's folder. The bucket is `tests/listing_server.py` in a process of its own on this machine: it
 answers as Google Cloud Storage does, a thousand names a page, and holds each answer back for as long
@@ -75,36 +75,35 @@ def list_once(threads: int, ranges: int, count: int) -> tuple[float, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--count", type=int, default=1_000_000, help="objects")
-    parser.add_argument("--shapes", nargs="+", default=["flat"], choices=SHAPES)
+    parser.add_argument("--names", default="flat", choices=SHAPES)
     parser.add_argument("--latency", nargs="+", type=float, default=[0, 50], help="milliseconds")
     parser.add_argument("--threads", nargs="+", type=int, default=[4, 8, 16])
     parser.add_argument("--ranges", nargs="+", type=int, default=[1, 16, 64])
     arguments = parser.parse_args()
     print(f"{HEAD}\n|{' --- |' * 10}", flush=True)
-    for shape in arguments.shapes:
-        ours, theirs = multiprocessing.Pipe()
-        server = multiprocessing.get_context("spawn").Process(
-            target=serve, args=(theirs, shape, arguments.count)
-        )
-        server.start()
-        os.environ["STORAGE_EMULATOR_HOST"] = ours.recv()
-        list_once(1, 16, arguments.count)  # imports and connects
-        for latency in arguments.latency:
-            for ranges in arguments.ranges:
-                for threads in arguments.threads if ranges > 1 else [1]:
-                    ours.send(latency / 1000)
-                    ours.recv()
-                    wall, cpu = list_once(threads, ranges, arguments.count)
-                    ours.send(0)
-                    log: Log = ours.recv()
-                    cells = (
-                        *(shape, f"{latency:g}", threads, ranges),
-                        *(sum(log.chains) + log.probes, log.probes, max(log.chains)),
-                        *(f"{wall:.1f}", f"{cpu:.1f}", f"{arguments.count / wall:,.0f}"),
-                    )
-                    print(f"| {' | '.join(map(str, cells))} |", flush=True)
-        ours.send(None)
-        server.join()
+    ours, theirs = multiprocessing.Pipe()
+    server = multiprocessing.get_context("spawn").Process(
+        target=serve, args=(theirs, arguments.names, arguments.count), daemon=True
+    )
+    server.start()
+    os.environ["STORAGE_EMULATOR_HOST"] = ours.recv()
+    list_once(1, 16, arguments.count)  # imports and connects
+    for latency in arguments.latency:
+        for ranges in arguments.ranges:
+            for threads in arguments.threads if ranges > 1 else [1]:
+                ours.send(latency / 1000)
+                ours.recv()
+                wall, cpu = list_once(threads, ranges, arguments.count)
+                ours.send(0)
+                log: Log = ours.recv()
+                cells = (
+                    *(arguments.names, f"{latency:g}", threads, ranges),
+                    *(sum(log.chains) + log.probes, log.probes, max(log.chains)),
+                    *(f"{wall:.1f}", f"{cpu:.1f}", f"{arguments.count / wall:,.0f}"),
+                )
+                print(f"| {' | '.join(map(str, cells))} |", flush=True)
+    ours.send(None)
+    server.join()
 
 
 if __name__ == "__main__":
