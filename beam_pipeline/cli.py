@@ -117,6 +117,7 @@ def _convert(
         given,
         output=arguments.output,
         layout=arguments.layout,
+        inventory=arguments.inventory,
         name=arguments.name,
         splits=arguments.splits,
         num_shards=arguments.num_shards,
@@ -264,6 +265,15 @@ def _add_convert(commands: argparse._SubParsersAction[_Parser]) -> None:
         default=[],
         metavar="PATH",
         help="CSV, TSV or JSON Lines file or glob; without it labels come from the layout",
+    )
+    convert.add_argument(
+        "--inventory",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="PATH",
+        help="CSV or Parquet files that list the images, instead of listing their folders: columns "
+        "uri and size, or bucket, name and size",
     )
     convert.add_argument(
         "--layout",

@@ -39,6 +39,7 @@ class ConvertConfig:
       renames: the key to write a feature under -> its standard key.
       max_bad_fraction: bad samples allowed, of all listed images, 0 to 1.
       compression: "none" or "gzip".
+      inventory: files that list the images, URIs; empty to list them in their folders.
       overwrite: whether an earlier run's files may be replaced.
       resume: whether shards that an earlier run wrote are kept.
       writers: processes of this machine that write shards; 0 leaves it to the engine's workers,
@@ -58,6 +59,7 @@ class ConvertConfig:
     renames: Mapping[str, str] = field(default_factory=dict)
     max_bad_fraction: float = 0.01
     compression: str = "none"
+    inventory: tuple[str, ...] = ()
     overwrite: bool = False
     resume: bool = False
     writers: int | None = None
@@ -65,6 +67,11 @@ class ConvertConfig:
     def __post_init__(self) -> None:
         if not self.source.uris:
             raise UsageError("--images names nothing to convert")
+        if self.inventory and not self.source.roots:
+            raise UsageError(
+                f"--inventory means nothing for the layout {self.source.layout}: its images lie in "
+                "a few files, which are not listed; leave it out"
+            )
         if self.image_encoding and not self.source.pixels:
             raise UsageError(
                 "--image_encoding is for images that are bare pixels, such as CIFAR's; "
@@ -100,7 +107,7 @@ class ConvertConfig:
     @property
     def uris(self) -> tuple[str, ...]:
         """Every file and folder that the job reads or writes."""
-        return (*self.source.uris, self.output)
+        return (*self.source.uris, *self.inventory, self.output)
 
     @property
     def encoding(self) -> EncodingOptions:

@@ -16,6 +16,7 @@ from transforms.core.listing import is_remote
 from transforms.core.sharding import ShardConfig
 from transforms.layouts import AUTO, open_source
 from transforms.layouts.layout import Given
+from transforms.layouts.paths import label_files
 
 THE_LABEL = "label"
 """What --features calls the label, whatever its column is called."""
@@ -26,6 +27,7 @@ def convert_config(
     *,
     output: str,
     layout: str = AUTO,
+    inventory: Sequence[str] = (),
     name: str = "",
     num_shards: int | Mapping[str, int] | None = None,
     shard_bytes: int | None = None,
@@ -45,6 +47,7 @@ def convert_config(
         source=source,
         output=folder,
         name=name or name_from(folder),
+        inventory=tuple(label_files(inventory, "--inventory")),
         shards=ShardConfig(num_shards, **({"shard_bytes": shard_bytes} if shard_bytes else {})),
         renames=resolve_renames(features or {}, source.columns),
         **rest,

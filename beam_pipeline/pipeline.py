@@ -17,6 +17,7 @@ from transforms.list_images import ListImages
 from transforms.output_folder import unpacking_folder
 from transforms.plan_shards import PlanShards
 from transforms.read_containers import ReadContainers
+from transforms.read_inventory import ReadInventory
 from transforms.read_labels import ReadLabels
 from transforms.write_records import WriteRecords
 from transforms.write_shards import WriteShards
@@ -89,7 +90,12 @@ def _plan_samples(
         )
         stages = [samples]
     else:
-        images = pipeline | "ListImages" >> ListImages(roots=source.roots)
+        if config.inventory:
+            images = pipeline | "ReadInventory" >> ReadInventory(
+                files=config.inventory, roots=source.roots
+            )
+        else:
+            images = pipeline | "ListImages" >> ListImages(roots=source.roots)
         stages = [images]
         if isinstance(source.labels, FolderLabels):
             samples = images["images"] | "LabelByFolder" >> LabelByFolder(

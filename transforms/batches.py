@@ -33,7 +33,7 @@ class DeadLetterBatch(list[DeadLetter]):
     """Samples left out."""
 
 
-class _BatchCoder(coders.Coder):
+class BatchCoder(coders.Coder):
     """Encodes a batch of one kind of items."""
 
     batch: ClassVar[type[list[Any]]]
@@ -62,19 +62,19 @@ class _BatchCoder(coders.Coder):
         return hash(type(self))
 
 
-class ImageBatchCoder(_BatchCoder):
+class ImageBatchCoder(BatchCoder):
     batch, item = ImageBatch, ImageRef
 
 
-class LabelBatchCoder(_BatchCoder):
+class LabelBatchCoder(BatchCoder):
     batch, item = LabelBatch, LabelRow
 
 
-class SampleBatchCoder(_BatchCoder):
+class SampleBatchCoder(BatchCoder):
     batch, item = SampleBatch, SampleRef
 
 
-class DeadLetterBatchCoder(_BatchCoder):
+class DeadLetterBatchCoder(BatchCoder):
     batch, item = DeadLetterBatch, DeadLetter
 
 

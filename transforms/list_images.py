@@ -3,18 +3,43 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
 
 from transforms import files
 from transforms.batches import BATCH_SIZE, DEAD_LETTERS, TALLY, DeadLetterBatch, ImageBatch
+from transforms.bucket_listing import (
+    FanOut,
+    NameRange,
+    cut,
+    list_all,
+    list_bucket,
+    list_range,
+    list_ranges,
+    lists_bucket,
+)
 from transforms.core.errors import ListingError
-from transforms.core.listing import ImageRoot, Listed, ListingFilter, is_remote, list_local_root
+from transforms.core.listing import ImageRoot, Listed, is_remote, list_local_root
+from transforms.core.object_filter import ObjectFilter
 from transforms.core.plan import Refusal, Tally
 from transforms.core.references import ImageRef
+
+_IMAGES = "images"
+_REST = "rest"  # of a range that is long
+_OUTPUTS = (_IMAGES, DEAD_LETTERS, TALLY)
+
+_FAN_OUT = FanOut()
+
+_T = TypeVar("_T")
+_Outputs = dict[str, beam.PCollection]
+
+
+class RangeGroup(list[NameRange]):
+    """As many ranges as a worker lists at once."""
 
 
 def list_root(root: ImageRoot, batch_size: int = BATCH_SIZE) -> Iterator[Listed]:
@@ -23,33 +48,38 @@ def list_root(root: ImageRoot, batch_size: int = BATCH_SIZE) -> Iterator[Listed]
     Raises:
       ListingError: something in it cannot be listed.
     """
+    if lists_bucket(root):
+        return list_bucket(root, batch_size, _FAN_OUT)
     if is_remote(root.uri):
         return _list_remote_root(root, batch_size)
     return list_local_root(root, batch_size)
 
 
 def _list_remote_root(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
-    rules = ListingFilter(root)
+    names = ObjectFilter(root)
     try:
         found = files.list_remote(root.uri)
     except Exception as error:  # each filesystem of Beam's raises its own client's errors
         raise ListingError(f"{root.uri} cannot be listed: {error}") from error
     images: list[ImageRef] = []
     for key, size in found:
-        *folders, name = key.split("/")
-        uri = files.join(root.uri, key)
-        if name and all(map(rules.enters, folders)) and rules.lists(key, uri):
-            images.append(ImageRef(key, uri, size))
+        if names.lists(key):
+            images.append(ImageRef(key, names.prefix + key, size))
         if len(images) >= batch_size:
             yield Listed(images, [], Counter())
             images = []
-    yield Listed(images, [], rules.ignored)
+    yield Listed(images, [], names.rules.ignored)
 
 
-class _ListRoot(beam.DoFn):
-    def process(self, root: ImageRoot) -> Iterator[ImageBatch | TaggedOutput]:
+class _List(beam.DoFn):
+    """Base of what lists: counts what came of it and hands it on."""
+
+    def _outputs(self, found: Iterator[Listed | NameRange]) -> Iterator[ImageBatch | TaggedOutput]:
         tally = Tally()
-        for listed in self._list(root, tally):
+        for listed in _until_refused(found, tally):
+            if isinstance(listed, NameRange):
+                yield TaggedOutput(_REST, listed)
+                continue
             tally.listed += len(listed.images) + len(listed.dead_letters)
             tally.ignored.update(listed.ignored)
             if listed.images:
@@ -59,12 +89,56 @@ class _ListRoot(beam.DoFn):
                 yield TaggedOutput(DEAD_LETTERS, DeadLetterBatch(listed.dead_letters))
         yield TaggedOutput(TALLY, tally)
 
-    @staticmethod
-    def _list(root: ImageRoot, tally: Tally) -> Iterator[Listed]:
-        try:
-            yield from list_root(root)
-        except ListingError as error:
-            tally.refusals.append(Refusal(ListingError.__name__, str(error)))
+
+def _until_refused(found: Iterator[_T], tally: Tally) -> Iterator[_T]:
+    try:
+        yield from found
+    except ListingError as error:
+        tally.refusals.append(Refusal(ListingError.__name__, str(error)))
+
+
+class _ListRoot(_List):
+    """Lists a whole root."""
+
+    def process(self, root: ImageRoot) -> Iterator[ImageBatch | TaggedOutput]:
+        yield from self._outputs(list_root(root))
+
+
+class _ListFirst(_List):
+    """Lists the beginning of a root in a bucket."""
+
+    def __init__(self, fan_out: FanOut) -> None:
+        self._fan_out = fan_out
+
+    def process(self, root: ImageRoot) -> Iterator[ImageBatch | TaggedOutput]:
+        yield from self._outputs(list_range(NameRange(root), BATCH_SIZE, self._fan_out.first))
+
+
+class _Cut(beam.DoFn):
+    """Cuts what is left of a range into groups of as many ranges as a worker lists at once."""
+
+    def __init__(self, fan_out: FanOut) -> None:
+        self._fan_out = fan_out
+
+    def process(self, rest: NameRange) -> Iterator[RangeGroup | TaggedOutput]:
+        tally = Tally()
+        ranges = list(_until_refused(cut(rest, self._fan_out), tally))
+        groups = -(-len(ranges) // self._fan_out.threads)
+        for group in range(groups):
+            # Neighbours go apart: where one is long, the next is too.
+            yield RangeGroup(ranges[group::groups])
+        yield TaggedOutput(TALLY, tally)
+
+
+class _ListRanges(_List):
+    """Lists a group of ranges; at last to their ends, and before that as far as it is worth."""
+
+    def __init__(self, fan_out: FanOut, at_last: bool) -> None:
+        self._fan_out = fan_out
+        self._list = list_all if at_last else list_ranges
+
+    def process(self, ranges: RangeGroup) -> Iterator[ImageBatch | TaggedOutput]:
+        yield from self._outputs(self._list(ranges, BATCH_SIZE, self._fan_out))
 
 
 @dataclass(kw_only=True)
@@ -73,18 +147,68 @@ class ListImages(beam.PTransform):
 
     Attributes:
       roots: where to look.
+      fan_out: how the listing of a bucket is spread.
 
-    Returns (tagged): main, `ImageBatch`es; "dead_letters", `DeadLetterBatch`es; "tally", `Tally`s.
+    Returns (tagged): "images", `ImageBatch`es; "dead_letters", `DeadLetterBatch`es; "tally", `Tally`s.
     """
 
     roots: tuple[ImageRoot, ...]
+    fan_out: FanOut = _FAN_OUT
 
-    def expand(self, pipeline: beam.Pipeline) -> beam.pvalue.DoOutputsTuple:
-        return (
-            pipeline
-            | "Roots" >> beam.Create(self.roots, reshuffle=False)
-            | "ListRoot"
-            >> beam.ParDo(_ListRoot())
-            .with_output_types(ImageBatch)
-            .with_outputs(DEAD_LETTERS, TALLY, main="images")
+    def expand(self, pipeline: beam.Pipeline) -> _Outputs:
+        buckets = tuple(root for root in self.roots if lists_bucket(root))
+        others = tuple(root for root in self.roots if not lists_bucket(root))
+        listed: list[_Outputs] = []
+        if others:
+            roots = pipeline | "Roots" >> beam.Create(others, reshuffle=False)
+            listed.append(_outputs(roots, "ListRoot", _ListRoot(), _OUTPUTS))
+        if buckets:
+            roots = pipeline | "Buckets" >> beam.Create(buckets, reshuffle=False)
+            listed.append(roots | "ListBuckets" >> _ListBuckets(fan_out=self.fan_out))
+        return _together(listed)
+
+
+@dataclass(kw_only=True)
+class _ListBuckets(beam.PTransform):
+    """Lists roots in buckets: their beginnings, ranges of the rest, and ranges of what these leave."""
+
+    fan_out: FanOut
+
+    def expand(self, roots: beam.PCollection[ImageRoot]) -> _Outputs:
+        begun = _outputs(roots, "ListFirst", _ListFirst(self.fan_out), (*_OUTPUTS, _REST))
+        first_cut = self._cut(begun.pop(_REST), "CutRest")
+        ranges = _ListRanges(self.fan_out, at_last=False)
+        listed = _outputs(first_cut["groups"], "ListRanges", ranges, (*_OUTPUTS, _REST))
+        second_cut = self._cut(listed.pop(_REST), "CutLongRanges")
+        ranges = _ListRanges(self.fan_out, at_last=True)
+        ended = _outputs(second_cut["groups"], "ListLongRanges", ranges, _OUTPUTS)
+        tallies = ({TALLY: first_cut[TALLY]}, {TALLY: second_cut[TALLY]})
+        return _together([begun, listed, ended, *tallies])
+
+    def _cut(self, rest: beam.PCollection[NameRange], label: str) -> _Outputs:
+        found = rest | label >> beam.ParDo(_Cut(self.fan_out)).with_output_types(
+            RangeGroup
+        ).with_outputs(TALLY, main="groups")
+        return {
+            "groups": found["groups"] | f"{label}Spread" >> beam.Reshuffle(),
+            TALLY: found[TALLY],
+        }
+
+
+def _outputs(items: beam.PCollection, label: str, lister: _List, tags: Sequence[str]) -> _Outputs:
+    main, *others = tags
+    listed = items | label >> beam.ParDo(lister).with_output_types(ImageBatch).with_outputs(
+        *others, main=main
+    )
+    return {tag: listed[tag] for tag in tags}
+
+
+def _together(listed: Sequence[_Outputs]) -> _Outputs:
+    """The outputs of all as those of one."""
+    together = {}
+    for tag in _OUTPUTS:
+        parts = [outputs[tag] for outputs in listed if tag in outputs]
+        together[tag] = (
+            parts[0] if len(parts) == 1 else parts | f"All{tag.title()}" >> beam.Flatten()
         )
+    return together

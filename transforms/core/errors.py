@@ -3,6 +3,7 @@
 ConversionError
 ├── UsageError               the command cannot mean anything; nothing was started
 │   ├── LabelTableError      a label file is unusable as a whole
+│   ├── InventoryError       a listing made elsewhere is unusable as a whole
 │   └── OutputNotEmptyError  the output folder holds something that must not be touched
 ├── ContainerError           a file that holds many samples is broken
 ├── ListingError             part of the input cannot be listed, so samples would be lost unseen
@@ -27,6 +28,10 @@ class UsageError(ConversionError):
 
 class LabelTableError(UsageError):
     """A label file is unusable as a whole: no header, no key column, not text."""
+
+
+class InventoryError(UsageError):
+    """A file of --inventory is unusable as a whole: other columns, or a row that says no file."""
 
 
 class OutputNotEmptyError(UsageError):

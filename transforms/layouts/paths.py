@@ -73,8 +73,8 @@ def _root_and_pattern(path: str) -> tuple[str, str]:
     return root, "" if pattern == "**" else pattern
 
 
-def label_files(paths: Sequence[str]) -> list[str]:
-    """URIs of the label files, sorted, each once.
+def label_files(paths: Sequence[str], option: str = "--labels") -> list[str]:
+    """URIs of the files that an option names by paths and globs, sorted, each once.
 
     Raises:
       UsageError: a path or glob names no file.
@@ -89,10 +89,10 @@ def label_files(paths: Sequence[str]) -> list[str]:
         else:
             matches = glob.glob(uri, recursive=True)
         if not matches:
-            raise UsageError(f"--labels {path}: no such file")
+            raise UsageError(f"{option} {path}: no such file")
         for match in matches:
             if not is_remote(match) and os.path.isdir(match):
-                raise UsageError(f"--labels {path}: {match} is a folder; expected a CSV file")
+                raise UsageError(f"{option} {path}: {match} is a folder; expected a CSV file")
         found.update(matches)
     return sorted(found)
 

@@ -1,0 +1,208 @@
+"""Read inventories: listings made elsewhere in, batches of references out, as from listing the roots."""
+
+from __future__ import annotations
+
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import apache_beam as beam
+from apache_beam import coders
+from apache_beam.pvalue import TaggedOutput
+
+from transforms import files
+from transforms.batches import BATCH_SIZE, DEAD_LETTERS, TALLY, BatchCoder, ImageBatch
+from transforms.core.errors import InventoryError
+from transforms.core.inventory_format import InventoryRow, read_inventory
+from transforms.core.listing import ImageRoot, is_remote
+from transforms.core.object_filter import ObjectFilter
+from transforms.core.plan import Refusal, Tally
+from transforms.core.references import ImageRef
+
+OUTSIDE, REPLACED = "outside --images", "replaced versions"
+"""What the manifest calls rows that are passed over."""
+
+_BUCKETS = 256
+_HELD = 16 * BATCH_SIZE  # rows that wait to be grouped
+
+
+class _Entry(NamedTuple):
+    """A row of an inventory below a root.
+
+    Attributes:
+      root: place of the root among the roots.
+      key: path below it; that of a hidden folder, with a slash at its end, stands for all in it.
+      size, version: of the file, as listed.
+      file, line: where the inventory says so.
+    """
+
+    root: int
+    key: str
+    size: int
+    version: int
+    file: str
+    line: int
+
+
+class _EntryBatch(list[_Entry]):
+    """Rows of inventories."""
+
+
+class _EntryBatchCoder(BatchCoder):
+    batch, item = _EntryBatch, _Entry
+
+
+coders.registry.register_coder(_EntryBatch, _EntryBatchCoder)
+
+_Parts = Iterator[tuple[int, _EntryBatch] | TaggedOutput]
+
+
+class _ReadFile(beam.DoFn):
+    """Reads an inventory, and hands on what lies below a root, by a hash of the key."""
+
+    def __init__(self, roots: tuple[ImageRoot, ...]) -> None:
+        self._roots = roots
+
+    def process(self, uri: str) -> _Parts:
+        tally = Tally()
+        parts: dict[int, _EntryBatch] = defaultdict(_EntryBatch)
+        held = 0
+        for entry in self._entries(uri, tally):
+            parts[zlib.crc32(entry.key.encode()) % _BUCKETS].append(entry)
+            held += 1
+            if held == _HELD:
+                yield from parts.items()
+                parts.clear()
+                held = 0
+        yield from parts.items()
+        yield TaggedOutput(TALLY, tally)
+
+    def _entries(self, uri: str, tally: Tally) -> Iterator[_Entry]:
+        roots = [ObjectFilter(root) for root in self._roots]
+        hidden_folders: set[tuple[int, str]] = set()
+        for row in _rows(uri, tally):
+            if not row.live:
+                tally.ignored[REPLACED] += 1
+                continue
+            where = _canonical(row.uri)
+            outside = True
+            for place, root in enumerate(roots):
+                if not where.startswith(root.prefix):
+                    continue
+                outside = False
+                key = where[len(root.prefix) :]
+                hidden = root.hidden_folder(key)
+                if hidden and (place, hidden) not in hidden_folders:
+                    hidden_folders.add((place, hidden))
+                    yield _Entry(place, hidden, 0, 0, uri, row.line)
+                elif not hidden and key and not key.endswith("/"):
+                    yield _Entry(place, key, row.size, row.version, uri, row.line)
+            if outside:
+                tally.ignored[OUTSIDE] += 1
+
+
+def _canonical(uri: str) -> str:
+    """A local path as roots have it; the name of an object may be anything, so it stays."""
+    remote = is_remote(uri) and not uri.startswith("file://")
+    return uri if remote else files.canonical(uri)
+
+
+def _rows(uri: str, tally: Tally) -> Iterator[InventoryRow]:
+    try:
+        with files.open_input(uri) as file:
+            yield from read_inventory(file, uri)
+    except InventoryError as error:
+        tally.refusals.append(Refusal(InventoryError.__name__, str(error)))
+    except OSError as error:
+        message = f"--inventory {uri} cannot be read: {error.strerror or error}"
+        tally.refusals.append(Refusal(InventoryError.__name__, message))
+
+
+class _ListGroup(beam.DoFn):
+    """Lists the files of one group, each once."""
+
+    def __init__(self, roots: tuple[ImageRoot, ...]) -> None:
+        self._roots = roots
+
+    def process(
+        self, group: tuple[int, Iterable[_EntryBatch]]
+    ) -> Iterator[ImageBatch | TaggedOutput]:
+        tally = Tally()
+        rules = [ObjectFilter(root) for root in self._roots]
+        images = ImageBatch()
+        for entry in _each_once((entry for batch in group[1] for entry in batch), tally):
+            root = rules[entry.root]
+            if not root.lists(entry.key):
+                continue
+            tally.listed += 1
+            uri = root.prefix + entry.key
+            images.append(ImageRef(entry.key, uri, entry.size, entry.version))
+            if len(images) == BATCH_SIZE:
+                yield images
+                images = ImageBatch()
+        if images:
+            yield images
+        for root in rules:
+            tally.ignored.update(root.rules.ignored)
+        yield TaggedOutput(TALLY, tally)
+
+
+def _each_once(entries: Iterable[_Entry], tally: Tally) -> list[_Entry]:
+    """The entries without those that say the same again."""
+    found: dict[tuple[int, str], _Entry] = {}
+    for entry in entries:
+        other = found.setdefault((entry.root, entry.key), entry)
+        if other.size != entry.size:
+            tally.refusals.append(_two_sizes(*sorted((other, entry), key=lambda e: e[-2:])))
+            break
+        if other.version < entry.version:
+            found[entry.root, entry.key] = entry
+    return list(found.values())
+
+
+def _two_sizes(first: _Entry, second: _Entry) -> Refusal:
+    return Refusal(
+        InventoryError.__name__,
+        f"--inventory {second.file}, line {second.line}: {second.key!r} has {second.size} bytes, but "
+        f"{first.size} in {first.file}, line {first.line}; make the inventory again",
+    )
+
+
+@dataclass(kw_only=True)
+class ReadInventory(beam.PTransform):
+    """Takes the images of every root from inventories, and asks no file system.
+
+    Attributes:
+      files: the inventories' URIs.
+      roots: where images lie; what lies elsewhere is passed over.
+
+    Returns (tagged): as `ListImages`.
+    """
+
+    files: tuple[str, ...]
+    roots: tuple[ImageRoot, ...]
+
+    def expand(self, pipeline: beam.Pipeline) -> dict[str, beam.PCollection]:
+        rows = (
+            pipeline
+            | "Inventories" >> beam.Create(self.files)
+            | "ReadFile"
+            >> beam.ParDo(_ReadFile(self.roots))
+            .with_output_types(tuple[int, _EntryBatch])
+            .with_outputs(TALLY, main="rows")
+        )
+        listed = (
+            rows["rows"]
+            | "GroupByKey" >> beam.GroupByKey()
+            | "ListGroup"
+            >> beam.ParDo(_ListGroup(self.roots))
+            .with_output_types(ImageBatch)
+            .with_outputs(DEAD_LETTERS, TALLY, main="images")
+        )
+        return {
+            "images": listed["images"],
+            DEAD_LETTERS: listed[DEAD_LETTERS],
+            TALLY: (rows[TALLY], listed[TALLY]) | "AllTallies" >> beam.Flatten(),
+        }
