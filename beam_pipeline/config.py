@@ -10,7 +10,9 @@ from typing import Any
 
 from transforms.core.classes import LABEL_ORDERS
 from transforms.core.errors import UsageError
+from transforms.core.listing import is_remote
 from transforms.core.pixels import IMAGE_ENCODINGS
+from transforms.core.read_ahead import DEFAULT_MAX_BYTES, REMOTE_READS, ReadOptions
 from transforms.core.sharding import ShardConfig, SplitFractions
 from transforms.layouts.layout import Source
 from transforms.shard_task import EncodingOptions
@@ -42,6 +44,8 @@ class ConvertConfig:
       overwrite: whether an earlier run's files may be replaced.
       writers: processes of this machine that write shards; 0 leaves it to the engine's workers,
         None is one a core if the engine is the default one, else 0.
+      read_ahead: reads in flight of each writer; None is 1 for local files, 32 for a bucket.
+      read_ahead_size: bytes of images in flight or waiting, of each writer.
     """
 
     source: Source
@@ -59,6 +63,8 @@ class ConvertConfig:
     compression: str = "none"
     overwrite: bool = False
     writers: int | None = None
+    read_ahead: int | None = None
+    read_ahead_size: int = DEFAULT_MAX_BYTES
 
     def __post_init__(self) -> None:
         if not self.source.uris:
@@ -77,6 +83,10 @@ class ConvertConfig:
             raise UsageError(f"--max_bad_fraction is {self.max_bad_fraction}, expected 0 to 1")
         if self.writers is not None and not 0 <= self.writers <= 1000:
             raise UsageError(f"--writers is {self.writers}, expected 0 to 1000")
+        if self.read_ahead is not None and not 1 <= self.read_ahead <= 1000:
+            raise UsageError(f"--read_ahead is {self.read_ahead}, expected 1 to 1000")
+        if self.read_ahead_size < 1:
+            raise UsageError(f"--read_ahead_size is {self.read_ahead_size}, expected 1 or more")
         for option, value, allowed in (
             ("--shuffle", self.shuffle, SHUFFLES),
             ("--image_check", self.image_check, IMAGE_CHECKS),
@@ -106,6 +116,12 @@ class ConvertConfig:
             image_encoding=self.image_encoding or IMAGE_ENCODINGS[0],
             features=self.source.features,
         )
+
+    @property
+    def reading(self) -> ReadOptions:
+        """How far each writer reads ahead."""
+        remote = any(is_remote(root.uri) for root in self.source.roots)
+        return ReadOptions(self.read_ahead or (REMOTE_READS if remote else 1), self.read_ahead_size)
 
     @property
     def split_names(self) -> tuple[str, ...]:

@@ -38,18 +38,24 @@ def build_pipeline(
       raise_refusals: as `FinishDataset` has it.
     """
     samples, plan, dead_letters = _plan_samples(pipeline, config)
-    encoding = config.encoding
+    encoding, reading = config.encoding, config.reading
     if config.shuffle == "records":
         assert layout is not None
         written = samples | "WriteRecords" >> WriteRecords(
-            plan=plan, layout=layout, output_folder=config.output, encoding=encoding
+            plan=plan,
+            layout=layout,
+            output_folder=config.output,
+            encoding=encoding,
+            reading=reading,
         )
     else:
         written = (
             samples
             | "AssignShards" >> AssignShards(plan=plan, seed=config.seed)
             | "WriteShards"
-            >> WriteShards(plan=plan, output_folder=config.output, encoding=encoding)
+            >> WriteShards(
+                plan=plan, output_folder=config.output, encoding=encoding, reading=reading
+            )
         )
     _ = plan | "FinishDataset" >> FinishDataset(
         shards=written["shards"],

@@ -6,20 +6,24 @@ Nothing here imports Beam, so that a process that does nothing else starts in a 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from transforms import files
 from transforms.core.dead_letters import DeadLetter
-from transforms.core.example import SampleEncoder
+from transforms.core.example import MAX_EXAMPLE_BYTES, SampleEncoder
 from transforms.core.label_schema import Column, ColumnKind, feature_kinds, object_column
 from transforms.core.pixels import IMAGE_ENCODINGS, PixelFormat, pixel_preparer
+from transforms.core.read_ahead import ONE_BY_ONE, ReadAhead, ReadOptions, Request
 from transforms.core.references import SampleRef, unpack
 from transforms.core.shard_writer import (
     CHECKS,
+    MAX_IMAGE_BYTES,
     OUTPUTS,
     ExampleMaker,
     ExampleReader,
+    ImageReader,
     Maker,
     sort_by_placement,
     write_shard,
@@ -61,13 +65,28 @@ class EncodingOptions:
             return self.features
         return feature_kinds(self.columns, self.renames)
 
-    def maker(self, class_ids: Mapping[str, int]) -> Maker:
-        """What turns references into examples, now that the classes are known."""
+    @contextmanager
+    def maker(
+        self, class_ids: Mapping[str, int], refs: Iterable[SampleRef], reading: ReadOptions
+    ) -> Iterator[Maker]:
+        """What turns references into examples, while the block runs; it reads ahead.
+
+        Args:
+          class_ids: class -> id, of all classes in the references at least.
+          refs: what it will be asked to make, in this order.
+          reading: how far it reads ahead.
+        """
+        largest = MAX_IMAGE_BYTES if self.features is None else MAX_EXAMPLE_BYTES
+        requests = (Request(ref.uri, ref.size, ref.offset) for ref in refs if ref.size <= largest)
+        with ReadAhead(requests, files.read_image, reading) as ahead:
+            yield self._maker(class_ids, ahead.read)
+
+    def _maker(self, class_ids: Mapping[str, int], read: ImageReader) -> Maker:
         if self.features is not None:
-            return ExampleReader(files.read_image, class_ids)
+            return ExampleReader(read, class_ids)
         features = [column.feature for column in self.columns]
         return ExampleMaker(
-            files.read_image,
+            read,
             SampleEncoder(self.columns, class_ids, self.renames),
             pixel_preparer(self.pixels, self.image_encoding)
             if self.pixels
@@ -93,6 +112,7 @@ class ShardTask:
       class_ids: class -> id, of its classes at least.
       encoding: what shapes its examples.
       compression: "none" or "gzip".
+      reading: how far it reads ahead.
     """
 
     uri: str
@@ -101,6 +121,7 @@ class ShardTask:
     class_ids: Mapping[str, int]
     encoding: EncodingOptions
     compression: str
+    reading: ReadOptions = ONE_BY_ONE
 
     def run(self) -> tuple[ShardInfo, list[DeadLetter]]:
         """Writes the shard; returns its figures and what was left out."""
@@ -108,9 +129,11 @@ class ShardTask:
             (ref for batch in self.batches for ref in unpack(SampleRef, batch)),
             Placer(self.encoding.seed),
         )
-        maker = self.encoding.maker(self.class_ids)
         letters = []
-        with files.open_output(self.uri) as sink:
+        with (
+            files.open_output(self.uri) as sink,
+            self.encoding.maker(self.class_ids, refs, self.reading) as maker,
+        ):
             output = OUTPUTS[self.compression](sink)
             for item in write_shard(self.spec, reported(refs), maker, output):
                 if isinstance(item, DeadLetter):

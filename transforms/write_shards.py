@@ -16,6 +16,7 @@ from transforms import writer_process
 from transforms.batches import DEAD_LETTERS, DeadLetterBatch
 from transforms.core.errors import ConversionError, OutputError, WriterProcessError
 from transforms.core.plan import Plan, Refusal
+from transforms.core.read_ahead import ONE_BY_ONE, ReadOptions
 from transforms.core.sharding import ShardInfo
 from transforms.files import join
 from transforms.output_folder import note_refusal
@@ -26,9 +27,10 @@ from transforms.writer_process import Written
 class _WriteShard(beam.DoFn):
     """Writes shards here or, where there are any, by writer processes while it goes on."""
 
-    def __init__(self, output_folder: str, encoding: EncodingOptions) -> None:
+    def __init__(self, output_folder: str, encoding: EncodingOptions, reading: ReadOptions) -> None:
         self._folder = output_folder
         self._encoding = encoding
+        self._reading = reading
         self._plan: Plan | None = None
         self._class_ids: dict[str, int] = {}
 
@@ -63,6 +65,7 @@ class _WriteShard(beam.DoFn):
             self._class_ids,
             self._encoding,
             plan.layout.compression,
+            self._reading,
         )
 
     def _outputs(self, write: Callable[[], Written]) -> Iterator[ShardInfo | TaggedOutput]:
@@ -92,6 +95,7 @@ class WriteShards(beam.PTransform):
       plan: PCollection of the one `Plan`.
       output_folder: where the shards go.
       encoding: what shapes the examples.
+      reading: how far each writer reads ahead.
 
     Returns (tagged): main, a `ShardInfo` for each shard; "dead_letters".
     """
@@ -99,10 +103,11 @@ class WriteShards(beam.PTransform):
     plan: beam.PCollection[Plan]
     output_folder: str
     encoding: EncodingOptions
+    reading: ReadOptions = ONE_BY_ONE
 
     def expand(
         self, shards: beam.PCollection[tuple[int, Iterable[bytes]]]
     ) -> beam.pvalue.DoOutputsTuple:
         return shards | "WriteShard" >> beam.ParDo(
-            _WriteShard(self.output_folder, self.encoding), AsSingleton(self.plan)
+            _WriteShard(self.output_folder, self.encoding, self.reading), AsSingleton(self.plan)
         ).with_outputs(DEAD_LETTERS, main="shards")

@@ -1,0 +1,213 @@
+"""Reading ahead: what is read, when, how much of it at once, and what is left behind."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transforms.core.read_ahead import ReadAhead, Reader, ReadOptions, Request
+
+PATIENCE_S = 30  # until a thread that should come is given up
+
+
+class Store:
+    """Files by number; keeps count of what is read from it, and of how much at once.
+
+    Attributes:
+      started: requests, in the order in which their reads began.
+      most_reads: reads that were in flight at the same time.
+      held: at the begin of each read, sizes of all that were in flight or not handed out.
+    """
+
+    def __init__(self, delays: Sequence[float] = (), broken: frozenset[int] = frozenset()) -> None:
+        self._delays = delays
+        self._broken = broken
+        self._lock = threading.Lock()
+        self._in_flight = 0
+        self._held_now: list[int] = []
+        self.started: list[Request] = []
+        self.most_reads = 0
+        self.held: list[list[int]] = []
+
+    def read(self, uri: str, size: int, offset: int) -> bytes:
+        """A `Reader`: as many bytes as asked for, which say where they come from."""
+        with self._lock:
+            self.started.append(Request(uri, size, offset))
+            self._in_flight += 1
+            self._held_now.append(size)
+            self.held.append(list(self._held_now))
+            self.most_reads = max(self.most_reads, self._in_flight)
+        time.sleep(self._delays[int(uri)] if self._delays else 0)
+        with self._lock:
+            self._in_flight -= 1
+        if int(uri) in self._broken:
+            raise OSError(5, "broken", uri)
+        return content(uri, size, offset)
+
+    def hand_out(self, size: int) -> None:
+        """Notes that bytes are no longer held."""
+        with self._lock:
+            self._held_now.remove(size)
+
+
+def content(uri: str, size: int, offset: int) -> bytes:
+    """The bytes of a file of the store."""
+    return f"{uri}@{offset}".encode().ljust(size, b".")
+
+
+def numbered(sizes: Sequence[int]) -> list[Request]:
+    """A request a size; every third begins somewhere in its file."""
+    return [Request(str(i), size, i if i % 3 == 0 else -1) for i, size in enumerate(sizes)]
+
+
+def threads_left() -> list[str]:
+    """Names of threads that read ahead."""
+    return [t.name for t in threading.enumerate() if t.name.startswith("read-ahead")]
+
+
+@given(
+    files=st.lists(
+        st.tuples(st.integers(0, 40), st.sampled_from([0, 0, 0.0005, 0.002]), st.booleans()),
+        max_size=40,
+    ),
+    max_reads=st.integers(1, 9),
+    max_bytes=st.integers(1, 120),
+)
+def test_whatever_reads_take_results_come_in_order_once_and_within_bounds(
+    files: list[tuple[int, float, bool]], max_reads: int, max_bytes: int
+) -> None:
+    """Each result or error stands at its place; no bound is passed but by a single large file."""
+    requests = numbered([size for size, _, _ in files])
+    broken = frozenset(i for i, (_, _, fails) in enumerate(files) if fails)
+    store = Store([delay for _, delay, _ in files], broken)
+    with ReadAhead(iter(requests), store.read, ReadOptions(max_reads, max_bytes)) as ahead:
+        for number, request in enumerate(requests):
+            if number in broken:
+                with pytest.raises(OSError, match="broken") as raised:
+                    ahead.read(*request)
+                assert raised.value.filename == request.uri
+            else:
+                assert ahead.read(*request) == content(*request)
+            store.hand_out(request.size)
+    assert sorted(store.started) == sorted(requests)
+    assert store.most_reads <= max_reads
+    assert all(sum(held) <= max_bytes or len(held) == 1 for held in store.held)
+    assert threads_left() == []
+
+
+def test_as_many_reads_are_in_flight_as_are_allowed() -> None:
+    """Reads that end only when seven of them have begun do end."""
+    requests = numbered([1] * 14)
+    together = threading.Barrier(7)
+
+    def read(uri: str, size: int, offset: int) -> bytes:
+        together.wait(PATIENCE_S)
+        return content(uri, size, offset)
+
+    with ReadAhead(requests, read, ReadOptions(max_reads=7)) as ahead:
+        assert [ahead.read(*request) for request in requests] == [content(*r) for r in requests]
+
+
+def test_a_slow_read_does_not_leave_the_others_idle() -> None:
+    """While the first is read, one thread of two goes on with the others."""
+    requests = numbered([1] * 9)
+    others_done = threading.Semaphore(0)
+
+    def read(uri: str, size: int, offset: int) -> bytes:
+        if uri == "0":
+            assert all(others_done.acquire(timeout=PATIENCE_S) for _ in requests[1:])
+        else:
+            others_done.release()
+        return content(uri, size, offset)
+
+    with ReadAhead(requests, read, ReadOptions(max_reads=2)) as ahead:
+        assert ahead.read(*requests[0]) == content(*requests[0])
+
+
+def test_what_waits_is_bounded_in_number_too() -> None:
+    """Of very many empty files, eight for each thread are taken up and no more."""
+    taken = 0
+
+    def requests() -> Iterator[Request]:
+        nonlocal taken
+        for request in numbered([0] * 1000):
+            taken += 1
+            yield request
+
+    store = Store()
+    with ReadAhead(requests(), store.read, ReadOptions(max_reads=4)) as ahead:
+        ahead.read("0", 0, 0)
+        assert taken == 4 * 8
+
+
+def test_leaving_early_starts_no_further_read() -> None:
+    """What was queued when the block ends by an exception is not read, and no thread is left."""
+    requests = numbered([1] * 100)
+    leaving = threading.Event()
+    begun = threading.Barrier(4)
+    started: list[str] = []
+
+    def read(uri: str, size: int, offset: int) -> bytes:
+        started.append(uri)
+        if uri != "0":
+            begun.wait(PATIENCE_S)
+            assert leaving.wait(PATIENCE_S)
+        return content(uri, size, offset)
+
+    def leave() -> None:
+        with ReadAhead(requests, read, ReadOptions(max_reads=3)) as ahead:
+            ahead.read(*requests[0])
+            begun.wait(PATIENCE_S)  # three reads are in flight, twenty are queued
+            _, last = ahead._waiting[-1]
+            last.add_done_callback(lambda _: leaving.set())  # when it is cancelled
+            raise KeyError("left")
+
+    with pytest.raises(KeyError, match="left"):
+        leave()
+    assert sorted(started) == ["0", "1", "2", "3"]
+    assert threads_left() == []
+
+
+def test_one_read_at_a_time_is_the_plain_function() -> None:
+    """Nothing stands between, no thread starts, and not even the requests are looked at."""
+
+    def requests() -> Iterator[Request]:
+        raise AssertionError("nobody asks")
+        yield
+
+    store = Store()
+    plain: Reader = store.read
+    with ReadAhead(requests(), plain, ReadOptions(max_reads=1)) as ahead:
+        assert ahead.read is plain
+        ahead.read("3", 5, -1)
+        assert threads_left() == []
+
+
+@pytest.mark.parametrize("asked", [("1", 1, -1), ("0", 2, 0), ("0", 1, -1), ("7", 1, -1)])
+def test_another_read_than_the_next_request_is_an_error(asked: tuple[str, int, int]) -> None:
+    """It shows both; nobody gets the bytes of another image."""
+    with (
+        ReadAhead(numbered([1, 1]), Store().read, ReadOptions(max_reads=2)) as ahead,
+        pytest.raises(ValueError, match=r"expected the next request: Request\(uri='0', size=1"),
+    ):
+        ahead.read(*asked)
+
+
+def test_a_read_beyond_the_last_request_is_an_error() -> None:
+    """It does not wait for what never comes."""
+    with ReadAhead(numbered([1]), Store().read, ReadOptions(max_reads=2)) as ahead:
+        ahead.read("0", 1, 0)
+        with pytest.raises(ValueError, match="expected the next request: None"):
+            ahead.read("1", 1, -1)
+
+
+@pytest.mark.parametrize("bounds", [(0, 1), (1, 0), (-1, 5)])
+def test_bounds_below_one_are_refused(bounds: tuple[int, int]) -> None:
+    """Nothing could ever be read."""
+    with pytest.raises(ValueError, match="expected at least one read and one byte"):
+        ReadOptions(*bounds)
