@@ -145,6 +145,21 @@ def test_what_waits_is_bounded_in_number_too() -> None:
         assert taken == 4 * 8
 
 
+@pytest.mark.parametrize(
+    ("max_bytes", "begun"),
+    [(30, [3, 4, 5, 5]), (29, [2, 3, 4, 5]), (20, [2, 3, 4, 5]), (9, [1, 2, 3, 4])],
+)
+def test_what_waits_is_bounded_in_bytes(max_bytes: int, begun: list[int]) -> None:
+    """After each of the first reads, so many of five files of ten bytes have been begun."""
+    store = Store()
+    with ReadAhead(numbered([10] * 5), store.read, ReadOptions(3, max_bytes)) as ahead:
+        counts = []
+        for request in numbered([10] * 4):
+            ahead.read(*request)
+            counts.append(len(ahead._waiting) + len(counts) + 1)
+    assert counts == begun
+
+
 def test_leaving_early_starts_no_further_read() -> None:
     """What was queued when the block ends by an exception is not read, and no thread is left."""
     requests = numbered([1] * 100)
