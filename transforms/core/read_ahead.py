@@ -7,11 +7,13 @@ of a shard waiting nearly all of the time. Which images it will want, and in whi
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
 from typing import NamedTuple
+
+from transforms.core.shard_writer import ImageReader
 
 DEFAULT_MAX_BYTES = 128_000_000
 REMOTE_READS = 32
@@ -19,12 +21,9 @@ REMOTE_READS = 32
 
 _WAITING_PER_READ = 8  # so that one slow read does not leave the others idle
 
-Reader = Callable[[str, int, int], bytes]
-"""(uri, expected size, offset or -1 for the whole file) -> the bytes. Raises OSError."""
-
 
 class Request(NamedTuple):
-    """What a `Reader` takes: a read that will be wanted."""
+    """What an `ImageReader` takes: a read that will be wanted."""
 
     uri: str
     size: int
@@ -56,12 +55,14 @@ class ReadAhead:
     """Reads what will be wanted, in threads, while a `with` block runs.
 
     Attributes:
-      read: a `Reader` that takes exactly the requests, in their order. It raises what a read raised
+      read: an `ImageReader` that takes exactly the requests, in their order. It raises what a read raised
         when its turn comes. With `max_reads` of 1 it is the plain function, and there is no thread.
     """
 
-    def __init__(self, requests: Iterable[Request], read: Reader, options: ReadOptions) -> None:
-        self.read: Reader = self._take if options.max_reads > 1 else read
+    def __init__(
+        self, requests: Iterable[Request], read: ImageReader, options: ReadOptions
+    ) -> None:
+        self.read: ImageReader = self._take if options.max_reads > 1 else read
         self._requests = iter(requests)
         self._plain_read = read
         self._max_waiting = options.max_reads * _WAITING_PER_READ

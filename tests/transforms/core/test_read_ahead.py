@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.core.read_ahead import ReadAhead, Reader, ReadOptions, Request
+from transforms.core.read_ahead import ReadAhead, ReadOptions, Request
+from transforms.core.shard_writer import ImageReader
 
 PATIENCE_S = 30  # until a thread that should come is given up
 
@@ -35,7 +36,7 @@ class Store:
         self.held: list[list[int]] = []
 
     def read(self, uri: str, size: int, offset: int) -> bytes:
-        """A `Reader`: as many bytes as asked for, which say where they come from."""
+        """An `ImageReader`: as many bytes as asked for, which say where they come from."""
         with self._lock:
             self.started.append(Request(uri, size, offset))
             self._in_flight += 1
@@ -196,7 +197,7 @@ def test_one_read_at_a_time_is_the_plain_function() -> None:
         yield
 
     store = Store()
-    plain: Reader = store.read
+    plain: ImageReader = store.read
     with ReadAhead(requests(), plain, ReadOptions(max_reads=1)) as ahead:
         assert ahead.read is plain
         ahead.read("3", 5, -1)
