@@ -373,8 +373,8 @@ def _add_convert(commands: argparse._SubParsersAction[_Parser]) -> None:
         "--read_ahead",
         type=int,
         metavar="N",
-        help="images that each writer reads at the same time (default: 1 for local files, "
-        f"{REMOTE_READS} for a bucket)",
+        help=f"images that each writer reads at the same time (default: {REMOTE_READS} for a bucket; "
+        "for local files 1, and the system is told which come next)",
     )
     convert.add_argument(
         "--read_ahead_size",

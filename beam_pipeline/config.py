@@ -12,7 +12,12 @@ from transforms.core.classes import LABEL_ORDERS
 from transforms.core.errors import UsageError
 from transforms.core.listing import is_remote
 from transforms.core.pixels import IMAGE_ENCODINGS
-from transforms.core.read_ahead import DEFAULT_MAX_BYTES, REMOTE_READS, ReadOptions
+from transforms.core.read_ahead import (
+    DEFAULT_MAX_BYTES,
+    LOCAL_FILES,
+    REMOTE_READS,
+    ReadOptions,
+)
 from transforms.core.sharding import ShardConfig, SplitFractions
 from transforms.layouts.layout import Source
 from transforms.shard_task import EncodingOptions
@@ -44,7 +49,8 @@ class ConvertConfig:
       overwrite: whether an earlier run's files may be replaced.
       writers: processes of this machine that write shards; 0 leaves it to the engine's workers,
         None is one a core if the engine is the default one, else 0.
-      read_ahead: reads in flight of each writer; None is 1 for local files, 32 for a bucket.
+      read_ahead: reads in flight of each writer; None is 32 for a bucket, and for local files
+        one, with the next ones announced to the system.
       read_ahead_size: bytes of images in flight or waiting, of each writer.
     """
 
@@ -120,8 +126,12 @@ class ConvertConfig:
     @property
     def reading(self) -> ReadOptions:
         """How far each writer reads ahead."""
-        remote = any(is_remote(root.uri) for root in self.source.roots)
-        return ReadOptions(self.read_ahead or (REMOTE_READS if remote else 1), self.read_ahead_size)
+        if self.read_ahead:
+            return ReadOptions(self.read_ahead, self.read_ahead_size)
+        if any(is_remote(root.uri) for root in self.source.roots):
+            return ReadOptions(REMOTE_READS, self.read_ahead_size)
+        images_are_files = bool(self.source.roots)
+        return ReadOptions(announced=LOCAL_FILES if images_are_files else 0)
 
     @property
     def split_names(self) -> tuple[str, ...]:

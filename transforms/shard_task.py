@@ -15,7 +15,13 @@ from transforms.core.dead_letters import DeadLetter
 from transforms.core.example import MAX_EXAMPLE_BYTES, SampleEncoder
 from transforms.core.label_schema import Column, ColumnKind, feature_kinds, object_column
 from transforms.core.pixels import IMAGE_ENCODINGS, PixelFormat, pixel_preparer
-from transforms.core.read_ahead import ONE_BY_ONE, ReadAhead, ReadOptions, Request
+from transforms.core.read_ahead import (
+    ONE_BY_ONE,
+    AnnounceAhead,
+    ReadAhead,
+    ReadOptions,
+    Request,
+)
 from transforms.core.references import SampleRef, unpack
 from transforms.core.shard_writer import (
     CHECKS,
@@ -78,7 +84,8 @@ class EncodingOptions:
         """
         largest = MAX_IMAGE_BYTES if self.features is None else MAX_EXAMPLE_BYTES
         requests = (Request(ref.uri, ref.size, ref.offset) for ref in refs if ref.size <= largest)
-        with ReadAhead(requests, files.read_image, reading) as ahead:
+        ahead_of_writer = AnnounceAhead if reading.announced else ReadAhead
+        with ahead_of_writer(requests, files.read_image, reading) as ahead:
             yield self._maker(class_ids, ahead.read)
 
     def _maker(self, class_ids: Mapping[str, int], read: ImageReader) -> Maker:

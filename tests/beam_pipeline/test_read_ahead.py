@@ -32,6 +32,7 @@ def photos(tmp_path: Path) -> str:
 @pytest.mark.parametrize(
     "options",
     [
+        (),
         ("--read_ahead=8",),
         ("--read_ahead=8", "--read_ahead_size=1KB"),
         ("--read_ahead=3", "--writers=0", "--read_ahead_size=1B"),
@@ -40,7 +41,7 @@ def photos(tmp_path: Path) -> str:
 def test_reading_ahead_changes_no_byte(photos: str, tmp_path: Path, options: tuple[str]) -> None:
     """Shards, manifest and dead letters are those of a run that reads one image at a time."""
     argv = ("--images", photos, "--name=x", "--num_shards=3", "--max_bad_fraction=0.1")
-    assert convert(*argv, "--output", f"{tmp_path}/one") == 0
+    assert convert(*argv, "--read_ahead=1", "--output", f"{tmp_path}/one") == 0
     assert convert(*argv, *options, "--output", f"{tmp_path}/ahead") == 0
     assert digests(tmp_path / "one") == digests(tmp_path / "ahead")
     assert reasons_of(tmp_path / "ahead") == {
@@ -52,14 +53,15 @@ def test_reading_ahead_changes_no_byte(photos: str, tmp_path: Path, options: tup
 def test_records_are_read_ahead_too(photos: str, tmp_path: Path) -> None:
     """With --shuffle=records the same examples and dead letters come."""
     argv = ("--images", photos, "--num_shards=2", "--max_bad_fraction=0.1", "--shuffle=records")
-    assert convert(*argv, "--output", f"{tmp_path}/one") == 0
+    assert convert(*argv, "--read_ahead=1", "--output", f"{tmp_path}/one") == 0
     assert convert(*argv, "--read_ahead=8", "--output", f"{tmp_path}/ahead") == 0
     assert len(read_all(tmp_path / "ahead")) == 40
     assert read_all(tmp_path / "ahead") == read_all(tmp_path / "one")
     assert reasons_of(tmp_path / "ahead") == reasons_of(tmp_path / "one")
 
 
-def test_what_is_too_large_to_read_is_not_read_ahead(tmp_path: Path) -> None:
+@pytest.mark.parametrize("reading", [ReadOptions(4), ReadOptions(announced=4)])
+def test_what_is_too_large_to_read_is_not_read_ahead(tmp_path: Path, reading: ReadOptions) -> None:
     """It becomes a dead letter at its place; the images around it are written."""
     refs = []
     for number in range(12):
@@ -77,7 +79,7 @@ def test_what_is_too_large_to_read_is_not_read_ahead(tmp_path: Path) -> None:
         {"cat": 0},
         EncodingOptions((label_column("class", ColumnKind.CLASS),), "header", 0),
         "none",
-        ReadOptions(max_reads=4),
+        reading,
     )
     info, letters = task.run()
     assert info.examples == 8
@@ -87,20 +89,23 @@ def test_what_is_too_large_to_read_is_not_read_ahead(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("folders", "asked", "reads"),
+    ("folders", "asked", "expected"),
     [
-        (("/photos",), None, 1),
-        (("gs://bucket/photos",), None, 32),
-        (("/photos", "s3://bucket/photos"), None, 32),
-        (("gs://bucket/photos",), 1, 1),
-        (("/photos",), 5, 5),
+        (("/photos",), None, ReadOptions(announced=16)),
+        (("gs://bucket/photos",), None, ReadOptions(32)),
+        (("/photos", "s3://bucket/photos"), None, ReadOptions(32)),
+        (("gs://bucket/photos",), 1, ReadOptions(1)),
+        (("/photos",), 1, ReadOptions(1)),
+        (("/photos",), 5, ReadOptions(5)),
+        ((), None, ReadOptions(1)),
     ],
 )
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="the system takes no advice")
 def test_where_images_lie_decides_how_far_is_read_ahead(
-    folders: tuple[str, ...], asked: int | None, reads: int
+    folders: tuple[str, ...], asked: int | None, expected: ReadOptions
 ) -> None:
-    """One read at a time for local files and 32 for a bucket, if nothing else is said."""
+    """32 reads for a bucket, announced files for a disk, neither for containers, if nothing is said."""
     source = Source("class_folders", tuple(map(ImageRoot, folders)), FolderLabels(), ())
     config = ConvertConfig(source=source, output="gs://bucket/out", name="x", read_ahead=asked)
-    assert config.reading == ReadOptions(reads, 128_000_000)
+    assert config.reading == expected
     assert not any("read" in name for name in config.recorded)

@@ -1,11 +1,14 @@
-"""Reads ahead: several reads in flight, results in order, memory bounded.
+"""Reads ahead of the writer of a shard: which images it will want, and in which order, is known.
 
 Where a request takes tens of milliseconds, as in a bucket, one read after the other leaves the writer
-of a shard waiting nearly all of the time. Which images it will want, and in which order, is known.
+waiting nearly all of the time: `ReadAhead` keeps several in flight. On a disk, files in the order of a
+hash lie anywhere: `AnnounceAhead` lets the system fetch the next ones while one is written, and costs
+hardly anything where it has them already.
 """
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,11 +16,15 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import NamedTuple
 
+from transforms.core.local_files import open_announced, read_and_close
 from transforms.core.shard_writer import ImageReader
 
 DEFAULT_MAX_BYTES = 128_000_000
 REMOTE_READS = 32
 """Reads in flight of each writer where images lie in a bucket."""
+
+LOCAL_FILES = 16 if hasattr(os, "posix_fadvise") else 0
+"""Files that each writer announces to the system where images are local; 0 where it does not listen."""
 
 _WAITING_PER_READ = 8  # so that one slow read does not leave the others idle
 
@@ -38,14 +45,19 @@ class ReadOptions:
       max_reads: reads in flight; with 1, each begins when its image is wanted.
       max_bytes: expected sizes of all images in flight or waiting for their turn; one that is
         larger is read alone.
+      announced: local files that the system is told of before they are wanted; then there are no
+        other reads in flight.
     """
 
     max_reads: int = 1
     max_bytes: int = DEFAULT_MAX_BYTES
+    announced: int = 0
 
     def __post_init__(self) -> None:
         if self.max_reads < 1 or self.max_bytes < 1:
             raise ValueError(f"{self}: expected at least one read and one byte")
+        if self.announced and self.max_reads > 1:
+            raise ValueError(f"{self}: expected several reads or announced files, not both")
 
 
 ONE_BY_ONE = ReadOptions()
@@ -88,7 +100,7 @@ class ReadAhead:
         self._begin_reads()
         request, future = self._waiting.popleft() if self._waiting else (None, None)
         if future is None or request != (uri, size, offset):
-            raise ValueError(f"read {(uri, size, offset)}, expected the next request: {request}")
+            raise _out_of_order((uri, size, offset), request)
         try:
             return future.result()
         finally:
@@ -104,3 +116,53 @@ class ReadAhead:
             self._waiting.append((request, self._threads.submit(self._plain_read, *request)))
             self._waiting_bytes += request.size
             self._next = None
+
+
+class AnnounceAhead:
+    """Opens local files and tells the system of them before they are wanted, in a `with` block.
+
+    Attributes:
+      read: an `ImageReader` that takes exactly the requests, in their order.
+    """
+
+    def __init__(
+        self, requests: Iterable[Request], read: ImageReader, options: ReadOptions
+    ) -> None:
+        self.read: ImageReader = self._take
+        self._requests = iter(requests)
+        self._plain_read = read
+        self._ahead = options.announced
+        self._opened: deque[tuple[Request, int]] = deque()
+
+    def __enter__(self) -> AnnounceAhead:
+        for _ in range(self._ahead):
+            self._announce()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        while self._opened:
+            _, file = self._opened.popleft()
+            if file >= 0:
+                os.close(file)
+
+    def _take(self, uri: str, size: int, offset: int) -> bytes:
+        self._announce()
+        request, file = self._opened.popleft() if self._opened else (None, -1)
+        if request != (uri, size, offset):
+            raise _out_of_order((uri, size, offset), request)
+        return self._plain_read(uri, size, offset) if file < 0 else read_and_close(file, size)
+
+    def _announce(self) -> None:
+        request = next(self._requests, None)
+        if request is not None:
+            whole = request.offset < 0
+            self._opened.append((request, open_announced(request.uri) if whole else -1))
+
+
+def _out_of_order(asked: tuple[str, int, int], request: Request | None) -> ValueError:
+    return ValueError(f"read {asked}, expected the next request: {request}")

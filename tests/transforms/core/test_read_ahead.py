@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.core.read_ahead import ReadAhead, ReadOptions, Request
+from transforms.core import local_files
+from transforms.core.read_ahead import AnnounceAhead, ReadAhead, ReadOptions, Request
 from transforms.core.shard_writer import ImageReader
 
 PATIENCE_S = 30  # until a thread that should come is given up
@@ -222,8 +226,103 @@ def test_a_read_beyond_the_last_request_is_an_error() -> None:
             ahead.read("1", 1, -1)
 
 
+@given(
+    sizes=st.lists(st.none() | st.integers(0, 20), max_size=12),
+    listed_wrong=st.integers(-3, 3),
+    announced=st.integers(1, 20),
+)
+def test_announced_files_are_read_as_others_are(
+    sizes: list[int | None], listed_wrong: int, announced: int
+) -> None:
+    """Whole files, whatever length they were listed with, and ranges; a missing one fails in its turn."""
+    with tempfile.TemporaryDirectory() as folder:
+        requests = []
+        for number, size in enumerate(sizes):
+            uri = os.path.join(folder, str(number))
+            if size is not None:
+                with open(uri, "wb") as file:
+                    file.write(content(str(number), size, -1))
+            offset = 1 if number % 4 == 3 else -1
+            requests.append(Request(uri, max(0, (size or 0) + listed_wrong), offset))
+        before = open_files()
+        with AnnounceAhead(
+            iter(requests), read_local, ReadOptions(announced=announced)
+        ) as announcer:
+            for request in requests:
+                assert outcome(announcer.read, request) == outcome(read_local, request)
+        assert open_files() == before
+
+
+def read_local(uri: str, size: int, offset: int) -> bytes:
+    """The plain function for files on disk."""
+    if offset < 0:
+        return local_files.read_file(uri, size)
+    return local_files.read_range(uri, size, offset)
+
+
+def outcome(read: ImageReader, request: Request) -> bytes | str:
+    """What reading gives, or how it fails."""
+    try:
+        return read(*request)
+    except OSError as error:
+        return str(error)
+
+
+def open_files() -> list[str]:
+    """What this process has open."""
+    return sorted(os.listdir("/proc/self/fd"))
+
+
+def test_so_many_files_are_announced_before_they_are_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first three at once, then one with each read; those never read are closed all the same."""
+    announced = []
+    advise = os.posix_fadvise
+
+    def note(file: int, start: int, length: int, advice: int) -> None:
+        assert (start, length, advice) == (0, 0, os.POSIX_FADV_WILLNEED)
+        announced.append(os.path.basename(os.readlink(f"/proc/self/fd/{file}")))
+        advise(file, start, length, advice)
+
+    monkeypatch.setattr(os, "posix_fadvise", note)
+    requests = [Request(str(tmp_path / name), 1, -1) for name in "abcdefgh"]
+    for request in requests:
+        (tmp_path / request.uri).write_bytes(b"x")
+    before = open_files()
+    with (
+        pytest.raises(KeyError),
+        AnnounceAhead(requests, read_local, ReadOptions(announced=3)) as a,
+    ):
+        assert announced == ["a", "b", "c"]
+        assert a.read(*requests[0]) == b"x"
+        assert announced == ["a", "b", "c", "d"]
+        assert a.read(*requests[1]) == b"x"
+        assert announced == ["a", "b", "c", "d", "e"]
+        raise KeyError
+    assert open_files() == before
+
+
+def test_another_file_than_the_next_announced_is_an_error(tmp_path: Path) -> None:
+    """Nobody gets the bytes of another image."""
+    for name in "ab":
+        (tmp_path / name).write_bytes(name.encode())
+    requests = [Request(str(tmp_path / name), 1, -1) for name in "ab"]
+    with (
+        AnnounceAhead(requests, read_local, ReadOptions(announced=2)) as announcer,
+        pytest.raises(ValueError, match="expected the next request: Request"),
+    ):
+        announcer.read(*requests[1])
+
+
 @pytest.mark.parametrize("bounds", [(0, 1), (1, 0), (-1, 5)])
 def test_bounds_below_one_are_refused(bounds: tuple[int, int]) -> None:
     """Nothing could ever be read."""
     with pytest.raises(ValueError, match="expected at least one read and one byte"):
         ReadOptions(*bounds)
+
+
+def test_threads_and_announced_files_exclude_each_other() -> None:
+    """Whoever asks for both learns it."""
+    with pytest.raises(ValueError, match="not both"):
+        ReadOptions(max_reads=2, announced=3)
