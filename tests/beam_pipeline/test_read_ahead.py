@@ -16,7 +16,8 @@ from transforms.core.listing import ImageRoot
 from transforms.core.read_ahead import ReadOptions
 from transforms.core.references import SampleRef, pack
 from transforms.core.sharding import ShardSpec
-from transforms.layouts.layout import FolderLabels, Source
+from transforms.layouts.layout import ContainerLabels, FolderLabels, Source
+from transforms.layouts.python_samples import SpoolReader
 from transforms.shard_task import EncodingOptions, ShardTask
 
 
@@ -105,7 +106,8 @@ def test_where_images_lie_decides_how_far_is_read_ahead(
     folders: tuple[str, ...], asked: int | None, expected: ReadOptions
 ) -> None:
     """32 reads for a bucket, announced files for a disk, neither for containers, if nothing is said."""
-    source = Source("class_folders", tuple(map(ImageRoot, folders)), FolderLabels(), ())
+    labels = FolderLabels() if folders else ContainerLabels(SpoolReader(), ("/cifar/data_batch_1",))
+    source = Source("some", tuple(map(ImageRoot, folders)), labels, ())
     config = ConvertConfig(source=source, output="gs://bucket/out", name="x", read_ahead=asked)
     assert config.reading == expected
     assert not any("read" in name for name in config.recorded)

@@ -17,6 +17,8 @@ from transforms.core import local_files
 from transforms.core.read_ahead import AnnounceAhead, ReadAhead, ReadOptions, Request
 from transforms.core.shard_writer import ImageReader
 
+on_linux = pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="looks into /proc")
+
 PATIENCE_S = 30  # until a thread that should come is given up
 
 
@@ -226,6 +228,7 @@ def test_a_read_beyond_the_last_request_is_an_error() -> None:
             ahead.read("1", 1, -1)
 
 
+@on_linux
 @given(
     sizes=st.lists(st.none() | st.integers(0, 20), max_size=12),
     listed_wrong=st.integers(-3, 3),
@@ -273,6 +276,7 @@ def open_files() -> list[str]:
     return sorted(os.listdir("/proc/self/fd"))
 
 
+@on_linux
 def test_so_many_files_are_announced_before_they_are_wanted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -290,16 +294,12 @@ def test_so_many_files_are_announced_before_they_are_wanted(
     for request in requests:
         (tmp_path / request.uri).write_bytes(b"x")
     before = open_files()
-    with (
-        pytest.raises(KeyError),
-        AnnounceAhead(requests, read_local, ReadOptions(announced=3)) as a,
-    ):
+    with AnnounceAhead(requests, read_local, ReadOptions(announced=3)) as a:
         assert announced == ["a", "b", "c"]
         assert a.read(*requests[0]) == b"x"
         assert announced == ["a", "b", "c", "d"]
         assert a.read(*requests[1]) == b"x"
         assert announced == ["a", "b", "c", "d", "e"]
-        raise KeyError
     assert open_files() == before
 
 
