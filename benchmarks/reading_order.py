@@ -14,7 +14,6 @@ import argparse
 import os
 import statistics
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
@@ -22,13 +21,13 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 import machine
-from compare import table
+from compare import ratio_to, table
 from inputs import Images, cool, list_images, warm
 
 from transforms.core.example import SampleEncoder
 from transforms.core.label_schema import ColumnKind, label_column
 from transforms.core.local_files import AtomicFile, read_file
-from transforms.core.read_ahead import ReadAhead, ReadOptions, Request
+from transforms.core.read_ahead import AnnounceAhead, ReadAhead, ReadOptions, Request
 from transforms.core.references import SampleRef
 from transforms.core.shard_writer import (
     CHECKS,
@@ -60,30 +59,19 @@ def read_plainly(uri: str, size: int, offset: int) -> bytes:
 
 @contextmanager
 def one_by_one(files: Sequence[File]) -> Iterator[ImageReader]:
-    """Each file is read when it is wanted, as `convert` does."""
+    """Each file is read when it is wanted: --read_ahead 1."""
     yield read_plainly
 
 
-def advised(ahead: int) -> Opener:
-    """Files are opened early, and the kernel is told that they will be wanted."""
+def announced(files_ahead: int) -> Opener:
+    """`AnnounceAhead`: files are opened early, and the system is told that they will be wanted."""
 
     @contextmanager
     def opened(files: Sequence[File]) -> Iterator[ImageReader]:
-        coming = iter(files)
-        waiting: deque[int] = deque()
-
-        def read(uri: str, size: int, offset: int) -> bytes:
-            for file in islice(coming, ahead + 1 - len(waiting)):
-                number = os.open(file.request.uri, os.O_RDONLY | os.O_CLOEXEC)
-                os.posix_fadvise(number, 0, 0, os.POSIX_FADV_WILLNEED)
-                waiting.append(number)
-            number = waiting.popleft()
-            try:
-                return os.read(number, size + 1)
-            finally:
-                os.close(number)
-
-        yield read
+        requests = (file.request for file in files)
+        options = ReadOptions(announced=files_ahead)
+        with AnnounceAhead(requests, read_plainly, options) as ahead:
+            yield ahead.read
 
     return opened
 
@@ -123,8 +111,8 @@ WAYS: dict[str, tuple[bool, Opener]] = {
     "one by one": (True, one_by_one),
     "4 threads ahead": (True, threaded(4)),
     "16 threads ahead": (True, threaded(16)),
-    "advice, 16 files ahead": (True, advised(16)),
-    "advice, 128 files ahead": (True, advised(128)),
+    "16 files announced": (True, announced(16)),
+    "128 files announced": (True, announced(128)),
     "windows of 256 by path": (True, sorted_windows(256, attrgetter("request.uri"))),
     "windows of 256 by inode": (True, sorted_windows(256, attrgetter("inode"))),
     "windows of 1,024 by inode": (True, sorted_windows(1024, attrgetter("inode"))),
@@ -134,20 +122,20 @@ WAYS: dict[str, tuple[bool, Opener]] = {
 """Way -> whether the shard has the order of a hash, and what reads its images."""
 
 
-def write(files: Sequence[File], opener: Opener, output: str) -> float:
-    """Seconds that a shard of these files takes."""
+def write(files: Sequence[File], opener: Opener, output: str) -> tuple[float, float]:
+    """Seconds that a shard of these files takes, by the clock and of CPU."""
     refs = [SampleRef(f.request.uri, *f.request[:2], "train", (f.label,)) for f in files]
     columns = (label_column("class", ColumnKind.CLASS),)
     labels = sorted({file.label for file in files})
     encoder = SampleEncoder(columns, {label: number for number, label in enumerate(labels)})
-    start = time.perf_counter()
+    wall, cpu = time.perf_counter(), time.process_time()
     with AtomicFile(output) as sink, opener(files) as read:
         maker = ExampleMaker(read, encoder, CHECKS["header"])
         (info,) = write_shard(ShardSpec("train", 0, 1, "x"), refs, maker, PlainOutput(sink))
-    seconds = time.perf_counter() - start
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     assert info.examples == len(files)
     os.unlink(output)
-    return seconds
+    return wall, cpu
 
 
 def listed(images: Images) -> list[File]:
@@ -189,7 +177,9 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="a file to write, on tmpfs")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cache", choices=["cold", "warm"], nargs="+", default=["cold", "warm"])
+    parser.add_argument("--ways", nargs="+", choices=list(WAYS), metavar="WAY", help="default: all")
     arguments = parser.parse_args()
+    ways = {name: way for name, way in WAYS.items() if name in (arguments.ways or WAYS)}
     images = list_images(os.path.abspath(arguments.images))
     files = listed(images)
     hashed = in_hash_order(files)
@@ -198,22 +188,27 @@ def main() -> None:
         if cache == "warm":
             warm(images)
             write(hashed, one_by_one, arguments.output)
-        seconds: dict[str, list[float]] = {name: [] for name in WAYS}
+        runs: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
         for _ in range(arguments.rounds):
-            for name, (by_hash, opener) in WAYS.items():
+            for name, (by_hash, opener) in ways.items():
                 order = hashed if by_hash else files
                 if name.startswith("inode"):
                     order = sorted(files, key=attrgetter("inode"))
                 if cache == "cold":
                     cool(images)
-                seconds[name].append(write(order, opener, arguments.output))
-        base, *_ = seconds.values()
-        rows = []
-        for name, walls in seconds.items():
-            ratio = statistics.median(a / b for a, b in zip(walls, base, strict=True))
-            wall = f"{statistics.median(walls):.2f} ({min(walls):.2f}-{max(walls):.2f})"
-            rows.append([name, wall, f"{ratio:.2f}"])
-        print(f"\n{table([f'{cache} page cache', 's, median (span)', 'ratio'], rows)}", flush=True)
+                runs[name].append(write(order, opener, arguments.output))
+        rows = [[name, *_figures(found, next(iter(runs.values())))] for name, found in runs.items()]
+        head = [f"{cache} page cache", "wall s, median (span)", "ratio", "CPU s", "ratio"]
+        print(f"\n{table(head, rows)}", flush=True)
+
+
+def _figures(
+    these: Sequence[tuple[float, float]], first: Sequence[tuple[float, float]]
+) -> Iterator[str]:
+    """Medians of wall and CPU seconds, each with the median of the rounds' ratios to the first way."""
+    for values, base in zip(zip(*these, strict=True), zip(*first, strict=True), strict=True):
+        yield f"{statistics.median(values):.2f} ({min(values):.2f}-{max(values):.2f})"
+        yield ratio_to(base, values)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ hardly anything where it has them already.
 from __future__ import annotations
 
 import os
+import resource
+import sys
 from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,8 +25,11 @@ DEFAULT_MAX_BYTES = 128_000_000
 REMOTE_READS = 32
 """Reads in flight of each writer where images lie in a bucket."""
 
-LOCAL_FILES = 16 if hasattr(os, "posix_fadvise") else 0
+LOCAL_FILES = 16 if sys.platform == "linux" else 0
 """Files that each writer announces to the system where images are local; 0 where it does not listen."""
+
+LOOK_EVERY = 64
+"""Files after which a writer looks whether any of them came from the disk."""
 
 _WAITING_PER_READ = 8  # so that one slow read does not leave the others idle
 
@@ -121,6 +126,8 @@ class ReadAhead:
 class AnnounceAhead:
     """Opens local files and tells the system of them before they are wanted, in a `with` block.
 
+    While nothing comes from the disk, because the page cache holds it, files are read plainly.
+
     Attributes:
       read: an `ImageReader` that takes exactly the requests, in their order.
     """
@@ -133,8 +140,12 @@ class AnnounceAhead:
         self._plain_read = read
         self._ahead = options.announced
         self._opened: deque[tuple[Request, int]] = deque()
+        self._count = 0
+        self._worthwhile = True
+        self._blocks = 0
 
     def __enter__(self) -> AnnounceAhead:
+        self._blocks = _blocks_read()
         for _ in range(self._ahead):
             self._announce()
         return self
@@ -159,9 +170,19 @@ class AnnounceAhead:
 
     def _announce(self) -> None:
         request = next(self._requests, None)
-        if request is not None:
-            whole = request.offset < 0
-            self._opened.append((request, open_announced(request.uri) if whole else -1))
+        if request is None:
+            return
+        announced = self._worthwhile and request.offset < 0
+        self._opened.append((request, open_announced(request.uri) if announced else -1))
+        self._count += 1
+        if self._count % LOOK_EVERY == 0:
+            before, self._blocks = self._blocks, _blocks_read()
+            self._worthwhile = self._blocks > before
+
+
+def _blocks_read() -> int:
+    """How often the system fetched something from a disk for this thread."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_inblock
 
 
 def _out_of_order(asked: tuple[str, int, int], request: Request | None) -> ValueError:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.core import local_files
+from transforms.core import local_files, read_ahead
 from transforms.core.read_ahead import AnnounceAhead, ReadAhead, ReadOptions, Request
 from transforms.core.shard_writer import ImageReader
 
@@ -301,6 +301,49 @@ def test_so_many_files_are_announced_before_they_are_wanted(
         assert a.read(*requests[1]) == b"x"
         assert announced == ["a", "b", "c", "d", "e"]
     assert open_files() == before
+
+
+@on_linux
+@pytest.mark.parametrize(
+    ("blocks", "announced"),
+    [([0] * 9, 64), ([0, 5, 5, 5, 5], 128), ([0, 5, 9, 9, 9], 192), ([0, 0, 5, 5, 5], 128)],
+)
+def test_files_are_announced_while_some_come_from_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blocks: list[int], announced: int
+) -> None:
+    """After 64 of which none did, the next 64 are read plainly, until one has to be fetched again.
+
+    Args:
+      blocks: what the system says it has fetched: at the beginning, and after each 64 files.
+      announced: how many of 256 files.
+    """
+    path = tmp_path / "file"
+    path.write_bytes(b"x")
+    opened = []
+    told = iter(blocks)
+    monkeypatch.setattr(read_ahead, "_blocks_read", lambda: next(told))
+    monkeypatch.setattr(
+        read_ahead,
+        "open_announced",
+        lambda uri: opened.append(uri) or local_files.open_announced(uri),
+    )
+    requests = [Request(str(path), 1, -1)] * 256
+    with AnnounceAhead(requests, read_local, ReadOptions(announced=16)) as announcer:
+        assert [announcer.read(*request) for request in requests] == [b"x"] * 256
+    assert len(opened) == announced
+
+
+@on_linux
+def test_files_in_the_page_cache_are_soon_read_plainly(tmp_path: Path) -> None:
+    """The system says of files just written that none was fetched."""
+    requests = [Request(str(tmp_path / str(number)), 1, -1) for number in range(300)]
+    for request in requests:
+        Path(request.uri).write_bytes(b"x")
+    before = open_files()
+    with AnnounceAhead(requests, read_local, ReadOptions(announced=16)) as announcer:
+        for request in requests[:200]:
+            announcer.read(*request)
+        assert open_files() == before
 
 
 def test_another_file_than_the_next_announced_is_an_error(tmp_path: Path) -> None:
