@@ -25,6 +25,7 @@ from transforms.core.errors import ConversionError, UsageError
 from transforms.core.label_tables import KIND_NAMES, SKIP_KIND
 from transforms.core.listing import is_remote
 from transforms.core.pixels import IMAGE_ENCODINGS
+from transforms.core.read_ahead import DEFAULT_MAX_BYTES, REMOTE_READS
 from transforms.core.sharding import DEFAULT_SHARD_BYTES, SplitFractions
 from transforms.layouts import AUTO, LAYOUTS
 
@@ -133,6 +134,8 @@ def _convert(
         overwrite=arguments.overwrite,
         resume=arguments.resume,
         writers=arguments.writers,
+        read_ahead=arguments.read_ahead,
+        read_ahead_size=arguments.read_ahead_size,
     )
     if why:
         print(f"Layout {config.source.layout}: {why}")
@@ -394,6 +397,20 @@ def _add_convert(commands: argparse._SubParsersAction[_Parser]) -> None:
         metavar="N",
         help="processes that write shards on this machine (default: one a core; with --runner or "
         "--direct_... 0, which leaves it to the engine's workers)",
+    )
+    convert.add_argument(
+        "--read_ahead",
+        type=int,
+        metavar="N",
+        help=f"images that each writer reads at the same time (default: {REMOTE_READS} for a bucket; "
+        "for local files 1, and the system is told which come next)",
+    )
+    convert.add_argument(
+        "--read_ahead_size",
+        type=parse_size,
+        default=DEFAULT_MAX_BYTES,
+        metavar="SIZE",
+        help="of the images that each writer holds before their turn comes, such as 128MB (default)",
     )
 
 

@@ -10,7 +10,15 @@ from typing import Any
 
 from transforms.core.classes import LABEL_ORDERS
 from transforms.core.errors import UsageError
+from transforms.core.listing import is_remote
 from transforms.core.pixels import IMAGE_ENCODINGS
+from transforms.core.read_ahead import (
+    DEFAULT_MAX_BYTES,
+    ONE_BY_ONE,
+    REMOTE_READS,
+    ReadOptions,
+    usual_reading,
+)
 from transforms.core.sharding import ShardConfig, SplitFractions
 from transforms.layouts.layout import Source
 from transforms.shard_task import EncodingOptions
@@ -44,6 +52,9 @@ class ConvertConfig:
       resume: whether shards that an earlier run wrote are kept.
       writers: processes of this machine that write shards; 0 leaves it to the engine's workers,
         None is one a core if the engine is the default one, else 0.
+      read_ahead: reads in flight of each writer; None is 32 for a bucket, and for local files
+        one, with the next ones announced to the system.
+      read_ahead_size: bytes of images in flight or waiting, of each writer.
     """
 
     source: Source
@@ -63,6 +74,8 @@ class ConvertConfig:
     overwrite: bool = False
     resume: bool = False
     writers: int | None = None
+    read_ahead: int | None = None
+    read_ahead_size: int = DEFAULT_MAX_BYTES
 
     def __post_init__(self) -> None:
         if not self.source.uris:
@@ -93,6 +106,10 @@ class ConvertConfig:
             raise UsageError(f"--max_bad_fraction is {self.max_bad_fraction}, expected 0 to 1")
         if self.writers is not None and not 0 <= self.writers <= 1000:
             raise UsageError(f"--writers is {self.writers}, expected 0 to 1000")
+        if self.read_ahead is not None and not 1 <= self.read_ahead <= 1000:
+            raise UsageError(f"--read_ahead is {self.read_ahead}, expected 1 to 1000")
+        if self.read_ahead_size < 1:
+            raise UsageError(f"--read_ahead_size is {self.read_ahead_size}, expected 1 or more")
         for option, value, allowed in (
             ("--shuffle", self.shuffle, SHUFFLES),
             ("--image_check", self.image_check, IMAGE_CHECKS),
@@ -122,6 +139,18 @@ class ConvertConfig:
             image_encoding=self.image_encoding or IMAGE_ENCODINGS[0],
             features=self.source.features,
         )
+
+    @property
+    def reading(self) -> ReadOptions:
+        """How far each writer reads ahead."""
+        if self.read_ahead:
+            return ReadOptions(self.read_ahead, self.read_ahead_size)
+        if not self.source.roots:  # images lie in a few large files, or are unpacked to the output
+            anywhere_remote = any(map(is_remote, self.uris))
+            return (
+                ReadOptions(REMOTE_READS, self.read_ahead_size) if anywhere_remote else ONE_BY_ONE
+            )
+        return usual_reading((root.uri for root in self.source.roots), self.read_ahead_size)
 
     @property
     def split_names(self) -> tuple[str, ...]:

@@ -39,11 +39,15 @@ def build_pipeline(
       raise_refusals: as `FinishDataset` has it.
     """
     samples, plan, dead_letters = _plan_samples(pipeline, config)
-    encoding = config.encoding
+    encoding, reading = config.encoding, config.reading
     if config.shuffle == "records":
         assert layout is not None
         written = samples | "WriteRecords" >> WriteRecords(
-            plan=plan, layout=layout, output_folder=config.output, encoding=encoding
+            plan=plan,
+            layout=layout,
+            output_folder=config.output,
+            encoding=encoding,
+            reading=reading,
         )
     else:
         written = (
@@ -56,6 +60,7 @@ def build_pipeline(
                 encoding=encoding,
                 resume=config.resume,
                 raise_errors=raise_refusals,
+                reading=reading,
             )
         )
     _ = plan | "FinishDataset" >> FinishDataset(

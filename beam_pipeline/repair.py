@@ -13,6 +13,7 @@ from transforms import files
 from transforms.core.errors import ChangedInputsError, ConversionError
 from transforms.core.local_files import INCOMPLETE_FOLDER
 from transforms.core.manifest import crc32c_text, shard_paths
+from transforms.core.read_ahead import usual_reading
 from transforms.core.receipts import Receipt, ShardInputs, receipt_name
 from transforms.output_folder import read_manifest
 from transforms.receipt_files import read_receipt
@@ -47,7 +48,8 @@ class RepairTask:
         Raises:
           ChangedInputsError: it does not; what stands there is left as it is.
         """
-        receipt = write_inputs(self.folder, self.inputs, self.compression, self._accept)
+        reading = usual_reading(ref.uri for ref in self.inputs.refs)
+        receipt = write_inputs(self.folder, self.inputs, self.compression, reading, self._accept)
         return Written(receipt.info, receipt.dead_letters)
 
     def _accept(self, receipt: Receipt) -> None:

@@ -11,6 +11,7 @@ import io
 import os
 import posixpath
 import shutil
+import threading
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -59,12 +60,18 @@ def read_image(uri: str, size: int, offset: int = -1) -> bytes:
     """
     if offset < 0:
         return read_bytes(uri) if is_remote(uri) else read_file(uri, size)
-    data = (
-        _container(uri)[offset : offset + size] if is_remote(uri) else read_range(uri, size, offset)
-    )
+    if is_remote(uri):
+        with _container_lock:  # or every read ahead would fetch the same container
+            container = _container(uri)
+        data = container[offset : offset + size]
+    else:
+        data = read_range(uri, size, offset)
     if len(data) < size:
         raise OSError(errno.EIO, f"the file ends before byte {offset + size}", uri)
     return data
+
+
+_container_lock = threading.Lock()
 
 
 @functools.lru_cache(maxsize=8)  # the batches of a data set such as CIFAR, 30 MB each

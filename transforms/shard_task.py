@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from transforms import files
 from transforms.core.dead_letters import DeadLetter
 from transforms.core.errors import ChangedInputsError, ConversionError
-from transforms.core.example import SampleEncoder
+from transforms.core.example import MAX_EXAMPLE_BYTES, SampleEncoder
 from transforms.core.label_schema import (
     Column,
     ColumnKind,
@@ -23,13 +24,22 @@ from transforms.core.label_schema import (
 )
 from transforms.core.pixels import IMAGE_ENCODINGS, PixelFormat, pixel_preparer
 from transforms.core.plan import Refusal
+from transforms.core.read_ahead import (
+    ONE_BY_ONE,
+    AnnounceAhead,
+    ReadAhead,
+    ReadOptions,
+    Request,
+)
 from transforms.core.receipts import Receipt, ShardInputs, changes
 from transforms.core.references import SampleRef, unpack
 from transforms.core.shard_writer import (
     CHECKS,
+    MAX_IMAGE_BYTES,
     OUTPUTS,
     ExampleMaker,
     ExampleReader,
+    ImageReader,
     Maker,
     sort_by_placement,
     write_shard,
@@ -93,13 +103,29 @@ class EncodingOptions:
             return self.features
         return feature_kinds(self.columns, self.renames)
 
-    def maker(self, class_ids: Mapping[str, int]) -> Maker:
-        """What turns references into examples, now that the classes are known."""
+    @contextmanager
+    def maker(
+        self, class_ids: Mapping[str, int], refs: Iterable[SampleRef], reading: ReadOptions
+    ) -> Iterator[Maker]:
+        """What turns references into examples, while the block runs; it reads ahead.
+
+        Args:
+          class_ids: class -> id, of all classes in the references at least.
+          refs: what it will be asked to make, in this order.
+          reading: how far it reads ahead.
+        """
+        largest = MAX_IMAGE_BYTES if self.features is None else MAX_EXAMPLE_BYTES
+        requests = (Request(ref.uri, ref.size, ref.offset) for ref in refs if ref.size <= largest)
+        ahead_of_writer = AnnounceAhead if reading.announced else ReadAhead
+        with ahead_of_writer(requests, files.read_image, reading) as ahead:
+            yield self._maker(class_ids, ahead.read)
+
+    def _maker(self, class_ids: Mapping[str, int], read: ImageReader) -> Maker:
         if self.features is not None:
-            return ExampleReader(files.read_image, class_ids)
+            return ExampleReader(read, class_ids)
         features = [column.feature for column in self.columns]
         return ExampleMaker(
-            files.read_image,
+            read,
             SampleEncoder(self.columns, class_ids, self.renames),
             pixel_preparer(self.pixels, self.image_encoding)
             if self.pixels
@@ -140,6 +166,7 @@ class ShardTask:
       encoding: what shapes its examples.
       compression: "none" or "gzip".
       resume: whether it is kept if an earlier run wrote it of the same samples.
+      reading: how far it reads ahead.
     """
 
     folder: str
@@ -149,6 +176,7 @@ class ShardTask:
     encoding: EncodingOptions
     compression: str
     resume: bool = False
+    reading: ReadOptions = ONE_BY_ONE
 
     @property
     def uri(self) -> str:
@@ -172,7 +200,7 @@ class ShardTask:
                 return Written(None, [], Refusal(ChangedInputsError.__name__, what))
             if files.size_of(self.uri) == earlier.info.bytes:
                 return Written(earlier.info, earlier.dead_letters)
-        receipt = write_inputs(self.folder, inputs, self.compression)
+        receipt = write_inputs(self.folder, inputs, self.compression, self.reading)
         if self.encoding.features is None:  # what came from Python is nowhere to be read again
             write_receipt(self.folder, receipt)
         return Written(receipt.info, receipt.dead_letters)
@@ -192,6 +220,7 @@ def write_inputs(
     folder: str,
     inputs: ShardInputs,
     compression: str,
+    reading: ReadOptions,
     accept: Callable[[Receipt], None] = lambda _: None,
 ) -> Receipt:
     """Writes a shard; an older one of its name is replaced.
@@ -200,11 +229,15 @@ def write_inputs(
       folder: the output folder.
       inputs: what goes into it.
       compression: "none" or "gzip".
+      reading: how far it reads ahead.
       accept: called before the shard appears; may raise, and then it does not.
     """
-    maker = EncodingOptions.from_recorded(inputs.options).maker(inputs.class_ids)
+    encoding = EncodingOptions.from_recorded(inputs.options)
     letters = []
-    with files.open_output(files.join(folder, inputs.spec.file_name)) as sink:
+    with (
+        files.open_output(files.join(folder, inputs.spec.file_name)) as sink,
+        encoding.maker(inputs.class_ids, inputs.refs, reading) as maker,
+    ):
         output = OUTPUTS[compression](sink)
         for item in write_shard(inputs.spec, reported(inputs.refs), maker, output):
             if isinstance(item, DeadLetter):

@@ -22,6 +22,7 @@ from transforms.core.dead_letters import DeadLetter
 from transforms.core.errors import LostSamplesError
 from transforms.core.label_schema import class_label_key
 from transforms.core.plan import Plan
+from transforms.core.read_ahead import ONE_BY_ONE, ReadOptions
 from transforms.core.shard_reader import read_shard
 from transforms.core.shard_writer import sort_by_placement
 from transforms.core.sharding import Placer, ShardInfo, ShardLayout, ShardSpec, shard_of
@@ -46,8 +47,9 @@ def group_samples(samples: SampleBatch, plan: Plan, seed: int) -> Iterator[tuple
 class _EncodeGroup(beam.DoFn):
     """Encodes the samples of a group in the order of their hashes."""
 
-    def __init__(self, encoding: EncodingOptions) -> None:
+    def __init__(self, encoding: EncodingOptions, reading: ReadOptions) -> None:
         self._encoding = encoding
+        self._reading = reading
 
     def process(
         self, group: tuple[str, Iterable[SampleBatch]], plan: Plan
@@ -55,14 +57,14 @@ class _EncodeGroup(beam.DoFn):
         refs = sort_by_placement(
             (ref for batch in group[1] for ref in batch), Placer(self._encoding.seed)
         )
-        maker = self._encoding.maker(plan.class_ids)
         letters = DeadLetterBatch()
-        for ref in reported(refs):
-            sample = maker.make(ref)
-            if isinstance(sample, DeadLetter):
-                letters.append(sample)
-            else:
-                yield TaggedOutput(_tag(ref.split), b"".join(sample))
+        with self._encoding.maker(plan.class_ids, refs, self._reading) as maker:
+            for ref in reported(refs):
+                sample = maker.make(ref)
+                if isinstance(sample, DeadLetter):
+                    letters.append(sample)
+                else:
+                    yield TaggedOutput(_tag(ref.split), b"".join(sample))
         if letters:
             yield TaggedOutput(DEAD_LETTERS, letters)
 
@@ -104,6 +106,7 @@ class WriteRecords(beam.PTransform):
       layout: its shards, which the stock sink wants to know before the job starts.
       output_folder: where the shards go.
       encoding: what shapes the examples.
+      reading: how far each worker reads ahead.
 
     Returns: {"shards": a `ShardInfo` for each shard, "dead_letters": `DeadLetterBatch`es,
       "refusals": none}.
@@ -113,6 +116,7 @@ class WriteRecords(beam.PTransform):
     layout: ShardLayout
     output_folder: str
     encoding: EncodingOptions
+    reading: ReadOptions = ONE_BY_ONE
 
     def expand(self, samples: beam.PCollection[SampleBatch]) -> dict[str, beam.PCollection]:
         splits = [split for split, _ in self.layout.shards]
@@ -124,7 +128,7 @@ class WriteRecords(beam.PTransform):
             ).with_output_types(tuple[str, SampleBatch])
             | "GroupByHash" >> beam.GroupByKey()
             | "EncodeGroup"
-            >> beam.ParDo(_EncodeGroup(self.encoding), AsSingleton(self.plan))
+            >> beam.ParDo(_EncodeGroup(self.encoding, self.reading), AsSingleton(self.plan))
             .with_output_types(bytes)
             .with_outputs(DEAD_LETTERS, *map(_tag, splits))
         )

@@ -16,6 +16,7 @@ from transforms import writer_process
 from transforms.batches import DEAD_LETTERS, REFUSALS, DeadLetterBatch
 from transforms.core.errors import ConversionError, OutputError, WriterProcessError
 from transforms.core.plan import Plan, Refusal
+from transforms.core.read_ahead import ONE_BY_ONE, ReadOptions
 from transforms.core.sharding import ShardInfo
 from transforms.output_folder import note_refusal
 from transforms.shard_task import EncodingOptions, ShardTask, Written
@@ -25,12 +26,18 @@ class _WriteShard(beam.DoFn):
     """Writes shards here or, where there are any, by writer processes while it goes on."""
 
     def __init__(
-        self, output_folder: str, encoding: EncodingOptions, resume: bool, raise_errors: bool
+        self,
+        output_folder: str,
+        encoding: EncodingOptions,
+        resume: bool,
+        raise_errors: bool,
+        reading: ReadOptions,
     ) -> None:
         self._folder = output_folder
         self._encoding = encoding
         self._resume = resume
         self._raise_errors = raise_errors
+        self._reading = reading
         self._plan: Plan | None = None
         self._class_ids: dict[str, int] = {}
 
@@ -66,6 +73,7 @@ class _WriteShard(beam.DoFn):
             self._encoding,
             plan.layout.compression,
             self._resume,
+            self._reading,
         )
 
     def _outputs(self, write: Callable[[], Written]) -> Iterator[ShardInfo | TaggedOutput]:
@@ -104,6 +112,7 @@ class WriteShards(beam.PTransform):
       resume: whether shards of an earlier run are kept if they were made of the same samples.
       raise_errors: whether a shard that cannot be written fails its bundle, so that an engine that
         tries again does; else it is a refusal, which the launcher tells without tracebacks.
+      reading: how far each writer reads ahead.
 
     Returns (tagged): main, a `ShardInfo` for each shard; "dead_letters"; "refusals", why a shard
       was not written.
@@ -114,11 +123,14 @@ class WriteShards(beam.PTransform):
     encoding: EncodingOptions
     resume: bool = False
     raise_errors: bool = True
+    reading: ReadOptions = ONE_BY_ONE
 
     def expand(
         self, shards: beam.PCollection[tuple[int, Iterable[bytes]]]
     ) -> beam.pvalue.DoOutputsTuple:
         return shards | "WriteShard" >> beam.ParDo(
-            _WriteShard(self.output_folder, self.encoding, self.resume, self.raise_errors),
+            _WriteShard(
+                self.output_folder, self.encoding, self.resume, self.raise_errors, self.reading
+            ),
             AsSingleton(self.plan),
         ).with_outputs(DEAD_LETTERS, REFUSALS, main="shards")

@@ -21,7 +21,9 @@ from transforms.core.references import SampleRef
 from transforms.core.sharding import Placer, ShardInfo, ShardSpec
 from transforms.core.tfrecord import crc32c_extend, frame_footer, frame_header
 
-_ROOM_FOR_LABELS = 1 << 20  # 1 MiB of an example's 2 GiB
+MAX_IMAGE_BYTES = MAX_EXAMPLE_BYTES - (1 << 20)
+"""What an example of 2 GiB can hold beside 1 MiB of labels; a larger image is never read."""
+
 _GZIP = 16 + zlib.MAX_WBITS
 
 # The machine's trouble, not the file's: the bundle fails and the runner tries it again.
@@ -148,7 +150,7 @@ class ExampleMaker:
         Raises:
           OSError: the machine is out of memory or file handles, which is not the sample's fault.
         """
-        if ref.size > MAX_EXAMPLE_BYTES - _ROOM_FOR_LABELS:
+        if ref.size > MAX_IMAGE_BYTES:
             return _dead_letter(
                 ref, Stage.READ, Reason.TOO_LARGE, f"{ref.size} bytes; an example holds 2 GiB"
             )

@@ -1,0 +1,339 @@
+"""What reading ahead wins where each request takes tens of milliseconds, and what a request costs.
+
+    python benchmarks/bucket_reads.py --output /dev/shm/bucket_reads
+
+A bucket of JPEGs is served by `bucket_stub.py`, 30 ms added to every request. Measured side by side, each run in a process
+of its own, in interleaved rounds:
+
+- one writer of `beam-tfrecord` with 1, 8, 32 and 64 reads in flight, from reference to file;
+- the textbook loop, Beam's `MatchFiles`, `ReadMatches` and `read()`, which writes nothing.
+
+Then ways to read an object with one GET: what each costs in CPU, one at a time and without delay, and how many
+samples a second one writer gets with 32 in flight. First of all comes what the server itself can do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import http.client
+import json
+import os
+import selectors
+import socket
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import bucket_stub
+import google_crc32c
+import machine
+from bucket_stub import BUCKET, FOLDER, media_path, object_name
+from compare import table
+
+from transforms.core.example import SampleEncoder
+from transforms.core.label_schema import ColumnKind, label_column
+from transforms.core.local_files import AtomicFile
+from transforms.core.read_ahead import ReadAhead, ReadOptions, Request
+from transforms.core.references import SampleRef
+from transforms.core.shard_writer import CHECKS, ExampleMaker, ImageReader, PlainOutput, write_shard
+from transforms.core.sharding import ShardSpec
+
+OBJECTS = 10_000
+KILOBYTES = 110
+CONNECTIONS = 64
+HOST_VARIABLE = "STORAGE_EMULATOR_HOST"
+FLIGHTS = {1: 200, 8: 1500, 32: 4000, 64: 4000}
+"""Reads in flight -> samples of a run."""
+
+TEXTBOOK_OBJECTS = 100
+
+
+def host() -> str:
+    """The bucket's address, as the clients know it."""
+    return os.environ[HOST_VARIABLE]
+
+
+# Ways to read an object whole: each makes an `ImageReader` for a number of threads.
+
+
+def by_client(connections: int, *, pool: bool = True, **options: Any) -> ImageReader:
+    """google-cloud-storage's `download_as_bytes`."""
+    from google.cloud import storage
+    from requests.adapters import HTTPAdapter
+
+    client = storage.Client.create_anonymous_client()
+    bucket = client.bucket(BUCKET)
+    if pool:
+        client._http.mount(host(), HTTPAdapter(pool_maxsize=connections))
+
+    def read(uri: str, size: int, offset: int) -> bytes:
+        data: bytes = bucket.blob(uri).download_as_bytes(**options)
+        return _of_size(data, size, uri)
+
+    return read
+
+
+def by_authorized_session(connections: int) -> ImageReader:
+    """The client's own session asks for the media URL; size and CRC-32C are checked here."""
+    from google.cloud import storage
+    from requests.adapters import HTTPAdapter
+
+    session = storage.Client.create_anonymous_client()._http
+    session.mount(host(), HTTPAdapter(pool_maxsize=connections))
+
+    def read(uri: str, size: int, offset: int) -> bytes:
+        answer = session.get(host() + media_path(uri), timeout=60)
+        answer.raise_for_status()
+        return _checked(answer.content, size, answer.headers["x-goog-hash"], uri)
+
+    return read
+
+
+def by_urllib3(connections: int) -> ImageReader:
+    """The pool beneath; credentials, retries and errors would be left to do."""
+    import urllib3
+
+    pool = urllib3.PoolManager(maxsize=connections)
+
+    def read(uri: str, size: int, offset: int) -> bytes:
+        answer = pool.request("GET", host() + media_path(uri), timeout=60)
+        assert answer.status == 200
+        return _checked(answer.data, size, answer.headers["x-goog-hash"], uri)
+
+    return read
+
+
+def by_http_client(connections: int) -> ImageReader:
+    """Python's own client, a connection a thread: as little as it takes in Python."""
+    own = threading.local()
+
+    def read(uri: str, size: int, offset: int) -> bytes:
+        if not hasattr(own, "connection"):
+            own.connection = http.client.HTTPConnection(host().partition("//")[2])
+        own.connection.request("GET", media_path(uri))
+        answer = own.connection.getresponse()
+        assert answer.status == 200
+        return _checked(answer.read(), size, answer.headers["x-goog-hash"], uri)
+
+    return read
+
+
+def _of_size(data: bytes, size: int, uri: str) -> bytes:
+    if len(data) != size:
+        raise OSError(f"{uri}: {len(data)} bytes, expected {size}")
+    return data
+
+
+def _checked(data: bytes, size: int, hashes: str, uri: str) -> bytes:
+    found = base64.b64encode(google_crc32c.value(data).to_bytes(4, "big")).decode()
+    if f"crc32c={found}" not in hashes:
+        raise OSError(f"{uri}: CRC-32C {found}, expected {hashes}")
+    return _of_size(data, size, uri)
+
+
+READERS: dict[str, Callable[[int], ImageReader]] = {
+    "download_as_bytes()": by_client,
+    "the same, pool of 10 connections as it comes": partial(by_client, pool=False),
+    "raw_download": partial(by_client, raw_download=True),
+    "raw_download, checksum=None": partial(by_client, raw_download=True, checksum=None),
+    "raw_download, single_shot_download": partial(
+        by_client, raw_download=True, single_shot_download=True
+    ),
+    "the client's session, media URL": by_authorized_session,
+    "urllib3": by_urllib3,
+    "http.client": by_http_client,
+}
+"""How an object is read -> what makes a reader. All but `checksum=None` check the CRC-32C."""
+
+USUAL = "download_as_bytes()"
+
+
+def write(read: ImageReader, count: int, size: int, reads: int, output: str) -> None:
+    """Writes a shard of so many objects in this thread."""
+    refs = [
+        SampleRef(object_name(number), object_name(number), size, "train", (str(number % 10),))
+        for number in range(count)
+    ]
+    columns = (label_column("class", ColumnKind.CLASS),)
+    encoder = SampleEncoder(columns, {str(number): number for number in range(10)})
+    requests = (Request(ref.uri, ref.size, ref.offset) for ref in refs)
+    with (
+        AtomicFile(output) as sink,
+        ReadAhead(requests, read, ReadOptions(max_reads=reads)) as ahead,
+    ):
+        maker = ExampleMaker(ahead.read, encoder, CHECKS["header"])
+        (info,) = write_shard(ShardSpec("train", 0, 1, "x"), refs, maker, PlainOutput(sink))
+    assert info.examples == count
+    os.unlink(output)
+
+
+def textbook(count: int) -> float:
+    """Samples a second of Beam's own loop, from its first read to its last."""
+    import apache_beam as beam
+    from apache_beam.internal.gcp import auth
+    from apache_beam.io import fileio
+    from apache_beam.metrics import Metrics
+
+    auth._Credentials._credentials_init = True  # none: looking for some takes 20 s
+
+    def read(file: Any) -> int:
+        data = file.read()
+        Metrics.distribution("textbook", "read_us").update(int(time.perf_counter() * 1e6))
+        return len(data)
+
+    pattern = f"gs://{BUCKET}/{object_name(0)[: -len('00.jpg')]}*"
+    pipeline = beam.Pipeline("FnApiRunner")
+    pipeline | fileio.MatchFiles(pattern) | fileio.ReadMatches() | beam.Map(read)
+    (found,) = pipeline.run().metrics().query()["distributions"]
+    times = found.result
+    assert times.count >= count, times
+    return float((times.count - 1) / (times.max - times.min) * 1e6)
+
+
+def run_one(task: dict[str, Any]) -> dict[str, float]:
+    """What a process of its own does: samples a second, and CPU µs for a sample."""
+    if task["reader"] == "textbook":
+        before = time.process_time()
+        rate = textbook(task["count"])
+        return {"rate": rate, "cpu_us": (time.process_time() - before) / task["count"] * 1e6}
+    read = READERS[task["reader"]](task["reads"])
+    write(read, 50, task["size"], task["reads"], task["output"])  # imports, connections
+    wall, cpu = time.perf_counter(), time.process_time()
+    write(read, task["count"], task["size"], task["reads"], task["output"])
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    return {"rate": task["count"] / wall, "cpu_us": cpu / task["count"] * 1e6}
+
+
+def in_process_of_its_own(port: int, **task: Any) -> dict[str, float]:
+    """Runs a task with a bucket at a port."""
+    environment = {**os.environ, HOST_VARIABLE: f"http://127.0.0.1:{port}"}
+    command = [sys.executable, __file__, "--task", json.dumps(task)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{task}\n{done.stderr}")
+    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return figures
+
+
+def server_limit(port: int, connections: int, count: int) -> float:
+    """Requests a second that the server answers, asked by bare sockets."""
+    request = f"GET {media_path(object_name(0))} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+    with socket.create_connection(("127.0.0.1", port)) as probe:
+        probe.sendall(request)
+        head = probe.recv(1 << 10)
+        length = head.index(b"\r\n\r\n") + 4 + int(head.split(b"Content-Length: ")[1].split()[0])
+    selector = selectors.DefaultSelector()
+    buffer = bytearray(1 << 20)
+    left: dict[Any, int] = {}
+    for _ in range(connections):
+        connection = socket.create_connection(("127.0.0.1", port))
+        selector.register(connection, selectors.EVENT_READ)
+        left[connection] = length
+    start = time.perf_counter()
+    for connection in left:
+        connection.sendall(request)
+    answered = 0
+    while answered < count:
+        for key, _ in selector.select():
+            connection = key.fileobj
+            left[connection] -= connection.recv_into(buffer)
+            if not left[connection]:
+                answered += 1
+                left[connection] = length
+                connection.sendall(request)
+    seconds = time.perf_counter() - start
+    for connection in left:
+        connection.close()
+    return count / seconds
+
+
+def median_and_span(values: Sequence[float]) -> str:
+    return f"{statistics.median(values):,.0f} ({min(values):,.0f}-{max(values):,.0f})"
+
+
+def measure_limits(delayed: int, prompt: int) -> None:
+    """Prints what the server can do."""
+    limits = [
+        [f"{CONNECTIONS} connections, delay", f"{server_limit(delayed, CONNECTIONS, 5000):,.0f}"],
+        ["512 connections, delay", f"{server_limit(delayed, 512, 10000):,.0f}"],
+        [
+            f"{CONNECTIONS} connections, no delay",
+            f"{server_limit(prompt, CONNECTIONS, 10000):,.0f}",
+        ],
+    ]
+    print(table(["the server alone", "requests/s"], limits), flush=True)
+
+
+def measure_flights(port: int, rounds: int, task: dict[str, Any]) -> None:
+    """Prints samples a second by reads in flight, beside the textbook loop."""
+    rates: dict[str, list[float]] = {}
+    cpu: dict[str, list[float]] = {}
+
+    def run(name: str, **more: Any) -> None:
+        found = in_process_of_its_own(port, **task, **more)
+        rates.setdefault(name, []).append(found["rate"])
+        cpu.setdefault(name, []).append(found["cpu_us"])
+
+    for _ in range(rounds):
+        run("textbook Beam", reader="textbook", count=TEXTBOOK_OBJECTS)
+        for reads, count in FLIGHTS.items():
+            run(f"{reads} in flight", reader=USUAL, reads=reads, count=count)
+    base = rates["textbook Beam"]
+    rows = []
+    for name, values in rates.items():
+        ratio = statistics.median(a / b for a, b in zip(values, base, strict=True))
+        cost = "" if name == "textbook Beam" else f"{statistics.median(cpu[name]):,.0f}"
+        rows.append([name, median_and_span(values), f"{ratio:.1f}", cost])
+    head = ["one writer", "samples/s, median (span)", "times the textbook loop", "CPU µs a sample"]
+    print("\n" + table(head, rows), flush=True)
+
+
+def measure_readers(delayed: int, prompt: int, rounds: int, task: dict[str, Any]) -> None:
+    """Prints what each way to read an object costs, and how fast a writer is with it."""
+    alone: dict[str, list[float]] = {name: [] for name in READERS}
+    ahead: dict[str, list[float]] = {name: [] for name in READERS}
+    for _ in range(rounds):
+        for name in READERS:
+            one = in_process_of_its_own(prompt, **task, reader=name, reads=1, count=1500)
+            alone[name].append(one["cpu_us"])
+            many = in_process_of_its_own(delayed, **task, reader=name, reads=32, count=3000)
+            ahead[name].append(many["rate"])
+    rows = [[n, median_and_span(alone[n]), median_and_span(ahead[n])] for n in READERS]
+    head = ["an object by", "CPU µs a sample, one by one, no delay", "samples/s, 32 in flight"]
+    print("\n" + table(head, rows), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--output", default="/dev/shm/bucket_reads", help="a file to write")
+    parser.add_argument("--delay-ms", type=float, default=30, help="added to every request")
+    parser.add_argument("--kilobytes", type=float, default=KILOBYTES, help="of each object")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--task", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.task:
+        print(json.dumps(run_one(json.loads(arguments.task))))
+        return
+    size = len(bucket_stub.image(arguments.kilobytes))
+    print(
+        f"Objects of {size:,} bytes in gs://{BUCKET}/{FOLDER}, {arguments.delay_ms:g} ms a request"
+    )
+    print(machine.sentence(machine.describe()) + "\n")
+    task = {"size": size, "output": arguments.output}
+    with (
+        bucket_stub.running(arguments.delay_ms, OBJECTS, arguments.kilobytes) as delayed,
+        bucket_stub.running(0, OBJECTS, arguments.kilobytes) as prompt,
+    ):
+        measure_limits(delayed, prompt)
+        measure_flights(delayed, arguments.rounds, task)
+        measure_readers(delayed, prompt, arguments.rounds, task)
+
+
+if __name__ == "__main__":
+    main()

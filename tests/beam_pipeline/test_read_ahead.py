@@ -1,0 +1,119 @@
+"""Whole conversions that read ahead: the same bytes, the same dead letters."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from beam_pipeline.config import ConvertConfig
+from tests.harness import convert, digests, read_all, reasons_of
+from tests.pictures import picture, write_files, write_pictures
+from transforms.core.dead_letters import Reason
+from transforms.core.label_schema import ColumnKind, label_column
+from transforms.core.listing import ImageRoot
+from transforms.core.read_ahead import ReadOptions
+from transforms.core.references import SampleRef, pack
+from transforms.core.sharding import ShardSpec
+from transforms.layouts.layout import ContainerLabels, FolderLabels, Source
+from transforms.layouts.python_samples import SpoolReader
+from transforms.shard_task import EncodingOptions, ShardTask
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> str:
+    """Forty images in two classes, an empty file, and one that is no image."""
+    folder = str(tmp_path / "photos")
+    write_pictures(folder, [f"{'ab'[i % 2]}/{i}.jpg" for i in range(40)])
+    write_files(folder, {"a/empty.jpg": b"", "b/text.jpg": "no image"})
+    return folder
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--read_ahead=8",),
+        ("--read_ahead=8", "--read_ahead_size=1KB"),
+        ("--read_ahead=3", "--writers=0", "--read_ahead_size=1B"),
+    ],
+)
+def test_reading_ahead_changes_no_byte(photos: str, tmp_path: Path, options: tuple[str]) -> None:
+    """Shards, manifest and dead letters are those of a run that reads one image at a time."""
+    argv = ("--images", photos, "--name=x", "--num_shards=3", "--max_bad_fraction=0.1")
+    assert convert(*argv, "--read_ahead=1", "--output", f"{tmp_path}/one") == 0
+    assert convert(*argv, *options, "--output", f"{tmp_path}/ahead") == 0
+    assert digests(tmp_path / "one") == digests(tmp_path / "ahead")
+    assert reasons_of(tmp_path / "ahead") == {
+        "a/empty.jpg": "empty_file",
+        "b/text.jpg": "not_an_image",
+    }
+
+
+def test_records_are_read_ahead_too(photos: str, tmp_path: Path) -> None:
+    """With --shuffle=records the same examples and dead letters come."""
+    argv = ("--images", photos, "--num_shards=2", "--max_bad_fraction=0.1", "--shuffle=records")
+    assert convert(*argv, "--read_ahead=1", "--output", f"{tmp_path}/one") == 0
+    assert convert(*argv, "--read_ahead=8", "--output", f"{tmp_path}/ahead") == 0
+    assert len(read_all(tmp_path / "ahead")) == 40
+    assert read_all(tmp_path / "ahead") == read_all(tmp_path / "one")
+    assert reasons_of(tmp_path / "ahead") == reasons_of(tmp_path / "one")
+
+
+@pytest.mark.parametrize("reading", [ReadOptions(4), ReadOptions(announced=4)])
+def test_what_is_too_large_to_read_is_not_read_ahead(tmp_path: Path, reading: ReadOptions) -> None:
+    """It becomes a dead letter at its place; the images around it are written."""
+    refs = []
+    for number in range(12):
+        uri = f"{tmp_path}/{number}.jpg"
+        write_files(str(tmp_path), {f"{number}.jpg": picture(number)})
+        size = os.path.getsize(uri)
+        if number % 3 == 0:
+            os.unlink(uri)  # who tries to read it sees another reason
+            size = 3 << 30
+        refs.append(SampleRef(f"{number}.jpg", uri, size, "train", ("cat",)))
+    task = ShardTask(
+        str(tmp_path),
+        ShardSpec("train", 0, 1, "shard"),
+        [pack(refs)],
+        {"cat": 0},
+        EncodingOptions((label_column("class", ColumnKind.CLASS),), "header", 0),
+        "none",
+        reading=reading,
+    )
+    info, letters, refusal = task.run()
+    assert info
+    assert refusal is None
+    assert info.examples == 8
+    assert {(letter.key, letter.reason) for letter in letters} == {
+        (f"{number}.jpg", Reason.TOO_LARGE) for number in (0, 3, 6, 9)
+    }
+
+
+@pytest.mark.parametrize(
+    ("folders", "output", "asked", "expected"),
+    [
+        (("/photos",), "gs://bucket/out", None, ReadOptions(announced=16)),
+        (("gs://bucket/photos",), "/out", None, ReadOptions(32)),
+        (("/photos", "s3://bucket/photos"), "/out", None, ReadOptions(32)),
+        (("gs://bucket/photos",), "gs://bucket/out", 1, ReadOptions(1)),
+        (("/photos",), "/out", 1, ReadOptions(1)),
+        (("/photos",), "/out", 5, ReadOptions(5)),
+        ((), "/out", None, ReadOptions(1)),
+        ((), "gs://bucket/out", None, ReadOptions(32)),
+    ],
+)
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="the system takes no advice")
+def test_where_images_lie_decides_how_far_is_read_ahead(
+    folders: tuple[str, ...], output: str, asked: int | None, expected: ReadOptions
+) -> None:
+    """32 reads for a bucket, announced files for a disk, neither for containers, if nothing is said.
+
+    What containers hold may be unpacked to the output, so where that lies counts for them.
+    """
+    labels = FolderLabels() if folders else ContainerLabels(SpoolReader(), ("/cifar/data_batch_1",))
+    source = Source("some", tuple(map(ImageRoot, folders)), labels, ())
+    config = ConvertConfig(source=source, output=output, name="x", read_ahead=asked)
+    assert config.reading == expected
+    assert not any("read" in name for name in config.recorded)
