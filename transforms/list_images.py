@@ -15,6 +15,7 @@ from transforms.core.errors import ListingError
 from transforms.core.listing import ImageRoot, Listed, ListingFilter, is_remote, list_local_root
 from transforms.core.plan import Refusal, Tally
 from transforms.core.references import ImageRef
+from transforms.google_storage import RemoteFile
 
 
 def list_root(root: ImageRoot, batch_size: int = BATCH_SIZE) -> Iterator[Listed]:
@@ -30,20 +31,23 @@ def list_root(root: ImageRoot, batch_size: int = BATCH_SIZE) -> Iterator[Listed]
 
 def _list_remote_root(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
     rules = ListingFilter(root)
-    try:
-        found = files.list_remote(root.uri)
-    except Exception as error:  # each filesystem of Beam's raises its own client's errors
-        raise ListingError(f"{root.uri} cannot be listed: {error}") from error
     images: list[ImageRef] = []
-    for key, size in found:
+    for key, size, version in _found_in(root):
         *folders, name = key.split("/")
         uri = files.join(root.uri, key)
         if name and all(map(rules.enters, folders)) and rules.lists(key, uri):
-            images.append(ImageRef(key, uri, size))
+            images.append(ImageRef(key, uri, size, version))
         if len(images) >= batch_size:
             yield Listed(images, [], Counter())
             images = []
     yield Listed(images, [], rules.ignored)
+
+
+def _found_in(root: ImageRoot) -> Iterator[RemoteFile]:
+    try:
+        yield from files.list_remote(root.uri)
+    except Exception as error:  # each filesystem of Beam's raises its own client's errors
+        raise ListingError(f"{root.uri} cannot be listed: {error}") from error
 
 
 class _ListRoot(beam.DoFn):

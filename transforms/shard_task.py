@@ -110,7 +110,7 @@ class ShardTask:
         )
         maker = self.encoding.maker(self.class_ids)
         letters = []
-        with files.open_output(self.uri) as sink:
+        with files.open_output(self.uri, new=True) as sink:
             output = OUTPUTS[self.compression](sink)
             for item in write_shard(self.spec, reported(refs), maker, output):
                 if isinstance(item, DeadLetter):

@@ -14,7 +14,7 @@ from apache_beam.transforms.window import GlobalWindows
 
 from transforms import writer_process
 from transforms.batches import DEAD_LETTERS, DeadLetterBatch
-from transforms.core.errors import ConversionError, OutputError, WriterProcessError
+from transforms.core.errors import ConversionError, OutputError
 from transforms.core.plan import Plan, Refusal
 from transforms.core.sharding import ShardInfo
 from transforms.files import join
@@ -68,7 +68,7 @@ class _WriteShard(beam.DoFn):
     def _outputs(self, write: Callable[[], Written]) -> Iterator[ShardInfo | TaggedOutput]:
         try:
             info, letters = write()
-        except WriterProcessError as error:
+        except ConversionError as error:
             self._note(error)
             raise
         except OSError as error:
@@ -80,7 +80,7 @@ class _WriteShard(beam.DoFn):
 
     def _note(self, error: ConversionError) -> None:
         """Notes why the job may be about to fail; if a retry succeeds, the note goes with the rest."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ConversionError):
             note_refusal(self._folder, Refusal(type(error).__name__, str(error)))
 
 
