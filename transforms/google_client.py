@@ -27,6 +27,8 @@ RETRY_SECONDS = 300.0
 
 _FIRST_DELAY = 0.2  # seconds; the library's own is 1
 _LONGEST_DELAY = 32.0
+# Else the library asks for a bucket's metadata beside the first request, to name it in its traces.
+_NO_BUCKET_METADATA = "DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA"
 _RETRIED_STATUS = frozenset({408, 429, 500, 502, 503, 504})
 _METADATA_SERVER = ("169.254.169.254", 80)
 _HELP = (
@@ -75,6 +77,7 @@ def _new_client() -> Any:
             f"gs:// needs google-cloud-storage, which is not installed ({error}): "
             "pip install 'beam-tfrecord[gcp]'"
         ) from error
+    os.environ.setdefault(_NO_BUCKET_METADATA, "true")
     if os.environ.get("STORAGE_EMULATOR_HOST"):
         made = storage.Client(project="none", credentials=AnonymousCredentials())
     else:

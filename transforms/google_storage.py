@@ -356,11 +356,11 @@ class Upload:
         self._pending += sum(map(len, buffers))
         # The last chunk must hold at least a byte, so one is kept back.
         if self._pending > UPLOAD_CHUNK_BYTES:
-            data = memoryview(self._take())
-            while len(data) > UPLOAD_CHUNK_BYTES:
-                self._send(data[:UPLOAD_CHUNK_BYTES], last=False)
-                data = data[UPLOAD_CHUNK_BYTES:]
-            self._buffers, self._pending = [bytes(data)], len(data)
+            data, start = self._take(), 0
+            while len(data) - start > UPLOAD_CHUNK_BYTES:
+                self._send(data[start : start + UPLOAD_CHUNK_BYTES], last=False)
+                start += UPLOAD_CHUNK_BYTES
+            self._buffers, self._pending = [data[start:]], len(data) - start
 
     def _take(self) -> bytes:
         data = b"".join(self._buffers)
@@ -378,7 +378,7 @@ class Upload:
             return
         data = self._take()
         if self._sent or len(data) > _ONE_REQUEST_BYTES:
-            self._send(memoryview(data), last=True)
+            self._send(data, last=True)
         else:
             self._crc32c = crc32c_extend(0, data)
             self._sent = len(data)
@@ -418,7 +418,7 @@ class Upload:
             **self._precondition(),
         )
 
-    def _send(self, chunk: memoryview, *, last: bool) -> None:
+    def _send(self, chunk: bytes, *, last: bool) -> None:
         """Sends a chunk of a resumable upload, which the first one begins."""
         self._crc32c = crc32c_extend(self._crc32c, chunk)
         start = self._sent
@@ -462,7 +462,7 @@ class Upload:
 class _ChunkTransfer:
     """Sends one chunk; an attempt after the first asks how far the one before it got."""
 
-    def __init__(self, session: str, chunk: memoryview, start: int, total: int | None) -> None:
+    def __init__(self, session: str, chunk: bytes, start: int, total: int | None) -> None:
         self._session = session
         self._chunk = chunk
         self._start = start
@@ -484,7 +484,7 @@ class _ChunkTransfer:
             return metadata
         if self._position < self._end:
             self._interrupted = True
-            data = bytes(self._chunk[self._position - self._start :])
+            data = self._chunk[self._position - self._start :]
             span = f"bytes {self._position}-{self._end - 1}/{self._total}"
             if metadata := self._put(data, span):
                 return metadata

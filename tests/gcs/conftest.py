@@ -15,6 +15,7 @@ import pytest
 
 from tests.gcs.proxy import Proxy
 from tests.harness import REPOSITORY
+from transforms import google_client
 
 _buckets = itertools.count()
 
@@ -103,6 +104,7 @@ def cloud(_servers: tuple[int, Proxy], monkeypatch: pytest.MonkeyPatch) -> Itera
     """A bucket, and a proxy that spoils nothing yet; the program finds them in the environment."""
     port, proxy = _servers
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", proxy.url)
+    monkeypatch.setattr(google_client, "RETRY_SECONDS", 3.0)  # a fault in the code shall not hang
     proxy.spoil()
     proxy.take_log()
     yield Cloud(port, proxy)

@@ -18,7 +18,8 @@ def main() -> None:
     server.server.HTTPServer = ThreadingHTTPServer
     emulator = server.create_server("localhost", 0, in_memory=True)
     emulator.start()
-    print(emulator._api._httpd.server_address[1], flush=True)
+    sys.stdout.write(f"{emulator._api._httpd.server_address[1]}\n")
+    sys.stdout.flush()
     sys.stdin.read()
     emulator.stop()
 

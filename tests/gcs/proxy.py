@@ -79,6 +79,8 @@ class _State:
     faults: list[Fault] = field(default_factory=list)
     log: list[Request] = field(default_factory=list)
     completed: dict[str, Answer] = field(default_factory=dict)
+    first: dict[str, str] = field(default_factory=dict)
+    """upload -> the name that must be free when it ends."""
     chance: random.Random = field(default_factory=lambda: random.Random(7))
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -148,24 +150,27 @@ class _Handler(BaseHTTPRequestHandler):
             self.state.log.append(Request(self.command, path, query, answer.status, spoilt))
         self._send(answer, cut=fault is not None and fault.cut)
 
-    do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = do_HEAD = _handle
+    do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = do_HEAD = _handle  # noqa: N815
 
     def _answer(self, path: str, query: dict[str, str], body: bytes) -> Answer:
         upload = query.get("upload_id")
         if upload:
-            return self._upload_answer(path, query, body, upload)
-        if self._taken(path, query, body):
-            return _refusal(412, "At least one of the pre-conditions you specified did not hold.")
+            return self._upload_answer(path, body, upload)
+        first = query.get("ifGenerationMatch") == "0"
+        name = _name_of_upload(query, body) if first else ""
+        if first and self._taken(path, name):
+            return _precondition_failed()
         answer = self._forward(self.command, self.path, body)
         if self.command == "GET" and path.endswith("/o") and answer.status == 200:
             return _page(answer, query)
+        if first and query.get("uploadType") == "resumable" and answer.status == 200:
+            location = next(v for k, v in answer.headers.items() if k.lower() == "location")
+            self.state.first[dict(parse_qsl(urlsplit(location).query))["upload_id"]] = name
         if answer.status == 206 and not answer.body:
             return _refusal(416, "Requested range not satisfiable")
         return answer
 
-    def _upload_answer(
-        self, path: str, query: dict[str, str], body: bytes, upload: str
-    ) -> Answer:
+    def _upload_answer(self, path: str, body: bytes, upload: str) -> Answer:
         if upload in self.state.completed:
             return self.state.completed[upload]
         if self.command == "DELETE":
@@ -173,8 +178,8 @@ class _Handler(BaseHTTPRequestHandler):
             return Answer(499, {}, b"")
         content_range = self.headers.get("Content-Range", "")
         ends = not content_range.endswith("/*")
-        if ends and self._taken(path, query, b""):
-            return _refusal(412, "At least one of the pre-conditions you specified did not hold.")
+        if ends and upload in self.state.first and self._taken(path, self.state.first[upload]):
+            return _precondition_failed()
         answer = self._forward(self.command, self.path, body)
         if answer.status == 200:
             self.state.completed[upload] = answer
@@ -182,11 +187,8 @@ class _Handler(BaseHTTPRequestHandler):
             return Answer(answer.status, {}, answer.body)
         return answer
 
-    def _taken(self, path: str, query: dict[str, str], body: bytes) -> bool:
-        """Whether an upload wants to be the first of its name and is not."""
-        if query.get("ifGenerationMatch") != "0":
-            return False
-        name = query.get("name") or json.loads(re.search(rb"{.*?}", body, re.DOTALL)[0])["name"]  # type: ignore[index]
+    def _taken(self, path: str, name: str) -> bool:
+        """Whether there is an object of this name in the bucket of a path."""
         bucket = path.split("/b/")[1].split("/")[0]
         target = f"/storage/v1/b/{bucket}/o?prefix={quote(name, safe='')}"
         found = json.loads(self._forward("GET", target, b"").body or b"{}")
@@ -223,6 +225,19 @@ class _Handler(BaseHTTPRequestHandler):
 def _refusal(status: int, message: str) -> Answer:
     error = {"error": {"code": status, "message": message, "errors": []}}
     return Answer(status, {"Content-Type": "application/json"}, json.dumps(error).encode())
+
+
+def _precondition_failed() -> Answer:
+    return _refusal(412, "At least one of the pre-conditions you specified did not hold.")
+
+
+def _name_of_upload(query: Mapping[str, str], body: bytes) -> str:
+    """The object's name, which is in the query or in the JSON that the body is or begins with."""
+    if "name" in query:
+        return query["name"]
+    metadata, _ = json.JSONDecoder().raw_decode(body[body.index(b"{") :].decode("latin-1"))
+    name: str = metadata["name"]
+    return name
 
 
 def _page(answer: Answer, query: Mapping[str, str]) -> Answer:

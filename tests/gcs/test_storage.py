@@ -7,6 +7,7 @@ import io
 import os
 import random
 import re
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -46,6 +47,13 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> int:
 
 def _content(size: int, seed: int = 0) -> bytes:
     return random.Random(seed).randbytes(size)
+
+
+def _write(cloud: Cloud, content: bytes, then: Callable[[], object] = lambda: None) -> None:
+    """Writes a new file `a` and does something else before it is complete."""
+    with files.open_output(f"{cloud.uri}/a", new=True) as sink:
+        sink.write(content)
+        then()
 
 
 def test_a_whole_file_is_one_request(cloud: Cloud) -> None:
@@ -183,7 +191,9 @@ def test_the_bytes_of_each_of_many_threads(cloud: Cloud) -> None:
     assert found == [bytes([i]) * 1000 for i in range(64)]
 
 
-@pytest.mark.parametrize("size", [0, 1, MEBI // 4, MEBI // 4 + 1, MEBI // 2, MEBI // 2 + 1, 3 * MEBI])
+@pytest.mark.parametrize(
+    "size", [0, 1, MEBI // 4, MEBI // 4 + 1, MEBI // 2, MEBI // 2 + 1, 3 * MEBI]
+)
 def test_what_is_written_is_there(cloud: Cloud, small_chunks: int, size: int) -> None:
     """In one piece or by chunks, in buffers of any size, new or over an older one."""
     uri, content = f"{cloud.uri}/out/a", _content(size)
@@ -210,23 +220,14 @@ def test_nothing_is_visible_of_a_file_that_failed(
     cloud: Cloud, small_chunks: int, size: int
 ) -> None:
     """An error in the `with` block leaves no object, and the server is told to forget the rest."""
-    with (
-        pytest.raises(ZeroDivisionError),
-        files.open_output(f"{cloud.uri}/a", new=True) as sink,
-    ):
-        sink.write(_content(size))
-        raise ZeroDivisionError
+    with pytest.raises(ZeroDivisionError):
+        _write(cloud, _content(size), lambda: 1 // 0)
     assert cloud.names() == []
     requests = cloud.proxy.take_log()
     if size > small_chunks:
         assert [request.method for request in requests] == ["POST", *["PUT"] * 5, "DELETE"]
     else:
         assert requests == []
-
-
-def _write(cloud: Cloud, content: bytes) -> None:
-    with files.open_output(f"{cloud.uri}/a", new=True) as sink:
-        sink.write(content)
 
 
 @pytest.mark.parametrize("size", [100, 3 * MEBI])
@@ -249,12 +250,8 @@ def test_a_new_file_never_replaces_other_bytes(cloud: Cloud, small_chunks: int, 
 
 def test_a_file_that_appears_while_another_is_sent(cloud: Cloud, small_chunks: int) -> None:
     """The one that ends first stays; the precondition is looked at again at the end."""
-    with (
-        pytest.raises(OutputError, match="another job"),
-        files.open_output(f"{cloud.uri}/a", new=True) as sink,
-    ):
-        sink.write(_content(MEBI))
-        cloud.put("a", b"theirs")
+    with pytest.raises(OutputError, match="another job"):
+        _write(cloud, _content(MEBI), lambda: cloud.put("a", b"theirs"))
     assert cloud.get("a") == b"theirs"
 
 
@@ -378,13 +375,15 @@ def test_an_object_that_may_not_be_read(cloud: Cloud) -> None:
     """Is an error of its own, which names the permission."""
     cloud.put("a", b"")
     cloud.proxy.spoil(Fault("GET", status=403, message="no"))
-    with pytest.raises(PermissionError, match=r"storage\.objects\.get is missing: 403 no") as caught:
+    with pytest.raises(
+        PermissionError, match=r"storage\.objects\.get is missing: 403 no"
+    ) as caught:
         files.read_image(f"{cloud.uri}/a", 0)
     assert caught.value.errno == errno.EACCES
 
 
-def test_a_quota_is_no_missing_permission(cloud: Cloud) -> None:
-    """A folder that can be written to and was probed holds nothing afterwards."""
+def test_a_folder_is_probed(cloud: Cloud) -> None:
+    """A folder that can be written to holds nothing afterwards."""
     files.make_folder(f"{cloud.uri}/out")
     assert cloud.names() == []
     assert [request.method for request in cloud.proxy.take_log()] == ["POST", "DELETE"]
