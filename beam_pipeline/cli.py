@@ -94,7 +94,7 @@ def _convert(
     parser: argparse.ArgumentParser,
     own_process: bool,
 ) -> int:
-    from beam_pipeline.inputs import convert_config
+    from beam_pipeline.inputs import check_buckets, convert_config
     from transforms.layouts.layout import Given
 
     given = Given(
@@ -127,6 +127,7 @@ def _convert(
         overwrite=arguments.overwrite,
         writers=arguments.writers,
     )
+    check_buckets(config)  # before Beam's import, which takes longer
     if why:
         print(f"Layout {config.source.layout}: {why}")
     for note in config.source.notes:

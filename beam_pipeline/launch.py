@@ -22,7 +22,6 @@ from beam_pipeline.config import ConvertConfig
 from beam_pipeline.pipeline import build_pipeline, build_planning_pipeline
 from beam_pipeline.progress_bar import show_progress
 from beam_pipeline.summary import print_summary
-from transforms import files
 from transforms.core.errors import UsageError
 from transforms.core.listing import is_remote
 from transforms.output_folder import prepare_output, read_note, read_refusal
@@ -80,8 +79,6 @@ def convert(config: ConvertConfig, beam_argv: Sequence[str]) -> None:
     """
     options = _beam_options(beam_argv)
     _check_paths(config, options, _is_local(options))
-    for root in config.source.roots:
-        files.check_readable(root.uri)
     prepare_output(config.output, config.overwrite)
     with show_progress(), _interruptible():
         _run_job(config, options, _writers(config, beam_argv))

@@ -11,12 +11,12 @@ import io
 import os
 import posixpath
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, BinaryIO
 
-from transforms import google_storage
+from transforms import google_client, google_storage
 from transforms.core.listing import is_remote
 from transforms.core.local_files import (
     INCOMPLETE_FOLDER,
@@ -143,6 +143,16 @@ def list_remote(folder: str) -> Iterator[RemoteFile]:
     for metadata in result.metadata_list:
         if metadata.path != prefix:
             yield RemoteFile(metadata.path[len(prefix) :], metadata.size_in_bytes)
+
+
+def check_credentials(uris: Iterable[str]) -> None:
+    """Makes sure before a job that there are credentials for what of these is in `gs://`.
+
+    Raises:
+      UsageError: there are none, or the library for it is not installed.
+    """
+    if any(map(is_google, uris)):
+        google_client.client()
 
 
 def check_readable(folder: str) -> None:

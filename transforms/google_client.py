@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import errno
 import functools
-import http
+import http.client
 import os
-import socket
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -30,7 +29,7 @@ _LONGEST_DELAY = 32.0
 # Else the library asks for a bucket's metadata beside the first request, to name it in its traces.
 _NO_BUCKET_METADATA = "DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA"
 _RETRIED_STATUS = frozenset({408, 429, 500, 502, 503, 504})
-_METADATA_SERVER = ("169.254.169.254", 80)
+_METADATA_SERVER = "169.254.169.254"
 _HELP = (
     "run `gcloud auth application-default login`, or name a key file in "
     "GOOGLE_APPLICATION_CREDENTIALS, or run on a machine of Google Cloud with a service account"
@@ -123,11 +122,15 @@ def _credentials_named() -> bool:
 
 
 def _metadata_server_answers() -> bool:
+    """Whether this is a machine of Google's; elsewhere anything may be at that address, or nothing."""
+    connection = http.client.HTTPConnection(_METADATA_SERVER, timeout=1)
     try:
-        socket.create_connection(_METADATA_SERVER, timeout=1).close()
-    except OSError:
+        connection.request("GET", "/", headers={"Metadata-Flavor": "Google"})
+        return connection.getresponse().getheader("Metadata-Flavor") == "Google"
+    except (OSError, http.client.HTTPException):
         return False
-    return True
+    finally:
+        connection.close()
 
 
 def retried(request: Callable[[], Result], uri: str) -> Result:
@@ -195,8 +198,6 @@ def _may_pass(error: BaseException) -> bool:
 @functools.cache
 def _broken_connections() -> tuple[type[Exception], ...]:
     """What a connection that breaks, or bytes that arrive damaged, are raised as."""
-    import http.client
-
     import requests
     import urllib3
 

