@@ -108,8 +108,13 @@ def read(uri: str, size: int = 0, offset: int = -1) -> bytes:
     if offset >= 0 and size <= 0:
         return b""
     span = {} if offset < 0 else {"start": offset, "end": offset + size - 1}
+    return _downloaded(uri, _blob(uri), **span)
+
+
+def _downloaded(uri: str, blob: Any, **span: int) -> bytes:
+    """Downloads with retries, and names the permission that is missing."""
     try:
-        return retried(partial(_download, _blob(uri), **span), uri)
+        return retried(partial(_download, blob, **span), uri)
     except PermissionError as error:
         what = f"permission {GET} is missing: {error.strerror}"
         raise PermissionError(errno.EACCES, what, uri) from error
@@ -192,7 +197,7 @@ class _Reader(io.RawIOBase):
 
         start, end = self._position, self._position + READ_CHUNK_BYTES - 1
         try:
-            data = retried(partial(_download, self._blob, start=start, end=end), self._uri)
+            data = _downloaded(self._uri, self._blob, start=start, end=end)
         except OSError as error:
             if not isinstance(error.__cause__, RequestRangeNotSatisfiable):
                 raise

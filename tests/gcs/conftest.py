@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -109,11 +108,3 @@ def cloud(_servers: tuple[int, Proxy], monkeypatch: pytest.MonkeyPatch) -> Itera
     proxy.take_log()
     yield Cloud(port, proxy)
     proxy.spoil()
-
-
-def pytest_collection_modifyitems(items: list[Any]) -> None:
-    """Marks every test in this folder."""
-    here = os.path.dirname(__file__)
-    for item in items:
-        if str(item.path).startswith(here):
-            item.add_marker("gcs")

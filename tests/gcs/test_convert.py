@@ -23,6 +23,8 @@ from tests.harness import (
 )
 from tests.pictures import write_files, write_pictures
 
+pytestmark = pytest.mark.gcs
+
 NAMES = [f"{'ab'[i % 2]}/{i}.{'jpg' if i % 3 else 'png'}" for i in range(40)]
 ODD_NAMES = [
     "cat/[1]*?.jpg",

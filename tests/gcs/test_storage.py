@@ -18,6 +18,8 @@ from transforms import files, google_client, google_storage
 from transforms.core.errors import BucketError, OutputError
 from transforms.google_storage import RemoteFile
 
+pytestmark = pytest.mark.gcs
+
 ODD_NAMES = [
     "plain.jpg",
     "a b/c d.jpg",
