@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 import functools
-import http.client
+import http
 import os
 import threading
 from collections.abc import Callable
@@ -123,6 +123,8 @@ def _credentials_named() -> bool:
 
 def _metadata_server_answers() -> bool:
     """Whether this is a machine of Google's; elsewhere anything may be at that address, or nothing."""
+    import http.client
+
     connection = http.client.HTTPConnection(_METADATA_SERVER, timeout=1)
     try:
         connection.request("GET", "/", headers={"Metadata-Flavor": "Google"})
@@ -198,6 +200,8 @@ def _may_pass(error: BaseException) -> bool:
 @functools.cache
 def _broken_connections() -> tuple[type[Exception], ...]:
     """What a connection that breaks, or bytes that arrive damaged, are raised as."""
+    import http.client
+
     import requests
     import urllib3
 

@@ -249,11 +249,11 @@ def test_a_shard_of_another_job_is_not_touched(cloud: Cloud, photos: Path, tmp_p
     cloud.put_folder(photos, "photos")
     shard = "out/x-train.tfrecord-00000-of-00001"
     argv = ("--images", f"{cloud.uri}/photos", NONE_BAD)
+    output = ("--output", f"{cloud.uri}/out", "--name", "x")
     # Between the look at the empty folder and the first image: the other job.
     cloud.proxy.spoil(Fault("GET", "alt=media", delay=3, times=1))
     running = subprocess.Popen(
-        [sys.executable, "-m", "beam_pipeline", "convert", *argv]
-        + ["--output", f"{cloud.uri}/out", "--name", "x"],
+        [sys.executable, "-m", "beam_pipeline", "convert", *argv, *output],
         stderr=subprocess.PIPE,
         text=True,
     )

@@ -31,6 +31,7 @@ ODD_NAMES = [
     "e\u0301.jpg",  # a combining character; the composed one is another name
     "\u00e9.jpg",
     "x//y.jpg",
+    "/begins with a slash.jpg",
     "a+b&c=d;e.jpg",
     "'\"\\~!.jpg",
 ]
