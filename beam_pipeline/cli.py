@@ -100,7 +100,7 @@ def _convert(
     parser: argparse.ArgumentParser,
     own_process: bool,
 ) -> int:
-    from beam_pipeline.inputs import convert_config
+    from beam_pipeline.inputs import check_buckets, convert_config
     from transforms.layouts.layout import Given
 
     given = Given(
@@ -137,6 +137,7 @@ def _convert(
         read_ahead=arguments.read_ahead,
         read_ahead_size=arguments.read_ahead_size,
     )
+    check_buckets(config)  # before Beam's import, which takes longer
     if why:
         print(f"Layout {config.source.layout}: {why}")
     for note in config.source.notes:

@@ -69,6 +69,19 @@ def output_folder(output: str) -> str:
     return folder
 
 
+def check_buckets(config: ConvertConfig) -> None:
+    """Finds out before a job starts what would end it: no credentials, or no way to list images.
+
+    The output folder is looked at by `prepare_output`.
+
+    Raises:
+      ConversionError: names what is missing, and the bucket.
+    """
+    files.check_credentials(config.uris)
+    for root in config.source.roots:
+        files.check_readable(root.uri)
+
+
 def name_from(folder: str) -> str:
     """A data set name from a folder's name, with `_` for what a file name should not hold."""
     name = re.sub(r"[^\w.-]", "_", posixpath.basename(folder)).lstrip(".-")

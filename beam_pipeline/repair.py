@@ -49,7 +49,9 @@ class RepairTask:
           ChangedInputsError: it does not; what stands there is left as it is.
         """
         reading = usual_reading(ref.uri for ref in self.inputs.refs)
-        receipt = write_inputs(self.folder, self.inputs, self.compression, reading, self._accept)
+        receipt = write_inputs(
+            self.folder, self.inputs, self.compression, reading, new=False, accept=self._accept
+        )
         return Written(receipt.info, receipt.dead_letters)
 
     def _accept(self, receipt: Receipt) -> None:

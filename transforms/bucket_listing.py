@@ -14,14 +14,12 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
-from transforms.core.errors import ListingError
+from transforms.core.errors import BucketError, ListingError
 from transforms.core.key_ranges import EVERYTHING, KeyRange, find_key_ranges
 from transforms.core.listing import ImageRoot, Listed
 from transforms.core.object_filter import ObjectFilter
 from transforms.core.references import ImageRef
-from transforms.google_storage import first_object, list_objects
-
-SCHEME = "gs://"
+from transforms.google_storage import first_object, is_google, list_objects
 
 _T = TypeVar("_T")
 
@@ -43,7 +41,7 @@ class FanOut(NamedTuple):
 
 
 class NameRange(NamedTuple):
-    """Names of a folder in a bucket. Attributes: root, the folder; limits, the full names' limits."""
+    """Names of a folder in a bucket. Attributes: root, the folder; limits, of names below it."""
 
     root: ImageRoot
     limits: KeyRange = EVERYTHING
@@ -51,7 +49,7 @@ class NameRange(NamedTuple):
 
 def lists_bucket(root: ImageRoot) -> bool:
     """Whether a root is in a bucket whose names can be listed in ranges."""
-    return root.uri.startswith(SCHEME)
+    return is_google(root.uri)
 
 
 def list_bucket(root: ImageRoot, batch_size: int, fan_out: FanOut) -> Iterator[Listed]:
@@ -108,36 +106,37 @@ def list_range(part: NameRange, batch_size: int, most: int) -> Iterator[Listed |
     Raises:
       ListingError: the bucket cannot be listed.
     """
-    bucket, prefix = _bucket_and_prefix(part.root)
+    folder = _folder(part.root)
     names = ObjectFilter(part.root)
     limits = part.limits
     images: list[ImageRef] = []
     rest: NameRange | None = None
     try:
-        for number, found in enumerate(list_objects(bucket, prefix, *limits), 1):
+        for number, found in enumerate(list_objects(folder, *limits), 1):
             if number == most:  # not listed here, so that it can begin what is left
                 rest = part._replace(limits=limits._replace(start=found.name))
                 break
-            key = found.name[len(prefix) :]
+            key = found.name
             if names.lists(key):
                 images.append(ImageRef(key, names.prefix + key, found.size, found.version))
-            elif number == 1 and _seen_before(bucket, prefix, names.hidden_folder(key), limits):
+            elif number == 1 and _seen_before(folder, names.hidden_folder(key), limits):
                 names.rules.ignored.clear()  # the range before has counted it
             if len(images) >= batch_size:
                 yield Listed(images, [], Counter())
                 images = []
-    except OSError as error:
+    except (BucketError, OSError) as error:
         raise _listing_error(part.root, error) from error
     yield Listed(images, [], names.rules.ignored)
     if rest is not None:
         yield rest
 
 
-def _seen_before(bucket: str, prefix: str, hidden: str, limits: KeyRange) -> bool:
+def _seen_before(folder: str, hidden: str, limits: KeyRange) -> bool:
     """Whether the hidden folder that a range begins in also has names before the range."""
-    if not hidden or not limits.start.startswith(prefix + hidden):
+    start = limits.start.removeprefix(hidden)
+    if not hidden or not start or not limits.start.startswith(hidden):
         return False
-    return first_object(bucket, prefix + hidden, "", limits.start) is not None
+    return first_object(folder + hidden, "", start) is not None
 
 
 def cut(part: NameRange, fan_out: FanOut) -> Iterator[NameRange]:
@@ -146,27 +145,23 @@ def cut(part: NameRange, fan_out: FanOut) -> Iterator[NameRange]:
     Raises:
       ListingError: the bucket cannot be listed.
     """
-    bucket, prefix = _bucket_and_prefix(part.root)
-
     try:
         with ThreadPoolExecutor(fan_out.threads) as pool:
-            first = partial(first_object, bucket, prefix)
-            found = find_key_ranges(
-                first, fan_out.ranges, prefix=prefix, within=part.limits, map_probes=pool.map
-            )
-    except OSError as error:
+            first = partial(first_object, _folder(part.root))
+            found = find_key_ranges(first, fan_out.ranges, within=part.limits, map_probes=pool.map)
+    except (BucketError, OSError) as error:
         raise _listing_error(part.root, error) from error
     for limits in found.ranges:
         yield part._replace(limits=limits)
 
 
-def _bucket_and_prefix(root: ImageRoot) -> tuple[str, str]:
-    bucket, _, folder = root.uri.removeprefix(SCHEME).partition("/")
-    return bucket, folder and folder + "/"
+def _folder(root: ImageRoot) -> str:
+    return root.uri + "/"
 
 
-def _listing_error(root: ImageRoot, error: OSError) -> ListingError:
-    return ListingError(f"{root.uri} cannot be listed: {error.strerror or error}")
+def _listing_error(root: ImageRoot, error: Exception) -> ListingError:
+    what = error.strerror if isinstance(error, OSError) and error.strerror else error
+    return ListingError(f"{root.uri} cannot be listed: {what}")
 
 
 def _side_by_side(iterators: Iterable[Iterator[_T]], threads: int) -> Iterator[_T]:

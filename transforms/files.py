@@ -1,6 +1,6 @@
-"""Files by URI: local ones by the operating system, all others by Beam's filesystems.
+"""Files by URI: local ones by the operating system, `gs://` by Google's client, others by Beam's filesystems.
 
-Beam is imported only where a URI has a scheme, so that local commands start fast.
+What a scheme needs is imported only where a URI has it, so that local commands start fast.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ import os
 import posixpath
 import shutil
 import threading
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, BinaryIO
 
+from transforms import google_client, google_storage
 from transforms.core.listing import is_remote
 from transforms.core.local_files import (
     INCOMPLETE_FOLDER,
@@ -25,6 +27,7 @@ from transforms.core.local_files import (
     temporary_name,
 )
 from transforms.core.shard_writer import Sink
+from transforms.google_storage import RemoteFile, is_google
 
 
 def _beam() -> Any:
@@ -44,6 +47,8 @@ def canonical(uri: str) -> str:
 
 def join(folder: str, *names: str) -> str:
     """A URI below a folder."""
+    if is_remote(folder):  # where a name may begin with a slash
+        return "/".join((folder, *filter(None, names)))
     return posixpath.join(folder, *names)
 
 
@@ -58,14 +63,19 @@ def read_image(uri: str, size: int, offset: int = -1) -> bytes:
     Raises:
       OSError: it is not there or cannot be read, or it ends before what is asked for.
     """
+    if is_google(uri):
+        data = google_storage.read(uri, size, offset)
+        return data if offset < 0 else _whole(data, uri, size, offset)
     if offset < 0:
         return read_bytes(uri) if is_remote(uri) else read_file(uri, size)
     if is_remote(uri):
         with _container_lock:  # or every read ahead would fetch the same container
             container = _container(uri)
-        data = container[offset : offset + size]
-    else:
-        data = read_range(uri, size, offset)
+        return _whole(container[offset : offset + size], uri, size, offset)
+    return _whole(read_range(uri, size, offset), uri, size, offset)
+
+
+def _whole(data: bytes, uri: str, size: int, offset: int) -> bytes:
     if len(data) < size:
         raise OSError(errno.EIO, f"the file ends before byte {offset + size}", uri)
     return data
@@ -82,6 +92,8 @@ def _container(uri: str) -> bytes:
 
 def read_bytes(uri: str) -> bytes:
     """All bytes of a file. Raises OSError."""
+    if is_google(uri):
+        return google_storage.read(uri)
     with open_input(uri) as file:
         return file.read()
 
@@ -90,6 +102,8 @@ def open_input(uri: str) -> BinaryIO:
     """A file opened for reading. Raises OSError."""
     if not is_remote(uri):
         return open(uri, "rb")
+    if is_google(uri):
+        return google_storage.open_input(uri)
     try:
         raw: Any = _beam().open(uri, compression_type="uncompressed")
     except OSError:
@@ -100,7 +114,9 @@ def open_input(uri: str) -> BinaryIO:
 
 
 def exists(uri: str) -> bool:
-    """Whether there is a file or folder of this name."""
+    """Whether there is a file or, where a scheme has any, a folder of this name."""
+    if is_google(uri):
+        return google_storage.exists(uri)
     return bool(_beam().exists(uri)) if is_remote(uri) else os.path.lexists(uri)
 
 
@@ -114,29 +130,64 @@ def list_folder(folder: str) -> list[str]:
             return sorted(os.listdir(folder))
         except FileNotFoundError:
             return []
-    return sorted(name for name, _ in list_remote(folder))
+    return sorted(found.name for found in list_remote(folder))
 
 
-def list_remote(folder: str) -> list[tuple[str, int]]:
-    """(path relative to the folder, bytes) of every file below a remote folder."""
+def list_remote(folder: str) -> Iterator[RemoteFile]:
+    """Every file below a remote folder, by its path relative to it; those of `gs://` sorted.
+
+    Raises:
+      BucketError: a bucket of `gs://` does not exist or may not be listed.
+      Exception: what a filesystem of Beam's raises.
+    """
     prefix = folder + "/"
+    if is_google(folder):
+        yield from google_storage.list_objects(prefix)
+        return
     (result,) = _beam().match([prefix + "**"])
-    return [
-        (metadata.path[len(prefix) :], metadata.size_in_bytes)
-        for metadata in result.metadata_list
-        if metadata.path != prefix
-    ]
+    for metadata in result.metadata_list:
+        if metadata.path != prefix:
+            yield RemoteFile(metadata.path[len(prefix) :], metadata.size_in_bytes)
+
+
+def check_credentials(uris: Iterable[str]) -> None:
+    """Makes sure before a job that there are credentials for what of these is in `gs://`.
+
+    Raises:
+      UsageError: there are none, or the library for it is not installed.
+    """
+    if any(map(is_google, uris)):
+        google_client.client()
+
+
+def check_readable(folder: str) -> None:
+    """Makes sure before a job that a bucket can be listed; of other places the job finds out.
+
+    Raises:
+      ConversionError: there are no credentials, no such bucket, or no permission.
+    """
+    if is_google(folder):
+        google_storage.check_readable(folder)
 
 
 def make_folder(folder: str) -> None:
-    """Makes a local folder and those above it; object stores have none."""
-    if not is_remote(folder):
+    """Makes a local folder and those above it; of a bucket, which has none, sees that it can be used.
+
+    Raises:
+      BucketError: it does not exist, or a permission is missing.
+    """
+    if is_google(folder):
+        google_storage.check_writable(folder)
+    elif not is_remote(folder):
         os.makedirs(folder, exist_ok=True)
 
 
 def delete(folder: str, names: list[str]) -> None:
     """Deletes files of a folder; those that are gone already are no error."""
     if not names:
+        return
+    if is_google(folder):
+        google_storage.delete([join(folder, name) for name in names])
         return
     if is_remote(folder):
         _beam().delete([join(folder, name) for name in names if exists(join(folder, name))])
@@ -178,6 +229,8 @@ def delete_incomplete(folder: str) -> None:
 
 def size_of(uri: str) -> int:
     """Bytes of a file; -1 if there is none."""
+    if is_google(uri):
+        return google_storage.size_of(uri)
     if is_remote(uri):
         return int(_beam().match([uri])[0].metadata_list[0].size_in_bytes) if exists(uri) else -1
     try:
@@ -186,8 +239,16 @@ def size_of(uri: str) -> int:
         return -1
 
 
-def open_output(uri: str) -> AbstractContextManager[Sink]:
-    """A new file that appears under its name, whole, when its `with` block ends without error."""
+def open_output(uri: str, *, new: bool = False) -> AbstractContextManager[Sink]:
+    """A file that appears under its name, whole, when its `with` block ends without error.
+
+    Args:
+      uri: where; an older file there is replaced.
+      new: whether no other job may write this file at the same time. Where the storage can tell, an
+        older file then stays as it is, which is an error if it holds other bytes.
+    """
+    if is_google(uri):
+        return google_storage.Upload(uri, new=new)
     return _RemoteFile(uri) if is_remote(uri) else AtomicFile(uri)
 
 

@@ -27,6 +27,7 @@ from transforms.core.listing import ImageRoot, Listed, is_remote, list_local_roo
 from transforms.core.object_filter import ObjectFilter
 from transforms.core.plan import Refusal, Tally
 from transforms.core.references import ImageRef
+from transforms.google_storage import RemoteFile
 
 _IMAGES = "images"
 _REST = "rest"  # of a range that is long
@@ -57,18 +58,21 @@ def list_root(root: ImageRoot, batch_size: int = BATCH_SIZE) -> Iterator[Listed]
 
 def _list_remote_root(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
     names = ObjectFilter(root)
-    try:
-        found = files.list_remote(root.uri)
-    except Exception as error:  # each filesystem of Beam's raises its own client's errors
-        raise ListingError(f"{root.uri} cannot be listed: {error}") from error
     images: list[ImageRef] = []
-    for key, size in found:
+    for key, size, version in _found_in(root):
         if names.lists(key):
-            images.append(ImageRef(key, names.prefix + key, size))
+            images.append(ImageRef(key, names.prefix + key, size, version))
         if len(images) >= batch_size:
             yield Listed(images, [], Counter())
             images = []
     yield Listed(images, [], names.rules.ignored)
+
+
+def _found_in(root: ImageRoot) -> Iterator[RemoteFile]:
+    try:
+        yield from files.list_remote(root.uri)
+    except Exception as error:  # each filesystem of Beam's raises its own client's errors
+        raise ListingError(f"{root.uri} cannot be listed: {error}") from error
 
 
 class _List(beam.DoFn):

@@ -159,6 +159,7 @@ def prepare_output(folder: str, overwrite: bool) -> None:
 
     Raises:
       OutputNotEmptyError: says what is in the way.
+      BucketError: the folder is in a bucket that does not exist or cannot be written to.
     """
     names = set(files.list_folder(folder))
     if names and not overwrite:
@@ -176,12 +177,12 @@ def prepare_output(folder: str, overwrite: bool) -> None:
             f"--output {folder} holds {strangers[0]}, which no manifest there lists, so "
             "--overwrite will not touch it. Move it away or choose another folder"
         )
+    files.make_folder(folder)
     # The manifest goes first: from here on the folder is no complete data set.
     files.delete(folder, [MANIFEST_NAME] if MANIFEST_NAME in earlier else [])
     files.delete(folder, sorted(earlier & names - {MANIFEST_NAME}))
     delete_receipts(folder)
     files.delete_incomplete(folder)
-    files.make_folder(folder)
 
 
 def prepare_resume(folder: str, run: Mapping[str, Any]) -> None:

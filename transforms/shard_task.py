@@ -200,7 +200,9 @@ class ShardTask:
                 return Written(None, [], Refusal(ChangedInputsError.__name__, what))
             if files.size_of(self.uri) == earlier.info.bytes:
                 return Written(earlier.info, earlier.dead_letters)
-        receipt = write_inputs(self.folder, inputs, self.compression, self.reading)
+        receipt = write_inputs(
+            self.folder, inputs, self.compression, self.reading, new=earlier is None
+        )
         if self.encoding.features is None:  # what came from Python is nowhere to be read again
             write_receipt(self.folder, receipt)
         return Written(receipt.info, receipt.dead_letters)
@@ -221,21 +223,24 @@ def write_inputs(
     inputs: ShardInputs,
     compression: str,
     reading: ReadOptions,
+    *,
+    new: bool,
     accept: Callable[[Receipt], None] = lambda _: None,
 ) -> Receipt:
-    """Writes a shard; an older one of its name is replaced.
+    """Writes a shard.
 
     Args:
       folder: the output folder.
       inputs: what goes into it.
       compression: "none" or "gzip".
       reading: how far it reads ahead.
+      new: whether there should be none of its name, as `files.open_output` has it; else it is replaced.
       accept: called before the shard appears; may raise, and then it does not.
     """
     encoding = EncodingOptions.from_recorded(inputs.options)
     letters = []
     with (
-        files.open_output(files.join(folder, inputs.spec.file_name)) as sink,
+        files.open_output(files.join(folder, inputs.spec.file_name), new=new) as sink,
         encoding.maker(inputs.class_ids, inputs.refs, reading) as maker,
     ):
         output = OUTPUTS[compression](sink)

@@ -82,12 +82,16 @@ class _WriteShard(beam.DoFn):
         except WriterProcessError as error:
             self._note(error)
             raise
-        except OSError as error:
-            failure = OutputError(f"a shard in {self._folder} cannot be written: {error}")
+        except (ConversionError, OSError) as error:
+            failure = (
+                error
+                if isinstance(error, ConversionError)
+                else OutputError(f"a shard in {self._folder} cannot be written: {error}")
+            )
             if self._raise_errors:
                 self._note(failure)
                 raise
-            written = Written(None, [], Refusal(OutputError.__name__, str(failure)))
+            written = Written(None, [], Refusal(type(failure).__name__, str(failure)))
         if written.info:
             yield written.info
         if written.refusal:
@@ -97,7 +101,7 @@ class _WriteShard(beam.DoFn):
 
     def _note(self, error: ConversionError) -> None:
         """Notes why the job may be about to fail; if a retry succeeds, the note goes with the rest."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ConversionError):
             note_refusal(self._folder, Refusal(type(error).__name__, str(error)))
 
 

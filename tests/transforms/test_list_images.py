@@ -14,7 +14,7 @@ import pytest
 
 from tests.listing_server import ListingServer, generation_of, serving, size_of
 from tests.pictures import write_files
-from transforms import google_storage
+from transforms import google_client
 from transforms.batches import DEAD_LETTERS, TALLY
 from transforms.bucket_listing import FanOut, NameRange, list_bucket, list_range
 from transforms.core.errors import ListingError
@@ -37,11 +37,11 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
         def start(names: Iterable[str]) -> ListingServer:
             server = servers.enter_context(serving("pets", names, PAGE))
             monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
-            google_storage._client.cache_clear()
+            google_client._forget_client()
             return server
 
         yield start
-    google_storage._client.cache_clear()
+    google_client._forget_client()
 
 
 def image_at(name: str, folder: str = "") -> ImageRef:

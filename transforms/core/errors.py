@@ -2,9 +2,11 @@
 
 ConversionError
 ├── UsageError               the command cannot mean anything; nothing was started
+│   ├── CredentialsError     nobody knows who is asking for a bucket
 │   ├── LabelTableError      a label file is unusable as a whole
 │   ├── InventoryError       a listing made elsewhere is unusable as a whole
 │   └── OutputNotEmptyError  the output folder holds something that must not be touched
+├── BucketError              a bucket does not exist, or a permission on it is missing
 ├── ContainerError           a file that holds many samples is broken
 ├── ListingError             part of the input cannot be listed, so samples would be lost unseen
 ├── NothingJoinedError       not one image met a label
@@ -26,6 +28,10 @@ class UsageError(ConversionError):
     """The command line or its inputs cannot be used; found before anything was written."""
 
 
+class CredentialsError(UsageError):
+    """There are no credentials for a bucket, or they are not accepted."""
+
+
 class LabelTableError(UsageError):
     """A label file is unusable as a whole: no header, no key column, not text."""
 
@@ -36,6 +42,10 @@ class InventoryError(UsageError):
 
 class OutputNotEmptyError(UsageError):
     """The output folder holds files that this run has no right to touch."""
+
+
+class BucketError(ConversionError):
+    """A bucket does not exist, or a permission on it is missing."""
 
 
 class ListingError(ConversionError):

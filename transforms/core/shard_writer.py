@@ -27,7 +27,9 @@ MAX_IMAGE_BYTES = MAX_EXAMPLE_BYTES - (1 << 20)
 _GZIP = 16 + zlib.MAX_WBITS
 
 # The machine's trouble, not the file's: the bundle fails and the runner tries it again.
-_TRANSIENT_ERRORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR})
+_TRANSIENT_ERRORS = frozenset(
+    {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EAGAIN, errno.ETIMEDOUT}
+)
 
 ImageReader = Callable[[str, int, int], bytes]
 """(uri, expected size, offset or -1 for the whole file) -> the bytes. Raises OSError."""
@@ -148,7 +150,8 @@ class ExampleMaker:
         """Reads, checks and encodes one sample.
 
         Raises:
-          OSError: the machine is out of memory or file handles, which is not the sample's fault.
+          OSError: the machine is out of memory or file handles, or storage does not answer, which
+            is not the sample's fault.
         """
         if ref.size > MAX_IMAGE_BYTES:
             return _dead_letter(

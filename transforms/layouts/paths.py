@@ -100,4 +100,5 @@ def label_files(paths: Sequence[str], option: str = "--labels") -> list[str]:
 def _remote_matches(uri: str) -> list[str]:
     root, pattern = split_pattern(uri)
     matcher = glob_regex(pattern)
-    return [f"{root}/{name}" for name, _ in files.list_remote(root) if matcher.fullmatch(name)]
+    names = (found.name for found in files.list_remote(root))
+    return [files.join(root, name) for name in names if matcher.fullmatch(name)]

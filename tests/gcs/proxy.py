@@ -1,0 +1,257 @@
+"""A proxy before the emulator: it logs requests, spoils some, and adds what the emulator lacks.
+
+Cloud Storage does these and the emulator does not, so that they are tested against this file's idea
+of them, which is the documentation's:
+
+- `ifGenerationMatch=0` is refused with 412 where the object exists, when an upload begins and when it
+  ends. The proxy asks the emulator whether it does.
+- Listings come by pages of `maxResults`, from `startOffset` to before `endOffset`.
+- A resumable upload that is complete says so again when it is asked; one that has no byte yet says so;
+  one that is deleted is gone.
+- A range behind an object's end is 416.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import re
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+_HOP_HEADERS = frozenset(
+    {"connection", "content-length", "date", "host", "keep-alive", "server", "transfer-encoding"}
+)
+
+
+@dataclass
+class Fault:
+    """What to spoil.
+
+    Attributes:
+      method: a regular expression of the verbs.
+      path: one to be found in the path, which is not quoted, or in the query behind it.
+      status: answered in place of the emulator; 0 to let the request through.
+      message: what the answer says.
+      cut: whether the answer breaks off in its middle; a short one never comes.
+      delay: seconds before the answer.
+      times: how often, at most.
+      probability: of each request.
+      skip: how many requests to let through before.
+    """
+
+    method: str = ".*"
+    path: str = ""
+    status: int = 0
+    message: str = "injected"
+    cut: bool = False
+    delay: float = 0
+    times: int = 10**9
+    probability: float = 1
+    skip: int = 0
+
+
+class Request(NamedTuple):
+    """A request that came: verb, path without quotes, query, the status sent, whether spoilt."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    status: int
+    spoilt: bool
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass
+class _State:
+    upstream: int
+    faults: list[Fault] = field(default_factory=list)
+    log: list[Request] = field(default_factory=list)
+    completed: dict[str, Answer] = field(default_factory=dict)
+    first: dict[str, str] = field(default_factory=dict)
+    """upload -> the name that must be free when it ends."""
+    chance: random.Random = field(default_factory=lambda: random.Random(7))
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def fault(self, method: str, target: str) -> Fault | None:
+        with self.lock:
+            for fault in self.faults:
+                if not re.fullmatch(fault.method, method) or not re.search(fault.path, target):
+                    continue
+                if fault.times <= 0 or self.chance.random() >= fault.probability:
+                    continue
+                if fault.skip:
+                    fault.skip -= 1
+                    continue
+                fault.times -= 1
+                return fault
+        return None
+
+
+class Proxy:
+    """The proxy, served by threads of this process."""
+
+    def __init__(self, upstream: int) -> None:
+        self._state = _State(upstream)
+        handler = type("Handler", (_Handler,), {"state": self._state})
+        self._server = ThreadingHTTPServer(("localhost", 0), handler)
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self.url = f"http://localhost:{self._server.server_address[1]}"
+
+    def spoil(self, *faults: Fault) -> None:
+        """Sets the faults, in place of those before."""
+        with self._state.lock:
+            self._state.faults[:] = faults
+            self._state.chance.seed(7)
+
+    def take_log(self) -> list[Request]:
+        """The requests since the last time."""
+        with self._state.lock:
+            log, self._state.log = self._state.log, []
+        return log
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    state: _State
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+    def _handle(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        split = urlsplit(self.path)
+        path, query = unquote(split.path), dict(parse_qsl(split.query))
+        fault = self.state.fault(self.command, unquote(self.path))
+        if fault and fault.delay:
+            time.sleep(fault.delay)
+        if fault and fault.status:
+            answer = _refusal(fault.status, fault.message)
+        else:
+            answer = self._answer(path, query, body)
+        with self.state.lock:
+            spoilt = fault is not None
+            self.state.log.append(Request(self.command, path, query, answer.status, spoilt))
+        self._send(answer, cut=fault is not None and fault.cut)
+
+    do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = do_HEAD = _handle  # noqa: N815
+
+    def _answer(self, path: str, query: dict[str, str], body: bytes) -> Answer:
+        upload = query.get("upload_id")
+        if upload:
+            return self._upload_answer(path, body, upload)
+        first = query.get("ifGenerationMatch") == "0"
+        name = _name_of_upload(query, body) if first else ""
+        if first and self._taken(path, name):
+            return _precondition_failed()
+        answer = self._forward(self.command, self.path, body)
+        if self.command == "GET" and path.endswith("/o") and answer.status == 200:
+            return _page(answer, query)
+        if first and query.get("uploadType") == "resumable" and answer.status == 200:
+            location = next(v for k, v in answer.headers.items() if k.lower() == "location")
+            self.state.first[dict(parse_qsl(urlsplit(location).query))["upload_id"]] = name
+        if answer.status == 206 and not answer.body:
+            return _refusal(416, "Requested range not satisfiable")
+        return answer
+
+    def _upload_answer(self, path: str, body: bytes, upload: str) -> Answer:
+        if upload in self.state.completed:
+            return self.state.completed[upload]
+        if self.command == "DELETE":
+            self.state.completed[upload] = _refusal(410, "the upload was cancelled")
+            return Answer(499, {}, b"")
+        content_range = self.headers.get("Content-Range", "")
+        ends = not content_range.endswith("/*")
+        if ends and upload in self.state.first and self._taken(path, self.state.first[upload]):
+            return _precondition_failed()
+        answer = self._forward(self.command, self.path, body)
+        if answer.status == 200:
+            self.state.completed[upload] = answer
+        if answer.headers.get("Range") == "bytes=0-0":  # the emulator has nothing yet
+            return Answer(answer.status, {}, answer.body)
+        return answer
+
+    def _taken(self, path: str, name: str) -> bool:
+        """Whether there is an object of this name in the bucket of a path."""
+        bucket = path.split("/b/")[1].split("/")[0]
+        target = f"/storage/v1/b/{bucket}/o?prefix={quote(name, safe='')}"
+        found = json.loads(self._forward("GET", target, b"").body or b"{}")
+        return any(item["name"] == name for item in found.get("items", ()))
+
+    def _forward(self, method: str, target: str, body: bytes) -> Answer:
+        connection = http.client.HTTPConnection("localhost", self.state.upstream, timeout=60)
+        headers = {k: v for k, v in self.headers.items() if k.lower() not in _HOP_HEADERS}
+        headers["Host"] = self.headers["Host"]  # so that upload URLs lead here again
+        try:
+            connection.request(method, target, body, headers)
+            answer = connection.getresponse()
+            kept = {k: v for k, v in answer.getheaders() if k.lower() not in _HOP_HEADERS}
+            return Answer(answer.status, kept, answer.read())
+        finally:
+            connection.close()
+
+    def _send(self, answer: Answer, *, cut: bool) -> None:
+        if cut and not answer.body:
+            self.close_connection = True
+            return
+        self.send_response(answer.status)
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(answer.body)))
+        self.end_headers()
+        if cut:
+            self.close_connection = True
+            self.wfile.write(answer.body[: len(answer.body) // 2])
+        elif self.command != "HEAD":
+            self.wfile.write(answer.body)
+
+
+def _refusal(status: int, message: str) -> Answer:
+    error = {"error": {"code": status, "message": message, "errors": []}}
+    return Answer(status, {"Content-Type": "application/json"}, json.dumps(error).encode())
+
+
+def _precondition_failed() -> Answer:
+    return _refusal(412, "At least one of the pre-conditions you specified did not hold.")
+
+
+def _name_of_upload(query: Mapping[str, str], body: bytes) -> str:
+    """The object's name, which is in the query or in the JSON that the body is or begins with."""
+    if "name" in query:
+        return query["name"]
+    metadata, _ = json.JSONDecoder().raw_decode(body[body.index(b"{") :].decode("latin-1"))
+    name: str = metadata["name"]
+    return name
+
+
+def _page(answer: Answer, query: Mapping[str, str]) -> Answer:
+    """One page of a listing; its token is the name that the next one begins with."""
+    listed = json.loads(answer.body)
+    start = max(query.get("startOffset", ""), query.get("pageToken", ""))
+    end = query.get("endOffset", "")
+    items = [
+        item
+        for item in listed.get("items", ())
+        if item["name"] >= start and (not end or item["name"] < end)
+    ]
+    size = int(query.get("maxResults", 1000))
+    page = {**listed, "items": items[:size]}
+    if items[size:]:
+        page["nextPageToken"] = items[size]["name"]
+    return Answer(answer.status, answer.headers, json.dumps(page).encode())

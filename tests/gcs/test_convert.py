@@ -1,0 +1,370 @@
+"""Whole jobs from bucket to bucket, in processes of their own, against the emulator."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.gcs.conftest import Cloud
+from tests.gcs.proxy import Fault, Request
+from tests.harness import (
+    ALL_BAD,
+    NONE_BAD,
+    convert,
+    convert_in_process_of_its_own,
+    digests,
+    reasons_of,
+)
+from tests.pictures import write_files, write_pictures
+
+pytestmark = pytest.mark.gcs
+
+NAMES = [f"{'ab'[i % 2]}/{i}.{'jpg' if i % 3 else 'png'}" for i in range(40)]
+ODD_NAMES = [
+    "cat/[1]*?.jpg",
+    "cat/#1.jpg",
+    "cat/50%.jpg",
+    "cat/%2F.jpg",
+    "größe и/猫.jpg",
+    "größe и/e\u0301.jpg",
+    "größe и/\u00e9.jpg",
+    "dog 1/a b.jpg",
+]
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """Class folders on this machine."""
+    write_pictures(str(tmp_path / "photos"), NAMES)
+    return tmp_path / "photos"
+
+
+def _local(tmp_path: Path, *argv: str) -> dict[str, str]:
+    """Digests of what the same conversion writes here."""
+    assert convert(*argv, "--output", str(tmp_path / "local"), "--name", "x") == 0
+    return _of_shards(tmp_path / "local")
+
+
+def _of_shards(folder: Path) -> dict[str, str]:
+    return {name: digest for name, digest in digests(folder).items() if "manifest" not in name}
+
+
+def _run(cloud: Cloud, *argv: str, **options: object) -> subprocess.CompletedProcess[str]:
+    output = ("--output", f"{cloud.uri}/out", "--name", "x")
+    return convert_in_process_of_its_own(*argv, *output, **options)
+
+
+def _written(cloud: Cloud, tmp_path: Path) -> dict[str, str]:
+    return _of_shards(cloud.get_folder("out", tmp_path / "fetched"))
+
+
+def _images_read(log: list[Request]) -> Counter[str]:
+    """path -> how often its content was asked for."""
+    return Counter(
+        path.partition("/o/")[2]
+        for method, path, query, _, _ in log
+        if method == "GET" and query.get("alt") == "media" and path.endswith((".jpg", ".png"))
+    )
+
+
+def test_class_folders_from_bucket_to_bucket(cloud: Cloud, photos: Path, tmp_path: Path) -> None:
+    """The same files as from the same local folder, each image read by one GET and nothing else."""
+    cloud.put_folder(photos, "photos")
+    shards = ("--num_shards", "3", NONE_BAD)
+    expected = _local(tmp_path, "--images", str(photos), *shards)
+    done = _run(cloud, "--images", f"{cloud.uri}/photos", *shards)
+    assert done.returncode == 0, done.stderr
+    log = cloud.proxy.take_log()
+    assert _written(cloud, tmp_path) == expected
+    assert not [name for name in cloud.names() if ".incomplete" in name]
+
+    assert _images_read(log) == {f"photos/{name}": 1 for name in NAMES}
+    of_images = [request for request in log if "/o/photos/" in request.path]
+    assert len(of_images) == len(NAMES)
+    assert {request.query["alt"] for request in of_images} == {"media"}
+    assert not [r for r in log if r.path.endswith(f"/b/{cloud.bucket}")]  # nor of the bucket
+
+
+def test_a_table_in_the_bucket(cloud: Cloud, photos: Path, tmp_path: Path) -> None:
+    """A CSV beside the images labels them, here as there; verify and index understand the result."""
+    table = "filename,label\n" + "".join(f"{name},l{i % 5}\n" for i, name in enumerate(NAMES))
+    write_files(str(tmp_path), {"labels.csv": table})
+    cloud.put_folder(photos, "photos")
+    cloud.put("labels.csv", table.encode())
+    options = ("--num_shards", "2", "--compression", "gzip", NONE_BAD)
+    labels = str(tmp_path / "labels.csv")
+    expected = _local(tmp_path, "--images", str(photos), "--labels", labels, *options)
+    argv = ("--images", f"{cloud.uri}/photos", "--labels", f"{cloud.uri}/labels.csv")
+    done = _run(cloud, *argv, *options)
+    assert done.returncode == 0, done.stderr
+    assert _written(cloud, tmp_path) == expected
+
+    verified = _command("verify", f"{cloud.uri}/out")
+    assert (verified.returncode, verified.stderr) == (0, "")
+    assert verified.stdout == f"{cloud.uri}/out: 2 shards, 40 examples, all well\n"
+
+
+def _command(*argv: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "beam_pipeline", *argv]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_verify_and_index(cloud: Cloud, photos: Path, tmp_path: Path) -> None:
+    """An index in the bucket is the one that is written here; a byte that changed is found."""
+    output = tmp_path / "local"
+    assert convert("--images", str(photos), "--output", str(output), NONE_BAD) == 0
+    cloud.put_folder(output, "out")
+    assert _command("index", f"{cloud.uri}/out").returncode == 0
+    assert _command("index", str(output)).returncode == 0
+    assert _of_shards(cloud.get_folder("out", tmp_path / "fetched")) == _of_shards(output)
+
+    (shard,) = (name for name in cloud.names("out") if ".tfrecord-" in name)
+    content = bytearray(cloud.get(shard))
+    content[100] ^= 1
+    cloud.put(shard, bytes(content))
+    verified = _command("verify", f"{cloud.uri}/out")
+    assert verified.returncode == 1
+    assert f"gs://{cloud.bucket}/{shard}" in verified.stderr
+
+
+def test_names_of_any_characters(cloud: Cloud, tmp_path: Path) -> None:
+    """Wildcards, percent signs, spaces and accents are parts of names."""
+    write_pictures(str(tmp_path / "photos"), ODD_NAMES)
+    cloud.put_folder(tmp_path / "photos", "photos")
+    expected = _local(tmp_path, "--images", str(tmp_path / "photos"), NONE_BAD)
+    done = _run(cloud, "--images", f"{cloud.uri}/photos", NONE_BAD)
+    assert done.returncode == 0, done.stderr
+    assert _written(cloud, tmp_path) == expected
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault(status=503, probability=0.05),
+        Fault(status=429, probability=0.05),
+        Fault(cut=True, probability=0.05),
+        Fault(delay=0.5, probability=0.05),
+    ],
+    ids=["503", "429", "cut", "late"],
+)
+def test_one_request_in_twenty_fails(
+    cloud: Cloud, photos: Path, tmp_path: Path, fault: Fault
+) -> None:
+    """Whatever it was for: the same bytes, nothing left out."""
+    cloud.put_folder(photos, "photos")
+    argv = ("--num_shards", "8", NONE_BAD)
+    expected = _local(tmp_path, "--images", str(photos), *argv)
+    cloud.proxy.spoil(fault)
+    done = _run(cloud, "--images", f"{cloud.uri}/photos", *argv)
+    assert done.returncode == 0, done.stderr
+    assert sum(request.spoilt for request in cloud.proxy.take_log()) >= 2
+    assert _written(cloud, tmp_path) == expected
+
+
+def test_each_verb_fails_now_and_then(cloud: Cloud, photos: Path, tmp_path: Path) -> None:
+    """The first two requests of each kind that a job makes are refused or unheard."""
+    cloud.put_folder(photos, "photos")
+    expected = _local(tmp_path, "--images", str(photos), NONE_BAD)
+    kinds = {
+        "list": ("GET", r"/o\?"),
+        "read": ("GET", r"alt=media"),
+        "write": ("POST", ""),
+        "delete": ("DELETE", ""),
+    }
+    faults = [Fault(*kind, status=503, times=1) for kind in kinds.values()]
+    faults += [Fault(*kind, cut=True, times=1) for kind in kinds.values()]
+    cloud.proxy.spoil(*faults)
+    done = _run(cloud, "--images", f"{cloud.uri}/photos", NONE_BAD)
+    assert done.returncode == 0, done.stderr
+    assert [fault.times for fault in faults] == [0] * 8
+    assert _written(cloud, tmp_path) == expected
+
+
+def test_an_object_that_is_gone_or_may_not_be_read(
+    cloud: Cloud, photos: Path, tmp_path: Path
+) -> None:
+    """Is a dead letter that says which; the rest is written."""
+    cloud.put_folder(photos, "photos")
+    cloud.proxy.spoil(
+        Fault("GET", r"o/photos/a/0\.png\?", status=403, message="you have no access"),
+        Fault("GET", r"o/photos/b/1\.jpg\?", status=404, message="No such object"),
+    )
+    done = _run(cloud, "--images", f"{cloud.uri}/photos", ALL_BAD)
+    assert done.returncode == 0, done.stderr
+    fetched = cloud.get_folder("out", tmp_path / "fetched")
+    assert reasons_of(fetched) == {"a/0.png": "unreadable", "b/1.jpg": "unreadable"}
+    letters = [json.loads(line) for line in (fetched / "dead_letters.jsonl").open()]
+    assert sorted((letter["key"], letter["message"]) for letter in letters) == [
+        ("a/0.png", "permission storage.objects.get is missing: 403 you have no access"),
+        ("b/1.jpg", "404 No such object"),
+    ]
+    assert json.loads((fetched / "manifest.json").read_text())["counts"]["examples"] == 38
+
+
+def test_an_input_bucket_that_cannot_be_listed(cloud: Cloud, tmp_path: Path) -> None:
+    """Is an error before the job, which names the bucket, or the permission."""
+    out = ("--output", str(tmp_path / "out"))
+    done = convert_in_process_of_its_own("--images", "gs://no-such-bucket/photos", *out)
+    assert done.returncode == 1
+    assert "error: bucket gs://no-such-bucket does not exist" in done.stderr
+    cloud.proxy.spoil(Fault("GET", r"/o\?", status=403, message="who are you?"))
+    done = convert_in_process_of_its_own("--images", f"{cloud.uri}/photos", *out)
+    assert done.returncode == 1
+    assert f"permission storage.objects.list on bucket {cloud.uri} is missing" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("verb", ["create", "delete"])
+def test_an_output_bucket_that_cannot_be_written(cloud: Cloud, photos: Path, verb: str) -> None:
+    """Is an error before the job as well, and no image has been read."""
+    method = {"create": "POST", "delete": "DELETE"}[verb]
+    cloud.put_folder(photos, "photos")
+    cloud.proxy.spoil(Fault(method, status=403, message="not you"))
+    done = _run(cloud, "--images", f"{cloud.uri}/photos")
+    assert done.returncode == 1
+    assert f"permission storage.objects.{verb} on bucket {cloud.uri} is missing" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not _images_read(cloud.proxy.take_log())
+
+
+def test_an_output_bucket_that_is_not_there(cloud: Cloud, photos: Path) -> None:
+    """Is named before the job."""
+    done = convert_in_process_of_its_own(
+        "--images", str(photos), "--output", "gs://no-such-bucket/out"
+    )
+    assert done.returncode == 1
+    assert "error: bucket gs://no-such-bucket does not exist" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_shard_of_another_job_is_not_touched(cloud: Cloud, photos: Path, tmp_path: Path) -> None:
+    """A shard that turns up in the folder while the job runs stays, and the job fails and says why."""
+    cloud.put_folder(photos, "photos")
+    shard = "out/x-train.tfrecord-00000-of-00001"
+    argv = ("--images", f"{cloud.uri}/photos", NONE_BAD)
+    output = ("--output", f"{cloud.uri}/out", "--name", "x")
+    # Between the look at the empty folder and the first image: the other job.
+    cloud.proxy.spoil(Fault("GET", "alt=media", delay=3, times=1))
+    running = subprocess.Popen(
+        [sys.executable, "-m", "beam_pipeline", "convert", *argv, *output],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while "out/.incomplete/plan.json" not in cloud.names():
+        assert running.poll() is None
+    cloud.put(shard, b"another job's")
+    _, stderr = running.communicate()
+    assert running.returncode == 1
+    assert f"another job is writing to this folder: gs://{cloud.bucket}/{shard}" in stderr
+    assert cloud.get(shard) == b"another job's"
+    assert "out/manifest.json" not in cloud.names()
+
+
+def test_overwrite_replaces_an_earlier_data_set(cloud: Cloud, photos: Path, tmp_path: Path) -> None:
+    """Without it the folder is not touched; with it nothing of the earlier run is left."""
+    cloud.put_folder(photos, "photos")
+    cloud.put("out/notes.txt", b"mine")
+    argv = ("--images", f"{cloud.uri}/photos", NONE_BAD)
+    assert _run(cloud, *argv, "--num_shards", "5").returncode == 2
+    assert cloud.names("out") == ["out/notes.txt"]
+    assert _run(cloud, *argv, "--num_shards", "5", "--overwrite").returncode == 0
+    done = _run(cloud, *argv, "--num_shards", "2")
+    assert done.returncode == 2
+    assert "is not empty" in done.stderr
+    assert _run(cloud, *argv, "--num_shards", "2", "--overwrite").returncode == 0
+    assert [name for name in cloud.names("out") if "tfrecord" in name] == [
+        "out/x-train.tfrecord-00000-of-00002",
+        "out/x-train.tfrecord-00001-of-00002",
+    ]
+    assert cloud.get("out/notes.txt") == b"mine"
+
+
+def test_a_job_killed_half_way_leaves_no_shard(cloud: Cloud, photos: Path) -> None:
+    """What of a shard was sent is nowhere to be seen, and no manifest either."""
+    cloud.put_folder(photos, "photos")
+    cloud.proxy.spoil(Fault("GET", "alt=media", delay=60, skip=20))
+    command = [sys.executable, "-m", "beam_pipeline", "convert"]
+    command += ["--images", f"{cloud.uri}/photos", "--output", f"{cloud.uri}/out"]
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while sum(_images_read(cloud.proxy.take_log()).values()) < 1:
+        assert running.poll() is None
+    running.kill()
+    running.wait()
+    cloud.proxy.spoil()
+    assert [name for name in cloud.names("out") if ".incomplete" not in name] == []
+
+
+def _without_credentials(tmp_path: Path, **variables: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if "GOOGLE" not in name}
+    kept.pop("STORAGE_EMULATOR_HOST", None)
+    return {**kept, "CLOUDSDK_CONFIG": str(tmp_path), **variables}
+
+
+def test_no_credentials(cloud: Cloud, tmp_path: Path) -> None:
+    """Are missed at once, by all commands, with what to do about it."""
+    environment = _without_credentials(tmp_path)
+    for argv in (
+        ["convert", "--images", "gs://b/photos", "--output", str(tmp_path / "out")],
+        ["convert", "--images", str(tmp_path), "--output", "gs://b/out"],
+        ["verify", "gs://b/out"],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "beam_pipeline", *argv],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == 2
+        assert "gs://: there are no credentials on this machine" in done.stderr
+        assert "gcloud auth application-default login" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("content", [None, "{not JSON", '{"type": "service_account"}', "{}"])
+def test_a_credentials_file_that_is_no_use(
+    cloud: Cloud, tmp_path: Path, content: str | None
+) -> None:
+    """One that is missing or broken is named."""
+    path = tmp_path / "key.json"
+    if content is not None:
+        path.write_text(content)
+    done = convert_in_process_of_its_own(
+        *("--images", "gs://b/photos", "--output", str(tmp_path / "out")),
+        env=_without_credentials(tmp_path, GOOGLE_APPLICATION_CREDENTIALS=str(path)),
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert "gs://: credentials cannot be used" in done.stderr
+    assert str(path) in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_library_is_not_installed(tmp_path: Path) -> None:
+    """The command that installs it is named; local files do without it."""
+    write_pictures(str(tmp_path / "photos"), ["a/1.jpg"])
+    script = (
+        "import sys\n"
+        "sys.modules['google.cloud.storage'] = None\n"
+        "from beam_pipeline.cli import main\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+
+    def run(images: str) -> subprocess.CompletedProcess[str]:
+        argv = ["convert", "--images", images, "--output", str(tmp_path / "out")]
+        return subprocess.run(
+            [sys.executable, "-c", script, *argv], capture_output=True, text=True, check=False
+        )
+
+    done = run("gs://b/photos")
+    assert done.returncode == 2
+    assert "pip install 'beam-tfrecord[gcp]'" in done.stderr
+    assert run(str(tmp_path / "photos")).returncode == 0
