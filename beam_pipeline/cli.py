@@ -18,10 +18,17 @@ from fractions import Fraction
 from typing import Any
 
 import beam_pipeline
-from beam_pipeline.config import COMPRESSIONS, IMAGE_CHECKS, SHUFFLES, SPLIT_NAME
+from beam_pipeline.config import (
+    COMPRESSIONS,
+    IMAGE_CHECKS,
+    SHUFFLES,
+    SPLIT_NAME,
+    ConvertConfig,
+)
 from beam_pipeline.lean_import import lean_imports
 from transforms.core.classes import LABEL_ORDERS
 from transforms.core.errors import ConversionError, UsageError
+from transforms.core.estimate import Machines
 from transforms.core.label_tables import KIND_NAMES, SKIP_KIND
 from transforms.core.listing import is_remote
 from transforms.core.pixels import IMAGE_ENCODINGS
@@ -30,6 +37,7 @@ from transforms.core.sharding import DEFAULT_SHARD_BYTES, SplitFractions
 from transforms.layouts import AUTO, LAYOUTS
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
+_GB_A_VCPU = 4.0
 PROGRAM = "beam-tfrecord"
 
 _UNITS = {
@@ -137,7 +145,9 @@ def _convert(
         read_ahead=arguments.read_ahead,
         read_ahead_size=arguments.read_ahead_size,
     )
-    check_buckets(config)  # before Beam's import, which takes longer
+    check_buckets(
+        config, writes=arguments.command == "convert"
+    )  # before Beam's import, which takes longer
     if why:
         print(f"Layout {config.source.layout}: {why}")
     for note in config.source.notes:
@@ -156,8 +166,24 @@ def _convert(
     if beam_argv:
         names = beam_option_names()
         _refuse(list(names.unknown(beam_argv)), parser, names.all)
-    convert(config, beam_argv)
+    if arguments.command == "plan":
+        _plan(config, arguments, beam_argv)
+    else:
+        convert(config, beam_argv)
     return EXIT_DONE
+
+
+def _plan(config: ConvertConfig, arguments: argparse.Namespace, beam_argv: Sequence[str]) -> None:
+    if beam_argv:
+        raise UsageError(
+            f"plan runs on this machine, so it takes no option of Beam's, found {beam_argv[0]}"
+        )
+    if arguments.workers < 1 or arguments.worker_vcpus < 1:
+        raise UsageError("--workers and --worker_vcpus count from 1")
+    from beam_pipeline.plan_report import print_plan
+
+    vcpus = arguments.worker_vcpus
+    print_plan(config, Machines(arguments.workers, vcpus, _GB_A_VCPU * vcpus), arguments.prices)
 
 
 def _refuse(
@@ -206,6 +232,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=beam_pipeline.__version__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_convert(commands)
+    _add_plan(commands)
     verify = commands.add_parser(
         "verify",
         allow_abbrev=False,
@@ -254,6 +281,35 @@ def _add_convert(commands: argparse._SubParsersAction[_Parser]) -> None:
         description="Lists images, joins labels and writes shuffled, sharded TFRecords. Every "
         "option that is not listed here is Apache Beam's, such as --runner.",
     )
+    _add_options(convert)
+
+
+def _add_plan(commands: argparse._SubParsersAction[_Parser]) -> None:
+    plan = commands.add_parser(
+        "plan",
+        allow_abbrev=False,
+        help="say what a conversion would write and cost, without doing it",
+        description="Takes the options of convert, lists images and joins labels on this machine, and "
+        "prints samples, splits, classes, shards, dead letters, and an estimate for Dataflow.",
+    )
+    _add_options(plan)
+    defaults = Machines()
+    plan.add_argument(
+        "--workers",
+        type=int,
+        default=defaults.workers,
+        help="of the estimate (default: %(default)s)",
+    )
+    plan.add_argument(
+        "--worker_vcpus",
+        type=int,
+        default=defaults.vcpus,
+        help="of each worker, with 4 GB of memory a vCPU (default: %(default)s)",
+    )
+    plan.add_argument("--prices", default="", metavar="FILE", help="JSON with prices in US dollars")
+
+
+def _add_options(convert: _Parser) -> None:
     convert.add_argument(
         "--images",
         nargs="+",

@@ -20,8 +20,8 @@ from transforms.core.read_ahead import (
     usual_reading,
 )
 from transforms.core.sharding import ShardConfig, SplitFractions
+from transforms.encoding import EncodingOptions
 from transforms.layouts.layout import Source
-from transforms.shard_task import EncodingOptions
 
 SHUFFLES = ("references", "records")
 IMAGE_CHECKS = ("header", "full")

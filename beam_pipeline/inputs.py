@@ -69,15 +69,19 @@ def output_folder(output: str) -> str:
     return folder
 
 
-def check_buckets(config: ConvertConfig) -> None:
+def check_buckets(config: ConvertConfig, *, writes: bool) -> None:
     """Finds out before a job starts what would end it: no credentials, or no way to list images.
 
     The output folder is looked at by `prepare_output`.
 
+    Args:
+      config: of the job.
+      writes: whether it writes to the output folder.
+
     Raises:
       ConversionError: names what is missing, and the bucket.
     """
-    files.check_credentials(config.uris)
+    files.check_credentials(config.uris if writes else config.source.uris)
     for root in config.source.roots:
         files.check_readable(root.uri)
 

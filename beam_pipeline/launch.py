@@ -110,6 +110,19 @@ def convert_here(config: ConvertConfig) -> None:
     _run_job(config, _beam_options(()), _writers(config, ()))
 
 
+def run_here(build: Callable[[beam.Pipeline], None], config: ConvertConfig) -> None:
+    """Runs a pipeline of another kind on this machine.
+
+    Args:
+      build: adds it to an empty pipeline.
+      config: what it is about.
+
+    Raises:
+      ConversionError: why it did not come to its end.
+    """
+    _run(build, config, _beam_options(()))
+
+
 def _run_job(config: ConvertConfig, options: PipelineOptions, writers: int) -> None:
     local = _is_local(options)
     layout = None

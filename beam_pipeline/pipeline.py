@@ -38,7 +38,7 @@ def build_pipeline(
       layout: the shards, if they are known; `--shuffle=records` needs them.
       raise_refusals: as `FinishDataset` has it.
     """
-    samples, plan, dead_letters = _plan_samples(pipeline, config)
+    samples, plan, dead_letters = plan_samples(pipeline, config)
     encoding, reading = config.encoding, config.reading
     if config.shuffle == "records":
         assert layout is not None
@@ -77,10 +77,10 @@ def build_pipeline(
 
 def build_planning_pipeline(pipeline: beam.Pipeline, config: ConvertConfig) -> None:
     """Adds the conversion up to its plan, which is noted in the output folder."""
-    _plan_samples(pipeline, config)
+    plan_samples(pipeline, config)
 
 
-def _plan_samples(
+def plan_samples(
     pipeline: beam.Pipeline, config: ConvertConfig
 ) -> tuple[beam.PCollection[SampleBatch], beam.PCollection[Plan], list[beam.PCollection]]:
     """From images and labels to samples and the plan of their shards; no image is opened."""

@@ -36,6 +36,7 @@ import machine
 from bucket_stub import BUCKET, FOLDER, media_path, object_name
 from compare import table
 
+from transforms import files
 from transforms.core.example import SampleEncoder
 from transforms.core.label_schema import ColumnKind, label_column
 from transforms.core.local_files import AtomicFile
@@ -60,6 +61,15 @@ def host() -> str:
 
 
 # Ways to read an object whole: each makes an `ImageReader` for a number of threads.
+
+
+def by_the_project(connections: int) -> ImageReader:
+    """As `convert` reads."""
+
+    def read(uri: str, size: int, offset: int) -> bytes:
+        return files.read_image(f"gs://{BUCKET}/{uri}", size, offset)
+
+    return read
 
 
 def by_client(connections: int, *, pool: bool = True, **options: Any) -> ImageReader:
@@ -138,6 +148,7 @@ def _checked(data: bytes, size: int, hashes: str, uri: str) -> bytes:
 
 
 READERS: dict[str, Callable[[int], ImageReader]] = {
+    "convert": by_the_project,
     "download_as_bytes()": by_client,
     "the same, pool of 10 connections as it comes": partial(by_client, pool=False),
     "raw_download": partial(by_client, raw_download=True),
@@ -151,7 +162,7 @@ READERS: dict[str, Callable[[int], ImageReader]] = {
 }
 """How an object is read -> what makes a reader. All but `checksum=None` check the CRC-32C."""
 
-USUAL = "download_as_bytes()"
+USUAL = "convert"
 
 
 def write(read: ImageReader, count: int, size: int, reads: int, output: str) -> None:

@@ -31,7 +31,8 @@ from transforms.core import local_files, shard_writer
 from transforms.core.label_schema import ColumnKind, label_column
 from transforms.core.references import SampleRef, pack
 from transforms.core.sharding import ShardSpec
-from transforms.shard_task import EncodingOptions, ShardTask
+from transforms.encoding import EncodingOptions
+from transforms.shard_task import ShardTask
 
 RELEASING = ("open", "read", "close", "writev", "crc32c")
 

@@ -42,7 +42,7 @@ def test_the_readme_has_the_two_commands() -> None:
 
 def test_every_command_of_the_readme_runs(beside_the_demo: Path) -> None:
     """In their order, in one folder, each ends well."""
-    assert len(COMMANDS) == 6
+    assert len(COMMANDS) == 7
     for command in COMMANDS:
         done = run_shell(command, beside_the_demo)
         assert done.stdout
@@ -79,14 +79,21 @@ def test_every_split_name_is_documented() -> None:
     assert {name for name in SPLIT_NAMES if f"`{name}`" not in text} == set()
 
 
+def _test_files(name: str) -> list[Path]:
+    """Test files of a name, or of a path in the repository."""
+    return list(
+        Path(REPOSITORY).glob(name) if "/" in name else Path(REPOSITORY, "tests").rglob(name)
+    )
+
+
 def test_every_promise_has_its_test() -> None:
     """The tests that docs/failures.md names are there."""
     text = Path(REPOSITORY, "docs/failures.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\|.*\|(.*test_.*)\|$", text, re.MULTILINE)
     assert len(rows) > 10
     for row in rows:
-        names = re.findall(r"`(test_\w+)(\.py)?`", row)
-        found = [path for name, py in names if py for path in Path(REPOSITORY).rglob(name + py)]
+        names = re.findall(r"`((?:tests/gcs/)?test_\w+)(\.py)?`", row)
+        found = [path for name, py in names if py for path in _test_files(name + py)]
         assert found, row
         tests = "".join(path.read_text(encoding="utf-8") for path in found)
         assert [name for name, py in names if not py and f"def {name}(" not in tests] == []

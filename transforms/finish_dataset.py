@@ -26,8 +26,8 @@ from transforms.core.plan import Plan, Refusal, Tally, books_do_not_balance, too
 from transforms.core.receipts import option_changes
 from transforms.core.sharding import ShardInfo
 from transforms.core.tfds_metadata import tfds_files
+from transforms.encoding import EncodingOptions
 from transforms.output_folder import earlier_manifest, note_refusal
-from transforms.shard_task import EncodingOptions
 
 
 def finish_dataset(

@@ -167,8 +167,9 @@ def prepare_output(folder: str, overwrite: bool) -> None:
         unfinished = any(name.split("/")[0] == INCOMPLETE_FOLDER for name in names)
         found = "an earlier run that did not finish" if unfinished else f"{len(names)} files"
         raise OutputNotEmptyError(
-            f"--output {folder} is not empty: it holds {found} ({shown}). Choose another folder, "
-            "or say --overwrite to replace the data set that an earlier run wrote there"
+            f"--output {folder} is not empty: it holds {found} ({shown}). Choose another folder, or "
+            f"say {'--resume to go on with it, or ' if unfinished else ''}--overwrite to replace the "
+            "data set that an earlier run wrote there"
         )
     earlier = _earlier_files(folder, names)
     strangers = sorted(name for name in names - earlier if _OUR_NAMES.fullmatch(name))

@@ -26,7 +26,8 @@ from transforms.core.read_ahead import ONE_BY_ONE, ReadOptions
 from transforms.core.shard_reader import read_shard
 from transforms.core.shard_writer import sort_by_placement
 from transforms.core.sharding import Placer, ShardInfo, ShardLayout, ShardSpec, shard_of
-from transforms.shard_task import EncodingOptions, reported
+from transforms.encoding import EncodingOptions
+from transforms.shard_task import reported
 
 _GROUPS_PER_SHARD = 8
 

@@ -18,8 +18,9 @@ from transforms.core.errors import ConversionError, OutputError, WriterProcessEr
 from transforms.core.plan import Plan, Refusal
 from transforms.core.read_ahead import ONE_BY_ONE, ReadOptions
 from transforms.core.sharding import ShardInfo
+from transforms.encoding import EncodingOptions
 from transforms.output_folder import note_refusal
-from transforms.shard_task import EncodingOptions, ShardTask, Written
+from transforms.shard_task import ShardTask, Written
 
 
 class _WriteShard(beam.DoFn):

@@ -16,9 +16,10 @@ from transforms.core.listing import ImageRoot
 from transforms.core.read_ahead import ReadOptions
 from transforms.core.references import SampleRef, pack
 from transforms.core.sharding import ShardSpec
+from transforms.encoding import EncodingOptions
 from transforms.layouts.layout import ContainerLabels, FolderLabels, Source
 from transforms.layouts.python_samples import SpoolReader
-from transforms.shard_task import EncodingOptions, ShardTask
+from transforms.shard_task import ShardTask
 
 
 @pytest.fixture

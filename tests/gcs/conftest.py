@@ -58,6 +58,11 @@ class Cloud:
         content: bytes = self._client.bucket(self.bucket).blob(name).download_as_bytes()
         return content
 
+    def delete(self, prefix: str) -> None:
+        """Deletes every object below a prefix."""
+        for blob in self._client.list_blobs(self.bucket, prefix=prefix):
+            blob.delete()
+
     def get_folder(self, prefix: str, folder: Path) -> Path:
         """Downloads every object below a prefix."""
         for name in self.names(prefix + "/"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -16,6 +17,7 @@ from tests.gcs.proxy import Fault, Request
 from tests.harness import (
     ALL_BAD,
     NONE_BAD,
+    REPOSITORY,
     convert,
     convert_in_process_of_its_own,
     digests,
@@ -113,6 +115,17 @@ def test_a_table_in_the_bucket(cloud: Cloud, photos: Path, tmp_path: Path) -> No
 def _command(*argv: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "beam_pipeline", *argv]
     return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_readme_command(cloud: Cloud, photos: Path, tmp_path: Path) -> None:
+    """The README's command for buckets, with a bucket that is there."""
+    text = Path(REPOSITORY, "README.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^beam-tfrecord (.*gs://.*)$", text, re.MULTILINE)
+    cloud.put_folder(photos, "photos")
+    done = _command(*command.replace("gs://my-bucket", cloud.uri).split())
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[1].startswith("Wrote 40 examples, ")
+    assert "tfrecords/manifest.json" in cloud.names()
 
 
 def test_verify_and_index(cloud: Cloud, photos: Path, tmp_path: Path) -> None:

@@ -1,0 +1,97 @@
+"""`beam-tfrecord plan`: what would be written, and nothing is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from beam_pipeline.cli import main
+from tests.harness import convert, manifest_of
+from tests.pictures import write_files, write_pictures
+
+
+@pytest.fixture
+def argv(tmp_path: Path) -> list[str]:
+    """Images, a table with a row too many and one too few, and options of convert."""
+    names = [f"{i}.jpg" for i in range(20)]
+    write_pictures(f"{tmp_path}/photos", names)
+    rows = [f"{name},{'cat' if i < 15 else 'dog'}" for i, name in enumerate(names[:-1])]
+    table = "\n".join(["filename,label", *rows, "gone.jpg,cat"]) + "\n"
+    write_files(str(tmp_path), {"labels.csv": table, "photos/notes.txt": "no image"})
+    argv = ["--images", f"{tmp_path}/photos", "--labels", f"{tmp_path}/labels.csv", "--name", "d"]
+    argv += ["--output", f"{tmp_path}/out", "--splits", "train=0.5,test=0.5"]
+    return [*argv, "--layout", "table", "--num_shards", "2", "--max_bad_fraction=0.1"]
+
+
+def test_it_says_what_convert_then_writes(
+    argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Samples, splits, shards, classes and dead letters are those of the manifest."""
+    assert main(["plan", *argv]) == 0
+    printed = capsys.readouterr().out
+    assert not (tmp_path / "out").exists()
+    assert sorted(os.listdir(tmp_path)) == ["labels.csv", "photos"]
+    assert convert(*argv) == 0
+    manifest = manifest_of(tmp_path / "out")
+    splits = manifest["splits"]
+    lines = printed.splitlines()
+    assert lines[0].startswith("19 samples, ")
+    assert lines[0].endswith(f" kB, would go to {tmp_path}/out; nothing was written")
+    for number, split in enumerate(("test", "train"), 2):
+        assert lines[number].startswith(
+            f"  {split}: {splits[split]['examples']} samples in 2 shards, "
+        )
+    names = [shard["path"] for split in splits.values() for shard in split["shards"]]
+    assert lines[4] == f"  shards: {names[0]}, {names[1]}, {names[2]}, ... {names[3]}"
+    assert lines[5] == "  2 classes: 0 cat (15), 1 dog (4)"
+    assert lines[6] == "  passed over: 1 .txt"
+    assert lines[7].startswith("  dead letters so far: 2; images are not opened")
+    assert lines[8:10] == ["    missing_image: 1 (gone.jpg)", "    unlabelled: 1 (19.jpg)"]
+
+
+def test_the_estimate_follows_workers_and_prices(
+    argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing but the reads costs anything here: 19 at a dollar each."""
+    prices = '{"vcpu_hour": 0, "memory_gb_hour": 0, "shuffle_gb": 0, "class_a_1000": 0, '
+    write_files(str(tmp_path), {"prices.json": prices + '"class_b_1000": 1000}'})
+    options = ["--workers", "3", "--worker_vcpus", "2", "--prices", f"{tmp_path}/prices.json"]
+    assert main(["plan", *argv, *options]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "On Dataflow with 3 workers of 2 vCPUs, roughly" in "\n".join(lines)
+    assert "  requests to the bucket: 9 lists and writes, 19 reads" in lines
+    assert "  time: 4 min, 0.3 vCPU hours" in lines
+    assert "  cost: 19.00 USD; 19.00 with --shuffle=records" in lines
+    assert lines[-1].startswith("  note: 1 of the workers would have no shard to write")
+
+
+def test_what_would_stop_a_conversion_stops_the_plan(
+    argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same error as convert has, after what was found."""
+    assert main(["plan", *argv, "--max_bad_fraction=0"]) == 1
+    planned = capsys.readouterr()
+    assert convert(*argv, "--max_bad_fraction=0") == 1
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert planned.err.splitlines()[-1] == error
+    assert "1 bad samples among 20 listed images" in error
+    assert planned.out.startswith("19 samples, ")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--runner=DataflowRunner"], "plan runs on this machine, so it takes no option of Beam's"),
+        (["--nonsense"], "unknown option --nonsense"),
+        (["--workers", "0"], "--workers and --worker_vcpus count from 1"),
+        (["--prices", "nowhere.json"], "--prices nowhere.json cannot be read: No such file"),
+    ],
+)
+def test_options_that_cannot_be(
+    argv: list[str], capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    """Wrong usage, said before anything is listed."""
+    assert main(["plan", *argv, *options]) == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,106 @@
+"""Stopped and started, and repaired, in a bucket: against the emulator."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.gcs.conftest import Cloud
+from tests.gcs.proxy import Request
+from tests.harness import convert_in_process_of_its_own
+from tests.pictures import write_pictures
+from transforms.core.receipts import receipt_name
+
+pytestmark = pytest.mark.gcs
+
+NAMES = [f"{'ab'[i % 2]}/{i}.jpg" for i in range(120)]
+SHARDS = 12
+KILLS = 4
+FIRST, SECOND = (f"x-train.tfrecord-{i:05d}-of-{SHARDS:05d}" for i in range(2))
+
+
+@pytest.fixture
+def argv(cloud: Cloud, tmp_path: Path) -> list[str]:
+    """Arguments that convert class folders in the bucket to another folder of it."""
+    write_pictures(str(tmp_path / "photos"), NAMES)
+    cloud.put_folder(tmp_path / "photos", "photos")
+    argv = ["--images", f"{cloud.uri}/photos", "--output", f"{cloud.uri}/out", "--name", "x"]
+    return [*argv, "--num_shards", str(SHARDS), "--resume"]
+
+
+def contents(cloud: Cloud) -> dict[str, bytes]:
+    return {name: cloud.get(name) for name in cloud.names("out/")}
+
+
+def read(log: list[Request]) -> list[str]:
+    """Images whose content was asked for."""
+    return [r.path for r in log if "/o/photos/" in r.path and r.query.get("alt") == "media"]
+
+
+def test_killed_jobs_go_on_and_end_in_the_same_objects(cloud: Cloud, argv: list[str]) -> None:
+    """SIGKILL at random moments: what has a receipt is not written again, and nothing is left over."""
+    assert convert_in_process_of_its_own(*argv).returncode == 0
+    whole = contents(cloud)
+    cloud.delete("out/")
+    chance = random.Random(0)
+    command = [sys.executable, "-m", "beam_pipeline", "convert", *argv, "--writers", "1"]
+    kept: set[str] = set()
+    for _ in range(KILLS):
+        job = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while len(_receipts(cloud)) < len(kept) + 2 and job.poll() is None:
+            time.sleep(0.01)
+        time.sleep(chance.uniform(0, 0.05))
+        job.send_signal(signal.SIGKILL)
+        job.wait()
+        time.sleep(0.3)  # the writer process sees that its launcher has gone
+        assert kept <= _receipts(cloud)
+        kept = _receipts(cloud)
+        assert "out/manifest.json" not in cloud.names("out/")
+    cloud.proxy.take_log()
+    assert convert_in_process_of_its_own(*argv).returncode == 0
+    log = cloud.proxy.take_log()
+    assert 0 < len(read(log)) < len(NAMES)
+    assert contents(cloud) == whole
+
+
+def _receipts(cloud: Cloud) -> set[str]:
+    return set(cloud.names("out/.receipts/"))
+
+
+def test_a_complete_data_set_is_up_to_date(cloud: Cloud, argv: list[str]) -> None:
+    """No image is read and no shard written; what a bucket calls another generation is a change."""
+    assert convert_in_process_of_its_own(*argv).returncode == 0
+    before = contents(cloud)
+    cloud.proxy.take_log()
+    done = convert_in_process_of_its_own(*argv)
+    assert done.stdout.splitlines()[-1].startswith(f"{cloud.uri}/out is up to date")
+    assert read(cloud.proxy.take_log()) == []
+    assert contents(cloud) == before
+
+    cloud.put("photos/a/0.jpg", cloud.get("photos/a/0.jpg"))
+    done = convert_in_process_of_its_own(*argv)
+    assert done.returncode == 1
+    assert "its samples have changed: 1 changed (a/0.jpg)." in done.stderr
+    assert contents(cloud) == before
+
+
+def test_repair_writes_what_is_damaged_or_gone(cloud: Cloud, argv: list[str]) -> None:
+    """The same objects as before, and only those."""
+    assert convert_in_process_of_its_own(*argv).returncode == 0
+    before = contents(cloud)
+    cloud.put(f"out/{FIRST}", before[f"out/{FIRST}"][:-1] + b"x")
+    cloud.delete(f"out/{SECOND}")
+    cloud.proxy.take_log()
+    command = [sys.executable, "-m", "beam_pipeline", "repair", f"{cloud.uri}/out"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == f"{cloud.uri}/out: 10 shards were sound, 2 written again"
+    assert 0 < len(read(cloud.proxy.take_log())) < len(NAMES) / 2
+    assert contents(cloud) == before
+    assert f"out/{receipt_name(FIRST)}" in before
