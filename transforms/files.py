@@ -171,15 +171,20 @@ def check_readable(folder: str) -> None:
 
 
 def make_folder(folder: str) -> None:
-    """Makes a local folder and those above it; of a bucket, which has none, sees that it can be used.
+    """Makes a local folder and those above it; object stores have none."""
+    if not is_remote(folder):
+        os.makedirs(folder, exist_ok=True)
+
+
+def prepare_folder(folder: str) -> None:
+    """Makes a local folder and those above it; of a bucket, sees that it can be written to.
 
     Raises:
       BucketError: it does not exist, or a permission is missing.
     """
     if is_google(folder):
         google_storage.check_writable(folder)
-    elif not is_remote(folder):
-        os.makedirs(folder, exist_ok=True)
+    make_folder(folder)
 
 
 def delete(folder: str, names: list[str]) -> None:

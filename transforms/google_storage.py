@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import base64
 import errno
+import functools
+import inspect
 import io
 import os
 import uuid
@@ -145,9 +147,26 @@ def _download(blob: Any, **span: int) -> bytes:
     # Without the library's own retry, which would go on where the answer was cut and then cannot
     # check the whole.
     data: bytes = blob.download_as_bytes(
-        raw_download=True, checksum="crc32c", retry=None, timeout=TIMEOUT, **span
+        raw_download=True,
+        checksum="crc32c",
+        retry=None,
+        timeout=TIMEOUT,
+        **_in_one_piece(),
+        **span,
     )
     return data
+
+
+@functools.cache
+def _in_one_piece() -> dict[str, bool]:
+    """How newer versions of the library are told not to take an answer in small pieces, which costs
+    them a quarter of the samples a second.
+    """
+    from google.cloud.storage import Blob
+
+    option = "single_shot_download"
+    known = option in inspect.signature(Blob.download_as_bytes).parameters
+    return {option: True} if known else {}
 
 
 def open_input(uri: str) -> io.BufferedReader:

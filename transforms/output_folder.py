@@ -178,7 +178,7 @@ def prepare_output(folder: str, overwrite: bool) -> None:
             f"--output {folder} holds {strangers[0]}, which no manifest there lists, so "
             "--overwrite will not touch it. Move it away or choose another folder"
         )
-    files.make_folder(folder)
+    files.prepare_folder(folder)
     # The manifest goes first: from here on the folder is no complete data set.
     files.delete(folder, [MANIFEST_NAME] if MANIFEST_NAME in earlier else [])
     files.delete(folder, sorted(earlier & names - {MANIFEST_NAME}))
@@ -202,7 +202,7 @@ def prepare_resume(folder: str, run: Mapping[str, Any]) -> None:
                 f"--resume: --output {folder} holds {strangers[0]}, but neither a manifest nor the "
                 "note of a run that began here. Move it away or choose another folder"
             )
-        files.make_folder(folder)
+        files.prepare_folder(folder)
         return
     changed = option_changes(earlier.run, run)
     if changed:

@@ -349,7 +349,7 @@ def test_a_bucket_that_is_not_there(cloud: Cloud) -> None:
     for action in (
         lambda: files.check_readable(uri),
         lambda: files.list_folder(uri),
-        lambda: files.make_folder(uri),
+        lambda: files.prepare_folder(uri),
         lambda: files.write_bytes(f"{uri}/a", b""),
     ):
         with pytest.raises(BucketError, match="bucket gs://no-such-bucket does not exist"):
@@ -358,7 +358,7 @@ def test_a_bucket_that_is_not_there(cloud: Cloud) -> None:
 
 PERMISSIONS = {
     "GET": ("storage.objects.list", lambda uri: files.list_folder(uri)),
-    "POST": ("storage.objects.create", lambda uri: files.make_folder(uri)),
+    "POST": ("storage.objects.create", lambda uri: files.prepare_folder(uri)),
     "DELETE": ("storage.objects.delete", lambda uri: files.delete(uri, ["a"])),
 }
 
@@ -387,6 +387,6 @@ def test_an_object_that_may_not_be_read(cloud: Cloud) -> None:
 
 def test_a_folder_is_probed(cloud: Cloud) -> None:
     """A folder that can be written to holds nothing afterwards."""
-    files.make_folder(f"{cloud.uri}/out")
+    files.prepare_folder(f"{cloud.uri}/out")
     assert cloud.names() == []
     assert [request.method for request in cloud.proxy.take_log()] == ["POST", "DELETE"]
