@@ -62,7 +62,7 @@ class Rates:
       start_s: seconds until workers have started.
     """
 
-    read_s: float = 1.4e-3
+    read_s: float = 1.7e-3
     byte_s: float = 1.0e-9
     plan_s: float = 30e-6
     start_s: float = 180.0
