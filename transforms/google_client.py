@@ -150,6 +150,7 @@ def retried(request: Callable[[], Result], uri: str) -> Result:
       google.api_core.exceptions.PreconditionFailed: 412, which only the caller understands.
       OSError: another answer that will not change.
     """
+    client()  # which says so if the library is not installed
     from google.api_core import exceptions, retry
     from google.auth.exceptions import GoogleAuthError
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import os
 import subprocess
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.gcs.proxy import Proxy
+from tests.google import EMULATOR, needs_google
 from tests.harness import REPOSITORY
 from transforms import google_client
 
@@ -74,16 +74,7 @@ class Cloud:
 
 @pytest.fixture(scope="session")
 def _servers() -> Iterator[tuple[int, Proxy]]:
-    for module, package in (
-        ("gcp_storage_emulator", "gcp-storage-emulator"),
-        ("google.cloud.storage", "google-cloud-storage"),
-    ):
-        try:
-            missing = importlib.util.find_spec(module) is None
-        except ModuleNotFoundError:
-            missing = True
-        if missing:
-            pytest.skip(f"needs {package}: pip install 'beam-tfrecord[gcp,gcs]'")
+    needs_google(EMULATOR)
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.gcs.emulator"],
         cwd=REPOSITORY,

@@ -12,6 +12,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 
+from tests.google import needs_google
 from tests.listing_server import ListingServer, generation_of, serving, size_of
 from tests.pictures import write_files
 from transforms import google_client
@@ -23,6 +24,8 @@ from transforms.core.plan import Tally
 from transforms.core.references import ImageRef
 from transforms.list_images import ListImages, list_root
 
+pytestmark = pytest.mark.gcs
+
 PAGE = 200
 SMALL = FanOut(first=2 * PAGE, names=16 * PAGE)
 
@@ -32,6 +35,7 @@ Serve = Callable[[Iterable[str]], ListingServer]
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
     """Starts a server of the bucket `pets` with objects of these names, which clients then ask."""
+    needs_google()
     with ExitStack() as servers:
 
         def start(names: Iterable[str]) -> ListingServer:
