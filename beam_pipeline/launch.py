@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 import os
 import signal
 import sys
@@ -85,6 +86,8 @@ def convert(config: ConvertConfig, beam_argv: Sequence[str]) -> None:
     Raises:
       ConversionError: why there is no complete data set.
     """
+    # Beam warns whenever it starts or stops an engine's process, which is what it was asked for.
+    logging.getLogger("apache_beam.utils.subprocess_server").setLevel(logging.ERROR)
     options = _beam_options(beam_argv)
     _check_paths(config, options, _is_local(options))
     if config.resume:

@@ -18,7 +18,7 @@ from tests.harness import (
     dead_letters_of,
     digests,
 )
-from tests.pictures import write_files, write_pictures
+from tests.pictures import picture, write_files, write_pictures
 
 pytestmark = pytest.mark.prism
 
@@ -80,6 +80,24 @@ def test_dead_letters_and_resume(prism: tuple[str, ...], tmp_path: Path) -> None
     assert reasons == ["conflicting_labels", "missing_image", "not_an_image"]
     done = convert_in_process_of_its_own(*argv, *prism, "--output", "prism", cwd=tmp_path)
     assert done.stdout.splitlines()[-1].startswith(f"{tmp_path}/prism is up to date")
+
+
+@pytest.mark.parametrize("bad", ["0", "1"])
+def test_no_engine_is_left_running(prism: tuple[str, ...], bad: str, tmp_path: Path) -> None:
+    """The process of Prism ends with the job, whether it went well or not."""
+    write_files(f"{tmp_path}/photos", {"b/1.jpg": picture(), "a/1.jpg": "no image"})
+    argv = ("--images", "photos", "--output", "out", "--max_bad_fraction", bad)
+    done = convert_in_process_of_its_own(*argv, *prism, cwd=tmp_path)
+    assert done.returncode == 1 - int(bad)
+    here = [p for p in os.listdir("/proc") if p.isdigit() and _works_in(p, str(tmp_path))]
+    assert here == []
+
+
+def _works_in(process: str, folder: str) -> bool:
+    try:
+        return os.readlink(f"/proc/{process}/cwd") == folder
+    except OSError:  # it has ended, or is not ours
+        return False
 
 
 def test_a_refusal_is_one_error(prism: tuple[str, ...], tmp_path: Path) -> None:
