@@ -99,10 +99,10 @@ def _run(argv: list[str], own_process: bool) -> int:
         argv += ["--name", "shapes", "--splits", "train=0.9,validation=0.1", "--overwrite"]
         print(f"  {PROGRAM} convert {' '.join(argv)}\n", flush=True)
         arguments, unknown = parser.parse_known_args(["convert", *argv, *unknown])
-    return _convert(arguments, unknown, parser, own_process)
+    return _convert_or_plan(arguments, unknown, parser, own_process)
 
 
-def _convert(
+def _convert_or_plan(
     arguments: argparse.Namespace,
     beam_argv: list[str],
     parser: argparse.ArgumentParser,

@@ -98,6 +98,16 @@ def read_bytes(uri: str) -> bytes:
         return file.read()
 
 
+def read_if_there(uri: str) -> bytes | None:
+    """All bytes of a file; None if there is none. Raises OSError."""
+    if is_remote(uri) and not is_google(uri) and not exists(uri):
+        return None  # their errors do not say whether a file is missing
+    try:
+        return read_bytes(uri)
+    except FileNotFoundError:
+        return None
+
+
 def open_input(uri: str) -> BinaryIO:
     """A file opened for reading. Raises OSError."""
     if not is_remote(uri):
@@ -205,7 +215,11 @@ def delete(folder: str, names: list[str]) -> None:
 
 
 def version_of(uri: str) -> int:
-    """When a local file was changed, in nanoseconds; 0 for any other. Raises OSError."""
+    """What changes when a file does: when a local one was changed, in nanoseconds, or the generation
+    in `gs://`; 0 where it is not known. Raises OSError.
+    """
+    if is_google(uri):
+        return google_storage.version_of(uri)
     return 0 if is_remote(uri) else os.stat(uri).st_mtime_ns
 
 
@@ -219,17 +233,24 @@ def delete_folder(folder: str) -> None:
 
 def delete_all_but(folder: str, kept: str) -> None:
     """Deletes all that is in a folder but one file; no error if there is no folder."""
-    for name in list_folder(folder):
-        if name != kept:
-            if is_remote(folder) or not os.path.isdir(join(folder, name)):
-                delete(folder, [name])
-            else:
-                delete_folder(join(folder, name))
+    names = [name for name in list_folder(folder) if name != kept]
+    folders = [] if is_remote(folder) else [n for n in names if os.path.isdir(join(folder, n))]
+    for name in folders:
+        delete_folder(join(folder, name))
+    delete(folder, [name for name in names if name not in folders])
 
 
 def delete_incomplete(folder: str) -> None:
     """Deletes the folder `.incomplete` of an output folder, which is all our own."""
     delete_folder(join(folder, INCOMPLETE_FOLDER))
+
+
+def sizes_in(folder: str) -> dict[str, int]:
+    """Name -> bytes of the files in a folder; those of a remote one by their paths below it."""
+    if is_remote(folder):
+        return {found.name: found.size for found in list_remote(folder)}
+    with os.scandir(folder) as entries:
+        return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
 
 
 def size_of(uri: str) -> int:

@@ -6,7 +6,6 @@ under its name, whole, when its upload ends; there is no temporary name and noth
 
 from __future__ import annotations
 
-import base64
 import errno
 import functools
 import inspect
@@ -21,6 +20,7 @@ from typing import Any, NamedTuple
 
 from transforms.core.errors import BucketError, OutputError
 from transforms.core.local_files import INCOMPLETE_FOLDER
+from transforms.core.manifest import crc32c_text
 from transforms.core.tfrecord import crc32c_extend
 from transforms.google_client import TIMEOUT, Result, client, retried
 
@@ -52,7 +52,7 @@ class RemoteFile(NamedTuple):
     version: int = 0
 
 
-class _Listed(NamedTuple):
+class _ListedObject(NamedTuple):
     """An object as a listing has it; the library's own `Blob`s take a third of a listing's time.
 
     Attributes: name, in the bucket; size; generation; crc32c, base64, empty if it was not asked for.
@@ -64,8 +64,8 @@ class _Listed(NamedTuple):
     crc32c: str
 
 
-def _as_listed(_: Any, item: dict[str, str]) -> _Listed:
-    return _Listed(
+def _as_listed_object(_: Any, item: dict[str, str]) -> _ListedObject:
+    return _ListedObject(
         item["name"],
         int(item.get("size", 0)),
         int(item.get("generation", 0)),
@@ -279,11 +279,11 @@ def list_objects(uri_prefix: str, start: str = "", end: str = "") -> Iterator[Re
 
 def _page(
     uri_prefix: str, start: str, end: str, token: str | None, size: int, fields: str = ""
-) -> tuple[list[_Listed], str | None]:
+) -> tuple[list[_ListedObject], str | None]:
     """One page of a listing, and the token of the next."""
     bucket, prefix = _parts(uri_prefix)
 
-    def request() -> tuple[list[_Listed], str | None]:
+    def request() -> tuple[list[_ListedObject], str | None]:
         found = client().list_blobs(
             bucket,
             prefix=prefix or None,
@@ -295,7 +295,7 @@ def _page(
             retry=None,
             timeout=TIMEOUT,
         )
-        found.item_to_value = _as_listed
+        found.item_to_value = _as_listed_object
         blobs = list(next(found.pages, ()))
         return blobs, found.next_page_token
 
@@ -323,13 +323,13 @@ def size_of(uri: str) -> int:
         return -1
 
 
-def _first_with_prefix(uri: str) -> _Listed | None:
+def _first_with_prefix(uri: str) -> _ListedObject | None:
     """The first object whose name begins so; it is the object of that name, if there is one."""
     blobs, _ = _page(uri, "", "", None, 1, ",crc32c")
     return blobs[0] if blobs else None
 
 
-def _found(uri: str) -> _Listed:
+def _found(uri: str) -> _ListedObject:
     """An object as it is listed. Raises FileNotFoundError."""
     blob = _first_with_prefix(uri)
     if blob is None or blob.name != _parts(uri)[1]:
@@ -338,12 +338,13 @@ def _found(uri: str) -> _Listed:
 
 
 def exists(uri: str) -> bool:
-    """Whether there is an object of this name. Raises BucketError."""
-    try:
-        _found(uri)
-    except FileNotFoundError:
-        return False
-    return True
+    """Whether there is an object of this name. Raises as `list_objects`."""
+    return size_of(uri) >= 0
+
+
+def version_of(uri: str) -> int:
+    """The generation of an object. Raises FileNotFoundError, and as `list_objects`."""
+    return _found(uri).generation
 
 
 def check_readable(folder: str) -> None:
@@ -507,7 +508,7 @@ class Upload:
 
     def _check(self, answer: dict[str, Any]) -> None:
         """Compares what has become an object with what was sent."""
-        if (int(answer["size"]), answer["crc32c"]) != (self._sent, _encoded(self._crc32c)):
+        if (int(answer["size"]), answer["crc32c"]) != (self._sent, crc32c_text(self._crc32c)):
             _delete(self._uri)
             raise _lost(self._uri, "the upload arrived damaged and was deleted again")
 
@@ -517,11 +518,11 @@ class Upload:
             found = _found(self._uri)
         except FileNotFoundError as error:
             raise _lost(self._uri, "an object was in its place and is gone again") from error
-        if (found.size, found.crc32c) != (self._sent, _encoded(self._crc32c)):
+        if (found.size, found.crc32c) != (self._sent, crc32c_text(self._crc32c)):
             raise OutputError(
                 f"another job is writing to this folder: {self._uri} is there already with "
                 f"{found.size} bytes, CRC-32C {found.crc32c}; this job has {self._sent} bytes, "
-                f"CRC-32C {_encoded(self._crc32c)}. Nothing of it was changed; wait for the other "
+                f"CRC-32C {crc32c_text(self._crc32c)}. Nothing of it was changed; wait for the other "
                 "job or choose another --output"
             )
 
@@ -593,8 +594,3 @@ def _received(answer: Any) -> int:
 def _lost(uri: str, what: str) -> OSError:
     """An upload has to be made again from its beginning, which a retry of the bundle does."""
     return OSError(errno.EAGAIN, what, uri)
-
-
-def _encoded(crc32c: int) -> str:
-    """A CRC-32C as Cloud Storage writes it."""
-    return base64.b64encode(crc32c.to_bytes(4, "big")).decode()

@@ -94,10 +94,11 @@ def read_note(folder: str) -> ShardLayout | None:
 
 def _read_note(folder: str) -> EarlierRun | None:
     uri = _note_uri(folder)
-    if not files.exists(uri):
+    data = files.read_if_there(uri)
+    if data is None:
         return None
     try:
-        note: dict[str, Any] = json.loads(files.read_bytes(uri))
+        note: dict[str, Any] = json.loads(data)
         layout = ShardLayout(
             str(note["name"]),
             tuple((str(split), int(count)) for split, count in note["shards"]),
@@ -111,7 +112,8 @@ def _read_note(folder: str) -> EarlierRun | None:
 def earlier_manifest(folder: str) -> dict[str, Any] | None:
     """The manifest of a complete data set; None if there is none."""
     uri = files.join(folder, MANIFEST_NAME)
-    return parse_manifest(files.read_bytes(uri), uri) if files.exists(uri) else None
+    data = files.read_if_there(uri)
+    return None if data is None else parse_manifest(data, uri)
 
 
 def read_earlier(folder: str) -> EarlierRun | None:
@@ -141,10 +143,10 @@ def take_refusal(folder: str) -> ConversionError | None:
 
     A data set that was complete before is so still, and keeps no note of it.
     """
-    uri = files.join(folder, INCOMPLETE_FOLDER, REFUSAL_NAME)
-    if not files.exists(uri):
+    data = files.read_if_there(files.join(folder, INCOMPLETE_FOLDER, REFUSAL_NAME))
+    if data is None:
         return None
-    refusal = Refusal(**json.loads(files.read_bytes(uri)))
+    refusal = Refusal(**json.loads(data))
     if files.exists(files.join(folder, MANIFEST_NAME)):
         files.delete_incomplete(folder)
     error: ConversionError = getattr(errors, refusal.error)(refusal.message)
@@ -171,7 +173,7 @@ def prepare_output(folder: str, overwrite: bool) -> None:
             f"say {'--resume to go on with it, or ' if unfinished else ''}--overwrite to replace the "
             "data set that an earlier run wrote there"
         )
-    earlier = _earlier_files(folder, names)
+    earlier = _earlier_files(folder)
     strangers = sorted(name for name in names - earlier if _OUR_NAMES.fullmatch(name))
     if strangers:
         raise OutputNotEmptyError(
@@ -225,23 +227,23 @@ def prepare_resume(folder: str, run: Mapping[str, Any]) -> None:
 def missing_shards(folder: str) -> list[str]:
     """Shards of a complete data set that are not there, or not as long as its manifest says."""
     manifest = read_manifest(folder)
+    sizes = files.sizes_in(folder)
     return [
         shard["path"]
         for split in manifest["splits"].values()
         for shard in split["shards"]
-        if files.size_of(files.join(folder, shard["path"])) != shard["bytes"]
+        if sizes.get(shard["path"]) != shard["bytes"]
     ]
 
 
-def _earlier_files(folder: str, names: set[str]) -> set[str]:
+def _earlier_files(folder: str) -> set[str]:
     earlier: set[str] = set()
     shards: list[str] = []
-    if MANIFEST_NAME in names:
-        uri = files.join(folder, MANIFEST_NAME)
-        try:
-            manifest = parse_manifest(files.read_bytes(uri), uri)
-        except ConversionError as error:
-            raise OutputNotEmptyError(f"--overwrite: {error}") from error
+    try:
+        manifest = earlier_manifest(folder)
+    except ConversionError as error:
+        raise OutputNotEmptyError(f"--overwrite: {error}") from error
+    if manifest:
         shards += shard_paths(manifest)
         earlier.update([MANIFEST_NAME], tfds_names(manifest))
     unfinished = read_note(folder)

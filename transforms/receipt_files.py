@@ -15,11 +15,8 @@ def read_receipt(folder: str, shard: str) -> Receipt | None:
       OSError: it cannot be read.
     """
     uri = files.join(folder, receipt_name(shard))
-    try:
-        data = files.read_bytes(uri)
-    except FileNotFoundError:
-        return None
-    return parse_receipt(data, uri)
+    data = files.read_if_there(uri)
+    return None if data is None else parse_receipt(data, uri)
 
 
 def write_receipt(folder: str, receipt: Receipt) -> None:

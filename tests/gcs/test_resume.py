@@ -14,6 +14,7 @@ import pytest
 from tests.gcs.conftest import Cloud
 from tests.gcs.proxy import Request
 from tests.harness import convert_in_process_of_its_own
+from tests.layouts.make_cifar10 import cifar10_binary
 from tests.pictures import write_pictures
 from transforms.core.receipts import receipt_name
 
@@ -104,3 +105,30 @@ def test_repair_writes_what_is_damaged_or_gone(cloud: Cloud, argv: list[str]) ->
     assert 0 < len(read(cloud.proxy.take_log())) < len(NAMES) / 2
     assert contents(cloud) == before
     assert f"out/{receipt_name(FIRST)}" in before
+
+
+def test_a_file_of_many_images_that_was_replaced_is_a_change(cloud: Cloud, tmp_path: Path) -> None:
+    """CIFAR's batches have the size that they always have; their generation tells."""
+    batches = {f"cifar/{name}": content for name, content in cifar10_binary().items()}
+    for name, content in batches.items():
+        cloud.put(name, content)
+    argv = [
+        "--images",
+        f"{cloud.uri}/cifar",
+        "--layout",
+        "cifar10",
+        "--output",
+        f"{cloud.uri}/out",
+        "--name",
+        "x",
+        "--resume",
+    ]
+    done = convert_in_process_of_its_own(*argv)
+    assert done.returncode == 0, done.stderr
+    done = convert_in_process_of_its_own(*argv)
+    assert done.stdout.splitlines()[-1].startswith(f"{cloud.uri}/out is up to date")
+    (name,) = [name for name in batches if "test_batch" in name]
+    cloud.put(name, batches[name])
+    done = convert_in_process_of_its_own(*argv)
+    assert done.returncode == 1
+    assert "its samples have changed: 12 changed (test_batch/00000, " in done.stderr

@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from types import TracebackType
 from typing import NamedTuple
 
 from transforms.core.listing import is_remote
@@ -100,12 +99,7 @@ class ReadAhead:
     def __enter__(self) -> ReadAhead:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         # Reads that have begun end by themselves, in the time that their client allows for one.
         self._threads.shutdown(cancel_futures=True)
 
@@ -158,12 +152,7 @@ class AnnounceAhead:
             self._announce()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         while self._opened:
             _, file = self._opened.popleft()
             if file >= 0:
