@@ -73,6 +73,8 @@ def _beam_options(argv: Sequence[str]) -> PipelineOptions:
         argv.append(f"--runner={LOCAL_RUNNER}")
         if "--default_sdk_harness_log_level" not in named:
             argv.append("--default_sdk_harness_log_level=ERROR")
+    if "--prism_log_level" not in named:
+        argv.append("--prism_log_level=warn")  # Prism says of each job that it began and ended
     return PipelineOptions(argv)
 
 

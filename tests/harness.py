@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import struct
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from beam_pipeline.cli import main
@@ -20,14 +21,24 @@ ALL_BAD = "--max_bad_fraction=1"
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
+RUNNER = shlex.split(os.environ.get("BEAM_TFRECORD_TEST_RUNNER", ""))
+"""Options of Beam's for every conversion that names no runner itself."""
+
+
+def on_runner(argv: Sequence[str]) -> list[str]:
+    """A conversion's arguments, with the runner of this test run."""
+    own = any(token.startswith(("--runner", "--direct_", "--writers")) for token in argv)
+    return [*argv, *(() if own else RUNNER)]
+
+
 def convert(*argv: str) -> int:
     """Runs `beam-tfrecord convert` in this process and returns its exit code."""
-    return main(["convert", *argv])
+    return main(["convert", *on_runner(argv)])
 
 
 def convert_in_process_of_its_own(*argv: str, **options: Any) -> subprocess.CompletedProcess[str]:
     """Runs `beam-tfrecord convert` as a person would."""
-    command = [sys.executable, "-m", "beam_pipeline", "convert", *argv]
+    command = [sys.executable, "-m", "beam_pipeline", "convert", *on_runner(argv)]
     return subprocess.run(command, capture_output=True, text=True, check=False, **options)
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import apache_beam as beam
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.pvalue import AsSingleton, TaggedOutput
+from apache_beam.transforms.window import TimestampedValue
 
 from transforms import files
 from transforms.batches import DEAD_LETTERS, REFUSALS, DeadLetterBatch, SampleBatch
@@ -72,6 +73,11 @@ class _EncodeGroup(beam.DoFn):
 
 def _tag(split: str) -> str:
     return f"examples_{split}"
+
+
+def _back_in_time(uri: str) -> TimestampedValue:
+    """The sink names its files at the end of time, where Prism loses what is flattened."""
+    return TimestampedValue(uri, 0)
 
 
 def measure_shard(uri: str, folder: str, layout: ShardLayout, class_key: str) -> ShardInfo:
@@ -134,7 +140,9 @@ class WriteRecords(beam.PTransform):
             .with_outputs(DEAD_LETTERS, *map(_tag, splits))
         )
         written = [
-            encoded[_tag(split)] | f"Write {split}" >> self._sink(split, count)
+            encoded[_tag(split)]
+            | f"Write {split}" >> self._sink(split, count)
+            | f"BackInTime {split}" >> beam.Map(_back_in_time).with_output_types(str)
             for split, count in self.layout.shards
         ]
         shards = (
