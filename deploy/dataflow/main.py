@@ -2,7 +2,7 @@
 
 A parameter arrives as `--name=value`, among the options that Dataflow adds. Flags are written `true`
 or `false`. An option that may be repeated takes one value, or several as a JSON list of strings:
-paths may hold commas and spaces.
+paths may hold commas and spaces. A parameter that was left open may arrive as an empty text.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ def _translated(argv: Sequence[str]) -> Iterator[str]:
         option = options.get(name)
         if option is None or not equals:
             yield token
+        elif not value:
+            continue
         elif option.nargs == 0:
             if _is_true(name, value):
                 yield name
