@@ -144,6 +144,14 @@ def test_wrong_usage(scripts: Scripts, name: str, argv: list[str], message: str)
     assert scripts.calls() == []
 
 
+@pytest.mark.parametrize("name", ["build.sh", "launch.sh"])
+def test_help(scripts: Scripts, name: str) -> None:
+    """It is no error, and goes where it can be piped."""
+    done = scripts.run(name, "--help")
+    assert (done.returncode, done.stderr, scripts.calls()) == (0, "", [])
+    assert done.stdout.startswith(f"usage: deploy/dataflow/{name} --project PROJECT")
+
+
 def test_a_build_that_fails_writes_no_template(scripts: Scripts, tmp_path: Path) -> None:
     """The second step is not taken when the first went wrong."""
     gcloud = tmp_path / "gcloud"
