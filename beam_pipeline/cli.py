@@ -205,6 +205,17 @@ def _convert_actions(parser: argparse.ArgumentParser) -> Sequence[argparse.Actio
     return actions
 
 
+def convert_options() -> Sequence[argparse.Action]:
+    """The options of `convert`, for what is made from them, such as a template's parameters."""
+    actions = _convert_actions(_parser())
+    return [action for action in actions if not isinstance(action, argparse._HelpAction)]
+
+
+def may_be_repeated(option: argparse.Action) -> bool:
+    """Whether an option takes several values, as `--name=a --name=b`."""
+    return isinstance(option, (argparse._ExtendAction, _Collect))
+
+
 def _with_underscores(argv: Sequence[str]) -> list[str]:
     """`--num-shards=4` as `--num_shards=4`; what is behind `=` stays."""
     out = []

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Builds the image with Cloud Build and writes the Flex Template's specification beside its other files.
+# https://cloud.google.com/dataflow/docs/guides/templates/configuring-flex-templates
+set -euo pipefail
+
+usage() {
+  cat >&2 << 'END'
+usage: deploy/dataflow/build.sh --project PROJECT --image REGION-docker.pkg.dev/PROJECT/REPOSITORY/NAME:TAG
+           --template gs://BUCKET/FOLDER/NAME.json [--docker]
+
+  --project   builds the image, and has its repository
+  --image     name of the image, with a tag of this build's own; a template that stays as it is needs
+              an image that stays as it is, so `latest` is refused
+  --template  where the specification of the template goes
+  --docker    builds with the Docker of this machine instead of Cloud Build
+END
+}
+
+fail() {
+  echo "build.sh: error: $1" >&2
+  usage
+  exit 2
+}
+
+project='' image='' template='' docker=''
+while (($#)); do
+  case $1 in
+    --project | --image | --template)
+      (($# > 1)) || fail "$1 needs a value"
+      declare "${1#--}=$2"
+      shift 2
+      ;;
+    --docker) docker=yes && shift ;;
+    --help) usage 2>&1 && exit 0 ;;
+    *) fail "unknown argument $1" ;;
+  esac
+done
+[[ $project ]] || fail "--project is missing"
+[[ $image =~ :[A-Za-z0-9_][A-Za-z0-9_.-]*$ && $image != *:latest ]] ||
+  fail "--image is '$image'; expected a name that ends in a tag other than latest, such as :20260131"
+[[ $template == gs://*/*.json ]] || fail "--template is '$template'; expected gs://BUCKET/.../NAME.json"
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+top=$(cd "$here/../.." && pwd)
+
+if [[ $docker ]]; then
+  docker build --file "$here/Dockerfile" --build-arg "IMAGE=$image" --tag "$image" "$top"
+  docker push "$image"
+else
+  gcloud builds submit "$top" --project "$project" --config "$here/cloudbuild.yaml" \
+    --substitutions "_IMAGE=$image"
+fi
+gcloud dataflow flex-template build "$template" --project "$project" --image "$image" \
+  --sdk-language PYTHON --metadata-file "$here/metadata.json"

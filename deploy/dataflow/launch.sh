@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Starts a conversion on Dataflow from the Flex Template that build.sh wrote.
+# https://cloud.google.com/sdk/gcloud/reference/dataflow/flex-template/run
+set -euo pipefail
+
+usage() {
+  cat >&2 << 'END'
+usage: deploy/dataflow/launch.sh --project PROJECT --region REGION --template gs://BUCKET/.../NAME.json
+           --temp gs://BUCKET/FOLDER [OPTION ...] -- images=gs://... output=gs://... [PARAMETER=VALUE ...]
+
+  --job_name NAME                   default: beam-tfrecord and the time
+  --temp FOLDER                     where Dataflow keeps its own files
+  --worker_service_account ACCOUNT  of launcher and workers; default: Compute Engine's, which may do more
+  --subnetwork SUBNETWORK           regions/REGION/subnetworks/NAME
+  --private_ips                     workers have no public address; needs Private Google Access there
+  --flexrs                          cheaper, within six hours
+  --max_workers N
+  --machine_type TYPE
+
+Parameters are the options of `beam-tfrecord convert` without their dashes. A flag is true or false; an
+option that takes several values takes a JSON list: 'images=["gs://a/one", "gs://a/two"]'.
+END
+}
+
+fail() {
+  echo "launch.sh: error: $1" >&2
+  usage
+  exit 2
+}
+
+# gcloud splits parameters at this, since values may hold commas (`gcloud topic escaping`).
+readonly DELIMITER='~~'
+
+project='' region='' template='' temp='' job_name=''
+options=()
+while (($#)); do
+  case $1 in
+    --) shift && break ;;
+    --private_ips) options+=(--disable-public-ips) && shift && continue ;;
+    --flexrs) options+=(--flexrs-goal COST_OPTIMIZED) && shift && continue ;;
+    --help) usage 2>&1 && exit 0 ;;
+  esac
+  (($# > 1)) || fail "$1 is unknown or needs a value"
+  case $1 in
+    --project | --region | --template | --temp | --job_name) declare "${1#--}=$2" ;;
+    --worker_service_account) options+=(--service-account-email "$2") ;;
+    --subnetwork) options+=(--subnetwork "$2") ;;
+    --max_workers) options+=(--max-workers "$2") ;;
+    --machine_type) options+=(--worker-machine-type "$2") ;;
+    *) fail "unknown option $1; parameters of the conversion stand behind --" ;;
+  esac
+  shift 2
+done
+[[ $project ]] || fail "--project is missing"
+[[ $region ]] || fail "--region is missing"
+[[ $template == gs://*/* ]] || fail "--template is '$template'; expected gs://BUCKET/.../NAME.json"
+[[ $temp == gs://* ]] || fail "--temp is '$temp'; expected gs://BUCKET/FOLDER"
+
+parameters='' names=' '
+for parameter in "$@"; do
+  [[ $parameter =~ ^[a-z_]+=. ]] || fail "'$parameter' is no parameter; expected NAME=VALUE"
+  [[ $parameter != *"$DELIMITER"* ]] || fail "'$parameter' holds $DELIMITER, which gcloud cannot pass on here"
+  parameters+="${parameters:+$DELIMITER}$parameter"
+  names+="${parameter%%=*} "
+done
+for name in images output; do
+  [[ $names == *" $name "* ]] || fail "the parameter $name is missing"
+done
+
+gcloud dataflow flex-template run "${job_name:-beam-tfrecord-$(date -u +%Y%m%d-%H%M%S)}" \
+  --project "$project" --region "$region" --template-file-gcs-location "$template" \
+  --staging-location "$temp/staging" --temp-location "$temp/temp" ${options[@]+"${options[@]}"} \
+  --parameters "^$DELIMITER^$parameters"

@@ -1,0 +1,95 @@
+"""What the launcher of a Flex Template runs: parameters, which are strings, to a command line.
+
+A parameter arrives as `--name=value`, among the options that Dataflow adds. Flags are written `true`
+or `false`. An option that may be repeated takes one value, or several as a JSON list of strings:
+paths may hold commas and spaces. A parameter that was left open may arrive as an empty text.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+
+from beam_pipeline.cli import EXIT_USAGE, PROGRAM, convert_options, main, may_be_repeated
+from transforms.core.errors import UsageError
+
+IMAGE_VARIABLE = "BEAM_TFRECORD_IMAGE"  # set in the image: its own name
+
+# Dataflow's `--labels` are those of the job, as JSON or `key=value`; ours are files.
+_LABELS_OF_THE_JOB = re.compile(r"\s*\{|[a-z][\w-]*=")
+
+
+def command_line(argv: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """The arguments of the program `beam-tfrecord` for those of the launcher.
+
+    The program must end once the job is submitted, or the job does not start
+    (https://cloud.google.com/dataflow/docs/guides/templates/configuring-flex-templates).
+    Workers run in the image of the launcher, unless another is named.
+
+    Raises:
+      UsageError: a value is no boolean, or no list of strings.
+    """
+    out = ["convert", *_translated(argv), "--no_wait"]
+    given = {token.partition("=")[0] for token in out}
+    if "--runner" not in given:
+        out.append("--runner=DataflowRunner")
+    if "--sdk_container_image" not in given and environment.get(IMAGE_VARIABLE):
+        out.append(f"--sdk_container_image={environment[IMAGE_VARIABLE]}")
+    if "--sdk_location" not in given:
+        out.append("--sdk_location=container")
+    return out
+
+
+def _translated(argv: Sequence[str]) -> Iterator[str]:
+    options = {option.option_strings[0]: option for option in convert_options()}
+    for token in argv:
+        name, equals, value = token.partition("=")
+        option = options.get(name)
+        if option is None or not equals:
+            yield token
+        elif not value:
+            continue
+        elif option.nargs == 0:
+            if _is_true(name, value):
+                yield name
+        elif name == "--labels" and _LABELS_OF_THE_JOB.match(value):
+            yield f"--label={value}"
+        elif may_be_repeated(option):
+            yield from (f"{name}={one}" for one in _values(name, value))
+        else:
+            yield token
+
+
+def _is_true(name: str, value: str) -> bool:
+    if value.lower() not in ("true", "false"):
+        raise UsageError(f"{name[2:]} is {value!r}; expected true or false")
+    return value.lower() == "true"
+
+
+def _values(name: str, value: str) -> list[str]:
+    if not value.startswith("["):
+        return [value]
+    try:
+        values = json.loads(value)
+    except ValueError as error:
+        raise UsageError(f"{name[2:]} is {value!r}, which is no JSON: {error}") from error
+    if not values or not all(isinstance(one, str) for one in values):
+        raise UsageError(f"{name[2:]} is {value!r}; expected a JSON list of strings, at least one")
+    return list(values)
+
+
+def run(argv: Sequence[str]) -> int:
+    """Submits the job and returns the exit code."""
+    try:
+        translated = command_line(argv, os.environ)
+    except UsageError as error:
+        print(f"{PROGRAM}: error: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    return main(translated)
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))
