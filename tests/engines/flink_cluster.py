@@ -38,23 +38,24 @@ class Cluster:
     """One JobManager, two TaskManagers of one slot each, and a pool of workers.
 
     Attributes:
+      address: of the JobManager's REST interface.
       options: run a job on it.
     """
 
     def __init__(self, folder: Path, rest: int, pool: int, options: tuple[str, ...]) -> None:
         self._folder = folder
-        self._rest = f"http://localhost:{rest}"
-        # As many ports as tests, so the pool's is said; on a machine of one's own it need not be.
+        self.address = f"localhost:{rest}"
+        # Tests run side by side, so the pool's port is not the usual one and must be said.
         self.options = (
             *options,
-            f"--flink_master=localhost:{rest}",
+            f"--flink_master={self.address}",
             "--environment_type=EXTERNAL",
             f"--environment_config=localhost:{pool}",
         )
 
     def ask(self, path: str) -> Any:
         """What Flink's REST interface answers."""
-        with urllib.request.urlopen(f"{self._rest}/{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://{self.address}/{path}", timeout=10) as answer:
             return json.load(answer)
 
     def newest_job(self) -> Any:
