@@ -215,15 +215,24 @@ def _cancel(options: PipelineOptions) -> None:
 
 def _failure(error: RuntimeError, options: PipelineOptions) -> ConversionError:
     """The last cause in what Beam raises, which holds traces of Java and of Python."""
-    text = re.sub(r"^Pipeline \S+ failed in state \w+: ", "", str(error)).strip()
+    text = str(error).strip() or repr(error)
+    told = re.match(r"Pipeline \S+ failed in state \w+: ", text)
+    if told is None:
+        jar = options.view_as(FlinkRunnerOptions).flink_job_server_jar
+        hint = (
+            f"`java -jar {jar}` shows why"
+            if jar
+            else "--flink_job_server_jar names one that is here"
+        )
+        return ConversionError(f"Beam's job server for Flink did not start: {text}; {hint}")
+    reason = text[told.end() :].splitlines()[-1]
     portable = options.view_as(PortableOptions)
     if "ConnectException" in text and portable.environment_type == "EXTERNAL":
         return ConversionError(
             f"a TaskManager found no pool of workers at {portable.environment_config} "
-            f"({text.splitlines()[-1]}). Start one beside each TaskManager, "
+            f"({reason}). Start one beside each TaskManager, "
             "`python -m beam_pipeline.worker_pool`, in an environment that beam-tfrecord is installed in"
         )
     return ConversionError(
-        f"the job failed on Flink: {text.splitlines()[-1] if text else error!r}. "
-        "The logs of its TaskManagers and workers have the rest"
+        f"the job failed on Flink: {reason}. The logs of its TaskManagers and workers have the rest"
     )
