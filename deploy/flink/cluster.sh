@@ -88,12 +88,19 @@ run_flink() {
     "$main" --configDir "$folder/conf" $for_flink "$@"
 }
 
+# alive PID: whether it is a process of this cluster; an id may have gone to another since.
+alive() {
+  local command
+  command=$(ps -p "$1" -o args= 2> /dev/null) || return
+  [[ $command == *"$folder/"* || $command == *beam_pipeline.worker_pool* ]]
+}
+
 wait_for_task_managers() {
   local overview="http://localhost:$REST_PORT/overview" ask name
   ask="import json, urllib.request; print(json.load(urllib.request.urlopen('$overview'))['taskmanagers'])"
   for _ in $(seq 120); do
     for name in "$folder"/pid/*; do
-      kill -0 "$(cat "$name")" 2> /dev/null || die "${name##*/} ended; see $folder/log/"
+      alive "$(cat "$name")" || die "${name##*/} ended; see $folder/log/"
     done
     [[ $("$PYTHON" -c "$ask" 2> /dev/null) == "$TASK_MANAGERS" ]] && return
     sleep 0.5
@@ -106,7 +113,7 @@ start() {
   [[ ! -d $folder/pid ]] || die "$folder has a cluster; stop it first"
   class_path=$(printf '%s:' "$FLINK_HOME"/lib/*.jar)
   write_settings
-  trap 'stop' ERR EXIT
+  trap stop EXIT
   run worker-pool "$PYTHON" -m beam_pipeline.worker_pool --port "$POOL_PORT"
   run_flink jobmanager "$(resources GET_JM_RESOURCE_PARAMS)" \
     org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint
@@ -117,23 +124,25 @@ start() {
       org.apache.flink.runtime.taskexecutor.TaskManagerRunner -D "taskmanager.resource-id=taskmanager-$i"
   done
   wait_for_task_managers
-  trap - ERR EXIT
+  trap - EXIT
   echo "Flink runs at localhost:$REST_PORT: $TASK_MANAGERS TaskManagers with $SLOTS slots each, workers at localhost:$POOL_PORT"
 }
 
 stop() {
   [[ -d $folder/pid ]] || return 0
-  local file pid
-  for file in "$folder"/pid/*; do
-    kill "$(cat "$file")" 2> /dev/null || true
-  done
-  for file in "$folder"/pid/*; do
-    pid=$(cat "$file")
+  local pid pids=()
+  while read -r pid; do
+    if alive "$pid"; then
+      kill "$pid"
+      pids+=("$pid")
+    fi
+  done < <(cat "$folder"/pid/*)
+  for pid in ${pids[@]+"${pids[@]}"}; do
     for _ in $(seq 100); do
-      kill -0 "$pid" 2> /dev/null || break
+      alive "$pid" || break
       sleep 0.1
     done
-    kill -9 "$pid" 2> /dev/null || true
+    ! alive "$pid" || kill -9 "$pid"
   done
   rm -r "$folder/pid"
 }
