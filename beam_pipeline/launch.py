@@ -19,6 +19,7 @@ from apache_beam.runners.portability.fn_api_runner import fn_runner, worker_hand
 from apache_beam.runners.portability.portable_runner import JobServiceHandle
 from apache_beam.runners.runner import PipelineRunner
 
+from beam_pipeline import flink
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.pipeline import build_pipeline, build_planning_pipeline
 from beam_pipeline.progress_bar import show_progress
@@ -75,7 +76,7 @@ def _beam_options(argv: Sequence[str]) -> PipelineOptions:
             argv.append("--default_sdk_harness_log_level=ERROR")
     if "--prism_log_level" not in named:
         argv.append("--prism_log_level=warn")  # Prism says of each job that it began and ended
-    return PipelineOptions(argv)
+    return PipelineOptions(flink.with_defaults(argv))
 
 
 def convert(config: ConvertConfig, beam_argv: Sequence[str]) -> None:
@@ -137,7 +138,11 @@ def _run_job(config: ConvertConfig, options: PipelineOptions, writers: int) -> N
     with writer_processes(writers):
         _run(
             lambda pipeline: build_pipeline(
-                pipeline, config, layout=layout, raise_refusals=not local
+                pipeline,
+                config,
+                layout=layout,
+                raise_refusals=not local and not flink.is_flink(options),
+                retried=not local,
             ),
             config,
             options,
@@ -154,7 +159,8 @@ def _run(
     pipeline = beam.Pipeline(runner=_runner(options), options=options)
     build(pipeline)
     try:
-        pipeline.run().wait_until_finish()
+        with flink.attended(options):
+            pipeline.run().wait_until_finish()
     except Exception as error:
         refusal = take_refusal(config.output)
         if refusal is None:

@@ -29,6 +29,7 @@ def build_pipeline(
     *,
     layout: ShardLayout | None = None,
     raise_refusals: bool = True,
+    retried: bool = True,
 ) -> None:
     """Adds the conversion to a pipeline.
 
@@ -37,6 +38,8 @@ def build_pipeline(
       config: what to convert, and how.
       layout: the shards, if they are known; `--shuffle=records` needs them.
       raise_refusals: as `FinishDataset` has it.
+      retried: whether the engine runs work that failed again; then shards that were written before
+        that are kept.
     """
     samples, plan, dead_letters = plan_samples(pipeline, config)
     encoding, reading = config.encoding, config.reading
@@ -58,8 +61,8 @@ def build_pipeline(
                 plan=plan,
                 output_folder=config.output,
                 encoding=encoding,
-                resume=config.resume,
-                raise_errors=raise_refusals,
+                resume=config.resume or retried,
+                raise_errors=retried,
                 reading=reading,
             )
         )

@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-import re
-import shlex
 import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.harness import (
-    ALL_BAD,
-    REPOSITORY,
-    convert_in_process_of_its_own,
-    dead_letters_of,
-    digests,
+from tests.engines.same_bytes import (
+    PAGES,
+    assert_dead_letters_and_resume,
+    assert_same_bytes,
+    processes_in,
 )
-from tests.pictures import picture, write_files, write_pictures
+from tests.harness import convert_in_process_of_its_own
+from tests.pictures import picture, write_files
 
 pytestmark = pytest.mark.prism
-
-FOLDER = Path(REPOSITORY, "docs/datasets")
-PAGES = {
-    path.stem: commands[0]
-    for path in sorted(FOLDER.glob("*.md"))
-    if (
-        commands := re.findall(
-            r"^beam-tfrecord convert ((?:.*\\\n)*.*)$",
-            path.read_text(encoding="utf-8"),
-            re.MULTILINE,
-        )
-    )
-}
 
 
 @pytest.fixture(scope="session")
@@ -53,33 +37,12 @@ def test_every_page_has_a_command() -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_a_data_set_has_the_same_bytes(prism: tuple[str, ...], page: str, tmp_path: Path) -> None:
     """Shards, manifest, class files and dead letters are those of the default engine."""
-    importlib.import_module(f"tests.layouts.make_{page}").make(str(tmp_path))
-    argv = shlex.split(PAGES[page].replace("\\\n", " "), comments=True)
-    argv = [*argv[: argv.index("--output")], *argv[argv.index("--output") + 2 :], "--name", "d"]
-    argv += [ALL_BAD, "--num_shards", "3"]
-    for output, options in (("here", ()), ("prism", prism)):
-        done = convert_in_process_of_its_own(*argv, *options, "--output", output, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-    assert digests(tmp_path / "prism") == digests(tmp_path / "here")
+    assert_same_bytes(page, prism, tmp_path)
 
 
 def test_dead_letters_and_resume(prism: tuple[str, ...], tmp_path: Path) -> None:
     """What is left out is left out for the same reasons; a second run finds nothing to do."""
-    names = [f"{i}.jpg" for i in range(30)]
-    write_pictures(f"{tmp_path}/photos", names)
-    rows = [f"{name},{i}" for i, name in enumerate(names)] + ["gone.jpg,1", "5.jpg,6"]
-    table = "\n".join(["filename,score", *rows]) + "\n"
-    write_files(str(tmp_path), {"labels.csv": table, "photos/7.jpg": "no image"})
-    argv = ["--images", "photos", "--labels", "labels.csv", "--columns", "score:float"]
-    argv += ["--label_column", "score", "--name", "d", "--num_shards", "2", ALL_BAD, "--resume"]
-    for output, options in (("here", ()), ("prism", prism)):
-        done = convert_in_process_of_its_own(*argv, *options, "--output", output, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-    assert digests(tmp_path / "prism") == digests(tmp_path / "here")
-    reasons = sorted(letter["reason"] for letter in dead_letters_of(tmp_path / "prism"))
-    assert reasons == ["conflicting_labels", "missing_image", "not_an_image"]
-    done = convert_in_process_of_its_own(*argv, *prism, "--output", "prism", cwd=tmp_path)
-    assert done.stdout.splitlines()[-1].startswith(f"{tmp_path}/prism is up to date")
+    assert_dead_letters_and_resume(prism, tmp_path)
 
 
 @pytest.mark.parametrize("bad", ["0", "1"])
@@ -89,15 +52,7 @@ def test_no_engine_is_left_running(prism: tuple[str, ...], bad: str, tmp_path: P
     argv = ("--images", "photos", "--output", "out", "--max_bad_fraction", bad)
     done = convert_in_process_of_its_own(*argv, *prism, cwd=tmp_path)
     assert done.returncode == 1 - int(bad)
-    here = [p for p in os.listdir("/proc") if p.isdigit() and _works_in(p, str(tmp_path))]
-    assert here == []
-
-
-def _works_in(process: str, folder: str) -> bool:
-    try:
-        return os.readlink(f"/proc/{process}/cwd") == folder
-    except OSError:  # it has ended, or is not ours
-        return False
+    assert processes_in(tmp_path) == []
 
 
 def test_a_refusal_is_one_error(prism: tuple[str, ...], tmp_path: Path) -> None:

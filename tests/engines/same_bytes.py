@@ -1,0 +1,83 @@
+"""The data sets of the docs' pages, and that an engine writes them as the default one does."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import shlex
+from pathlib import Path
+
+from tests.harness import (
+    ALL_BAD,
+    REPOSITORY,
+    convert_in_process_of_its_own,
+    dead_letters_of,
+    digests,
+)
+from tests.pictures import write_files, write_pictures
+
+FOLDER = Path(REPOSITORY, "docs/datasets")
+PAGES = {
+    path.stem: commands[0]
+    for path in sorted(FOLDER.glob("*.md"))
+    if (
+        commands := re.findall(
+            r"^beam-tfrecord convert ((?:.*\\\n)*.*)$",
+            path.read_text(encoding="utf-8"),
+            re.MULTILINE,
+        )
+    )
+}
+"""Page -> arguments of its command; a page without one is about Python."""
+
+
+def assert_same_bytes(page: str, options: tuple[str, ...], folder: Path) -> None:
+    """Shards, manifest, class files and dead letters are those of the default engine.
+
+    Args:
+      page: of docs/datasets.
+      options: name the engine.
+      folder: an empty one.
+    """
+    importlib.import_module(f"tests.layouts.make_{page}").make(str(folder))
+    argv = shlex.split(PAGES[page].replace("\\\n", " "), comments=True)
+    argv = [*argv[: argv.index("--output")], *argv[argv.index("--output") + 2 :], "--name", "d"]
+    argv += [ALL_BAD, "--num_shards", "3"]
+    assert_converted_alike(argv, options, folder)
+
+
+def assert_converted_alike(argv: list[str], options: tuple[str, ...], folder: Path) -> None:
+    """The same bytes by the default engine into `here`, and by another into `there`."""
+    for output, engine in (("here", ()), ("there", options)):
+        done = convert_in_process_of_its_own(*argv, *engine, "--output", output, cwd=folder)
+        assert done.returncode == 0, done.stderr
+    assert digests(folder / "there") == digests(folder / "here")
+
+
+def assert_dead_letters_and_resume(options: tuple[str, ...], folder: Path) -> None:
+    """What is left out is left out for the same reasons; a second run finds nothing to do."""
+    names = [f"{i}.jpg" for i in range(30)]
+    write_pictures(f"{folder}/photos", names)
+    rows = [f"{name},{i}" for i, name in enumerate(names)] + ["gone.jpg,1", "5.jpg,6"]
+    table = "\n".join(["filename,score", *rows]) + "\n"
+    write_files(str(folder), {"labels.csv": table, "photos/7.jpg": "no image"})
+    argv = ["--images", "photos", "--labels", "labels.csv", "--columns", "score:float"]
+    argv += ["--label_column", "score", "--name", "d", "--num_shards", "2", ALL_BAD, "--resume"]
+    assert_converted_alike(argv, options, folder)
+    reasons = sorted(letter["reason"] for letter in dead_letters_of(folder / "there"))
+    assert reasons == ["conflicting_labels", "missing_image", "not_an_image"]
+    done = convert_in_process_of_its_own(*argv, *options, "--output", "there", cwd=folder)
+    assert done.stdout.splitlines()[-1].startswith(f"{folder}/there is up to date")
+
+
+def processes_in(folder: Path) -> list[str]:
+    """Ids of the processes whose working folder this is."""
+    return [process for process in os.listdir("/proc") if _works_in(process, str(folder))]
+
+
+def _works_in(process: str, folder: str) -> bool:
+    try:
+        return os.readlink(f"/proc/{process}/cwd") == folder
+    except OSError:  # no process, or it has ended, or is not ours
+        return False

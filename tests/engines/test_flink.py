@@ -1,0 +1,216 @@
+"""The same jobs on Apache Flink: the same bytes, inside the job server and on a cluster that loses a machine."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from beam_pipeline import flink
+from tests.engines.flink_cluster import Cluster, cluster_of_two, job_server, wait_until
+from tests.engines.same_bytes import (
+    assert_converted_alike,
+    assert_dead_letters_and_resume,
+    assert_same_bytes,
+    processes_in,
+)
+from tests.gcs.conftest import Cloud
+from tests.harness import convert_in_process_of_its_own, digests, shard_names
+from tests.pictures import picture, write_files, write_pictures
+
+pytestmark = pytest.mark.flink
+
+# A job takes ten seconds to start, so one page for each way in which samples come to be: by folder, from
+# containers, and joined with rows of a table.
+PAGES = ("class_folders", "cifar10", "kitti")
+
+
+@pytest.fixture(scope="session")
+def inside() -> tuple[str, ...]:
+    """Options that run a job on the Flink inside Beam's job server."""
+    return job_server()
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    inside: tuple[str, ...],
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
+) -> Iterator[Cluster]:
+    """A cluster whose workers find the emulated bucket, if there is one."""
+    folder = tmp_path_factory.mktemp("flink")
+    with pytest.MonkeyPatch.context() as environment:
+        if importlib.util.find_spec("gcp_storage_emulator"):
+            proxy = request.getfixturevalue("_servers")[1]
+            environment.setenv("STORAGE_EMULATOR_HOST", proxy.url)
+        with cluster_of_two(folder, inside) as cluster:
+            yield cluster
+
+
+def test_a_cluster_is_asked(cluster: Cluster) -> None:
+    """Its version, TaskManagers and slots, and whether it tries again."""
+    assert flink.ask_cluster(cluster.address) == flink.Cluster("1.19", 2, 2, restarts=True)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_data_set_has_the_same_bytes(inside: tuple[str, ...], page: str, tmp_path: Path) -> None:
+    """Shards, manifest, class files and dead letters are those of the default engine."""
+    assert_same_bytes(page, inside, tmp_path)
+
+
+def test_dead_letters_and_resume(inside: tuple[str, ...], tmp_path: Path) -> None:
+    """What is left out is left out for the same reasons; a second run finds nothing to do."""
+    assert_dead_letters_and_resume(inside, tmp_path)
+
+
+def test_a_refusal_is_one_error_and_leaves_nothing_running(
+    inside: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Too many bad samples: the reason, no trace of Java or Python, and no job server."""
+    write_files(f"{tmp_path}/photos", {f"a/{i}.jpg": "no image" for i in range(4)})
+    argv = ("--images", "photos", "--output", "out")
+    done = convert_in_process_of_its_own(*argv, *inside, cwd=tmp_path)
+    assert done.returncode == 1
+    *progress, line = done.stderr.splitlines()
+    assert line.startswith("beam-tfrecord: error: 4 bad samples among 4")
+    assert [told for told in progress if "samples" not in told] == []
+    assert processes_in(tmp_path) == []
+
+
+def test_no_cluster_is_an_error_at_once(inside: tuple[str, ...], tmp_path: Path) -> None:
+    """A mistyped address is told before anything is written."""
+    write_files(f"{tmp_path}/photos", {"b/1.jpg": picture()})
+    argv = ("--images", "photos", "--output", "out", "--flink_master=localhost:1")
+    done = convert_in_process_of_its_own(*argv, *inside, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith(
+        "beam-tfrecord: error: --flink_master=localhost:1: no JobManager of Flink answers there"
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_jar_that_is_none_is_told(inside: tuple[str, ...], tmp_path: Path) -> None:
+    """The last line says how to see why."""
+    write_files(str(tmp_path), {"photos/b/1.jpg": picture(), "empty.jar": ""})
+    argv = ("--images", "photos", "--output", "out", inside[0], "--flink_job_server_jar=empty.jar")
+    done = convert_in_process_of_its_own(*argv, cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "beam-tfrecord: error: Beam's job server for Flink did not start: Service failed to start up "
+        "with error 1; `java -jar empty.jar` shows why"
+    )
+
+
+def test_no_pool_of_workers_is_told(inside: tuple[str, ...], tmp_path: Path) -> None:
+    """The message says what is missing beside the TaskManagers, and how to start it."""
+    write_files(f"{tmp_path}/photos", {"b/1.jpg": picture()})
+    argv = ("--images", "photos", "--output", "out")
+    workers = ("--environment_type=EXTERNAL", "--environment_config=localhost:1")
+    done = convert_in_process_of_its_own(*argv, *inside, *workers, cwd=tmp_path)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(
+        "beam-tfrecord: error: a TaskManager found no pool of workers at localhost:1"
+    )
+
+
+def test_a_cluster_from_bucket_to_bucket(cluster: Cluster, cloud: Cloud, tmp_path: Path) -> None:
+    """The same files as from the same local folder, written here."""
+    write_pictures(f"{tmp_path}/photos", [f"{'ab'[i % 2]}/{i}.jpg" for i in range(40)])
+    cloud.put_folder(tmp_path / "photos", "photos")
+    for images, output, options in (
+        ("photos", "here", ()),
+        (f"{cloud.uri}/photos", f"{cloud.uri}/out", cluster.options),
+    ):
+        argv = ("--images", images, "--output", output, "--name", "d", "--num_shards", "4")
+        done = convert_in_process_of_its_own(*argv, *options, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    there = cloud.get_folder("out", tmp_path / "there")
+    assert digests(there) == digests(tmp_path / "here")
+    assert not [name for name in cloud.names() if ".incomplete" in name]
+
+
+def _slow_images(folder: Path) -> list[str]:
+    """Arguments of a conversion that takes some seconds, since every image is decoded."""
+    (folder / "photos/a").mkdir(parents=True)
+    first = folder / "photos/a/0.png"
+    Image.new("RGB", (4000, 3000), "teal").save(first)
+    for i in range(1, 100):
+        os.link(first, folder / f"photos/a/{i}.png")
+    return ["--images", "photos", "--image_check=full", "--num_shards", "16", "--name", "d"]
+
+
+def _begin(argv: list[str], cluster: Cluster, folder: Path) -> subprocess.Popen[str]:
+    """Begins to convert into `there`; returns when some of 16 shards are written."""
+    argv = ["convert", *argv, *cluster.options, "--output", "there"]
+    job = subprocess.Popen(
+        [sys.executable, "-m", "beam_pipeline", *argv],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_until(lambda: len(_receipts(folder / "there")) >= 4, "four shards", 90)
+    assert len(shard_names(folder / "there")) < 14
+    return job
+
+
+def _receipts(folder: Path) -> list[str]:
+    receipts = folder / ".receipts"
+    return sorted(os.listdir(receipts)) if receipts.exists() else []
+
+
+def _inodes(folder: Path) -> dict[str, int]:
+    """Receipt -> what tells it from another of the same name; it is written behind its shard."""
+    return {name: (folder / ".receipts" / name).stat().st_ino for name in _receipts(folder)}
+
+
+def test_ctrl_c_cancels_the_job_on_the_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    """The cluster writes no more; --resume, here on the default engine, ends in the same bytes."""
+    argv = _slow_images(tmp_path)
+    job = _begin(argv, cluster, tmp_path)
+    job.send_signal(signal.SIGINT)
+    _, errors = job.communicate(timeout=60)
+    assert (job.returncode, errors.splitlines()[-1]) == (
+        130,
+        "beam-tfrecord: interrupted; no manifest was written",
+    )
+    wait_until(lambda: cluster.newest_job()["state"] == "CANCELED", "the job is cancelled", 30)
+    wait_until(lambda: not cluster.workers(), "the workers end", 30)
+    assert "manifest.json" not in os.listdir(tmp_path / "there")
+    assert_converted_alike([*argv, "--resume"], (), tmp_path)
+
+
+def test_a_task_manager_is_killed_while_it_writes(
+    inside: tuple[str, ...], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The other does its part: the same bytes, every shard and receipt once, nothing left behind."""
+    argv = _slow_images(tmp_path)
+    with cluster_of_two(tmp_path_factory.mktemp("flink"), inside) as cluster:
+        assert cluster.task_managers() == {"taskmanager-1", "taskmanager-2"}
+        job = _begin(argv, cluster, tmp_path)
+        lost = next(p["taskmanager-id"] for p in cluster.writing() if p["status"] == "RUNNING")
+        cluster.kill(lost)
+        written = _inodes(tmp_path / "there")
+        _, errors = job.communicate(timeout=180)
+        assert job.returncode == 0, errors
+        assert cluster.task_managers() == {"taskmanager-1", "taskmanager-2"} - {lost}
+        parts = cluster.writing()
+        assert [part["status"] for part in parts] == ["FINISHED", "FINISHED"]
+        assert lost not in {part["taskmanager-id"] for part in parts}
+        assert max(part["attempt"] for part in parts) > 0
+        wait_until(lambda: not cluster.workers(), "the workers end", 30)
+
+    assert written.items() <= _inodes(tmp_path / "there").items()  # those were not written again
+    here = convert_in_process_of_its_own(*argv, "--output", "here", cwd=tmp_path)
+    assert here.returncode == 0, here.stderr
+    assert digests(tmp_path / "there") == digests(tmp_path / "here")
+    assert _receipts(tmp_path / "there") == _receipts(tmp_path / "here")
+    assert ".incomplete" not in os.listdir(tmp_path / "there")
