@@ -6,7 +6,7 @@ import contextlib
 import logging
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from apache_beam.metrics.metric import MetricsFilter
@@ -60,9 +60,12 @@ def follow(result: PipelineResult, job: DataflowJob) -> None:
       JobError: it failed or was cancelled, with what the service says of it; or nothing is heard of it.
     """
     show = display()
+    counts = _Counts(result, show)
     try:
-        with _told_by_beam(show), _counted(result, show):
+        with _told_by_beam(_JobLog(show, counts.stop)):
+            counts.start()
             result.wait_until_finish()
+        counts.update()
     except DataflowRuntimeException as error:
         raise JobError(_end(job, result.state, str(error))) from error
     except Exception as error:  # what Google's and Beam's clients raise has no common base
@@ -70,6 +73,7 @@ def follow(result: PipelineResult, job: DataflowJob) -> None:
             f"job {job.id} could not be followed to its end, and may go on: {error}. See {job.url}"
         ) from error
     finally:
+        counts.stop()
         show.close()
 
 
@@ -77,14 +81,15 @@ def _end(job: DataflowJob, state: str, error: str) -> str:
     if state == PipelineState.CANCELLED:
         return f"job {job.id} was cancelled; run it again with --resume to go on with it"
     said = error.partition("Error:\n")[2].strip()
-    return f"job {job.id} ended as {state}. See {job.url}. It says:\n{said or error}"
+    return (
+        f"job {job.id} ended as {state}, and says:\n{said or error}\nAll that it logged: {job.url}"
+    )
 
 
 @contextlib.contextmanager
-def _told_by_beam(show: Display) -> Iterator[None]:
-    """While the block runs, shows the job's states and messages, which Beam fetches and logs."""
+def _told_by_beam(handler: logging.Handler) -> Iterator[None]:
+    """While the block runs, hands on the job's states and messages, which Beam fetches and logs."""
     logger = logging.getLogger(_BEAM)
-    handler = _JobLog(show)
     before = (logger.level, logger.propagate)
     logger.setLevel(logging.INFO)
     logger.propagate = False
@@ -98,11 +103,15 @@ def _told_by_beam(show: Display) -> Iterator[None]:
 
 
 class _JobLog(logging.Handler):
-    """Shows states, warnings and errors of a job, each as a line and none twice in a row."""
+    """Shows states, warnings and errors of a job, each as a line and none twice in a row.
 
-    def __init__(self, show: Display) -> None:
+    Attributes of its making: show, where; at_end, called when the last state is known.
+    """
+
+    def __init__(self, show: Display, at_end: Callable[[], None]) -> None:
         super().__init__(logging.INFO)
         self._show = show
+        self._at_end = at_end
         self._last = ""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -110,49 +119,53 @@ class _JobLog(logging.Handler):
         line = ""
         if state := _STATE.search(text):
             line = f"Dataflow: {state[1].lower().replace('_', ' ')}"
+            if PipelineState.is_terminal(state[1]):
+                self._at_end()
         elif (message := _MESSAGE.search(text)) and record.levelno >= logging.WARNING:
             # Of a traceback, the last line is the error; the whole one is in the job's own log.
-            line = f"Dataflow: {message[1].lower()}: {message[2].strip().rpartition(chr(10))[2]}"
+            error = message[2].strip().splitlines()[-1:]
+            line = f"Dataflow: {message[1].lower()}: {''.join(error)}"
         if line and line != self._last:
             self._show.note(line)
             self._last = line
 
 
-@contextlib.contextmanager
-def _counted(result: PipelineResult, show: Display) -> Iterator[None]:
-    """While the block runs, and once behind it, shows what workers have counted."""
-    ended = threading.Event()
-    counts = _Counts(show)
-
-    def poll() -> None:
-        while not ended.wait(POLL_SECONDS):
-            counts.update(result)
-
-    thread = threading.Thread(target=poll, name="dataflow counts", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-        counts.update(result)
-
-
 class _Counts:
-    """What was shown of the counts; shows what is new."""
+    """Shows what workers have counted, again and again until it is stopped."""
 
-    def __init__(self, show: Display) -> None:
+    def __init__(self, result: PipelineResult, show: Display) -> None:
+        self._result = result
         self._show = show
         self._listed = self._samples = self._bytes = 0
         self._started = False
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._poll, name="dataflow counts", daemon=True)
 
-    def update(self, result: PipelineResult) -> None:
-        found = _query(result)
+    def start(self) -> None:
+        """Begins."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends it, and waits for the answer that may be on its way.
+
+        Beam keeps for good the counts that it was asked for when it knows the job's end: they must
+        not be those from before it.
+        """
+        self._ended.set()
+        self._thread.join()
+
+    def _poll(self) -> None:
+        while not self._ended.wait(POLL_SECONDS):
+            self.update()
+
+    def update(self) -> None:
+        """Shows what is new."""
+        found = _query(self._result)
         listed = found.get(counters.IMAGES_LISTED, 0)
         planned = found.get(counters.SAMPLES_PLANNED, 0)
         samples = found.get(counters.SAMPLES_DONE, 0)
         image_bytes = found.get(counters.BYTES_DONE, 0)
-        if listed > self._listed and not self._started:
+        if listed > self._listed and not planned:
             self._show.note(f"{listed} images listed")
             self._listed = listed
         if planned and not self._started:

@@ -66,7 +66,7 @@ class FakeDataflow:
             def log_message(self, *_: object) -> None:
                 pass
 
-            def _answer(self) -> None:
+            def do_GET(self) -> None:
                 size = int(self.headers.get("Content-Length") or 0)
                 code, answer = service._answer(
                     self.command, self.path.partition("?")[0], self.rfile.read(size)
@@ -78,7 +78,8 @@ class FakeDataflow:
                 self.end_headers()
                 self.wfile.write(data)
 
-            do_GET = do_POST = do_PUT = _answer
+            def do_POST(self) -> None:
+                self.do_GET()
 
         self._server = ThreadingHTTPServer(("localhost", 0), Handler)
         self._lock = threading.Lock()
@@ -128,7 +129,11 @@ class FakeDataflow:
         with self._lock:
             if method == "POST" and not job_id:
                 return self._create(project, region, json.loads(body))
-            known = [job for job in self.jobs if (job.project, job.region, job.id) == found.group(1, 2, 3)]
+            known = [
+                job
+                for job in self.jobs
+                if (job.project, job.region, job.id) == found.group(1, 2, 3)
+            ]
             if method != "GET" or not known:
                 return _refused(404, "NOT_FOUND", f"{method} {path}: there is no such job")
             if what == "messages":
@@ -137,7 +142,9 @@ class FakeDataflow:
                 return 200, self._metrics(job_id)
             return 200, self._look(known[0])
 
-    def _create(self, project: str, region: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    def _create(
+        self, project: str, region: str, body: dict[str, Any]
+    ) -> tuple[int, dict[str, Any]]:
         if self.refusal:
             return _refused(*self.refusal)
         for job in self.jobs:
