@@ -103,12 +103,10 @@ def _told_by_beam(handler: logging.Handler) -> Iterator[None]:
 
 
 class _JobLog(logging.Handler):
-    """Shows states, warnings and errors of a job, each as a line and none twice in a row.
-
-    Attributes of its making: show, where; at_end, called when the last state is known.
-    """
+    """Shows states, warnings and errors of a job, each as a line and none twice in a row."""
 
     def __init__(self, show: Display, at_end: Callable[[], None]) -> None:
+        """`at_end` is called when Beam has heard of the job's end."""
         super().__init__(logging.INFO)
         self._show = show
         self._at_end = at_end

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+import beam_pipeline
 from beam_pipeline import progress_bar
 from tests.engines.fake_dataflow import DONE, PROJECT, REGION, FakeDataflow, Step
 from tests.gcs import conftest as gcs
@@ -34,7 +35,7 @@ pytestmark = pytest.mark.dataflow
 _servers, cloud = gcs._servers, gcs.cloud
 FIRST_ID = "2026-01-01_00_00_00-0"
 URL = f"https://console.cloud.google.com/dataflow/jobs/{REGION}/{FIRST_ID}?project={PROJECT}"
-WHEEL = "beam_tfrecord-0.1.0-py3-none-any.whl"
+WHEEL = f"beam_tfrecord-{beam_pipeline.__version__}-py3-none-any.whl"
 NAMES = [f"{'ab'[i % 2]}/{i}.jpg" for i in range(20)]
 
 
@@ -423,6 +424,23 @@ def test_what_cannot_be_is_said_before_anything_is_done(
     assert [name for name in cloud.names() if not name.startswith("photos/")] == []
 
 
+def test_beams_part_for_google_is_not_installed(
+    service: FakeDataflow,
+    argv: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The command that installs it is named."""
+    from apache_beam.runners.dataflow import internal
+
+    monkeypatch.delattr(internal, "apiclient", raising=False)
+    monkeypatch.setitem(sys.modules, f"{internal.__name__}.apiclient", None)
+    assert convert(*argv, *IN_REGION) == 2
+    error = capsys.readouterr().err
+    assert "--runner=DataflowRunner needs Beam's part for Google Cloud" in error
+    assert "pip install 'beam-tfrecord[gcp]'" in error
+
+
 def test_options_that_beam_refuses(
     cloud: Cloud, service: FakeDataflow, argv: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -505,13 +523,13 @@ def _commands() -> list[str]:
 
 
 def test_the_commands_of_the_docs_run(
-    cloud: Cloud, service: FakeDataflow, argv: list[str], tmp_path: Path
+    cloud: Cloud, service: FakeDataflow, argv: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As they stand, but for the bucket's name and the service's address; each ends without waiting."""
+    monkeypatch.setenv("CLOUDSDK_COMPUTE_REGION", REGION)
     commands = _commands()
-    assert len(commands) >= 3
-    for name in ("labels.csv", "tables/labels.csv"):
-        cloud.put(name, b"filename,label\n" + b"".join(f"{n},x\n".encode() for n in NAMES))
+    assert len(commands) >= 5
+    cloud.put("labels.csv", b"filename,label\n" + b"".join(f"{n},x\n".encode() for n in NAMES))
     for number, command in enumerate(commands):
         said = shlex.split(command.replace("gs://my-bucket", cloud.uri), comments=True)[2:]
         said[said.index("--output") + 1] += f"-{number}"
@@ -605,7 +623,8 @@ def test_what_is_staged_runs_where_only_beam_is(
         there = [f"{cloud.uri}/data/{path}" if (data / path).exists() else path for path in paths]
         engine = ["--runner=DataflowRunner", f"--dataflow_endpoint={service.url}", *IN_REGION]
         assert convert(*there, *more, *engine, "--output", f"{cloud.uri}/{name}", "--no_wait") == 0
-        counters = _run_staged(clean_python, staged(cloud, service), tmp_path / f"{name}-staged")
+        contents = staged(cloud, service)
+        counters = _run_staged(clean_python, contents, tmp_path / f"{name}-staged")
         written = _contents(cloud.get_folder(name, tmp_path / f"{name}-there"))
         expected = _contents(tmp_path / f"{name}-here")
         assert _shards(written) == _shards(expected), name
@@ -613,8 +632,16 @@ def test_what_is_staged_runs_where_only_beam_is(
         counts = json.loads(written["manifest.json"])["counts"]
         assert counts == json.loads(expected["manifest.json"])["counts"]
         _check_counters(counters, counts)
+    _check_that_an_installation_can_submit(clean_python, contents[WHEEL], tmp_path)
     manifest = json.loads(Path(tmp_path, "table-here/manifest.json").read_bytes())
     assert manifest["dead_letters"] == {"missing_image": 1, "not_an_image": 1}
+
+
+def _check_that_an_installation_can_submit(python: str, wheel: bytes, folder: Path) -> None:
+    """What was installed from a wheel makes the same wheel of itself."""
+    code = f"from beam_pipeline.packaging import build_package; build_package({str(folder)!r})"
+    subprocess.run([python, "-I", "-c", code], cwd="/", check=True)
+    assert (folder / WHEEL).read_bytes() == wheel
 
 
 def _shards(contents: dict[str, bytes]) -> dict[str, bytes]:
