@@ -100,7 +100,7 @@ class DataflowEngine(Engine):
         self._job = job = DataflowJob(result.job_id(), google.project, google.region)
         print(f"Job {job.id}\n{job.url}", flush=True)
         if self.waits:
-            follow(result, job)
+            follow(result, pipeline.runner, job)
 
 
 def _check_config(config: ConvertConfig, *, wait: bool) -> None:

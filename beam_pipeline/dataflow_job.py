@@ -5,20 +5,19 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from apache_beam.metrics.metric import MetricsFilter
-from apache_beam.runners.dataflow.dataflow_runner import DataflowRuntimeException
-from apache_beam.runners.runner import PipelineResult, PipelineState
+from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner, DataflowRuntimeException
+from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState
 
 from beam_pipeline.progress_bar import Display, display
 from transforms import counters
 from transforms.core.errors import JobError
 
-POLL_SECONDS = 5.0
-"""Between two looks at the counts; the service itself collects them every few seconds."""
+ROUND_MS = 4000
+"""How long Beam waits, at least, before the counts are looked at; it counts in steps of 5 seconds."""
 
 _BEAM = "apache_beam.runners.dataflow.dataflow_runner"
 _STATE = re.compile(r"is in state JOB_STATE_(\w+)")
@@ -49,40 +48,46 @@ class DataflowJob:
         )
 
 
-def follow(result: PipelineResult, job: DataflowJob) -> None:
+def follow(result: PipelineResult, runner: PipelineRunner, job: DataflowJob) -> None:
     """Waits for a job, and shows its states, its troubles and what it has done.
 
     Args:
       result: what Beam returned when it submitted the job.
-      job: the same.
+      runner: what it was submitted by.
+      job: the same job.
 
     Raises:
       JobError: it failed or was cancelled, with what the service says of it; or nothing is heard of it.
     """
     show = display()
-    counts = _Counts(result, show)
+    counts = _Counts(show)
+    state = PipelineState.UNKNOWN
     try:
-        with _told_by_beam(_JobLog(show, counts.stop)):
-            counts.start()
-            result.wait_until_finish()
-        counts.update()
+        with _told_by_beam(_JobLog(show)):
+            # One after the other in this thread: the client of older Beams is not for several.
+            while not PipelineState.is_terminal(state):
+                state = result.wait_until_finish(ROUND_MS)
+                counts.update(_query(result))
     except DataflowRuntimeException as error:
-        raise JobError(_end(job, result.state, str(error))) from error
+        raise JobError(_end(result, runner, job)) from error
     except Exception as error:  # what Google's and Beam's clients raise has no common base
         raise JobError(
             f"job {job.id} could not be followed to its end, and may go on: {error}. See {job.url}"
         ) from error
     finally:
-        counts.stop()
         show.close()
 
 
-def _end(job: DataflowJob, state: str, error: str) -> str:
+def _end(result: PipelineResult, runner: PipelineRunner, job: DataflowJob) -> str:
+    state: str = result.state
     if state == PipelineState.CANCELLED:
         return f"job {job.id} was cancelled; run it again with --resume to go on with it"
-    said = error.partition("Error:\n")[2].strip()
+    with contextlib.suppress(Exception):  # then there are no words of the service's
+        if not runner.last_error_msg:  # they may come half a minute behind the end
+            DataflowRunner.poll_for_job_completion(runner, result, None)
+    said = runner.last_error_msg or "nothing"
     return (
-        f"job {job.id} ended as {state}, and says:\n{said or error}\nAll that it logged: {job.url}"
+        f"job {job.id} ended as {state}, and says:\n{said.strip()}\nAll that it logged: {job.url}"
     )
 
 
@@ -103,62 +108,43 @@ def _told_by_beam(handler: logging.Handler) -> Iterator[None]:
 
 
 class _JobLog(logging.Handler):
-    """Shows states, warnings and errors of a job, each as a line and none twice in a row."""
+    """Shows states, warnings and errors of a job, each as a line, and none twice.
 
-    def __init__(self, show: Display, at_end: Callable[[], None]) -> None:
-        """`at_end` is called when Beam has heard of the job's end."""
+    Beam fetches all messages again whenever it is asked to wait. The last state is not shown, but
+    what comes of it.
+    """
+
+    def __init__(self, show: Display) -> None:
         super().__init__(logging.INFO)
         self._show = show
-        self._at_end = at_end
-        self._last = ""
+        self._state = ""
+        self._shown: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
-        line = ""
         if state := _STATE.search(text):
-            line = f"Dataflow: {state[1].lower().replace('_', ' ')}"
-            if PipelineState.is_terminal(state[1]):
-                self._at_end()
-        elif (message := _MESSAGE.search(text)) and record.levelno >= logging.WARNING:
+            if state[1] != self._state and not PipelineState.is_terminal(state[1]):
+                self._show.note(f"Dataflow: {state[1].lower().replace('_', ' ')}")
+            self._state = state[1]
+            return
+        message = _MESSAGE.search(text)
+        if message and record.levelno >= logging.WARNING and text not in self._shown:
+            self._shown.add(text)
             # Of a traceback, the last line is the error; the whole one is in the job's own log.
             error = message[2].strip().splitlines()[-1:]
-            line = f"Dataflow: {message[1].lower()}: {''.join(error)}"
-        if line and line != self._last:
-            self._show.note(line)
-            self._last = line
+            self._show.note(f"Dataflow: {message[1].lower()}: {''.join(error)}")
 
 
 class _Counts:
-    """Shows what workers have counted, again and again until it is stopped."""
+    """Shows what is new in what workers have counted."""
 
-    def __init__(self, result: PipelineResult, show: Display) -> None:
-        self._result = result
+    def __init__(self, show: Display) -> None:
         self._show = show
         self._listed = self._samples = self._bytes = 0
         self._started = False
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._poll, name="dataflow counts", daemon=True)
 
-    def start(self) -> None:
-        """Begins."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ends it, and waits for the answer that may be on its way.
-
-        Beam keeps for good the counts that it was asked for when it knows the job's end: they must
-        not be those from before it.
-        """
-        self._ended.set()
-        self._thread.join()
-
-    def _poll(self) -> None:
-        while not self._ended.wait(POLL_SECONDS):
-            self.update()
-
-    def update(self) -> None:
-        """Shows what is new."""
-        found = _query(self._result)
+    def update(self, found: Mapping[str, int]) -> None:
+        """Takes counter -> value so far."""
         listed = found.get(counters.IMAGES_LISTED, 0)
         planned = found.get(counters.SAMPLES_PLANNED, 0)
         samples = found.get(counters.SAMPLES_DONE, 0)

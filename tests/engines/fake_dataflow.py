@@ -1,7 +1,7 @@
 """Dataflow's service as far as a launcher sees it: it takes jobs, and plays what becomes of them.
 
 It answers as the REST reference of v1b3 says (projects.locations.jobs, .messages, .getMetrics). It runs
-nothing: each look at a job's state takes its script one step on.
+nothing: each look at a job's state takes its script one step on, once the counts of a step were asked for.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 PROJECT = "shapes-project"
 REGION = "europe-west4"
 _JOBS = re.compile(r"/v1b3/projects/([^/]+)/locations/([^/]+)/jobs(?:/([^/]+)(?:/(\w+))?)?")
+_PATIENCE = 500  # looks at one state, for a launcher that never asks for counts
 _ENDS = ("DONE", "FAILED", "CANCELLED")
 
 
@@ -44,6 +45,11 @@ class Received(NamedTuple):
 
 
 DONE = (Step("DONE"),)
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, *_: object) -> None:
+        pass  # a client that is gone
 
 
 class FakeDataflow:
@@ -81,7 +87,7 @@ class FakeDataflow:
             def do_POST(self) -> None:
                 self.do_GET()
 
-        self._server = ThreadingHTTPServer(("localhost", 0), Handler)
+        self._server = _Server(("localhost", 0), Handler)
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
@@ -92,6 +98,8 @@ class FakeDataflow:
         self.looks = 0
         self._scripts: dict[str, list[Step]] = {}
         self._played: dict[str, list[Step]] = {}
+        self._asked = False  # for the counts of this step
+        self._patience = _PATIENCE
 
     def stop(self) -> None:
         self._server.shutdown()
@@ -159,10 +167,13 @@ class FakeDataflow:
 
     def _look(self, job: Received) -> dict[str, Any]:
         self.looks += 1
+        self._patience -= 1
         steps = self._scripts[job.id]
-        if len(steps) > 1:
+        waits = steps[0].counts and not self._asked and self._patience > 0
+        if len(steps) > 1 and not waits:
             steps.pop(0)
             self._played[job.id].append(steps[0])
+            self._asked, self._patience = False, _PATIENCE
         return self._shown(job)
 
     def _shown(self, job: Received) -> dict[str, Any]:
@@ -192,6 +203,7 @@ class FakeDataflow:
 
     def _metrics(self, job_id: str) -> dict[str, Any]:
         """Each counter as it was committed and, larger, as it was attempted."""
+        self._asked = True
         metrics = [
             {
                 "name": {

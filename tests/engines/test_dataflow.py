@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import logging
 import os
@@ -44,7 +44,9 @@ def service(
     cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[FakeDataflow]:
     """The service, credentials that it knows, and nothing else of Google's in the environment."""
-    if importlib.util.find_spec("google.cloud.dataflow") is None:
+    try:
+        importlib.import_module("apache_beam.runners.dataflow.internal.apiclient")
+    except ImportError:
         pytest.skip("needs apache-beam[gcp]: pip install 'beam-tfrecord[gcp,gcs]'")
     service = FakeDataflow()
     service.write_credentials(tmp_path / "key.json")
@@ -67,7 +69,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
     clock = types.SimpleNamespace(time=time.time, sleep=lambda seconds: time.sleep(seconds / 50))
     monkeypatch.setattr(dataflow_runner, "time", clock)
-    monkeypatch.setattr(dataflow_job, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(dataflow_job, "ROUND_MS", 1)
     monkeypatch.setattr(progress_bar, "_LINE_INTERVAL", 0.0)
 
 
@@ -162,12 +164,12 @@ def test_what_the_person_says_counts(cloud: Cloud, service: FakeDataflow, argv: 
     assert (job.project, job.region, job.body["name"]) == ("another-project", "us-east1", "mine")
     environment = job.body["environment"]
     assert environment["serviceAccountEmail"] == "worker@another-project.iam.gserviceaccount.com"
-    assert environment["flexResourceSchedulingGoal"] == 2  # FLEXRS_COST_OPTIMIZED
+    assert environment["flexResourceSchedulingGoal"] in (2, "FLEXRS_COST_OPTIMIZED")
     (pool,) = environment["workerPools"]
     assert pool["machineType"] == "n2-highmem-8"
     assert pool["numThreadsPerWorker"] == 5
     assert pool["autoscalingSettings"] == {"maxNumWorkers": 7}
-    assert pool["ipConfiguration"] == 2  # WORKER_IP_PRIVATE
+    assert pool["ipConfiguration"] in (2, "WORKER_IP_PRIVATE")
     assert pool["subnetwork"] == f"regions/{REGION}/subnetworks/private"
     options = environment["sdkPipelineOptions"]["options"]
     assert options["save_main_session"] is True
@@ -246,11 +248,10 @@ def test_states_and_counts_are_shown(
     listed = {"images_listed": 20}
     planned = {**listed, "samples_planned": 20, "bytes_planned": 20_000}
     service.script = (
-        *[Step("RUNNING")] * 3,
-        *[Step("RUNNING", {"images_listed": 12})] * 4,
-        *[Step("RUNNING", planned, (("BASIC", "workers have started"),))] * 4,
-        *[Step("RUNNING", {**planned, "samples_done": 8, "bytes_done": 8_000})] * 4,
-        *[Step("RUNNING", {**planned, "samples_done": 8, "bytes_done": 8_000})] * 4,
+        Step("RUNNING"),
+        Step("RUNNING", {"images_listed": 12}),
+        Step("RUNNING", planned, (("BASIC", "workers have started"),)),
+        Step("RUNNING", {**planned, "samples_done": 8, "bytes_done": 8_000}),
         Step("DONE", {**planned, "samples_done": 20, "bytes_done": 20_000}),
     )
     assert convert(*argv, *IN_REGION, "--resume") == 0
@@ -263,9 +264,8 @@ def test_states_and_counts_are_shown(
         shown[3],
     ]
     assert shown[3].startswith("8 of 20 samples, 8.0 kB of 20.0 kB, ")
-    assert shown[4] == "Dataflow: done"
-    assert shown[5].startswith("20 of 20 samples, 20.0 kB of 20.0 kB, ")
-    assert len(shown) == 6
+    assert shown[4].startswith("20 of 20 samples, 20.0 kB of 20.0 kB, ")
+    assert len(shown) == 5
     assert f"Job {FIRST_ID}\n{URL}\n" in captured.out
     assert captured.out.splitlines()[-1].startswith(f"{cloud.uri}/sets/pets is up to date")
     after = cloud.get_folder("sets/pets", tmp_path / "after")
@@ -280,6 +280,10 @@ def _contents(folder: Path) -> dict[str, bytes]:
     }
 
 
+COUNTED = {"shards_written": 1}
+"""Makes a step last until the launcher has asked for it."""
+
+
 def test_a_failed_job_says_why(
     service: FakeDataflow, argv: list[str], quick: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -289,7 +293,8 @@ def test_a_failed_job_says_why(
     )
     service.script = (
         Step("RUNNING"),
-        Step("RUNNING", {}, (("ERROR", traceback), ("WARNING", "slow"), ("DEBUG", "noise"))),
+        Step("RUNNING", COUNTED, (("ERROR", traceback), ("WARNING", "slow"), ("DEBUG", "noise"))),
+        Step("RUNNING", COUNTED, (("WARNING", "slow"),)),
         Step("FAILED"),
     )
     assert convert(*argv, *IN_REGION) == 1
@@ -299,11 +304,21 @@ def test_a_failed_job_says_why(
         "Dataflow: running",
         "Dataflow: error: OSError: no space [while running 'X']",
         "Dataflow: warning: slow",
-        "Dataflow: failed",
+        "Dataflow: warning: slow",
         f"beam-tfrecord: error: job {FIRST_ID} ended as FAILED, and says:",
         *traceback.splitlines(),
         f"All that it logged: {URL}",
     ]
+
+
+def test_words_that_come_behind_the_end(
+    service: FakeDataflow, argv: list[str], quick: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Are waited for; Google's service sends some half a minute later."""
+    looks = [Step("FAILED")] * 8
+    service.script = (*looks, Step("FAILED", {}, (("ERROR", "Workflow failed: no quota"),)))
+    assert convert(*argv, *IN_REGION) == 1
+    assert "ended as FAILED, and says:\nWorkflow failed: no quota\nAll" in capsys.readouterr().err
 
 
 def test_the_reason_that_a_worker_noted_comes_first(
@@ -331,7 +346,7 @@ def test_a_cancelled_job(
     service: FakeDataflow, argv: list[str], quick: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Says so, and how to go on."""
-    service.script = (Step("RUNNING"), Step("CANCELLING"), Step("CANCELLED"))
+    service.script = (Step("RUNNING"), Step("CANCELLING", COUNTED), Step("CANCELLED"))
     assert convert(*argv, *IN_REGION) == 1
     assert capsys.readouterr().err.splitlines()[-1] == (
         f"beam-tfrecord: error: job {FIRST_ID} was cancelled; run it again with --resume to go on "
@@ -347,9 +362,9 @@ def test_a_job_that_the_service_refuses(
     assert convert(*argv, *IN_REGION) == 1
     captured = capsys.readouterr()
     assert captured.err.count("Dataflow API has not been used in project 7") == 1
-    assert captured.err.splitlines()[-1].startswith(
-        "beam-tfrecord: error: the job could not be submitted to Dataflow: 403 "
-    )
+    message = "beam-tfrecord: error: the job could not be submitted to Dataflow: "
+    assert captured.err.splitlines()[-1].startswith(message)
+    assert "403" in captured.err.splitlines()[-1]
     assert "Traceback" not in captured.err
 
 
@@ -505,7 +520,7 @@ def test_no_wait_from_the_shell(cloud: Cloud, service: FakeDataflow, argv: list[
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-2:] == [f"Job {FIRST_ID}", URL]
-    assert [line for line in done.stderr.splitlines() if "Retrying" not in line] == []
+    assert "Dataflow:" not in done.stderr
     assert service.looks == 0
 
 
