@@ -43,7 +43,8 @@ class DataflowEngine(Engine):
 
     def __init__(self, options: PipelineOptions, *, wait: bool) -> None:
         super().__init__(options)
-        self.waits = wait
+        template: str | None = options.view_as(GoogleCloudOptions).template_location
+        self.waits = wait and not template
         self._job: DataflowJob | None = None
         self._runs = 0
 
@@ -70,7 +71,8 @@ class DataflowEngine(Engine):
                 f"({error}): pip install 'beam-tfrecord[gcp]'"
             ) from error
         _check_config(config, wait=self.waits)
-        _check_options(self.options)
+        if self.options.view_as(TestOptions).dry_run:
+            raise UsageError("--dry_run submits nothing; `plan` says what a conversion would do")
         set_defaults(self.options, config)
         try:
             beam.Pipeline(runner=self.runner, options=copy.deepcopy(self.options))
@@ -97,6 +99,9 @@ class DataflowEngine(Engine):
                 result = pipeline.run()
             except Exception as error:  # what Google's and Beam's clients raise has no common base
                 raise JobError(f"the job could not be submitted to Dataflow: {error}") from error
+        if google.template_location:  # a Flex Template's launcher submits what is written there
+            print(f"Wrote the job to {google.template_location}", flush=True)
+            return
         self._job = job = DataflowJob(result.job_id(), google.project, google.region)
         print(f"Job {job.id}\n{job.url}", flush=True)
         if self.waits:
@@ -117,19 +122,7 @@ def _check_config(config: ConvertConfig, *, wait: bool) -> None:
     if config.shuffle == "records" and not wait:
         raise UsageError(
             "--shuffle=records is two jobs on Dataflow, and the second is made from what the first "
-            "found; this command has to wait, so leave --no_wait out"
-        )
-
-
-def _check_options(options: PipelineOptions) -> None:
-    asked_for = {
-        "--template_location": options.view_as(GoogleCloudOptions).template_location,
-        "--dry_run": options.view_as(TestOptions).dry_run,
-    }
-    for option in filter(asked_for.get, asked_for):
-        raise UsageError(
-            f"{option} submits no job, but what a job does depends on what its output folder holds "
-            "when it is submitted; `plan` says what a conversion would do"
+            "found; this command has to wait, so leave --no_wait out, and --template_location"
         )
 
 

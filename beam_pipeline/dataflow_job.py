@@ -62,20 +62,18 @@ def follow(result: PipelineResult, runner: PipelineRunner, job: DataflowJob) -> 
     show = display()
     counts = _Counts(show)
     state = PipelineState.UNKNOWN
-    try:
-        with _told_by_beam(_JobLog(show)):
+    with contextlib.closing(show), _told_by_beam(_JobLog(show)):
+        try:
             # One after the other in this thread: the client of older Beams is not for several.
             while not PipelineState.is_terminal(state):
                 state = result.wait_until_finish(ROUND_MS)
                 counts.update(_query(result))
-    except DataflowRuntimeException as error:
-        raise JobError(_end(result, runner, job)) from error
-    except Exception as error:  # what Google's and Beam's clients raise has no common base
-        raise JobError(
-            f"job {job.id} could not be followed to its end, and may go on: {error}. See {job.url}"
-        ) from error
-    finally:
-        show.close()
+        except DataflowRuntimeException as error:
+            raise JobError(_end(result, runner, job)) from error
+        except Exception as error:  # what Google's and Beam's clients raise has no common base
+            raise JobError(
+                f"job {job.id} could not be followed to its end, and may go on: {error}. See {job.url}"
+            ) from error
 
 
 def _end(result: PipelineResult, runner: PipelineRunner, job: DataflowJob) -> str:

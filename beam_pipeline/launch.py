@@ -76,7 +76,7 @@ def convert(config: ConvertConfig, beam_argv: Sequence[str], *, wait: bool = Tru
     up_to_date = earlier is not None and not missing_shards(config.output)
     with show_progress(), _interruptible(engine), watched_workers(config.output):
         _run_job(config, engine, _writers(config, beam_argv))
-    if not wait:
+    if not engine.waits:
         return
     if up_to_date:
         print(f"{config.output} is up to date: all is as it was when it was written")

@@ -418,8 +418,11 @@ def test_records_are_two_jobs(
         (["--region=r", "--output=gs://whole"], "give --temp_location=gs://BUCKET/FOLDER"),
         (["--region=r", "--writers=2"], "--writers is for processes of this machine"),
         (["--region=r", "--shuffle=records", "--no_wait"], "so leave --no_wait out"),
-        (["--region=r", "--dry_run=True"], "--dry_run submits no job"),
-        (["--region=r", "--template_location=gs://b/t"], "--template_location submits no job"),
+        (["--region=r", "--dry_run=True"], "--dry_run submits nothing"),
+        (
+            ["--region=r", "--shuffle=records", "--template_location=gs://b/t"],
+            "so leave --no_wait out, and --template_location",
+        ),
     ],
 )
 def test_what_cannot_be_is_said_before_anything_is_done(
@@ -437,6 +440,21 @@ def test_what_cannot_be_is_said_before_anything_is_done(
     assert message.replace("OUT", out) in error
     assert service.jobs == []
     assert [name for name in cloud.names() if not name.startswith("photos/")] == []
+
+
+def test_a_template(
+    cloud: Cloud, service: FakeDataflow, argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The job is written where it was asked for, as a Flex Template's launcher asks, and not submitted."""
+    where = f"--template_location={cloud.uri}/templates/pets"
+    assert convert(*argv, *IN_REGION, where) == 0
+    job = json.loads(cloud.get("templates/pets"))
+    assert re.fullmatch(r"beam-tfrecord-pets-[0-9a-f]{8}", job["name"])
+    (pool,) = job["environment"]["workerPools"]
+    assert WHEEL in {package["name"] for package in pool["packages"]}
+    out = capsys.readouterr().out
+    assert out.splitlines()[-1] == f"Wrote the job to {cloud.uri}/templates/pets"
+    assert service.jobs == []
 
 
 def test_beams_part_for_google_is_not_installed(
