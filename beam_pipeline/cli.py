@@ -169,7 +169,7 @@ def _convert_or_plan(
     if arguments.command == "plan":
         _plan(config, arguments, beam_argv)
     else:
-        convert(config, beam_argv)
+        convert(config, beam_argv, wait=not arguments.no_wait)
     return EXIT_DONE
 
 
@@ -293,6 +293,11 @@ def _add_convert(commands: argparse._SubParsersAction[_Parser]) -> None:
         "option that is not listed here is Apache Beam's, such as --runner.",
     )
     _add_options(convert)
+    convert.add_argument(
+        "--no_wait",
+        action="store_true",
+        help="with --runner=DataflowRunner: end when the job was submitted",
+    )
 
 
 def _add_plan(commands: argparse._SubParsersAction[_Parser]) -> None:

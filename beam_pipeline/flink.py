@@ -14,9 +14,7 @@ import os
 import re
 import secrets
 import shutil
-import signal
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,9 +24,10 @@ from apache_beam.options.pipeline_options import (
     JobServerOptions,
     PipelineOptions,
     PortableOptions,
-    StandardOptions,
 )
 
+from beam_pipeline.config import ConvertConfig
+from beam_pipeline.engines import Build, Engine
 from transforms.core.errors import ConversionError, UsageError
 
 RUNNER = "FlinkRunner"
@@ -44,6 +43,44 @@ class FlinkBatchOptions(PipelineOptions):
     @classmethod
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--execution_mode_for_batch")
+
+
+class FlinkEngine(Engine):
+    """Flink: the job ends with this program, which reads from the output folder why it was refused.
+
+    Args:
+      options: Beam's options.
+      argv: the same as they were given; what is not among them gets a default.
+    """
+
+    raises_refusals = False
+
+    def __init__(self, options: PipelineOptions, argv: Sequence[str]) -> None:
+        super().__init__(options)
+        self._argv = argv
+
+    def prepare(self, config: ConvertConfig) -> None:
+        """See `Engine`; asks the cluster what it has."""
+        self.options = PipelineOptions(with_defaults(self._argv))
+
+    def run(self, build: Build) -> None:
+        """See `Engine`.
+
+        Raises:
+          ConversionError: the job did not come to its end.
+        """
+        logging.getLogger().addFilter(_is_news)
+        try:
+            super().run(build)
+        except RuntimeError as error:
+            raise _failure(error, self.options) from error
+        finally:
+            logging.getLogger().removeFilter(_is_news)
+
+    def interrupt(self) -> str:
+        """See `Engine`; cancels the job on its cluster."""
+        _cancel(self.options)
+        return super().interrupt()
 
 
 @dataclass(frozen=True)
@@ -63,12 +100,6 @@ class Cluster:
     restarts: bool
 
 
-def is_flink(options: PipelineOptions) -> bool:
-    """Whether Beam's options name Flink as their runner."""
-    runner: str = options.view_as(StandardOptions).runner or ""
-    return runner.rpartition(".")[2] == RUNNER
-
-
 def with_defaults(argv: Sequence[str]) -> list[str]:
     """Beam's options, for a job on Flink with what a person need not say.
 
@@ -76,7 +107,7 @@ def with_defaults(argv: Sequence[str]) -> list[str]:
       UsageError: the job could not run; says why.
     """
     options = PipelineOptions(list(argv))
-    if not is_flink(options) or options.view_as(PortableOptions).job_endpoint:
+    if options.view_as(PortableOptions).job_endpoint:
         return list(argv)
     _check_java(options)
     master = options.view_as(FlinkRunnerOptions).flink_master
@@ -171,30 +202,6 @@ def _rest(master: str, path: str, method: str = "GET") -> Any:
     request = urllib.request.Request(f"{url}/{path}", method=method)  # noqa: S310 -- a person's own
     with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS) as answer:  # noqa: S310
         return json.load(answer)
-
-
-@contextlib.contextmanager
-def attended(options: PipelineOptions) -> Iterator[None]:
-    """While the block runs a job on Flink, Ctrl-C cancels it there, and its failure is told once."""
-    if not is_flink(options) or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGINT)
-
-    def interrupted(*args: Any) -> None:
-        _cancel(options)
-        if callable(before):
-            before(*args)
-
-    signal.signal(signal.SIGINT, interrupted)
-    logging.getLogger().addFilter(_is_news)
-    try:
-        yield
-    except RuntimeError as error:
-        raise _failure(error, options) from error
-    finally:
-        logging.getLogger().removeFilter(_is_news)
-        signal.signal(signal.SIGINT, before)
 
 
 def _is_news(record: logging.LogRecord) -> bool:

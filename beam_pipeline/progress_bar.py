@@ -1,4 +1,4 @@
-"""Shows how a local job goes: a bar on a terminal, plain lines otherwise."""
+"""Shows how a job goes: a bar on a terminal, plain lines otherwise."""
 
 from __future__ import annotations
 
@@ -10,12 +10,34 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from typing import Protocol
 
 from tqdm import tqdm
 
 from transforms.progress import ADDRESS_VARIABLE
 
 _LINE_INTERVAL = 10.0  # seconds between plain lines
+
+
+class Display(Protocol):
+    """Where counts are shown."""
+
+    def start(self, samples: int, image_bytes: int) -> None:
+        """Says how much there is to do."""
+
+    def add(self, samples: int, image_bytes: int) -> None:
+        """Says what more was done."""
+
+    def note(self, text: str) -> None:
+        """Shows a line that stays."""
+
+    def close(self) -> None:
+        """Ends it."""
+
+
+def display() -> Display:
+    """What suits where standard error goes."""
+    return _Bar() if sys.stderr.isatty() else _Lines()
 
 
 @contextlib.contextmanager
@@ -26,7 +48,7 @@ def show_progress() -> Iterator[None]:
         receiver.settimeout(1.0)
         os.environ[ADDRESS_VARIABLE] = f"127.0.0.1:{receiver.getsockname()[1]}"
         done = threading.Event()
-        show = _Bar() if sys.stderr.isatty() else _Lines()
+        show = display()
         thread = threading.Thread(target=_listen, args=(receiver, show, done), daemon=True)
         thread.start()
         try:
@@ -40,7 +62,7 @@ def show_progress() -> Iterator[None]:
             show.close()
 
 
-def _listen(receiver: socket.socket, show: _Bar | _Lines, done: threading.Event) -> None:
+def _listen(receiver: socket.socket, show: Display, done: threading.Event) -> None:
     while True:
         try:
             packet = receiver.recv(1024)
@@ -81,6 +103,9 @@ class _Bar:
         )
         self._bar.update(samples)
 
+    def note(self, text: str) -> None:
+        tqdm.write(text, file=sys.stderr)
+
     def close(self) -> None:
         if self._bar is not None:
             self._bar.close()
@@ -115,6 +140,9 @@ class _Lines:
             file=sys.stderr,
             flush=True,
         )
+
+    def note(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
 
     def close(self) -> None:
         pass

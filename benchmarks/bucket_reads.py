@@ -6,7 +6,8 @@ A bucket of JPEGs is served by `bucket_stub.py`, 30 ms added to every request. M
 of its own, in interleaved rounds:
 
 - one writer of `beam-tfrecord` with 1, 8, 32 and 64 reads in flight, from reference to file;
-- the textbook loop, Beam's `MatchFiles`, `ReadMatches` and `read()`, which writes nothing.
+- the textbook loop, Beam's `MatchFiles`, `ReadMatches` and `read()`, which writes nothing;
+- several writers with 32 reads in flight each, side by side in threads of one process, as an engine's worker has them.
 
 Then ways to read an object with one GET: what each costs in CPU, one at a time and without delay, and how many
 samples a second one writer gets with 32 in flight. First of all comes what the server itself can do.
@@ -19,6 +20,7 @@ import base64
 import http.client
 import json
 import os
+import resource
 import selectors
 import socket
 import statistics
@@ -51,6 +53,12 @@ CONNECTIONS = 64
 HOST_VARIABLE = "STORAGE_EMULATOR_HOST"
 FLIGHTS = {1: 200, 8: 1500, 32: 4000, 64: 4000}
 """Reads in flight -> samples of a run."""
+
+THREADS = (1, 2, 4, 12)
+"""Writers side by side in one process."""
+
+THREADS_SAMPLES = 6000
+"""Of all of them together, in shards of 500."""
 
 TEXTBOOK_OBJECTS = 100
 
@@ -163,6 +171,7 @@ READERS: dict[str, Callable[[int], ImageReader]] = {
 """How an object is read -> what makes a reader. All but `checksum=None` check the CRC-32C."""
 
 USUAL = "convert"
+_SHARD = 500  # samples
 
 
 def write(read: ImageReader, count: int, size: int, reads: int, output: str) -> None:
@@ -182,6 +191,27 @@ def write(read: ImageReader, count: int, size: int, reads: int, output: str) -> 
         (info,) = write_shard(ShardSpec("train", 0, 1, "x"), refs, maker, PlainOutput(sink))
     assert info.examples == count
     os.unlink(output)
+
+
+def write_side_by_side(task: dict[str, Any]) -> None:
+    """Has threads write shards, each the next one that nobody has begun."""
+    shards = iter(range(task["count"] // _SHARD))
+    lock = threading.Lock()
+    read = READERS[task["reader"]](task["reads"] * task["threads"])
+
+    def work() -> None:
+        while True:
+            with lock:
+                number = next(shards, None)
+            if number is None:
+                return
+            write(read, _SHARD, task["size"], task["reads"], f"{task['output']}-{number}")
+
+    threads = [threading.Thread(target=work) for _ in range(task["threads"])]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def textbook(count: int) -> float:
@@ -216,9 +246,13 @@ def run_one(task: dict[str, Any]) -> dict[str, float]:
     read = READERS[task["reader"]](task["reads"])
     write(read, 50, task["size"], task["reads"], task["output"])  # imports, connections
     wall, cpu = time.perf_counter(), time.process_time()
-    write(read, task["count"], task["size"], task["reads"], task["output"])
+    if "threads" in task:
+        write_side_by_side(task)
+    else:
+        write(read, task["count"], task["size"], task["reads"], task["output"])
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    return {"rate": task["count"] / wall, "cpu_us": cpu / task["count"] * 1e6}
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+    return {"rate": task["count"] / wall, "cpu_us": cpu / task["count"] * 1e6, "peak_mb": peak_mb}
 
 
 def in_process_of_its_own(port: int, **task: Any) -> dict[str, float]:
@@ -305,6 +339,26 @@ def measure_flights(port: int, rounds: int, task: dict[str, Any]) -> None:
     print("\n" + table(head, rows), flush=True)
 
 
+def measure_threads(port: int, rounds: int, task: dict[str, Any]) -> None:
+    """Prints samples a second of a process by the writers in it."""
+    found: dict[int, list[dict[str, float]]] = {threads: [] for threads in THREADS}
+    for _ in range(rounds):
+        for threads in THREADS:
+            more = {"reads": 32, "count": THREADS_SAMPLES, "threads": threads}
+            found[threads].append(in_process_of_its_own(port, **task, reader=USUAL, **more))
+    rows = [
+        [
+            f"{threads}",
+            median_and_span([run["rate"] for run in runs]),
+            f"{statistics.median(run['cpu_us'] for run in runs):,.0f}",
+            f"{statistics.median(run['peak_mb'] for run in runs):,.0f}",
+        ]
+        for threads, runs in found.items()
+    ]
+    head = ["writers in one process", "samples/s, all", "CPU µs a sample", "peak memory, MB"]
+    print("\n" + table(head, rows), flush=True)
+
+
 def measure_readers(delayed: int, prompt: int, rounds: int, task: dict[str, Any]) -> None:
     """Prints what each way to read an object costs, and how fast a writer is with it."""
     alone: dict[str, list[float]] = {name: [] for name in READERS}
@@ -343,6 +397,7 @@ def main() -> None:
     ):
         measure_limits(delayed, prompt)
         measure_flights(delayed, arguments.rounds, task)
+        measure_threads(delayed, arguments.rounds, task)
         measure_readers(delayed, prompt, arguments.rounds, task)
 
 

@@ -89,6 +89,15 @@ def _new_client() -> Any:
     return made
 
 
+def default_project() -> str | None:
+    """The project that the credentials or the environment name.
+
+    Raises:
+      CredentialsError: there are no credentials, or they cannot be used.
+    """
+    return _credentials()[1]
+
+
 def _credentials() -> tuple[Any, str | None]:
     """Application default credentials; where there can be none, that is said at once.
 

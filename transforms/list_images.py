@@ -10,7 +10,7 @@ from typing import TypeVar
 import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
 
-from transforms import files
+from transforms import counters, files
 from transforms.batches import BATCH_SIZE, DEAD_LETTERS, TALLY, DeadLetterBatch, ImageBatch
 from transforms.bucket_listing import (
     FanOut,
@@ -86,6 +86,7 @@ class _List(beam.DoFn):
                 continue
             tally.listed += len(listed.images) + len(listed.dead_letters)
             tally.ignored.update(listed.ignored)
+            counters.count(counters.IMAGES_LISTED, len(listed.images) + len(listed.dead_letters))
             if listed.images:
                 yield ImageBatch(listed.images)
             if listed.dead_letters:

@@ -9,7 +9,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from transforms import progress
+from transforms import counters, progress
 from transforms.core.classes import ClassNumbering
 from transforms.core.plan import Plan, Tally, make_plan, other_shards
 from transforms.core.sharding import ShardConfig
@@ -45,7 +45,11 @@ def plan_shards(
     `wishes` go to `make_plan`.
     """
     plan = make_plan(tally, **wishes)
-    progress.announce(tally.samples.total(), tally.sample_bytes.total())
+    samples, image_bytes = tally.samples.total(), tally.sample_bytes.total()
+    progress.announce(samples, image_bytes)
+    counters.count(counters.SAMPLES_PLANNED, samples)
+    counters.count(counters.BYTES_PLANNED, image_bytes)
+    counters.count(counters.DEAD_LETTERS, tally.dead.total())
     earlier = read_earlier(output_folder) if resume else None
     if earlier and earlier.layout != plan.layout:
         refusal = plan.refusal or other_shards(earlier.layout, plan.layout)

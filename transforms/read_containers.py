@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
 
+from transforms import counters
 from transforms.batches import BATCH_SIZE, DEAD_LETTERS, TALLY, DeadLetterBatch, SampleBatch
 from transforms.core.dead_letters import DeadLetter
 from transforms.core.errors import ContainerError
@@ -49,6 +50,7 @@ class _ReadContainer(beam.DoFn):
         if samples:
             yield self._counted(samples, tally)
         tally.add_dead_letters(letters)
+        counters.count(counters.IMAGES_LISTED, tally.listed)
         yield TaggedOutput(DEAD_LETTERS, letters)
         yield TaggedOutput(TALLY, tally)
 

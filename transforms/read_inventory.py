@@ -12,7 +12,7 @@ import apache_beam as beam
 from apache_beam import coders
 from apache_beam.pvalue import TaggedOutput
 
-from transforms import files
+from transforms import counters, files
 from transforms.batches import BATCH_SIZE, DEAD_LETTERS, TALLY, BatchCoder, ImageBatch
 from transforms.core.errors import InventoryError
 from transforms.core.inventory_format import InventoryRow, read_inventory
@@ -146,6 +146,7 @@ class _ListGroup(beam.DoFn):
             yield images
         for root in rules:
             tally.ignored.update(root.rules.ignored)
+        counters.count(counters.IMAGES_LISTED, tally.listed)
         yield TaggedOutput(TALLY, tally)
 
 

@@ -37,11 +37,13 @@ class Written(NamedTuple):
       info: its figures; None if it was not written.
       dead_letters: samples that were left out.
       refusal: why it was not written, or None.
+      image_bytes: of all its images, as they were listed.
     """
 
     info: ShardInfo | None
     dead_letters: Sequence[DeadLetter]
     refusal: Refusal | None = None
+    image_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -89,13 +91,13 @@ class ShardTask:
                 )
                 return Written(None, [], Refusal(ChangedInputsError.__name__, what))
             if files.size_of(self.uri) == earlier.info.bytes:
-                return Written(earlier.info, earlier.dead_letters)
+                return _written(earlier)
         receipt = write_inputs(
             self.folder, inputs, self.compression, self.reading, new=earlier is None
         )
         if self.encoding.features is None:  # what came from Python is nowhere to be read again
             write_receipt(self.folder, receipt)
-        return Written(receipt.info, receipt.dead_letters)
+        return _written(receipt)
 
     def _inputs(self) -> ShardInputs:
         refs = sort_by_placement(
@@ -106,6 +108,11 @@ class ShardTask:
         names = set() if place is None else {name for ref in refs for name in _texts(ref, place)}
         classes = {name: self.class_ids[name] for name in sorted(names)}
         return ShardInputs(self.spec, refs, classes, self.encoding.recorded())
+
+
+def _written(receipt: Receipt) -> Written:
+    image_bytes = sum(ref.size for ref in receipt.inputs.refs)
+    return Written(receipt.info, receipt.dead_letters, image_bytes=image_bytes)
 
 
 def write_inputs(

@@ -17,7 +17,7 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 from apache_beam.transforms.window import TimestampedValue
 
-from transforms import files
+from transforms import counters, files
 from transforms.batches import DEAD_LETTERS, REFUSALS, DeadLetterBatch, SampleBatch
 from transforms.core.dead_letters import DeadLetter
 from transforms.core.errors import LostSamplesError
@@ -67,6 +67,10 @@ class _EncodeGroup(beam.DoFn):
                     letters.append(sample)
                 else:
                     yield TaggedOutput(_tag(ref.split), b"".join(sample))
+        counters.count(counters.SAMPLES_DONE, len(refs))
+        counters.count(counters.BYTES_DONE, sum(ref.size for ref in refs))
+        counters.count(counters.EXAMPLES_WRITTEN, len(refs) - len(letters))
+        counters.count(counters.DEAD_LETTERS, len(letters))
         if letters:
             yield TaggedOutput(DEAD_LETTERS, letters)
 

@@ -12,7 +12,7 @@ import apache_beam as beam
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 from apache_beam.transforms.window import GlobalWindows
 
-from transforms import writer_process
+from transforms import counters, writer_process
 from transforms.batches import DEAD_LETTERS, REFUSALS, DeadLetterBatch
 from transforms.core.errors import ConversionError, OutputError, WriterProcessError
 from transforms.core.plan import Plan, Refusal
@@ -93,6 +93,7 @@ class _WriteShard(beam.DoFn):
                 self._note(failure)
                 raise
             written = Written(None, [], Refusal(type(failure).__name__, str(failure)))
+        _count(written)
         if written.info:
             yield written.info
         if written.refusal:
@@ -104,6 +105,16 @@ class _WriteShard(beam.DoFn):
         """Notes why the job may be about to fail; if a retry succeeds, the note goes with the rest."""
         with contextlib.suppress(OSError, ConversionError):
             note_refusal(self._folder, Refusal(type(error).__name__, str(error)))
+
+
+def _count(written: Written) -> None:
+    if written.info is None:
+        return
+    counters.count(counters.SHARDS_WRITTEN, 1)
+    counters.count(counters.EXAMPLES_WRITTEN, written.info.examples)
+    counters.count(counters.DEAD_LETTERS, len(written.dead_letters))
+    counters.count(counters.SAMPLES_DONE, written.info.examples + len(written.dead_letters))
+    counters.count(counters.BYTES_DONE, written.image_bytes)
 
 
 @dataclass(kw_only=True)

@@ -46,12 +46,6 @@ def test_a_version_that_beam_does_not_know_is_refused() -> None:
     assert "--flink_version" not in _cluster_defaults(old, {"--flink_job_server_jar"})
 
 
-def test_other_engines_are_left_alone() -> None:
-    """Nothing is added, and no Java asked for."""
-    argv = ["--runner=PrismRunner", "--job_server_java_launcher=no-such-java"]
-    assert with_defaults(argv) == argv
-
-
 def test_java_and_the_jar_must_be_there(tmp_path: Path) -> None:
     """Both are said before a job begins."""
     with pytest.raises(UsageError, match="needs Java on this machine"):

@@ -15,6 +15,7 @@ ConversionError
 ├── OutputError              a shard cannot be written: no space, no right
 ├── ChangedInputsError       what an earlier run began is not what would be written now
 ├── WriterProcessError       a process of ours died
+├── JobError                 an engine far away did not take a job, or it failed there
 ├── SampleError              a value given from Python cannot become a feature
 └── DamagedRecordError       a TFRecord file does not hold what its framing says
 """
@@ -74,6 +75,10 @@ class OutputError(ConversionError):
 
 class WriterProcessError(ConversionError):
     """A process that wrote shards died, as when the system runs out of memory."""
+
+
+class JobError(ConversionError):
+    """An engine on other machines did not take the job, or it failed there."""
 
 
 class SampleError(ConversionError):

@@ -1,0 +1,223 @@
+"""Dataflow's service as far as a launcher sees it: it takes jobs, and plays what becomes of them.
+
+It answers as the REST reference of v1b3 says (projects.locations.jobs, .messages, .getMetrics). It runs
+nothing: each look at a job's state takes its script one step on, once the counts of a step were asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, NamedTuple
+
+PROJECT = "shapes-project"
+REGION = "europe-west4"
+_JOBS = re.compile(r"/v1b3/projects/([^/]+)/locations/([^/]+)/jobs(?:/([^/]+)(?:/(\w+))?)?")
+_PATIENCE = 500  # looks at one state, for a launcher that never asks for counts
+_ENDS = ("DONE", "FAILED", "CANCELLED")
+
+
+class Step(NamedTuple):
+    """What the service says until the next look at the state.
+
+    Attributes:
+      state: without JOB_STATE_.
+      counts: user counters, name -> value.
+      messages: (importance without JOB_MESSAGE_, text).
+    """
+
+    state: str
+    counts: Mapping[str, int] = {}
+    messages: tuple[tuple[str, str], ...] = ()
+
+
+class Received(NamedTuple):
+    """A job as it was submitted."""
+
+    id: str
+    project: str
+    region: str
+    body: dict[str, Any]
+
+
+DONE = (Step("DONE"),)
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, *_: object) -> None:
+        pass  # a client that is gone
+
+
+class FakeDataflow:
+    """The service, on a port of its own.
+
+    Attributes:
+      url: for `--dataflow_endpoint`.
+      script: what becomes of the next job; the last step lasts.
+      refusal: (code, status, message) to refuse jobs with, or None.
+      jobs: what was submitted.
+      looks: how often a state was asked for.
+    """
+
+    def __init__(self) -> None:
+        service = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+            def do_GET(self) -> None:
+                size = int(self.headers.get("Content-Length") or 0)
+                code, answer = service._answer(
+                    self.command, self.path.partition("?")[0], self.rfile.read(size)
+                )
+                data = json.dumps(answer).encode()
+                self.send_response(code)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def do_POST(self) -> None:
+                self.do_GET()
+
+        self._server = _Server(("localhost", 0), Handler)
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+        self.url = f"http://localhost:{self._server.server_address[1]}"
+        self.script: tuple[Step, ...] = DONE
+        self.refusal: tuple[int, str, str] | None = None
+        self.jobs: list[Received] = []
+        self.looks = 0
+        self._scripts: dict[str, list[Step]] = {}
+        self._played: dict[str, list[Step]] = {}
+        self._asked = False  # for the counts of this step
+        self._patience = _PATIENCE
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def write_credentials(self, path: Path) -> None:
+        """A service account that nobody knows but this service, which gives it tokens."""
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import rsa
+
+        key = rsa.generate_private_key(public_exponent=65537, key_size=2048).private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        account = {
+            "type": "service_account",
+            "project_id": PROJECT,
+            "private_key_id": "1",
+            "private_key": key.decode(),
+            "client_email": f"launcher@{PROJECT}.iam.gserviceaccount.com",
+            "client_id": "1",
+            "token_uri": f"{self.url}/token",
+        }
+        path.write_text(json.dumps(account))
+
+    def _answer(self, method: str, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
+        if path == "/token":
+            return 200, {"access_token": "t", "expires_in": 3600, "token_type": "Bearer"}
+        found = _JOBS.fullmatch(path)
+        if not found:
+            return _refused(404, "NOT_FOUND", f"{method} {path} is nothing here")
+        project, region, job_id, what = found.groups()
+        with self._lock:
+            if method == "POST" and not job_id:
+                return self._create(project, region, json.loads(body))
+            known = [
+                job
+                for job in self.jobs
+                if (job.project, job.region, job.id) == found.group(1, 2, 3)
+            ]
+            if method != "GET" or not known:
+                return _refused(404, "NOT_FOUND", f"{method} {path}: there is no such job")
+            if what == "messages":
+                return 200, self._messages(job_id)
+            if what == "metrics":
+                return 200, self._metrics(job_id)
+            return 200, self._look(known[0])
+
+    def _create(
+        self, project: str, region: str, body: dict[str, Any]
+    ) -> tuple[int, dict[str, Any]]:
+        if self.refusal:
+            return _refused(*self.refusal)
+        for job in self.jobs:
+            active = self._scripts[job.id][0].state not in _ENDS
+            if active and job.body["name"] == body["name"]:
+                return 200, self._shown(job)
+        job = Received(f"2026-01-01_00_00_00-{len(self.jobs)}", project, region, body)
+        self.jobs.append(job)
+        self._scripts[job.id] = [Step("PENDING"), *self.script]
+        self._played[job.id] = []
+        return 200, self._shown(job)
+
+    def _look(self, job: Received) -> dict[str, Any]:
+        self.looks += 1
+        self._patience -= 1
+        steps = self._scripts[job.id]
+        waits = steps[0].counts and not self._asked and self._patience > 0
+        if len(steps) > 1 and not waits:
+            steps.pop(0)
+            self._played[job.id].append(steps[0])
+            self._asked, self._patience = False, _PATIENCE
+        return self._shown(job)
+
+    def _shown(self, job: Received) -> dict[str, Any]:
+        return {
+            "id": job.id,
+            "name": job.body["name"],
+            "projectId": job.project,
+            "location": job.region,
+            "type": "JOB_TYPE_BATCH",
+            "currentState": f"JOB_STATE_{self._scripts[job.id][0].state}",
+            "clientRequestId": job.body["clientRequestId"],
+        }
+
+    def _messages(self, job_id: str) -> dict[str, Any]:
+        said = [message for step in self._played[job_id] for message in step.messages]
+        return {
+            "jobMessages": [
+                {
+                    "id": str(i),
+                    "time": f"2026-01-01T00:00:{i:02d}Z",
+                    "messageText": text,
+                    "messageImportance": f"JOB_MESSAGE_{importance}",
+                }
+                for i, (importance, text) in enumerate(said)
+            ]
+        }
+
+    def _metrics(self, job_id: str) -> dict[str, Any]:
+        """Each counter as it was committed and, larger, as it was attempted."""
+        self._asked = True
+        metrics = [
+            {
+                "name": {
+                    "origin": "user",
+                    "name": name,
+                    "context": {"namespace": "beam_tfrecord", "step": "s1", **tentative},
+                },
+                "scalar": value + len(tentative),
+            }
+            for name, value in self._scripts[job_id][0].counts.items()
+            for tentative in ({}, {"tentative": "true"})
+        ]
+        return {"metricTime": "2026-01-01T00:00:00Z", "metrics": metrics}
+
+
+def _refused(code: int, status: str, message: str) -> tuple[int, dict[str, Any]]:
+    return code, {"error": {"code": code, "status": status, "message": message}}

@@ -1,0 +1,699 @@
+"""Jobs on Dataflow: what is submitted, what the person sees, and that what is staged runs where only Beam is."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import beam_pipeline
+from beam_pipeline import progress_bar
+from tests.engines.fake_dataflow import DONE, PROJECT, REGION, FakeDataflow, Step
+from tests.gcs import conftest as gcs
+from tests.gcs.conftest import Cloud
+from tests.harness import REPOSITORY, convert
+from tests.pictures import write_pictures
+from transforms import google_client
+from transforms.core.plan import Refusal
+from transforms.output_folder import note_refusal
+
+pytestmark = pytest.mark.dataflow
+
+_servers, cloud = gcs._servers, gcs.cloud
+FIRST_ID = "2026-01-01_00_00_00-0"
+URL = f"https://console.cloud.google.com/dataflow/jobs/{REGION}/{FIRST_ID}?project={PROJECT}"
+WHEEL = f"beam_tfrecord-{beam_pipeline.__version__}-py3-none-any.whl"
+NAMES = [f"{'ab'[i % 2]}/{i}.jpg" for i in range(20)]
+
+
+@pytest.fixture
+def service(
+    cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[FakeDataflow]:
+    """The service, credentials that it knows, and nothing else of Google's in the environment."""
+    try:
+        importlib.import_module("apache_beam.runners.dataflow.internal.apiclient")
+    except ImportError:
+        pytest.skip("needs apache-beam[gcp]: pip install 'beam-tfrecord[gcp,gcs]'")
+    service = FakeDataflow()
+    service.write_credentials(tmp_path / "key.json")
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "key.json"))
+    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
+    monkeypatch.setenv("HTTPS_PROXY", "http://localhost:9")  # nobody else is to be asked anything
+    for name in ("CLOUDSDK_COMPUTE_REGION", "GOOGLE_CLOUD_PROJECT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(google_client, "_client", None)
+    yield service
+    service.stop()
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beam and we look at a job every few seconds; here fifty times as often."""
+    from apache_beam.runners.dataflow import dataflow_runner
+
+    from beam_pipeline import dataflow_job
+
+    clock = types.SimpleNamespace(time=time.time, sleep=lambda seconds: time.sleep(seconds / 50))
+    monkeypatch.setattr(dataflow_runner, "time", clock)
+    monkeypatch.setattr(dataflow_job, "ROUND_MS", 1)
+    monkeypatch.setattr(progress_bar, "_LINE_INTERVAL", 0.0)
+
+
+@pytest.fixture
+def argv(cloud: Cloud, service: FakeDataflow, tmp_path: Path) -> list[str]:
+    """A conversion from bucket to bucket, by the service."""
+    write_pictures(str(tmp_path / "photos"), NAMES)
+    cloud.put_folder(tmp_path / "photos", "photos")
+    argv = ["--images", f"{cloud.uri}/photos", "--output", f"{cloud.uri}/sets/pets"]
+    return [*argv, "--runner=DataflowRunner", f"--dataflow_endpoint={service.url}"]
+
+
+IN_REGION = (f"--region={REGION}",)
+
+
+def staged(cloud: Cloud, service: FakeDataflow) -> dict[str, bytes]:
+    """File -> content of what the last job staged, from where its pipeline says that workers fetch it."""
+    from apache_beam.portability.api import beam_runner_api_pb2
+
+    options = service.jobs[-1].body["environment"]["sdkPipelineOptions"]["options"]
+    contents = {"pipeline.pb": _fetched(cloud, options["pipelineUrl"])}
+    pipeline = beam_runner_api_pb2.Pipeline.FromString(contents["pipeline.pb"])
+    for environment in pipeline.components.environments.values():
+        for dependency in environment.dependencies:
+            url = beam_runner_api_pb2.ArtifactUrlPayload.FromString(dependency.type_payload).url
+            role = beam_runner_api_pb2.ArtifactStagingToRolePayload
+            name = role.FromString(dependency.role_payload).staged_name
+            contents[name] = _fetched(cloud, url)
+    return contents
+
+
+def _fetched(cloud: Cloud, url: str) -> bytes:
+    assert url.startswith(f"{cloud.uri}/")
+    return cloud.get(url.removeprefix(f"{cloud.uri}/"))
+
+
+def test_what_is_submitted(
+    cloud: Cloud, service: FakeDataflow, argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Project, region, workers and staged files, with nothing named but the runner and a region."""
+    assert convert(*argv, *IN_REGION, "--no_wait") == 0
+    (job,) = service.jobs
+    assert (job.project, job.region) == (PROJECT, REGION)
+    assert re.fullmatch(r"beam-tfrecord-pets-[0-9a-f]{8}", job.body["name"])
+    environment = job.body["environment"]
+    (pool,) = environment["workerPools"]
+    assert pool["machineType"] == "e2-standard-4"
+    assert pool["numThreadsPerWorker"] == 2
+    assert pool["autoscalingSettings"] == {}
+    assert "ipConfiguration" not in pool
+    assert "flexResourceSchedulingGoal" not in environment
+    assert "use_runner_v2" in environment["experiments"]
+    assert environment["version"]["job_type"] == "FNAPI_BATCH"
+    options = environment["sdkPipelineOptions"]["options"]
+    assert options["save_main_session"] is False
+    assert "setup_file" not in options
+    folder = rf"{cloud.uri}/\.beam-tfrecord-staging/{job.body['name']}\.[0-9.]+"
+    assert re.fullmatch(folder, options["staging_location"])
+    assert re.fullmatch(folder, options["temp_location"])
+    packages = {package["name"]: package["location"] for package in pool["packages"]}
+    where = options["staging_location"].replace("gs:/", "storage.googleapis.com")
+    assert packages == {name: f"{where}/{name}" for name in packages}
+    assert set(packages) == {WHEEL, "extra_packages.txt", "submission_environment_dependencies.txt"}
+    contents = staged(cloud, service)
+    assert set(contents) == {*packages, "pipeline.pb"}
+    assert contents["extra_packages.txt"].decode() == f"{WHEEL}\n"
+    assert "sets/pets/.incomplete" not in "".join(cloud.names("sets"))
+    captured = capsys.readouterr()
+    assert captured.out.splitlines()[-2:] == [f"Job {FIRST_ID}", URL]
+    assert service.looks == 0
+
+
+def test_what_the_person_says_counts(cloud: Cloud, service: FakeDataflow, argv: list[str]) -> None:
+    """Each default gives way to an option."""
+    said = [
+        "--project=another-project",
+        "--region=us-east1",
+        f"--temp_location={cloud.uri}/temp",
+        f"--staging_location={cloud.uri}/staging",
+        "--job_name=mine",
+        "--worker_machine_type=n2-highmem-8",
+        "--number_of_worker_harness_threads=5",
+        "--save_main_session",
+        "--flexrs_goal=COST_OPTIMIZED",
+        "--no_use_public_ips",
+        f"--subnetwork=regions/{REGION}/subnetworks/private",
+        "--max_num_workers=7",
+        "--service_account_email=worker@another-project.iam.gserviceaccount.com",
+    ]
+    assert convert(*argv, *said, "--no_wait") == 0
+    (job,) = service.jobs
+    assert (job.project, job.region, job.body["name"]) == ("another-project", "us-east1", "mine")
+    environment = job.body["environment"]
+    assert environment["serviceAccountEmail"] == "worker@another-project.iam.gserviceaccount.com"
+    assert environment["flexResourceSchedulingGoal"] in (2, "FLEXRS_COST_OPTIMIZED")
+    (pool,) = environment["workerPools"]
+    assert pool["machineType"] == "n2-highmem-8"
+    assert pool["numThreadsPerWorker"] == 5
+    assert pool["autoscalingSettings"] == {"maxNumWorkers": 7}
+    assert pool["ipConfiguration"] in (2, "WORKER_IP_PRIVATE")
+    assert pool["subnetwork"] == f"regions/{REGION}/subnetworks/private"
+    options = environment["sdkPipelineOptions"]["options"]
+    assert options["save_main_session"] is True
+    assert options["temp_location"].startswith(f"{cloud.uri}/temp/mine.")
+    assert options["staging_location"].startswith(f"{cloud.uri}/staging/mine.")
+
+
+def test_the_region_of_the_environment(
+    service: FakeDataflow, argv: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is where gcloud looks for it."""
+    monkeypatch.setenv("CLOUDSDK_COMPUTE_REGION", "asia-east1")
+    assert convert(*argv, "--no_wait") == 0
+    assert service.jobs[0].region == "asia-east1"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        ["--setup_file=HERE/setup.py"],
+        [f"--extra_package=HERE/{WHEEL}"],
+        ["--sdk_container_image=europe-docker.pkg.dev/p/r/i:1", "--sdk_location=container"],
+    ],
+    ids=["setup_file", "extra_package", "container"],
+)
+def test_the_package_is_not_staged_twice(
+    cloud: Cloud, service: FakeDataflow, argv: list[str], said: list[str], tmp_path: Path
+) -> None:
+    """Where the person sees to it, nothing is added."""
+    from beam_pipeline.packaging import build_package
+
+    here = tmp_path / "here"
+    here.mkdir()
+    build_package(str(here))
+    (here / "setup.py").write_text(
+        "import setuptools\nsetuptools.setup(name='mine', version='1')\n"
+    )
+    said = [option.replace("HERE", str(here)) for option in said]
+    assert convert(*argv, *IN_REGION, *said, "--no_wait") == 0
+    contents = staged(cloud, service)
+    contents.pop("pipeline.pb")
+    contents.pop("submission_environment_dependencies.txt")
+    if said[0].startswith("--setup_file"):
+        assert set(contents) == {"workflow.tar.gz"}
+    elif said[0].startswith("--extra_package"):
+        assert set(contents) == {WHEEL, "extra_packages.txt"}
+        assert contents["extra_packages.txt"].decode() == f"{WHEEL}\n"
+    else:
+        assert contents == {}
+
+
+def test_another_package_comes_along(
+    cloud: Cloud, service: FakeDataflow, argv: list[str], tmp_path: Path
+) -> None:
+    """It is installed first, in the person's order."""
+    (tmp_path / "mine-1.0.tar.gz").write_bytes(b"mine")
+    extra = f"--extra_package={tmp_path}/mine-1.0.tar.gz"
+    assert convert(*argv, *IN_REGION, extra, "--no_wait") == 0
+    contents = staged(cloud, service)
+    assert contents["mine-1.0.tar.gz"] == b"mine"
+    assert contents["extra_packages.txt"].decode() == f"mine-1.0.tar.gz\n{WHEEL}\n"
+
+
+def test_states_and_counts_are_shown(
+    cloud: Cloud,
+    service: FakeDataflow,
+    argv: list[str],
+    quick: None,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What was committed, as the service tells it while the job runs; then what came of it."""
+    assert convert(*argv[:4], "--writers=0") == 0  # what the job would write
+    before = cloud.get_folder("sets/pets", tmp_path / "before")
+    capsys.readouterr()
+    listed = {"images_listed": 20}
+    planned = {**listed, "samples_planned": 20, "bytes_planned": 20_000}
+    service.script = (
+        Step("RUNNING"),
+        Step("RUNNING", {"images_listed": 12}),
+        Step("RUNNING", planned, (("BASIC", "workers have started"),)),
+        Step("RUNNING", {**planned, "samples_done": 8, "bytes_done": 8_000}),
+        Step("DONE", {**planned, "samples_done": 20, "bytes_done": 20_000}),
+    )
+    assert convert(*argv, *IN_REGION, "--resume") == 0
+    captured = capsys.readouterr()
+    shown = [line for line in captured.err.splitlines() if "Retrying" not in line]
+    assert shown[:4] == [
+        "Dataflow: running",
+        "12 images listed",
+        "20 samples, 20.0 kB to write",
+        shown[3],
+    ]
+    assert shown[3].startswith("8 of 20 samples, 8.0 kB of 20.0 kB, ")
+    assert shown[4].startswith("20 of 20 samples, 20.0 kB of 20.0 kB, ")
+    assert len(shown) == 5
+    assert f"Job {FIRST_ID}\n{URL}\n" in captured.out
+    assert captured.out.splitlines()[-1].startswith(f"{cloud.uri}/sets/pets is up to date")
+    after = cloud.get_folder("sets/pets", tmp_path / "after")
+    assert _contents(after) == _contents(before)
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+COUNTED = {"shards_written": 1}
+"""Makes a step last until the launcher has asked for it."""
+
+
+def test_a_failed_job_says_why(
+    service: FakeDataflow, argv: list[str], quick: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the service says, the error of each try as one line; exit code 1."""
+    traceback = (
+        "Traceback (most recent call last):\n  File x\nOSError: no space [while running 'X']"
+    )
+    service.script = (
+        Step("RUNNING"),
+        Step("RUNNING", COUNTED, (("ERROR", traceback), ("WARNING", "slow"), ("DEBUG", "noise"))),
+        Step("RUNNING", COUNTED, (("WARNING", "slow"),)),
+        Step("FAILED"),
+    )
+    assert convert(*argv, *IN_REGION) == 1
+    captured = capsys.readouterr()
+    lines = [line for line in captured.err.splitlines() if "Retrying" not in line]
+    assert lines == [
+        "Dataflow: running",
+        "Dataflow: error: OSError: no space [while running 'X']",
+        "Dataflow: warning: slow",
+        "Dataflow: warning: slow",
+        f"beam-tfrecord: error: job {FIRST_ID} ended as FAILED, and says:",
+        *traceback.splitlines(),
+        f"All that it logged: {URL}",
+    ]
+
+
+def test_words_that_come_behind_the_end(
+    service: FakeDataflow, argv: list[str], quick: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Are waited for; Google's service sends some half a minute later."""
+    looks = [Step("FAILED")] * 8
+    service.script = (*looks, Step("FAILED", {}, (("ERROR", "Workflow failed: no quota"),)))
+    assert convert(*argv, *IN_REGION) == 1
+    assert "ended as FAILED, and says:\nWorkflow failed: no quota\nAll" in capsys.readouterr().err
+
+
+def test_the_reason_that_a_worker_noted_comes_first(
+    cloud: Cloud,
+    service: FakeDataflow,
+    argv: list[str],
+    quick: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As on this machine: one error, without the engine's."""
+    look = service._look
+
+    def look_and_note(job: Any) -> dict[str, Any]:
+        note_refusal(f"{cloud.uri}/sets/pets", Refusal("TooManyBadSamplesError", "4 bad samples"))
+        return look(job)
+
+    monkeypatch.setattr(service, "_look", look_and_note)
+    service.script = (Step("FAILED", {}, (("ERROR", "Traceback\nTooManyBadSamplesError: 4"),)),)
+    assert convert(*argv, *IN_REGION) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == "beam-tfrecord: error: 4 bad samples"
+
+
+def test_a_cancelled_job(
+    service: FakeDataflow, argv: list[str], quick: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Says so, and how to go on."""
+    service.script = (Step("RUNNING"), Step("CANCELLING", COUNTED), Step("CANCELLED"))
+    assert convert(*argv, *IN_REGION) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        f"beam-tfrecord: error: job {FIRST_ID} was cancelled; run it again with --resume to go on "
+        "with it"
+    )
+
+
+def test_a_job_that_the_service_refuses(
+    service: FakeDataflow, argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its words, once, and no traceback."""
+    service.refusal = (403, "PERMISSION_DENIED", "Dataflow API has not been used in project 7")
+    assert convert(*argv, *IN_REGION) == 1
+    captured = capsys.readouterr()
+    assert captured.err.count("Dataflow API has not been used in project 7") == 1
+    message = "beam-tfrecord: error: the job could not be submitted to Dataflow: "
+    assert captured.err.splitlines()[-1].startswith(message)
+    assert "403" in captured.err.splitlines()[-1]
+    assert "Traceback" not in captured.err
+
+
+def test_one_job_at_a_time_writes_a_folder(
+    service: FakeDataflow, argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The job's name is that of its output, and Dataflow runs one job of a name."""
+    service.script = (Step("RUNNING"),)
+    assert convert(*argv, *IN_REGION, "--no_wait") == 0
+    assert convert(*argv, *IN_REGION, "--no_wait") == 1
+    assert len(service.jobs) == 1
+    name = service.jobs[0].body["name"]
+    assert f"There is already active job named {name}" in capsys.readouterr().err
+
+
+def test_records_are_two_jobs(
+    cloud: Cloud,
+    service: FakeDataflow,
+    argv: list[str],
+    quick: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The second is made from what the first found, which is played here by a run of it elsewhere."""
+    note = "sets/pets/.incomplete/plan.json"
+    look = service._look
+
+    def look_and_plan(job: Any) -> dict[str, Any]:
+        plan = {"name": "pets", "shards": [["train", 2]], "compression": "none"}
+        cloud.put(note, json.dumps(plan).encode())
+        return look(job)
+
+    monkeypatch.setattr(service, "_look", look_and_plan)
+    assert convert(*argv, *IN_REGION, "--shuffle=records") == 1  # nobody wrote a manifest
+    first, second = service.jobs
+    assert second.body["name"] == f"{first.body['name']}-2"
+    out = capsys.readouterr().out
+    assert out.count("Submitting the job to Dataflow") == 2
+    assert "Job 2026-01-01_00_00_00-1\n" in out
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ([], "give --region"),
+        (["--region=r", "--no_auth"], "give --project=PROJECT_ID"),
+        (
+            ["--region=r", "--temp_location=gs://OUT/temp"],
+            "--temp_location gs://OUT/temp is inside",
+        ),
+        (["--region=r", "--output=gs://whole"], "give --temp_location=gs://BUCKET/FOLDER"),
+        (["--region=r", "--writers=2"], "--writers is for processes of this machine"),
+        (["--region=r", "--shuffle=records", "--no_wait"], "so leave --no_wait out"),
+        (["--region=r", "--dry_run=True"], "--dry_run submits nothing"),
+        (
+            ["--region=r", "--shuffle=records", "--template_location=gs://b/t"],
+            "so leave --no_wait out, and --template_location",
+        ),
+    ],
+)
+def test_what_cannot_be_is_said_before_anything_is_done(
+    cloud: Cloud,
+    service: FakeDataflow,
+    argv: list[str],
+    said: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Exit code 2; nothing was submitted or written."""
+    out = f"{cloud.bucket}/sets/pets"
+    assert convert(*argv, *(option.replace("OUT", out) for option in said)) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert message.replace("OUT", out) in error
+    assert service.jobs == []
+    assert [name for name in cloud.names() if not name.startswith("photos/")] == []
+
+
+def test_a_template(
+    cloud: Cloud, service: FakeDataflow, argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The job is written where it was asked for, as a Flex Template's launcher asks, and not submitted."""
+    where = f"--template_location={cloud.uri}/templates/pets"
+    assert convert(*argv, *IN_REGION, where) == 0
+    job = json.loads(cloud.get("templates/pets"))
+    assert re.fullmatch(r"beam-tfrecord-pets-[0-9a-f]{8}", job["name"])
+    (pool,) = job["environment"]["workerPools"]
+    assert WHEEL in {package["name"] for package in pool["packages"]}
+    out = capsys.readouterr().out
+    assert out.splitlines()[-1] == f"Wrote the job to {cloud.uri}/templates/pets"
+    assert service.jobs == []
+
+
+def test_beams_part_for_google_is_not_installed(
+    service: FakeDataflow,
+    argv: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The command that installs it is named."""
+    from apache_beam.runners.dataflow import internal
+
+    monkeypatch.delattr(internal, "apiclient", raising=False)
+    monkeypatch.setitem(sys.modules, f"{internal.__name__}.apiclient", None)
+    assert convert(*argv, *IN_REGION) == 2
+    error = capsys.readouterr().err
+    assert "--runner=DataflowRunner needs Beam's part for Google Cloud" in error
+    assert "pip install 'beam-tfrecord[gcp]'" in error
+
+
+def test_options_that_beam_refuses(
+    cloud: Cloud, service: FakeDataflow, argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Are told as what they are, before anything is done. Beam looks at them only for the real service."""
+    assert convert(*argv[:-1], *IN_REGION, "--job_name=Not_A_Name") == 2
+    error = capsys.readouterr().err
+    assert "beam-tfrecord: error: --runner=DataflowRunner: Pipeline has validations errors" in error
+    assert "Invalid job_name (Not_A_Name)" in error
+    assert [name for name in cloud.names() if not name.startswith("photos/")] == []
+
+
+def test_paths_of_this_machine_are_all_named(
+    service: FakeDataflow, argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Workers do not see them."""
+    table = "filename,label\n" + "".join(f"{name},{name[0]}\n" for name in NAMES)
+    (tmp_path / "labels.csv").write_text(table)
+    images, labels, output = (str(tmp_path / name) for name in ("photos", "labels.csv", "out"))
+    paths = ["--images", images, "--labels", labels, "--output", output]
+    assert convert(*paths, *argv[4:], *IN_REGION) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert f"its workers cannot see paths of this machine: {images}, {labels}, {output}." in error
+    assert not os.path.exists(output)
+
+
+@pytest.mark.parametrize("runner", [[], ["--runner=PrismRunner"], ["--runner=FlinkRunner"]])
+def test_other_engines_have_nothing_to_leave(
+    runner: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--no_wait means Dataflow."""
+    write_pictures(str(tmp_path / "photos"), ["a/1.jpg"])
+    paths = ["--images", str(tmp_path / "photos"), "--output", str(tmp_path / "out")]
+    assert convert(*paths, *runner, "--no_wait") == 2
+    assert "--no_wait is for --runner=DataflowRunner" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_ctrl_c_leaves_the_job_to_the_service(
+    cloud: Cloud, service: FakeDataflow, argv: list[str]
+) -> None:
+    """Exit code 130; the person is told how to find it and how to end it."""
+    service.script = (Step("RUNNING"),)
+    command = [sys.executable, "-m", "beam_pipeline", "convert", *argv, *IN_REGION]
+    job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while service.looks < 2:
+        assert job.poll() is None
+        time.sleep(0.05)
+    job.send_signal(signal.SIGINT)
+    out, err = job.communicate(timeout=30)
+    assert job.returncode == 130
+    assert out.splitlines()[-1] == URL
+    assert err.splitlines()[-1] == (
+        f"beam-tfrecord: interrupted; job {FIRST_ID} goes on at Dataflow. See {URL} or end it: "
+        f"gcloud dataflow jobs cancel {FIRST_ID} --region={REGION} --project={PROJECT}"
+    )
+
+
+def test_no_wait_from_the_shell(cloud: Cloud, service: FakeDataflow, argv: list[str]) -> None:
+    """The command ends while the job runs, and its last lines are the job's."""
+    service.script = (Step("RUNNING"),)
+    command = [sys.executable, "-m", "beam_pipeline", "convert", *argv, *IN_REGION, "--no_wait"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-2:] == [f"Job {FIRST_ID}", URL]
+    assert "Dataflow:" not in done.stderr
+    assert service.looks == 0
+
+
+def _commands() -> list[str]:
+    """Every command for Dataflow in the README and its page."""
+    found = []
+    for page in ("README.md", "docs/dataflow.md"):
+        text = Path(REPOSITORY, page).read_text(encoding="utf-8")
+        found += [
+            command.replace("\\\n", " ")
+            for command in re.findall(r"^beam-tfrecord convert (?:.*\\\n)*.*$", text, re.MULTILINE)
+            if "DataflowRunner" in command
+        ]
+    return found
+
+
+def test_the_commands_of_the_docs_run(
+    cloud: Cloud, service: FakeDataflow, argv: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As they stand, but for the bucket's name and the service's address; each ends without waiting."""
+    monkeypatch.setenv("CLOUDSDK_COMPUTE_REGION", REGION)
+    commands = _commands()
+    assert len(commands) >= 5
+    cloud.put("labels.csv", b"filename,label\n" + b"".join(f"{n},x\n".encode() for n in NAMES))
+    for number, command in enumerate(commands):
+        said = shlex.split(command.replace("gs://my-bucket", cloud.uri), comments=True)[2:]
+        said[said.index("--output") + 1] += f"-{number}"
+        extra = {f"--dataflow_endpoint={service.url}", "--no_wait"} - set(said)
+        assert convert(*said, *extra) == 0, command
+    assert len(service.jobs) == len(commands)
+
+
+@pytest.fixture(scope="module")
+def clean_python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An interpreter that has Beam for Google Cloud and nothing else, as a worker has."""
+    from apache_beam.version import __version__ as beam_version
+
+    folder = tmp_path_factory.mktemp("clean")
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    python = str(folder / "bin/python")
+    _pip(python, f"apache-beam[gcp]=={beam_version}")
+    return python
+
+
+_WORLD = dict(os.environ)
+"""Before a test has shut itself off."""
+
+
+def _pip(python: str, *argv: str) -> None:
+    quiet = ("--quiet", "--disable-pip-version-check")
+    done = subprocess.run(
+        [python, "-I", "-m", "pip", "install", *quiet, *argv],
+        cwd="/",
+        env=_WORLD,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def _run_staged(python: str, contents: dict[str, bytes], folder: Path) -> dict[str, int]:
+    """Installs what was staged as a worker's container does, runs the pipeline, returns its counters."""
+    folder.mkdir()
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    for name in contents["extra_packages.txt"].decode().splitlines():
+        _pip(python, "--upgrade", "--force-reinstall", "--no-deps", str(folder / name))
+        _pip(python, str(folder / name))
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    script = os.path.join(REPOSITORY, "tests/engines/run_staged.py")
+    done = subprocess.run(
+        [python, "-I", script, str(folder / "pipeline.pb")],
+        cwd="/",
+        env=kept,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=180,
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    counters: dict[str, int] = json.loads(done.stdout)
+    return counters
+
+
+def _data_sets(folder: Path) -> dict[str, list[str]]:
+    """Options of data sets that were made below a folder: every kind of input that needs a module of its own."""
+    from tests.layouts import make_cifar10, make_voc
+
+    make_cifar10.make(str(folder))
+    make_voc.make(str(folder))
+    write_pictures(str(folder / "photos"), [name.rpartition("/")[2] for name in NAMES])
+    (folder / "photos/7.jpg").write_bytes(b"no image")
+    rows = [f"{i}.jpg,{i % 3},{i / 4}" for i in range(20)] + ["gone.jpg,1,1.5"]
+    (folder / "labels.csv").write_text("\n".join(["filename,label,score", *rows]) + "\n")
+    return {
+        "table": ["--images", "photos", "--labels", "labels.csv"],
+        "cifar": ["--images", "cifar-10-python.tar.gz", "--num_shards", "2"],
+        "voc": ["--images", "VOCdevkit/VOC2012"],
+    }
+
+
+def test_what_is_staged_runs_where_only_beam_is(
+    clean_python: str, cloud: Cloud, service: FakeDataflow, tmp_path: Path
+) -> None:
+    """The staged pipeline and package in a clean environment write the bytes that a local run does."""
+    data = tmp_path / "data"
+    data.mkdir()
+    options = _data_sets(data)
+    cloud.put_folder(data, "data")
+    for name, paths in options.items():
+        more = ["--name", "d", "--max_bad_fraction", "1", "--splits", "train=0.7,test=0.3"]
+        here = [str(data / path) if (data / path).exists() else path for path in paths]
+        assert convert(*here, *more, "--output", str(tmp_path / f"{name}-here")) == 0
+        there = [f"{cloud.uri}/data/{path}" if (data / path).exists() else path for path in paths]
+        engine = ["--runner=DataflowRunner", f"--dataflow_endpoint={service.url}", *IN_REGION]
+        assert convert(*there, *more, *engine, "--output", f"{cloud.uri}/{name}", "--no_wait") == 0
+        contents = staged(cloud, service)
+        counters = _run_staged(clean_python, contents, tmp_path / f"{name}-staged")
+        written = _contents(cloud.get_folder(name, tmp_path / f"{name}-there"))
+        expected = _contents(tmp_path / f"{name}-here")
+        assert _shards(written) == _shards(expected), name
+        assert len(_shards(written)) >= 2
+        counts = json.loads(written["manifest.json"])["counts"]
+        assert counts == json.loads(expected["manifest.json"])["counts"]
+        _check_counters(counters, counts)
+    _check_that_an_installation_can_submit(clean_python, contents[WHEEL], tmp_path)
+    manifest = json.loads(Path(tmp_path, "table-here/manifest.json").read_bytes())
+    assert manifest["dead_letters"] == {"missing_image": 1, "not_an_image": 1}
+
+
+def _check_that_an_installation_can_submit(python: str, wheel: bytes, folder: Path) -> None:
+    """What was installed from a wheel makes the same wheel of itself."""
+    code = f"from beam_pipeline.packaging import build_package; build_package({str(folder)!r})"
+    subprocess.run([python, "-I", "-c", code], cwd="/", check=True)
+    assert (folder / WHEEL).read_bytes() == wheel
+
+
+def _shards(contents: dict[str, bytes]) -> dict[str, bytes]:
+    return {name: data for name, data in contents.items() if ".tfrecord-" in name}
+
+
+def _check_counters(counters: dict[str, int], counts: dict[str, Any]) -> None:
+    """The counters that were shown while the job ran agree with its books."""
+    assert counters["images_listed"] == counts["listed_images"]
+    assert counters["examples_written"] == counts["examples"]
+    assert counters["dead_letters"] == counts["dead_letters"]
+    assert counters["samples_planned"] == counters["samples_done"]
+    assert counters["bytes_planned"] == counters["bytes_done"]
+
+
+def test_the_logger_is_as_it_was(service: FakeDataflow, argv: list[str], quick: None) -> None:
+    """Following a job leaves Beam's log to others as it found it."""
+    logger = logging.getLogger("apache_beam.runners.dataflow.dataflow_runner")
+    before = (logger.level, logger.propagate, list(logger.handlers))
+    service.script = DONE
+    convert(*argv, *IN_REGION)
+    assert (logger.level, logger.propagate, list(logger.handlers)) == before
