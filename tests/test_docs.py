@@ -53,6 +53,14 @@ def test_every_command_of_the_readme_runs(beside_the_demo: Path) -> None:
     assert 200 < int(done.stdout.split()[-1]) < 280
 
 
+def test_the_crontab_of_the_readme_runs(beside_the_demo: Path) -> None:
+    """The second night finds nothing to do."""
+    (command,) = re.findall(r"^0 2 \* \* \* cd /data && \.venv/bin/(.*)$", README, re.MULTILINE)
+    run_shell(command, beside_the_demo)
+    done = run_shell(command, beside_the_demo)
+    assert " is up to date: " in done.stdout
+
+
 def test_every_option_is_documented() -> None:
     """The help and docs/options.md name the same options."""
     text = Path(REPOSITORY, "docs/options.md").read_text(encoding="utf-8")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -22,7 +24,7 @@ from tests.engines.same_bytes import (
     processes_in,
 )
 from tests.gcs.conftest import Cloud
-from tests.harness import convert_in_process_of_its_own, digests, shard_names
+from tests.harness import REPOSITORY, convert_in_process_of_its_own, digests, shard_names
 from tests.pictures import picture, write_files, write_pictures
 
 pytestmark = pytest.mark.flink
@@ -63,6 +65,18 @@ def test_a_cluster_is_asked(cluster: Cluster) -> None:
 def test_a_data_set_has_the_same_bytes(inside: tuple[str, ...], page: str, tmp_path: Path) -> None:
     """Shards, manifest, class files and dead letters are those of the default engine."""
     assert_same_bytes(page, inside, tmp_path)
+
+
+def test_the_readme_s_command_runs(cluster: Cluster, tmp_path: Path) -> None:
+    """As it stands, but for the address."""
+    text = Path(REPOSITORY, "README.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^beam-tfrecord (convert .*--runner=FlinkRunner.*)$", text, re.MULTILINE)
+    write_pictures(f"{tmp_path}/photos", ["cat/1.jpg", "dog/2.jpg"])
+    argv = shlex.split(command)[1:]
+    assert argv.pop() == "--flink_master=localhost:8081"
+    done = convert_in_process_of_its_own(*argv, *cluster.options, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Wrote 2 examples" in done.stdout
 
 
 def test_dead_letters_and_resume(inside: tuple[str, ...], tmp_path: Path) -> None:
