@@ -13,7 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+from apache_beam.options.pipeline_options import (
+    GoogleCloudOptions,
+    PipelineOptions,
+    StandardOptions,
+)
 from apache_beam.portability.api import beam_provision_api_pb2
 from apache_beam.runners.portability.fn_api_runner import fn_runner, worker_handlers
 from apache_beam.runners.portability.portable_runner import JobServiceHandle
@@ -113,17 +117,39 @@ def convert_here(config: ConvertConfig) -> None:
     _run_job(config, _beam_options(()), _writers(config, ()))
 
 
-def run_here(build: Callable[[beam.Pipeline], None], config: ConvertConfig) -> None:
-    """Runs a pipeline of another kind on this machine.
+def run_other(
+    build: Callable[[beam.Pipeline], None], config: ConvertConfig, beam_argv: Sequence[str]
+) -> None:
+    """Runs a pipeline of another kind.
 
     Args:
       build: adds it to an empty pipeline.
       config: what it is about.
+      beam_argv: options of Beam's.
 
     Raises:
       ConversionError: why it did not come to its end.
     """
-    _run(build, config, _beam_options(()))
+    options = _beam_options(beam_argv)
+    _check_paths(config, options, _is_local(options))
+    _run(build, config, options)
+
+
+def temp_location(beam_argv: Sequence[str]) -> str:
+    """The folder that Beam's options name for temporary files; empty if none.
+
+    Raises:
+      UsageError: the engine's workers could leave nothing for this machine.
+    """
+    options = PipelineOptions(list(beam_argv))
+    folder: str = options.view_as(GoogleCloudOptions).temp_location or ""
+    runner = options.view_as(StandardOptions).runner or LOCAL_RUNNER
+    if runner.rpartition(".")[2] == "DataflowRunner" and not folder:
+        raise UsageError(
+            f"--runner={runner}: its workers leave the plan in --temp_location; name a folder in a "
+            "bucket, such as --temp_location=gs://my-bucket/tmp"
+        )
+    return folder
 
 
 def _run_job(config: ConvertConfig, options: PipelineOptions, writers: int) -> None:
