@@ -38,6 +38,7 @@ from transforms.layouts import AUTO, LAYOUTS
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 _GB_A_VCPU = 4.0
+_OBJECTS_A_COLLECTION = 50_000  # references are many, and hold no cycles
 PROGRAM = "beam-tfrecord"
 
 _UNITS = {
@@ -162,6 +163,7 @@ def _convert_or_plan(
     logging.disable(logging.NOTSET)
     if own_process:  # imports make no garbage, so collecting begins here
         gc.freeze()
+        gc.set_threshold(_OBJECTS_A_COLLECTION, 100, 100)  # of the older ones, rarely
         gc.enable()
     if beam_argv:
         names = beam_option_names()
@@ -174,16 +176,13 @@ def _convert_or_plan(
 
 
 def _plan(config: ConvertConfig, arguments: argparse.Namespace, beam_argv: Sequence[str]) -> None:
-    if beam_argv:
-        raise UsageError(
-            f"plan runs on this machine, so it takes no option of Beam's, found {beam_argv[0]}"
-        )
     if arguments.workers < 1 or arguments.worker_vcpus < 1:
         raise UsageError("--workers and --worker_vcpus count from 1")
     from beam_pipeline.plan_report import print_plan
 
     vcpus = arguments.worker_vcpus
-    print_plan(config, Machines(arguments.workers, vcpus, _GB_A_VCPU * vcpus), arguments.prices)
+    machines = Machines(arguments.workers, vcpus, _GB_A_VCPU * vcpus)
+    print_plan(config, machines, arguments.prices, beam_argv)
 
 
 def _refuse(

@@ -48,6 +48,7 @@ class ConvertConfig:
       max_bad_fraction: bad samples allowed, of all listed images, 0 to 1.
       compression: "none" or "gzip".
       inventory: files that list the images, URIs; empty to list them in their folders.
+      label_bytes: of all label files; None if that is not known before the job lists them.
       overwrite: whether an earlier run's files may be replaced.
       resume: whether shards that an earlier run wrote are kept.
       writers: processes of this machine that write shards; 0 leaves it to the engine's workers,
@@ -71,6 +72,7 @@ class ConvertConfig:
     max_bad_fraction: float = 0.01
     compression: str = "none"
     inventory: tuple[str, ...] = ()
+    label_bytes: int | None = None
     overwrite: bool = False
     resume: bool = False
     writers: int | None = None

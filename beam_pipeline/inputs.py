@@ -10,12 +10,12 @@ from typing import Any
 
 from beam_pipeline.config import ConvertConfig
 from transforms import files
-from transforms.core.errors import UsageError
+from transforms.core.errors import ConversionError, UsageError
 from transforms.core.label_schema import ENCODED_KEY, Column, class_column, feature_kinds
 from transforms.core.listing import is_remote
 from transforms.core.sharding import ShardConfig
 from transforms.layouts import AUTO, open_source
-from transforms.layouts.layout import Given
+from transforms.layouts.layout import FileLabels, Given, Labels
 from transforms.layouts.paths import label_files
 
 THE_LABEL = "label"
@@ -47,12 +47,26 @@ def convert_config(
         source=source,
         output=folder,
         name=name or name_from(folder),
+        label_bytes=_label_bytes(source.labels),
         inventory=tuple(label_files(inventory, "--inventory")),
         shards=ShardConfig(num_shards, **({"shard_bytes": shard_bytes} if shard_bytes else {})),
         renames=resolve_renames(features or {}, source.columns),
         **rest,
     )
     return config, why
+
+
+def _label_bytes(labels: Labels) -> int | None:
+    """Bytes of label files that are known by name; None where they cannot be asked for."""
+    if not isinstance(labels, FileLabels) or not labels.files:
+        return None
+    try:
+        return sum(max(0, files.size_of(uri)) for uri in labels.files)
+    except (
+        OSError,
+        ConversionError,
+    ):  # reading may be all that is allowed; if not, the job says so
+        return None
 
 
 def output_folder(output: str) -> str:

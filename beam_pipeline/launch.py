@@ -93,17 +93,19 @@ def convert_here(config: ConvertConfig) -> None:
     _run_job(config, engine_for(()), _writers(config, ()))
 
 
-def run_here(build: Build, config: ConvertConfig) -> None:
-    """Runs a pipeline of another kind on this machine.
+def run_other(build: Build, config: ConvertConfig, engine: Engine) -> None:
+    """Runs a pipeline of another kind.
 
     Args:
       build: adds it to an empty pipeline.
       config: what it is about.
+      engine: that runs it.
 
     Raises:
       ConversionError: why it did not come to its end.
     """
-    _run(build, config, engine_for(()))
+    engine.prepare(config)
+    _run(build, config, engine)
 
 
 def _run_job(config: ConvertConfig, engine: Engine, writers: int) -> None:

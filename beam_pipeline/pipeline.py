@@ -7,6 +7,7 @@ import apache_beam as beam
 from beam_pipeline.config import ConvertConfig
 from transforms.assign_shards import AssignShards
 from transforms.batches import DEAD_LETTERS, REFUSALS, TALLY, SampleBatch
+from transforms.core.join import buckets_for
 from transforms.core.label_schema import class_column
 from transforms.core.plan import Plan
 from transforms.core.sharding import ShardLayout
@@ -116,7 +117,10 @@ def plan_samples(
                 "images": images["images"],
                 "rows": rows["rows"],
             } | "JoinLabels" >> JoinLabels(
-                splits=splits, columns=source.columns, merge_rows=source.labels.merge_rows
+                splits=splits,
+                columns=source.columns,
+                merge_rows=source.labels.merge_rows,
+                buckets=buckets_for(config.label_bytes),
             )
         stages.append(samples)
     plan = (

@@ -2,39 +2,47 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import os
 import pickle
 import tempfile
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Sequence
 
 import apache_beam as beam
+from apache_beam.options.pipeline_options import GoogleCloudOptions
 from apache_beam.pvalue import AsSingleton
 
 from beam_pipeline.config import ConvertConfig
-from beam_pipeline.launch import run_here
+from beam_pipeline.engines import Engine, engine_for
+from beam_pipeline.launch import run_other
 from beam_pipeline.pipeline import plan_samples
 from beam_pipeline.progress_bar import human_size
 from transforms import files
 from transforms.batches import SampleBatch
 from transforms.core import errors
 from transforms.core.estimate import Estimate, Machines, Prices, Work, estimate, parse_prices
+from transforms.core.join import buckets_for
 from transforms.core.plan import Plan
 from transforms.core.references import pack
 from transforms.core.sharding import ShardLayout
-from transforms.layouts.layout import FileLabels
+from transforms.layouts.layout import FileLabels, FolderLabels
 
+_PACKED_SHARE = 8
 _SHOWN_CLASSES = 10
 _SHOWN_SHARDS = 3
 
 
-def print_plan(config: ConvertConfig, machines: Machines, prices_uri: str) -> None:
-    """Lists and joins on this machine and prints what a conversion would do; writes nothing.
+def print_plan(
+    config: ConvertConfig, machines: Machines, prices_uri: str, beam_argv: Sequence[str] = ()
+) -> None:
+    """Lists and joins and prints what a conversion would do; writes nothing to its output.
 
     Args:
       config: of the conversion.
       machines: what the estimate is for.
       prices_uri: JSON with prices, or empty for those of `Prices`.
+      beam_argv: options of Beam's; without them it runs on this machine.
 
     Raises:
       ConversionError: the conversion could not be done, and why.
@@ -47,7 +55,7 @@ def print_plan(config: ConvertConfig, machines: Machines, prices_uri: str) -> No
             what = f"--prices {prices_uri} cannot be read: {error.strerror or error}"
             raise errors.UsageError(what) from error
         prices = parse_prices(text, prices_uri)
-    plan, packed = _planned(config)
+    plan, packed = _planned(config, beam_argv)
     tally = plan.tally
     work = Work(
         samples=tally.samples.total(),
@@ -57,16 +65,17 @@ def print_plan(config: ConvertConfig, machines: Machines, prices_uri: str) -> No
         joined=isinstance(config.source.labels, FileLabels),
         shards=len(plan.layout.specs),
     )
-    print("\n".join(_plan_lines(plan, config.output)))
+    print("\n".join([*_plan_lines(plan, config.output), *_join_lines(config)]))
     if plan.refusal:
         raise getattr(errors, plan.refusal.error)(plan.refusal.message)
     print("\n".join(_estimate_lines(estimate(work, machines, prices), machines)))
 
 
-def _planned(config: ConvertConfig) -> tuple[Plan, int]:
+def _planned(config: ConvertConfig, beam_argv: Sequence[str]) -> tuple[Plan, int]:
     """The plan, and the bytes of all references as they are shuffled."""
-    with tempfile.TemporaryDirectory(prefix="beam-tfrecord-") as scratch:
-        path = os.path.join(scratch, "plan")
+    engine = engine_for(beam_argv)
+    with _scratch_folder(_temp_location(engine)) as scratch:
+        path = files.join(scratch, "plan")
         here = dataclasses.replace(config, output=scratch, overwrite=False, resume=False)
 
         def build(pipeline: beam.Pipeline) -> None:
@@ -78,19 +87,49 @@ def _planned(config: ConvertConfig) -> tuple[Plan, int]:
             )
             _ = plan | "Keep" >> beam.Map(_keep, AsSingleton(packed), path)
 
-        run_here(build, here)
-        with open(path, "rb") as file:
-            plan, packed = pickle.load(file)
-            return plan, packed
+        run_other(build, here, engine)
+        plan, packed = pickle.loads(files.read_bytes(path))
+        return plan, packed
+
+
+def _temp_location(engine: Engine) -> str:
+    """The folder that Beam's options name for temporary files; empty if none.
+
+    Raises:
+      UsageError: the engine's workers could leave nothing for this machine.
+    """
+    folder: str = engine.options.view_as(GoogleCloudOptions).temp_location or ""
+    if engine.name == "DataflowRunner" and not folder:
+        raise errors.UsageError(
+            f"--runner={engine.name}: its workers leave the plan in --temp_location; name a folder in "
+            "a bucket, such as --temp_location=gs://my-bucket/tmp"
+        )
+    return folder
+
+
+@contextlib.contextmanager
+def _scratch_folder(temp_location: str) -> Iterator[str]:
+    """A folder where workers leave the plan, gone afterwards."""
+    if not temp_location:
+        with tempfile.TemporaryDirectory(prefix="beam-tfrecord-") as folder:
+            yield folder
+        return
+    folder = files.join(files.canonical(temp_location), f"beam-tfrecord-plan-{uuid.uuid4().hex}")
+    files.make_folder(folder)
+    try:
+        yield folder
+    finally:
+        files.delete_folder(folder)
 
 
 def _packed_bytes(batch: SampleBatch) -> int:
-    return len(pack(batch))
+    """Roughly: of an eighth of the batch, as packing is a part of the time that planning takes."""
+    some = batch[: -(-len(batch) // _PACKED_SHARE)]
+    return len(pack(some)) * len(batch) // len(some)
 
 
 def _keep(plan: Plan, packed: int, path: str) -> None:
-    with open(path, "wb") as file:
-        pickle.dump((plan, packed), file)
+    files.write_bytes(path, pickle.dumps((plan, packed)))
 
 
 def _plan_lines(plan: Plan, output: str) -> Iterator[str]:
@@ -115,6 +154,24 @@ def _plan_lines(plan: Plan, output: str) -> Iterator[str]:
     for reason, count in sorted(tally.dead.items()):
         shown = ", ".join(tally.shown.get(reason, ()))
         yield f"    {reason}: {count} ({shown}{', ...' if count > len(tally.shown.get(reason, ())) else ''})"
+
+
+def _join_lines(config: ConvertConfig) -> Iterator[str]:
+    """How labels meet images, and why so."""
+    labels = config.source.labels
+    if isinstance(labels, FileLabels):
+        size = "label files of unknown size"
+        if config.label_bytes is not None:
+            size = f"{human_size(config.label_bytes)} of label files"
+        buckets = buckets_for(config.label_bytes)
+        yield (
+            f"  labels: {size}, joined with the images by CoGroupByKey in {buckets} parts; holding them in "
+            "every worker would not be faster (docs/planning.md)"
+        )
+    elif isinstance(labels, FolderLabels):
+        yield "  labels: each image's folder; nothing to join"
+    else:
+        yield "  labels: in the same files as the images; nothing to join"
 
 
 def _shard_lines(layout: ShardLayout) -> Iterator[str]:

@@ -10,6 +10,7 @@ import functools
 import io
 import os
 import posixpath
+import re
 import shutil
 import threading
 from collections.abc import Iterable, Iterator
@@ -29,6 +30,8 @@ from transforms.core.local_files import (
 from transforms.core.shard_writer import Sink
 from transforms.google_storage import RemoteFile, is_google
 
+_NOT_NORMAL = re.compile(r"//|/\.\.?(/|\Z)|/\Z")
+
 
 def _beam() -> Any:
     from apache_beam.io.filesystems import FileSystems
@@ -42,6 +45,8 @@ def canonical(uri: str) -> str:
         uri = uri[len("file://") :]
     if is_remote(uri):
         return uri.rstrip("/")
+    if uri.startswith("/") and not _NOT_NORMAL.search(uri):  # a million rows of an inventory
+        return uri
     return os.path.abspath(os.path.expanduser(uri))
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
+from apache_beam.transforms.window import GlobalWindows
+from apache_beam.utils.windowed_value import WindowedValue
 
 from transforms.batches import (
     DEAD_LETTERS,
@@ -28,11 +31,13 @@ from transforms.core.join import (
 )
 from transforms.core.label_schema import Column, class_column
 from transforms.core.plan import Tally
-from transforms.core.references import SampleRef
+from transforms.core.references import ImageRef, LabelRow, SampleRef, pack, unpack
 from transforms.core.sharding import Placer, SplitFractions
 
-_BUCKETS = 1024
-_Batch = TypeVar("_Batch", ImageBatch, LabelBatch)
+_BUCKETS = 1024  # of images below several roots
+_HELD = 1 << 16  # references that wait to be grouped
+
+_Item = TypeVar("_Item", ImageRef, LabelRow)
 
 
 @dataclass(frozen=True)
@@ -83,10 +88,8 @@ class _LabelByFolder(_Join):
 
 
 class _LabelUniqueByFolder(_Join):
-    def process(
-        self, bucket: tuple[int, Iterable[ImageBatch]]
-    ) -> Iterator[SampleBatch | TaggedOutput]:
-        unique, letters = split_duplicates(image for batch in bucket[1] for image in batch)
+    def process(self, bucket: tuple[int, Iterable[bytes]]) -> Iterator[SampleBatch | TaggedOutput]:
+        unique, letters = split_duplicates(_unpacked(ImageRef, bucket[1]))
         joined = label_by_folder(unique)
         joined.dead_letters += letters
         yield from self._outputs(joined)
@@ -98,24 +101,51 @@ class _JoinBucket(_Join):
         self._merge = merge
 
     def process(
-        self, bucket: tuple[int, Mapping[str, Iterable[Any]]]
+        self, bucket: tuple[int, Mapping[str, Iterable[bytes]]]
     ) -> Iterator[SampleBatch | TaggedOutput]:
         groups = bucket[1]
+        images = _unpacked(ImageRef, groups["images"])
         yield from self._outputs(
-            join_bucket(
-                (image for batch in groups["images"] for image in batch),
-                (row for batch in groups["rows"] for row in batch),
-                self._merge,
-            )
+            join_bucket(images, _unpacked(LabelRow, groups["rows"]), self._merge)
         )
 
 
-def _by_bucket(batch: _Batch) -> Iterator[tuple[int, _Batch]]:
-    """(bucket, part of the batch); an image goes by its key, a row by the name it uses."""
-    parts: dict[int, _Batch] = defaultdict(type(batch))
-    for item in batch:
-        parts[bucket_of(item[0], _BUCKETS)].append(item)
-    yield from parts.items()
+class _PackByBucket(beam.DoFn):
+    """(bucket, packed references); an image goes by its key, a row by the name it uses.
+
+    They wait for others of their bundle, as a part of a few costs as much as one of hundreds. They are
+    packed here since `CoGroupByKey` tags its values and then forgets their coder.
+    """
+
+    def __init__(self, buckets: int) -> None:
+        self._buckets = buckets
+
+    def start_bundle(self) -> None:
+        self._parts: dict[int, list[ImageRef | LabelRow]] = defaultdict(list)
+        self._held = 0
+
+    def process(self, batch: ImageBatch | LabelBatch) -> Iterator[tuple[int, bytes]]:
+        for item in batch:
+            self._parts[bucket_of(item[0], self._buckets)].append(item)
+        self._held += len(batch)
+        if self._held >= _HELD:
+            yield from self._packed()
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        yield from map(GlobalWindows.windowed_value, self._packed())
+
+    def _packed(self) -> Iterator[tuple[int, bytes]]:
+        for bucket, items in self._parts.items():
+            yield bucket, pack(items)
+        self.start_bundle()
+
+
+def _unpacked(item: type[_Item], parts: Iterable[bytes]) -> Iterator[_Item]:
+    return itertools.chain.from_iterable(unpack(item, part) for part in parts)
+
+
+def _pack_by_bucket(buckets: int) -> beam.PTransform:
+    return beam.ParDo(_PackByBucket(buckets)).with_output_types(tuple[int, bytes])
 
 
 @dataclass(kw_only=True)
@@ -136,7 +166,7 @@ class LabelByFolder(beam.PTransform):
         if self.several_roots:
             images = (
                 images
-                | "ByFileName" >> beam.FlatMap(_by_bucket).with_output_types(tuple[int, ImageBatch])
+                | "ByFileName" >> _pack_by_bucket(_BUCKETS)
                 | "GroupByFileName" >> beam.GroupByKey()
             )
         label = _LabelUniqueByFolder if self.several_roots else _LabelByFolder
@@ -151,6 +181,7 @@ class JoinLabels(beam.PTransform):
       splits: gives each sample its split.
       columns: what labels there are.
       merge_rows: whether rows of one image add up; else they must agree.
+      buckets: in how many parts they are joined.
 
     Returns (tagged): main, `SampleBatch`es; "dead_letters"; "tally".
     """
@@ -158,15 +189,12 @@ class JoinLabels(beam.PTransform):
     splits: SplitAssigner
     columns: tuple[Column, ...]
     merge_rows: bool
+    buckets: int
 
     def expand(self, inputs: Mapping[str, beam.PCollection]) -> beam.pvalue.DoOutputsTuple:
         by_file_name = {
-            "images": inputs["images"]
-            | "ImagesByFileName"
-            >> beam.FlatMap(_by_bucket).with_output_types(tuple[int, ImageBatch]),
-            "rows": inputs["rows"]
-            | "RowsByFileName"
-            >> beam.FlatMap(_by_bucket).with_output_types(tuple[int, LabelBatch]),
+            "images": inputs["images"] | "ImagesByFileName" >> _pack_by_bucket(self.buckets),
+            "rows": inputs["rows"] | "RowsByFileName" >> _pack_by_bucket(self.buckets),
         }
         merge = RowMerger(tuple(self.merge_rows and column.repeated for column in self.columns))
         join = _JoinBucket(self.splits, class_column(self.columns), merge)

@@ -134,10 +134,13 @@ class _ListGroup(beam.DoFn):
         images = ImageBatch()
         for entry in _each_once((entry for batch in group[1] for entry in batch), tally):
             root = rules[entry.root]
-            if not root.lists(entry.key):
+            if entry.key.endswith("/"):
+                root.hidden_folder(entry.key)  # counts it
+                continue
+            uri = root.prefix + entry.key
+            if not root.rules.lists(entry.key, uri):
                 continue
             tally.listed += 1
-            uri = root.prefix + entry.key
             images.append(ImageRef(entry.key, uri, entry.size, entry.version))
             if len(images) == BATCH_SIZE:
                 yield images

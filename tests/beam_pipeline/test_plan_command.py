@@ -49,6 +49,26 @@ def test_it_says_what_convert_then_writes(
     assert lines[6] == "  passed over: 1 .txt"
     assert lines[7].startswith("  dead letters so far: 2; images are not opened")
     assert lines[8:10] == ["    missing_image: 1 (gone.jpg)", "    unlabelled: 1 (19.jpg)"]
+    assert lines[10].startswith("  labels: 227 B of label files, joined with the images by CoGroup")
+
+
+def test_another_engine_leaves_the_plan_in_its_temporary_folder(
+    argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same is printed, and nothing stays behind."""
+    assert main(["plan", *argv]) == 0
+    here = capsys.readouterr().out
+    beam_argv = ["--runner=FnApiRunner", f"--temp_location={tmp_path}/tmp"]
+    assert main(["plan", *argv, *beam_argv]) == 0
+    assert capsys.readouterr().out == here
+    assert os.listdir(tmp_path / "tmp") == []
+
+
+def test_class_folders_need_no_join(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the plan says of the labels then."""
+    write_pictures(f"{tmp_path}/photos", ["cat/1.jpg"])
+    assert main(["plan", "--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out"]) == 0
+    assert "  labels: each image's folder; nothing to join" in capsys.readouterr().out.splitlines()
 
 
 def test_the_estimate_follows_workers_and_prices(
@@ -83,7 +103,7 @@ def test_what_would_stop_a_conversion_stops_the_plan(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--runner=DataflowRunner"], "plan runs on this machine, so it takes no option of Beam's"),
+        (["--runner=DataflowRunner"], "its workers leave the plan in --temp_location"),
         (["--nonsense"], "unknown option --nonsense"),
         (["--workers", "0"], "--workers and --worker_vcpus count from 1"),
         (["--prices", "nowhere.json"], "--prices nowhere.json cannot be read: No such file"),

@@ -70,7 +70,9 @@ def test_a_data_set_has_the_same_bytes(inside: tuple[str, ...], page: str, tmp_p
 def test_the_readme_s_command_runs(cluster: Cluster, tmp_path: Path) -> None:
     """As it stands, but for the address."""
     text = Path(REPOSITORY, "README.md").read_text(encoding="utf-8")
-    (command,) = re.findall(r"^beam-tfrecord (convert .*--runner=FlinkRunner.*)$", text, re.MULTILINE)
+    (command,) = re.findall(
+        r"^beam-tfrecord (convert .*--runner=FlinkRunner.*)$", text, re.MULTILINE
+    )
     write_pictures(f"{tmp_path}/photos", ["cat/1.jpg", "dog/2.jpg"])
     argv = shlex.split(command)[1:]
     assert argv.pop() == "--flink_master=localhost:8081"

@@ -14,11 +14,12 @@ together by it (`bucket_of`), one entry each, however many names an image has.
 
 from __future__ import annotations
 
+import functools
 import posixpath
 import unicodedata
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +34,10 @@ from transforms.core.listing import first_folder_split, folder_meaning, is_remot
 from transforms.core.references import ImageRef, LabelRow, LabelValue, SampleRef
 from transforms.core.sharding import DEFAULT_SPLIT
 
+_Named = Mapping[str, Sequence[ImageRef]]
+
+_LEAST_BUCKETS = 1024
+_BUCKET_BYTES = 2_000_000  # of label files: some 50,000 rows, and as many images
 _SHOWN = 3  # examples of names or values in a message
 
 
@@ -51,6 +56,30 @@ class Joined:
     dead_letters: list[DeadLetter] = field(default_factory=list)
     orphan_rows: int = 0
     repeated_rows: int = 0
+
+    def add(self, image: ImageRef, rows: Sequence[LabelRow], merger: RowMerger) -> None:
+        """Adds what comes of an image and the rows that mean it, in any order."""
+        if not rows:
+            self.dead_letters.append(
+                _image_letter(image, Reason.UNLABELLED, "no label row names this image")
+            )
+            return
+        distinct = merger.distinct(_in_order(rows)) if len(rows) > 1 else rows
+        self.repeated_rows += len(rows) - len(distinct)
+        outcome = _sample(image, distinct, merger)
+        if isinstance(outcome, SampleRef):
+            self.samples.append(outcome)
+        else:
+            self.dead_letters.append(outcome)
+
+
+def buckets_for(label_bytes: int | None) -> int:
+    """In how many buckets images and rows are joined; each is held in memory by the one that joins it.
+
+    Args:
+      label_bytes: of all label files; None if that is not known before they are listed.
+    """
+    return max(_LEAST_BUCKETS, (label_bytes or 0) // _BUCKET_BYTES)
 
 
 def bucket_of(name: str, buckets: int) -> int:
@@ -80,6 +109,9 @@ def label_by_folder(images: Iterable[ImageRef]) -> Joined:
 
 def split_duplicates(images: Iterable[ImageRef]) -> tuple[list[ImageRef], list[DeadLetter]]:
     """Images whose key is theirs alone, and dead letters for the others."""
+    images = list(images)
+    if len({image.key for image in images}) == len(images):  # always, below a single root
+        return images, []
     by_key: dict[str, list[ImageRef]] = defaultdict(list)
     for image in images:
         by_key[image.key].append(image)
@@ -115,8 +147,6 @@ class RowMerger:
 
     def distinct(self, rows: Sequence[LabelRow]) -> Sequence[LabelRow]:
         """The rows without those that say again what an earlier one says."""
-        if len(rows) == 1:
-            return rows
         seen: dict[Any, LabelRow] = {}
         for row in rows:
             said = tuple(map(_without_lines, row.values))
@@ -163,8 +193,6 @@ def _without_lines(value: Any) -> Any:
 
 def _in_order(rows: Sequence[LabelRow]) -> Sequence[LabelRow]:
     """Rows as their files have them; in a file without lines, by what they say."""
-    if len(rows) == 1:
-        return rows
     return sorted(
         rows, key=lambda row: (row.file, row.line, row.split, row.problem, repr(row.values))
     )
@@ -191,58 +219,90 @@ def join_bucket(
         joined.orphan_rows += 1
         joined.dead_letters.append(_orphan(row, found))
     for image in unique:
-        own = rows_of.get(image.key)
-        if own is None:
-            joined.dead_letters.append(
-                _image_letter(image, Reason.UNLABELLED, "no label row names this image")
-            )
-            continue
-        distinct = merger.distinct(_in_order(own))
-        joined.repeated_rows += len(own) - len(distinct)
-        outcome = _sample(image, distinct, merger)
-        if isinstance(outcome, SampleRef):
-            joined.samples.append(outcome)
-        else:
-            joined.dead_letters.append(outcome)
+        joined.add(image, rows_of.get(image.key, ()), merger)
     return joined
 
 
 class _ImageNames:
-    """Every name that the images of a bucket answer to, in the order in which they count."""
+    """Every name that the images of a bucket answer to, in the order in which they count.
+
+    Most rows say the exact one, so the others are only made when a row asks for them.
+    """
 
     def __init__(self, images: Sequence[ImageRef]) -> None:
-        self._tiers: tuple[dict[str, list[ImageRef]], ...] = tuple(
-            defaultdict(list) for _ in range(4)
-        )
-        exact, without_extension, bare, bare_without_extension = self._tiers
-        for image in images:
-            key = _normalized(image.key)
-            name = key.rpartition("/")[2]
-            exact[key].append(image)
-            uri = _normalized(image.uri)
-            without_extension[posixpath.splitext(key)[0]].append(image)
-            if uri != key:
-                exact[uri].append(image)
-                without_extension[posixpath.splitext(uri)[0]].append(image)
-            bare[name].append(image)
-            bare_without_extension[posixpath.splitext(name)[0]].append(image)
+        self._images = images
+        self._keys = _named(images, [_normalized(image.key) for image in images])
+
+    @functools.cached_property
+    def _paths(self) -> _Named:
+        return _by_path(self._images, lambda path: path)
+
+    @functools.cached_property
+    def _without_extension(self) -> _Named:
+        return _by_path(self._images, _stem)
+
+    @functools.cached_property
+    def _bare(self) -> _Named:
+        return _named(self._images, [_file_name(image) for image in self._images])
+
+    @functools.cached_property
+    def _bare_without_extension(self) -> _Named:
+        return _named(self._images, [_stem(_file_name(image)) for image in self._images])
 
     def find(self, row: LabelRow) -> Sequence[ImageRef]:
         """The images that the row names, by the first way of naming that finds any."""
         names = _names_of(row)
-        paths = (*names, _below_label_file(names[-1], row.file))
-        exact, without_extension, *bare = self._tiers
-        attempts = [(tier, path) for tier in (exact, without_extension) for path in paths]
-        attempts += [(tier, name) for tier in bare for name in names]
-        for tier, name in attempts:
-            found = tier.get(name)
-            if found is None:
-                continue
-            if len(found) > 1:  # names that differ in Unicode's composition only
-                same = [image for image in found if row.name in (image.key, image.uri)]
-                return same if len(same) == 1 else found
-            return found
-        return ()
+        found = self._exact(names[0]).get(names[0])
+        if found is None:
+            others = (named.get(name) for named, name in self._further_attempts(names, row.file))
+            found = next(filter(None, others), ())
+        if len(found) > 1:  # names that differ in Unicode's composition only
+            same = [image for image in found if row.name in (image.key, image.uri)]
+            return same if len(same) == 1 else found
+        return found
+
+    def _further_attempts(
+        self, names: Sequence[str], label_file: str
+    ) -> Iterator[tuple[_Named, str]]:
+        for name in names[1:]:
+            yield self._exact(name), name
+        below = _below_label_file(names[-1], label_file)
+        yield self._exact(below), below
+        for name in (*names, below):
+            yield self._without_extension, name
+        for named in (self._bare, self._bare_without_extension):
+            for name in names:
+                yield named, name
+
+    def _exact(self, name: str) -> _Named:
+        """What may hold a path: no URI is relative, so most paths can only be keys."""
+        return self._paths if name.startswith("/") or is_remote(name) else self._keys
+
+
+def _named(images: Iterable[ImageRef], names: Iterable[str]) -> _Named:
+    named: dict[str, list[ImageRef]] = defaultdict(list)
+    for image, name in zip(images, names, strict=True):
+        named[name].append(image)
+    return named
+
+
+def _by_path(images: Iterable[ImageRef], part: Callable[[str], str]) -> _Named:
+    """The images by a part of their keys and of their URIs."""
+    named: dict[str, list[ImageRef]] = defaultdict(list)
+    for image in images:
+        key, uri = part(_normalized(image.key)), part(_normalized(image.uri))
+        named[key].append(image)
+        if uri != key:
+            named[uri].append(image)
+    return named
+
+
+def _file_name(image: ImageRef) -> str:
+    return _normalized(image.key).rpartition("/")[2]
+
+
+def _stem(path: str) -> str:
+    return posixpath.splitext(path)[0]
 
 
 def _names_of(row: LabelRow) -> Sequence[str]:
@@ -250,6 +310,8 @@ def _names_of(row: LabelRow) -> Sequence[str]:
     name = _normalized(row.name)
     if name.startswith("file://"):
         name = name[len("file://") :]
+    if "\\" not in name and not name.startswith("./"):  # as nearly all are
+        return (name,)
     names = (name, name.replace("\\", "/")) if "\\" in name else (name,)
     return tuple(
         posixpath.normpath(name) if name.startswith("./") and _is_file_name(name) else name

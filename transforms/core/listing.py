@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import posixpath
 import re
 import stat
 from collections import Counter
@@ -177,11 +176,12 @@ class ListingFilter:
             return False
         if self._patterns:
             return any(pattern.fullmatch(key) for pattern in self._patterns)
-        name = posixpath.basename(key)
+        name = key[key.rfind("/") + 1 :]
         if name.startswith("."):
             self.ignored["hidden files"] += 1
             return False
-        extension = posixpath.splitext(name)[1].lower()
+        dot = name.rfind(".")
+        extension = name[dot:].lower() if dot > 0 else ""
         if extension and extension not in IMAGE_EXTENSIONS:
             self.ignored[_printable(extension)] += 1
             return False

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+
 from transforms.core.listing import ImageRoot, ListingFilter
+
+_FOLDERS = 4096  # whose outcome is kept in mind
 
 
 class ObjectFilter:
@@ -18,16 +22,12 @@ class ObjectFilter:
     def __init__(self, root: ImageRoot) -> None:
         self.rules = ListingFilter(root)
         self.prefix = root.uri.rstrip("/") + "/"
-        self._last = ""
-        self._last_hidden = ""
         self._hidden: set[str] = set()
+        self._hidden_folder_of = functools.lru_cache(_FOLDERS)(self._hidden_in)
 
     def hidden_folder(self, key: str) -> str:
         """The outermost hidden folder that a key lies in, with a slash at its end; or empty."""
-        folder = key[: key.rfind("/") + 1]
-        if folder != self._last:
-            self._last, self._last_hidden = folder, self._hidden_in(folder)
-        return self._last_hidden
+        return self._hidden_folder_of(key[: key.rfind("/") + 1])
 
     def _hidden_in(self, folder: str) -> str:
         end = folder.find("/")

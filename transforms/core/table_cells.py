@@ -18,6 +18,7 @@ _EXPECTED = {
     ColumnKind.FLOAT: "a number",
     ColumnKind.BYTES: "one text",
 }
+_TEXTS = frozenset((ColumnKind.CLASS, ColumnKind.BYTES))
 _NO_VALUE = frozenset(("", "na", "n/a", "nan", "null", "none"))
 _INTEGER = re.compile(r"[+-]?(0|[1-9][0-9]*)")
 _DIGITS = re.compile(r"[+-]?\d+")
@@ -181,6 +182,10 @@ def shown(value: Any) -> str:
 
 
 def _parse_scalar(value: Any, column: Column) -> LabelValue:
+    if isinstance(value, str) and column.kind in _TEXTS:  # as most cells are
+        text = value.strip()
+        if text:
+            return text
     text = "nested" if is_nested(value) else text_of(value)
     if column.required:
         if not text:

@@ -133,7 +133,7 @@ def csv_records(
         except csv.Error as error:
             yield line, [], _csv_problem(error, line, reader.line_num)
             continue
-        if any(cell.strip() for cell in cells):  # Excel leaves lines of commas
+        if any(map(str.strip, cells)):  # Excel leaves lines of commas
             yield line, cells, _encoding_problem("".join(cells))
     text.detach()
 
@@ -208,6 +208,8 @@ def _decoded(file: BinaryIO, encoding: str, newline: str | None) -> io.TextIOWra
 
 
 def _encoding_problem(text: str) -> str:
+    if text.isascii():
+        return ""
     try:
         text.encode()
     except UnicodeEncodeError:

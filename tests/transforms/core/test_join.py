@@ -14,6 +14,7 @@ from transforms.core.join import (
     Joined,
     RowMerger,
     bucket_of,
+    buckets_for,
     join_bucket,
     label_by_folder,
     split_duplicates,
@@ -782,3 +783,12 @@ def test_a_bucket_is_one_of_those_there_are(name: str, buckets: int) -> None:
 def test_buckets_are_the_same_on_every_machine(name: str, bucket: int) -> None:
     """Images and rows are brought together by workers that know nothing of one another."""
     assert bucket_of(name, 1024) == bucket
+
+
+@pytest.mark.parametrize(
+    ("label_bytes", "buckets"),
+    [(None, 1024), (0, 1024), (2_048_000_000, 1024), (4_000_000_000, 2000), (41 * 10**10, 205_000)],
+)
+def test_large_tables_are_joined_in_more_buckets(label_bytes: int | None, buckets: int) -> None:
+    """So that a bucket stays as large as a worker can hold."""
+    assert buckets_for(label_bytes) == buckets

@@ -1,0 +1,169 @@
+"""How listing, joining and planning grow with the number of references; no image is there, let alone read.
+
+    python benchmarks/plan_growth.py --counts 10000 100000 1000000 --work /tmp/plan
+
+Each run is a whole `beam-tfrecord plan` on synthetic references: rows of an inventory (`uri,size`), so
+that not even empty files are needed, in 1,000 class folders; or, of `files`, empty files that are listed.
+With `table`, CSV files name each image's path and class, and rows are joined with images.
+
+Another engine is measured through its job server, which is started by hand:
+
+    python benchmarks/plan_growth.py ... --job_endpoint localhost:8099 --job_server_pid PID
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+
+import machine
+import measure
+from compare import table
+from measure import Figures
+
+WAYS = ("folders", "table", "files, folders", "files, table")
+HEAD = [
+    "engine",
+    "references",
+    "count",
+    "wall s, median (span)",
+    "CPU s",
+    "wall µs each",
+    "CPU µs each",
+]
+HEAD += ["peak MB", "B each"]
+_FOLDERS = 1000
+_ROWS_A_FILE = 1_000_000  # as a bucket's inventory reports come in several files
+_LIMIT_S = 3600
+
+
+@dataclass
+class Run:
+    """A way, an engine and a count, and what came of it."""
+
+    way: str
+    engine: str
+    count: int
+    command: Sequence[str]
+    figures: list[Figures] = field(default_factory=list)
+
+
+def names(first: int, end: int) -> Iterator[str]:
+    """Keys of references: each with a bare name of its own."""
+    return (f"class_{i % _FOLDERS:04d}/image_{i:08d}.jpg" for i in range(first, end))
+
+
+def make(folder: str, count: int, empty_files: bool) -> None:
+    """Writes an inventory and tables, or files that are listed."""
+    images = f"{folder}/images"
+    os.makedirs(images)
+    for part, first in enumerate(range(0, count, _ROWS_A_FILE)):
+        end = min(first + _ROWS_A_FILE, count)
+        with open(f"{folder}/inventory-{part:03d}.csv", "w", encoding="ascii") as file:
+            file.write("uri,size\n")
+            file.writelines(
+                f"{images}/{name},{100_000 + i % 5000}\n"
+                for i, name in enumerate(names(first, end))
+            )
+        with open(f"{folder}/labels-{part:03d}.csv", "w", encoding="ascii") as file:
+            file.write("filename,label\n")
+            file.writelines(f"{name},{name.partition('/')[0]}\n" for name in names(first, end))
+    if empty_files:
+        for i in range(min(count, _FOLDERS)):
+            os.makedirs(f"{images}/class_{i:04d}")
+        for name in names(0, count):
+            os.close(os.open(f"{images}/{name}", os.O_CREAT | os.O_WRONLY))
+
+
+def command(way: str, folder: str, engine: Sequence[str]) -> list[str]:
+    """The plan of a way, on an engine that Beam's options name."""
+    plan = [sys.executable, "-m", "beam_pipeline", "plan", "--images", f"{folder}/images"]
+    plan += ["--output", f"{folder}/out"]
+    if not way.startswith("files"):
+        plan += ["--inventory", f"{folder}/inventory-*.csv"]
+    if way.endswith("table"):
+        plan += ["--labels", f"{folder}/labels-*.csv"]
+    else:
+        plan += ["--layout", "class_folders"]
+    return [*plan, *engine]
+
+
+def row(run: Run) -> list[str]:
+    """A line of the table."""
+    walls = [figures.wall for figures in run.figures]
+    wall, cpu = statistics.median(walls), statistics.median(f.cpu for f in run.figures)
+    memory = max(figures.memory for figures in run.figures)
+    return [
+        *(run.engine, run.way, f"{run.count:,}"),
+        f"{wall:.1f} ({min(walls):.1f}-{max(walls):.1f})",
+        *(f"{cpu:.1f}", f"{wall / run.count * 1e6:.1f}", f"{cpu / run.count * 1e6:.1f}"),
+        *(f"{memory:.0f}", f"{memory / run.count * 1e6:.0f}"),
+    ]
+
+
+def peak_mb(pid: int) -> float:
+    """The largest resident set that a process has had."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        (line,) = (line for line in file if line.startswith("VmHWM:"))
+    return int(line.split()[1]) * 1024 / 1e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--work", required=True, help="a folder for the synthetic references")
+    parser.add_argument("--counts", required=True, nargs="+", type=int)
+    parser.add_argument("--ways", nargs="+", default=WAYS[:2], choices=WAYS)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument(
+        "--job_endpoint", default="", help="of a job server, instead of FnApiRunner"
+    )
+    parser.add_argument("--job_server_pid", type=int, help="its process, for its memory")
+    parser.add_argument("--json", default="", help="a file for the figures")
+    arguments = parser.parse_args()
+    engine, options = "FnApiRunner", []
+    if arguments.job_endpoint:
+        engine = "job server"
+        options = ["--runner=PortableRunner", f"--job_endpoint={arguments.job_endpoint}"]
+        options += ["--environment_type=LOOPBACK"]
+    found = machine.describe()
+    print(machine.sentence(found), flush=True)
+    runs = []
+    for count in arguments.counts:
+        folder = os.path.join(os.path.abspath(arguments.work), str(count))
+        make(folder, count, any(way.startswith("files") for way in arguments.ways))
+        try:
+            of_count = [
+                Run(way, engine, count, command(way, folder, options)) for way in arguments.ways
+            ]
+            for _ in range(arguments.rounds):
+                for run in of_count:
+                    run.figures.append(
+                        measure.run(
+                            run.command,
+                            cpus=os.sched_getaffinity(0),
+                            limit_s=_LIMIT_S,
+                            limit_bytes=0.8 * machine.available_bytes(),
+                        )
+                    )
+                    print(row(run), flush=True)
+        finally:
+            shutil.rmtree(folder)
+        runs += of_count
+    print(f"\n{table(HEAD, [row(run) for run in runs])}")
+    if arguments.job_server_pid:
+        print(f"\nthe job server itself: at most {peak_mb(arguments.job_server_pid):.0f} MB")
+    if arguments.json:
+        with open(arguments.json, "w", encoding="utf-8") as file:
+            json.dump(
+                {"machine": found, "plan_growth": [asdict(run) for run in runs]}, file, indent=1
+            )
+
+
+if __name__ == "__main__":
+    main()

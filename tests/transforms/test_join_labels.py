@@ -1,0 +1,56 @@
+"""Joining as a pipeline: in as many buckets as there are, the same as all at once."""
+
+from __future__ import annotations
+
+import apache_beam as beam
+import pytest
+from apache_beam.testing.util import assert_that, equal_to
+
+from transforms import join_labels
+from transforms.batches import DEAD_LETTERS, TALLY, ImageBatch, LabelBatch
+from transforms.core.join import join_bucket
+from transforms.core.label_schema import ColumnKind, label_column
+from transforms.core.plan import Tally
+from transforms.core.references import ImageRef, LabelRow
+from transforms.join_labels import JoinLabels, SplitAssigner
+from transforms.plan_shards import SumTallies
+
+KEYS = [f"{folder}/{number}.jpg" for folder in "abc" for number in range(20)]
+IMAGES = [ImageRef(key, f"/photos/{key}", 5) for key in KEYS]
+ROWS = [LabelRow(key, ("cat",), "", "/labels.csv", line) for line, key in enumerate(KEYS[:50], 2)]
+ROWS += [LabelRow("7.jpg", ("cat",), "", "/labels.csv", 90)]  # could mean three
+ROWS += [LabelRow("a/8.jpg", ("dog",), "", "/labels.csv", 91)]  # disagrees
+ROWS += [LabelRow("a/9.jpg", ("cat",), "", "/labels.csv", 92)]  # says it again
+ROWS += [LabelRow("gone.jpg", ("cat",), "", "/labels.csv", 93)]
+
+
+@pytest.mark.parametrize("buckets", [1, 7, 1024])
+@pytest.mark.parametrize("held", [1, 10, 1 << 16])
+def test_buckets_and_bundles_play_no_part(
+    buckets: int, held: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Samples, dead letters and counts are those of all images and rows at once."""
+    monkeypatch.setattr(join_labels, "_HELD", held)
+    expected = join_bucket(IMAGES, ROWS)
+    tally = Tally(orphan_rows=expected.orphan_rows, repeated_rows=expected.repeated_rows)
+    tally.add_samples(expected.samples, 0)
+    tally.add_dead_letters(expected.dead_letters)
+    assert (len(expected.samples), len(expected.dead_letters)) == (49, 13)
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        images = [ImageBatch(IMAGES[first : first + 8]) for first in range(0, len(IMAGES), 8)]
+        rows = [LabelBatch(ROWS[first : first + 8]) for first in range(0, len(ROWS), 8)]
+        joined = {
+            "images": pipeline | "Images" >> beam.Create(images),
+            "rows": pipeline | "Rows" >> beam.Create(rows),
+        } | JoinLabels(
+            splits=SplitAssigner(None, 0),
+            columns=(label_column("label", ColumnKind.BYTES),),
+            merge_rows=False,
+            buckets=buckets,
+        )
+        samples = joined["samples"] | "EachSample" >> beam.FlatMap(list)
+        letters = joined[DEAD_LETTERS] | "EachLetter" >> beam.FlatMap(list)
+        total = joined[TALLY] | beam.CombineGlobally(SumTallies())
+        assert_that(samples, equal_to(expected.samples), label="samples")
+        assert_that(letters, equal_to(expected.dead_letters), label="letters")
+        assert_that(total, equal_to([tally]), label="tally")
