@@ -63,6 +63,7 @@ class DataflowEngine(Engine):
         Raises:
           UsageError: an option or a package is missing, or a path is on this machine.
         """
+        _check_config(config, wait=self.waits)
         try:
             from apache_beam.runners.dataflow.internal import apiclient  # noqa: F401
         except ImportError as error:
@@ -70,7 +71,6 @@ class DataflowEngine(Engine):
                 f"--runner={self.name} needs Beam's part for Google Cloud, which is not installed "
                 f"({error}): pip install 'beam-tfrecord[gcp]'"
             ) from error
-        _check_config(config, wait=self.waits)
         if self.options.view_as(TestOptions).dry_run:
             raise UsageError("--dry_run submits nothing; `plan` says what a conversion would do")
         set_defaults(self.options, config)

@@ -83,7 +83,7 @@ def test_what_is_too_large_to_read_is_not_read_ahead(tmp_path: Path, reading: Re
         "none",
         reading=reading,
     )
-    info, letters, refusal = task.run()
+    info, letters, refusal, _ = task.run()
     assert info
     assert refusal is None
     assert info.examples == 8

@@ -36,7 +36,8 @@ from transforms.core.sharding import DEFAULT_SPLIT
 
 _Named = Mapping[str, Sequence[ImageRef]]
 
-_LEAST_BUCKETS = 1024
+_LEAST_BUCKETS = 256
+_BUCKETS_FOR_ANY = 1024  # where the size of the label files is not known
 _BUCKET_BYTES = 2_000_000  # of label files: some 50,000 rows, and as many images
 _SHOWN = 3  # examples of names or values in a message
 
@@ -79,7 +80,9 @@ def buckets_for(label_bytes: int | None) -> int:
     Args:
       label_bytes: of all label files; None if that is not known before they are listed.
     """
-    return max(_LEAST_BUCKETS, (label_bytes or 0) // _BUCKET_BYTES)
+    if label_bytes is None:
+        return _BUCKETS_FOR_ANY
+    return max(_LEAST_BUCKETS, label_bytes // _BUCKET_BYTES)
 
 
 def bucket_of(name: str, buckets: int) -> int:
