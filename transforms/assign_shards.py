@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -12,21 +11,30 @@ from apache_beam.pvalue import AsSingleton
 from transforms.batches import SampleBatch
 from transforms.core.plan import Plan
 from transforms.core.references import SampleRef, pack
-from transforms.core.sharding import Placer, shard_of
+from transforms.core.sharding import Placer, ShardLayout, shard_of
+from transforms.pack_parts import PackParts
 
 
-def assign_shards(samples: SampleBatch, plan: Plan, seed: int) -> Iterator[tuple[int, bytes]]:
-    """Splits a batch by shard, packed; yields nothing where the plan refuses to write."""
-    if plan.refusal:
-        return
+def shard_numbers(samples: Iterable[SampleRef], layout: ShardLayout, seed: int) -> Iterator[int]:
+    """The shard of each sample, by the hash of its key."""
     placer = Placer(seed)
-    first_shard = plan.layout.first_shard
-    parts: dict[int, list[SampleRef]] = defaultdict(list)
+    first_shard = layout.first_shard
     for sample in samples:
         first, count = first_shard[sample.split]
-        parts[first + shard_of(placer.order(sample.key), count)].append(sample)
-    for number, part in parts.items():
-        yield number, pack(part)
+        yield first + shard_of(placer.order(sample.key), count)
+
+
+class _Assign(PackParts):
+    """(shard, packed samples); nothing where the plan refuses to write."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def process(self, samples: SampleBatch, plan: Plan) -> Iterator[tuple[int, bytes]]:
+        if not plan.refusal:
+            numbers = shard_numbers(samples, plan.layout, self._seed)
+            shards = sum(count for _, count in plan.layout.shards)
+            yield from self.hold(samples, numbers, shards)
 
 
 def _empty_shards(plan: Plan) -> Iterator[tuple[int, bytes]]:
@@ -52,8 +60,8 @@ class AssignShards(beam.PTransform):
     def expand(
         self, samples: beam.PCollection[SampleBatch]
     ) -> beam.PCollection[tuple[int, Iterable[bytes]]]:
-        parts = samples | "Assign" >> beam.FlatMap(
-            assign_shards, AsSingleton(self.plan), self.seed
+        parts = samples | "Assign" >> beam.ParDo(
+            _Assign(self.seed), AsSingleton(self.plan)
         ).with_output_types(tuple[int, bytes])
         empty = self.plan | "EveryShard" >> beam.FlatMap(_empty_shards).with_output_types(
             tuple[int, bytes]

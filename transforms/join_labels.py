@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
-from apache_beam.transforms.window import GlobalWindows
-from apache_beam.utils.windowed_value import WindowedValue
 
 from transforms.batches import (
     DEAD_LETTERS,
@@ -31,11 +28,11 @@ from transforms.core.join import (
 )
 from transforms.core.label_schema import Column, class_column
 from transforms.core.plan import Tally
-from transforms.core.references import ImageRef, LabelRow, SampleRef, pack, unpack
+from transforms.core.references import ImageRef, LabelRow, SampleRef, unpack
 from transforms.core.sharding import Placer, SplitFractions
+from transforms.pack_parts import PackParts
 
 _BUCKETS = 1024  # of images below several roots
-_HELD = 1 << 16  # references that wait to be grouped
 
 _Item = TypeVar("_Item", ImageRef, LabelRow)
 
@@ -110,34 +107,18 @@ class _JoinBucket(_Join):
         )
 
 
-class _PackByBucket(beam.DoFn):
+class _PackByBucket(PackParts):
     """(bucket, packed references); an image goes by its key, a row by the name it uses.
 
-    They wait for others of their bundle, as a part of a few costs as much as one of hundreds. They are
-    packed here since `CoGroupByKey` tags its values and then forgets their coder.
+    They are packed here since `CoGroupByKey` tags its values and then forgets their coder.
     """
 
     def __init__(self, buckets: int) -> None:
         self._buckets = buckets
 
-    def start_bundle(self) -> None:
-        self._parts: dict[int, list[ImageRef | LabelRow]] = defaultdict(list)
-        self._held = 0
-
     def process(self, batch: ImageBatch | LabelBatch) -> Iterator[tuple[int, bytes]]:
-        for item in batch:
-            self._parts[bucket_of(item[0], self._buckets)].append(item)
-        self._held += len(batch)
-        if self._held >= _HELD:
-            yield from self._packed()
-
-    def finish_bundle(self) -> Iterator[WindowedValue]:
-        yield from map(GlobalWindows.windowed_value, self._packed())
-
-    def _packed(self) -> Iterator[tuple[int, bytes]]:
-        for bucket, items in self._parts.items():
-            yield bucket, pack(items)
-        self.start_bundle()
+        numbers = (bucket_of(item[0], self._buckets) for item in batch)
+        yield from self.hold(batch, numbers, self._buckets)
 
 
 def _unpacked(item: type[_Item], parts: Iterable[bytes]) -> Iterator[_Item]:

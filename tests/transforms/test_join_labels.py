@@ -6,7 +6,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
-from transforms import join_labels
+from transforms import pack_parts
 from transforms.batches import DEAD_LETTERS, TALLY, ImageBatch, LabelBatch
 from transforms.core.join import join_bucket
 from transforms.core.label_schema import ColumnKind, label_column
@@ -30,7 +30,7 @@ def test_buckets_and_bundles_play_no_part(
     buckets: int, held: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Samples, dead letters and counts are those of all images and rows at once."""
-    monkeypatch.setattr(join_labels, "_HELD", held)
+    monkeypatch.setattr(pack_parts, "MOST_HELD", held)
     expected = join_bucket(IMAGES, ROWS)
     tally = Tally(orphan_rows=expected.orphan_rows, repeated_rows=expected.repeated_rows)
     tally.add_samples(expected.samples, 0)

@@ -1,0 +1,53 @@
+"""Pack parts: batches of references cut into numbered parts, each packed, for a GroupByKey."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+import apache_beam as beam
+from apache_beam.transforms.window import GlobalWindows
+from apache_beam.utils.windowed_value import WindowedValue
+
+from transforms.core.references import ImageRef, LabelRow, SampleRef, pack
+
+MOST_HELD = 1 << 16  # references
+_FILLED = 128  # references; a part of a few takes as long to pack
+
+
+class PackParts(beam.DoFn):
+    """Base of what hands on (part, packed references).
+
+    References wait for others of their bundle, until parts are filled or too many wait.
+    """
+
+    def start_bundle(self) -> None:
+        self._parts: dict[int, list[ImageRef | LabelRow | SampleRef]] = defaultdict(list)
+        self._held = 0
+
+    def hold(
+        self,
+        batch: Sequence[ImageRef | LabelRow | SampleRef],
+        numbers: Iterable[int],
+        parts: int,
+    ) -> Iterator[tuple[int, bytes]]:
+        """Takes references, each with the number of its part; yields parts when it is time.
+
+        Args:
+          batch: references of one kind.
+          numbers: the part of each.
+          parts: how many there are.
+        """
+        for item, number in zip(batch, numbers, strict=True):
+            self._parts[number].append(item)
+        self._held += len(batch)
+        if self._held >= min(MOST_HELD, _FILLED * parts):
+            yield from self._packed()
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        yield from map(GlobalWindows.windowed_value, self._packed())
+
+    def _packed(self) -> Iterator[tuple[int, bytes]]:
+        for number, items in self._parts.items():
+            yield number, pack(items)
+        self.start_bundle()
