@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 
 import apache_beam as beam
@@ -65,6 +66,8 @@ class Engine:
         # another thread and in the middle of an element, and then reads each half as a whole one
         # (https://github.com/apache/beam/issues/21643): elements are lost, or ask for gigabytes.
         worker_handlers.DATA_BUFFER_TIME_LIMIT_MS = _NEVER_MS
+        # Beam warns whenever it starts or stops an engine's process, which is what it was asked for.
+        logging.getLogger("apache_beam.utils.subprocess_server").setLevel(logging.ERROR)
         pipeline = beam.Pipeline(runner=self.runner, options=self.options)
         build(pipeline)
         pipeline.run().wait_until_finish()

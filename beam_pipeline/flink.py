@@ -205,8 +205,8 @@ def _rest(master: str, path: str, method: str = "GET") -> Any:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """False for what Beam logs of starting its job server, and of a failure that it raises as well."""
-    return record.module not in ("portable_runner", "subprocess_server")
+    """False for what Beam logs of a failure, which it raises as well."""
+    return record.module != "portable_runner"
 
 
 def _cancel(options: PipelineOptions) -> None:

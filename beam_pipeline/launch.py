@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import logging
 import os
 import signal
 import sys
@@ -64,8 +63,6 @@ def convert(config: ConvertConfig, beam_argv: Sequence[str], *, wait: bool = Tru
     Raises:
       ConversionError: why there is no complete data set.
     """
-    # Beam warns whenever it starts or stops an engine's process, which is what it was asked for.
-    logging.getLogger("apache_beam.utils.subprocess_server").setLevel(logging.ERROR)
     engine = engine_for(beam_argv, wait=wait)
     engine.prepare(config)
     if config.resume:
@@ -93,8 +90,8 @@ def convert_here(config: ConvertConfig) -> None:
     _run_job(config, engine_for(()), _writers(config, ()))
 
 
-def run_other(build: Build, config: ConvertConfig, engine: Engine) -> None:
-    """Runs a pipeline of another kind.
+def run_pipeline(build: Build, config: ConvertConfig, engine: Engine) -> None:
+    """Runs a pipeline that is no whole conversion, such as a plan's.
 
     Args:
       build: adds it to an empty pipeline.

@@ -39,8 +39,7 @@ def build_pipeline(
       config: what to convert, and how.
       layout: the shards, if they are known; `--shuffle=records` needs them.
       raise_refusals: as `FinishDataset` has it.
-      retried: whether the engine runs work that failed again; then shards that were written before
-        that are kept.
+      retried: as `WriteShards` has it.
     """
     samples, plan, dead_letters = plan_samples(pipeline, config)
     encoding, reading = config.encoding, config.reading
@@ -62,8 +61,8 @@ def build_pipeline(
                 plan=plan,
                 output_folder=config.output,
                 encoding=encoding,
-                resume=config.resume or retried,
-                raise_errors=retried,
+                resume=config.resume,
+                retried=retried,
                 reading=reading,
             )
         )

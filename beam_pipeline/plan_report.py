@@ -15,7 +15,7 @@ from apache_beam.pvalue import AsSingleton
 
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.engines import Engine, engine_for
-from beam_pipeline.launch import run_other
+from beam_pipeline.launch import run_pipeline
 from beam_pipeline.pipeline import plan_samples
 from beam_pipeline.progress_bar import human_size
 from transforms import files
@@ -87,7 +87,7 @@ def _planned(config: ConvertConfig, beam_argv: Sequence[str]) -> tuple[Plan, int
             )
             _ = plan | "Keep" >> beam.Map(_keep, AsSingleton(packed), path)
 
-        run_other(build, here, engine)
+        run_pipeline(build, here, engine)
         plan, packed = pickle.loads(files.read_bytes(path))
         return plan, packed
 

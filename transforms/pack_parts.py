@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from transforms.core.references import ImageRef, LabelRow, SampleRef, pack
+from transforms.core.references import pack
 
 MOST_HELD = 1 << 16  # references
 _FILLED = 128  # references; a part of a few takes as long to pack
@@ -22,19 +23,19 @@ class PackParts(beam.DoFn):
     """
 
     def start_bundle(self) -> None:
-        self._parts: dict[int, list[ImageRef | LabelRow | SampleRef]] = defaultdict(list)
+        self._parts: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
         self._held = 0
 
     def hold(
         self,
-        batch: Sequence[ImageRef | LabelRow | SampleRef],
+        batch: Sequence[tuple[Any, ...]],
         numbers: Iterable[int],
         parts: int,
     ) -> Iterator[tuple[int, bytes]]:
         """Takes references, each with the number of its part; yields parts when it is time.
 
         Args:
-          batch: references of one kind.
+          batch: references, NamedTuples of one kind.
           numbers: the part of each.
           parts: how many there are.
         """

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 import zlib
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import apache_beam as beam
-from apache_beam import coders
 from apache_beam.pvalue import TaggedOutput
 
 from transforms import counters, files
-from transforms.batches import BATCH_SIZE, DEAD_LETTERS, TALLY, BatchCoder, ImageBatch
+from transforms.batches import BATCH_SIZE, DEAD_LETTERS, TALLY, ImageBatch
 from transforms.core.errors import InventoryError
 from transforms.core.inventory_format import InventoryRow, read_inventory
 from transforms.core.listing import ImageRoot, is_remote
 from transforms.core.object_filter import ObjectFilter
 from transforms.core.plan import Refusal, Tally
-from transforms.core.references import ImageRef
+from transforms.core.references import ImageRef, unpack
+from transforms.pack_parts import PackParts
 
 OUTSIDE, REPLACED = "outside --images", "replaced versions"
 """What the manifest calls rows that are passed over."""
 
 _BUCKETS = 256
-_HELD = 16 * BATCH_SIZE  # rows that wait to be grouped
 
 
 class _Entry(NamedTuple):
@@ -46,37 +45,18 @@ class _Entry(NamedTuple):
     line: int
 
 
-class _EntryBatch(list[_Entry]):
-    """Rows of inventories."""
-
-
-class _EntryBatchCoder(BatchCoder):
-    batch, item = _EntryBatch, _Entry
-
-
-coders.registry.register_coder(_EntryBatch, _EntryBatchCoder)
-
-_Parts = Iterator[tuple[int, _EntryBatch] | TaggedOutput]
-
-
-class _ReadFile(beam.DoFn):
+class _ReadFile(PackParts):
     """Reads an inventory, and hands on what lies below a root, by a hash of the key."""
 
     def __init__(self, roots: tuple[ImageRoot, ...]) -> None:
         self._roots = roots
 
-    def process(self, uri: str) -> _Parts:
+    def process(self, uri: str) -> Iterator[tuple[int, bytes] | TaggedOutput]:
         tally = Tally()
-        parts: dict[int, _EntryBatch] = defaultdict(_EntryBatch)
-        held = 0
-        for entry in self._entries(uri, tally):
-            parts[zlib.crc32(entry.key.encode()) % _BUCKETS].append(entry)
-            held += 1
-            if held == _HELD:
-                yield from parts.items()
-                parts.clear()
-                held = 0
-        yield from parts.items()
+        entries = self._entries(uri, tally)
+        while batch := list(itertools.islice(entries, BATCH_SIZE)):
+            numbers = (zlib.crc32(entry.key.encode()) % _BUCKETS for entry in batch)
+            yield from self.hold(batch, numbers, _BUCKETS)
         yield TaggedOutput(TALLY, tally)
 
     def _entries(self, uri: str, tally: Tally) -> Iterator[_Entry]:
@@ -126,13 +106,12 @@ class _ListGroup(beam.DoFn):
     def __init__(self, roots: tuple[ImageRoot, ...]) -> None:
         self._roots = roots
 
-    def process(
-        self, group: tuple[int, Iterable[_EntryBatch]]
-    ) -> Iterator[ImageBatch | TaggedOutput]:
+    def process(self, group: tuple[int, Iterable[bytes]]) -> Iterator[ImageBatch | TaggedOutput]:
         tally = Tally()
         rules = [ObjectFilter(root) for root in self._roots]
         images = ImageBatch()
-        for entry in _each_once((entry for batch in group[1] for entry in batch), tally):
+        entries = itertools.chain.from_iterable(unpack(_Entry, part) for part in group[1])
+        for entry in _each_once(entries, tally):
             root = rules[entry.root]
             if entry.key.endswith("/"):
                 root.hidden_folder(entry.key)  # counts it
@@ -194,7 +173,7 @@ class ReadInventory(beam.PTransform):
             | "Inventories" >> beam.Create(self.files)
             | "ReadFile"
             >> beam.ParDo(_ReadFile(self.roots))
-            .with_output_types(tuple[int, _EntryBatch])
+            .with_output_types(tuple[int, bytes])
             .with_outputs(TALLY, main="rows")
         )
         listed = (

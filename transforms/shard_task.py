@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from transforms import files
 from transforms.core.dead_letters import DeadLetter
-from transforms.core.errors import ChangedInputsError, ConversionError
+from transforms.core.errors import ChangedInputsError, ConversionError, OutputError
 from transforms.core.plan import Refusal
 from transforms.core.read_ahead import (
     ONE_BY_ONE,
@@ -58,6 +58,7 @@ class ShardTask:
       encoding: what shapes its examples.
       compression: "none" or "gzip".
       resume: whether it is kept if an earlier run wrote it of the same samples.
+      retried: whether the engine may run this again, so that it is kept if this run wrote it.
       reading: how far it reads ahead.
     """
 
@@ -69,6 +70,7 @@ class ShardTask:
     compression: str
     resume: bool = False
     reading: ReadOptions = ONE_BY_ONE
+    retried: bool = False
 
     @property
     def uri(self) -> str:
@@ -79,17 +81,14 @@ class ShardTask:
         """Writes the shard and, behind it, its receipt; or keeps what an earlier run wrote."""
         inputs = self._inputs()
         try:
-            earlier = read_receipt(self.folder, self.spec.file_name) if self.resume else None
+            keeps = self.resume or self.retried
+            earlier = read_receipt(self.folder, self.spec.file_name) if keeps else None
         except ConversionError as error:
             return Written(None, [], Refusal(ConversionError.__name__, str(error)))
         if earlier:
             changed = changes(earlier.inputs, inputs)
             if changed:
-                what = (
-                    f"--resume: since {self.uri} was written, its samples have changed: {changed}. "
-                    "Bring them back, or convert anew with --overwrite"
-                )
-                return Written(None, [], Refusal(ChangedInputsError.__name__, what))
+                return Written(None, [], self._refused(changed))
             if files.size_of(self.uri) == earlier.info.bytes:
                 return _written(earlier)
         receipt = write_inputs(
@@ -98,6 +97,20 @@ class ShardTask:
         if self.encoding.features is None:  # what came from Python is nowhere to be read again
             write_receipt(self.folder, receipt)
         return _written(receipt)
+
+    def _refused(self, changed: str) -> Refusal:
+        """Why the shard that is there is not what would be written."""
+        if self.resume:
+            what = (
+                f"--resume: since {self.uri} was written, its samples have changed: {changed}. "
+                "Bring them back, or convert anew with --overwrite"
+            )
+            return Refusal(ChangedInputsError.__name__, what)
+        what = (
+            f"another job is writing to this folder: {self.uri} is there already, of other samples: "
+            f"{changed}. Nothing of it was changed; wait for the other job or choose another --output"
+        )
+        return Refusal(OutputError.__name__, what)
 
     def _inputs(self) -> ShardInputs:
         refs = sort_by_placement(

@@ -31,13 +31,13 @@ class _WriteShard(beam.DoFn):
         output_folder: str,
         encoding: EncodingOptions,
         resume: bool,
-        raise_errors: bool,
+        retried: bool,
         reading: ReadOptions,
     ) -> None:
         self._folder = output_folder
         self._encoding = encoding
         self._resume = resume
-        self._raise_errors = raise_errors
+        self._retried = retried
         self._reading = reading
         self._plan: Plan | None = None
         self._class_ids: dict[str, int] = {}
@@ -75,6 +75,7 @@ class _WriteShard(beam.DoFn):
             plan.layout.compression,
             self._resume,
             self._reading,
+            self._retried,
         )
 
     def _outputs(self, write: Callable[[], Written]) -> Iterator[ShardInfo | TaggedOutput]:
@@ -89,7 +90,7 @@ class _WriteShard(beam.DoFn):
                 if isinstance(error, ConversionError)
                 else OutputError(f"a shard in {self._folder} cannot be written: {error}")
             )
-            if self._raise_errors:
+            if self._retried:
                 self._note(failure)
                 raise
             written = Written(None, [], Refusal(type(failure).__name__, str(failure)))
@@ -126,8 +127,9 @@ class WriteShards(beam.PTransform):
       output_folder: where the shards go.
       encoding: what shapes the examples.
       resume: whether shards of an earlier run are kept if they were made of the same samples.
-      raise_errors: whether a shard that cannot be written fails its bundle, so that an engine that
-        tries again does; else it is a refusal, which the launcher tells without tracebacks.
+      retried: whether the engine runs work again that failed. Then a shard that cannot be written fails
+        its bundle, and one that this run has written is kept; else the former is a refusal, which the
+        launcher tells without tracebacks.
       reading: how far each writer reads ahead.
 
     Returns (tagged): main, a `ShardInfo` for each shard; "dead_letters"; "refusals", why a shard
@@ -138,15 +140,13 @@ class WriteShards(beam.PTransform):
     output_folder: str
     encoding: EncodingOptions
     resume: bool = False
-    raise_errors: bool = True
+    retried: bool = True
     reading: ReadOptions = ONE_BY_ONE
 
     def expand(
         self, shards: beam.PCollection[tuple[int, Iterable[bytes]]]
     ) -> beam.pvalue.DoOutputsTuple:
         return shards | "WriteShard" >> beam.ParDo(
-            _WriteShard(
-                self.output_folder, self.encoding, self.resume, self.raise_errors, self.reading
-            ),
+            _WriteShard(self.output_folder, self.encoding, self.resume, self.retried, self.reading),
             AsSingleton(self.plan),
         ).with_outputs(DEAD_LETTERS, REFUSALS, main="shards")

@@ -1,0 +1,72 @@
+"""A shard that is there when it is to be written: by an earlier run, by this one, by another job."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.pictures import picture, write_files
+from transforms.core.references import SampleRef, pack
+from transforms.core.sharding import ShardSpec
+from transforms.encoding import EncodingOptions
+from transforms.shard_task import ShardTask
+
+NAME = "d-train.tfrecord-00000-of-00001"
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> ShardTask:
+    """Two images, to be written to `out`."""
+    write_files(f"{tmp_path}/photos", {"1.jpg": picture(), "2.jpg": picture()})
+    refs = []
+    for name in ("1.jpg", "2.jpg"):
+        path = tmp_path / "photos" / name
+        refs.append(SampleRef(name, str(path), path.stat().st_size, "train", ()))
+    return ShardTask(
+        str(tmp_path / "out"),
+        ShardSpec("train", 0, 1, NAME),
+        [pack(refs)],
+        {},
+        EncodingOptions((), "header", 0),
+        "none",
+        retried=True,
+    )
+
+
+def test_work_that_runs_again_keeps_what_it_wrote(task: ShardTask, tmp_path: Path) -> None:
+    """The same figures and the same file, not another of the same bytes."""
+    first = task.run()
+    shard = (tmp_path / "out" / NAME).stat()
+    assert first.info is not None
+    assert first.info.examples == 2
+    assert task.run() == first
+    assert (tmp_path / "out" / NAME).stat().st_ino == shard.st_ino
+
+
+@pytest.mark.parametrize(
+    ("resume", "error", "start"),
+    [
+        (
+            True,
+            "ChangedInputsError",
+            "--resume: since {shard} was written, its samples have changed",
+        ),
+        (False, "OutputError", "another job is writing to this folder: {shard} is there already"),
+    ],
+)
+def test_a_shard_of_other_samples_is_left_alone(
+    task: ShardTask, tmp_path: Path, resume: bool, error: str, start: str
+) -> None:
+    """The message says what may have happened: to the images, or that two jobs are at work."""
+    task.run()
+    shard = tmp_path / "out" / NAME
+    before = shard.read_bytes()
+    other = SampleRef("1.jpg", f"{tmp_path}/photos/1.jpg", 5, "train", ())
+    refusal = replace(task, batches=[pack([other])], resume=resume).run().refusal
+    assert refusal is not None
+    assert refusal.error == error
+    assert refusal.message.startswith(start.format(shard=shard))
+    assert "2.jpg" in refusal.message
+    assert shard.read_bytes() == before
