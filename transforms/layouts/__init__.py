@@ -15,6 +15,7 @@ from beam_pipeline.transforms.layouts.file_names import FileNames
 from beam_pipeline.transforms.layouts.imagefolder import ImageFolder
 from beam_pipeline.transforms.layouts.kitti.layout import Kitti
 from beam_pipeline.transforms.layouts.layout import Layout, Source, SourceOptions
+from beam_pipeline.transforms.layouts.shared.local_names import remembered
 from beam_pipeline.transforms.layouts.surroundings.doubts import find_doubts
 from beam_pipeline.transforms.layouts.surroundings.places import better_place
 from beam_pipeline.transforms.layouts.table import Table
@@ -55,6 +56,11 @@ def open_source(name: str, options: SourceOptions) -> tuple[Source, str]:
     Raises:
       UsageError: there is no such layout, or a path or option cannot be used.
     """
+    with remembered():
+        return _open(name, options)
+
+
+def _open(name: str, options: SourceOptions) -> tuple[Source, str]:
     layout, why = _recognise(options) if name == AUTO else (_layout(name), "")
     guessed = name == AUTO and layout.name == ClassFolders.name
     place = better_place(options, LAYOUTS) if guessed else None

@@ -17,6 +17,7 @@ from beam_pipeline.transforms.storage.base import FileSystem, FoundFile
 from beam_pipeline.transforms.storage.regular_file import open_regular
 
 _CHUNK_BYTES = 1 << 20  # 1 MiB
+_LARGE_BYTES = 16 << 20  # 16 MiB, in whose time a call more does not count
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # or opening a pipe would wait for a writer
 
 
@@ -43,15 +44,16 @@ def read_listed(path: str, size: int) -> bytes:
 def read_and_close(file: int, path: str, size: int) -> bytes:
     """Reads a file that is open at its beginning, as `read_listed` does, and closes it."""
     try:
-        status = os.fstat(file)
-        if not stat.S_ISREG(status.st_mode):
-            if stat.S_ISDIR(status.st_mode):
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-            raise ChangedFileError(f"a pipe or a device, listed as a file of {size} bytes")
-        if status.st_size != size:
-            raise ChangedFileError.of_sizes(status.st_size, size)
-        data = os.read(file, size)
-        while len(data) < size:
+        if size > _LARGE_BYTES:
+            _check_listed(file, path, size)  # before the memory is taken
+        try:
+            data = os.read(file, size + 1)  # a file that has grown returns the byte more
+        except BlockingIOError:  # a pipe whose writer has written nothing
+            data = b""
+        if len(data) == size > 0:
+            return data
+        _check_listed(file, path, size)
+        while len(data) < size:  # the system cuts reads at 2 GiB
             rest = os.read(file, size - len(data))
             if not rest:
                 raise ChangedFileError.of_sizes(len(data), size)
@@ -59,6 +61,17 @@ def read_and_close(file: int, path: str, size: int) -> bytes:
         return data
     finally:
         os.close(file)
+
+
+def _check_listed(file: int, path: str, size: int) -> None:
+    """Raises OSError unless an open file is regular and has the size that it was listed with."""
+    status = os.fstat(file)
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if not stat.S_ISREG(status.st_mode):
+        raise ChangedFileError(f"a pipe or a device, listed as a file of {size} bytes")
+    if status.st_size != size:
+        raise ChangedFileError.of_sizes(status.st_size, size)
 
 
 def open_prefetched(path: str) -> int:

@@ -31,7 +31,8 @@ from beam_pipeline.transforms.layouts.coco.instances import (
     read_instances,
 )
 from beam_pipeline.transforms.layouts.layout import FileLabels, Source, SourceOptions
-from beam_pipeline.transforms.layouts.shared.label_folders import file_names, shown, subfolders
+from beam_pipeline.transforms.layouts.shared.label_folders import shown
+from beam_pipeline.transforms.layouts.shared.local_names import file_names, subfolders
 from beam_pipeline.transforms.layouts.shared.paths import image_roots, label_files
 from beam_pipeline.transforms.storage import files
 

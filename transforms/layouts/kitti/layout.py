@@ -19,7 +19,8 @@ from beam_pipeline.transforms.core.text import counted
 from beam_pipeline.transforms.core.uris import is_remote
 from beam_pipeline.transforms.layouts.kitti.labels import COLUMNS, OBJECT_TYPES, parse_labels
 from beam_pipeline.transforms.layouts.layout import FileLabels, Source, SourceOptions
-from beam_pipeline.transforms.layouts.shared.label_folders import file_names, label_folders, shown
+from beam_pipeline.transforms.layouts.shared.label_folders import label_folders, shown
+from beam_pipeline.transforms.layouts.shared.local_names import file_names
 from beam_pipeline.transforms.layouts.shared.paths import image_roots
 from beam_pipeline.transforms.layouts.shared.split_lists import (
     UNLISTED,

@@ -44,33 +44,6 @@ def holds_files(root: ImageRoot) -> bool:
     return any(listed.images for listed in list_local_root(root, 1))
 
 
-def file_names(folder: str, suffix: str) -> list[str]:
-    """Names of the files in a local folder that end like this, whatever their case, sorted.
-
-    There are none in a folder that is not there or cannot be read.
-    """
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(
-                entry.name
-                for entry in entries
-                if entry.name.lower().endswith(suffix) and not entry.name.startswith(".")
-            )
-    except OSError:
-        return []
-
-
-def subfolders(folder: str) -> list[str]:
-    """Paths of the folders in a local folder, sorted; none where it cannot be read."""
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(
-                entry.path for entry in entries if not entry.name.startswith(".") and entry.is_dir()
-            )
-    except OSError:
-        return []
-
-
 def shown(uri: str, typed: str) -> str:
     """A local path as the person would write it: relative if what they typed is."""
     if is_remote(uri) or os.path.isabs(os.path.expanduser(typed)):

@@ -18,10 +18,10 @@ from beam_pipeline.transforms.core.labels.cells import text_of
 from beam_pipeline.transforms.core.labels.folders import SPLIT_NAMES
 from beam_pipeline.transforms.core.labels.table_files import LabelTable, TableHead, read_fields
 from beam_pipeline.transforms.core.labels.tables import ColumnChoices, inspect_tables
-from beam_pipeline.transforms.core.listing.filters import IMAGE_EXTENSIONS
 from beam_pipeline.transforms.core.uris import is_remote
 from beam_pipeline.transforms.layouts.layout import SourceOptions
 from beam_pipeline.transforms.layouts.shared.heads import first_line
+from beam_pipeline.transforms.layouts.shared.local_names import names_in
 from beam_pipeline.transforms.storage import files
 
 MOST_FOLDERS = 50  # looked into, of those in one folder
@@ -40,7 +40,6 @@ LABEL_FOLDERS = MASK_FOLDERS | {"labels", "label", "label_2", "annotations", "an
 TABLES = frozenset([".csv", ".tsv", ".jsonl", ".ndjson", ".parquet"])
 """Extensions of tables."""
 
-_MOST_ENTRIES = 2000
 _FEW_FOLDERS = 10
 _ROWS = 20  # of a table, whose images are looked for
 _NOT_BY_CHANCE = 3  # names without extension, such as numbers, that are also images'
@@ -83,22 +82,7 @@ def only_folder(options: SourceOptions) -> str:
 
 def look(folder: str) -> Folder:
     """The names in a folder; none where it cannot be read, no hidden ones."""
-    path = folder.rstrip("/")
-    images, others, folders = [], [], []
-    try:
-        with os.scandir(folder) as entries:
-            for entry in itertools.islice(entries, _MOST_ENTRIES):
-                if entry.name.startswith("."):
-                    continue
-                if entry.is_dir():
-                    folders.append(f"{path}/{entry.name}")
-                elif extension(entry.name) in IMAGE_EXTENSIONS - {""}:
-                    images.append(entry.name)
-                else:
-                    others.append(entry.name)
-    except OSError:
-        pass  # the listing of the images says so
-    return Folder(path, sorted(images), sorted(others), sorted(folders))
+    return Folder(folder.rstrip("/"), *names_in(folder))
 
 
 def tree(here: Folder) -> list[Folder]:

@@ -20,12 +20,11 @@ from beam_pipeline.transforms.core.references import LabelRow
 from beam_pipeline.transforms.core.uris import is_remote
 from beam_pipeline.transforms.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.transforms.layouts.shared.label_folders import (
-    file_names,
     holds_files,
     label_folders,
     shown,
-    subfolders,
 )
+from beam_pipeline.transforms.layouts.shared.local_names import file_names, subfolders
 from beam_pipeline.transforms.layouts.shared.paths import image_roots
 from beam_pipeline.transforms.layouts.shared.split_lists import (
     UNLISTED,

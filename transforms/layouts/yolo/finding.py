@@ -13,7 +13,11 @@ from beam_pipeline.transforms.core.labels.folders import SPLIT_NAMES
 from beam_pipeline.transforms.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
 from beam_pipeline.transforms.core.text import some
 from beam_pipeline.transforms.core.uris import is_remote
-from beam_pipeline.transforms.layouts.shared.label_folders import file_names, subfolders
+from beam_pipeline.transforms.layouts.shared.local_names import (
+    file_names,
+    image_names,
+    subfolders,
+)
 from beam_pipeline.transforms.layouts.shared.paths import image_roots
 from beam_pipeline.transforms.layouts.yolo.description import (
     CLASS_FILES,
@@ -196,10 +200,7 @@ def _labels_of(images: str) -> str:
 def _labels_beside(folder: str) -> bool:
     """Whether a local folder has an image with a label file of its name beside it."""
     stems = {posixpath.splitext(name)[0] for name in file_names(folder, _TXT)}
-    if not stems:
-        return False
-    names = (posixpath.splitext(name) for name in file_names(folder, ""))
-    return any(stem in stems and extension.lower() in _PICTURES for stem, extension in names)
+    return bool(stems) and any(posixpath.splitext(name)[0] in stems for name in image_names(folder))
 
 
 def topmost(folders: Iterable[str]) -> list[str]:

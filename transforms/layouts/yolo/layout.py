@@ -24,12 +24,8 @@ from beam_pipeline.transforms.core.records.example_source import LabelledImages
 from beam_pipeline.transforms.core.references import ImageRef, LabelRow
 from beam_pipeline.transforms.core.uris import is_remote
 from beam_pipeline.transforms.layouts.layout import FileLabels, Source, SourceOptions
-from beam_pipeline.transforms.layouts.shared.label_folders import (
-    file_names,
-    label_folders,
-    shown,
-    subfolders,
-)
+from beam_pipeline.transforms.layouts.shared.label_folders import label_folders, shown
+from beam_pipeline.transforms.layouts.shared.local_names import file_names, subfolders
 from beam_pipeline.transforms.layouts.shared.paths import image_roots
 from beam_pipeline.transforms.layouts.shared.split_lists import UNLISTED
 from beam_pipeline.transforms.layouts.yolo.description import CLASS_FILES, YAML_SUFFIXES

@@ -9,11 +9,9 @@ import pytest
 from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.core.listing.filters import ImageRoot
 from beam_pipeline.transforms.layouts.shared.label_folders import (
-    file_names,
     holds_files,
     label_folders,
     shown,
-    subfolders,
 )
 from tests.pictures import write_files
 
@@ -58,14 +56,6 @@ def test_a_pattern_says_how_deep_files_may_lie(folder: Path) -> None:
     assert holds_files(ImageRoot(f"{folder}/a", ("*.txt",)))
     assert not holds_files(ImageRoot(f"{folder}/b", ("*.txt",)))
     assert holds_files(ImageRoot(f"{folder}/b", ("**/*.txt",)))
-
-
-def test_names_and_subfolders_leave_hidden_ones_out(folder: Path) -> None:
-    """Both are sorted; an ending counts in either case; what cannot be read holds nothing."""
-    (folder / ".git").mkdir()
-    assert file_names("a", ".txt") == ["1.txt", "2.TXT"]
-    assert subfolders(str(folder)) == [f"{folder}/{name}" for name in "abc"]
-    assert file_names("gone", ".txt") == subfolders("gone") == subfolders("a/1.txt") == []
 
 
 def test_a_path_is_shown_as_it_would_be_typed(folder: Path) -> None:

@@ -33,14 +33,11 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_a_look_sorts_names_into_images_others_and_folders(root: str) -> None:
     """By extension, in whatever case; hidden names do not count."""
-    folders = [f"{root}/{name}" for name in ("deep", "deeper", "out")]
-    assert (
-        look(root)
-        == look(f"{root}/")
-        == Folder(root, ["a.png", "b.JPG"], ["notes", "x.CSV"], folders)
-    )
+    folders = (f"{root}/deep", f"{root}/deeper", f"{root}/out")
+    found = Folder(root, ("a.png", "b.JPG"), ("notes", "x.CSV"), folders)
+    assert look(root) == look(f"{root}/") == found
     assert look(root).of_kind(frozenset([".csv"])) == [f"{root}/x.CSV"]
-    assert look(f"{root}/nowhere") == Folder(f"{root}/nowhere", [], [], [])
+    assert look(f"{root}/nowhere") == Folder(f"{root}/nowhere", (), (), ())
 
 
 def test_images_are_looked_for_three_levels_down(root: str) -> None:

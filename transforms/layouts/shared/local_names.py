@@ -1,0 +1,104 @@
+"""Names in the folders of this machine, where layouts look for files that they recognise.
+
+Several layouts look into the same folders, some of which hold a million images: while `remembered` is in
+force, each folder is read once.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import NamedTuple
+
+from beam_pipeline.transforms.core.listing.filters import IMAGE_EXTENSIONS
+
+_MOST_IMAGES = 2000
+_IMAGES = IMAGE_EXTENSIONS - {""}
+
+
+class LocalNames(NamedTuple):
+    """The names in a folder, without hidden ones.
+
+    Attributes:
+      images: file names of images, sorted; some of them if there are thousands.
+      files: other file names, sorted.
+      folders: paths of folders, sorted.
+    """
+
+    images: tuple[str, ...]
+    files: tuple[str, ...]
+    folders: tuple[str, ...]
+
+
+_remembered: ContextVar[dict[str, LocalNames] | None] = ContextVar("remembered", default=None)
+
+
+@contextmanager
+def remembered() -> Iterator[None]:
+    """While the block runs, a folder that was read is not read again."""
+    token = _remembered.set({})
+    try:
+        yield
+    finally:
+        _remembered.reset(token)
+
+
+def names_in(folder: str) -> LocalNames:
+    """The names in a local folder; none where there is no such folder or it cannot be read."""
+    path = folder.rstrip("/") or "/"
+    known = _remembered.get()
+    if known is None:
+        return _read(path)
+    if path not in known:
+        known[path] = _read(path)
+    return known[path]
+
+
+def image_names(folder: str) -> Iterator[str]:
+    """Yields the name of every image in a local folder, in no order; none where it cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if posixpath.splitext(entry.name)[1].lower() in _IMAGES:
+                    yield entry.name
+    except OSError:
+        pass
+
+
+def file_names(folder: str, suffix: str) -> list[str]:
+    """Names of the files in a local folder that end like this, whatever their case, sorted.
+
+    Args:
+      folder: the folder; one that is not there or cannot be read holds no files.
+      suffix: an extension in lower case that is not an image's.
+    """
+    return [name for name in names_in(folder).files if name.lower().endswith(suffix)]
+
+
+def subfolders(folder: str) -> list[str]:
+    """Paths of the folders in a local folder, sorted; none where it cannot be read."""
+    return list(names_in(folder).folders)
+
+
+def _read(folder: str) -> LocalNames:
+    images: list[str] = []
+    others: list[str] = []
+    folders: list[str] = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                name = entry.name
+                if name.startswith("."):
+                    continue
+                if entry.is_dir():
+                    folders.append(entry.path)
+                elif posixpath.splitext(name)[1].lower() not in _IMAGES:
+                    others.append(name)
+                elif len(images) < _MOST_IMAGES:
+                    images.append(name)
+    except OSError:
+        pass  # the listing of the images says so
+    return LocalNames(tuple(sorted(images)), tuple(sorted(others)), tuple(sorted(folders)))
