@@ -143,6 +143,7 @@ class ConvertConfig:
                 renames=self.renames,
                 clip_boxes=images.clip_boxes,
                 image_encoding=images.image_encoding or IMAGE_ENCODINGS[0],
+                filters=images.filters,
             ),
         )
 
@@ -221,6 +222,7 @@ class ConvertConfig:
             "split_by": self.options.splits.split_by,
             "stratify": self.options.splits.stratify,
             "unlabelled": "keep" if self.unlabelled else "",
+            "filters": self.options.images.filters,
         }
         return {name: value for name, value in given.items() if value}
 

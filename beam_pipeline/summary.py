@@ -14,6 +14,7 @@ from beam_pipeline.terminal import say
 from beam_pipeline.transforms.core.dataset.manifest import DEAD_LETTERS_NAME, MANIFEST_NAME
 from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.transforms.core.errors import ConversionError
+from beam_pipeline.transforms.core.images.filters import FILTER_REASONS
 from beam_pipeline.transforms.core.labels.classes import numbering_note
 from beam_pipeline.transforms.core.records.example_proto import Example
 from beam_pipeline.transforms.core.records.formats import recorded_format
@@ -102,11 +103,19 @@ def _class_differences(classes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _dead_letter_lines(folder: str, manifest: Mapping[str, Any]) -> Iterator[str]:
-    by_reason = manifest["dead_letters"]
-    if not by_reason:
-        yield "  dead letters: none"
-        return
     uri = files.join(folder, DEAD_LETTERS_NAME)
+    by_reason = dict(manifest["dead_letters"])
+    filtered = {
+        name: by_reason.pop(reason.value)
+        for reason, name in FILTER_REASONS.items()
+        if reason.value in by_reason
+    }
+    if filtered:
+        shown = ", ".join(f"{n} by --{name}" for name, n in filtered.items())
+        yield f"  filtered out: {sum(filtered.values())} ({shown}), listed in {uri}"
+    if not by_reason:
+        yield "  dead letters: none" if not filtered else "  other dead letters: none"
+        return
     yield f"  dead letters: {sum(by_reason.values())}, each with its reason in {uri}"
     first: dict[str, list[str]] = defaultdict(list)
     with files.open_input(uri) as file:

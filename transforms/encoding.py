@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from beam_pipeline.transforms.core.images.filters import outside_bytes
 from beam_pipeline.transforms.core.labels.schema import Column, class_column, class_label_key
 from beam_pipeline.transforms.core.records.example_source import (
     ExampleOptions,
@@ -75,12 +76,13 @@ class EncodingOptions:
             "pixels": examples["pixels"],
             "image_encoding": options.image_encoding,
             "features": examples["features"],
+            **({"filters": dict(options.filters)} if options.filters else {}),
         }
 
     @classmethod
     def from_recorded(cls, values: Mapping[str, Any]) -> EncodingOptions:
         """The options that `recorded` returned."""
-        names = ("image_check", "renames", "clip_boxes", "image_encoding")
+        names = ("image_check", "renames", "clip_boxes", "image_encoding", "filters")
         return cls(
             examples=recorded_source(values),
             seed=values["seed"],
@@ -98,8 +100,12 @@ class EncodingOptions:
           refs: the references that it will be asked for, in this order.
           reading: how far it reads ahead.
         """
-        largest = self.examples.max_bytes
-        requests = (Request(ref.uri, ref.size, ref.offset) for ref in refs if ref.size <= largest)
+        largest, filters = self.examples.max_bytes, self.options.filters
+        requests = (
+            Request(ref.uri, ref.size, ref.offset)
+            for ref in refs
+            if ref.size <= largest and not (filters and outside_bytes(ref.size, filters))
+        )
         ahead_of_writer = Prefetch if reading.prefetched else ReadAhead
         with ahead_of_writer(requests, files.read_image, reading) as ahead:
             yield self.examples.maker(self.options, class_ids, ahead.read)

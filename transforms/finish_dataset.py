@@ -22,6 +22,7 @@ from beam_pipeline.transforms.core.dataset.plan import (
     Plan,
     Tally,
     accounting_error,
+    all_filtered,
     too_many_bad,
 )
 from beam_pipeline.transforms.core.dataset.receipts import option_changes
@@ -120,6 +121,7 @@ def _finish(
         or min(refusals, default=None)
         or too_many_bad(tally, max_bad_fraction)
         or accounting_error(plan, tally, infos)
+        or all_filtered(tally, infos)
     )
     if refusal:
         _refuse(output_folder, refusal, failures)

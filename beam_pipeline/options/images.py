@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from beam_pipeline.options.group import OptionGroup, option
+from beam_pipeline.options.values import parse_size
+from beam_pipeline.transforms.core.images.filters import FILTER_NAMES
 from beam_pipeline.transforms.core.images.pixels import IMAGE_ENCODINGS
 from beam_pipeline.transforms.core.images.preparation import IMAGE_CHECKS
 
 
 @dataclass(frozen=True)
 class ImageOptions(OptionGroup):
-    """Image checks and encoding, and how many bad images to accept."""
+    """Image checks, filters and encoding, and how many bad images to accept."""
 
     title = "images"
 
@@ -37,3 +40,37 @@ class ImageOptions(OptionGroup):
         between=(0, 1),
         help="fail if more than this fraction of the listed images is bad (default: %(default)s)",
     )
+    min_side: int | None = option(
+        None,
+        metavar="PIXELS",
+        parse=int,
+        between=(1, math.inf),
+        help="leave out images with a shorter side (default: none)",
+    )
+    max_aspect: float | None = option(
+        None,
+        metavar="RATIO",
+        parse=float,
+        between=(1, math.inf),
+        help="leave out images whose longer side is more than RATIO times the shorter (default: none)",
+    )
+    max_pixels: int | None = option(
+        None,
+        metavar="N",
+        parse=int,
+        between=(1, math.inf),
+        help="leave out images with more pixels than width x height = N (default: none)",
+    )
+    max_image_bytes: int | None = option(
+        None,
+        metavar="SIZE",
+        parse=parse_size,
+        between=(1, math.inf),
+        help="leave out larger files, such as 20MB, without reading them (default: none)",
+    )
+
+    @property
+    def filters(self) -> dict[str, float]:
+        """The filters given: option -> its value, in the order of `FILTER_NAMES`."""
+        values = {name: getattr(self, name) for name in FILTER_NAMES}
+        return {name: value for name, value in values.items() if value is not None}

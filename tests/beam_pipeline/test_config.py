@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from fractions import Fraction
 from pathlib import Path
@@ -55,6 +56,16 @@ def test_recorded_options_keep_their_form_and_order(options: ConvertOptions) -> 
     assert json.dumps(config.recorded) == RECORDED
     assert list(config.run) == ["name", "seed", "options", "features"]
     assert (config.name, config.run["seed"]) == ("my_set", 7)
+
+
+def test_filters_are_recorded_where_they_are_given(options: ConvertOptions) -> None:
+    """In one order, whatever the order they were typed in; manifests without them stay as they were."""
+    images = ImageOptions(clip_boxes=True, max_image_bytes=500, max_aspect=2.5, min_side=3)
+    config, _ = convert_config(dataclasses.replace(options, images=images))
+    filters = '{"min_side": 3, "max_aspect": 2.5, "max_image_bytes": 500}'
+    assert json.dumps(config.recorded) == f'{RECORDED[:-1]}, "filters": {filters}}}'
+    assert json.dumps(config.encoding.recorded()["filters"]) == filters
+    assert config.encoding.options.filters == images.filters
 
 
 def test_what_was_typed_and_what_it_is_are_kept_apart(

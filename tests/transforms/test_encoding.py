@@ -49,6 +49,10 @@ def test_the_recorded_options_are_those_of_older_receipts() -> None:
             seed=-5,
             options=ExampleOptions("full", {"a": "image/width"}, True, "raw"),
         ),
+        EncodingOptions(
+            LabelledImages(()),
+            options=ExampleOptions(filters={"min_side": 3, "max_aspect": 2.5}),
+        ),
         EncodingOptions(SerializedExamples({"x": {"kind": "bytes"}}), seed=1),
     ],
 )
@@ -102,3 +106,26 @@ def test_a_maker_reads_the_images_it_is_asked_for(tmp_path: Path, reading: ReadO
         picture(3),
     ]
     assert getattr(made[2], "reason", "") == "unreadable"
+
+
+@pytest.mark.parametrize("reading", [ONE_BY_ONE, ReadOptions(4), ReadOptions(prefetched=4)])
+def test_a_file_that_is_filtered_by_its_bytes_is_not_read(
+    tmp_path: Path, reading: ReadOptions
+) -> None:
+    """Were it opened, it would be unreadable; even beyond 2 GiB it is filtered and not too large."""
+    path = tmp_path / "a.jpg"
+    path.write_bytes(picture(1))
+    size = path.stat().st_size
+    refs = [
+        SampleRef(name, f"{tmp_path}/{name}", listed, "train", ())
+        for name, listed in (("0.jpg", size + 1), ("a.jpg", size), ("2.jpg", 1 << 40))
+    ]
+    filtering = ExampleOptions(filters={"max_image_bytes": size})
+    with EncodingOptions(LabelledImages(()), options=filtering).maker({}, refs, reading) as maker:
+        made = [maker.make(ref) for ref in refs]
+    assert [getattr(sample, "reason", "") for sample in made] == [
+        "filtered_max_image_bytes",
+        "",
+        "filtered_max_image_bytes",
+    ]
+    assert getattr(made[1], "image", None) == picture(1)

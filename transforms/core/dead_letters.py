@@ -47,6 +47,11 @@ class Reason(str, enum.Enum):
     DECOMPRESSION_BOMB = "decompression_bomb"
     SIZE_MISMATCH = "size_mismatch"
     BAD_BOX = "bad_box"
+    # check, where a person asked for it: not bad
+    FILTERED_MIN_SIDE = "filtered_min_side"
+    FILTERED_MAX_ASPECT = "filtered_max_aspect"
+    FILTERED_MAX_PIXELS = "filtered_max_pixels"
+    FILTERED_MAX_IMAGE_BYTES = "filtered_max_image_bytes"
 
 
 EXPLANATIONS: dict[Reason, str] = {
@@ -70,6 +75,10 @@ EXPLANATIONS: dict[Reason, str] = {
     Reason.DECOMPRESSION_BOMB: "the header claims more pixels than is believable",
     Reason.SIZE_MISMATCH: "the image is not of the size that its label file says",
     Reason.BAD_BOX: "a bounding box is inverted, has no area or lies outside its image",
+    Reason.FILTERED_MIN_SIDE: "a side is shorter than --min_side",
+    Reason.FILTERED_MAX_ASPECT: "the longer side is more than --max_aspect times the shorter",
+    Reason.FILTERED_MAX_PIXELS: "the image has more pixels than --max_pixels",
+    Reason.FILTERED_MAX_IMAGE_BYTES: "the file has more bytes than --max_image_bytes; it is not read",
 }
 
 

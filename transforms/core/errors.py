@@ -11,6 +11,7 @@ ConversionError
 ├── ContainerError           a file that holds many samples is broken
 ├── ListingError             part of the input cannot be listed, so samples would be lost unnoticed
 ├── NothingJoinedError       no image has a label
+├── NothingLeftError         every image is left out by a filter
 ├── UnknownClassError        a class is not among those of --classes, with --classes_only
 ├── TooManyBadSamplesError   more bad samples than --max_bad_fraction allows
 ├── LostSamplesError         samples do not add up: a fault of the program or the runner
@@ -81,6 +82,10 @@ class NothingJoinedError(ConversionError):
     """No image has a label, so there is nothing to write."""
 
 
+class NothingLeftError(ConversionError):
+    """Filters such as --min_side leave out every image, so there is nothing to write."""
+
+
 class UnknownClassError(ConversionError):
     """A class is not among those of --classes, and --classes_only allows no other."""
 
@@ -132,6 +137,7 @@ ERRORS: tuple[type[ConversionError], ...] = (
     ContainerError,
     ListingError,
     NothingJoinedError,
+    NothingLeftError,
     UnknownClassError,
     TooManyBadSamplesError,
     LostSamplesError,

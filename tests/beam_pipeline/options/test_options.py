@@ -55,6 +55,8 @@ def test_every_option_reaches_its_group() -> None:
         *("--object_features", "masks", "--yolo_task", "obb"),
         *("--splits", "a=1", "--num_shards", "a=2", "--shard_size", "1MB", "--seed", "7"),
         *("--image_check", "full", "--image_encoding", "raw", "--clip_boxes"),
+        *("--min_side", "64", "--max_aspect", "2.5", "--max_pixels", "1000000"),
+        *("--max_image_bytes", "20MB"),
         *("--max_bad_fraction", "0.5", "--name", "pets", "--overwrite", "--compression", "gzip"),
         *("--features", "a=b", "--shuffle", "records", "--writers", "2", "--read_ahead", "3"),
         *("--read_ahead_size", "4MB"),
@@ -93,7 +95,14 @@ def test_every_option_reaches_its_group() -> None:
             seed=7,
         ),
         images=ImageOptions(
-            image_check="full", image_encoding="raw", clip_boxes=True, max_bad_fraction=0.5
+            image_check="full",
+            image_encoding="raw",
+            clip_boxes=True,
+            max_bad_fraction=0.5,
+            min_side=64,
+            max_aspect=2.5,
+            max_pixels=1_000_000,
+            max_image_bytes=20_000_000,
         ),
         output=OutputOptions(
             output="out", name="pets", overwrite=True, compression="gzip", features={"a": "b"}
@@ -112,7 +121,7 @@ def test_every_option_reaches_its_group() -> None:
 def test_no_two_groups_have_an_option_of_the_same_name() -> None:
     """The command line would not know which is meant."""
     names = [option.name for option in ConvertOptions.options()]
-    assert len(names) == len(set(names)) == 41
+    assert len(names) == len(set(names)) == 45
 
 
 def test_layouts_get_what_they_know_of() -> None:
@@ -192,7 +201,7 @@ def test_the_page_has_the_groups_and_options_of_the_help() -> None:
         for title, body in headed
         if title not in ("options", "examples")
     ]
-    assert sum(len(options) for _, options in in_help) == 42
+    assert sum(len(options) for _, options in in_help) == 46
     assert documented == in_help
 
 

@@ -75,6 +75,10 @@ def test_reasons_and_stages_are_these() -> None:
         "decompression_bomb",
         "size_mismatch",
         "bad_box",
+        "filtered_min_side",
+        "filtered_max_aspect",
+        "filtered_max_pixels",
+        "filtered_max_image_bytes",
     ]
 
 

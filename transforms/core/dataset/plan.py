@@ -26,12 +26,14 @@ from beam_pipeline.transforms.core.errors import (
     ChangedInputsError,
     LostSamplesError,
     NothingJoinedError,
+    NothingLeftError,
     QuestionError,
     TooManyBadSamplesError,
     UnknownClassError,
     UsageError,
 )
 from beam_pipeline.transforms.core.failures import Refusal
+from beam_pipeline.transforms.core.images.filters import FILTER_REASONS
 from beam_pipeline.transforms.core.labels.classes import (
     AUTO_ORDER,
     ClassNumbering,
@@ -50,7 +52,13 @@ _PROGRAM_FAULT = (
     "No manifest is written. This is a fault of the program or the runner; please report it"
 )
 
-NOT_COUNTED_AS_BAD = frozenset({Reason.UNLABELLED.value, Reason.UNKNOWN_CLASS.value})
+NOT_COUNTED_AS_BAD = frozenset(
+    {
+        Reason.UNLABELLED.value,
+        Reason.UNKNOWN_CLASS.value,
+        *(reason.value for reason in FILTER_REASONS),
+    }
+)
 """Reported, but not held against --max_bad_fraction."""
 
 
@@ -296,6 +304,24 @@ def too_many_bad(tally: Tally, max_bad_fraction: float) -> Refusal | None:
         TooManyBadSamplesError(
             f"{counted(bad, 'bad sample')} among {counted(tally.listed, 'listed image')}, {max_bad_fraction:g} of them "
             f"allowed: {reasons}. dead_letters.jsonl lists them; fix them or raise --max_bad_fraction",
+        )
+    )
+
+
+def all_filtered(tally: Tally, shards: Sequence[ShardInfo]) -> Refusal | None:
+    """The refusal of a run whose filters left nothing to write."""
+    filtered = {
+        name: tally.dead[reason.value]
+        for reason, name in FILTER_REASONS.items()
+        if tally.dead[reason.value]
+    }
+    if not filtered or any(shard.examples for shard in shards):
+        return None
+    found = ", ".join(f"{n} by --{name}" for name, n in filtered.items())
+    return Refusal.from_error(
+        NothingLeftError(
+            f"no image is left: of {counted(tally.listed, 'listed image')}, the filters leave out {found}. "
+            "dead_letters.jsonl lists them with their sizes; choose other limits"
         )
     )
 

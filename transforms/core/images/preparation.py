@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from beam_pipeline.transforms.core.dead_letters import Reason
 from beam_pipeline.transforms.core.images import bmp, gif, png
+from beam_pipeline.transforms.core.images.filters import Limits, header_filter
 from beam_pipeline.transforms.core.images.header import BadImageError, ImageHeader
 from beam_pipeline.transforms.core.images.pixels import PixelFormat, pixel_preparer
 from beam_pipeline.transforms.core.images.plain_header import plain_header
@@ -91,7 +92,10 @@ IMAGE_CHECKS: Mapping[str, ImagePreparer] = MappingProxyType(
 
 
 def image_preparer(
-    image_check: str, pixels: PixelFormat | None, image_encoding: str
+    image_check: str,
+    pixels: PixelFormat | None,
+    image_encoding: str,
+    filters: Limits = MappingProxyType({}),
 ) -> ImagePreparer:
     """The preparation of all images of a data set.
 
@@ -99,7 +103,21 @@ def image_preparer(
       image_check: a name in `IMAGE_CHECKS`, for images that are files.
       pixels: the layout of images that are bare pixels; None where they are files.
       image_encoding: a name in `IMAGE_ENCODINGS`, for bare pixels.
+      filters: those given.
     """
-    if pixels:
-        return pixel_preparer(pixels, image_encoding)
-    return IMAGE_CHECKS[image_check]
+    check = pixel_preparer(pixels, image_encoding) if pixels else IMAGE_CHECKS[image_check]
+    return _filtered(check, filters)
+
+
+def _filtered(prepare: ImagePreparer, filters: Limits) -> ImagePreparer:
+    """Filters images by their headers; the same preparer where nothing is to be filtered."""
+    check = header_filter(filters)
+    if check is None:
+        return prepare
+
+    def prepare_wanted(image: bytes) -> tuple[bytes, ImageHeader]:
+        image, header = prepare(image)
+        check(header)
+        return image, header
+
+    return prepare_wanted

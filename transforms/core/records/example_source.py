@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from beam_pipeline.transforms.core.images.filters import Limits
 from beam_pipeline.transforms.core.images.pixels import IMAGE_ENCODINGS, PixelFormat
 from beam_pipeline.transforms.core.images.preparation import IMAGE_CHECKS, image_preparer
 from beam_pipeline.transforms.core.labels.schema import Column, ColumnKind, object_column
@@ -37,12 +38,14 @@ class ExampleOptions:
       renames: the key to write a feature under -> its standard key.
       clip_boxes: boxes that reach out of their image are cut at its edge.
       image_encoding: a name in `IMAGE_ENCODINGS`, for images that are bare pixels.
+      filters: the filters given, of `FILTER_NAMES`.
     """
 
     image_check: str = next(iter(IMAGE_CHECKS))
     renames: Mapping[str, str] = field(default_factory=dict)
     clip_boxes: bool = False
     image_encoding: str = IMAGE_ENCODINGS[0]
+    filters: Limits = field(default_factory=dict)
 
 
 class ExampleSource(Protocol):
@@ -112,7 +115,9 @@ class LabelledImages:
         return ExampleMaker(
             read_image=read,
             encoder=SampleEncoder(self.columns, class_ids, options.renames),
-            prepare=image_preparer(options.image_check, self.pixels, options.image_encoding),
+            prepare=image_preparer(
+                options.image_check, self.pixels, options.image_encoding, options.filters
+            ),
             box_columns=[
                 (index, column.pixels)
                 for index, column in enumerate(self.columns)
@@ -120,6 +125,7 @@ class LabelledImages:
             ],
             clip_boxes=options.clip_boxes,
             id_column=features.index(_OBJECT_IDS) if _OBJECT_IDS in features else None,
+            filters=options.filters,
         )
 
     def recorded(self) -> dict[str, Any]:

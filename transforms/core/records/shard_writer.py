@@ -9,12 +9,13 @@ from __future__ import annotations
 import errno
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from beam_pipeline.transforms.core.dataset.sharding import KeyHasher, ShardInfo, ShardSpec
 from beam_pipeline.transforms.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.transforms.core.images.claimed_size import check_claimed_size
+from beam_pipeline.transforms.core.images.filters import Limits, outside_bytes
 from beam_pipeline.transforms.core.images.header import BadImageError
 from beam_pipeline.transforms.core.images.preparation import ImagePreparer
 from beam_pipeline.transforms.core.labels.boxes import BadBoxError, check_boxes
@@ -68,6 +69,7 @@ class ExampleMaker:
       box_columns: (index among the labels, whether in pixels) of each column of boxes.
       clip_boxes: whether a box that reaches out of its image is cut at the edge.
       id_column: index among the labels of the label file's own ids of the boxes, or None.
+      filters: the filters given; here, that of sizes in bytes.
     """
 
     read_image: ImageReader
@@ -76,6 +78,7 @@ class ExampleMaker:
     box_columns: Sequence[tuple[int, bool]] = ()
     clip_boxes: bool = False
     id_column: int | None = None
+    filters: Limits = field(default_factory=dict)
 
     def classes(self, ref: SampleRef) -> Sequence[int]:
         """The ids of the sample's classes: one, one an object, or none."""
@@ -88,6 +91,8 @@ class ExampleMaker:
           OSError: the machine is out of memory or file handles, or storage does not answer, which
             is not the sample's fault.
         """
+        if self.filters and (found := outside_bytes(ref.size, self.filters)):
+            return _dead_letter(ref, Stage.CHECK, Reason.FILTERED_MAX_IMAGE_BYTES, found)
         if ref.size > MAX_IMAGE_BYTES:
             return _dead_letter(
                 ref, Stage.READ, Reason.TOO_LARGE, f"{ref.size} bytes; an example holds 2 GiB"

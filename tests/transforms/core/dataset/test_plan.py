@@ -13,6 +13,7 @@ from beam_pipeline.transforms.core.dataset.plan import (
     Plan,
     Tally,
     accounting_error,
+    all_filtered,
     make_plan,
     nothing_joined,
     too_many_bad,
@@ -186,13 +187,36 @@ def test_the_first_keys_of_each_reason_are_kept() -> None:
 
 
 def test_an_image_without_a_label_of_use_is_not_held_against_the_run() -> None:
-    """Neither one without a label nor one of a class that --classes leaves out; every other is."""
+    """Nor one of a class that --classes leaves out, or that a filter leaves out; every other is."""
     tally = Tally()
     tally.add_dead_letters([letter(reason, "x") for reason in Reason])
     tally.add_dead_letters([letter(Reason.UNLABELLED, "y")])
     assert tally.dead.total() == len(Reason) + 1
-    assert tally.bad == len(Reason) - 2
-    assert sorted(NOT_COUNTED_AS_BAD) == ["unknown_class", "unlabelled"]
+    assert tally.bad == len(Reason) - 6
+    assert sorted(NOT_COUNTED_AS_BAD) == [
+        "filtered_max_aspect",
+        "filtered_max_image_bytes",
+        "filtered_max_pixels",
+        "filtered_min_side",
+        "unknown_class",
+        "unlabelled",
+    ]
+
+
+def test_a_run_whose_filters_leave_nothing_is_refused() -> None:
+    """An empty data set is never meant; one example is enough, and other dead letters are not filters."""
+    tally = Tally(listed=5)
+    tally.add_dead_letters([letter(Reason.UNREADABLE, "a")])
+    assert all_filtered(tally, []) is None
+    tally.add_dead_letters([letter(Reason.FILTERED_MAX_PIXELS, key) for key in "bcd"])
+    tally.add_dead_letters([letter(Reason.FILTERED_MIN_SIDE, "e")])
+    assert all_filtered(tally, []) == Refusal(
+        "NothingLeftError",
+        "no image is left: of 5 listed images, the filters leave out 1 by --min_side, 3 by "
+        "--max_pixels. dead_letters.jsonl lists them with their sizes; choose other limits",
+    )
+    info = ShardInfo("train", 0, "x", examples=1, bytes=1, crc32c=0, classes=())
+    assert all_filtered(tally, [info]) is None
 
 
 # --- plans --------------------------------------------------------------------------------------
