@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 from beam_pipeline.transforms.core.dead_letters import Reason
 from beam_pipeline.transforms.core.images.header import (
+    MAX_PIXELS,
     BadImageError,
     ImageHeader,
     bomb,
@@ -67,9 +68,9 @@ def gif_header(data: bytes) -> ImageHeader:
 
     Raises:
       BadImageError: there is no whole frame, a frame has no colours, the file breaks off inside a
-        block, or a frame claims too many pixels.
+        block, or all frames together claim too many pixels.
     """
-    return _header(list(_frames(data)), data)
+    return _header(data)
 
 
 def check_gif(data: bytes) -> ImageHeader:
@@ -79,9 +80,8 @@ def check_gif(data: bytes) -> ImageHeader:
       BadImageError: as `gif_header`, and where a frame's codes are broken, too few, or of colours
         that its palette lacks.
     """
-    frames = list(_frames(data))
-    header = _header(frames, data)
-    for number, frame in enumerate(frames):
+    header = _header(data)
+    for number, frame in enumerate(_frames(data)):
         fault = _fault(frame, b"".join(_sub_blocks(data, frame.start)))
         if fault:
             raise BadImageError(
@@ -91,12 +91,21 @@ def check_gif(data: bytes) -> ImageHeader:
     return header
 
 
-def _header(frames: list[_Frame], data: bytes) -> ImageHeader:
+def _header(data: bytes) -> ImageHeader:
+    """Counts the frames, each of which TensorFlow gives the size of the largest."""
+    height = width = frames = 0
+    for frame in _frames(data):
+        height, width, frames = max(height, frame.height), max(width, frame.width), frames + 1
+        if is_bomb(height, width):
+            raise bomb(height, width)
+        if is_bomb(frames * height, width):
+            raise BadImageError(
+                Reason.DECOMPRESSION_BOMB,
+                f"{frames} frames or more of {width} x {height} pixels: more than {MAX_PIXELS} pixels "
+                "in all, for tf.io.decode_image to hold; shorten the animation to keep it",
+            )
     if not frames:
         raise _corrupt("there is no frame", data)
-    height, width = max(f.height for f in frames), max(f.width for f in frames)
-    if is_bomb(height, width):
-        raise bomb(height, width)
     return ImageHeader("gif", height, width, 3)
 
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from beam_pipeline.transforms.core.dead_letters import Reason
 
 FORMATS = {"JPEG": "jpeg", "PNG": "png", "GIF": "gif", "BMP": "bmp", "WEBP": "webp"}
-"""Pillow's name -> the value of `image/format`: the formats that `tf.io.decode_image` reads."""
+"""Pillow's name -> the value of `image/format`: the formats that `tf.io.decode_image` reads, but for
+JPEG XL, which Pillow cannot read by itself."""
 
 MAX_PIXELS = 178_956_970
 """A larger image is a decompression bomb. This is Pillow's own limit for an error."""
@@ -21,7 +22,7 @@ class ImageHeader(NamedTuple):
     """The header of an image.
 
     Attributes:
-      format: "jpeg", "png", "gif", "bmp", "webp" or "raw".
+      format: "jpeg", "png", "gif", "bmp", "webp", "jxl" or "raw".
       height, width: in pixels as stored, before any EXIF rotation.
       channels: as `tf.io.decode_image` returns them.
     """

@@ -21,6 +21,10 @@ MAX_SIDE = 65_500
 MAX_SAMPLES = (1 << 29) - 1
 """TensorFlow refuses more samples: height x width x components, of which CMYK has four."""
 
+MAX_SCANS = 100
+"""More scans are a decompression bomb. Encoders write about ten; each may say in 200 bytes that nothing
+changes, and takes as long to decode as the whole picture."""
+
 _SCAN, _END, _START = 0xDA, 0xD9, 0xD8
 _ALONE = frozenset({0x01, *range(0xD0, 0xD8)})  # markers without a length
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
@@ -59,17 +63,21 @@ def first_scan(data: bytes) -> int:
     return -1
 
 
-def scans_end(data: bytes) -> bool:
-    """Walks from marker to marker behind the first scan; tells whether that leads to an end."""
-    scan = first_scan(data)
-    if scan < 0:
-        return False
-    offset = scan
+def count_scans(data: bytes) -> int:
+    """Walks from marker to marker behind the first scan; returns 0 if that leads to no end.
+
+    It stops counting behind `MAX_SCANS`.
+    """
+    offset = first_scan(data)
+    scans = 0
+    if offset < 0:
+        return 0
     while found := _MARKER_IN_SCAN.search(data, offset):
         kind, offset = found[1][0], found.end()
-        if kind == _END:
-            return True
+        if kind == _END or scans > MAX_SCANS:
+            return scans
         if kind == _START or kind in _FRAMES:  # another picture begins inside this one
-            return False
+            return 0
+        scans += kind == _SCAN
         offset += max(2, int.from_bytes(data[offset : offset + 2], "big"))
-    return False
+    return 0

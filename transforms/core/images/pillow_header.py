@@ -12,6 +12,7 @@ at first, and icons, which hold a PNG, are told from their first bytes.
 from __future__ import annotations
 
 import io
+import re
 import struct
 from collections.abc import Sequence
 
@@ -30,7 +31,7 @@ from beam_pipeline.transforms.core.images.header import (
 )
 
 _PILLOW_FORMATS = ("JPEG", "WEBP")
-_NEVER_OPENED = frozenset({"ICO"})
+_NEVER_OPENED = frozenset({"ICO", "EPS", "WMF"})  # the last two are programs rather than pixels
 _MAGIC_BYTES = 16  # of a file, for a plugin to decide whether it is of its format
 
 Image.preinit()  # registers Pillow's commonest formats
@@ -73,8 +74,8 @@ def decode_any(data: bytes) -> ImageHeader:
     """
     with _open(data) as image:
         header = _header(image, data)
-        if header.format == "jpeg" and not jpeg.scans_end(data):
-            raise _jpeg_cut_short()
+        if header.format == "jpeg":
+            _check_scans(data)
         try:
             image.load()
         except _PARSER_ERRORS as error:
@@ -138,7 +139,10 @@ def _unreadable(data: bytes) -> BadImageError:
                 f"(the file has {len(data)} bytes)",
             )
     Image.init()  # registers all of Pillow's formats
-    for name in _NEVER_OPENED:
+    for name, begins in _DOCUMENTS.items():
+        if begins.match(data):
+            return _unsupported(name)
+    for name in sorted(_NEVER_OPENED):
         if _accepts(name, data):
             return _unsupported(name)
     try:
@@ -166,6 +170,12 @@ def _unsupported(name: str | None) -> BadImageError:
 
 
 _TOO_MANY = f"more than {MAX_PIXELS} pixels; scale the image down to keep it"
+_DOCUMENTS = {  # told by how they begin, and never interpreted
+    "SVG": re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<[?!][^\0]{0,4000}?)?<svg\b", re.IGNORECASE),
+    "PDF": re.compile(rb"%PDF-"),
+    "PostScript": re.compile(rb"%!"),
+    "HEIC": re.compile(rb"....ftyp(?:hei[cxms]|hev[cxms]|mif1|msf1)", re.DOTALL),
+}
 _MAGIC = {
     "JPEG": (0, b"\xff\xd8"),
     "PNG": (0, b"\x89PNG"),
@@ -200,6 +210,18 @@ def _check_jpeg(image: Image.Image, data: bytes) -> None:
         raise bomb(height, width)
     if not jpeg.has_end(data, jpeg.first_scan(data)):
         raise _jpeg_cut_short()
+
+
+def _check_scans(data: bytes) -> None:
+    scans = jpeg.count_scans(data)
+    if not scans:
+        raise _jpeg_cut_short()
+    if scans > jpeg.MAX_SCANS:
+        raise BadImageError(
+            Reason.DECOMPRESSION_BOMB,
+            f"more than {jpeg.MAX_SCANS} scans, which would keep a decoder busy for very long; save it "
+            "again to keep it",
+        )
 
 
 def _jpeg_cut_short() -> BadImageError:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from beam_pipeline.transforms.core.dead_letters import Reason
-from beam_pipeline.transforms.core.images import bmp, gif, png
+from beam_pipeline.transforms.core.images import bmp, gif, jxl, png
 from beam_pipeline.transforms.core.images.filters import Limits, header_filter
 from beam_pipeline.transforms.core.images.header import BadImageError, ImageHeader
 from beam_pipeline.transforms.core.images.pixels import PixelFormat, pixel_preparer
@@ -23,6 +23,7 @@ _OWN_READERS = (
     (png.MAGIC, png.png_header, png.check_png),
     (gif.MAGIC, gif.gif_header, gif.check_gif),
     (bmp.MAGIC, bmp.bmp_header, bmp.bmp_header),
+    ((jxl.MAGIC, jxl.CONTAINER), jxl.jxl_header, jxl.check_jxl),
 )
 """How files begin, and what reads their header or all of them, by TensorFlow's rules."""
 

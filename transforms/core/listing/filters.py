@@ -24,6 +24,7 @@ IMAGE_EXTENSIONS = frozenset(
         ".bmp",
         ".dib",
         ".webp",
+        ".jxl",
         ".tif",
         ".tiff",
         ".ppm",

@@ -10,7 +10,7 @@ from PIL import Image
 
 from beam_pipeline.transforms.core.dead_letters import Reason
 from beam_pipeline.transforms.core.images.gif import check_gif, gif_header
-from beam_pipeline.transforms.core.images.header import ImageHeader
+from beam_pipeline.transforms.core.images.header import MAX_PIXELS, ImageHeader
 from tests.profiles import examples
 from tests.transforms.core.images.fixtures import MUTATIONS, mutated, outcome, saved
 
@@ -132,3 +132,32 @@ def test_what_passes_the_full_check_is_decoded(
     found = outcome(check_gif, data)
     if isinstance(found, ImageHeader):
         assert shapes(tf, data) == found[1:]
+
+
+def claim(width: int, height: int) -> bytes:
+    """A frame that claims a size, and holds no pixels."""
+    return b"\x2c" + struct.pack("<HHHHB", 0, 0, width, height, 0) + b"\2" + packed([4, 5])
+
+
+@pytest.mark.parametrize(
+    ("frames", "fits"),
+    [
+        ([(60_000, 2_982)], True),
+        ([(60_000, 2_983)], False),
+        ([(60_000, 1_491)] * 2, True),
+        ([(60_000, 1_492)] * 2, False),
+        ([(1, 1)] * 17_894 + [(100, 100)], True),
+        ([(1, 1)] * 17_895 + [(100, 100)], False),
+        ([(100, 1), (1, 100)] + [(1, 1)] * 17_893, True),
+        ([(100, 1), (1, 100)] + [(1, 1)] * 17_894, False),
+    ],
+)
+def test_all_frames_together_must_fit(frames: list[tuple[int, int]], fits: bool) -> None:
+    """TensorFlow gives every frame the size of the largest, so that a small file could fill the memory."""
+    height, width = max(h for _, h in frames), max(w for w, _ in frames)
+    assert (len(frames) * height * width <= MAX_PIXELS) is fits
+    data = SCREEN + b"".join(claim(*size) for size in frames) + b"\x3b"
+    assert outcome(gif_header, data) == (
+        ImageHeader("gif", height, width, 3) if fits else Reason.DECOMPRESSION_BOMB
+    )
+    assert outcome(check_gif, data) is (Reason.CORRUPT_IMAGE if fits else Reason.DECOMPRESSION_BOMB)

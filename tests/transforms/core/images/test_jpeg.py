@@ -9,7 +9,12 @@ from PIL import Image
 
 from beam_pipeline.transforms.core.dead_letters import Reason
 from beam_pipeline.transforms.core.images.header import ImageHeader
-from beam_pipeline.transforms.core.images.jpeg import first_scan, has_end, scans_end
+from beam_pipeline.transforms.core.images.jpeg import (
+    MAX_SCANS,
+    count_scans,
+    first_scan,
+    has_end,
+)
 from beam_pipeline.transforms.core.images.preparation import decode_fully, read_header
 from tests.profiles import examples
 from tests.transforms.core.images.fixtures import MUTATIONS, mutated, outcome, saved
@@ -40,7 +45,21 @@ BASELINE, PROGRESSIVE, RESTARTS = (
 def test_markers_lead_to_the_end(data: bytes, scan: int, whole: bool) -> None:
     """Not each FF D9 is an end: it may lie in a preview or in a table."""
     assert first_scan(data) == scan
-    assert scans_end(data) is whole
+    assert (count_scans(data) > 0) is whole
+
+
+@pytest.mark.parametrize(("repeated", "passes"), [(MAX_SCANS - 9, True), (MAX_SCANS - 8, False)])
+def test_a_jpeg_of_too_many_scans_is_a_bomb(tf: Any, repeated: int, passes: bool) -> None:
+    """Each scan takes time as the whole picture does, and nearly no bytes. The header alone tells nothing."""
+    sound = PROGRESSIVE
+    last = sound.rindex(b"\xff\xda")
+    assert count_scans(sound) == 10
+    data = sound[:-2] + sound[last:-2] * (repeated - 1) + sound[-2:]
+    assert count_scans(data) == repeated + 9
+    assert read_header(data) == ImageHeader("jpeg", 24, 32, 3)
+    expected = ImageHeader("jpeg", 24, 32, 3) if passes else Reason.DECOMPRESSION_BOMB
+    assert outcome(decode_fully, data) == expected
+    assert tuple(tf.io.decode_image(data).shape) == (24, 32, 3)
 
 
 @pytest.mark.timeout(60)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -188,3 +189,36 @@ def test_bare_pixels_are_encoded_and_files_are_checked() -> None:
     assert image_preparer("header", None, "raw")(damaged)[0] is damaged
     with pytest.raises(BadImageError, match="IDAT is damaged"):
         image_preparer("full", None, "raw")(damaged)
+
+
+PROGRAMS = {
+    "SVG": b'<?xml version="1.0"?>\n<!-- a drawing -->\n<svg xmlns="http://www.w3.org/2000/svg"/>',
+    "SVG without a declaration": b"\xef\xbb\xbf <svg width='9' height='7'></svg>",
+    "PDF": b"%PDF-1.7\n1 0 obj\n",
+    "EPS": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 7\n%%EndComments\nshowpage\n%%EOF\n",
+    "EPS with a preview": b"\xc5\xd0\xd3\xc6" + (30).to_bytes(4, "little") + bytes(22) + b"%!PS",
+    "HEIC": b"\0\0\0\x18ftypheic\0\0\0\0mif1heic",
+}
+
+
+@pytest.mark.parametrize("check", [read_header, decode_fully])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_documents_and_programs_are_never_interpreted(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    check: Callable[[bytes], ImageHeader],
+) -> None:
+    """Ghostscript, which Pillow would run for EPS, is not called, although there is one."""
+    for program in ("gs", "gswin64c"):
+        path = tmp_path / program
+        path.write_text(f"#!/bin/sh\ntouch {tmp_path}/called\nexit 1\n")
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert outcome(check, PROGRAMS[name]) is Reason.UNSUPPORTED_FORMAT
+    assert not (tmp_path / "called").exists()
+
+
+def test_xml_that_is_no_drawing_is_no_image() -> None:
+    """Only what begins like SVG is called so."""
+    assert reason_of(b'<?xml version="1.0"?><annotation/>') is Reason.NOT_AN_IMAGE
