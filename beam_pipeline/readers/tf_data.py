@@ -329,9 +329,45 @@ def _file_decoder(
     """Decodes image files; takes the first frame."""
 
     def decode(parsed: _Parsed) -> Any:
-        return tf.io.decode_image(parsed[encoded], channels=channels, expand_animations=False)
+        return _decoded(parsed[encoded], channels)
 
     return _spec(data_set, encoded), decode
+
+
+def _decoded(data: Any, channels: int) -> Any:
+    """An image file as pixels of that many channels; WebP and JPEG XL are decoded only to their own."""
+    starts = [
+        tf.strings.substr(data, 0, len(start)) == start
+        for start in (b"RIFF", b"\xff\x0a", b"\0\0\0\x0cJXL ")
+    ]
+    return tf.cond(
+        tf.reduce_any(starts),
+        lambda: _converted(tf.io.decode_image(data, expand_animations=False), channels),
+        lambda: tf.io.decode_image(data, channels=channels, expand_animations=False),
+    )
+
+
+def _converted(image: Any, channels: int) -> Any:
+    """Makes colours of grey or grey of colours; drops alpha, or adds one without transparency."""
+    has_colours = tf.shape(image)[-1] > 2
+    if channels == 1:
+        colours = image[..., :3]
+        return tf.cond(
+            has_colours,
+            lambda: tf.image.rgb_to_grayscale(tf.ensure_shape(colours, [None, None, 3])),
+            lambda: image[..., :1],
+        )
+    colours = tf.cond(
+        has_colours, lambda: image[..., :3], lambda: tf.repeat(image[..., :1], 3, axis=-1)
+    )
+    if channels == 3:
+        return colours
+    alpha = tf.cond(
+        tf.shape(image)[-1] % 2 == 0,
+        lambda: image[..., -1:],
+        lambda: tf.fill([*tf.unstack(tf.shape(image)[:2]), 1], tf.constant(255, tf.uint8)),
+    )
+    return tf.concat([colours, alpha], axis=-1)
 
 
 def _raw_decoder(

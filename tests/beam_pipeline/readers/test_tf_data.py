@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from PIL import Image
 
 import beam_pipeline
 from beam_pipeline.readers.data_set import Shard
@@ -433,6 +435,37 @@ def test_images_of_other_channels_are_converted(tmp_path: Path) -> None:
         assert dataset.element_spec[0].shape.as_list() == [None, None, channels]
         for (image, _), encoded in zip(dataset, images, strict=True):
             assert np.array_equal(image, decoded(encoded, channels))
+
+
+@pytest.mark.parametrize("file_format", ["WEBP", "JXL"])
+def test_images_of_formats_with_channels_of_their_own_are_converted(
+    tmp_path: Path, file_format: str
+) -> None:
+    """TensorFlow decodes WebP and JPEG XL only to the channels that they have, or not at all."""
+    if file_format == "JXL":
+        pytest.importorskip("pillow_jxl.JpegXLImagePlugin")
+    features = {**IMAGE, "image/class/label": feature("int64")}
+    modes = ("RGB", "RGBA") if file_format == "WEBP" else ("L", "LA", "RGB", "RGBA")
+    images = []
+    for mode in modes:
+        out = io.BytesIO()
+        colours = Image.new("RGBA", (9, 7), (200, 100, 50, 128)).convert(mode)
+        colours.save(out, file_format, lossless=True)
+        images.append(out.getvalue())
+    examples = [{"image/encoded": image, "image/class/label": 0} for image in images]
+    folder = write_set(tmp_path / "d", features, [examples])
+    grey = 124  # of these colours
+    expected = {
+        "L": {1: [grey], 3: [grey] * 3, 4: [grey] * 3 + [255]},
+        "LA": {1: [grey], 3: [grey] * 3, 4: [grey] * 3 + [128]},
+        "RGB": {1: [grey], 3: [200, 100, 50], 4: [200, 100, 50, 255]},
+        "RGBA": {1: [grey], 3: [200, 100, 50], 4: [200, 100, 50, 128]},
+    }
+    for channels in (1, 3, 4):
+        dataset = beam_pipeline.load(folder, shuffle=False, channels=channels)
+        assert [image.numpy().shape for image, _ in dataset] == [(7, 9, channels)] * len(modes)
+        found = [image.numpy()[3, 4].tolist() for image, _ in dataset]
+        assert found == [expected[mode][channels] for mode in modes]
 
 
 def test_images_that_differ_in_size_make_no_batches(tmp_path: Path) -> None:
