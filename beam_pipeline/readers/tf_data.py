@@ -49,6 +49,8 @@ _OPENERS: Mapping[RecordFormat, Callable[[Any], Any]] = {
 }
 """Format -> a data set of the records of shards, given their URIs."""
 _CHANNELS = (1, 3, 4)
+_OWN_CHANNELS = (b"RI", b"\xff\x0a", b"\0\0")
+"""The beginnings of WebP and of JPEG XL, bare or in a container."""
 _PADDING_CLASS = -1
 _NO_CLASS = -1
 _LABELLED = "image/labelled"
@@ -336,12 +338,9 @@ def _file_decoder(
 
 def _decoded(data: Any, channels: int) -> Any:
     """An image file as pixels of that many channels; WebP and JPEG XL are decoded only to their own."""
-    starts = [
-        tf.strings.substr(data, 0, len(start)) == start
-        for start in (b"RIFF", b"\xff\x0a", b"\0\0\0\x0cJXL ")
-    ]
+    own_channels = tf.reduce_any(tf.strings.substr(data, 0, 2) == _OWN_CHANNELS)
     return tf.cond(
-        tf.reduce_any(starts),
+        own_channels,
         lambda: _converted(tf.io.decode_image(data, expand_animations=False), channels),
         lambda: tf.io.decode_image(data, channels=channels, expand_animations=False),
     )
