@@ -32,6 +32,7 @@ from beam_pipeline.transforms.core.images.header import (
 
 _PILLOW_FORMATS = ("JPEG", "WEBP")
 _NEVER_OPENED = frozenset({"ICO", "EPS", "WMF"})  # the last two are programs rather than pixels
+DISAGREEMENT = "TensorFlow and Pillow disagree"
 _MAGIC_BYTES = 16  # of a file, for a plugin to decide whether it is of its format
 
 Image.preinit()  # registers Pillow's commonest formats
@@ -84,6 +85,35 @@ def decode_any(data: bytes) -> ImageHeader:
                 f"the {header.format} header is sound, decoding fails: {error}",
             ) from error
         return header
+
+
+def check_agreement(header: ImageHeader, data: bytes) -> None:
+    """Decodes a PNG, GIF or BMP that TensorFlow decodes, to see that Pillow makes the same of it.
+
+    Raises:
+      BadImageError: Pillow does not decode it, or to another size, or to colours where TensorFlow gives
+        their numbers in a palette.
+    """
+    factory, _ = Image.OPEN[header.format.upper()]
+    try:
+        with factory(io.BytesIO(data), "") as image:
+            image.load()
+            (width, height), mode = image.size, image.mode
+    except (*_PARSER_ERRORS, Image.DecompressionBombError) as error:
+        raise BadImageError(
+            Reason.CORRUPT_IMAGE, f"{DISAGREEMENT}: Pillow does not decode it: {error}"
+        ) from error
+    if (height, width) != (header.height, header.width):
+        raise BadImageError(
+            Reason.UNSUPPORTED_FORMAT,
+            f"{DISAGREEMENT}: {header.width} x {header.height} pixels and {width} x {height}",
+        )
+    if header.format == "bmp" and mode == "P":
+        raise BadImageError(
+            Reason.UNSUPPORTED_FORMAT,
+            f"{DISAGREEMENT}: a BMP with a palette, of whose colours TensorFlow gives the numbers; "
+            "convert it to PNG or JPEG",
+        )
 
 
 def _open(data: bytes) -> Image.Image:

@@ -6,7 +6,9 @@ A new kind of preparation is a function of the type `ImagePreparer` and a line i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
+from typing import TypeVar
 
 from beam_pipeline.transforms.core.dead_letters import Reason
 from beam_pipeline.transforms.core.images import bmp, gif, jxl, png
@@ -14,6 +16,8 @@ from beam_pipeline.transforms.core.images.filters import Limits, header_filter
 from beam_pipeline.transforms.core.images.header import BadImageError, ImageHeader
 from beam_pipeline.transforms.core.images.pixels import PixelFormat, pixel_preparer
 from beam_pipeline.transforms.core.images.plain_header import plain_header
+
+_Read = TypeVar("_Read")
 
 ImagePreparer = Callable[[bytes], tuple[bytes, ImageHeader]]
 """An image's bytes -> the bytes to write, and their header. Raises BadImageError."""
@@ -53,20 +57,24 @@ def read_unusual_header(data: bytes) -> ImageHeader:
 
 
 def decode_fully(data: bytes) -> ImageHeader:
-    """Reads the header of an image and decodes every pixel.
+    """Reads the header of an image and decodes every pixel, as TensorFlow does and as Pillow does.
 
     Raises:
       BadImageError: as `read_header`, and where the pixels cannot be decoded.
     """
-    for magic, _, check in _OWN_READERS:
-        if data.startswith(magic):
-            return check(data)
-    from beam_pipeline.transforms.core.images.pillow_header import decode_any
+    from beam_pipeline.transforms.core.images.pillow_header import check_agreement, decode_any
 
+    for magic, _, check in _OWN_READERS:
+        if not data.startswith(magic):
+            continue
+        header = check(data)
+        if header.format != "jxl":  # which Pillow alone cannot read
+            _in_memory(partial(check_agreement, header), data)
+        return header
     return _in_memory(decode_any, data)
 
 
-def _in_memory(read: Callable[[bytes], ImageHeader], data: bytes) -> ImageHeader:
+def _in_memory(read: Callable[[bytes], _Read], data: bytes) -> _Read:
     """Reads an image with Pillow; an image that needs too much memory is a bad image."""
     try:
         return read(data)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from beam_pipeline.transforms.core.images.header import BadImageError, ImageHeader
+from beam_pipeline.transforms.core.images.pillow_header import DISAGREEMENT
 from beam_pipeline.transforms.core.images.preparation import decode_fully, read_header
 
 pytestmark = [
@@ -17,7 +18,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # Pillow warns of broken images
 ]
 
-REFUSED = ("an animated WebP, ", "a BMP that is compressed")
+REFUSED = ("an animated WebP, ", "a BMP that is compressed", DISAGREEMENT)
 """What TensorFlow decodes, or decodes to something else, and is left out all the same."""
 
 

@@ -265,3 +265,40 @@ def test_importing_it_changes_no_warning_filter() -> None:
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout == "True\n"
+
+
+OF_TWO_MINDS = {
+    "a GIF whose frames are smaller than its screen": (
+        saved(Image.new("L", (4, 5)), format="GIF").replace(b"\4\0\5\0", b"\x09\0\7\0", 1),
+        (5, 4, 3),
+        Reason.UNSUPPORTED_FORMAT,
+    ),
+    "a BMP of colours in a palette": (bmp(9, 7, 8, PALETTE), (7, 9, 1), Reason.UNSUPPORTED_FORMAT),
+    "a BMP of an unknown header": (
+        picture(file_format="BMP").replace(b"\x28\0\0\0", b"\x29\0\0\0", 1),
+        (7, 9, 3),
+        Reason.CORRUPT_IMAGE,
+    ),
+    "a PNG with a text that Pillow does not inflate": (
+        png(9, 7, 8, 2, b"\1\2\3", chunk(b"zTXt", b"k\0\0" + zlib.compress(bytes(2 << 20)))),
+        (7, 9, 3),
+        Reason.CORRUPT_IMAGE,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_TWO_MINDS)
+def test_the_full_check_passes_only_what_pillow_decodes_too(tf: Any, name: str) -> None:
+    """The default passes what TensorFlow decodes, with the size that it gives."""
+    data, shape, reason = OF_TWO_MINDS[name]
+    assert tuple(tf.io.decode_image(data, expand_animations=False).shape) == shape
+    assert read_header(data)[1:] == shape
+    with pytest.raises(BadImageError, match="TensorFlow and Pillow disagree: ") as caught:
+        decode_fully(data)
+    assert caught.value.reason is reason
+
+
+def test_a_bmp_of_greys_passes_the_full_check() -> None:
+    """The numbers of its palette are the greys themselves."""
+    data = picture(5, file_format="BMP", mode="L")
+    assert decode_fully(data) == ImageHeader("bmp", 7, 9, 1)
