@@ -51,7 +51,7 @@ class ImageOptions(OptionGroup):
         None,
         metavar="RATIO",
         parse=float,
-        between=(1, math.inf),
+        between=(1, 1e9),
         help="leave out images whose longer side is more than RATIO times the shorter (default: none)",
     )
     max_pixels: int | None = option(

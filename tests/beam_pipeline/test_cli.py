@@ -68,6 +68,10 @@ def photos(tmp_path: Path) -> str:
         (["--compression", "zip"], "--compression is 'zip', expected one of"),
         (["--max_bad_fraction", "1.5"], "--max_bad_fraction is 1.5, expected 0 to 1"),
         (["--max_bad_fraction", "nan"], "--max_bad_fraction is nan"),
+        (["--min_side", "0"], "--min_side is 0, expected 1 or more"),
+        (["--max_aspect", "0.5"], "--max_aspect is 0.5, expected 1 to 1000000000.0"),
+        (["--max_aspect", "inf"], "--max_aspect is inf"),
+        (["--max_image_bytes", "lots"], "'lots' is no size"),
         (["--columns", "a"], "expected NAME:TYPE"),
         (["--columns", "a:double"], "'double' (of column a) is no type"),
         (

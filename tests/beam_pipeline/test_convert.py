@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import struct
 from pathlib import Path
@@ -159,6 +160,22 @@ def test_full_image_check_finds_what_the_header_hides(tmp_path: Path) -> None:
     assert set(read_all(tmp_path / "header")) == {"cat/a.jpg", "cat/damaged.jpg"}
     assert set(read_all(tmp_path / "full")) == {"cat/a.jpg"}
     assert reasons_of(tmp_path / "full") == {"cat/damaged.jpg": "corrupt_image"}
+
+
+def test_jpeg_xl_is_written_as_it_is(tmp_path: Path) -> None:
+    """Listed by its extension or without one; TensorFlow decodes it to what the example says."""
+    import tensorflow as tf
+
+    data = base64.b64decode("/wowMLASCAAQAGgASxiLFQAMxLsLIQLGFc28ASgMCwBAOQdKNwA=")
+    write_files(f"{tmp_path}/photos", {"cat/a.jxl": data, "dog/b": data})
+    assert convert("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", NONE_BAD) == 0
+    examples = read_all(tmp_path / "out")
+    assert sorted(examples) == ["cat/a.jxl", "dog/b"]
+    for example in examples.values():
+        assert example["image/encoded"] == [data]
+        assert example["image/format"] == [b"jxl"]
+        claimed = [example[f"image/{side}"][0] for side in ("height", "width", "channels")]
+        assert claimed == [7, 9, 4] == list(tf.io.decode_image(data).shape)
 
 
 def _sized(folder: Path) -> tuple[str, ...]:
