@@ -105,7 +105,7 @@ def check_jxl(data: bytes) -> ImageHeader:
         raise BadImageError(
             Reason.UNSUPPORTED_FORMAT,
             "JPEG XL, which --image_check full cannot decode without a library; run "
-            "pip install 'beam-tfrecord[jxl]' where shards are written",
+            "pip install pillow-jxl-plugin where shards are written",
         ) from error
     try:
         Decoder(num_threads=0)(data)
