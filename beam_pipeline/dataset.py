@@ -1,21 +1,72 @@
-"""A converted data set, as `beam_pipeline.convert` returns it and `Dataset.open` finds it."""
+"""A complete data set, read from its manifest. Readers begin here, too; nothing needs TensorFlow."""
 
 from __future__ import annotations
 
 import html
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from beam_pipeline.transforms.core.dataset.manifest import DEAD_LETTERS_NAME
 from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
+from beam_pipeline.transforms.core.errors import UsageError
+from beam_pipeline.transforms.core.images.pixels import RAW_FORMAT
+from beam_pipeline.transforms.core.labels.schema import written_key
+from beam_pipeline.transforms.core.records.formats import recorded_format
+from beam_pipeline.transforms.core.records.record_format import RecordFormat
 from beam_pipeline.transforms.core.text import counted
 from beam_pipeline.transforms.output_folder import read_manifest
 from beam_pipeline.transforms.storage import files
 
 _SHOWN_CLASSES = 10
+
+
+def class_names(folder: str | os.PathLike[str]) -> dict[int, str]:
+    """The name of each class by its id, in order of id; empty if the data set has no classes.
+
+    Args:
+      folder: the output folder of a conversion, or its URI.
+
+    Raises:
+      ConversionError: the folder holds no complete data set.
+    """
+    return Dataset.open(folder, whole=False).classes
+
+
+class Shard(NamedTuple):
+    """A shard of a data set.
+
+    Attributes:
+      uri: its file.
+      examples: records in it.
+      bytes: length of the file.
+    """
+
+    uri: str
+    examples: int
+    bytes: int
+
+
+class StoredFeature(NamedTuple):
+    """The values that examples hold under a key, as the manifest describes them.
+
+    Attributes:
+      kind: "bytes", "float" or "int64".
+      optional: whether some examples lack it.
+      shape: () for one value, (n,) for n of them, (None,) for any number.
+    """
+
+    kind: str
+    optional: bool
+    shape: tuple[int | None, ...]
+
+    @property
+    def ragged(self) -> bool:
+        """Tells whether examples differ in the number of values."""
+        return None in self.shape
 
 
 @dataclass(frozen=True)
@@ -31,14 +82,18 @@ class Dataset:
     manifest: Mapping[str, Any]
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Dataset:
+    def open(cls, path: str | os.PathLike[str], *, whole: bool = True) -> Dataset:
         """Opens the output folder of a conversion.
+
+        Args:
+          path: the folder, or its URI.
+          whole: check every entry of the manifest, not only those that readers of examples need.
 
         Raises:
           ConversionError: the folder holds no complete data set.
         """
         uri = files.canonical(os.fspath(path))
-        return cls(uri, read_manifest(uri))
+        return cls(uri, read_manifest(uri, whole=whole))
 
     @property
     def splits(self) -> dict[str, int]:
@@ -49,6 +104,14 @@ class Dataset:
     def classes(self) -> dict[int, str]:
         """Id -> name of each class, in order of id; empty if there are no classes."""
         return {entry["id"]: entry["name"] for entry in self.manifest["classes"]}
+
+    @cached_property
+    def features(self) -> dict[str, StoredFeature]:
+        """Key as written -> the feature of the examples."""
+        return {
+            key: StoredFeature(entry["kind"], entry["optional"], tuple(entry.get("shape", ())))
+            for key, entry in self.manifest["features"].items()
+        }
 
     @property
     def dead_letters(self) -> Iterator[dict[str, Any]]:
@@ -61,9 +124,43 @@ class Dataset:
             for line in file:
                 yield json.loads(line)
 
+    @property
+    def record_format(self) -> RecordFormat:
+        """The format of the shards."""
+        return recorded_format(self.manifest["options"])
+
+    @property
+    def bare_pixels(self) -> bool:
+        """Tells whether images are stored as bare pixels rather than as image files."""
+        return bool(self.manifest["options"].get("image_encoding") == RAW_FORMAT)
+
+    def key_of(self, standard: str) -> str | None:
+        """The key that a standard feature was written under; None if there is no such feature."""
+        key = written_key(standard, self.manifest["options"].get("features") or {})
+        return key if key in self.features else None
+
+    def keys_of(self, standards: Sequence[str]) -> tuple[str, ...] | None:
+        """The keys of several standard features; None unless all are there."""
+        keys = tuple(key for key in map(self.key_of, standards) if key)
+        return keys if len(keys) == len(standards) else None
+
+    def shards(self, split: str) -> list[Shard]:
+        """The shards of a split, in order.
+
+        Raises:
+          UsageError: there is no such split.
+        """
+        splits = self.manifest["splits"]
+        if split not in splits:
+            raise UsageError(f"{self.path} has no split {split!r}; it has {', '.join(splits)}")
+        return [
+            Shard(files.join(self.path, entry["path"]), entry["examples"], entry.get("bytes", 0))
+            for entry in splits[split]["shards"]
+        ]
+
     def load(self, split: str = DEFAULT_SPLIT, **options: Any) -> Any:
         """Reads a split with tf.data; the options are those of `beam_pipeline.load`."""
-        from beam_pipeline.readers.tf_data import load  # imports TensorFlow, which takes seconds
+        from beam_pipeline import load  # imports TensorFlow, which takes seconds
 
         return load(self.path, split, **options)
 

@@ -12,7 +12,8 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from beam_pipeline.readers.data_set import DataSet, Shard, StoredFeature, check_regular
+from beam_pipeline.dataset import Dataset, Shard, StoredFeature
+from beam_pipeline.readers.shards import check_regular, check_shards
 from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.core.labels.schema import ENCODED_KEY
@@ -125,38 +126,40 @@ def load(
       UsageError: there is no such split, or an option does not fit the data set.
       ConversionError: the folder holds no complete data set.
     """
-    data_set: DataSet = _unconverted(DataSet.open)(folder)  # where a tf.function calls us
-    shards = _own_shards(data_set, split, input_context)
-    data_set.check_shards(shards, lengths=check_lengths)
+    dataset: Dataset = _unconverted(Dataset.open)(
+        folder, whole=False
+    )  # where a tf.function calls us
+    shards = _own_shards(dataset, split, input_context)
+    check_shards(dataset, shards, lengths=check_lengths)
     buffer = _shuffle_buffer(split == DEFAULT_SPLIT if shuffle is None else shuffle, shards)
     passes = _passes(repeat)
     batch = _batch_size(batch_size, input_context)
-    image = _image_reader(data_set, channels, _image_size(image_size))
+    image = _image_reader(dataset, channels, _image_size(image_size))
     if image and batch and not image_size:
-        image = _of_one_size(image, data_set, shards)
-    reader = _dict_reader(data_set, image) if as_dict else _pair_reader(data_set, image)
+        image = _of_one_size(image, dataset, shards)
+    reader = _dict_reader(dataset, image) if as_dict else _pair_reader(dataset, image)
     if max_boxes is not None:
-        _check_max_boxes(max_boxes, data_set, as_dict)
+        _check_max_boxes(max_boxes, dataset, as_dict)
 
-    records = _records(data_set, shards, shuffled=buffer > 0, seed=seed)
+    records = _records(dataset, shards, shuffled=buffer > 0, seed=seed)
     if buffer:
         records = records.shuffle(buffer, seed=seed)
     if passes != 1:
         records = records.repeat(passes)
-    dataset = _mapped(records, reader.of_record)
+    elements = _mapped(records, reader.of_record)
     if augment:
-        dataset = dataset.map(augment, num_parallel_calls=tf.data.AUTOTUNE)
+        elements = elements.map(augment, num_parallel_calls=tf.data.AUTOTUNE)
     if max_boxes is not None:
-        dataset = _mapped(dataset, partial(_with_max_boxes, max_boxes))
+        elements = _mapped(elements, partial(_with_max_boxes, max_boxes))
     if batch and reader.ragged and max_boxes is None:
-        dataset = dataset.ragged_batch(batch, drop_remainder)
+        elements = elements.ragged_batch(batch, drop_remainder)
     elif batch:
-        dataset = dataset.batch(batch, drop_remainder)
+        elements = elements.batch(batch, drop_remainder)
     options = tf.data.Options()
     options.deterministic = (
         not buffer or seed is not None if deterministic is None else deterministic or not buffer
     )
-    return dataset.prefetch(tf.data.AUTOTUNE).with_options(options)
+    return elements.prefetch(tf.data.AUTOTUNE).with_options(options)
 
 
 def feature_spec(folder: str | os.PathLike[str]) -> dict[str, Any]:
@@ -172,8 +175,8 @@ def feature_spec(folder: str | os.PathLike[str]) -> dict[str, Any]:
     Raises:
       ConversionError: the folder holds no complete data set.
     """
-    data_set = DataSet.open(folder)
-    return _spec(data_set, *data_set.features)
+    dataset = Dataset.open(folder, whole=False)
+    return _spec(dataset, *dataset.features)
 
 
 def _parser(feature: StoredFeature) -> Any:
@@ -186,21 +189,21 @@ def _parser(feature: StoredFeature) -> Any:
     return tf.io.FixedLenFeature(feature.shape, dtype, default if feature.optional else None)
 
 
-def _spec(data_set: DataSet, *keys: str) -> dict[str, Any]:
+def _spec(dataset: Dataset, *keys: str) -> dict[str, Any]:
     """The specification with which `tf.io.parse_example` parses these features."""
-    return {key: _parser(data_set.features[key]) for key in keys}
+    return {key: _parser(dataset.features[key]) for key in keys}
 
 
-def _own_shards(data_set: DataSet, split: str, input_context: Any) -> list[Shard]:
+def _own_shards(dataset: Dataset, split: str, input_context: Any) -> list[Shard]:
     """The shards of a split, or one input pipeline's share of them."""
-    shards = data_set.shards(split)
+    shards = dataset.shards(split)
     check_regular(shards)
     if input_context is None:
         return shards
     pipelines = input_context.num_input_pipelines
     if len(shards) < pipelines:
         raise UsageError(
-            f"split {split!r} of {data_set.folder} has {len(shards)} shards for {pipelines} input "
+            f"split {split!r} of {dataset.path} has {len(shards)} shards for {pipelines} input "
             f"pipelines, which each need one; convert with --num_shards {pipelines} or more"
         )
     return shards[input_context.input_pipeline_id :: pipelines]
@@ -274,11 +277,9 @@ def _image_size(image_size: Any) -> tuple[int, int] | None:
     return height, width
 
 
-def _records(
-    data_set: DataSet, shards: Sequence[Shard], *, shuffled: bool, seed: int | None
-) -> Any:
+def _records(dataset: Dataset, shards: Sequence[Shard], *, shuffled: bool, seed: int | None) -> Any:
     """The serialized examples, shard after shard, or interleaved from several shards in random order."""
-    open_shards = _OPENERS[data_set.record_format]
+    open_shards = _OPENERS[dataset.record_format]
     uris = tf.constant([shard.uri for shard in shards], tf.string)
     if shuffled:
         order = tf.data.Dataset.from_tensor_slices(uris).shuffle(max(1, len(shards)), seed=seed)
@@ -295,9 +296,9 @@ def _records(
     return records.apply(tf.data.experimental.assert_cardinality(examples))
 
 
-def _mapped(dataset: Any, function: Callable[..., Any]) -> Any:
+def _mapped(elements: Any, function: Callable[..., Any]) -> Any:
     """Maps a function of ours over a data set, in parallel."""
-    return dataset.map(_unconverted(function), num_parallel_calls=tf.data.AUTOTUNE)
+    return elements.map(_unconverted(function), num_parallel_calls=tf.data.AUTOTUNE)
 
 
 def _unconverted(function: Callable[..., Any]) -> Any:
@@ -306,16 +307,16 @@ def _unconverted(function: Callable[..., Any]) -> Any:
 
 
 def _image_reader(
-    data_set: DataSet, channels: int, image_size: tuple[int, int] | None
+    dataset: Dataset, channels: int, image_size: tuple[int, int] | None
 ) -> _Reader | None:
     """Decodes and resizes the image; None if the examples have none."""
     if channels not in _CHANNELS:
         raise UsageError(f"channels is {channels}, expected one of {_CHANNELS}")
-    encoded = data_set.key_of(ENCODED_KEY)
+    encoded = dataset.key_of(ENCODED_KEY)
     if encoded is None:
         return None
-    decoder = _raw_decoder if data_set.bare_pixels else _file_decoder
-    spec, decode = decoder(data_set, encoded, channels)
+    decoder = _raw_decoder if dataset.bare_pixels else _file_decoder
+    spec, decode = decoder(dataset, encoded, channels)
 
     def read(parsed: _Parsed) -> Any:
         image = decode(parsed)
@@ -326,14 +327,14 @@ def _image_reader(
 
 
 def _file_decoder(
-    data_set: DataSet, encoded: str, channels: int
+    dataset: Dataset, encoded: str, channels: int
 ) -> tuple[dict[str, Any], Callable[[_Parsed], Any]]:
     """Decodes image files; takes the first frame."""
 
     def decode(parsed: _Parsed) -> Any:
         return _decoded(parsed[encoded], channels)
 
-    return _spec(data_set, encoded), decode
+    return _spec(dataset, encoded), decode
 
 
 def _decoded(data: Any, channels: int) -> Any:
@@ -370,17 +371,17 @@ def _converted(image: Any, channels: int) -> Any:
 
 
 def _raw_decoder(
-    data_set: DataSet, encoded: str, channels: int
+    dataset: Dataset, encoded: str, channels: int
 ) -> tuple[dict[str, Any], Callable[[_Parsed], Any]]:
     """Decodes bare pixels: uint8, rows of pixels of channels."""
-    sizes = data_set.keys_of(("image/height", "image/width", "image/channels"))
+    sizes = dataset.keys_of(("image/height", "image/width", "image/channels"))
     if sizes is None:
         raise UsageError(
-            f"{data_set.folder} holds bare pixels without image/height, image/width and "
+            f"{dataset.path} holds bare pixels without image/height, image/width and "
             "image/channels, so they cannot be decoded; feature_spec() reads them as bytes"
         )
     if channels > 3:
-        raise UsageError(f"channels is {channels}, but {data_set.folder} holds bare pixels: 1 or 3")
+        raise UsageError(f"channels is {channels}, but {dataset.path} holds bare pixels: 1 or 3")
 
     def decode(parsed: _Parsed) -> Any:
         stored = parsed[sizes[2]]
@@ -389,10 +390,10 @@ def _raw_decoder(
         convert = tf.image.grayscale_to_rgb if channels == 3 else tf.image.rgb_to_grayscale
         return tf.cond(stored == channels, lambda: image, lambda: convert(image))
 
-    return _spec(data_set, encoded, *sizes), decode
+    return _spec(dataset, encoded, *sizes), decode
 
 
-def _of_one_size(image: _Reader, data_set: DataSet, shards: Sequence[Shard]) -> _Reader:
+def _of_one_size(image: _Reader, dataset: Dataset, shards: Sequence[Shard]) -> _Reader:
     """Gives images the size of the first one as their static shape.
 
     Raises:
@@ -401,14 +402,14 @@ def _of_one_size(image: _Reader, data_set: DataSet, shards: Sequence[Shard]) -> 
     """
     if not tf.executing_eagerly():
         raise UsageError("batch_size needs image_size too where load() is called in a tf.function")
-    records = _records(data_set, shards, shuffled=False, seed=None).take(_CHECKED_IMAGES)
+    records = _records(dataset, shards, shuffled=False, seed=None).take(_CHECKED_IMAGES)
     first = _mapped(records, lambda record: tf.shape(image.of_record(record)))
     sizes = [tuple(shape[:2]) for shape in first.as_numpy_iterator()]
     hint = "give image_size=(height, width), or no batch_size"
     if len(set(sizes)) > 1:
         (height, width), other = sizes[0], next(size for size in sizes if size != sizes[0])
         raise UsageError(
-            f"images of {data_set.folder} differ in size, such as {height} x {width} and "
+            f"images of {dataset.path} differ in size, such as {height} x {width} and "
             f"{other[0]} x {other[1]} pixels, so they make no batches; {hint}"
         )
     if not sizes:
@@ -416,7 +417,7 @@ def _of_one_size(image: _Reader, data_set: DataSet, shards: Sequence[Shard]) -> 
 
     def read(parsed: _Parsed) -> Any:
         made = image.read(parsed)
-        message = f"images of {data_set.folder} differ in size; {hint}"
+        message = f"images of {dataset.path} differ in size; {hint}"
         with tf.control_dependencies(
             [tf.debugging.assert_equal(tf.shape(made)[:2], sizes[0], message)]
         ):
@@ -425,13 +426,13 @@ def _of_one_size(image: _Reader, data_set: DataSet, shards: Sequence[Shard]) -> 
     return image._replace(read=read)
 
 
-def _dict_reader(data_set: DataSet, image: _Reader | None) -> _Reader:
+def _dict_reader(dataset: Dataset, image: _Reader | None) -> _Reader:
     """Every feature under its key, with the pixels instead of the encoded image."""
-    features = data_set.features
-    encoded = data_set.key_of(ENCODED_KEY)
+    features = dataset.features
+    encoded = dataset.key_of(ENCODED_KEY)
     if image and _IMAGE in features and encoded != _IMAGE:
         raise UsageError(
-            f"{data_set.folder} has a feature {_IMAGE!r}, which is where as_dict puts the pixels; "
+            f"{dataset.path} has a feature {_IMAGE!r}, which is where as_dict puts the pixels; "
             "feature_spec() reads them both"
         )
 
@@ -442,12 +443,12 @@ def _dict_reader(data_set: DataSet, image: _Reader | None) -> _Reader:
         return {**others, _IMAGE: image.read(parsed)}
 
     ragged = any(feature.ragged for feature in features.values())
-    return _Reader(_spec(data_set, *features), read, ragged)
+    return _Reader(_spec(dataset, *features), read, ragged)
 
 
-def _pair_reader(data_set: DataSet, image: _Reader | None) -> _Reader:
+def _pair_reader(dataset: Dataset, image: _Reader | None) -> _Reader:
     """(image, label)."""
-    label = _label_reader(data_set)
+    label = _label_reader(dataset)
     if image is None or label is None:
         missing = (
             f"images ({ENCODED_KEY})"
@@ -457,8 +458,8 @@ def _pair_reader(data_set: DataSet, image: _Reader | None) -> _Reader:
             )
         )
         raise UsageError(
-            f"{data_set.folder} has no {missing}, so it has no pairs of image and label; "
-            f"as_dict=True gives what it has: {', '.join(data_set.features)}"
+            f"{dataset.path} has no {missing}, so it has no pairs of image and label; "
+            f"as_dict=True gives what it has: {', '.join(dataset.features)}"
         )
     read_image, read_label = image.read, label.read
     return _Reader(
@@ -468,54 +469,54 @@ def _pair_reader(data_set: DataSet, image: _Reader | None) -> _Reader:
     )
 
 
-def _label_reader(data_set: DataSet) -> _Reader | None:
+def _label_reader(dataset: Dataset) -> _Reader | None:
     """The label: boxes, classes or numbers; None if there are none of them."""
-    boxes = data_set.keys_of((*_BOX_SIDES, _BOX_CLASS))
+    boxes = dataset.keys_of((*_BOX_SIDES, _BOX_CLASS))
     if boxes:
-        return _box_reader(data_set, boxes)
-    features = data_set.features
-    key = data_set.key_of(_CLASS)
+        return _box_reader(dataset, boxes)
+    features = dataset.features
+    key = dataset.key_of(_CLASS)
     if key and features[key].kind == "int64":
-        return _classes_reader(data_set, key) if features[key].shape else _class(data_set, key)
-    key = data_set.key_of(_NUMBER)
+        return _classes_reader(dataset, key) if features[key].shape else _class(dataset, key)
+    key = dataset.key_of(_NUMBER)
     if key and features[key].kind == "float" and not features[key].ragged:
-        return _value(data_set, key)
+        return _value(dataset, key)
     return None
 
 
-def _value(data_set: DataSet, key: str) -> _Reader:
-    return _Reader(_spec(data_set, key), itemgetter(key))
+def _value(dataset: Dataset, key: str) -> _Reader:
+    return _Reader(_spec(dataset, key), itemgetter(key))
 
 
-def _class(data_set: DataSet, key: str) -> _Reader:
+def _class(dataset: Dataset, key: str) -> _Reader:
     """The id of the one class; -1 where an example has none."""
-    spec = _spec(data_set, key)
-    if data_set.features[key].optional:
+    spec = _spec(dataset, key)
+    if dataset.features[key].optional:
         spec[key] = spec[key]._replace(default_value=_NO_CLASS)
     return _Reader(spec, itemgetter(key))
 
 
-def _box_reader(data_set: DataSet, keys: Sequence[str]) -> _Reader:
-    labelled = data_set.key_of(_LABELLED)
+def _box_reader(dataset: Dataset, keys: Sequence[str]) -> _Reader:
+    labelled = dataset.key_of(_LABELLED)
 
     def read(parsed: _Parsed) -> dict[str, Any]:
         *sides, classes = (parsed[key] for key in keys)
         label = {"boxes": tf.stack(sides, axis=-1), "classes": classes}
         return {**label, "labelled": parsed[labelled]} if labelled else label
 
-    return _Reader(_spec(data_set, *keys, *filter(None, [labelled])), read, ragged=True)
+    return _Reader(_spec(dataset, *keys, *filter(None, [labelled])), read, ragged=True)
 
 
-def _classes_reader(data_set: DataSet, key: str) -> _Reader:
+def _classes_reader(dataset: Dataset, key: str) -> _Reader:
     """A vector with a number for each class: 1 for those in the example's list, else 0.
 
     Where the example was not labelled, so that it has no list, all are -1.
     """
-    labelled = data_set.key_of(_LABELLED)
-    ids = list(data_set.class_names)
+    labelled = dataset.key_of(_LABELLED)
+    ids = list(dataset.classes)
     if not ids:
         raise UsageError(
-            f"{data_set.folder} has lists of classes ({key}), but its manifest names no classes, "
+            f"{dataset.path} has lists of classes ({key}), but its manifest names no classes, "
             "so their number is not known; as_dict=True gives the lists"
         )
 
@@ -526,16 +527,16 @@ def _classes_reader(data_set: DataSet, key: str) -> _Reader:
             return vector
         return tf.where(parsed[labelled] == 1, vector, tf.fill([len(ids)], float(_NO_CLASS)))
 
-    return _Reader(_spec(data_set, key, *filter(None, [labelled])), read)
+    return _Reader(_spec(dataset, key, *filter(None, [labelled])), read)
 
 
-def _check_max_boxes(max_boxes: int, data_set: DataSet, as_dict: bool) -> None:
+def _check_max_boxes(max_boxes: int, dataset: Dataset, as_dict: bool) -> None:
     if max_boxes < 1:
         raise UsageError(f"max_boxes is {max_boxes}, expected 1 or more, or None")
     if as_dict:
         raise UsageError("max_boxes is for pairs of image and boxes; as_dict gives lists as stored")
-    if not data_set.keys_of((*_BOX_SIDES, _BOX_CLASS)):
-        raise UsageError(f"max_boxes is given, but {data_set.folder} has no boxes")
+    if not dataset.keys_of((*_BOX_SIDES, _BOX_CLASS)):
+        raise UsageError(f"max_boxes is given, but {dataset.path} has no boxes")
 
 
 def _with_max_boxes(max_boxes: int, *element: Any) -> tuple[Any, dict[str, Any]]:

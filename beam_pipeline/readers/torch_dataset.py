@@ -15,7 +15,8 @@ from google.protobuf.message import DecodeError
 from torch import distributed
 from torch.utils.data import IterableDataset, get_worker_info
 
-from beam_pipeline.readers.data_set import DataSet, StoredFeature, open_shard
+from beam_pipeline.dataset import Dataset, StoredFeature
+from beam_pipeline.readers.shards import open_shard
 from beam_pipeline.transforms.core.errors import DamagedRecordError, UsageError
 from beam_pipeline.transforms.core.records.example_proto import Example
 from beam_pipeline.transforms.core.records.record_format import RecordFormat
@@ -64,10 +65,10 @@ class TFRecordDataset(IterableDataset[Any]):
         even: bool = False,
     ) -> None:
         super().__init__()
-        data_set = DataSet.open(folder)
-        self._shards = data_set.shards(split)
-        self._features = data_set.features
-        self._record_format = data_set.record_format
+        dataset = Dataset.open(folder, whole=False)
+        self._shards = dataset.shards(split)
+        self._features = dataset.features
+        self._record_format = dataset.record_format
         self._decode = decode
         self._shuffle_buffer = shuffle_buffer
         self._seed = seed

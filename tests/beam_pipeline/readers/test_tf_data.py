@@ -20,7 +20,7 @@ import tensorflow as tf
 from PIL import Image
 
 import beam_pipeline
-from beam_pipeline.readers.data_set import Shard
+from beam_pipeline.dataset import Shard
 from beam_pipeline.readers.tf_data import SHUFFLE_BUFFER_BYTES, _shuffle_buffer
 from beam_pipeline.transforms.core.errors import (
     ConversionError,

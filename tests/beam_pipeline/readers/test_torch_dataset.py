@@ -89,13 +89,13 @@ def _read(script_folder: Path, *passes: Mapping[str, Any]) -> list[Any]:
     return found
 
 
-class DataSet(NamedTuple):
+class Converted(NamedTuple):
     """Attributes: folder; samples, the (key, sha256, class) of each, sorted."""
 
     folder: Path
     samples: list[list[Any]]
 
-    def copy(self, folder: Path) -> DataSet:
+    def copy(self, folder: Path) -> Converted:
         """One to damage."""
         shutil.copytree(self.folder, folder / "copy")
         return self._replace(folder=folder / "copy")
@@ -111,7 +111,7 @@ class DataSet(NamedTuple):
         return self.folder / entry["path"], entry["examples"]
 
 
-def _converted(folder: Path, *argv: str) -> DataSet:
+def _converted(folder: Path, *argv: str) -> Converted:
     contents = write_pictures(str(folder / "photos"), NAMES)
     out = folder / "out"
     argv = ("--images", f"{folder}/photos", "--num_shards", "3", "--output", str(out), *argv)
@@ -120,23 +120,23 @@ def _converted(folder: Path, *argv: str) -> DataSet:
         [name, hashlib.sha256(data).hexdigest(), "ab".index(name[0])]
         for name, data in contents.items()
     ]
-    return DataSet(out, sorted(samples))
+    return Converted(out, sorted(samples))
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> DataSet:
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Converted:
     """23 images in three shards."""
     return _converted(tmp_path_factory.mktemp("plain"))
 
 
 @pytest.fixture(scope="module")
-def compressed(tmp_path_factory: pytest.TempPathFactory) -> DataSet:
+def compressed(tmp_path_factory: pytest.TempPathFactory) -> Converted:
     """The same in compressed shards."""
     return _converted(tmp_path_factory.mktemp("compressed"), "--compression", "gzip")
 
 
 def test_every_sample_comes_once_with_any_number_of_workers(
-    plain: DataSet, compressed: DataSet, tmp_path: Path
+    plain: Converted, compressed: Converted, tmp_path: Path
 ) -> None:
     """Bytes and labels are right with no worker, with two and with more than shards, shuffled or not."""
     passes = [
@@ -148,7 +148,9 @@ def test_every_sample_comes_once_with_any_number_of_workers(
     assert [sorted(samples) for (samples,) in _read(tmp_path, *passes)] == [plain.samples] * 18
 
 
-def test_without_shuffling_the_order_is_that_of_the_shards(plain: DataSet, tmp_path: Path) -> None:
+def test_without_shuffling_the_order_is_that_of_the_shards(
+    plain: Converted, tmp_path: Path
+) -> None:
     """One process reads shard after shard, as they stand."""
     stored = [
         features["image/source_id"][0].decode()
@@ -159,7 +161,7 @@ def test_without_shuffling_the_order_is_that_of_the_shards(plain: DataSet, tmp_p
     assert [key for key, _, _ in samples] == stored
 
 
-def test_ranks_share_the_samples(plain: DataSet, tmp_path: Path) -> None:
+def test_ranks_share_the_samples(plain: Converted, tmp_path: Path) -> None:
     """Over all ranks and their workers each sample comes once, in shares that differ by one."""
     share = {"loader": {"num_workers": 2}, "ranks": 4, "epochs": [7]}
     passes = [
@@ -173,7 +175,7 @@ def test_ranks_share_the_samples(plain: DataSet, tmp_path: Path) -> None:
         assert sorted(sample for (samples,) in ranks for sample in samples) == plain.samples
 
 
-def test_even_ranks_have_the_same_number_of_samples(plain: DataSet, tmp_path: Path) -> None:
+def test_even_ranks_have_the_same_number_of_samples(plain: Converted, tmp_path: Path) -> None:
     """Of 23 samples each of 4 ranks has 5; none comes twice, and others are left out next time."""
     share = {"loader": {"num_workers": 2}, "ranks": 4, "even": True, "epochs": [0, 1]}
     passes = [plain.pass_over(**share, rank=rank, shuffle_buffer=6) for rank in range(4)]
@@ -186,7 +188,7 @@ def test_even_ranks_have_the_same_number_of_samples(plain: DataSet, tmp_path: Pa
     assert left_out[0] != left_out[1]
 
 
-def test_the_order_depends_on_seed_and_epoch(plain: DataSet, tmp_path: Path) -> None:
+def test_the_order_depends_on_seed_and_epoch(plain: Converted, tmp_path: Path) -> None:
     """Workers that persist follow `set_epoch`, however they start; the same numbers, the same order."""
     workers = {"num_workers": 2, "persistent_workers": True}
     forked = plain.pass_over(
@@ -204,7 +206,7 @@ def test_the_order_depends_on_seed_and_epoch(plain: DataSet, tmp_path: Path) -> 
     assert first != other
 
 
-def test_a_flipped_bit_is_found(plain: DataSet, tmp_path: Path) -> None:
+def test_a_flipped_bit_is_found(plain: Converted, tmp_path: Path) -> None:
     """The checksum of the record tells, and the message says where, counted from where it read."""
     damaged = plain.copy(tmp_path)
     shard, examples = damaged.first_shard
@@ -219,7 +221,7 @@ def test_a_flipped_bit_is_found(plain: DataSet, tmp_path: Path) -> None:
     assert re.fullmatch(f"DamagedRecordError: {place}: {wrong}", part)
 
 
-def test_a_shard_that_is_too_short_is_found(plain: DataSet, tmp_path: Path) -> None:
+def test_a_shard_that_is_too_short_is_found(plain: Converted, tmp_path: Path) -> None:
     """Records that are gone without a trace are missed, not passed over."""
     damaged = plain.copy(tmp_path)
     shard, _ = damaged.first_shard
@@ -230,7 +232,7 @@ def test_a_shard_that_is_too_short_is_found(plain: DataSet, tmp_path: Path) -> N
     assert part == f"DamagedRecordError: {shard}: ends before record 2, {more}"
 
 
-def test_a_cut_gzip_stream_is_found(compressed: DataSet, tmp_path: Path) -> None:
+def test_a_cut_gzip_stream_is_found(compressed: Converted, tmp_path: Path) -> None:
     """A compressed shard that was cut is named."""
     damaged = compressed.copy(tmp_path)
     shard, _ = damaged.first_shard
@@ -241,7 +243,7 @@ def test_a_cut_gzip_stream_is_found(compressed: DataSet, tmp_path: Path) -> None
     )
 
 
-def test_what_is_not_there_is_an_error_that_says_what_is(plain: DataSet, tmp_path: Path) -> None:
+def test_what_is_not_there_is_an_error_that_says_what_is(plain: Converted, tmp_path: Path) -> None:
     """A split, a rank or a data set that does not exist is named, beside those that do."""
     no_split, no_rank, no_manifest = _read(
         tmp_path,

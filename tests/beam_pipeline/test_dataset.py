@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import beam_pipeline
-from beam_pipeline.readers.data_set import DataSet, Shard, StoredFeature
+from beam_pipeline.dataset import Dataset, Shard, StoredFeature
 from beam_pipeline.transforms.core.errors import ConversionError, UsageError
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
 
@@ -46,49 +46,49 @@ def folder(tmp_path: Path) -> Path:
 
 def test_features_are_read_with_their_shapes(folder: Path) -> None:
     """Without a shape a feature is one value, as older manifests have it."""
-    data_set = DataSet.open(folder)
-    assert data_set.features == {
+    dataset = Dataset.open(folder, whole=False)
+    assert dataset.features == {
         "h": StoredFeature("int64", False, ()),
         "image/width": StoredFeature("int64", False, ()),
         "boxes": StoredFeature("float", True, (None,)),
         "points": StoredFeature("float", False, (4,)),
     }
-    assert [key for key, feature in data_set.features.items() if feature.ragged] == ["boxes"]
+    assert [key for key, feature in dataset.features.items() if feature.ragged] == ["boxes"]
 
 
 def test_shards_are_those_of_a_split_in_order(folder: Path) -> None:
     """Their URIs lie in the folder; a split that is not there is refused with those that are."""
-    data_set = DataSet.open(str(folder))
-    assert data_set.shards("train") == [
+    dataset = Dataset.open(str(folder), whole=False)
+    assert dataset.shards("train") == [
         Shard(f"{folder}/a-0", 1, 10),
         Shard(f"{folder}/a-1", 2, 20),
     ]
-    assert data_set.shards("test") == []
+    assert dataset.shards("test") == []
     with pytest.raises(UsageError, match="has no split 'dev'; it has test, train"):
-        data_set.shards("dev")
+        dataset.shards("dev")
 
 
 def test_a_standard_feature_is_found_under_the_key_it_has(folder: Path) -> None:
     """A renamed one, one of its own name, and none; several only all together."""
-    data_set = DataSet.open(folder)
-    assert data_set.key_of("image/height") == "h"
-    assert data_set.key_of("image/width") == "image/width"
-    assert data_set.key_of("image/channels") is None
-    assert data_set.keys_of(["image/height", "image/width"]) == ("h", "image/width")
-    assert data_set.keys_of(["image/height", "image/channels"]) is None
+    dataset = Dataset.open(folder, whole=False)
+    assert dataset.key_of("image/height") == "h"
+    assert dataset.key_of("image/width") == "image/width"
+    assert dataset.key_of("image/channels") is None
+    assert dataset.keys_of(["image/height", "image/width"]) == ("h", "image/width")
+    assert dataset.keys_of(["image/height", "image/channels"]) is None
 
 
 def test_the_options_say_how_shards_and_images_are_stored(folder: Path) -> None:
     """Compression and bare pixels are those of the conversion."""
-    data_set = DataSet.open(folder)
-    assert data_set.record_format == TFRecordFormat("gzip")
-    assert data_set.bare_pixels
+    dataset = Dataset.open(folder, whole=False)
+    assert dataset.record_format == TFRecordFormat("gzip")
+    assert dataset.bare_pixels
 
 
 def test_a_folder_without_a_manifest_is_no_data_set(tmp_path: Path) -> None:
     """The message names the file that is missing."""
     with pytest.raises(ConversionError, match=r"manifest\.json cannot be read"):
-        DataSet.open(tmp_path)
+        Dataset.open(tmp_path)
 
 
 def test_class_names_need_no_tensorflow(folder: Path) -> None:
@@ -102,3 +102,15 @@ def test_class_names_need_no_tensorflow(folder: Path) -> None:
     )
     assert run.stdout == "{1: 'cat', 5: 'dog'}\n"
     assert beam_pipeline.class_names(folder) == {1: "cat", 5: "dog"}
+
+
+def test_names_from_data_are_escaped_in_a_notebook() -> None:
+    """A class called `<script>` is shown, not run."""
+    manifest = {
+        "splits": {"train": {"examples": 1}},
+        "classes": [{"id": 0, "name": "<script>"}],
+        "dead_letters": {},
+    }
+    shown = Dataset("/data", manifest)._repr_html_()
+    assert "<script>" not in shown
+    assert "&lt;script&gt;" in shown
