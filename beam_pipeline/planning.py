@@ -66,11 +66,7 @@ def print_plan(
     """
     prices = Prices()
     if prices_uri:
-        try:
-            text = files.read_bytes(files.canonical(prices_uri)).decode(errors="replace")
-        except OSError as error:
-            what = f"--prices {prices_uri} cannot be read: {error.strerror or error}"
-            raise errors.UsageError(what) from error
+        text = files.read_text(files.canonical(prices_uri), f"--prices {prices_uri}")
         prices = parse_prices(text, prices_uri)
     plan, packed = _planned(config, beam_argv)
     tally = plan.tally

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.core.uris import without_secrets
 
 _SHOWN_CHARACTERS = 80
@@ -53,6 +54,22 @@ def _shortened(text: str, most: int) -> str:
 
 def _escaped(character: re.Match[str]) -> str:
     return character[0].encode("unicode_escape").decode()
+
+
+def decoded(data: bytes, name: str) -> str:
+    """Decodes a text file in UTF-8, with or without a byte order mark.
+
+    Args:
+      data: the bytes of the file.
+      name: the file, as messages name it.
+
+    Raises:
+      UsageError: it is not UTF-8.
+    """
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name} is not UTF-8 ({error}); save it as UTF-8") from error
 
 
 def is_utf8(text: str) -> bool:

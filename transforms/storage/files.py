@@ -11,7 +11,9 @@ from contextlib import AbstractContextManager
 from typing import BinaryIO
 
 from beam_pipeline.transforms.core.dataset.names import temporary_name
+from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.core.records.record_format import Sink
+from beam_pipeline.transforms.core.text import decoded
 from beam_pipeline.transforms.core.uris import is_remote
 from beam_pipeline.transforms.storage.base import FoundFile, all_of
 from beam_pipeline.transforms.storage.registry import file_system
@@ -65,6 +67,27 @@ def read_bytes(uri: str) -> bytes:
 def read_if_there(uri: str) -> bytes | None:
     """Reads a whole file; returns None if it does not exist. Raises OSError."""
     return file_system(uri).read_if_there(uri)
+
+
+def read_text(uri: str, name: str = "", *, most: int | None = None) -> str:
+    """Reads a text file in UTF-8, with or without a byte order mark.
+
+    Args:
+      uri: the file.
+      name: the file as messages name it; by default its URI.
+      most: the bytes that it may have; None for any number.
+
+    Raises:
+      UsageError: the file is missing, cannot be read, is too long, or is not UTF-8.
+    """
+    try:
+        size = size_of(uri) if most is not None else 0
+        if most is not None and size > most:
+            raise UsageError(f"{name or uri} has {size} bytes; expected {most} at most")
+        data = read_bytes(uri)
+    except OSError as error:
+        raise UsageError(f"{name or uri} cannot be read: {error.strerror or error}") from error
+    return decoded(data, name or uri)
 
 
 def open_input(uri: str) -> BinaryIO:

@@ -6,7 +6,14 @@ import os
 
 import pytest
 
-from beam_pipeline.transforms.core.text import is_utf8, printable, quoted, terminal_line
+from beam_pipeline.transforms.core.errors import UsageError
+from beam_pipeline.transforms.core.text import (
+    decoded,
+    is_utf8,
+    printable,
+    quoted,
+    terminal_line,
+)
 
 
 @pytest.mark.parametrize(
@@ -23,6 +30,13 @@ def test_half_of_a_surrogate_pair_is_escaped(text: str, expected: bool, shown: s
     """As bytes of a file name that are not UTF-8 are decoded; all other text stays as it is."""
     assert is_utf8(text) is expected
     assert printable(text) == shown
+
+
+def test_a_text_file_is_decoded_as_utf_8() -> None:
+    """A byte order mark is no part of the text; other encodings are refused by the file's name."""
+    assert decoded(b"\xef\xbb\xbfgr\xc3\xb6\xc3\x9fe\n", "a.txt") == "größe\n"
+    with pytest.raises(UsageError, match=r"^--list a\.txt is not UTF-8 \(.*\); save it as UTF-8$"):
+        decoded(b"gr\xf6\xdfe", "--list a.txt")
 
 
 def test_names_are_quoted() -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.storage import files
 
 
@@ -38,6 +39,22 @@ def test_the_name_of_an_object_may_begin_with_a_slash() -> None:
     """A local one is then a path of its own."""
     assert files.join("gs://pets", "/a", "", "b") == "gs://pets//a/b"
     assert files.join("/pets", "a", "b") == "/pets/a/b"
+
+
+def test_a_text_file_that_cannot_be_read_is_refused_by_name(tmp_path: Path) -> None:
+    """A missing one, a folder, one that is too long and one in another encoding."""
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"\xef\xbb\xbfone\n")
+    assert files.read_text(str(path), most=7) == "one\n"
+    with pytest.raises(UsageError, match=r"a\.txt has 7 bytes; expected 6 at most"):
+        files.read_text(str(path), most=6)
+    path.write_bytes(b"\xff")
+    with pytest.raises(UsageError, match=r"--list a is not UTF-8 .*; save it as UTF-8"):
+        files.read_text(str(path), "--list a")
+    with pytest.raises(UsageError, match=r"none\.txt cannot be read: No such file or directory"):
+        files.read_text(str(tmp_path / "none.txt"))
+    with pytest.raises(UsageError, match="cannot be read: Is a directory"):
+        files.read_text(str(tmp_path))
 
 
 def test_an_image_in_a_container_must_be_there_whole(tmp_path: Path) -> None:

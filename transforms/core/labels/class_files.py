@@ -14,7 +14,7 @@ from typing import Any
 from beam_pipeline.transforms.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.core.references import SampleRef
-from beam_pipeline.transforms.core.text import enumerated
+from beam_pipeline.transforms.core.text import decoded, enumerated
 
 _SHOWN = 5
 
@@ -33,10 +33,8 @@ def parse_class_list(data: bytes, uri: str, base: int) -> Classes:
     Raises:
       UsageError: it is no text, names nothing, or has an empty line or a name twice.
     """
-    try:
-        names = [line.strip() for line in data.decode("utf-8-sig").rstrip().splitlines()]
-    except UnicodeDecodeError as error:
-        raise UsageError(f"--classes {uri} is not UTF-8: {error.reason}") from error
+    text = decoded(data, f"--classes {uri}")
+    names = [line.strip() for line in text.rstrip().splitlines()]
     if not any(names):
         raise UsageError(f"--classes {uri} is empty; expected a class a line")
     seen: dict[str, int] = {}

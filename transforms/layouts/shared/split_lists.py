@@ -46,12 +46,7 @@ def read_list(uri: str) -> list[str]:
     """
     if not files.exists(uri):
         return []
-    try:
-        lines = files.read_bytes(uri).decode("utf-8-sig").splitlines()
-    except OSError as error:
-        raise UsageError(f"{uri} cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{uri} is not UTF-8 ({error}); save it as UTF-8") from error
+    lines = files.read_text(uri).splitlines()
     return [_without_extension(line.strip()) for line in lines if line.strip()]
 
 

@@ -82,7 +82,7 @@ def read_class_file(uri: str) -> dict[int, str]:
     Raises:
       UsageError: it cannot be read, or names a class twice.
     """
-    lines = [line.strip() for line in _text(uri).splitlines()]
+    lines = [line.strip() for line in files.read_text(uri, most=_LARGEST).splitlines()]
     while lines and not lines[-1]:
         lines.pop()
     return _checked(dict(enumerate(lines)), uri)
@@ -91,24 +91,14 @@ def read_class_file(uri: str) -> dict[int, str]:
 def _load(uri: str) -> Any:
     import yaml  # takes 20 ms, which no other layout should wait for
 
+    text = files.read_text(uri, most=_LARGEST)
     try:
-        return yaml.load(_text(uri), Loader=yaml.BaseLoader)  # noqa: S506, it makes texts only
+        return yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506, it makes texts only
     except yaml.YAMLError as error:
         problem = " ".join(str(error).split())
         raise UsageError(f"{uri} is not YAML: {problem}") from error
     except RecursionError as error:
         raise UsageError(f"{uri} is not YAML that can be read: it is nested too deep") from error
-
-
-def _text(uri: str) -> str:
-    try:
-        if files.size_of(uri) > _LARGEST:
-            raise UsageError(f"{uri} has more than {_LARGEST} bytes; expected a short description")
-        return files.read_bytes(uri).decode("utf-8-sig")
-    except OSError as error:
-        raise UsageError(f"{uri} cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{uri} is not UTF-8 ({error}); save it as UTF-8") from error
 
 
 def _folder(path: Any, uri: str) -> tuple[str, tuple[str, ...]]:

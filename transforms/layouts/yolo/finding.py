@@ -334,12 +334,7 @@ def _read_list(uri: str, split: str, bases: Sequence[str], found: Found) -> list
     Raises:
       UsageError: it cannot be read, names an image that another list names, or none that is there.
     """
-    try:
-        lines = files.read_bytes(uri).decode("utf-8-sig").splitlines()
-    except OSError as error:
-        raise UsageError(f"{uri} cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{uri} is not UTF-8 ({error}); save it as UTF-8") from error
+    lines = files.read_text(uri).splitlines()
     found.skipped.add(uri)
     named = [line.strip() for line in lines if line.strip()]
     folders: dict[str, None] = {}
