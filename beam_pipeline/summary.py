@@ -120,22 +120,22 @@ def _dead_letter_lines(folder: str, manifest: Mapping[str, Any]) -> Iterator[str
     first: dict[str, list[str]] = defaultdict(list)
     with files.open_input(uri) as file:
         for line in file:
-            letter = json.loads(line)
-            if len(first[letter["reason"]]) < _SHOWN:
-                first[letter["reason"]].append(
-                    f"{letter['key']}{_location(letter)}: {letter['message']}"
+            dead_letter = json.loads(line)
+            if len(first[dead_letter["reason"]]) < _SHOWN:
+                first[dead_letter["reason"]].append(
+                    f"{dead_letter['key']}{_location(dead_letter)}: {dead_letter['message']}"
                 )
     for reason, count in by_reason.items():
         yield f"    {reason}: {count}"
         yield from (f"      {text}" for text in first[reason])
 
 
-def _location(letter: Mapping[str, Any]) -> str:
+def _location(dead_letter: Mapping[str, Any]) -> str:
     """The label file and line that a dead letter names, if any: ` (labels.csv, line 3)`."""
-    if "file" not in letter:
+    if "file" not in dead_letter:
         return ""
-    line = f", line {letter['line']}" if "line" in letter else ""
-    return f" ({letter['file']}{line})"
+    line = f", line {dead_letter['line']}" if "line" in dead_letter else ""
+    return f" ({dead_letter['file']}{line})"
 
 
 def _reading_lines(folder: str, manifest: Mapping[str, Any]) -> Iterator[str]:

@@ -148,7 +148,7 @@ def dead_letters_of(folder: Any) -> list[dict[str, Any]]:
 
 def reasons_of(folder: Any) -> dict[str, str]:
     """key -> reason of every dead letter."""
-    return {letter["key"]: letter["reason"] for letter in dead_letters_of(folder)}
+    return {dead_letter["key"]: dead_letter["reason"] for dead_letter in dead_letters_of(folder)}
 
 
 def shard_names(folder: Any) -> list[str]:

@@ -75,11 +75,11 @@ class ListingServer(ThreadingHTTPServer):
             low = bisect_right(self.keys, token.encode())
         high = bisect_left(self.keys, end.encode()) if end else len(self.keys)
         found = []
-        for place in range(low, min(high, low + most)):
-            if not self.keys[place].startswith(prefix.encode()):
-                high = place
+        for index in range(low, min(high, low + most)):
+            if not self.keys[index].startswith(prefix.encode()):
+                high = index
                 break
-            found.append(self.names[place])
+            found.append(self.names[index])
         self.requests.append(Request(prefix, start, end, token, most, len(found)))
         answer: dict[str, Any] = {"kind": "storage#objects"}
         if found:

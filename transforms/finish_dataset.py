@@ -105,14 +105,16 @@ def _finish(
     Raises:
       ConversionError: the reason why the data set is not complete, if `failures.raises_refusals`.
     """
-    all_dead_letters = sorted(letter for batch in dead_letters for letter in batch)
+    all_dead_letters = sorted(dead_letter for batch in dead_letters for dead_letter in batch)
     earlier = earlier_manifest(output_folder)
     asked = plan.refusal is not None and plan.refusal.error == QuestionError.__name__
     if not asked and (
         earlier is None or not files.exists(files.join(output_folder, DEAD_LETTERS_NAME))
     ):
         _write_lines(
-            output_folder, DEAD_LETTERS_NAME, (letter.to_json() for letter in all_dead_letters)
+            output_folder,
+            DEAD_LETTERS_NAME,
+            (dead_letter.to_json() for dead_letter in all_dead_letters),
         )
     tally = _final_tally(plan.tally, all_dead_letters)
     infos = list(shards)

@@ -65,17 +65,17 @@ class _Join(beam.DoFn):
             joined.samples, unknown = self._known.sort_out(joined.samples)
             joined.dead_letters += unknown
         samples, without_group = self._splits.assign(joined.samples)
-        letters = DeadLetterBatch((*joined.dead_letters, *without_group))
+        dead_letters = DeadLetterBatch((*joined.dead_letters, *without_group))
         tally = Tally(orphan_rows=joined.orphan_rows, repeated_rows=joined.repeated_rows)
         if not self._splits.stratified:  # else `AssignSplits` counts them in their splits
             tally.add_samples(samples, self._class_column)
-        tally.add_dead_letters(letters)
+        tally.add_dead_letters(dead_letters)
         if self._keep:
             tally.add_unlabelled([ref.key for ref in samples if is_unlabelled(ref)])
         if samples:
             yield SampleBatch(samples)
-        if letters:
-            yield TaggedOutput(DEAD_LETTERS, letters)
+        if dead_letters:
+            yield TaggedOutput(DEAD_LETTERS, dead_letters)
         yield TaggedOutput(TALLY, tally)
 
 

@@ -330,13 +330,13 @@ def clean_up_refused(folder: str) -> None:
     shards = {spec.file_name for spec in unfinished.specs} if unfinished else set()
     if MANIFEST_NAME in names or names & shards or _receipts_like_ours(folder):
         return
-    letters = {DEAD_LETTERS_NAME} & names & _earlier_files(folder)
-    if letters and not files.size_of(files.join(folder, DEAD_LETTERS_NAME)):
+    kept = {DEAD_LETTERS_NAME} & names & _earlier_files(folder)
+    if kept and not files.size_of(files.join(folder, DEAD_LETTERS_NAME)):
         files.delete(folder, [DEAD_LETTERS_NAME])
-        letters = set()
-    if letters:
-        note_names(folder, WRITING_NAME, letters)
-    _delete_in_incomplete(folder, keep={WRITING_NAME} if letters else set())
+        kept = set()
+    if kept:
+        note_names(folder, WRITING_NAME, kept)
+    _delete_in_incomplete(folder, keep={WRITING_NAME} if kept else set())
 
 
 def _is_left_by_refusal(folder: str, names: set[str]) -> bool:

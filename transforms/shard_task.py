@@ -148,7 +148,7 @@ def write_inputs(
       accept: called before the shard appears; may raise, and then it does not.
     """
     encoding = EncodingOptions.from_recorded(inputs.options)
-    letters = []
+    dead_letters = []
     with (
         files.open_output(files.join(folder, inputs.spec.file_name), new=new) as sink,
         encoding.maker(inputs.class_ids, inputs.refs, reading) as maker,
@@ -156,10 +156,10 @@ def write_inputs(
         output = record_format.writer(sink)
         for item in write_shard(inputs.spec, reported(inputs.refs), maker, output):
             if isinstance(item, DeadLetter):
-                letters.append(item)
+                dead_letters.append(item)
             else:
                 info = item
-        receipt = Receipt(inputs, info, letters)
+        receipt = Receipt(inputs, info, dead_letters)
         accept(receipt)
     return receipt
 

@@ -75,14 +75,14 @@ class RepairTask:
         raise ChangedInputsError(
             f"{self.uri} cannot be written again as it was: its images have changed since. It would "
             f"have {info.examples} examples and {info.bytes} bytes, the manifest says "
-            f"{self.entry['examples']} and {self.entry['bytes']}{_first_letter(receipt)}. Restore the "
+            f"{self.entry['examples']} and {self.entry['bytes']}{_first_dead_letter(receipt)}. Restore the "
             "images, or convert again with --overwrite"
         )
 
 
-def _first_letter(receipt: Receipt) -> str:
-    letters = receipt.dead_letters
-    return f" ({letters[0].uri}: {letters[0].message})" if letters else ""
+def _first_dead_letter(receipt: Receipt) -> str:
+    dead_letters = receipt.dead_letters
+    return f" ({dead_letters[0].uri}: {dead_letters[0].message})" if dead_letters else ""
 
 
 def repair(folder: str) -> bool:

@@ -141,13 +141,13 @@ def set_defaults(options: PipelineOptions, config: ConvertConfig) -> None:
     google.region = google.region or _region()
     google.temp_location = google.temp_location or google.staging_location or _staging(config)
     google.staging_location = google.staging_location or google.temp_location
-    for option, place in (
+    for option, folder in (
         ("--temp_location", google.temp_location),
         ("--staging_location", google.staging_location),
     ):
-        if f"{place}/".startswith(f"{config.output.rstrip('/')}/"):
+        if f"{folder}/".startswith(f"{config.output.rstrip('/')}/"):
             raise UsageError(
-                f"{option} {place} is inside --output {config.output}, which holds the data set and "
+                f"{option} {folder} is inside --output {config.output}, which holds the data set and "
                 "nothing else; choose another folder"
             )
     google.job_name = google.job_name or job_name(config)

@@ -162,9 +162,9 @@ def test_a_test_set_has_the_ids_of_its_training_set(
     assert convert("--images", "test", "--classes", path, "--output", "out") == 0
     assert ids_of("out") == {"cat": 1, "dog": 2, "owl": 3}
     assert written_ids("out") == {"dog/9.jpg": 2}
-    (letter,) = dead_letters_of("out")
-    assert (letter["key"], letter["reason"]) == ("cow/9.jpg", "unknown_class")
-    assert letter["message"] == f"'cow': no class of {path}, which has cat, dog, owl"
+    (dead_letter,) = dead_letters_of("out")
+    assert (dead_letter["key"], dead_letter["reason"]) == ("cow/9.jpg", "unknown_class")
+    assert dead_letter["message"] == f"'cow': no class of {path}, which has cat, dog, owl"
     assert manifest_of("out")["options"]["classes"] == {"cat": 1, "dog": 2, "owl": 3}
     manifest = Path("set/manifest.json").resolve()
     assert (

@@ -192,7 +192,7 @@ def test_too_many_bad_samples_fail_the_job_and_keep_the_dead_letters(
     assert "1 empty_file (such as 'b/empty.jpg'), 1 not_an_image (such as 'a/bad.jpg')" in error
     assert "Traceback" not in error
     assert "manifest.json" not in os.listdir(tmp_path / "out")
-    assert [letter["key"] for letter in dead_letters_of(tmp_path / "out")] == [
+    assert [dead_letter["key"] for dead_letter in dead_letters_of(tmp_path / "out")] == [
         "a/bad.jpg",
         "b/empty.jpg",
     ]

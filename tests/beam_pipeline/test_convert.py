@@ -295,11 +295,11 @@ def test_the_books_balance_with_every_kind_of_row(tmp_path: Path) -> None:
     more = ("--columns", "score:int", "--max_bad_fraction", "1")
     assert convert(*argv, *more, "--output", str(output)) == 0
     assert set(read_all(output)) == {"two.jpg"}
-    letters = [
-        (letter["stage"], letter["reason"], letter["key"], letter.get("line"))
-        for letter in dead_letters_of(output)
+    dead_letters = [
+        (dead_letter["stage"], dead_letter["reason"], dead_letter["key"], dead_letter.get("line"))
+        for dead_letter in dead_letters_of(output)
     ]
-    assert sorted(letters, key=str) == sorted(
+    assert sorted(dead_letters, key=str) == sorted(
         [
             ("join", "ambiguous_key", "one.jpg", 2),
             ("join", "unlabelled", "x/one.jpg", None),
@@ -468,12 +468,15 @@ def test_two_roots_with_the_same_relative_path_are_duplicates(tmp_path: Path) ->
     argv = ("--images", f"{tmp_path}/one", f"{tmp_path}/two", "--max_bad_fraction", "0.5")
     assert convert(*argv, "--output", f"{tmp_path}/out") == 0
     assert set(read_all(tmp_path / "out")) == {"cat/2.jpg", "cat/3.jpg"}
-    letters = dead_letters_of(tmp_path / "out")
-    assert [(letter["key"], letter["reason"], letter["uri"]) for letter in letters] == [
+    dead_letters = dead_letters_of(tmp_path / "out")
+    assert [
+        (dead_letter["key"], dead_letter["reason"], dead_letter["uri"])
+        for dead_letter in dead_letters
+    ] == [
         ("cat/1.jpg", "duplicate_key", f"{tmp_path}/one/cat/1.jpg"),
         ("cat/1.jpg", "duplicate_key", f"{tmp_path}/two/cat/1.jpg"),
     ]
-    assert f"{tmp_path}/two/cat/1.jpg" in letters[0]["message"]
+    assert f"{tmp_path}/two/cat/1.jpg" in dead_letters[0]["message"]
 
 
 @pytest.mark.slow
@@ -485,8 +488,8 @@ def test_globs_and_files_keep_the_folders_before_the_wildcard_as_root(tmp_path: 
     assert set(read_all(tmp_path / "out")) == {"cat/1.jpg", "dog/3.jpg", "dog/[x]*.jpg"}
 
     assert convert("--images", f"{tmp_path}/p/dog/[x]*.jpg", "--output", f"{tmp_path}/one") == 1
-    (letter,) = dead_letters_of(tmp_path / "one")
-    assert (letter["key"], letter["reason"]) == ("[x]*.jpg", "unlabelled")
+    (dead_letter,) = dead_letters_of(tmp_path / "one")
+    assert (dead_letter["key"], dead_letter["reason"]) == ("[x]*.jpg", "unlabelled")
 
 
 def test_the_label_file_among_the_images_is_no_image(tmp_path: Path) -> None:

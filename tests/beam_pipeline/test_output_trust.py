@@ -64,13 +64,13 @@ def change_json(path: Path, *keys: object, value: object) -> None:
     opened = gzip.open if path.suffix == ".gz" else open
     with opened(path, "rt", encoding="utf-8") as file:
         content = json.load(file)
-    place = content
+    entry = content
     for key in keys[:-1]:
-        place = place[key]
+        entry = entry[key]
     if value is ...:
-        del place[keys[-1]]
+        del entry[keys[-1]]
     else:
-        place[keys[-1]] = value
+        entry[keys[-1]] = value
     with opened(path, "wt", encoding="utf-8") as file:
         json.dump(content, file)
 
@@ -372,7 +372,9 @@ def test_a_refused_run_can_be_corrected(tmp_path: Path, capsys: pytest.CaptureFi
     )
     argv = ["--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", "--name", "d"]
     assert convert(*argv, "--labels", f"{tmp_path}/bad.csv") == 1
-    assert {letter["reason"] for letter in dead_letters_of(tmp_path / "out")} >= {"missing_image"}
+    assert {dead_letter["reason"] for dead_letter in dead_letters_of(tmp_path / "out")} >= {
+        "missing_image"
+    }
     assert sorted(os.listdir(tmp_path / "out")) == [".incomplete", "dead_letters.jsonl"]
     assert convert(*argv, "--labels", f"{tmp_path}/good.csv") == 0
     assert dead_letters_of(tmp_path / "out") == []

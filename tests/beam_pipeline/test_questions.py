@@ -421,7 +421,7 @@ def test_a_named_layout_is_not_questioned() -> None:
         ("boxes", "boxes/set", "", "voc"),
     ],
 )
-def test_a_place_that_is_certain_is_taken(
+def test_a_folder_that_is_certain_is_taken(
     typed: str, images: str, labels: str, layout: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A note says what was taken; the data set is that of the right command."""

@@ -240,7 +240,7 @@ def test_resume_into_an_empty_folder_is_a_first_run(argv: list[str], tmp_path: P
 
 def test_dead_letters_of_kept_shards_are_kept(argv: list[str], tmp_path: Path) -> None:
     """A run that goes on has the dead letters of the shards that it did not write."""
-    letters = dead_letters_of(tmp_path / "out")
+    dead_letters = dead_letters_of(tmp_path / "out")
     manifest = manifest_of(tmp_path / "out")
     for name in ("manifest.json", "dead_letters.jsonl"):  # as if it had been killed at its end
         os.unlink(tmp_path / "out" / name)
@@ -255,7 +255,7 @@ def test_dead_letters_of_kept_shards_are_kept(argv: list[str], tmp_path: Path) -
     )
     (note.parent / "writing.json").write_text(json.dumps({"files": side_files}))
     assert convert(*argv, "--resume") == 0
-    assert dead_letters_of(tmp_path / "out") == letters != []
+    assert dead_letters_of(tmp_path / "out") == dead_letters != []
     assert manifest_of(tmp_path / "out") == manifest
 
 

@@ -106,10 +106,10 @@ def test_a_row_without_a_patient_is_a_dead_letter(patients: Path) -> None:
         text = file.read().replace("003.jpg,benign,P9", "003.jpg,benign, ")
     (patients / "labels.csv").write_text(text)
     assert convert(*TABLE[:4], ALL_BAD, *SHARES, "--split_by", "patient", "--output", "out") == 0
-    (letter,) = dead_letters_of("out")
-    assert letter["reason"] == "bad_label_value"
-    assert (letter["key"], letter["line"]) == ("003.jpg", 5)
-    assert letter["message"] == "column 'patient': is empty"
+    (dead_letter,) = dead_letters_of("out")
+    assert dead_letter["reason"] == "bad_label_value"
+    assert (dead_letter["key"], dead_letter["line"]) == ("003.jpg", 5)
+    assert dead_letter["message"] == "column 'patient': is empty"
 
 
 def test_folders_stay_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,8 +98,8 @@ def test_signed_urls_and_passwords_are_in_no_output(tmp_path: Path) -> None:
         found += [done.stdout, done.stderr]
         found += [_content(path) for path in output.rglob("*") if path.is_file()]
     assert [text for text in found if any(secret in text for secret in SECRETS)] == []
-    letters = dead_letters_of(tmp_path / "out1")
-    assert sorted(letter["key"] for letter in letters if letter["key"]) == [
+    dead_letters = dead_letters_of(tmp_path / "out1")
+    assert sorted(dead_letter["key"] for dead_letter in dead_letters if dead_letter["key"]) == [
         "https://...@host/d.jpg",
         "https://host/c.jpg?...",
     ]

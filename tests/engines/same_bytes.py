@@ -65,7 +65,7 @@ def assert_dead_letters_and_resume(options: tuple[str, ...], folder: Path) -> No
     argv = ["--images", "photos", "--labels", "labels.csv", "--columns", "score:float"]
     argv += ["--label_column", "score", "--name", "d", "--num_shards", "2", ALL_BAD, "--resume"]
     assert_converted_alike(argv, options, folder)
-    reasons = sorted(letter["reason"] for letter in dead_letters_of(folder / "there"))
+    reasons = sorted(dead_letter["reason"] for dead_letter in dead_letters_of(folder / "there"))
     assert reasons == ["conflicting_labels", "missing_image", "not_an_image"]
     done = convert_in_process_of_its_own(*argv, *options, "--output", "there", cwd=folder)
     assert done.stdout.splitlines()[-1].startswith(f"{folder}/there is up to date")

@@ -216,8 +216,8 @@ def test_an_object_that_is_gone_or_may_not_be_read(
     assert done.returncode == 0, done.stderr
     fetched = cloud.get_folder("out", tmp_path / "fetched")
     assert reasons_of(fetched) == {"a/0.png": "unreadable", "b/1.jpg": "unreadable"}
-    letters = [json.loads(line) for line in (fetched / "dead_letters.jsonl").open()]
-    assert sorted((letter["key"], letter["message"]) for letter in letters) == [
+    dead_letters = [json.loads(line) for line in (fetched / "dead_letters.jsonl").open()]
+    assert sorted((dead_letter["key"], dead_letter["message"]) for dead_letter in dead_letters) == [
         ("a/0.png", "permission storage.objects.get is missing: 403 you have no access"),
         ("b/1.jpg", "404 No such object"),
     ]

@@ -29,10 +29,15 @@ def assert_total(tallies: beam.PCollection, expected: Tally) -> None:
 def counted(*dead_letters: DeadLetter) -> dict[str, Any]:
     """The fields of a tally that counts these dead letters, no two of one reason."""
     return {
-        "dead": Counter(letter.reason for letter in dead_letters),
-        "shown": {letter.reason: [letter.key] for letter in dead_letters},
+        "dead": Counter(dead_letter.reason for dead_letter in dead_letters),
+        "shown": {dead_letter.reason: [dead_letter.key] for dead_letter in dead_letters},
         "first": {
-            letter.reason: (letter.key, letter.message, letter.file, letter.line)
-            for letter in dead_letters
+            dead_letter.reason: (
+                dead_letter.key,
+                dead_letter.message,
+                dead_letter.file,
+                dead_letter.line,
+            )
+            for dead_letter in dead_letters
         },
     }

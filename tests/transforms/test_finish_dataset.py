@@ -95,8 +95,10 @@ def test_a_complete_data_set_has_its_files(tmp_path: Path) -> None:
         "labels.txt",
         "manifest.json",
     ]
-    letters = found["dead_letters.jsonl"].decode().splitlines()
-    assert letters == [letter.to_json() for letter in (UNLABELLED, UNREADABLE, EMPTY)]
+    dead_letters = found["dead_letters.jsonl"].decode().splitlines()
+    assert dead_letters == [
+        dead_letter.to_json() for dead_letter in (UNLABELLED, UNREADABLE, EMPTY)
+    ]
     assert found["labels.txt"] == b"cat\ndog\n"
     manifest = json.loads(found["manifest.json"])
     assert manifest["seed"] == 3

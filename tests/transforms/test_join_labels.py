@@ -50,8 +50,8 @@ def test_buckets_and_bundles_play_no_part(
             buckets=buckets,
         )
         samples = joined["samples"] | "EachSample" >> beam.FlatMap(list)
-        letters = joined[DEAD_LETTERS] | "EachLetter" >> beam.FlatMap(list)
+        dead_letters = joined[DEAD_LETTERS] | "EachLetter" >> beam.FlatMap(list)
         total = joined[TALLY] | beam.CombineGlobally(SumTallies())
         assert_that(samples, equal_to(expected.samples), label="samples")
-        assert_that(letters, equal_to(expected.dead_letters), label="letters")
+        assert_that(dead_letters, equal_to(expected.dead_letters), label="dead letters")
         assert_that(total, equal_to([tally]), label="tally")

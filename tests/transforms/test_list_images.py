@@ -100,7 +100,9 @@ def test_the_job_lists_buckets_in_ranges_and_folders_as_ever(serve: Serve, tmp_p
 
 def test_the_job_cuts_long_ranges_again(serve: Serve) -> None:
     """As listing without a job does."""
-    small = [f"photos/{letter}/{number}.jpg" for letter in "abcdefg" for number in range(100)]
+    small = [
+        f"photos/{dead_letter}/{number}.jpg" for dead_letter in "abcdefg" for number in range(100)
+    ]
     huge = [f"photos/huge/{number:06d}.jpg" for number in range(30_000)]
     server = serve([*small, *huge])
     images, tally = run((ImageRoot("gs://pets/photos"),))

@@ -83,14 +83,14 @@ def test_a_broken_file_refuses_the_run(tmp_path: Path) -> None:
 def test_a_file_that_is_gone_is_a_dead_letter(tmp_path: Path) -> None:
     """It names the file; its images are reported without labels."""
     gone = f"{tmp_path}/gone"
-    letter = DeadLetter(
+    dead_letter = DeadLetter(
         "labels", gone, "", "bad_row", "cannot be read: No such file or directory", gone
     )
     assert_read(
         FileLabels(Reader(), files=(gone,)),
         [],
-        [letter],
-        Tally(label_rows=1, orphan_rows=1, **counted(letter)),
+        [dead_letter],
+        Tally(label_rows=1, orphan_rows=1, **counted(dead_letter)),
     )
 
 

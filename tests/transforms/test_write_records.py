@@ -92,8 +92,8 @@ def test_every_sample_is_written_or_a_dead_letter(tmp_path: Path, compression: s
             | "Samples" >> beam.Create([SampleBatch(batch[:4]), SampleBatch(batch[4:])])
             | writing
         )
-        letters = found[DEAD_LETTERS] | beam.Map(lambda b: [(x.key, x.reason) for x in b])
-        assert_items(letters, [("4.jpg", "empty_file")], "dead letters")
+        dead_letters = found[DEAD_LETTERS] | beam.Map(lambda b: [(x.key, x.reason) for x in b])
+        assert_items(dead_letters, [("4.jpg", "empty_file")], "dead letters")
         assert_that(found[REFUSALS], equal_to([]), label="refusals")
 
         def add_up(infos: list[ShardInfo]) -> None:

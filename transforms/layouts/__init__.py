@@ -1,4 +1,4 @@
-"""The layouts that `--layout` knows, in one place. docs/adding_a_layout.md says how to add one."""
+"""The registry of layouts, those that `--layout` knows. docs/adding_a_layout.md says how to add one."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from beam_pipeline.transforms.layouts.imagefolder import ImageFolder
 from beam_pipeline.transforms.layouts.kitti.layout import Kitti
 from beam_pipeline.transforms.layouts.layout import Layout, Source, SourceOptions
 from beam_pipeline.transforms.layouts.shared.local_names import remembered
+from beam_pipeline.transforms.layouts.surroundings.alternatives import certain_alternative
 from beam_pipeline.transforms.layouts.surroundings.doubts import find_doubts
-from beam_pipeline.transforms.layouts.surroundings.places import better_place
 from beam_pipeline.transforms.layouts.table import Table
 from beam_pipeline.transforms.layouts.voc.layout import Voc
 from beam_pipeline.transforms.layouts.yolo.layout import Yolo
@@ -63,11 +63,11 @@ def open_source(name: str, options: SourceOptions) -> tuple[Source, str]:
 def _open(name: str, options: SourceOptions) -> tuple[Source, str]:
     layout, why = _recognise(options) if name == AUTO else (_layout(name), "")
     guessed = name == AUTO and layout.name == ClassFolders.name
-    place = better_place(options, LAYOUTS) if guessed else None
+    alternative = certain_alternative(options, LAYOUTS) if guessed else None
     notes: tuple[str, ...] = ()
-    if place:
-        notes = (_taken_instead(options, place.options),)
-        options, layout, why = place
+    if alternative:
+        notes = (_taken_instead(options, alternative.options),)
+        options, layout, why = alternative
     for field in _OPTION_FIELDS:
         if field not in layout.option_names and getattr(options, field) != getattr(
             _DEFAULTS, field
@@ -78,7 +78,7 @@ def _open(name: str, options: SourceOptions) -> tuple[Source, str]:
                 f"the layout {layout.name}{f' ({why})' if why else ''}; it is for {', '.join(users)}"
             )
     source = layout.open(options)
-    doubts = tuple(find_doubts(options, LAYOUTS)) if guessed and not place else ()
+    doubts = tuple(find_doubts(options, LAYOUTS)) if guessed and not alternative else ()
     return dataclasses.replace(source, notes=(*notes, *source.notes), doubts=doubts), why
 
 

@@ -88,8 +88,8 @@ def test_a_shard_whose_images_have_changed_is_left_as_it_is(
 def _images_in(dataset: Path, shard: str) -> list[str]:
     receipt = read_receipt(str(dataset), shard)
     assert receipt
-    letters = {letter.key for letter in receipt.dead_letters}
-    return [ref.key for ref in receipt.inputs.refs if ref.key not in letters]
+    dead_letters = {dead_letter.key for dead_letter in receipt.dead_letters}
+    return [ref.key for ref in receipt.inputs.refs if ref.key not in dead_letters]
 
 
 def test_without_a_receipt_nothing_can_be_repaired(

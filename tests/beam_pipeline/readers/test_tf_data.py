@@ -492,7 +492,7 @@ def test_images_that_differ_in_size_make_no_batches(tmp_path: Path) -> None:
         list(dataset)
 
 
-def test_augment_takes_the_place_of_each_element(pets: Path) -> None:
+def test_augment_replaces_each_element(pets: Path) -> None:
     """It is called on single elements after resizing, and its shapes are those of the batches."""
 
     def crop(image: Any, label: Any) -> Any:
@@ -546,9 +546,9 @@ def test_samples_are_drawn_from_as_many_as_asked_for(tmp_path: Path) -> None:
     folder = write_set(tmp_path / "d", features, [examples])
     few = [int(label) for _, label in beam_pipeline.load(folder, shuffle=4, seed=1)]
     assert sorted(few) == list(range(60)) != few
-    assert max(label - place for place, label in enumerate(few)) == 3
+    assert max(label - index for index, label in enumerate(few)) == 3
     whole = [int(label) for _, label in beam_pipeline.load(folder, seed=1)]
-    assert max(label - place for place, label in enumerate(whole)) > 20
+    assert max(label - index for index, label in enumerate(whole)) > 20
 
 
 def test_a_seed_gives_the_same_order_every_time(pets: Path) -> None:

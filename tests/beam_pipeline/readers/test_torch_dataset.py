@@ -215,10 +215,10 @@ def test_a_flipped_bit_is_found(plain: Converted, tmp_path: Path) -> None:
     shard.write_bytes(data)
     whole, part = _read(tmp_path, damaged.pass_over(), damaged.pass_over(rank=1, ranks=4))
     wrong = "the checksum of the record's data is wrong"
-    place = rf"{shard}: record {examples - 1} at byte \d+"
-    assert re.fullmatch(f"DamagedRecordError: {place}: {wrong}", whole)
-    place = rf"{shard} from record 5 at byte \d+ on: record {examples - 6} at byte \d+"
-    assert re.fullmatch(f"DamagedRecordError: {place}: {wrong}", part)
+    where = rf"{shard}: record {examples - 1} at byte \d+"
+    assert re.fullmatch(f"DamagedRecordError: {where}: {wrong}", whole)
+    where = rf"{shard} from record 5 at byte \d+ on: record {examples - 6} at byte \d+"
+    assert re.fullmatch(f"DamagedRecordError: {where}: {wrong}", part)
 
 
 def test_a_shard_that_is_too_short_is_found(plain: Converted, tmp_path: Path) -> None:

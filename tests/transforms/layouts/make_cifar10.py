@@ -163,8 +163,8 @@ def records(pictures: Iterable[Picture]) -> bytes:
 def pickled_batch(title: str, label_keys: Sequence[str], pictures: Sequence[Picture]) -> bytes:
     """A file of the Python version."""
     lists = {
-        key.encode(): [picture.labels[place] for picture in pictures]
-        for place, key in enumerate(label_keys)
+        key.encode(): [picture.labels[index] for picture in pictures]
+        for index, key in enumerate(label_keys)
     }
     data = b"".join(picture.pixels for picture in pictures)
     return python2_pickle(

@@ -43,9 +43,9 @@ def test_names_of_images_say_their_labels(named: Path, capsys: pytest.CaptureFix
         "test/cat_7.jpg": [b"cat", 0, 7],
     }
     assert split_of_each("out")["test/cat_7.jpg"] == "test"
-    (letter,) = dead_letters_of("out")
-    assert (letter["key"], letter["reason"]) == ("notes.jpg", "unlabelled")
-    assert letter["message"] == f"its name 'notes.jpg' does not match --label_from {PATTERN}"
+    (dead_letter,) = dead_letters_of("out")
+    assert (dead_letter["key"], dead_letter["reason"]) == ("notes.jpg", "unlabelled")
+    assert dead_letter["message"] == f"its name 'notes.jpg' does not match --label_from {PATTERN}"
     assert manifest_of("out")["options"]["label_from"] == PATTERN
 
 

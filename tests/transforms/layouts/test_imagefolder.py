@@ -342,11 +342,11 @@ def test_bad_objects_and_rows_are_dead_letters_with_their_places(folders: Path) 
         "8.png": [],
         **{f"{i}.png": [9] for i in (9, 10, 11)},
     }
-    letters = [
-        (letter["key"], letter["reason"], letter["line"], letter["message"])
-        for letter in dead_letters_of("out")
+    dead_letters = [
+        (dead_letter["key"], dead_letter["reason"], dead_letter["line"], dead_letter["message"])
+        for dead_letter in dead_letters_of("out")
     ]
-    assert sorted(letters, key=lambda letter: letter[2]) == [
+    assert sorted(dead_letters, key=lambda dead_letter: dead_letter[2]) == [
         (
             "1.png",
             "bad_box",
@@ -405,7 +405,7 @@ def test_bad_objects_and_rows_are_dead_letters_with_their_places(folders: Path) 
             "not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
         ),
     ]
-    assert {letter["file"] for letter in dead_letters_of("out")} == {
+    assert {dead_letter["file"] for dead_letter in dead_letters_of("out")} == {
         f"{folders}/new/metadata.jsonl"
     }
 

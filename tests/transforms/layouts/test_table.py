@@ -143,8 +143,13 @@ def test_a_list_of_numbers_can_be_the_label(tmp_path: Path) -> None:
     (example,) = read_all(tmp_path / "out").values()
     (tenth,) = struct.unpack("<f", struct.pack("<f", 0.1))
     assert labels_of(example) == {"image/label": [0.25, 1.0, tenth]}
-    (letter,) = dead_letters_of(tmp_path / "out")
-    assert (letter["key"], letter["reason"], letter["line"], letter["message"]) == (
+    (dead_letter,) = dead_letters_of(tmp_path / "out")
+    assert (
+        dead_letter["key"],
+        dead_letter["reason"],
+        dead_letter["line"],
+        dead_letter["message"],
+    ) == (
         "b.jpg",
         "bad_label_value",
         2,
@@ -163,12 +168,18 @@ def test_bad_items_are_dead_letters_with_their_places(tmp_path: Path) -> None:
     lists = ["--list_column", "labels=;", "--list_column", "n=;"]
     assert convert(*argv, *lists, "--output", f"{tmp_path}/out") == 0
     assert set(read_all(tmp_path / "out")) == {f"{i}.jpg" for i in range(3, 14)}
-    letters = [
-        (letter["key"], letter["reason"], letter["file"], letter["line"], letter["message"])
-        for letter in dead_letters_of(tmp_path / "out")
+    dead_letters = [
+        (
+            dead_letter["key"],
+            dead_letter["reason"],
+            dead_letter["file"],
+            dead_letter["line"],
+            dead_letter["message"],
+        )
+        for dead_letter in dead_letters_of(tmp_path / "out")
     ]
     table = f"{tmp_path}/l.csv"
-    assert sorted(letters) == [
+    assert sorted(dead_letters) == [
         (
             "0.jpg",
             "bad_label_value",
@@ -331,10 +342,10 @@ def test_boxes_in_a_table_become_objects(tmp_path: Path, monkeypatch: pytest.Mon
     for name, boxes in make_table_boxes.objects().items():
         assert found[name]["image/object/class/text"] == [label.encode() for label, *_ in boxes]
         assert found[name]["image/object/class/label"] == [classes[label] for label, *_ in boxes]
-        for place, side in enumerate(("xmin", "ymin", "xmax", "ymax"), 1):
-            length = (make_table_boxes.HEIGHT, make_table_boxes.WIDTH)[place % 2]
+        for index, side in enumerate(("xmin", "ymin", "xmax", "ymax"), 1):
+            length = (make_table_boxes.HEIGHT, make_table_boxes.WIDTH)[index % 2]
             assert found[name][f"image/object/bbox/{side}"] == float32(
-                box[place] / length for box in boxes
+                box[index] / length for box in boxes
             )
     assert "image/object/width" not in manifest_of("one")["features"]
     assert Path("one/label_map.pbtxt").read_text().count("item {") == 2

@@ -26,21 +26,21 @@ class Names:
         self.asked: list[KeyRange] = []
         self.at_once: list[int] = []
 
-    def place(self, name: str) -> int:
+    def index(self, name: str) -> int:
         return bisect_left(self.keys, name.encode())
 
     def within(self, limits: KeyRange, prefix: str = "") -> list[str]:
-        last = self.place(limits.end) if limits.end else len(self.keys)
-        found = [key.decode() for key in self.keys[self.place(limits.start) : last]]
+        last = self.index(limits.end) if limits.end else len(self.keys)
+        found = [key.decode() for key in self.keys[self.index(limits.start) : last]]
         return [name for name in found if name.startswith(prefix)]
 
     def ranges(self, wanted: int, prefix: str = "", within: KeyRange | None = None) -> KeyRanges:
         def first(start: str, end: str) -> str | None:
             self.asked.append(KeyRange(start, end))
-            place = self.place(max(start, prefix))
-            if place == len(self.keys) or (end and self.keys[place] >= end.encode()):
+            index = self.index(max(start, prefix))
+            if index == len(self.keys) or (end and self.keys[index] >= end.encode()):
                 return None
-            name = self.keys[place].decode()
+            name = self.keys[index].decode()
             return name if name.startswith(prefix) else None
 
         def map_probes(function: object, probes: Sequence[KeyRange]) -> Iterable[str | None]:

@@ -174,7 +174,7 @@ def test_keys_are_the_same_however_the_root_is_written(
 
 
 def test_a_name_that_is_not_utf8_is_a_dead_letter(tmp_path: Path) -> None:
-    """Its bytes are shown escaped, so the letter itself can be written; others are listed."""
+    """Its bytes are shown escaped, so the dead letter itself can be written; others are listed."""
     write_files(str(tmp_path), {"a.jpg": b"x", "caf\udce9/b.jpg": b"x", "c\udcff.jpg": b"x"})
     listed = list_all(tmp_path)
     assert [image.key for image in listed.images] == ["a.jpg"]
@@ -188,7 +188,7 @@ def test_a_name_that_is_not_utf8_is_a_dead_letter(tmp_path: Path) -> None:
         )
         for key in (r"c\udcff.jpg", r"caf\udce9/b.jpg")
     ]
-    assert all(letter.to_json().encode() for letter in listed.dead_letters)
+    assert all(dead_letter.to_json().encode() for dead_letter in listed.dead_letters)
 
 
 def test_an_extension_that_is_not_utf8_can_be_written_down(tmp_path: Path) -> None:

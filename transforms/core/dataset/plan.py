@@ -110,8 +110,8 @@ class Tally:
         for reason, keys in other.shown.items():
             self.shown[reason] = sorted((*self.shown.get(reason, ()), *keys))[:_SHOWN]
         self.refusals = sorted((*self.refusals, *other.refusals))
-        for reason, letter in other.first.items():
-            self.first[reason] = min(self.first.get(reason, letter), letter)
+        for reason, dead_letter in other.first.items():
+            self.first[reason] = min(self.first.get(reason, dead_letter), dead_letter)
 
     def add_samples(self, samples: Sequence[SampleRef], class_column: int | None) -> None:
         """Counts joined samples; `class_column` is the index of the class among the labels."""
@@ -136,14 +136,14 @@ class Tally:
             reason = Reason.UNLABELLED.value
             self.shown[reason] = sorted((*self.shown.get(reason, ()), *keys))[:_SHOWN]
 
-    def add_dead_letters(self, letters: Iterable[DeadLetter]) -> None:
+    def add_dead_letters(self, dead_letters: Iterable[DeadLetter]) -> None:
         """Counts dead letters and keeps the first few keys of each reason."""
         keys: dict[str, list[str]] = {}
-        for letter in letters:
-            self.dead[letter.reason] += 1
-            keys.setdefault(letter.reason, []).append(letter.key)
-            said = (letter.key, letter.message, letter.file, letter.line)
-            self.first[letter.reason] = min(self.first.get(letter.reason, said), said)
+        for dead_letter in dead_letters:
+            self.dead[dead_letter.reason] += 1
+            keys.setdefault(dead_letter.reason, []).append(dead_letter.key)
+            said = (dead_letter.key, dead_letter.message, dead_letter.file, dead_letter.line)
+            self.first[dead_letter.reason] = min(self.first.get(dead_letter.reason, said), said)
         for reason, found in keys.items():
             self.shown[reason] = sorted((*self.shown.get(reason, ()), *found))[:_SHOWN]
 
@@ -454,8 +454,8 @@ def _first(tally: Tally, reason: str) -> str:
     if reason not in tally.first:
         return ""
     key, message, file, line = tally.first[reason]
-    place = f" ({file}, line {line})" if line else f" ({file})" if file else ""
-    return f", {key!r}{place}: {message}" if key else f"{place}: {message}"
+    where = f" ({file}, line {line})" if line else f" ({file})" if file else ""
+    return f", {key!r}{where}: {message}" if key else f"{where}: {message}"
 
 
 def _nearest(rows: Sequence[str], images: Sequence[str]) -> str:

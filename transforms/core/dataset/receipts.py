@@ -105,7 +105,10 @@ def parse_receipt(data: bytes, uri: str) -> Receipt:
         return Receipt(
             ShardInputs(spec, refs, _class_ids(content["classes"]), _options(content["options"])),
             _info(content["info"], spec),
-            [_letter(letter) for letter in _lists(content["dead_letters"], "dead_letters")],
+            [
+                _dead_letter(dead_letter)
+                for dead_letter in _lists(content["dead_letters"], "dead_letters")
+            ],
         )
     except (EOFError, zlib.error, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ConversionError(f"{uri} is damaged ({shown(error)}); remove it by hand") from error
@@ -202,7 +205,7 @@ def _info(values: Any, spec: ShardSpec) -> ShardInfo:
     return info._replace(classes=tuple(classes))
 
 
-def _letter(values: Any) -> DeadLetter:
+def _dead_letter(values: Any) -> DeadLetter:
     return DeadLetter(*_typed(values, DeadLetter, (str, str, str, str, str, str, int)))
 
 

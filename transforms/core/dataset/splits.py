@@ -126,14 +126,14 @@ class SplitAssigner:
         """The samples, each in its split, and dead letters for those without a group."""
         if self.fractions is None:
             return list(samples), []
-        grouped, letters = self._grouped(samples)
+        grouped, dead_letters = self._grouped(samples)
         if self.stratified:
-            return [sample for sample, _ in grouped], letters
+            return [sample for sample, _ in grouped], dead_letters
         hasher, fractions = KeyHasher(self.seed), self.fractions
         return [
             sample._replace(split=fractions.split_of(hasher.hash(group).split_hash))
             for sample, group in grouped
-        ], letters
+        ], dead_letters
 
     def _grouped(
         self, samples: Iterable[SampleRef]
@@ -141,32 +141,32 @@ class SplitAssigner:
         """(sample, the text whose hash decides) of all samples that have one."""
         if self.group_by is None:
             return ((sample, sample.key) for sample in samples), []
-        grouped, letters = [], []
+        grouped, dead_letters = [], []
         for sample in samples:
             group = self.group_by.group_of(sample)
             if group is None:
-                letters.append(_no_group(sample, self.group_by.name))
+                dead_letters.append(_no_group(sample, self.group_by.name))
             else:
                 grouped.append((sample, group))
-        return grouped, letters
+        return grouped, dead_letters
 
 
 def _no_group(sample: SampleRef, name: str) -> DeadLetter:
-    letter = image_dead_letter(
+    dead_letter = image_dead_letter(
         Stage.JOIN,
         sample.key,
         sample.uri,
         Reason.BAD_LABEL_VALUE,
         f"column {name!r}: is empty, so nobody knows on which side of --split_by it belongs",
     )
-    return letter._replace(file=sample.origin)
+    return dead_letter._replace(file=sample.origin)
 
 
 # --- strata ---------------------------------------------------------------------------------------
 
 
 class Rank(NamedTuple):
-    """The place of a sample in the order in which its stratum is cut: by hash, ties by key."""
+    """The position of a sample in the order in which its stratum is cut: by hash, ties by key."""
 
     split_hash: int
     order: bytes
@@ -248,11 +248,11 @@ class Cut(NamedTuple):
 
     Attributes:
       prefix: of the first sample behind the cut.
-      place: its index among the samples of that prefix, in their order.
+      position: its index among the samples of that prefix, in their order.
     """
 
     prefix: int
-    place: int
+    position: int
 
 
 def find_cuts(histogram: Mapping[int, int], counts: Sequence[int]) -> Sequence[Cut]:
@@ -283,7 +283,7 @@ def find_boundaries(cuts: Sequence[Cut], candidates: Iterable[Rank]) -> Sequence
     by_prefix: dict[int, list[Rank]] = defaultdict(list)
     for rank in sorted(candidates):
         by_prefix[rank.prefix].append(rank)
-    return [by_prefix[cut.prefix][cut.place] for cut in cuts]
+    return [by_prefix[cut.prefix][cut.position] for cut in cuts]
 
 
 def split_behind(boundaries: Sequence[Rank], rank: Rank, fractions: SplitFractions) -> str:

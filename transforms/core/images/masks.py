@@ -104,9 +104,9 @@ def _fill(mask: bytearray, points: Sequence[tuple[float, float]], width: int, he
             x1, y1, x2, y2 = x2, y2, x1, y1
         for row in range(max(0, math.ceil(y1 - 0.5)), min(height, math.ceil(y2 - 0.5))):
             crossings.setdefault(row, []).append(x1 + (row + 0.5 - y1) / (y2 - y1) * (x2 - x1))
-    for row, places in crossings.items():
-        places.sort()
-        for start, end in zip(places[::2], places[1::2], strict=True):
+    for row, columns in crossings.items():
+        columns.sort()
+        for start, end in zip(columns[::2], columns[1::2], strict=True):
             first = min(width, max(0, math.ceil(start - 0.5)))
             last = min(width, max(0, math.ceil(end - 0.5)))
             mask[row * width + first : row * width + last] = b"\1" * (last - first)

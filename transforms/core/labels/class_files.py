@@ -95,25 +95,25 @@ class KnownClasses:
         with some of its objects missing would teach a detector that there is nothing.
         """
         known = frozenset(self.names)
-        kept, letters = [], []
+        kept, dead_letters = [], []
         for sample in samples:
             unknown = [name for name in class_names(sample, self.column) if name not in known]
             if unknown:
-                letters.append(self._letter(sample, unknown))
+                dead_letters.append(self._dead_letter(sample, unknown))
             else:
                 kept.append(sample)
-        return kept, letters
+        return kept, dead_letters
 
-    def _letter(self, sample: SampleRef, unknown: Sequence[str]) -> DeadLetter:
+    def _dead_letter(self, sample: SampleRef, unknown: Sequence[str]) -> DeadLetter:
         names = enumerated(list(dict.fromkeys(map(repr, unknown))), _SHOWN)
-        letter = image_dead_letter(
+        dead_letter = image_dead_letter(
             Stage.LABELS,
             sample.key,
             sample.uri,
             Reason.UNKNOWN_CLASS,
             f"{names}: no class of {self.uri}, which has {enumerated(self.names, _SHOWN)}",
         )
-        return letter._replace(file=sample.origin)
+        return dead_letter._replace(file=sample.origin)
 
 
 def class_names(sample: SampleRef, column: int) -> Sequence[str]:

@@ -105,7 +105,7 @@ class Joined:
         if keep:
             self.samples.append(keep.sample(image, split))
         else:
-            self.dead_letters.append(_image_letter(image, Reason.UNLABELLED, message))
+            self.dead_letters.append(_image_dead_letter(image, Reason.UNLABELLED, message))
 
 
 def buckets_for(label_bytes: int | None) -> int:
@@ -165,7 +165,7 @@ def split_duplicates(images: Iterable[ImageRef]) -> tuple[list[ImageRef], list[D
         for image in same:
             others = ", ".join(uri for uri in uris if uri != image.uri)
             dead_letters.append(
-                _image_letter(
+                _image_dead_letter(
                     image,
                     Reason.DUPLICATE_KEY,
                     f"has the same path below its root as {others}; rename one of them, or give "
@@ -433,14 +433,14 @@ def _sample(image: ImageRef, rows: Sequence[LabelRow], merger: RowMerger) -> Sam
         image.key,
         image.uri,
         Reason.CONFLICTING_LABELS.value,
-        f"{_place(first)} says {_said(first)}, {_place(row)} says {_said(row)}; "
+        f"{_source_of(first)} says {_said(first)}, {_source_of(row)} says {_said(row)}; "
         "remove the wrong one",
         row.file,
         row.line,
     )
 
 
-def _place(row: LabelRow) -> str:
+def _source_of(row: LabelRow) -> str:
     return f"{row.file}, line {row.line}" if row.line else row.file
 
 
@@ -521,5 +521,5 @@ def labelled(
     )
 
 
-def _image_letter(image: ImageRef, reason: Reason, message: str) -> DeadLetter:
+def _image_dead_letter(image: ImageRef, reason: Reason, message: str) -> DeadLetter:
     return image_dead_letter(Stage.JOIN, image.key, image.uri, reason, message)

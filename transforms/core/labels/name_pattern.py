@@ -64,8 +64,14 @@ class NamePattern:
                 sample = labelled(image, _split(groups, image.key), values)
                 joined.samples.append(keep.marked(sample) if keep else sample)
             except BadCellError as error:
-                letter = (Stage.LABELS, image.key, image.uri, Reason.BAD_LABEL_VALUE, str(error))
-                joined.dead_letters.append(image_dead_letter(*letter))
+                dead_letter = (
+                    Stage.LABELS,
+                    image.key,
+                    image.uri,
+                    Reason.BAD_LABEL_VALUE,
+                    str(error),
+                )
+                joined.dead_letters.append(image_dead_letter(*dead_letter))
         return joined
 
 

@@ -90,8 +90,10 @@ class Extras:
                 f"{len(self.keypoints)}"
             )
         visible = [int(flag) for flag in points[2::3]]
-        places = [float(value) for i in range(0, len(points), 3) for value in points[i : i + 2]]
-        return places, visible, sum(flag > 0 for flag in visible), list(self.keypoints)
+        coordinates = [
+            float(value) for i in range(0, len(points), 3) for value in points[i : i + 2]
+        ]
+        return coordinates, visible, sum(flag > 0 for flag in visible), list(self.keypoints)
 
     def of_objects(self, rows: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
         """The values of an image's objects, a tuple a column; those of points one behind another."""

@@ -71,8 +71,8 @@ class Kitti:
         for folder in found:
             if not folder or not (is_remote(folder) or os.path.isdir(f"{folder}/{_LABELS}")):
                 return ""
-        places = ", ".join(map(shown, found, options.images))
-        return f"{_IMAGES}/ beside {_LABELS}/ in {places}"
+        where = ", ".join(map(shown, found, options.images))
+        return f"{_IMAGES}/ beside {_LABELS}/ in {where}"
 
     def open(self, options: SourceOptions) -> Source:
         """Finds the images' folder and that of their labels.
@@ -203,8 +203,8 @@ def _recognise_labels(options: SourceOptions) -> str:
     folders = [_label_folder(path) for path in options.labels]
     if not all(map(_is_label_folder, folders)):
         return ""
-    places = ", ".join(map(shown, map(files.canonical, folders), options.labels))
-    return f"label files of KITTI in {places}"
+    where = ", ".join(map(shown, map(files.canonical, folders), options.labels))
+    return f"label files of KITTI in {where}"
 
 
 def _is_label_folder(path: str) -> bool:

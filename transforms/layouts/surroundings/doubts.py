@@ -16,6 +16,11 @@ from collections.abc import Iterator, Sequence
 from beam_pipeline.transforms.core.text import counted, enumerated
 from beam_pipeline.transforms.layouts.layout import Doubt, Layout, SourceOptions
 from beam_pipeline.transforms.layouts.shared.label_folders import shown
+from beam_pipeline.transforms.layouts.surroundings.alternatives import (
+    Alternative,
+    alternatives_above,
+    alternatives_below,
+)
 from beam_pipeline.transforms.layouts.surroundings.folders import (
     IMAGE_FOLDERS,
     LABEL_FOLDERS,
@@ -32,11 +37,6 @@ from beam_pipeline.transforms.layouts.surroundings.folders import (
     names_images,
     only_folder,
     tree,
-)
-from beam_pipeline.transforms.layouts.surroundings.places import (
-    Place,
-    places_above,
-    places_below,
 )
 
 _SHOWN = 3
@@ -60,8 +60,8 @@ def find_doubts(options: SourceOptions, layouts: Sequence[Layout]) -> list[Doubt
         return []
     here, typed = look(root), options.images[0]
     return (
-        [*_parts(here, typed, places_above(root, options, layouts))]
-        or [*_sets_below(here, typed, places_below(here, options, layouts))]
+        [*_parts(here, typed, alternatives_above(root, options, layouts))]
+        or [*_sets_below(here, typed, alternatives_below(here, options, layouts))]
         or [*_passed_over(here, typed)]
         or [*_doubtful_names(here, typed)]
     )
@@ -70,28 +70,28 @@ def find_doubts(options: SourceOptions, layouts: Sequence[Layout]) -> list[Doubt
 # --- other layouts nearby -------------------------------------------------------------------------
 
 
-def _parts(here: Folder, typed: str, above: Sequence[Place]) -> Iterator[Doubt]:
+def _parts(here: Folder, typed: str, above: Sequence[Alternative]) -> Iterator[Doubt]:
     """A folder that is a part of a data set, which holds other images as well."""
-    for place in above[:1]:
+    for alternative in above[:1]:
         yield Doubt(
-            f"{shown(here.path, typed)} is a part of a data set of the layout {place.layout.name}, "
-            f"which lies higher: {place.why}.",
-            images=place.options.images,
-            layout=place.layout.name,
+            f"{shown(here.path, typed)} is a part of a data set of the layout {alternative.layout.name}, "
+            f"which lies higher: {alternative.why}.",
+            images=alternative.options.images,
+            layout=alternative.layout.name,
         )
 
 
-def _sets_below(here: Folder, typed: str, below: Sequence[Place]) -> Iterator[Doubt]:
+def _sets_below(here: Folder, typed: str, below: Sequence[Alternative]) -> Iterator[Doubt]:
     """Folders that look like data sets of their own."""
     if not below:
         return
     layout, why = below[0].layout.name, below[0].why
-    same = [place for place in below if place.layout.name == layout]
+    same = [alternative for alternative in below if alternative.layout.name == layout]
     what = "folder looks like a data set" if len(same) == 1 else "folders look like data sets"
     yield Doubt(
         f"{len(same)} {what} of the layout {layout}, and not like a class, in "
         f"{shown(here.path, typed)}: {why}.",
-        images=tuple(path for place in same for path in place.options.images),
+        images=tuple(path for alternative in same for path in alternative.options.images),
         layout=layout,
     )
 

@@ -42,7 +42,7 @@ TABLES = frozenset([".csv", ".tsv", ".jsonl", ".ndjson", ".parquet"])
 
 _FEW_FOLDERS = 10
 _ROWS = 20  # of a table, whose images are looked for
-_NOT_BY_CHANCE = 3  # names without extension, such as numbers, that are also images'
+_ENOUGH_NAMES = 3  # names without extension, such as numbers, that are also images'
 _USUAL_ENDINGS = (".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG")
 
 
@@ -173,7 +173,7 @@ def names_images(table: TableLook, images: str, above: str) -> bool:
             exact += 1
         elif any(os.path.isfile(path + ending) for path in paths for ending in _USUAL_ENDINGS):
             without_extension += 1
-    found = exact + (without_extension if without_extension >= _NOT_BY_CHANCE else 0)
+    found = exact + (without_extension if without_extension >= _ENOUGH_NAMES else 0)
     return 2 * found > len(table.images)
 
 

@@ -106,12 +106,12 @@ class _Objects(ContentHandler):
         self._sides: dict[str, str] = {}
         self._path: list[str] = []
         self._text: list[str] = []
-        self._place: Locator | None = None
+        self._locator: Locator | None = None
 
     @property
     def line(self) -> int:
         """The line that is being read, from 1."""
-        return (self._place.getLineNumber() or 0) if self._place else 0
+        return (self._locator.getLineNumber() or 0) if self._locator else 0
 
     @property
     def size(self) -> Size | None:
@@ -125,7 +125,7 @@ class _Objects(ContentHandler):
         return (width, height) if width > 0 and height > 0 else None
 
     def setDocumentLocator(self, locator: Locator) -> None:  # noqa: N802, the name is SAX's
-        self._place = locator
+        self._locator = locator
 
     def startElement(self, name: str, attrs: AttributesImpl) -> None:  # noqa: N802
         self._path.append(name)

@@ -98,8 +98,8 @@ class Voc:
             found = [one for one in _find_sets(path) if one.recognisable]
             if not found:
                 return ""
-            places = ", ".join(shown(one.place, path) for one in found)
-            reasons.append(f"{found[0].reason} {places}")
+            where = ", ".join(shown(one.folder, path) for one in found)
+            reasons.append(f"{found[0].reason} {where}")
         return "; ".join(reasons)
 
     def open(self, options: SourceOptions) -> Source:
@@ -138,15 +138,15 @@ class _Set(NamedTuple):
     Attributes:
       images, labels: their folders; images as `image_roots` takes it.
       lists: the folder of the splits' lists, or empty.
-      place: the folder to name in `reason`.
-      reason: why this is VOC, up to the place.
+      folder: the one to name after `reason`.
+      reason: why this is VOC, up to the folder.
       recognisable: whether that is enough for `--layout auto`.
     """
 
     images: str
     labels: str
     lists: str
-    place: str
+    folder: str
     reason: str
     recognisable: bool
 
@@ -163,7 +163,7 @@ def _sets(path: str, *, labels_given: bool) -> list[_Set]:
     for one in found:
         if not is_remote(one.labels) and not os.path.isdir(one.labels):
             raise UsageError(
-                f"--layout voc: {one.place} has {_IMAGES}/ and no {_LABELS}/ with .xml files beside "
+                f"--layout voc: {one.folder} has {_IMAGES}/ and no {_LABELS}/ with .xml files beside "
                 "it; put it there, or name the folder with --labels"
             )
     if found:
@@ -240,10 +240,10 @@ def _remote_years(uri: str) -> list[_Set]:
 def _first_xml(folder: str) -> str:
     """The first .xml file of a local folder, or of its folders train/, test/ and the like."""
     inside = [below for below in subfolders(folder) if posixpath.basename(below) in _LOOKED_INTO]
-    for place in (folder, *inside):
-        names = file_names(place, _XML)
+    for searched in (folder, *inside):
+        names = file_names(searched, _XML)
         if names:
-            return f"{place}/{names[0]}"
+            return f"{searched}/{names[0]}"
     return ""
 
 
@@ -271,8 +271,8 @@ def _recognise_labels(options: SourceOptions) -> str:
         uri = files.canonical(path)
         if not path.strip() or is_remote(uri) or not _is_annotation(_first_xml(uri)):
             return ""
-    places = ", ".join(shown(files.canonical(path), path) for path in options.labels)
-    return f".xml files of Pascal VOC in {places}"
+    where = ", ".join(shown(files.canonical(path), path) for path in options.labels)
+    return f".xml files of Pascal VOC in {where}"
 
 
 # --- the lists of the splits ---------------------------------------------------------------------

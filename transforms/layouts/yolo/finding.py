@@ -36,7 +36,7 @@ _PICTURES = IMAGE_EXTENSIONS - {""}
 _FIRST_BYTES = 64 << 10
 
 
-class Place(NamedTuple):
+class FolderPair(NamedTuple):
     """A folder of images and that of their labels.
 
     Attributes:
@@ -54,7 +54,7 @@ class Found:
     """What was found for the paths of --images.
 
     Attributes:
-      places: folders of images, with those of their labels.
+      pairs: folders of images, each with that of its labels.
       listed: URI of an image, without extension -> the split whose list file names it.
       names: class id -> name; None if nothing names the classes.
       names_from: URI of the file that does.
@@ -63,7 +63,7 @@ class Found:
       notes: what the person should know.
     """
 
-    places: list[Place] = field(default_factory=list)
+    pairs: list[FolderPair] = field(default_factory=list)
     listed: dict[str, str] = field(default_factory=dict)
     names: dict[int, str] | None = None
     names_from: str = ""
@@ -105,31 +105,31 @@ def find(path: str, found: Found) -> None:
     else:
         description = description_in(uri)
     if description:
-        places = _described_places(description, found)
+        pairs = _described_pairs(description, found)
         found.notes += description.notes
         found.describe(description)
         base = description.folder
     else:
-        places = places_in(uri)
-        if not places:
+        pairs = folder_pairs_in(uri)
+        if not pairs:
             raise UsageError(
                 f"--images {path}: no data set of YOLO; expected {_IMAGES}/ beside {_LABELS}/, label "
                 f"files ({_TXT}) beside the images, or a description such as {USUAL_YAML[0]}. "
                 "--labels names a folder of label files that lies elsewhere"
             )
-        base = _base(uri, places)
+        base = _base(uri, pairs)
         described = description_in(base) if base != uri else None
         if described:
             found.describe(described)
         _read_lists_in(base, found)
-    found.places += places
+    found.pairs += pairs
     find_class_files(found, [base])
 
 
-def _base(uri: str, places: Sequence[Place]) -> str:
+def _base(uri: str, pairs: Sequence[FolderPair]) -> str:
     """The folder of a data set that was found in a folder, or around it."""
-    images, labels, _ = places[0]
-    if len(places) > 1 or images == labels:
+    images, labels, _ = pairs[0]
+    if len(pairs) > 1 or images == labels:
         return uri
     return f"{images}/".rpartition(f"/{_IMAGES}/")[0]
 
@@ -158,16 +158,16 @@ def description_in(folder: str) -> Description | None:
     return described[0] if described else None
 
 
-def places_in(uri: str) -> list[Place]:
+def folder_pairs_in(uri: str) -> list[FolderPair]:
     """The folders of images and labels that a folder means, as names of folders tell."""
     if is_remote(uri):
         labels = _labels_of(uri)
-        return [Place(uri, labels)] if labels != uri else [_pair(uri)]
+        return [FolderPair(uri, labels)] if labels != uri else [_pair(uri)]
     if os.path.isdir(f"{uri}/{_IMAGES}") and os.path.isdir(f"{uri}/{_LABELS}"):
         return [_pair(uri)]
     labels = _labels_of(uri)
     if labels != uri and os.path.isdir(labels):
-        return [Place(uri, labels)]
+        return [FolderPair(uri, labels)]
     below = subfolders(uri)
     pairs = [
         _pair(folder, SPLIT_NAMES.get(posixpath.basename(folder).lower(), ""))
@@ -178,13 +178,13 @@ def places_in(uri: str) -> list[Place]:
         return pairs
     beside = [folder for folder in (uri, *below) if _labels_beside(folder)]
     return [
-        Place(folder, folder, SPLIT_NAMES.get(posixpath.basename(folder).lower(), ""))
+        FolderPair(folder, folder, SPLIT_NAMES.get(posixpath.basename(folder).lower(), ""))
         for folder in topmost(beside)
     ]
 
 
-def _pair(folder: str, split: str = "") -> Place:
-    return Place(f"{folder}/{_IMAGES}", f"{folder}/{_LABELS}", split)
+def _pair(folder: str, split: str = "") -> FolderPair:
+    return FolderPair(f"{folder}/{_IMAGES}", f"{folder}/{_LABELS}", split)
 
 
 def _labels_of(images: str) -> str:
@@ -225,13 +225,13 @@ def roots_of(folders: Sequence[str]) -> tuple[ImageRoot, ...]:
     return (ImageRoot(above, within=tuple(f"{folder[len(above) + 1 :]}/" for folder in kept)),)
 
 
-def label_roots(places: Sequence[Place]) -> tuple[ImageRoot, ...]:
+def label_roots(pairs: Sequence[FolderPair]) -> tuple[ImageRoot, ...]:
     """The folders of label files that are there.
 
     Raises:
       UsageError: there are none.
     """
-    labels = topmost(place.labels for place in places)
+    labels = topmost(pair.labels for pair in pairs)
     there = [folder for folder in labels if is_remote(folder) or os.path.isdir(folder)]
     if not there:
         raise UsageError(f"no folder of label files: {some(labels)} is missing")
@@ -241,13 +241,13 @@ def label_roots(places: Sequence[Place]) -> tuple[ImageRoot, ...]:
 # --- what data.yaml and list files say -----------------------------------------------------------
 
 
-def _described_places(description: Description, found: Found) -> list[Place]:
+def _described_pairs(description: Description, found: Found) -> list[FolderPair]:
     """The folders that a description names; adds what its list files name.
 
     Raises:
       UsageError: none of them is there, or an image is in two splits.
     """
-    places: list[Place] = []
+    pairs: list[FolderPair] = []
     missing = []
     for split, entries in description.splits.items():
         for entry in entries:
@@ -256,12 +256,12 @@ def _described_places(description: Description, found: Found) -> list[Place]:
                 missing.append(entry)
             elif uri.lower().endswith(_TXT):
                 listed = _read_list(uri, split, (description.folder, _own(description)), found)
-                places += [Place(folder, _labels_of(folder)) for folder in listed]
+                pairs += [FolderPair(folder, _labels_of(folder)) for folder in listed]
             elif not is_remote(uri) and os.path.isdir(f"{uri}/{_IMAGES}"):
-                places.append(_pair(uri, split))
+                pairs.append(_pair(uri, split))
             else:
-                places.append(Place(uri, _labels_of(uri), split))
-    if not places:
+                pairs.append(FolderPair(uri, _labels_of(uri), split))
+    if not pairs:
         raise UsageError(
             f"{description.uri}: nothing of what it names is there: {some(missing)} in "
             f"{description.folder}; correct its path"
@@ -270,21 +270,21 @@ def _described_places(description: Description, found: Found) -> list[Place]:
         found.notes.append(
             f"{description.uri} names {some(missing)}, which is not there and left out"
         )
-    _check_one_split(places, description)
-    return sorted(set(places))
+    _check_one_split(pairs, description)
+    return sorted(set(pairs))
 
 
 def _own(description: Description) -> str:
     return posixpath.dirname(description.uri)
 
 
-def _check_one_split(places: Sequence[Place], description: Description) -> None:
+def _check_one_split(pairs: Sequence[FolderPair], description: Description) -> None:
     splits: dict[str, str] = {}
-    for place in places:
-        other = splits.setdefault(place.images, place.split)
-        if other != place.split and other and place.split:
+    for pair in pairs:
+        other = splits.setdefault(pair.images, pair.split)
+        if other != pair.split and other and pair.split:
             raise UsageError(
-                f"{description.uri} names {place.images} as {other} and as {place.split}; an image "
+                f"{description.uri} names {pair.images} as {other} and as {pair.split}; an image "
                 "can be in one split only, so leave it out of one of them"
             )
 
@@ -387,8 +387,8 @@ def _listed_image(line: str, bases: Sequence[str], known: Iterable[str]) -> str:
 def find_class_files(found: Found, bases: Sequence[str]) -> None:
     """Finds the files that name classes; takes the first one's names if nothing else names them."""
     near = [*bases]
-    for place in found.places:
-        near += [place.labels, posixpath.dirname(place.labels), place.images]
+    for pair in found.pairs:
+        near += [pair.labels, posixpath.dirname(pair.labels), pair.images]
     for folder in dict.fromkeys(filter(None, near)):
         for name in CLASS_FILES:
             uri = f"{folder}/{name}"

@@ -188,8 +188,8 @@ class LineFormat:
             visible = [_HIDDEN if min(point) < 0 else _VISIBLE for point in points]
         else:
             visible = [int(point[2]) for point in points]
-        places = [value for point in points for value in point[:2]]
-        return places, visible, sum(flag > 0 for flag in visible)
+        coordinates = [value for point in points for value in point[:2]]
+        return coordinates, visible, sum(flag > 0 for flag in visible)
 
 
 def guess_task(lengths: Sequence[int]) -> str:

@@ -32,13 +32,13 @@ from beam_pipeline.transforms.layouts.yolo.description import CLASS_FILES, YAML_
 from beam_pipeline.transforms.layouts.yolo.finding import (
     LABEL_FILES,
     USUAL_YAML,
+    FolderPair,
     Found,
-    Place,
     description_in,
     find,
     find_class_files,
+    folder_pairs_in,
     label_roots,
-    places_in,
     roots_of,
     topmost,
 )
@@ -144,8 +144,8 @@ class Yolo:
             folders = [files.canonical(path) for path in options.labels if path.strip()]
             if len(folders) < len(options.labels) or not all(map(_holds_labels, folders)):
                 return ""
-            places = ", ".join(map(shown, folders, options.labels))
-            return f"label files of YOLO in {places}"
+            where = ", ".join(map(shown, folders, options.labels))
+            return f"label files of YOLO in {where}"
         reasons = []
         for path in options.images:
             reason = _recognise(path) if path.strip() else ""
@@ -163,19 +163,19 @@ class Yolo:
         if options.labels:
             typed = label_folders(options.labels, LABEL_FILES, "label files of YOLO")
             roots = image_roots(options.images)
-            found = Found([Place("", folder.uri) for folder in typed])
+            found = Found([FolderPair("", folder.uri) for folder in typed])
             find_class_files(found, [root.uri for root in roots])
         else:
             found = Found()
             for path in options.images:
                 find(path, found)
-            roots = roots_of([place.images for place in found.places])
+            roots = roots_of([pair.images for pair in found.pairs])
         lines, questions = _line_format(options, found)
         splits = YoloSplits(
-            tuple((place.images, place.split) for place in found.places if place.split),
+            tuple((pair.images, pair.split) for pair in found.pairs if pair.split),
             found.listed,
         )
-        pairs = tuple((place.labels, place.images) for place in found.places)
+        pairs = tuple((pair.labels, pair.images) for pair in found.pairs)
         reader = YoloReader(lines, splits, pairs, frozenset(found.skipped))
         notes, more_questions = _missing_labels(found, roots)
         if found.names is None:
@@ -189,7 +189,7 @@ class Yolo:
         return Source(
             self.name,
             roots,
-            FileLabels(reader, folders=label_roots(found.places), unnamed=reader),
+            FileLabels(reader, folders=label_roots(found.pairs), unnamed=reader),
             LabelledImages(lines.columns),
             _numbering(found.names),
             (*found.notes, *notes),
@@ -211,19 +211,19 @@ def _recognise(path: str) -> str:
         return f"{posixpath.basename(uri)} describes a data set of YOLO"
     if is_remote(uri):
         return ""
-    places = places_in(uri)
+    pairs = folder_pairs_in(uri)
     try:
         description = description_in(uri)
     except UsageError:  # open() says what is wrong with it
         description = None
     if description:
         return f"{posixpath.basename(description.uri)} in {shown(uri, path)}"
-    for place in places:
-        if not _holds_labels(place.labels):
+    for pair in pairs:
+        if not _holds_labels(pair.labels):
             continue
-        if place.images == place.labels:
-            return f"label files of YOLO beside the images in {shown(place.images, path)}"
-        labels, images = (shown(folder, path) for folder in (place.labels, place.images))
+        if pair.images == pair.labels:
+            return f"label files of YOLO beside the images in {shown(pair.images, path)}"
+        labels, images = (shown(folder, path) for folder in (pair.labels, pair.images))
         return f"label files of YOLO in {labels}, for the images in {images}"
     return ""
 
@@ -302,7 +302,7 @@ def _line_format(options: SourceOptions, found: Found) -> tuple[LineFormat, tupl
 
 def _sampled_lengths(found: Found) -> list[int]:
     lengths: list[int] = []
-    for folder in topmost(place.labels for place in found.places):
+    for folder in topmost(pair.labels for pair in found.pairs):
         uris = (uri for uri in _first_labels(folder) if uri not in found.skipped)
         for uri in islice(uris, _LOOKED_AT):
             lengths += _lengths_of(uri) or []
@@ -321,20 +321,20 @@ def _missing_labels(
     if any(is_remote(root.uri) for root in roots):
         return (), ()
     images = missing = unlisted = 0
-    for place in found.places:
-        folders = [ImageRoot(place.images)] if place.images else roots
+    for pair in found.pairs:
+        folders = [ImageRoot(pair.images)] if pair.images else roots
         stems = _stems(folders)
-        labelled = _stems([ImageRoot(place.labels, (LABEL_FILES,))])
+        labelled = _stems([ImageRoot(pair.labels, (LABEL_FILES,))])
         without = len(stems - labelled)
         images, missing = images + len(stems), missing + without
-        if stems and without == len(stems) and place.images:
+        if stems and without == len(stems) and pair.images:
             questions.append(
-                f"none of the {without} images in {place.images} has a label file in {place.labels}, "
+                f"none of the {without} images in {pair.images} has a label file in {pair.labels}, "
                 "so all of them would count as images without objects; leave the folder out if they "
                 "are not labelled"
             )
-        if found.listed and place.images and not place.split:
-            unlisted += sum(f"{place.images}/{stem}" not in found.listed for stem in stems)
+        if found.listed and pair.images and not pair.split:
+            unlisted += sum(f"{pair.images}/{stem}" not in found.listed for stem in stems)
     if missing:
         notes.append(
             f"{missing} of {images} images have no label file and count as images without objects, "

@@ -58,7 +58,7 @@ def total(*tallies: Tally) -> Tally:
     return whole
 
 
-def letter(reason: Reason, key: str) -> DeadLetter:
+def dead_letter(reason: Reason, key: str) -> DeadLetter:
     return DeadLetter("join", key, "", reason.value, "message")
 
 
@@ -98,7 +98,7 @@ def test_adding_a_tally_leaves_it_as_it_is(one: Tally, other: Tally) -> None:
     """An element of a pipeline is not changed by what is made of it."""
     before = total(other)
     whole = total(one, other)
-    whole.add_dead_letters([letter(Reason.UNREADABLE, "x")])
+    whole.add_dead_letters([dead_letter(Reason.UNREADABLE, "x")])
     whole.add_samples([sample("x", "cat")], 0)
     whole.ignored["a"] += 1
     assert other == before
@@ -178,10 +178,10 @@ def test_objects_are_counted_where_samples_have_lists_of_classes() -> None:
 
 
 def test_the_first_keys_of_each_reason_are_kept() -> None:
-    """Three of them, the first in order, however many letters come in however many calls."""
+    """Three of them, the first in order, however many dead letters come in however many calls."""
     tally = Tally()
-    tally.add_dead_letters([letter(Reason.UNREADABLE, key) for key in "fdeb"])
-    tally.add_dead_letters([letter(Reason.UNREADABLE, "c"), letter(Reason.BAD_ROW, "z")])
+    tally.add_dead_letters([dead_letter(Reason.UNREADABLE, key) for key in "fdeb"])
+    tally.add_dead_letters([dead_letter(Reason.UNREADABLE, "c"), dead_letter(Reason.BAD_ROW, "z")])
     assert tally.dead == {"unreadable": 5, "bad_row": 1}
     assert tally.shown == {"unreadable": ["b", "c", "d"], "bad_row": ["z"]}
 
@@ -189,8 +189,8 @@ def test_the_first_keys_of_each_reason_are_kept() -> None:
 def test_an_image_without_a_label_of_use_is_not_held_against_the_run() -> None:
     """Nor one of a class that --classes leaves out, or that a filter leaves out; every other is."""
     tally = Tally()
-    tally.add_dead_letters([letter(reason, "x") for reason in Reason])
-    tally.add_dead_letters([letter(Reason.UNLABELLED, "y")])
+    tally.add_dead_letters([dead_letter(reason, "x") for reason in Reason])
+    tally.add_dead_letters([dead_letter(Reason.UNLABELLED, "y")])
     assert tally.dead.total() == len(Reason) + 1
     assert tally.bad == len(Reason) - 6
     assert sorted(NOT_COUNTED_AS_BAD) == [
@@ -406,7 +406,7 @@ def test_a_run_in_which_nothing_met_is_refused(tally: Tally, message: str) -> No
     assert plan_of(tally).refusal == Refusal("NothingJoinedError", message)
 
 
-def test_names_that_are_nearly_met_are_shown_with_the_first_letter() -> None:
+def test_names_that_are_nearly_met_are_shown_with_the_first_dead_letter() -> None:
     """The row and the image that are most alike, and what the row's own dead letter says."""
     tally = Tally(listed=2, label_rows=2, orphan_rows=2)
     tally.add_dead_letters(
@@ -441,7 +441,7 @@ def test_most_images_without_a_label_are_a_question(unlabelled: int, refused: bo
     """Half of them may be; the message shows three and every other reason, and the way out."""
     tally = Tally(listed=100, label_rows=60, samples=Counter({"train": 100 - unlabelled}))
     tally.add_dead_letters(
-        [letter(Reason.UNLABELLED, f"{i:02d}.jpg") for i in range(unlabelled)]
+        [dead_letter(Reason.UNLABELLED, f"{i:02d}.jpg") for i in range(unlabelled)]
         + [DeadLetter("labels", "", "", "bad_row", "look for a quote", "/l.csv", 9)]
     )
     assert plan_of(tally, max_bad_fraction=0.1).refusal is None

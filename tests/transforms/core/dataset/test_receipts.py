@@ -55,10 +55,12 @@ REFS = st.builds(
 )
 
 
-@given(refs=st.lists(REFS, max_size=4), letters=st.lists(st.text(max_size=5), max_size=2))
-def test_a_receipt_is_read_as_it_was_written(refs: list[SampleRef], letters: list[str]) -> None:
+@given(refs=st.lists(REFS, max_size=4), dead_letters=st.lists(st.text(max_size=5), max_size=2))
+def test_a_receipt_is_read_as_it_was_written(
+    refs: list[SampleRef], dead_letters: list[str]
+) -> None:
     """Every kind of label comes back as the same value of the same type."""
-    dead = [DeadLetter("read", text, text, "unreadable", text, text, 3) for text in letters]
+    dead = [DeadLetter("read", text, text, "unreadable", text, text, 3) for text in dead_letters]
     receipt = Receipt(inputs(*refs, seed=1, columns=[{"name": "x"}]), INFO, dead)
     found = parse_receipt(receipt.to_bytes(), "r")
     assert found == receipt
@@ -151,8 +153,8 @@ def test_changed_options_are_named_to_the_depth() -> None:
 
 def whole() -> bytes:
     """A receipt with a value of every kind in it."""
-    letter = DeadLetter("check", "b.jpg", "/b.jpg", "corrupt_image", "broken", "l.csv", 3)
-    return Receipt(inputs(CAT, DOG, seed=0), INFO, [letter]).to_bytes()
+    dead_letter = DeadLetter("check", "b.jpg", "/b.jpg", "corrupt_image", "broken", "l.csv", 3)
+    return Receipt(inputs(CAT, DOG, seed=0), INFO, [dead_letter]).to_bytes()
 
 
 def packed(content: Any) -> bytes:
@@ -244,7 +246,7 @@ def test_twenty_thousand_mutations_give_named_errors_only() -> None:
     rng = random.Random(0)
     data = whole()
     content = json.loads(gzip.decompress(data))
-    places = list(_values(content))
+    paths = list(_values(content))
     named = 0
     for number in range(20_000):
         if number % 2:
@@ -261,7 +263,7 @@ def test_twenty_thousand_mutations_give_named_errors_only() -> None:
                     mutated[at:at] = mutated[at : at + 9]
             candidate = bytes(mutated)
         else:
-            changed = _with(content, rng.choice(places), rng.choice(ODD))
+            changed = _with(content, rng.choice(paths), rng.choice(ODD))
             candidate = gzip.compress(json.dumps(changed).encode(), 1, mtime=0)
         try:
             receipt = parse_receipt(candidate, "r")

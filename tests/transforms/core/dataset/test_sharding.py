@@ -55,7 +55,7 @@ def chi_square(observed: Iterable[int], expected: float) -> float:
 
 
 @pytest.mark.parametrize(("seed", "key", "split", "of_4", "of_16", "order"), PINNED)
-def test_a_key_has_this_place(
+def test_a_key_has_this_hash(
     seed: int, key: str, split: str, of_4: int, of_16: int, order: str
 ) -> None:
     """Split, shard and order of a key are these, in every version and on every machine."""
@@ -95,8 +95,8 @@ def test_a_placement_is_24_bytes_of_a_keyed_hash() -> None:
 
 
 @given(seed=st.integers(-(10**30), 10**30), key=st.text())
-def test_a_place_depends_on_seed_and_key_only(seed: int, key: str) -> None:
-    """Whatever was placed before, with this hasher or another, the place is the same."""
+def test_a_hash_depends_on_seed_and_key_only(seed: int, key: str) -> None:
+    """Whatever was hashed before, with this hasher or another, the hash is the same."""
     hasher = KeyHasher(seed)
     first = hasher.hash(key)
     hasher.hash(key + "x")
@@ -108,11 +108,11 @@ def test_a_place_depends_on_seed_and_key_only(seed: int, key: str) -> None:
 
 @pytest.mark.parametrize("seed", [10**64, -(10**64)], ids=["positive", "negative"])
 def test_a_seed_may_be_any_integer(seed: int) -> None:
-    """A seed of many digits places keys as well, and not as its neighbour does."""
+    """A seed of many digits hashes keys, too, and differently from its neighbour."""
     assert KeyHasher(seed).hash("a") != KeyHasher(seed + 1).hash("a")
 
 
-def test_keys_keep_their_places_when_others_are_added() -> None:
+def test_keys_keep_their_shards_when_others_are_added() -> None:
     """Twice as many samples move none of the first half to another split, shard or order."""
     old = [SampleRef(key, key, 1, "train", ()) for key in KEYS[:500]]
     new = [SampleRef(key, key, 1, "train", ()) for key in KEYS[:1000]]
@@ -219,7 +219,9 @@ def test_every_shard_holds_a_fair_mix_of_classes(seed: int) -> None:
 @pytest.mark.parametrize("seed", [0, 1, 7])
 def test_a_position_says_nothing_of_the_name(seed: int) -> None:
     """The rank correlation of name and position is within four deviations of none."""
-    order = sorted(range(len(KEYS)), key=[place.order for place in placements(seed)].__getitem__)
+    order = sorted(
+        range(len(KEYS)), key=[placement.order for placement in placements(seed)].__getitem__
+    )
     by_name = sorted(range(len(KEYS)), key=KEYS.__getitem__)
     rank_in_shards = dict(zip(order, range(len(KEYS)), strict=True))
     ranks = [rank_in_shards[i] for i in by_name]

@@ -88,7 +88,7 @@ def test_a_group_goes_where_its_hash_says() -> None:
     """Which is where a sample of that key would go, whatever else there is."""
     assigner = SplitAssigner(USUAL, 7, GroupBy("patient", 0))
     samples = [sample(f"{i}.jpg", patient) for i, patient in enumerate("cecaxe")]
-    assigned, letters = assigner.assign(samples)
+    assigned, dead_letters = assigner.assign(samples)
     assert [(ref.key, ref.split) for ref in assigned] == [
         ("0.jpg", "test"),
         ("1.jpg", "validation"),
@@ -97,7 +97,7 @@ def test_a_group_goes_where_its_hash_says() -> None:
         ("4.jpg", "train"),
         ("5.jpg", "validation"),
     ]
-    assert letters == []
+    assert dead_letters == []
 
 
 def test_a_sample_without_a_group_is_a_dead_letter() -> None:
@@ -115,9 +115,11 @@ def test_a_sample_without_a_group_is_a_dead_letter() -> None:
         )
     ]
     for stratified in (False, True):
-        assigned, letters = SplitAssigner(USUAL, 0, assigner.group_by, stratified).assign(samples)
+        assigned, dead_letters = SplitAssigner(USUAL, 0, assigner.group_by, stratified).assign(
+            samples
+        )
         assert [ref.key for ref in assigned] == ["1.jpg"]
-        assert letters == expected
+        assert dead_letters == expected
 
 
 def test_without_fractions_samples_keep_their_splits() -> None:

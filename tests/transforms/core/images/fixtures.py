@@ -156,8 +156,8 @@ MUTATIONS = st.lists(
 
 def mutated(data: bytes, mutations: list[tuple[int, str, int]]) -> bytes:
     changed = bytearray(data)
-    for place, what, value in mutations:
-        at = place % (len(changed) + 1)
+    for offset, what, value in mutations:
+        at = offset % (len(changed) + 1)
         if what == "set":
             changed[at : at + 1] = bytes([value])
         elif what == "cut":

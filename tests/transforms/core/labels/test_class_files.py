@@ -94,10 +94,10 @@ def test_samples_of_known_classes_are_kept(label: Any) -> None:
     ("label", "said"), [("cow", "'cow'"), (("dog", "cow", "ant", "cow"), "'cow', 'ant'")]
 )
 def test_a_sample_with_another_class_is_a_dead_letter(label: Any, said: str) -> None:
-    """As a whole, if one of several is not known; the letter names each once."""
-    kept, letters = KNOWN.sort_out([sample("cat"), sample(label)])
+    """As a whole, if one of several is not known; the dead letter names each once."""
+    kept, dead_letters = KNOWN.sort_out([sample("cat"), sample(label)])
     assert kept == [sample("cat")]
-    assert letters == [
+    assert dead_letters == [
         DeadLetter(
             "labels",
             "a.jpg",

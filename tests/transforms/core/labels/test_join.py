@@ -47,7 +47,7 @@ def labelled(joined: Joined) -> dict[str, tuple[LabelValue, ...]]:
 
 
 def reasons(joined: Joined) -> dict[str, str]:
-    return {letter.key: letter.reason for letter in joined.dead_letters}
+    return {dead_letter.key: dead_letter.reason for dead_letter in joined.dead_letters}
 
 
 def joined_alone(name: str, *keys: str, file: str = "/labels/labels.csv") -> list[str]:
@@ -143,13 +143,15 @@ def test_a_name_that_is_only_similar_names_nothing(name: str, key: str) -> None:
 )
 def test_a_path_of_another_place_names_nothing(name: str, keys: list[str], said: str) -> None:
     """No guess is made, but the message shows what has the same file name."""
-    (letter, *_) = join_bucket([image(key) for key in keys], [row(name)]).dead_letters
+    (dead_letter, *_) = join_bucket([image(key) for key in keys], [row(name)]).dead_letters
     missing = (
         f"no listed image has this path, with or without extension; {said}"
         if said
         else "no listed image has this path or its file name, with or without extension"
     )
-    assert letter == DeadLetter("join", name, "", "missing_image", missing, "/labels/labels.csv", 2)
+    assert dead_letter == DeadLetter(
+        "join", name, "", "missing_image", missing, "/labels/labels.csv", 2
+    )
 
 
 @pytest.mark.parametrize("written", ["file://", ""])
@@ -227,8 +229,8 @@ def test_a_name_of_two_images_is_ambiguous(name: str, keys: list[str]) -> None:
             "/labels/labels.csv",
             7,
         )
-        assert sorted(letter.key for letter in joined.dead_letters[1:]) == sorted(keys)
-        assert {letter.reason for letter in joined.dead_letters[1:]} == {"unlabelled"}
+        assert sorted(dead_letter.key for dead_letter in joined.dead_letters[1:]) == sorted(keys)
+        assert {dead_letter.reason for dead_letter in joined.dead_letters[1:]} == {"unlabelled"}
 
 
 @pytest.mark.parametrize(
@@ -343,10 +345,10 @@ def test_a_row_that_says_a_conflict_again_is_repeated() -> None:
 def test_rows_that_disagree_about_the_split_disagree() -> None:
     """A sample in two splits would leak from one into the other."""
     rows = [row("a.jpg", split="train"), row("a.jpg", split="test", line=3)]
-    (letter,) = join_bucket([image("a.jpg")], rows).dead_letters
-    assert letter.reason == "conflicting_labels"
-    assert "line 2 says 'cat' in train" in letter.message
-    assert "line 3 says 'cat' in test" in letter.message
+    (dead_letter,) = join_bucket([image("a.jpg")], rows).dead_letters
+    assert dead_letter.reason == "conflicting_labels"
+    assert "line 2 says 'cat' in train" in dead_letter.message
+    assert "line 3 says 'cat' in test" in dead_letter.message
 
 
 @pytest.mark.parametrize(
@@ -373,7 +375,7 @@ def test_values_agree_as_their_types_have_them(
 
 
 def test_a_bad_value_costs_the_image_with_file_and_line() -> None:
-    """The letter has the image's key and URI, and the place where the value stands."""
+    """The dead letter has the image's key and URI, and the file and line of the value."""
     rows = [
         row("a.jpg", "cat"),
         row("a.jpg", None, line=9, file="/labels/more.csv", problem="column 'label': is empty"),
@@ -438,19 +440,19 @@ def test_a_row_that_means_duplicates_labels_no_other_image(
 def test_a_row_that_means_duplicates_is_not_sent_in_circles(name: str) -> None:
     """Their paths below the roots are the same, so only their URIs tell them apart."""
     joined = join_bucket([image("a.jpg"), image("a.jpg", "/more")], [row(name)])
-    (letter,) = (letter for letter in joined.dead_letters if not letter.uri)
-    assert "path relative to the root" not in letter.message
-    assert "/photos/a.jpg" in letter.message
-    assert name.startswith("/") or "/more/a.jpg" in letter.message
+    (dead_letter,) = (dead_letter for dead_letter in joined.dead_letters if not dead_letter.uri)
+    assert "path relative to the root" not in dead_letter.message
+    assert "/photos/a.jpg" in dead_letter.message
+    assert name.startswith("/") or "/more/a.jpg" in dead_letter.message
 
 
 def test_split_duplicates_keeps_what_is_alone() -> None:
-    """Three of one key are three letters, each of which names the two others."""
+    """Three of one key are three dead letters, each of which names the two others."""
     images = [image("a", root) for root in ("/x", "/y", "/z")] + [image("b")]
-    unique, letters = split_duplicates(images)
+    unique, dead_letters = split_duplicates(images)
     assert unique == [image("b")]
-    assert [letter.uri for letter in letters] == ["/x/a", "/y/a", "/z/a"]
-    assert letters[0].message.startswith("has the same path below its root as /y/a, /z/a;")
+    assert [dead_letter.uri for dead_letter in dead_letters] == ["/x/a", "/y/a", "/z/a"]
+    assert dead_letters[0].message.startswith("has the same path below its root as /y/a, /z/a;")
 
 
 # --- rows that add up ---------------------------------------------------------------------------
@@ -516,7 +518,7 @@ def test_the_same_box_of_another_class_is_another_object() -> None:
 
 
 def test_rows_add_up_over_files_in_the_order_of_the_files() -> None:
-    """A box says its line and not its file, so then there is neither: no letter points astray."""
+    """A box says its line and not its file, so then there is neither: no dead letter points astray."""
     rows = [
         box_row(box(1, 2), file="/labels/b.csv"),
         box_row(box(2, 9), file="/labels/a.csv", line=9),
@@ -537,8 +539,8 @@ def test_rows_of_a_file_without_lines_add_up_in_one_order() -> None:
         assert sample.labels[0] == expected
     conflict = [row("a.jpg", "dog", line=0), row("a.jpg", "cat", line=0)]
     for order in (conflict, conflict[::-1]):
-        (letter,) = join_bucket([image("a.jpg")], order).dead_letters
-        assert letter.message == (
+        (dead_letter,) = join_bucket([image("a.jpg")], order).dead_letters
+        assert dead_letter.message == (
             "/labels/labels.csv says 'cat', /labels/labels.csv says 'dog'; remove the wrong one"
         )
 
@@ -558,8 +560,8 @@ def test_a_row_that_only_repeats_one_of_another_file_leaves_the_file_known() -> 
 def test_what_is_no_list_must_agree_where_rows_add_up() -> None:
     """The message shows what each says, the first few of its objects without their lines."""
     rows = [box_row(*map(box, (1.0, 2.0, 3.0, 4.0, 5.0))), box_row(box(6.0), note="rain", line=3)]
-    (letter,) = join_bucket([image("a.jpg")], rows, OBJECTS).dead_letters
-    assert letter == DeadLetter(
+    (dead_letter,) = join_bucket([image("a.jpg")], rows, OBJECTS).dead_letters
+    assert dead_letter == DeadLetter(
         "join",
         "a.jpg",
         "/photos/a.jpg",
@@ -584,9 +586,9 @@ def test_one_bad_row_costs_the_image_where_rows_add_up() -> None:
     """Left out alone, its object would be missing from the example, and nobody would know."""
     bad = box_row(line=7)._replace(problem="xmin is 'left', expected a number")
     joined = join_bucket([image("a.jpg")], [box_row(box(1)), bad], OBJECTS)
-    (letter,) = joined.dead_letters
-    assert (letter.reason, letter.line) == ("bad_label_value", 7)
-    assert letter.message == "xmin is 'left', expected a number"
+    (dead_letter,) = joined.dead_letters
+    assert (dead_letter.reason, dead_letter.line) == ("bad_label_value", 7)
+    assert dead_letter.message == "xmin is 'left', expected a number"
     assert joined.samples == []
 
 
@@ -598,10 +600,10 @@ def test_lists_must_agree_where_rows_do_not_add_up() -> None:
     joined = join_bucket([image("a.jpg")], [first, same])
     assert labelled(joined) == {"a.jpg": first.values}
     assert (joined.repeated_rows, joined.samples[0].origin) == (1, "/labels/a.txt")
-    (letter,) = join_bucket([image("a.jpg")], [first, other]).dead_letters
-    assert letter.message.startswith("/labels/a.txt says [(0.0, 0.0, 1.0, 1.0), ")
-    assert ", /labels/b/a.txt says [(0.0, 0.0, 2.0, 2.0), " in letter.message
-    assert (letter.reason, letter.file, letter.line) == (
+    (dead_letter,) = join_bucket([image("a.jpg")], [first, other]).dead_letters
+    assert dead_letter.message.startswith("/labels/a.txt says [(0.0, 0.0, 1.0, 1.0), ")
+    assert ", /labels/b/a.txt says [(0.0, 0.0, 2.0, 2.0), " in dead_letter.message
+    assert (dead_letter.reason, dead_letter.file, dead_letter.line) == (
         "conflicting_labels",
         "/labels/b/a.txt",
         0,
@@ -702,7 +704,7 @@ def test_images_without_a_row_are_kept_if_asked_for() -> None:
         ("a.jpg", "train", (*row("a.jpg").values, 1)),
         ("test/b.jpg", "test", (None, 0)),
     ]
-    assert [letter.reason for letter in joined.dead_letters] == [
+    assert [dead_letter.reason for dead_letter in joined.dead_letters] == [
         "missing_image",
         "conflicting_labels",
     ]
@@ -802,11 +804,11 @@ def test_the_books_of_a_join_balance(images: list[ImageRef], rows: list[LabelRow
     joined = join_bucket(images, rows)
     assert len(images) + joined.orphan_rows == len(joined.samples) + len(joined.dead_letters)
     ends = [sample.uri for sample in joined.samples]
-    ends += [letter.uri for letter in joined.dead_letters if letter.uri]
+    ends += [dead_letter.uri for dead_letter in joined.dead_letters if dead_letter.uri]
     assert Counter(ends) == Counter(ref.uri for ref in images)
-    orphans = [letter for letter in joined.dead_letters if not letter.uri]
+    orphans = [dead_letter for dead_letter in joined.dead_letters if not dead_letter.uri]
     assert len(orphans) == joined.orphan_rows
-    assert {letter.reason for letter in orphans} <= {"missing_image", "ambiguous_key"}
+    assert {dead_letter.reason for dead_letter in orphans} <= {"missing_image", "ambiguous_key"}
 
 
 @settings(max_examples=examples(300))
@@ -819,7 +821,11 @@ def test_every_row_is_accounted_for(images: list[ImageRef], rows: list[LabelRow]
         alone = join_bucket(images, [label])
         orphans += alone.orphan_rows
         met = [sample.uri for sample in alone.samples]
-        met += [letter.uri for letter in alone.dead_letters if letter.reason == "bad_label_value"]
+        met += [
+            dead_letter.uri
+            for dead_letter in alone.dead_letters
+            if dead_letter.reason == "bad_label_value"
+        ]
         assert len(met) + alone.orphan_rows == 1
         for uri in met:
             said.setdefault(uri, set()).add((label.values, label.split, label.problem))

@@ -54,7 +54,7 @@ def test_a_pattern_with_a_slash_is_for_the_whole_path() -> None:
     pattern = name_pattern(r"(?P<label>[^/]+)/.*", {})
     joined = pattern.label(images("cat/1.jpg", "2.jpg"))
     assert [sample.labels for sample in joined.samples] == [("cat",)]
-    assert [letter.key for letter in joined.dead_letters] == ["2.jpg"]
+    assert [dead_letter.key for dead_letter in joined.dead_letters] == ["2.jpg"]
 
 
 def test_a_group_that_is_not_of_its_kind_is_a_bad_value() -> None:
@@ -66,7 +66,10 @@ def test_a_group_that_is_not_of_its_kind_is_a_bad_value() -> None:
     assert [(sample.key, sample.labels) for sample in joined.samples] == [
         ("cat_.jpg", ("cat", None))
     ]
-    assert [(letter.key, letter.reason, letter.message) for letter in joined.dead_letters] == [
+    assert [
+        (dead_letter.key, dead_letter.reason, dead_letter.message)
+        for dead_letter in joined.dead_letters
+    ] == [
         ("cat_x.jpg", "bad_label_value", "group 'age': 'x' is not an integer of 64 bits"),
         ("_3.jpg", "bad_label_value", "group 'label': is empty"),
         ("cat_3!.jpg", "bad_label_value", "group 'split': '!' names no split"),

@@ -267,11 +267,11 @@ def test_a_row_without_a_key_is_a_dead_letter() -> None:
 
 
 def test_a_quote_that_is_not_closed_is_a_dead_letter_and_reading_goes_on() -> None:
-    """The letter names the lines that the quote swallowed; what is behind them is read."""
+    """The dead letter names the lines that the quote swallowed; those after them are read."""
     content = 'filename,label\na.jpg,cat\n"b.jpg,dog\nc.jpg,cat\n"d.jpg",dog\ne.jpg,cat\n'
-    first, letter, last = read(content)
+    first, dead_letter, last = read(content)
     assert first == LabelRow("a.jpg", ("cat",), "", "labels.csv", 2)
-    assert letter == bad_row(
+    assert dead_letter == bad_row(
         3,
         "lines 3 to 5: not CSV: ',' expected after '\"'; look for a quote that is not closed",
     )
@@ -279,7 +279,7 @@ def test_a_quote_that_is_not_closed_is_a_dead_letter_and_reading_goes_on() -> No
 
 
 def test_a_quote_open_at_the_end_of_the_file_is_a_dead_letter() -> None:
-    """All that it swallowed is in one letter, and the rows before it are sound."""
+    """All that it swallowed is in one dead letter, and the rows before it are sound."""
     content = 'filename,label\na.jpg,cat\nb.jpg,"dog\nc.jpg,cat\n'
     assert read(content) == [
         LabelRow("a.jpg", ("cat",), "", "labels.csv", 2),
@@ -314,15 +314,15 @@ def test_a_utf16_file_with_half_a_character_at_its_end_is_read() -> None:
 def test_a_row_that_is_not_utf8_is_a_dead_letter() -> None:
     """A row of another encoding says so and what to do; the others are read."""
     content = "filename,label\na.jpg,cät\n".encode() + "café.jpg,dog\nb.jpg,dog\n".encode("latin-1")
-    first, letter, last = read(content)
+    first, dead_letter, last = read(content)
     assert isinstance(first, LabelRow)
     assert isinstance(last, LabelRow)
     assert (first.line, last.line) == (2, 4)
-    assert isinstance(letter, DeadLetter)
-    assert (letter.reason, letter.file, letter.line) == ("bad_row", "labels.csv", 3)
-    assert letter.message.startswith("not UTF-8: ")
-    assert "save the file as UTF-8 (iconv" in letter.message
-    assert letter.to_json().encode()
+    assert isinstance(dead_letter, DeadLetter)
+    assert (dead_letter.reason, dead_letter.file, dead_letter.line) == ("bad_row", "labels.csv", 3)
+    assert dead_letter.message.startswith("not UTF-8: ")
+    assert "save the file as UTF-8 (iconv" in dead_letter.message
+    assert dead_letter.to_json().encode()
 
 
 # --- JSON Lines ---------------------------------------------------------------------------------
@@ -423,18 +423,18 @@ def test_a_broken_line_of_json_is_a_dead_letter() -> None:
     rows = read(content, "l.jsonl")
     assert rows[0] == LabelRow("a.jpg", ("cat",), "", "l.jsonl", 1)
     assert rows[-1] == LabelRow("d.jpg", ("dog",), "", "l.jsonl", 7)
-    letters = [row for row in rows if isinstance(row, DeadLetter)]
-    assert [letter.line for letter in letters] == [2, 3, 5, 6]
+    dead_letters = [row for row in rows if isinstance(row, DeadLetter)]
+    assert [dead_letter.line for dead_letter in dead_letters] == [2, 3, 5, 6]
     starts = (
         "not JSON: ",
         "expected a JSON object, found ['c.jpg', 'cat']",
         "not UTF-8: ",
         "the key column 'file_name' is empty",
     )
-    for letter, start in zip(letters, starts, strict=True):
-        assert letter.message.startswith(start)
-        assert (letter.reason, letter.file) == ("bad_row", "l.jsonl")
-        assert letter.to_json().encode()
+    for dead_letter, start in zip(dead_letters, starts, strict=True):
+        assert dead_letter.message.startswith(start)
+        assert (dead_letter.reason, dead_letter.file) == ("bad_row", "l.jsonl")
+        assert dead_letter.to_json().encode()
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])

@@ -230,9 +230,9 @@ def typed_features(
             continue
         values: Any = value if column.repeated else (value,)
         if column.kind is ColumnKind.BOX:
-            for place, side in enumerate(BOX_SIDES):
-                whole = (header.width, header.height)[place % 2] if column.pixels else 1
-                cut = [min(1.0, max(0.0, box[place] / whole)) for box in values]
+            for index, side in enumerate(BOX_SIDES):
+                whole = (header.width, header.height)[index % 2] if column.pixels else 1
+                cut = [min(1.0, max(0.0, box[index] / whole)) for box in values]
                 features[f"{column.feature}/{side}"] = ("float", cut)
         elif column.kind is ColumnKind.CLASS:
             features[f"{column.feature}/label"] = ("int64", [CLASS_IDS[name] for name in values])

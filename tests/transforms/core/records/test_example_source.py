@@ -79,9 +79,9 @@ def test_images_are_encoded_with_their_labels_and_options() -> None:
     box = (0.0, 0.0, 99.0, 99.0, 7)
     ref = SampleRef("a.jpg", "uri", 1, "train", ((box,), ("cat",), (42,)))
     read: Any = lambda uri, size, offset: picture()  # noqa: E731
-    letter: Any = LabelledImages(columns).maker(ExampleOptions(), {"cat": 3}, read).make(ref)
-    assert (letter.reason, letter.line) == ("bad_box", 7)
-    assert "42" in letter.message
+    dead_letter: Any = LabelledImages(columns).maker(ExampleOptions(), {"cat": 3}, read).make(ref)
+    assert (dead_letter.reason, dead_letter.line) == ("bad_box", 7)
+    assert "42" in dead_letter.message
     maker = LabelledImages(columns).maker(ExampleOptions(clip_boxes=True), {"cat": 3}, read)
     assert isinstance(maker.make(ref), EncodedSample)
     assert maker.classes(ref) == [3]
@@ -108,5 +108,5 @@ def test_what_is_larger_than_the_limit_is_not_read(source: ExampleSource, limit:
     """It becomes a dead letter by its listed size alone."""
     assert source.max_bytes == limit
     ref = SampleRef("a", "uri", limit + 1, "train", ())
-    letter: Any = source.maker(ExampleOptions(), {}, nothing).make(ref)
-    assert letter.reason == "too_large"
+    dead_letter: Any = source.maker(ExampleOptions(), {}, nothing).make(ref)
+    assert dead_letter.reason == "too_large"

@@ -108,16 +108,16 @@ def test_a_plain_shard_cut_or_flipped_at_any_byte_is_noticed() -> None:
     """The reader raises, or the figures of the file are not those it had."""
     content = shard(1, 2, 3)
     _, whole = read(content)
-    for place in range(len(content)):
+    for offset in range(len(content)):
         flipped = bytearray(content)
-        flipped[place] ^= 0x10
+        flipped[offset] ^= 0x10
         with pytest.raises(DamagedRecordError, match=r"^data/x: record \d at byte \d+: "):
             read(bytes(flipped))
-        if place % (len(content) // 3):
+        if offset % (len(content) // 3):
             with pytest.raises(DamagedRecordError, match=r"^data/x: record \d at byte \d+: "):
-                read(content[:place])
+                read(content[:offset])
         else:
-            assert read(content[:place])[1].examples == place // (len(content) // 3) < 3
+            assert read(content[:offset])[1].examples == offset // (len(content) // 3) < 3
     assert whole.examples == 3
 
 
@@ -125,11 +125,11 @@ def test_a_gzip_shard_cut_or_flipped_at_any_byte_is_noticed() -> None:
     """The reader raises nothing but DamagedRecordError, or the figures differ."""
     content = shard(*range(20), compression="gzip")
     _, whole = read(content, "gzip")
-    damaged = [content[:place] for place in range(len(content))]
-    for place in range(len(content)):
+    damaged = [content[:offset] for offset in range(len(content))]
+    for offset in range(len(content)):
         for mask in (0x01, 0x10, 0xFF):
             flipped = bytearray(content)
-            flipped[place] ^= mask
+            flipped[offset] ^= mask
             damaged.append(bytes(flipped))
     for one in damaged:
         try:

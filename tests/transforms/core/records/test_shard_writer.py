@@ -63,7 +63,7 @@ def ref(folder: object, key: str, *labels: LabelValue, size: int | None = None) 
     return SampleRef(key, uri, size, "train", labels or ("cat", None))
 
 
-def letter_of(sample: EncodedSample | DeadLetter) -> DeadLetter:
+def dead_letter_of(sample: EncodedSample | DeadLetter) -> DeadLetter:
     assert isinstance(sample, DeadLetter)
     return sample
 
@@ -166,9 +166,11 @@ def test_a_bad_sample_is_left_out_and_the_others_are_written(tmp_path: Path) -> 
     refs = [ref(tmp_path, f"{name}.jpg", "dog", 1) for name in "abcd"]
     sink = Memory()
     written = list(write_shard(SPEC, refs, maker(), TFRecordFormat().writer(sink)))
-    letters, (info,) = written[:2], written[2:]
+    dead_letters, (info,) = written[:2], written[2:]
     assert [
-        (letter.key, letter.reason) for letter in letters if isinstance(letter, DeadLetter)
+        (dead_letter.key, dead_letter.reason)
+        for dead_letter in dead_letters
+        if isinstance(dead_letter, DeadLetter)
     ] == [
         ("b.jpg", "not_an_image"),
         ("d.jpg", "empty_file"),
@@ -195,15 +197,17 @@ def test_a_link_to_nothing_is_unreadable(tmp_path: Path) -> None:
     """A dangling link was listed, and here it is said why there is no image."""
     os.symlink(tmp_path / "gone.jpg", tmp_path / "a.jpg")
     os.symlink(tmp_path / "b.jpg", tmp_path / "b.jpg")
-    messages = [letter_of(maker().make(ref(tmp_path, key))).message for key in ("a.jpg", "b.jpg")]
+    messages = [
+        dead_letter_of(maker().make(ref(tmp_path, key))).message for key in ("a.jpg", "b.jpg")
+    ]
     assert messages == ["No such file or directory", "Too many levels of symbolic links"]
 
 
 def test_a_folder_is_unreadable(tmp_path: Path) -> None:
     """It may have become one since it was listed."""
     os.mkdir(tmp_path / "a.jpg")
-    letter = letter_of(maker().make(ref(tmp_path, "a.jpg")))
-    assert (letter.stage, letter.reason, letter.message) == (
+    dead_letter = dead_letter_of(maker().make(ref(tmp_path, "a.jpg")))
+    assert (dead_letter.stage, dead_letter.reason, dead_letter.message) == (
         "read",
         "unreadable",
         "Is a directory",
@@ -216,8 +220,8 @@ def test_an_error_without_words_is_shown_by_its_name() -> None:
     def read_image(uri: str, size: int, offset: int) -> bytes:
         raise ConnectionResetError
 
-    letter = letter_of(maker(read_image).make(ref("gs://b", "a.jpg")))
-    assert (letter.reason, letter.message) == ("unreadable", "ConnectionResetError")
+    dead_letter = dead_letter_of(maker(read_image).make(ref("gs://b", "a.jpg")))
+    assert (dead_letter.reason, dead_letter.message) == ("unreadable", "ConnectionResetError")
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR])
@@ -276,10 +280,14 @@ def test_a_file_that_no_example_can_hold_is_not_even_opened(size: int, too_large
 def test_what_is_no_sound_image_is_left_out(tmp_path: Path, content: bytes, reason: str) -> None:
     """Reason and message are those of the check."""
     write_files(str(tmp_path), {"a.jpg": content})
-    letter = letter_of(maker().make(ref(tmp_path, "a.jpg")))
-    assert (letter.stage, letter.key, letter.uri) == ("check", "a.jpg", f"{tmp_path}/a.jpg")
-    assert letter.reason == reason
-    assert letter.message
+    dead_letter = dead_letter_of(maker().make(ref(tmp_path, "a.jpg")))
+    assert (dead_letter.stage, dead_letter.key, dead_letter.uri) == (
+        "check",
+        "a.jpg",
+        f"{tmp_path}/a.jpg",
+    )
+    assert dead_letter.reason == reason
+    assert dead_letter.message
 
 
 def test_the_full_check_finds_what_the_quick_one_passes(tmp_path: Path) -> None:
@@ -290,17 +298,17 @@ def test_the_full_check_finds_what_the_quick_one_passes(tmp_path: Path) -> None:
     quick = maker(image_check="header").make(ref(tmp_path, "a.png"))
     assert isinstance(quick, EncodedSample)
     assert quick.image == content
-    letter = letter_of(maker(image_check="full").make(ref(tmp_path, "a.png")))
-    assert (letter.stage, letter.reason) == ("check", "corrupt_image")
-    assert letter.message.startswith("starts like PNG, but the chunk IDAT is damaged ")
+    dead_letter = dead_letter_of(maker(image_check="full").make(ref(tmp_path, "a.png")))
+    assert (dead_letter.stage, dead_letter.reason) == ("check", "corrupt_image")
+    assert dead_letter.message.startswith("starts like PNG, but the chunk IDAT is damaged ")
 
 
 def test_a_file_that_changed_since_it_was_listed_is_left_out(tmp_path: Path) -> None:
     """Whatever it holds now; the message says what to do."""
     write_files(str(tmp_path), {"a.jpg": picture()})
     size = os.path.getsize(tmp_path / "a.jpg")
-    letter = letter_of(maker().make(ref(tmp_path, "a.jpg", size=size - 1)))
-    assert (letter.stage, letter.reason, letter.message) == (
+    dead_letter = dead_letter_of(maker().make(ref(tmp_path, "a.jpg", size=size - 1)))
+    assert (dead_letter.stage, dead_letter.reason, dead_letter.message) == (
         "read",
         "changed_since_listing",
         f"{size} bytes, listed with {size - 1}; list it anew, when nothing writes to it",
@@ -376,7 +384,7 @@ def test_a_bad_box_is_a_dead_letter_with_file_and_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "box", "place", "problem"),
+    ("columns", "box", "source", "problem"),
     [
         (PIXELS, (9.0, 0.0, 10.0, 7.0, 3), ("/labels/a.txt", 3), " lies outside the image"),
         (PIXELS, (0.0, 0.0, 9.0, 9.0, 0), ("/labels/a.txt", 0), " reaches out of the image "),
@@ -385,19 +393,19 @@ def test_a_bad_box_is_a_dead_letter_with_file_and_line(tmp_path: Path) -> None:
         (FRACTIONS, (0.5, 0.0, 0.1, 1.0, 3), ("/labels/a.txt", 3), " is inverted "),
     ],
 )
-def test_a_letter_says_as_much_of_the_place_as_is_known(
+def test_a_dead_letter_names_file_and_line_as_far_as_they_are_known(
     tmp_path: Path,
     columns: Sequence[Column],
     box: Box,
-    place: tuple[str, int],
+    source: tuple[str, int],
     problem: str,
 ) -> None:
     """A file may have no lines, and labels may come from no file or from several."""
     write_pictures(str(tmp_path), ["a.jpg"])
-    letter = letter_of(detector(columns).make(objects(tmp_path, box, origin=place[0])))
-    assert (letter.stage, letter.reason) == ("check", "bad_box")
-    assert (letter.file, letter.line) == place
-    assert problem in letter.message
+    dead_letter = dead_letter_of(detector(columns).make(objects(tmp_path, box, origin=source[0])))
+    assert (dead_letter.stage, dead_letter.reason) == ("check", "bad_box")
+    assert (dead_letter.file, dead_letter.line) == source
+    assert problem in dead_letter.message
 
 
 def test_sound_boxes_are_written_as_fractions(tmp_path: Path) -> None:
@@ -415,19 +423,19 @@ def test_boxes_that_reach_out_are_cut_where_asked_for(tmp_path: Path) -> None:
     """One that lies outside altogether is bad all the same, and so is one without area."""
     write_pictures(str(tmp_path), ["a.jpg"])
     wide: Box = (-20.0, -20.0, 4.5, 70.0, 1)
-    assert letter_of(detector().make(objects(tmp_path, wide))).reason == "bad_box"
+    assert dead_letter_of(detector().make(objects(tmp_path, wide))).reason == "bad_box"
     clipping = detector(clip_boxes=True)
     assert sides_of(clipping.make(objects(tmp_path, wide))) == [[0.0], [0.0], [0.5], [1.0]]
     for bad in ((9.0, 0.0, 20.0, 7.0, 3), (5.0, 0.0, 5.0, 7.0, 3)):
-        letter = letter_of(clipping.make(objects(tmp_path, wide, bad)))
-        assert (letter.reason, letter.line) == ("bad_box", 3)
+        dead_letter = dead_letter_of(clipping.make(objects(tmp_path, wide, bad)))
+        assert (dead_letter.reason, dead_letter.line) == ("bad_box", 3)
 
 
 def test_an_image_that_is_broken_is_said_to_be_broken(tmp_path: Path) -> None:
     """Its boxes cannot be judged without its size."""
     write_files(str(tmp_path), {"a.jpg": b"no image"})
-    letter = letter_of(detector().make(objects(tmp_path, (5.0, 0.0, 5.0, 7.0, 3))))
-    assert (letter.reason, letter.file, letter.line) == ("not_an_image", "", 0)
+    dead_letter = dead_letter_of(detector().make(objects(tmp_path, (5.0, 0.0, 5.0, 7.0, 3))))
+    assert (dead_letter.reason, dead_letter.file, dead_letter.line) == ("not_an_image", "", 0)
 
 
 def test_objects_are_counted_by_class(tmp_path: Path) -> None:
@@ -438,8 +446,8 @@ def test_objects_are_counted_by_class(tmp_path: Path) -> None:
         ref(tmp_path, "a.jpg", (), ()),
         ref(tmp_path, "a.jpg", ((5.0, 0.0, 5.0, 7.0, 3),), ("eel",)),
     ]
-    letter, info = write_shard(SPEC, refs, detector(), TFRecordFormat().writer(Memory()))
-    assert isinstance(letter, DeadLetter)
+    dead_letter, info = write_shard(SPEC, refs, detector(), TFRecordFormat().writer(Memory()))
+    assert isinstance(dead_letter, DeadLetter)
     assert isinstance(info, ShardInfo)
     assert (info.examples, info.classes) == (2, ((1, 1), (2, 2)))
 
@@ -469,8 +477,8 @@ def test_an_image_may_lie_in_a_file_at_an_offset(tmp_path: Path) -> None:
 def test_a_file_that_ends_before_its_image_does_is_unreadable(tmp_path: Path, offset: int) -> None:
     """It may have been cut since its images were found."""
     write_files(str(tmp_path), {"batch": b"0123456789"})
-    letter = letter_of(maker().make(contained(tmp_path, offset=offset, size=5)))
-    assert letter == DeadLetter(
+    dead_letter = dead_letter_of(maker().make(contained(tmp_path, offset=offset, size=5)))
+    assert dead_letter == DeadLetter(
         "read",
         "batch/7",
         f"{tmp_path}/batch",
@@ -481,8 +489,8 @@ def test_a_file_that_ends_before_its_image_does_is_unreadable(tmp_path: Path, of
 
 def test_a_container_that_is_gone_is_unreadable(tmp_path: Path) -> None:
     """The system's own words are the message, as for a file of one image."""
-    letter = letter_of(maker().make(contained(tmp_path, offset=5, size=5)))
-    assert (letter.reason, letter.message) == ("unreadable", "No such file or directory")
+    dead_letter = dead_letter_of(maker().make(contained(tmp_path, offset=5, size=5)))
+    assert (dead_letter.reason, dead_letter.message) == ("unreadable", "No such file or directory")
 
 
 @pytest.mark.parametrize("encoding", ["png", "raw"])
@@ -505,9 +513,9 @@ def test_bare_pixels_are_written_as_they_are_prepared(
     ]
     (image,) = features["image/encoded"]
     decoded = tf.io.decode_png(image) if encoding == "png" else tf.io.decode_raw(image, tf.uint8)
-    expected = [planes[place + 6 * channel] for place in range(6) for channel in range(3)]
+    expected = [planes[index + 6 * channel] for index in range(6) for channel in range(3)]
     assert tf.reshape(decoded, [-1]).numpy().tolist() == expected
-    short = letter_of(bare.make(contained(tmp_path, offset=4, size=pixels.size - 1)))
+    short = dead_letter_of(bare.make(contained(tmp_path, offset=4, size=pixels.size - 1)))
     assert (short.stage, short.reason) == ("check", "corrupt_image")
 
 

@@ -101,8 +101,8 @@ def test_a_file_cut_at_any_byte_is_noticed() -> None:
         if cut in starts:
             assert read(content[:cut]) == THREE_RECORDS[:whole]
             continue
-        place = f"data/x.tfrecord: record {whole} at byte {starts[whole]}: the file ends inside"
-        with pytest.raises(DamagedRecordError, match=re.escape(place)):
+        message = f"data/x.tfrecord: record {whole} at byte {starts[whole]}: the file ends inside"
+        with pytest.raises(DamagedRecordError, match=re.escape(message)):
             read(content[:cut])
 
 
@@ -122,12 +122,12 @@ def test_a_flip_in_any_byte_is_noticed(flip: int) -> None:
     """Whichever byte is changed, the error names path, record and offset."""
     content = b"".join(map(framed, THREE_RECORDS))
     starts = [0, 21, 37]
-    for place in range(len(content)):
+    for offset in range(len(content)):
         damaged = bytearray(content)
-        damaged[place] ^= flip
-        number = [i for i, start in enumerate(starts) if start <= place][-1]
+        damaged[offset] ^= flip
+        number = [i for i, start in enumerate(starts) if start <= offset][-1]
         start = starts[number]
-        part = "length" if place - start < 12 else "data"
+        part = "length" if offset - start < 12 else "data"
         expected = (
             f"data/x.tfrecord: record {number} at byte {start}: "
             f"the checksum of the record's {part} is wrong"

@@ -176,8 +176,8 @@ def test_a_uri_of_another_folder_of_a_bucket_is_no_image_of_this_one(automl: Pat
     argv = ["--images", f"{remote}/mine", "--labels", "l.csv", "--output", "out", ALL_BAD]
     assert convert(*argv, "--writers=0") == 0
     assert read_all("out")["1.jpg"]["image/class/text"] == [b"dog"]
-    (letter,) = dead_letters_of("out")
-    assert (letter["key"], letter["reason"]) == (f"{remote}/other/1.jpg", "missing_image")
+    (dead_letter,) = dead_letters_of("out")
+    assert (dead_letter["key"], dead_letter["reason"]) == (f"{remote}/other/1.jpg", "missing_image")
 
 
 @pytest.mark.parametrize(
@@ -270,12 +270,12 @@ def test_bad_boxes_and_rows_are_dead_letters_with_their_places(
         "image/object/class/text": [b"car"],
     }
     assert found == {"0.jpg": sound, "10.jpg": sound}
-    letters = [
-        (letter["key"], letter["reason"], letter.get("line"), letter["message"])
-        for letter in dead_letters_of("out")
+    dead_letters = [
+        (dead_letter["key"], dead_letter["reason"], dead_letter.get("line"), dead_letter["message"])
+        for dead_letter in dead_letters_of("out")
     ]
     in_fractions = "in fractions of the image)"
-    assert sorted(letters, key=lambda letter: letter[2] or 0) == [
+    assert sorted(dead_letters, key=lambda dead_letter: dead_letter[2] or 0) == [
         ("11.jpg", "unlabelled", None, "no label row names this image"),
         ("9.jpg", "unlabelled", None, "no label row names this image"),
         (
@@ -341,9 +341,9 @@ def test_bad_boxes_and_rows_are_dead_letters_with_their_places(
         ),
     ]
     assert all(
-        letter["file"] == f"{tmp_path}/l.csv"
-        for letter in dead_letters_of("out")
-        if "line" in letter
+        dead_letter["file"] == f"{tmp_path}/l.csv"
+        for dead_letter in dead_letters_of("out")
+        if "line" in dead_letter
     )
     counts = manifest_of("out")["counts"]
     assert (counts["label_rows"], counts["label_rows_repeated"]) == (17, 1)
@@ -369,8 +369,12 @@ def test_two_rows_that_disagree_about_a_class_are_a_conflict(tmp_path: Path) -> 
     argv = ["--images", f"{tmp_path}/b", "--labels", f"{tmp_path}/l.csv", "--writers=0", ALL_BAD]
     assert convert(*argv, "--output", f"{tmp_path}/out") == 0
     assert set(read_all(tmp_path / "out")) == {"2.jpg"}
-    (letter,) = dead_letters_of(tmp_path / "out")
-    assert (letter["key"], letter["reason"], letter["line"]) == ("1.jpg", "conflicting_labels", 2)
+    (dead_letter,) = dead_letters_of(tmp_path / "out")
+    assert (dead_letter["key"], dead_letter["reason"], dead_letter["line"]) == (
+        "1.jpg",
+        "conflicting_labels",
+        2,
+    )
 
 
 @pytest.mark.parametrize(

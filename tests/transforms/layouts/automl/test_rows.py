@@ -291,8 +291,8 @@ def test_a_set_that_is_none_is_a_fault_of_its_image() -> None:
 @pytest.mark.parametrize("row", ["cat,dog", "TRAIN", "TRAIN,,cat", "a"])
 def test_a_row_that_names_no_image_is_a_dead_letter(row: str) -> None:
     """It says file, line and what was found; the next rows are read."""
-    letter, last = read(f"{row}\nTRAIN,gs://b/a.jpg,cat\n", ONE_CLASS)
-    assert letter == DeadLetter(
+    dead_letter, last = read(f"{row}\nTRAIN,gs://b/a.jpg,cat\n", ONE_CLASS)
+    assert dead_letter == DeadLetter(
         "labels", "", "", "bad_row", f"names no image: {row!r}", "rows.csv", 1
     )
     assert last == LabelRow("gs://b/a.jpg", ("cat",), "train", "rows.csv", 2)
@@ -300,9 +300,9 @@ def test_a_row_that_names_no_image_is_a_dead_letter(row: str) -> None:
 
 def test_a_quote_that_is_not_closed_is_a_dead_letter() -> None:
     """As in any other table."""
-    first, letter = read('TRAIN,gs://b/a.jpg,cat\nTRAIN,"gs://b/b.jpg,cat\n', ONE_CLASS)
+    first, dead_letter = read('TRAIN,gs://b/a.jpg,cat\nTRAIN,"gs://b/b.jpg,cat\n', ONE_CLASS)
     assert isinstance(first, LabelRow)
-    assert letter == DeadLetter(
+    assert dead_letter == DeadLetter(
         "labels",
         "",
         "",

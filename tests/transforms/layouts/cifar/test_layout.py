@@ -159,7 +159,7 @@ def test_the_manifest_says_what_was_written(data: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("python", "binary"), [(PY, BIN), (PY_100, BIN_100)])
-def test_both_versions_give_the_same_examples_at_the_same_places(
+def test_both_versions_give_the_same_examples_in_the_same_order(
     data: Path, python: str, binary: str
 ) -> None:
     """But for image/filename, which the binary version does not have: there it is the key."""
@@ -487,7 +487,7 @@ def test_classes_that_no_image_has_keep_their_ids(data: Path) -> None:
 # What is left out
 
 
-def letter(key: str, uri: str, message: str) -> dict[str, str]:
+def dead_letter(key: str, uri: str, message: str) -> dict[str, str]:
     return {
         "stage": "labels",
         "key": key,
@@ -500,7 +500,7 @@ def letter(key: str, uri: str, message: str) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_a_label_that_means_nothing_is_a_dead_letter_and_the_rest_goes_on(data: Path) -> None:
-    """In either version; the books balance, or there would be no manifest."""
+    """In either version; the counts add up, or there would be no manifest."""
     pictures = cifar10_pictures("data_batch_3")
     pictures[4] = pictures[4]._replace(labels=(10,))
     write_files(f"data/{BIN}", {"data_batch_3.bin": records(pictures)})
@@ -518,7 +518,7 @@ def test_a_label_that_means_nothing_is_a_dead_letter_and_the_rest_goes_on(data: 
         arguments = ("--images", f"data/{version}", "--output", version, ALL_BAD)
         assert convert(*arguments) == 0
         assert dead_letters_of(version) == [
-            letter(key, uri, f"label {label}, expected an integer from 0 to 9")
+            dead_letter(key, uri, f"label {label}, expected an integer from 0 to 9")
             for key, label in bad
         ]
         assert len(read_all(version)) == 72 - len(bad)
@@ -544,12 +544,12 @@ def test_labels_and_names_of_other_types_are_dead_letters(data: Path) -> None:
     first, second = f"{data}/odd/data_batch_1", f"{data}/odd/test_batch"
     wanted = "expected an integer from 0 to 9"
     assert dead_letters_of("out") == [
-        letter("data_batch_1/00000", first, f"label True, {wanted}"),
-        letter("data_batch_1/00002", first, f"label 2.0, {wanted}"),
-        letter("data_batch_1/00003", first, f"label of type int, {wanted}"),
-        letter("test_batch/00000", second, f"label b'cat', {wanted}"),
-        letter("test_batch/00001", second, r"file name b'b\xff.png', expected text in UTF-8"),
-        letter("test_batch/00002", second, f"label of type list of 2, {wanted}"),
+        dead_letter("data_batch_1/00000", first, f"label True, {wanted}"),
+        dead_letter("data_batch_1/00002", first, f"label 2.0, {wanted}"),
+        dead_letter("data_batch_1/00003", first, f"label of type int, {wanted}"),
+        dead_letter("test_batch/00000", second, f"label b'cat', {wanted}"),
+        dead_letter("test_batch/00001", second, r"file name b'b\xff.png', expected text in UTF-8"),
+        dead_letter("test_batch/00002", second, f"label of type list of 2, {wanted}"),
     ]
     assert {key: f["image/filename"] for key, f in read_all("out").items()} == {
         "data_batch_1/00001": [b"b.png"],
@@ -568,8 +568,8 @@ def test_both_labels_of_cifar100_are_looked_at(data: Path) -> None:
     assert convert(*arguments) == 0
     uri = f"{data}/c.tar.gz"
     assert dead_letters_of("out") == [
-        letter("test/00000", uri, "coarse_label 20, expected an integer from 0 to 19"),
-        letter("test/00001", uri, "fine_label 100, expected an integer from 0 to 99"),
+        dead_letter("test/00000", uri, "coarse_label 20, expected an integer from 0 to 19"),
+        dead_letter("test/00001", uri, "fine_label 100, expected an integer from 0 to 99"),
     ]
     assert len(read_all("out")) == 22
 
@@ -769,8 +769,8 @@ def test_a_flipped_bit_is_found_by_the_checksum(tmp_path: Path) -> None:
     with gzip.GzipFile(fileobj=out, mode="wb", compresslevel=0) as file:
         file.write(gzip.decompress(tar_gz(BIN, cifar10_binary())))
     content = bytearray(out.getvalue())
-    place = content.index(pixels_of(1)) + 100
-    content[place] ^= 1
+    offset = content.index(pixels_of(1)) + 100
+    content[offset] ^= 1
     with pytest.raises(ContainerError, match="CRC check failed"):
         read_archive(bytes(content), tmp_path)
 

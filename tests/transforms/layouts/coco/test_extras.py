@@ -203,7 +203,9 @@ def test_an_image_of_another_size_than_its_entry_says() -> None:
         "coco", {name: picture(1, file_format="PNG", size=(8, 4)) for name in ("b.png", "c.png")}
     )
     assert sorted(convert_coco(bad=ALL_BAD)) == ["b.png", "c.png"]
-    (letter,) = dead_letters_of("out")
-    assert (letter["key"], letter["reason"]) == ("a.png", "size_mismatch")
-    assert letter["message"].startswith("the label file is for an image of 16 x 8 pixels, this one")
-    assert letter["file"].endswith("annotations/instances_val.json")
+    (dead_letter,) = dead_letters_of("out")
+    assert (dead_letter["key"], dead_letter["reason"]) == ("a.png", "size_mismatch")
+    assert dead_letter["message"].startswith(
+        "the label file is for an image of 16 x 8 pixels, this one"
+    )
+    assert dead_letter["file"].endswith("annotations/instances_val.json")

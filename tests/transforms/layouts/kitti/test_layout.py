@@ -210,7 +210,7 @@ def test_a_label_file_that_is_not_kittis_becomes_a_dead_letter(tmp_path: Path) -
 
 def test_impossible_boxes_and_lone_files_become_dead_letters(tmp_path: Path) -> None:
     """Inverted boxes and boxes outside, of objects and of DontCare, name file and line; a label
-    file without an image and an image without a label file are said; the books balance."""
+    file without an image and an image without a label file are said; the counts add up."""
     boxes = {
         "inverted": f"{CAR}\n{CAR.replace('10.00 20.00 30.00 40.00', '30 20 10 40')}",
         "outside": CAR.replace("10.00 20.00 30.00 40.00", "110 20 130 40"),
@@ -221,8 +221,12 @@ def test_impossible_boxes_and_lone_files_become_dead_letters(tmp_path: Path) -> 
     write_files(str(tmp_path), {"training/label_2/000099.txt": CAR})
     assert convert("--images", str(tmp_path), "--output", f"{tmp_path}/out", ALL_BAD) == 0
     found = {
-        letter["key"]: (letter["reason"], letter.get("file", ""), letter.get("line", 0))
-        for letter in dead_letters_of(tmp_path / "out")
+        dead_letter["key"]: (
+            dead_letter["reason"],
+            dead_letter.get("file", ""),
+            dead_letter.get("line", 0),
+        )
+        for dead_letter in dead_letters_of(tmp_path / "out")
     }
     label = f"{tmp_path}/training/label_2"
     assert found == {

@@ -52,8 +52,8 @@ def test_a_cell_may_be_long(tmp_path: Path, layout: str) -> None:
 def test_a_cell_beyond_belief_is_a_dead_letter(tmp_path: Path) -> None:
     """16 Mi characters are a file in which a quote is not closed; what is behind them is read."""
     endless = "x" * ((16 << 20) + 1)
-    letter, last = rows_of(tmp_path, "table", f"filename,label\na.jpg,{endless}\nb.jpg,cat\n")
-    assert letter[3:] == (
+    dead_letter, last = rows_of(tmp_path, "table", f"filename,label\na.jpg,{endless}\nb.jpg,cat\n")
+    assert dead_letter[3:] == (
         Reason.BAD_ROW.value,
         "line 2: not CSV: field larger than field limit (16777216); look for a quote that is not "
         "closed",

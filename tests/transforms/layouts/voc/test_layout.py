@@ -60,8 +60,8 @@ def expected_objects(size: tuple[int, int], *objects: tuple[Any, ...]) -> dict[s
     names, ids, difficult, truncated, views, *sides = list(zip(*objects, strict=True)) or [()] * 9
     width, height = size
     boxes = {
-        f"bbox/{side}": float32([place / length for place in places])
-        for side, places, length in zip(
+        f"bbox/{side}": float32([value / length for value in values])
+        for side, values, length in zip(
             ("xmin", "ymin", "xmax", "ymax"), sides, (width, height) * 2, strict=True
         )
     }
@@ -354,7 +354,7 @@ def test_an_annotation_that_cannot_be_read_becomes_a_dead_letter(tmp_path: Path)
 @pytest.mark.slow
 def test_impossible_boxes_and_lone_files_become_dead_letters(tmp_path: Path) -> None:
     """Inverted boxes and boxes outside name file and line; an annotation without an image, even a
-    broken one, and an image without an annotation are said; the books balance."""
+    broken one, and an image without an annotation are said; the counts add up."""
     boxes = {
         "inverted": [("cat", BOX), ("cat", ("30", "20", "10", "40"))],
         "flat": [("cat", ("30", "20", "30", "40"))],
@@ -369,8 +369,12 @@ def test_impossible_boxes_and_lone_files_become_dead_letters(tmp_path: Path) -> 
     assert convert("--images", f"{tmp_path}/set", "--output", f"{tmp_path}/out", ALL_BAD) == 0
     assert list(read_all(tmp_path / "out")) == ["edge.jpg"]
     found = {
-        letter["key"]: (letter["reason"], letter.get("file", ""), letter.get("line", 0))
-        for letter in dead_letters_of(tmp_path / "out")
+        dead_letter["key"]: (
+            dead_letter["reason"],
+            dead_letter.get("file", ""),
+            dead_letter.get("line", 0),
+        )
+        for dead_letter in dead_letters_of(tmp_path / "out")
     }
     folder = f"{tmp_path}/set/annotations"
     assert found == {
@@ -574,12 +578,12 @@ def test_an_image_of_another_size_than_its_annotation_says(
         )
     assert convert("--images", "set", "--output", "out", ALL_BAD) == 0
     assert sorted(read_all("out")) == ["none.jpg", "same.jpg"]
-    letters = {x["key"]: x for x in dead_letters_of("out")}
-    assert {key: x["reason"] for key, x in letters.items()} == {
+    dead_letters = {x["key"]: x for x in dead_letters_of("out")}
+    assert {key: x["reason"] for key, x in dead_letters.items()} == {
         "other.jpg": "size_mismatch",
         "turned.jpg": "size_mismatch",
     }
-    assert letters["other.jpg"]["message"].startswith(
+    assert dead_letters["other.jpg"]["message"].startswith(
         "the label file is for an image of 18 x 14 pixels, this one has 9 x 7; take the image"
     )
-    assert letters["other.jpg"]["file"] == f"{tmp_path}/set/annotations/other.xml"
+    assert dead_letters["other.jpg"]["file"] == f"{tmp_path}/set/annotations/other.xml"

@@ -9,8 +9,8 @@ import pytest
 from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.core.listing.filters import ImageRoot
 from beam_pipeline.transforms.layouts.yolo.finding import (
+    FolderPair,
     Found,
-    Place,
     find,
     label_roots,
     roots_of,
@@ -42,7 +42,7 @@ def test_lists_of_darknet(tmp_path: Path) -> None:
         },
     )
     folder = f"{tmp_path}/obj_train_data"
-    assert found.places == [Place(folder, folder)]
+    assert found.pairs == [FolderPair(folder, folder)]
     assert found.listed == {f"{folder}/a": "train", f"{folder}/b": "test"}
     assert found.names == {0: "cat", 1: "dog"}
     assert found.notes == [
@@ -51,7 +51,7 @@ def test_lists_of_darknet(tmp_path: Path) -> None:
 
 
 def test_list_files_of_data_yaml(tmp_path: Path) -> None:
-    """Their images' folders are the places; a path from the list's folder begins with ./."""
+    """Their images' folders are taken; a path from the list's folder begins with ./."""
     found = found_in(
         tmp_path,
         {
@@ -63,9 +63,9 @@ def test_list_files_of_data_yaml(tmp_path: Path) -> None:
         },
     )
     images, labels = f"{tmp_path}/images", f"{tmp_path}/labels"
-    assert found.places == [
-        Place(f"{images}/x", f"{labels}/x"),
-        Place(f"{images}/y", f"{labels}/y"),
+    assert found.pairs == [
+        FolderPair(f"{images}/x", f"{labels}/x"),
+        FolderPair(f"{images}/y", f"{labels}/y"),
     ]
     assert found.listed == {
         f"{images}/x/1": "train",
@@ -107,7 +107,7 @@ def test_two_descriptions(tmp_path: Path) -> None:
     ):
         found_in(tmp_path, {**files, "a.yaml": text, "b.yml": text})
     found = found_in(tmp_path, {"data.yaml": text})
-    assert found.places == [Place(f"{tmp_path}/images", f"{tmp_path}/labels", "train")]
+    assert found.pairs == [FolderPair(f"{tmp_path}/images", f"{tmp_path}/labels", "train")]
 
 
 def test_class_files_that_disagree_with_data_yaml(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_label_folders_must_be_there(tmp_path: Path) -> None:
     """One at least."""
     (tmp_path / "labels").mkdir()
     there, missing = f"{tmp_path}/labels", f"{tmp_path}/test/labels"
-    roots = label_roots([Place("a", there), Place("b", missing)])
+    roots = label_roots([FolderPair("a", there), FolderPair("b", missing)])
     assert roots == (ImageRoot(there, ("**/*.txt",)),)
     with pytest.raises(UsageError, match=r"no folder of label files: .*/test/labels is missing"):
-        label_roots([Place("b", missing)])
+        label_roots([FolderPair("b", missing)])

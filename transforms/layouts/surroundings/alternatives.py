@@ -1,4 +1,4 @@
-"""Folders above or below the one that was named, to which its images certainly belong.
+"""Alternatives to the folder that was named: data sets above or below it that hold its images.
 
 People name the folder above or below the one that a layout expects. Another one is taken if its
 layout is recognised there, and it holds the images that were named and no others: for
@@ -34,13 +34,13 @@ _LAST_RESORTS = frozenset(["table", "automl", "class_folders"])
 _SHOWN = 3
 
 
-class Place(NamedTuple):
-    """Where the images that a person named may belong.
+class Alternative(NamedTuple):
+    """A data set to which the images of --images may belong.
 
     Attributes:
-      options: what to open.
-      layout: with which layout.
-      why: what was found there.
+      options: its paths, and the options that were set.
+      layout: the layout that recognises it.
+      why: the files by which it does.
     """
 
     options: SourceOptions
@@ -48,8 +48,8 @@ class Place(NamedTuple):
     why: str
 
 
-def better_place(options: SourceOptions, layouts: Sequence[Layout]) -> Place | None:
-    """Where else the one folder of --images certainly belongs; None if nowhere.
+def certain_alternative(options: SourceOptions, layouts: Sequence[Layout]) -> Alternative | None:
+    """The data set to which the one folder of --images certainly belongs; None if there is none.
 
     Args:
       options: what the person named.
@@ -58,14 +58,14 @@ def better_place(options: SourceOptions, layouts: Sequence[Layout]) -> Place | N
     root = only_folder(options)
     if not root:
         return None
-    for place in places_above(root, options, layouts):
-        if _lists_only(place, root):
-            return place
+    for alternative in alternatives_above(root, options, layouts):
+        if _lists_only(alternative, root):
+            return alternative
     here = look(root)
     if here.images:
         return None
     with_images = folders_with_images(here)
-    below = places_below(here, options, layouts)
+    below = alternatives_below(here, options, layouts)
     if len(below) == 1 and set(with_images) <= _folders_of(below[0]):
         return below[0]
     if below or len(with_images) != 1:
@@ -75,7 +75,9 @@ def better_place(options: SourceOptions, layouts: Sequence[Layout]) -> Place | N
     )
 
 
-def places_above(root: str, options: SourceOptions, layouts: Sequence[Layout]) -> list[Place]:
+def alternatives_above(
+    root: str, options: SourceOptions, layouts: Sequence[Layout]
+) -> list[Alternative]:
     """Folders above that are recognised, if names tell that a folder is a part of a data set.
 
     Those are `images` and its like, and splits in it: `images/train`.
@@ -88,36 +90,40 @@ def places_above(root: str, options: SourceOptions, layouts: Sequence[Layout]) -
     else:
         return []
     found = (_recognised(layouts, options, folder) for folder in above)
-    return [place for place in found if place]
+    return [alternative for alternative in found if alternative]
 
 
-def places_below(here: Folder, options: SourceOptions, layouts: Sequence[Layout]) -> list[Place]:
+def alternatives_below(
+    here: Folder, options: SourceOptions, layouts: Sequence[Layout]
+) -> list[Alternative]:
     """Folders in a folder that are recognised."""
     found = (_recognised(layouts, options, folder) for folder in here.folders[:MOST_FOLDERS])
-    return [place for place in found if place]
+    return [alternative for alternative in found if alternative]
 
 
-def _recognised(layouts: Sequence[Layout], options: SourceOptions, folder: str) -> Place | None:
+def _recognised(
+    layouts: Sequence[Layout], options: SourceOptions, folder: str
+) -> Alternative | None:
     """A folder of another layout than tables and class folders; None if it is none."""
     there = replace(options, images=(shown(folder, options.images[0]),))
     for layout in layouts:
         if layout.name not in _LAST_RESORTS:
             why = layout.recognise(there)
             if why:
-                return Place(there, layout, why)
+                return Alternative(there, layout, why)
     return None
 
 
-def _folders_of(place: Place) -> set[str]:
-    """The folder of a place, and those that its layout lists; none if it cannot be opened."""
-    source = _opened(place)
-    folder = files.canonical(place.options.images[0])
+def _folders_of(alternative: Alternative) -> set[str]:
+    """The folder of an alternative, and those that its layout lists; none if it cannot be opened."""
+    source = _opened(alternative)
+    folder = files.canonical(alternative.options.images[0])
     return {folder, *(root.uri for root in source.roots)} if source else set()
 
 
-def _lists_only(place: Place, root: str) -> bool:
-    """Whether a place holds images of a folder and no others."""
-    source = _opened(place)
+def _lists_only(alternative: Alternative, root: str) -> bool:
+    """True if an alternative holds images of a folder and no others."""
+    source = _opened(alternative)
     if source is None or not source.roots:
         return False
     return all(_no_others(listed.uri, root) for listed in source.roots)
@@ -134,16 +140,16 @@ def _no_others(listed: str, root: str) -> bool:
     return not here.images and folders_with_images(here) == [towards] and _no_others(towards, root)
 
 
-def _opened(place: Place) -> Source | None:
+def _opened(alternative: Alternative) -> Source | None:
     try:
-        return place.layout.open(place.options)
+        return alternative.layout.open(alternative.options)
     except ConversionError:
         return None
 
 
 def _table_beside(
     here: Folder, images: str, options: SourceOptions, layouts: Sequence[Layout]
-) -> Place | None:
+) -> Alternative | None:
     """The one table beside a folder of images whose rows name them."""
     tables = map(look_at_table, here.of_kind(TABLES)[:MOST_FOLDERS])
     naming = [table.path for table in tables if names_images(table, images, here.path)]
@@ -152,10 +158,12 @@ def _table_beside(
     typed = options.images[0]
     there = replace(options, images=(shown(images, typed),), labels=(shown(naming[0], typed),))
     why = f"{there.labels[0]} names the images in {there.images[0]}"
-    return Place(there, _named("table", layouts), why)
+    return Alternative(there, _named("table", layouts), why)
 
 
-def _splits_below(folder: str, options: SourceOptions, layouts: Sequence[Layout]) -> Place | None:
+def _splits_below(
+    folder: str, options: SourceOptions, layouts: Sequence[Layout]
+) -> Alternative | None:
     """A folder that holds splits with class folders, and nothing else."""
     found = look(folder)
     if found.images or not found.folders:
@@ -167,7 +175,7 @@ def _splits_below(folder: str, options: SourceOptions, layouts: Sequence[Layout]
     there = replace(options, images=(shown(folder, options.images[0]),))
     names = enumerated([posixpath.basename(split) for split in found.folders], _SHOWN)
     why = f"splits with class folders ({names}) in {there.images[0]}"
-    return Place(there, _named("class_folders", layouts), why)
+    return Alternative(there, _named("class_folders", layouts), why)
 
 
 def _named(name: str, layouts: Sequence[Layout]) -> Layout:
