@@ -123,11 +123,11 @@ def convert_samples(
                 if not schema.samples:
                     raise UsageError("samples gave not one sample, so there is nothing to write")
                 source = Source(
-                    SAMPLES_LAYOUT,
-                    (),
-                    ContainerLabels(SpoolReader(), (spool.index_path,)),
-                    SerializedExamples(schema.features),
-                    numbering,
+                    layout=SAMPLES_LAYOUT,
+                    roots=(),
+                    labels=ContainerLabels(SpoolReader(), (spool.index_path,)),
+                    examples=SerializedExamples(schema.features),
+                    numbering=numbering,
                 )
                 config = ConvertConfig(
                     options=options, source=source, output=folder, name=name or name_from(folder)

@@ -124,12 +124,12 @@ def main() -> None:
     classes = {str(number): number for number in {file.label for file in images.files}}
     tasks = [
         ShardTask(
-            arguments.output,
-            ShardSpec("train", 0, 1, f"shard-{number}"),
-            [pack(refs)],
-            classes,
-            encoding,
-            "none",
+            folder=arguments.output,
+            spec=ShardSpec("train", 0, 1, f"shard-{number}"),
+            batches=[pack(refs)],
+            class_ids=classes,
+            encoding=encoding,
+            record_format="none",
         )
         for number in range(os.cpu_count() or 1)
     ]

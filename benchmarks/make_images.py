@@ -80,14 +80,18 @@ def make_images(folder: str, count: int, kilobytes: float) -> None:
     rng = random.Random(count)
     mean = kilobytes * 1000
     variants = [jpeg_of(int(mean * (0.5 + i / (VARIANTS - 1))), rng) for i in range(VARIANTS)]
-    write_images(folder, count, variants, numbered_jpeg, "jpg")
+    write_images(
+        folder=folder, count=count, variants=variants, numbered=numbered_jpeg, extension="jpg"
+    )
 
 
 def make_small_images(folder: str, count: int) -> None:
     """Writes count PNGs of 32x32 pixels, like CIFAR's."""
     rng = random.Random(count)
     variants = [png_of(32, rng) for _ in range(VARIANTS)]
-    write_images(folder, count, variants, numbered_png, "png")
+    write_images(
+        folder=folder, count=count, variants=variants, numbered=numbered_png, extension="png"
+    )
 
 
 SETS: dict[str, Callable[[str], None]] = {

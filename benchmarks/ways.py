@@ -43,7 +43,13 @@ def _ours(name: str, *options: str) -> Way:
         return [*convert, "--output", output, "--num_shards", str(shards), *options]
 
     read = outputs.tfrecords(*_KEYS)
-    return Way(name, command, read, sys.executable, ("beam-tfrecord", "apache-beam", "pillow"))
+    return Way(
+        name=name,
+        command=command,
+        read=read,
+        python=sys.executable,
+        packages=("beam-tfrecord", "apache-beam", "pillow"),
+    )
 
 
 def _script(name: str, script: str, packages: Sequence[str], *options: str) -> Way:
@@ -54,7 +60,14 @@ def _script(name: str, script: str, packages: Sequence[str], *options: str) -> W
 
     there = importlib.util.find_spec("tensorflow") is not None
     missing = "" if there else "TensorFlow is not installed: pip install '.[tensorflow]'"
-    return Way(name, command, outputs.tfrecords(*_KEYS), sys.executable, packages, missing)
+    return Way(
+        name=name,
+        command=command,
+        read=outputs.tfrecords(*_KEYS),
+        python=sys.executable,
+        packages=packages,
+        missing=missing,
+    )
 
 
 def _peer(
@@ -75,7 +88,14 @@ def _peer(
     make = f"python benchmarks/environments.py --into {environments or 'DIR'} {peer}"
     missing = f"no environment, or one of other versions; make it with {make}"
     missing += "" if environments else " and give --environments DIR"
-    return Way(name, command, read, python or "", packages, "" if python else missing)
+    return Way(
+        name=name,
+        command=command,
+        read=read,
+        python=python or "",
+        packages=packages,
+        missing="" if python else missing,
+    )
 
 
 def _cat(name: str, processes: Callable[[int], int]) -> Way:
@@ -114,36 +134,36 @@ def all_ways(environments: str) -> dict[str, Way]:
             "--runner=FnApiRunner",
         ),
         _peer(
-            "TFDS",
-            "tfds",
-            "tfds_builder.py",
-            outputs.tfrecords("image", "label"),
-            ["tensorflow-datasets", "tensorflow"],
-            environments,
+            name="TFDS",
+            peer="tfds",
+            script="tfds_builder.py",
+            read=outputs.tfrecords("image", "label"),
+            packages=["tensorflow-datasets", "tensorflow"],
+            environments=environments,
         ),
         _peer(
-            "WebDataset",
-            "webdataset",
-            "webdataset_shards.py",
-            outputs.tars,
-            ["webdataset"],
-            environments,
+            name="WebDataset",
+            peer="webdataset",
+            script="webdataset_shards.py",
+            read=outputs.tars,
+            packages=["webdataset"],
+            environments=environments,
         ),
         _peer(
-            "MosaicML Streaming",
-            "mds",
-            "mosaic_mds.py",
-            outputs.mds,
-            ["mosaicml-streaming", "torch"],
-            environments,
+            name="MosaicML Streaming",
+            peer="mds",
+            script="mosaic_mds.py",
+            read=outputs.mds,
+            packages=["mosaicml-streaming", "torch"],
+            environments=environments,
         ),
         _peer(
-            "Ray Data",
-            "ray",
-            "ray_data.py",
-            outputs.tfrecords("bytes", "label", ".tar"),  # Ray 2.60 names its TFRecords so
-            ["ray", "pyarrow", "tensorflow"],
-            environments,
+            name="Ray Data",
+            peer="ray",
+            script="ray_data.py",
+            read=outputs.tfrecords("bytes", "label", ".tar"),  # Ray 2.60 names its TFRecords so
+            packages=["ray", "pyarrow", "tensorflow"],
+            environments=environments,
         ),
     ]
     return {way.name: way for way in ways}

@@ -217,7 +217,13 @@ class JoinLabels(beam.PTransform):
         }
         repeated = tuple(self.merge_rows and column.repeated for column in self.columns)
         merge = RowMerger(repeated, self.unnamed)
-        join = _JoinBucket(self.splits, class_column(self.columns), self.known, self.keep, merge)
+        join = _JoinBucket(
+            splits=self.splits,
+            class_column=class_column(self.columns),
+            known=self.known,
+            keep=self.keep,
+            merge=merge,
+        )
         return (
             by_file_name
             | "GroupByFileName" >> beam.CoGroupByKey()

@@ -78,7 +78,9 @@ def plan_shards(
     try:
         refusal = plan.refusal
         if refusal is None and check_space:
-            refusal = _too_little_space(tally, plan, output_folder, run, resume)
+            refusal = _too_little_space(
+                tally=tally, plan=plan, folder=output_folder, run=run, resume=resume
+            )
         write_note(output_folder, plan, run)
     except OSError as error:
         what = f"{output_folder} cannot be written to: {error.strerror or error}"

@@ -99,7 +99,11 @@ class ReadContainers(beam.PTransform):
 
     def expand(self, pipeline: beam.Pipeline) -> beam.pvalue.DoOutputsTuple:
         reader = _ReadContainer(
-            self.labels.reader, self.unpack_to, self.splits, self.class_column, self.known
+            reader=self.labels.reader,
+            unpack_to=self.unpack_to,
+            splits=self.splits,
+            class_column=self.class_column,
+            known=self.known,
         )
         return (
             pipeline

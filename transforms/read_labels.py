@@ -81,7 +81,14 @@ class _ReadFiles(beam.DoFn):
             if self._unnamed:
                 yield self._unnamed.unread(uri, what)
             else:
-                yield row_dead_letter(Stage.LABELS, uri, Reason.BAD_ROW, what, uri, 0)
+                yield row_dead_letter(
+                    stage=Stage.LABELS,
+                    key=uri,
+                    reason=Reason.BAD_ROW,
+                    message=what,
+                    file=uri,
+                    line=0,
+                )
             return
         try:
             with file:

@@ -111,7 +111,14 @@ def measure_shard(uri: str, folder: str, shard_plan: ShardPlan, class_key: str) 
         raise LostSamplesError(f"the sink wrote {uri}, which is none of the planned shards")
     with files.open_input(uri) as file:
         info: ShardInfo = deque(
-            read_shard(file, uri, specs[uri], shard_plan.record_format, class_key), 1
+            read_shard(
+                file=file,
+                path=uri,
+                spec=specs[uri],
+                record_format=shard_plan.record_format,
+                class_key=class_key,
+            ),
+            1,
         ).pop()
     return info
 

@@ -67,7 +67,11 @@ def check_shards(folder: str, manifest: Mapping[str, Any]) -> Iterator[CheckedSh
             found: list[str | ShardInfo] = []
             try:
                 with files.open_input(uri) as file:
-                    found.extend(verify_shard(file, uri, entry, manifest, split))
+                    found.extend(
+                        verify_shard(
+                            file=file, path=uri, entry=entry, manifest=manifest, split=split
+                        )
+                    )
             except OSError as error:
                 found.append(f"{uri}: cannot be read: {error.strerror or error}")
             faults = [item for item in found if isinstance(item, str)]

@@ -124,7 +124,7 @@ class DeadLetter(NamedTuple):
 
 def image_dead_letter(stage: Stage, key: str, uri: str, reason: Reason, message: str) -> DeadLetter:
     """A dead letter for a listed image, its reason given as the enum member."""
-    return DeadLetter(stage.value, key, uri, reason.value, message)
+    return DeadLetter(stage=stage.value, key=key, uri=uri, reason=reason.value, message=message)
 
 
 def row_dead_letter(

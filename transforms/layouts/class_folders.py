@@ -29,11 +29,11 @@ class ClassFolders:
         if options.labels:
             raise UsageError("--layout class_folders takes labels from folders; leave out --labels")
         return Source(
-            self.name,
-            image_roots(options.images),
-            FolderLabels(),
-            LabelledImages(CLASS_FOLDER_COLUMNS),
-            options.numbering(),
+            layout=self.name,
+            roots=image_roots(options.images),
+            labels=FolderLabels(),
+            examples=LabelledImages(CLASS_FOLDER_COLUMNS),
+            numbering=options.numbering(),
             questions=(_WHOLE_CLASSES,) if options.split_by == FOLDER else (),
         )
 

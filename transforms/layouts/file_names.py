@@ -47,9 +47,9 @@ class FileNames:
                 "called label, as in (?P<label>.+)"
             )
         return Source(
-            self.name,
-            image_roots(options.images),
-            FolderLabels(pattern),
-            LabelledImages(pattern.columns),
-            options.numbering(),
+            layout=self.name,
+            roots=image_roots(options.images),
+            labels=FolderLabels(pattern),
+            examples=LabelledImages(pattern.columns),
+            numbering=options.numbering(),
         )

@@ -101,17 +101,17 @@ class ImageFolder:
             )
         uris = tuple(metadata.uri for metadata in found)
         return Source(
-            self.name,
-            image_roots(options.images, frozenset(uris)),
-            FileLabels(
+            layout=self.name,
+            roots=image_roots(options.images, frozenset(uris)),
+            labels=FileLabels(
                 MetadataReader(TableReader(tables, schema, LocalCopy()), found),
                 uris,
                 merge_rows=schema.several_rows,
             ),
-            LabelledImages(schema.columns),
-            table_numbering(options, schema),
-            notes,
-            schema.questions,
+            examples=LabelledImages(schema.columns),
+            numbering=table_numbering(options, schema),
+            notes=notes,
+            questions=schema.questions,
             tables=tables,
         )
 

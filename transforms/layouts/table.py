@@ -80,13 +80,15 @@ class Table:
         roots = image_roots(options.images, frozenset(uris))
         copies = find_copies(_image_names(heads, tables), roots, uris)
         return Source(
-            self.name,
-            roots,
-            FileLabels(TableReader(tables, schema, copies), uris, merge_rows=schema.several_rows),
-            LabelledImages(schema.columns),
-            table_numbering(options, schema),
-            (*table_notes(schema), *copies.notes),
-            schema.questions,
+            layout=self.name,
+            roots=roots,
+            labels=FileLabels(
+                TableReader(tables, schema, copies), uris, merge_rows=schema.several_rows
+            ),
+            examples=LabelledImages(schema.columns),
+            numbering=table_numbering(options, schema),
+            notes=(*table_notes(schema), *copies.notes),
+            questions=schema.questions,
             tables=tables,
         )
 

@@ -141,11 +141,11 @@ def _reference(key: str, entry: os.DirEntry[str]) -> ImageRef | DeadLetter:
         )
     if not is_utf8(entry.path):
         return image_dead_letter(
-            Stage.LIST,
-            printable(key),
-            printable(entry.path),
-            Reason.NAME_NOT_UTF8,
-            "the name is not valid UTF-8; rename the file",
+            stage=Stage.LIST,
+            key=printable(key),
+            uri=printable(entry.path),
+            reason=Reason.NAME_NOT_UTF8,
+            message="the name is not valid UTF-8; rename the file",
         )
     try:
         status = entry.stat()
@@ -153,6 +153,10 @@ def _reference(key: str, entry: os.DirEntry[str]) -> ImageRef | DeadLetter:
         return ImageRef(key, entry.path, 0)
     if not stat.S_ISREG(status.st_mode):
         return image_dead_letter(
-            Stage.LIST, key, entry.path, Reason.NOT_A_FILE, "a socket, pipe or device, not a file"
+            stage=Stage.LIST,
+            key=key,
+            uri=entry.path,
+            reason=Reason.NOT_A_FILE,
+            message="a socket, pipe or device, not a file",
         )
     return ImageRef(key, entry.path, status.st_size, status.st_mtime_ns)

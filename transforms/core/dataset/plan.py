@@ -234,7 +234,14 @@ def make_plan(
     if asked and not checks.assumed:
         refusal = refusal or Refusal.from_error(question_error(asked))
     overridden = (*checks.overridden, *(question.reason for question in asked))
-    return Plan(shard_plan, classes, tally, refusal, order, overridden)
+    return Plan(
+        shard_plan=shard_plan,
+        classes=classes,
+        tally=tally,
+        refusal=refusal,
+        label_order=order,
+        questions=overridden,
+    )
 
 
 def _other_classes(tally: Tally, checks: LabelChecks) -> Refusal | None:

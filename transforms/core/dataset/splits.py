@@ -153,11 +153,11 @@ class SplitAssigner:
 
 def _no_group(sample: SampleRef, name: str) -> DeadLetter:
     dead_letter = image_dead_letter(
-        Stage.JOIN,
-        sample.key,
-        sample.uri,
-        Reason.BAD_LABEL_VALUE,
-        f"column {name!r}: is empty, so nobody knows on which side of --split_by it belongs",
+        stage=Stage.JOIN,
+        key=sample.key,
+        uri=sample.uri,
+        reason=Reason.BAD_LABEL_VALUE,
+        message=f"column {name!r}: is empty, so nobody knows on which side of --split_by it belongs",
     )
     return dead_letter._replace(file=sample.origin)
 

@@ -33,7 +33,13 @@ def verify_shard(
     faults: Counter[str] = Counter()
     try:
         record_format = recorded_format(manifest["options"])
-        for item in read_shard(file, path, spec, record_format, class_key_of(manifest)):
+        for item in read_shard(
+            file=file,
+            path=path,
+            spec=spec,
+            record_format=record_format,
+            class_key=class_key_of(manifest),
+        ):
             if isinstance(item, ShardInfo):
                 info = item
             else:

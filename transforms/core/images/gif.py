@@ -146,7 +146,14 @@ def _frame(data: bytes, offset: int, shared: int, transparent: int) -> _Frame:
             f"{code_bits} bits",
             data,
         )
-    return _Frame(width, height, own or shared, transparent, code_bits, start + 1)
+    return _Frame(
+        width=width,
+        height=height,
+        colours=own or shared,
+        transparent=transparent,
+        code_bits=code_bits,
+        start=start + 1,
+    )
 
 
 def _colours(flags: int) -> int:

@@ -147,7 +147,13 @@ def _layout(data: bytes) -> _Layout:
         raise _corrupt(f"the header claims {width} x {height} pixels", data)
     if is_bomb(height, width) or max(height, width) > MAX_SIDE:
         raise bomb(height, width)
-    return _Layout(width, height, depth, colour_type, bool(interlaced))
+    return _Layout(
+        width=width,
+        height=height,
+        depth=depth,
+        colour_type=colour_type,
+        interlaced=bool(interlaced),
+    )
 
 
 def _before_pixels(data: bytes, layout: _Layout) -> bool:

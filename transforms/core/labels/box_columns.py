@@ -177,14 +177,14 @@ def inspect_boxes(
             columns.append(object_column(name, kind))
     classes = [value for value in values.get(label, ()) if not is_empty(value)]
     return BoxColumns(
-        names,
-        form,
-        pixels,
-        label,
-        bool(classes) and all(map(_is_class_id, classes)),
-        tuple(columns),
-        size,
-        mixed,
+        names=names,
+        form=form,
+        pixels=pixels,
+        label=label,
+        integer_classes=bool(classes) and all(map(_is_class_id, classes)),
+        columns=tuple(columns),
+        size=size,
+        mixed=mixed,
     )
 
 

@@ -107,11 +107,11 @@ class KnownClasses:
     def _dead_letter(self, sample: SampleRef, unknown: Sequence[str]) -> DeadLetter:
         names = enumerated(list(dict.fromkeys(map(repr, unknown))), _SHOWN)
         dead_letter = image_dead_letter(
-            Stage.LABELS,
-            sample.key,
-            sample.uri,
-            Reason.UNKNOWN_CLASS,
-            f"{names}: no class of {self.uri}, which has {enumerated(self.names, _SHOWN)}",
+            stage=Stage.LABELS,
+            key=sample.key,
+            uri=sample.uri,
+            reason=Reason.UNKNOWN_CLASS,
+            message=f"{names}: no class of {self.uri}, which has {enumerated(self.names, _SHOWN)}",
         )
         return dead_letter._replace(file=sample.origin)
 

@@ -415,13 +415,13 @@ def _sample(image: ImageRef, rows: Sequence[LabelRow], merger: RowMerger) -> Sam
     for row in rows:
         if row.problem:
             return DeadLetter(
-                Stage.LABELS.value,
-                image.key,
-                image.uri,
-                Reason.BAD_LABEL_VALUE.value,
-                row.problem,
-                row.file,
-                row.line,
+                stage=Stage.LABELS.value,
+                key=image.key,
+                uri=image.uri,
+                reason=Reason.BAD_LABEL_VALUE.value,
+                message=row.problem,
+                file=row.file,
+                line=row.line,
             )
     merged = merger.merge(rows)
     if isinstance(merged, LabelRow):
@@ -429,14 +429,14 @@ def _sample(image: ImageRef, rows: Sequence[LabelRow], merger: RowMerger) -> Sam
         return labelled(image, split, merged.values, merged.file, merged.size)
     first, row = merged
     return DeadLetter(
-        Stage.JOIN.value,
-        image.key,
-        image.uri,
-        Reason.CONFLICTING_LABELS.value,
-        f"{_source_of(first)} says {_said(first)}, {_source_of(row)} says {_said(row)}; "
+        stage=Stage.JOIN.value,
+        key=image.key,
+        uri=image.uri,
+        reason=Reason.CONFLICTING_LABELS.value,
+        message=f"{_source_of(first)} says {_said(first)}, {_source_of(row)} says {_said(row)}; "
         "remove the wrong one",
-        row.file,
-        row.line,
+        file=row.file,
+        line=row.line,
     )
 
 
@@ -461,32 +461,32 @@ def _shown(value: Any) -> str:
 def _orphan(row: LabelRow, found: Sequence[ImageRef], names: _ImageNames) -> DeadLetter:
     if not found:
         return row_dead_letter(
-            Stage.JOIN,
-            row.name,
-            Reason.MISSING_IMAGE,
-            _missing(row, names),
-            row.file,
-            row.line,
+            stage=Stage.JOIN,
+            key=row.name,
+            reason=Reason.MISSING_IMAGE,
+            message=_missing(row, names),
+            file=row.file,
+            line=row.line,
         )
     if len({image.key for image in found}) == 1:
         uris = ", ".join(sorted(image.uri for image in found))
         return row_dead_letter(
-            Stage.JOIN,
-            row.name,
-            Reason.AMBIGUOUS_KEY,
-            f"names {uris}, which is not the only image of this path below a root; rename one",
-            row.file,
-            row.line,
+            stage=Stage.JOIN,
+            key=row.name,
+            reason=Reason.AMBIGUOUS_KEY,
+            message=f"names {uris}, which is not the only image of this path below a root; rename one",
+            file=row.file,
+            line=row.line,
         )
     keys = sorted(image.key for image in found)
     more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
     return row_dead_letter(
-        Stage.JOIN,
-        row.name,
-        Reason.AMBIGUOUS_KEY,
-        f"could mean {', '.join(keys[:_SHOWN])}{more}; name the path relative to the root",
-        row.file,
-        row.line,
+        stage=Stage.JOIN,
+        key=row.name,
+        reason=Reason.AMBIGUOUS_KEY,
+        message=f"could mean {', '.join(keys[:_SHOWN])}{more}; name the path relative to the root",
+        file=row.file,
+        line=row.line,
     )
 
 
@@ -522,4 +522,6 @@ def labelled(
 
 
 def _image_dead_letter(image: ImageRef, reason: Reason, message: str) -> DeadLetter:
-    return image_dead_letter(Stage.JOIN, image.key, image.uri, reason, message)
+    return image_dead_letter(
+        stage=Stage.JOIN, key=image.key, uri=image.uri, reason=reason, message=message
+    )

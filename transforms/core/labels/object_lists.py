@@ -92,11 +92,12 @@ def inspect_objects(
     skipped = {name for name, kind in kinds.items() if kind is None}
     classes = items.get(categories, [])
     return ObjectLists(
-        column,
-        categories,
-        bool(classes) and sum(map(is_integer, classes)) >= _NUMERIC_SHARE * len(classes),
-        tuple(columns),
-        tuple(name for name in no_lists if f"{column}.{name}" not in skipped),
+        column=column,
+        categories=categories,
+        integer_classes=bool(classes)
+        and sum(map(is_integer, classes)) >= _NUMERIC_SHARE * len(classes),
+        columns=tuple(columns),
+        left_out=tuple(name for name in no_lists if f"{column}.{name}" not in skipped),
     )
 
 

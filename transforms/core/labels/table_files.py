@@ -104,15 +104,27 @@ def inspect_file(head: TableHead, encoding: str = "") -> LabelTable:
     if head.rows is not None:
         if not head.rows:
             raise LabelTableError(f"{head.uri}: the file is empty; expected rows")
-        return LabelTable(head.uri, PARQUET, "", (), "")
+        return LabelTable(uri=head.uri, encoding=PARQUET, delimiter="", header=(), key_column="")
     extension = posixpath.splitext(head.uri)[1].lower()
     if extension in _SHEETS:
         raise LabelTableError(_sheet_problem(head.uri))
     if not head.data.strip(b"\r\n\t \xef\xbb\xbf"):
         raise LabelTableError(f"{head.uri}: the file is empty; expected a header and rows")
     if extension in (".jsonl", ".ndjson"):
-        return LabelTable(head.uri, encoding or encoding_of(head.data), "", (), "")
-    table = LabelTable(head.uri, encoding or guess_encoding(head), "", (), "")
+        return LabelTable(
+            uri=head.uri,
+            encoding=encoding or encoding_of(head.data),
+            delimiter="",
+            header=(),
+            key_column="",
+        )
+    table = LabelTable(
+        uri=head.uri,
+        encoding=encoding or guess_encoding(head),
+        delimiter="",
+        header=(),
+        key_column="",
+    )
     if extension in (".tsv", ".tab"):
         return _with_header(head, replace(table, delimiter="\t"))
     if extension in (".csv", ".txt", ".lst", ".list", ""):

@@ -208,9 +208,16 @@ def read_rows(
         if not problem and not name:
             problem = f"the key column {table.key_column!r} is empty"
         if problem:
-            yield row_dead_letter(Stage.LABELS, name, Reason.BAD_ROW, problem, table.uri, line)
+            yield row_dead_letter(
+                stage=Stage.LABELS,
+                key=name,
+                reason=Reason.BAD_ROW,
+                message=problem,
+                file=table.uri,
+                line=line,
+            )
         else:
-            yield _typed_row(name, fields, table, schema, line)
+            yield _typed_row(name=name, fields=fields, table=table, schema=schema, line=line)
 
 
 def _naming_columns(table: LabelTable, schema: LabelSchema) -> tuple[str, ...]:
@@ -277,7 +284,9 @@ class _Inspection:
         values, choices = self._sample.values, self._choices
         names = [name for name in values if name and name not in self._keys]
         objects = _objects(values, choices)
-        _check_choices(choices, values, self._keys, objects, self._where)
+        _check_choices(
+            choices=choices, values=values, keys=self._keys, objects=objects, where=self._where
+        )
         split = next(
             (name for name in names if name.lower() == SPLIT_COLUMN and name != choices.label), ""
         )

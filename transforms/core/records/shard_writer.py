@@ -208,4 +208,4 @@ def write_shard(
 
 
 def _dead_letter(ref: SampleRef, stage: Stage, reason: Reason, message: str) -> DeadLetter:
-    return image_dead_letter(stage, ref.key, ref.uri, reason, message)
+    return image_dead_letter(stage=stage, key=ref.key, uri=ref.uri, reason=reason, message=message)

@@ -87,18 +87,18 @@ def automl_source(
     names = (name for found in heads for name in automl_names(found))
     copies = find_copies(names, roots, [found.uri for found in heads])
     return Source(
-        Automl.name,
-        roots,
-        FileLabels(
+        layout=Automl.name,
+        roots=roots,
+        labels=FileLabels(
             AutomlReader(
                 rows, tuple((found.uri, encoding_of(found.data)) for found in heads), copies
             ),
             tuple(found.uri for found in heads),
             merge_rows=rows.boxes,
         ),
-        LabelledImages(rows.columns),
-        options.numbering(_FIRST_DETECTION_ID if rows.boxes else 0),
-        (*notes, *copies.notes),
+        examples=LabelledImages(rows.columns),
+        numbering=options.numbering(_FIRST_DETECTION_ID if rows.boxes else 0),
+        notes=(*notes, *copies.notes),
     )
 
 

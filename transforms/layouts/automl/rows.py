@@ -144,7 +144,14 @@ def read_automl(
                 raise _BadRowError(problem)
             row = _row(cells)
         except _BadRowError as error:
-            yield row_dead_letter(Stage.LABELS, "", Reason.BAD_ROW, str(error), uri, line)
+            yield row_dead_letter(
+                stage=Stage.LABELS,
+                key="",
+                reason=Reason.BAD_ROW,
+                message=str(error),
+                file=uri,
+                line=line,
+            )
             continue
         values: tuple[LabelValue, ...] = ((), ()) if rows.boxes else (None,)
         try:
@@ -155,7 +162,7 @@ def read_automl(
             values = _object(row.rest, line) if rows.boxes else (_classes(row.rest, rows.several),)
         except _BadRowError as error:
             problem = str(error)
-        yield LabelRow(row.name, values, row.split, uri, line, problem)
+        yield LabelRow(row.name, values, split=row.split, file=uri, line=line, problem=problem)
 
 
 def _records(file: BinaryIO, encoding: str) -> Iterator[tuple[int, list[str], str]]:

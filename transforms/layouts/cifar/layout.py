@@ -156,7 +156,9 @@ class CifarReader:
             values = self._values(labels, filename)
             if isinstance(values, str):
                 stage, reason = Stage.LABELS.value, Reason.BAD_LABEL_VALUE.value
-                yield DeadLetter(stage, key, uri, reason, values, uri)
+                yield DeadLetter(
+                    stage=stage, key=key, uri=uri, reason=reason, message=values, file=uri
+                )
             else:
                 offset = pixels.first + i * pixels.step
                 yield SampleRef(key, pixels.uri, PIXELS.size, split, values, offset, uri, version)
@@ -405,12 +407,12 @@ class Cifar:
             )
         numbers = tuple((name, i) for i, name in enumerate(meanings[fmt.class_field]))
         return Source(
-            self.name,
-            (),
-            ContainerLabels(CifarReader(fmt, meanings, archived), tuple(uris)),
-            LabelledImages(_columns(fmt), PIXELS),
-            ClassNumbering(known=numbers),
-            tuple(notes),
+            layout=self.name,
+            roots=(),
+            labels=ContainerLabels(CifarReader(fmt, meanings, archived), tuple(uris)),
+            examples=LabelledImages(_columns(fmt), PIXELS),
+            numbering=ClassNumbering(known=numbers),
+            notes=tuple(notes),
         )
 
 

@@ -70,6 +70,14 @@ def read_captions(
     for image in images.images:
         problem = images.problem(image) or problems.get(image.id, "")
         values = ((), None) if problem else (tuple(captions.get(image.id, ())), str(image.id))
-        yield LabelRow(image.path(folder), values, split, uri, 0, problem, image.size)
+        yield LabelRow(
+            image.path(folder),
+            values,
+            split=split,
+            file=uri,
+            line=0,
+            problem=problem,
+            size=image.size,
+        )
     named = dict.fromkeys((*captions, *problems), "a caption")
     yield from images.missing(named, uri)

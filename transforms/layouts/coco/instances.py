@@ -178,7 +178,15 @@ def read_instances(
     for image in entries.images:
         problem = found.problem(image)
         values = nothing if problem else found.values(image)
-        yield LabelRow(image.path(folder), values, split, uri, 0, problem, image.size)
+        yield LabelRow(
+            image.path(folder),
+            values,
+            split=split,
+            file=uri,
+            line=0,
+            problem=problem,
+            size=image.size,
+        )
     yield from entries.missing(dict(found.objects.named), uri)
 
 
@@ -257,12 +265,12 @@ class ImageEntries:
         for image_id, what in named.items():
             if image_id not in there:
                 yield row_dead_letter(
-                    Stage.JOIN,
-                    f"image_id {image_id}",
-                    Reason.MISSING_IMAGE,
-                    f"{what}: image_id {image_id!r} is not among the {_IMAGES} of {uri}",
-                    uri,
-                    0,
+                    stage=Stage.JOIN,
+                    key=f"image_id {image_id}",
+                    reason=Reason.MISSING_IMAGE,
+                    message=f"{what}: image_id {image_id!r} is not among the {_IMAGES} of {uri}",
+                    file=uri,
+                    line=0,
                 )
 
 
@@ -503,7 +511,14 @@ def _broken(uri: str, error: JsonFileError) -> LabelTableError:
 
 
 def bad_row(what: str, problem: str, uri: str) -> DeadLetter:
-    return row_dead_letter(Stage.LABELS, what, Reason.BAD_ROW, f"{what} {problem}", uri, 0)
+    return row_dead_letter(
+        stage=Stage.LABELS,
+        key=what,
+        reason=Reason.BAD_ROW,
+        message=f"{what} {problem}",
+        file=uri,
+        line=0,
+    )
 
 
 def is_id(value: Any) -> TypeGuard[_Id]:

@@ -125,11 +125,13 @@ class Coco:
             captions=not described,
         )
         return Source(
-            self.name,
-            roots,
-            FileLabels(reader, tuple(uris)),
-            LabelledImages((*COLUMNS, *extras.columns) if described else CAPTION_COLUMNS),
-            ClassNumbering(known=tuple((name, i) for i, name in sorted(categories.items()))),
+            layout=self.name,
+            roots=roots,
+            labels=FileLabels(reader, tuple(uris)),
+            examples=LabelledImages((*COLUMNS, *extras.columns) if described else CAPTION_COLUMNS),
+            numbering=ClassNumbering(
+                known=tuple((name, i) for i, name in sorted(categories.items()))
+            ),
         )
 
 

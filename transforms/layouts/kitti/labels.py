@@ -73,7 +73,7 @@ def parse_labels(data: bytes, uri: str) -> LabelRow:
         try:
             kind, numbers = _parse_line(fields)
         except _LineError as error:
-            return LabelRow(name, _NOTHING, "", uri, line, str(error))
+            return LabelRow(name, _NOTHING, split="", file=uri, line=line, problem=str(error))
         truncated, occluded, alpha, left, top, right, bottom, *box_3d = numbers
         box = (left, top, right, bottom, line)
         if kind.lower() == IGNORED_TYPE:
@@ -81,9 +81,9 @@ def parse_labels(data: bytes, uri: str) -> LabelRow:
         else:
             objects.append((box, kind, truncated, occluded, alpha, *box_3d))
     if not objects:
-        return LabelRow(name, (*_NOTHING[:-1], tuple(ignored)), "", uri, 0)
+        return LabelRow(name, (*_NOTHING[:-1], tuple(ignored)), split="", file=uri, line=0)
     values: list[tuple[object, ...]] = [*zip(*objects, strict=True), tuple(ignored)]
-    return LabelRow(name, tuple(values), "", uri, 0)  # type: ignore[arg-type]
+    return LabelRow(name, tuple(values), split="", file=uri, line=0)  # type: ignore[arg-type]
 
 
 class _LineError(ValueError):

@@ -96,16 +96,16 @@ class Kitti:
         splits, notes = _listed_splits(images, folders)
         base = options.numbering(base=1).base
         return Source(
-            self.name,
-            image_roots(images),
-            FileLabels(KittiReader(splits), folders=folders),
-            LabelledImages(COLUMNS),
-            ClassNumbering(
+            layout=self.name,
+            roots=image_roots(images),
+            labels=FileLabels(KittiReader(splits), folders=folders),
+            examples=LabelledImages(COLUMNS),
+            numbering=ClassNumbering(
                 base,
                 options.label_order,
                 known=tuple(zip(OBJECT_TYPES, range(base, base + len(OBJECT_TYPES)), strict=True)),
             ),
-            notes,
+            notes=notes,
         )
 
 

@@ -169,8 +169,8 @@ def _values(number: int, found: _Object) -> tuple[object, ...]:
     return (
         (*sides, found.box_line),
         name,
-        _number(found, "difficult", ColumnKind.INT64, what, "0"),
-        _number(found, "truncated", ColumnKind.INT64, what, "0"),
+        _number(found=found, path="difficult", kind=ColumnKind.INT64, what=what, default="0"),
+        _number(found=found, path="truncated", kind=ColumnKind.INT64, what=what, default="0"),
         _text(found, "pose", what) or _UNKNOWN_POSE,
     )
 

@@ -72,9 +72,11 @@ class VocReader:
         try:
             values, size = parse_annotation(file.read())
         except AnnotationError as error:
-            yield LabelRow(name, NO_OBJECTS, split, uri, error.line, str(error))
+            yield LabelRow(
+                name, NO_OBJECTS, split=split, file=uri, line=error.line, problem=str(error)
+            )
         else:
-            yield LabelRow(name, values, split, uri, 0, size=size)
+            yield LabelRow(name, values, split=split, file=uri, line=0, size=size)
 
     def _image_name(self, uri: str, stem: str) -> str:
         folder = max((f for f in self.folders if uri.startswith(f"{f}/")), key=len, default="")
@@ -120,12 +122,12 @@ class Voc:
         splits, notes = _splits([one.lists for one in sets if one.lists], uris)
         mirrored = frozenset(uri for uri in uris if any(_mirrors(uri, root.uri) for root in roots))
         return Source(
-            self.name,
-            roots,
-            FileLabels(VocReader(uris, mirrored, splits), folders=folders),
-            LabelledImages(COLUMNS),
-            options.numbering(base=1),
-            notes,
+            layout=self.name,
+            roots=roots,
+            labels=FileLabels(VocReader(uris, mirrored, splits), folders=folders),
+            examples=LabelledImages(COLUMNS),
+            numbering=options.numbering(base=1),
+            notes=notes,
         )
 
 
@@ -159,7 +161,9 @@ def _sets(path: str, *, labels_given: bool) -> list[_Set]:
     """
     found = _find_sets(path)
     if labels_given:
-        return [one for one in found if one.lists] or [_Set(path, "", "", "", "", False)]
+        return [one for one in found if one.lists] or [
+            _Set(images=path, labels="", lists="", folder="", reason="", recognisable=False)
+        ]
     for one in found:
         if not is_remote(one.labels) and not os.path.isdir(one.labels):
             raise UsageError(
@@ -176,7 +180,7 @@ def _sets(path: str, *, labels_given: bool) -> list[_Set]:
         )
     beside = ImageRoot(uri, (_LABEL_FILES,))
     if path.strip() and (is_remote(uri) or (os.path.isdir(uri) and holds_files(beside))):
-        return [_Set(uri, uri, "", uri, "", False)]
+        return [_Set(images=uri, labels=uri, lists="", folder=uri, reason="", recognisable=False)]
     raise UsageError(
         f"--images {path}: no Pascal VOC set; expected a folder with {_IMAGES}/ and {_LABELS}/ (or "
         "a folder with several of these), images/ beside annotations/, or .xml files beside the "
@@ -200,21 +204,39 @@ def _find_sets(path: str) -> list[_Set]:
     images, labels = below.get("images", ""), below.get("annotations", "")
     if images and labels and _first_xml(labels):
         reason = "images/ beside annotations/ with .xml files in"
-        return [_Set(images, labels, "", uri, reason, _is_annotation(_first_xml(labels)))]
+        return [
+            _Set(
+                images=images,
+                labels=labels,
+                lists="",
+                folder=uri,
+                reason=reason,
+                recognisable=_is_annotation(_first_xml(labels)),
+            )
+        ]
     beside = _first_xml(uri)
     if beside:
-        return [_Set(uri, uri, "", uri, ".xml files beside images in", _is_annotation(beside))]
+        return [
+            _Set(
+                images=uri,
+                labels=uri,
+                lists="",
+                folder=uri,
+                reason=".xml files beside images in",
+                recognisable=_is_annotation(beside),
+            )
+        ]
     return []
 
 
 def _year(folder: str, recognisable: bool) -> _Set:
     return _Set(
-        f"{folder}/{_IMAGES}",
-        f"{folder}/{_LABELS}",
-        f"{folder}/{_LISTS}",
-        folder,
-        f"{_IMAGES}/ beside {_LABELS}/ in",
-        recognisable,
+        images=f"{folder}/{_IMAGES}",
+        labels=f"{folder}/{_LABELS}",
+        lists=f"{folder}/{_LISTS}",
+        folder=folder,
+        reason=f"{_IMAGES}/ beside {_LABELS}/ in",
+        recognisable=recognisable,
     )
 
 

@@ -67,12 +67,12 @@ def read_description(uri: str) -> Description | None:
             )
         splits.setdefault(SPLIT_NAMES[key], []).extend(entry for entry in entries if entry.strip())
     return Description(
-        uri,
-        folder,
-        {split: entries for split, entries in splits.items() if entries},
-        _names(content.get("names"), uri),
-        _keypoints(content.get("kpt_shape"), uri),
-        notes,
+        uri=uri,
+        folder=folder,
+        splits={split: entries for split, entries in splits.items() if entries},
+        names=_names(content.get("names"), uri),
+        keypoints=_keypoints(content.get("kpt_shape"), uri),
+        notes=notes,
     )
 
 

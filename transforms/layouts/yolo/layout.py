@@ -110,19 +110,23 @@ class YoloReader:
         try:
             values = self.lines.parse(file.read())
         except LabelLineError as error:
-            yield LabelRow(name, self.lines.nothing, split, uri, error.line, str(error))
+            yield LabelRow(
+                name, self.lines.nothing, split=split, file=uri, line=error.line, problem=str(error)
+            )
         else:
-            yield LabelRow(name, values, split, uri, 0)
+            yield LabelRow(name, values, split=split, file=uri, line=0)
 
     def row(self, image: ImageRef) -> LabelRow:
         """An image without a label file has no objects."""
         stem = posixpath.splitext(image.uri)[0]
-        return LabelRow(image.key, self.lines.nothing, self.splits.of(stem), "", 0)
+        return LabelRow(image.key, self.lines.nothing, split=self.splits.of(stem), file="", line=0)
 
     def unread(self, uri: str, problem: str) -> LabelRow:
         """A label file that cannot be read is a fault of its image."""
         name = self._image(uri)
-        return LabelRow(name, self.lines.nothing, self.splits.of(name), uri, 0, problem)
+        return LabelRow(
+            name, self.lines.nothing, split=self.splits.of(name), file=uri, line=0, problem=problem
+        )
 
     def _image(self, uri: str) -> str:
         """The URI of a label file's image, without extension."""
@@ -187,13 +191,13 @@ class Yolo:
                 "of each object",
             )
         return Source(
-            self.name,
-            roots,
-            FileLabels(reader, folders=label_roots(found.pairs), unnamed=reader),
-            LabelledImages(lines.columns),
-            _numbering(found.names),
-            (*found.notes, *notes),
-            (*questions, *more_questions),
+            layout=self.name,
+            roots=roots,
+            labels=FileLabels(reader, folders=label_roots(found.pairs), unnamed=reader),
+            examples=LabelledImages(lines.columns),
+            numbering=_numbering(found.names),
+            notes=(*found.notes, *notes),
+            questions=(*questions, *more_questions),
         )
 
 
@@ -297,7 +301,9 @@ def _line_format(options: SourceOptions, found: Found) -> tuple[LineFormat, tupl
             f"{USUAL_YAML[0]}; name that file with --images"
         )
     keypoints, dimensions = found.keypoints or (0, 2)
-    return LineFormat(task, found.names, keypoints, dimensions, masks), questions
+    return LineFormat(
+        task=task, names=found.names, keypoints=keypoints, dimensions=dimensions, masks=masks
+    ), questions
 
 
 def _sampled_lengths(found: Found) -> list[int]:
