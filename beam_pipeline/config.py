@@ -24,6 +24,7 @@ from beam_pipeline.transforms.core.records.formats import (
     record_format,
 )
 from beam_pipeline.transforms.core.records.record_format import RecordFormat
+from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
 from beam_pipeline.transforms.core.text import counted
 from beam_pipeline.transforms.core.uris import is_remote
 from beam_pipeline.transforms.encoding import EncodingOptions
@@ -104,7 +105,13 @@ class ConvertConfig:
 
     def _check_names(self) -> None:
         """Checks that files can be called as they are to be. Raises UsageError."""
-        if self.options.engine.shuffle == "records" and has_glob(self.output):
+        records = self.options.engine.shuffle == "records"
+        if records and not isinstance(self.record_format, TFRecordFormat):
+            raise UsageError(
+                f"--shuffle=records writes TFRecords only, not {self.record_format.name}; leave out "
+                "--shuffle or --record_format"
+            )
+        if records and has_glob(self.output):
             raise UsageError(
                 f"--output {self.output}: with --shuffle=records, Beam takes *, ? and [ in a path for "
                 "wildcards; choose another folder, or leave --shuffle out"
@@ -129,7 +136,8 @@ class ConvertConfig:
     @property
     def record_format(self) -> RecordFormat:
         """The format of the shards."""
-        return record_format(self.options.output.compression)
+        output = self.options.output
+        return record_format(output.compression, output.record_format)
 
     @property
     def encoding(self) -> EncodingOptions:

@@ -9,7 +9,11 @@ from dataclasses import dataclass
 from beam_pipeline.options.group import OptionGroup, option
 from beam_pipeline.options.values import parse_features
 from beam_pipeline.transforms.core.errors import UsageError
-from beam_pipeline.transforms.core.records.formats import COMPRESSIONS
+from beam_pipeline.transforms.core.records.formats import (
+    COMPRESSIONS,
+    DEFAULT_FORMAT,
+    FORMATS,
+)
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,12 @@ class OutputOptions(OptionGroup):
     )
     compression: str = option(
         COMPRESSIONS[0], choices=COMPRESSIONS, help="shard compression (default: %(default)s)"
+    )
+    record_format: str = option(
+        DEFAULT_FORMAT,
+        choices=tuple(FORMATS),
+        shown=len(FORMATS) > 1,
+        help="format of the shards (default: %(default)s)",
     )
     features: Mapping[str, str] = option(
         {},

@@ -7,18 +7,17 @@ one parallel map; batch, prefetch. So the shuffle buffer holds encoded images, n
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from beam_pipeline.dataset import Dataset, Shard, StoredFeature
-from beam_pipeline.readers.shards import check_regular, check_shards
+from beam_pipeline.readers.shards import check_regular, check_shards, open_shard
 from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.core.labels.schema import ENCODED_KEY
 from beam_pipeline.transforms.core.records.record_format import RecordFormat
-from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
 
 try:
     import tensorflow as tf
@@ -44,11 +43,6 @@ _IMAGE = "image"
 
 _DTYPES = {"bytes": tf.string, "float": tf.float32, "int64": tf.int64}
 _MISSING: dict[str, Any] = {"bytes": b"", "float": float("nan"), "int64": tf.int64.min}
-_OPENERS: Mapping[RecordFormat, Callable[[Any], Any]] = {
-    TFRecordFormat("none"): partial(tf.data.TFRecordDataset, compression_type=""),
-    TFRecordFormat("gzip"): partial(tf.data.TFRecordDataset, compression_type="GZIP"),
-}
-"""Format -> a data set of the records of shards, given their URIs."""
 _CHANNELS = (1, 3, 4)
 _OWN_CHANNELS = (b"RI", b"\xff\x0a", b"\0\0")
 """The beginnings of WebP and of JPEG XL, bare or in a container."""
@@ -279,7 +273,7 @@ def _image_size(image_size: Any) -> tuple[int, int] | None:
 
 def _records(dataset: Dataset, shards: Sequence[Shard], *, shuffled: bool, seed: int | None) -> Any:
     """The serialized examples, shard after shard, or interleaved from several shards in random order."""
-    open_shards = _OPENERS[dataset.record_format]
+    open_shards = _opener(dataset.record_format)
     uris = tf.constant([shard.uri for shard in shards], tf.string)
     if shuffled:
         order = tf.data.Dataset.from_tensor_slices(uris).shuffle(max(1, len(shards)), seed=seed)
@@ -294,6 +288,29 @@ def _records(dataset: Dataset, shards: Sequence[Shard], *, shuffled: bool, seed:
     # Gives the data set a length, and makes a shard that lost records an error where it ends.
     examples = sum(shard.examples for shard in shards)
     return records.apply(tf.data.experimental.assert_cardinality(examples))
+
+
+def _opener(record_format: RecordFormat) -> Callable[[Any], Any]:
+    """Makes a data set of the records of shards, given the URIs of one or several of them."""
+    native = record_format.tf_data
+    if native is None:
+        return partial(_records_by_python, record_format)
+    return partial(getattr(tf.data, native.name), **native.arguments)
+
+
+def _records_by_python(record_format: RecordFormat, uris: Any) -> Any:
+    """The records of shards of a format that tf.data has no reader for."""
+
+    def records(found: Sequence[bytes]) -> Iterator[bytes]:
+        for uri in map(bytes.decode, found):
+            with open_shard(uri) as file:
+                yield from record_format.records(file, uri)
+
+    return tf.data.Dataset.from_generator(
+        records,
+        output_signature=tf.TensorSpec([], tf.string),
+        args=(tf.reshape(uris, [-1]),),
+    )
 
 
 def _mapped(elements: Any, function: Callable[..., Any]) -> Any:

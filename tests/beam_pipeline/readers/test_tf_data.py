@@ -28,6 +28,7 @@ from beam_pipeline.transforms.core.errors import (
     UsageError,
 )
 from beam_pipeline.transforms.core.records.tfrecord import frame_header
+from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
 from tests.harness import REPOSITORY, convert, manifest_of, read_shard, shard_names
 from tests.pictures import picture, write_files, write_pictures
 
@@ -537,6 +538,16 @@ def test_shuffle_gives_every_sample_once_in_another_order(pets: Path) -> None:
         assert sorted(first) == sorted(second) == sorted(expected)
         assert first != expected
         assert first != second
+
+
+@pytest.mark.parametrize("shuffle", [False, 8])
+def test_a_format_that_tf_data_cannot_read_is_read_in_python(
+    pets: Path, shuffle: bool | int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same examples come in the same order."""
+    expected = ids(beam_pipeline.load(pets, as_dict=True, shuffle=shuffle, seed=1))
+    monkeypatch.setattr(TFRecordFormat, "tf_data", None)
+    assert ids(beam_pipeline.load(pets, as_dict=True, shuffle=shuffle, seed=1)) == expected
 
 
 def test_samples_are_drawn_from_as_many_as_asked_for(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ image and never copies it; a format that needs a record in one piece joins them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import BinaryIO, ClassVar, NamedTuple, Protocol
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO, ClassVar, NamedTuple, Protocol
 
 
 class Sink(Protocol):
@@ -40,6 +40,18 @@ class RecordSpan(NamedTuple):
 
     offset: int
     size: int
+
+
+class TfDataClass(NamedTuple):
+    """A class of `tf.data` that reads the records of files; TensorFlow is not imported to name it.
+
+    Attributes:
+      name: such as "TFRecordDataset".
+      arguments: what it takes besides the paths of the files.
+    """
+
+    name: str
+    arguments: Mapping[str, Any]
 
 
 class RecordWriter(Protocol):
@@ -87,6 +99,10 @@ class RecordFormat(Protocol):
     @property
     def tfds_name(self) -> str:
         """The name that TensorFlow Datasets has for the format; empty if it cannot read it."""
+
+    @property
+    def tf_data(self) -> TfDataClass | None:
+        """The class of `tf.data` that reads the format; None to read it with `records`, in Python."""
 
     def shard_name(self, dataset: str, split: str, number: int, of: int) -> str:
         """The file name of a shard; TFDS and Beam's own sink use the same names.

@@ -21,6 +21,7 @@ from beam_pipeline.transforms.core.records.record_format import (
     RecordSpan,
     RecordWriter,
     Sink,
+    TfDataClass,
 )
 from beam_pipeline.transforms.core.records.record_index import record_spans
 from beam_pipeline.transforms.core.records.tfrecord import (
@@ -64,6 +65,12 @@ class TFRecordFormat:
     def tfds_name(self) -> str:
         """The name that TensorFlow Datasets has for the format; it reads no compressed shards."""
         return "" if self.compression == "gzip" else self.name
+
+    @property
+    def tf_data(self) -> TfDataClass:
+        """TensorFlow's own reader, which knows both compressions."""
+        compression = "GZIP" if self.compression == "gzip" else ""
+        return TfDataClass("TFRecordDataset", {"compression_type": compression})
 
     def shard_prefix(self, dataset: str, split: str) -> str:
         """The file name of a shard up to its number."""

@@ -132,3 +132,9 @@ def test_a_damaged_record_in_the_middle_is_named_by_where_reading_began() -> Non
     message = "^x from record 1 at byte 21 on: record 0 at byte 0: the checksum"
     with pytest.raises(DamagedRecordError, match=message):
         list(PLAIN.records_in(io.BytesIO(content), "x", range(1, 2)))
+
+
+def test_tensorflow_reads_both_compressions() -> None:
+    """With the arguments of its own class."""
+    assert TFRecordFormat("none").tf_data == ("TFRecordDataset", {"compression_type": ""})
+    assert TFRecordFormat("gzip").tf_data == ("TFRecordDataset", {"compression_type": "GZIP"})
