@@ -14,7 +14,7 @@ from beam_pipeline.transforms.core.dataset.splits import check_strata
 from beam_pipeline.transforms.core.failures import DEFAULT_POLICY, FailurePolicy
 from beam_pipeline.transforms.core.labels.join import buckets_for
 from beam_pipeline.transforms.core.labels.schema import class_column
-from beam_pipeline.transforms.finish_dataset import FinishDataset
+from beam_pipeline.transforms.finish_dataset import DatasetFinisher, FinishDataset
 from beam_pipeline.transforms.join_labels import JoinLabels, LabelByFolder
 from beam_pipeline.transforms.layouts.layout import ContainerLabels, FolderLabels
 from beam_pipeline.transforms.list_images import ListImages
@@ -71,11 +71,13 @@ def build_pipeline(
         shards=written["shards"],
         dead_letters=(*dead_letters, written[DEAD_LETTERS]) | "AllDeadLetters" >> beam.Flatten(),
         refusals=written[REFUSALS],
-        output_folder=config.output,
-        encoding=encoding,
-        max_bad_fraction=options.images.max_bad_fraction,
-        recorded_options=config.recorded,
-        failures=failures,
+        finisher=DatasetFinisher(
+            output_folder=config.output,
+            encoding=encoding,
+            max_bad_fraction=options.images.max_bad_fraction,
+            recorded_options=config.recorded,
+            failures=failures,
+        ),
     )
 
 

@@ -48,127 +48,133 @@ from beam_pipeline.transforms.output_folder import (
 from beam_pipeline.transforms.storage import files
 
 
-def finish_dataset(
-    plan: Plan,
-    shards: Iterable[ShardInfo],
-    dead_letters: Iterable[DeadLetterBatch],
-    refusals: Iterable[Refusal],
-    *,
-    output_folder: str,
-    encoding: EncodingOptions,
-    max_bad_fraction: float,
-    recorded_options: Mapping[str, Any],
-    failures: FailurePolicy,
-) -> None:
-    """Writes the files beside the shards, as `_finish` does; a file that cannot be written is a refusal.
-
-    Raises:
-      ConversionError: the reason why the data set is not complete, if `failures.raises_refusals`.
-      OSError: a file cannot be written, if `failures.retries`.
-    """
-    try:
-        _finish(
-            plan,
-            shards,
-            dead_letters,
-            refusals,
-            output_folder=output_folder,
-            encoding=encoding,
-            max_bad_fraction=max_bad_fraction,
-            recorded_options=recorded_options,
-            failures=failures,
-        )
-    except OSError as error:
-        if failures.retries:
-            raise
-        what = f"the files beside the shards in {output_folder} cannot be written: {error}"
-        _refuse(output_folder, Refusal.from_error(OutputError(what)), failures)
-
-
-def _finish(
-    plan: Plan,
-    shards: Iterable[ShardInfo],
-    dead_letters: Iterable[DeadLetterBatch],
-    refusals: Iterable[Refusal],
-    *,
-    output_folder: str,
-    encoding: EncodingOptions,
-    max_bad_fraction: float,
-    recorded_options: Mapping[str, Any],
-    failures: FailurePolicy,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class DatasetFinisher:
     """Writes the files beside the shards: dead letters in any case, the rest if all is well.
 
-    Otherwise the reason is noted in the output folder for the launcher. A complete data set that was
-    there before is not rewritten.
-
-    Raises:
-      ConversionError: the reason why the data set is not complete, if `failures.raises_refusals`.
+    Attributes:
+      output_folder: where the files go.
+      encoding: what shaped the examples.
+      max_bad_fraction: bad samples allowed, of all listed images.
+      recorded_options: the options that the manifest records.
+      failures: says whether the job itself fails when there is no complete data set.
     """
-    all_dead_letters = sorted(dead_letter for batch in dead_letters for dead_letter in batch)
-    earlier = earlier_manifest(output_folder)
-    asked = plan.refusal is not None and plan.refusal.error == QuestionError.__name__
-    if not asked and (
-        earlier is None or not files.exists(files.join(output_folder, DEAD_LETTERS_NAME))
-    ):
-        _write_lines(
-            output_folder,
-            DEAD_LETTERS_NAME,
-            (dead_letter.to_json() for dead_letter in all_dead_letters),
+
+    output_folder: str
+    encoding: EncodingOptions
+    max_bad_fraction: float
+    recorded_options: Mapping[str, Any]
+    failures: FailurePolicy
+
+    def finish(
+        self,
+        plan: Plan,
+        shards: Iterable[ShardInfo],
+        dead_letters: Iterable[DeadLetterBatch],
+        refusals: Iterable[Refusal],
+    ) -> None:
+        """Finishes a run, or notes in the output folder why the data set is not complete.
+
+        Args:
+          plan: the planned shards and classes.
+          shards: the figures of those that were written.
+          dead_letters: of all stages.
+          refusals: the reasons why shards were not written.
+
+        Raises:
+          ConversionError: the data set is not complete, if `failures.raises_refusals`.
+          OSError: a file cannot be written, if `failures.retries`.
+        """
+        all_dead_letters = sorted(one for batch in dead_letters for one in batch)
+        try:
+            refusal = self._write(plan, list(shards), all_dead_letters, refusals)
+        except OSError as error:
+            if self.failures.retries:
+                raise
+            what = f"the files beside the shards in {self.output_folder} cannot be written: {error}"
+            refusal = Refusal.from_error(OutputError(what))
+        if refusal:
+            self._refuse(refusal)
+
+    def _write(
+        self,
+        plan: Plan,
+        shards: Sequence[ShardInfo],
+        dead_letters: Sequence[DeadLetter],
+        refusals: Iterable[Refusal],
+    ) -> Refusal | None:
+        """Writes the files; returns the reason if the data set is not complete.
+
+        A complete data set that was there before is not rewritten.
+        """
+        folder = self.output_folder
+        earlier = earlier_manifest(folder)
+        asked = plan.refusal is not None and plan.refusal.error == QuestionError.__name__
+        if not asked and (
+            earlier is None or not files.exists(files.join(folder, DEAD_LETTERS_NAME))
+        ):
+            _write_lines(folder, DEAD_LETTERS_NAME, (one.to_json() for one in dead_letters))
+        tally = _final_tally(plan.tally, dead_letters)
+        refusal = (
+            plan.refusal
+            or min(refusals, default=None)
+            or too_many_bad(tally, self.max_bad_fraction)
+            or accounting_error(plan, tally, shards)
+            or all_filtered(tally, shards)
         )
-    tally = _final_tally(plan.tally, all_dead_letters)
-    infos = list(shards)
-    refusal = (
-        plan.refusal
-        or min(refusals, default=None)
-        or too_many_bad(tally, max_bad_fraction)
-        or accounting_error(plan, tally, infos)
-        or all_filtered(tally, infos)
-    )
-    if refusal:
-        _refuse(output_folder, refusal, failures)
-        return
-    manifest = build_manifest(
-        plan=plan,
-        tally=tally,
-        shards=infos,
-        seed=encoding.seed,
-        options={
-            **recorded_options,
-            **({"label_order": plan.label_order} if plan.label_order else {}),
-        },
-        features=encoding.written_features,
-        counted="objects" if _has_boxes(encoding.columns) else "examples",
-    )
-    changed = option_changes(_compared(earlier), _compared(manifest)) if earlier else []
-    if changed:
-        what = (
-            f"--resume: since {output_folder} was written, its images or labels have changed: "
-            f"{'; '.join(changed)}. Restore them, or convert again with --overwrite"
-        )
-        _refuse(output_folder, Refusal.from_error(ChangedInputsError(what)), failures)
-        return
-    there = set(files.list_folder(output_folder))
-    side_files = {
-        **dict(class_files(plan.classes, has_boxes=_has_boxes(encoding.columns))),
-        **tfds_files(manifest),
-        MANIFEST_NAME: dump_json(manifest),
-    }
-    if earlier is None:
-        strangers = sorted((there & set(side_files)) - noted_names(output_folder))
-        if strangers:
+        if refusal:
+            return refusal
+        manifest = self._manifest(plan, tally, shards)
+        changed = option_changes(_compared(earlier), _compared(manifest)) if earlier else []
+        if changed:
             what = (
-                f"{output_folder} holds {strangers[0]}, which this run did not write and will not "
-                "overwrite. Move it away and continue with --resume"
+                f"--resume: since {folder} was written, its images or labels have changed: "
+                f"{'; '.join(changed)}. Restore them, or convert again with --overwrite"
             )
-            _refuse(output_folder, Refusal.from_error(OutputNotEmptyError(what)), failures)
-            return
-        note_names(output_folder, WRITING_NAME, side_files)
-        there = set()
-    for name, content in side_files.items():
-        if name not in there:
-            files.write_bytes(files.join(output_folder, name), content)
-    delete_incomplete(output_folder)
+            return Refusal.from_error(ChangedInputsError(what))
+        there = set(files.list_folder(folder))
+        side_files = {
+            **dict(class_files(plan.classes, has_boxes=_has_boxes(self.encoding.columns))),
+            **tfds_files(manifest),
+            MANIFEST_NAME: dump_json(manifest),
+        }
+        if earlier is None:
+            strangers = sorted((there & set(side_files)) - noted_names(folder))
+            if strangers:
+                what = (
+                    f"{folder} holds {strangers[0]}, which this run did not write and will not "
+                    "overwrite. Move it away and continue with --resume"
+                )
+                return Refusal.from_error(OutputNotEmptyError(what))
+            note_names(folder, WRITING_NAME, side_files)
+            there = set()
+        for name, content in side_files.items():
+            if name not in there:
+                files.write_bytes(files.join(folder, name), content)
+        delete_incomplete(folder)
+        return None
+
+    def _manifest(self, plan: Plan, tally: Tally, shards: Sequence[ShardInfo]) -> dict[str, Any]:
+        order = {"label_order": plan.label_order} if plan.label_order else {}
+        return build_manifest(
+            plan=plan,
+            tally=tally,
+            shards=shards,
+            seed=self.encoding.seed,
+            options={**self.recorded_options, **order},
+            features=self.encoding.written_features,
+            counted="objects" if _has_boxes(self.encoding.columns) else "examples",
+        )
+
+    def _refuse(self, refusal: Refusal) -> None:
+        """Notes the reason for the launcher, which may be another process."""
+        try:
+            note_refusal(self.output_folder, refusal)
+        except OSError:  # a full disk: the launcher in this process, if it is this one, knows
+            if self.failures.retries:
+                raise
+        if self.failures.raises_refusals:
+            raise refusal.to_error()
 
 
 def _compared(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -176,16 +182,6 @@ def _compared(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
     counts = {k: v for k, v in manifest["counts"].items() if k != "ignored_files"}
     same = {k: v for k, v in manifest.items() if k != "questions"}
     return {**same, "counts": counts}
-
-
-def _refuse(folder: str, refusal: Refusal, failures: FailurePolicy) -> None:
-    try:
-        note_refusal(folder, refusal)
-    except OSError:  # a full disk: the launcher in this process, if it is this one, knows
-        if failures.retries:
-            raise
-    if failures.raises_refusals:
-        raise refusal.to_error()
 
 
 def _final_tally(planned: Tally, dead_letters: Iterable[DeadLetter]) -> Tally:
@@ -216,31 +212,18 @@ class FinishDataset(beam.PTransform):
       shards: PCollection of `ShardInfo`.
       dead_letters: PCollection of `DeadLetterBatch`.
       refusals: PCollection of `Refusal`, the reasons why shards were not written.
-      output_folder: where the files go.
-      encoding: what shaped the examples.
-      max_bad_fraction: bad samples allowed, of all listed images.
-      recorded_options: the options that the manifest records.
-      failures: says whether the job itself fails when there is no complete data set.
+      finisher: writes the files.
     """
 
     shards: beam.PCollection[ShardInfo]
     dead_letters: beam.PCollection[DeadLetterBatch]
     refusals: beam.PCollection[Refusal]
-    output_folder: str
-    encoding: EncodingOptions
-    max_bad_fraction: float
-    recorded_options: dict[str, Any]
-    failures: FailurePolicy
+    finisher: DatasetFinisher
 
     def expand(self, plan: beam.PCollection[Plan]) -> beam.PCollection[None]:
         return plan | "Finish" >> beam.Map(
-            finish_dataset,
+            self.finisher.finish,
             AsIter(self.shards),
             AsIter(self.dead_letters),
             AsIter(self.refusals),
-            output_folder=self.output_folder,
-            encoding=self.encoding,
-            max_bad_fraction=self.max_bad_fraction,
-            recorded_options=self.recorded_options,
-            failures=self.failures,
         )

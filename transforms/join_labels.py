@@ -45,32 +45,33 @@ _BUCKETS = 1024  # of images below several roots
 _Item = TypeVar("_Item", ImageRef, LabelRow)
 
 
-class _Join(beam.DoFn):
-    """Base of the two ways to a label: counts what came of it and hands it on."""
+@dataclass(frozen=True, kw_only=True)
+class _Outputs:
+    """The end of each way to a label: counts joined samples and hands them on.
 
-    def __init__(
-        self,
-        splits: SplitAssigner,
-        class_column: int | None,
-        known: KnownClasses | None,
-        keep: KeepUnlabelled | None,
-    ) -> None:
-        self._splits = splits
-        self._class_column = class_column
-        self._known = known
-        self._keep = keep
+    Attributes:
+      splits: gives each sample its split.
+      class_column: index of the class among a sample's labels; None if there is none.
+      known: the only classes that there are, or None for any.
+      keep: makes samples of images without labels; None makes them dead letters.
+    """
 
-    def _outputs(self, joined: Joined) -> Iterator[SampleBatch | TaggedOutput]:
-        if self._known:
-            joined.samples, unknown = self._known.sort_out(joined.samples)
+    splits: SplitAssigner
+    class_column: int | None
+    known: KnownClasses | None
+    keep: KeepUnlabelled | None
+
+    def of(self, joined: Joined) -> Iterator[SampleBatch | TaggedOutput]:
+        if self.known:
+            joined.samples, unknown = self.known.sort_out(joined.samples)
             joined.dead_letters += unknown
-        samples, without_group = self._splits.assign(joined.samples)
+        samples, without_group = self.splits.assign(joined.samples)
         dead_letters = DeadLetterBatch((*joined.dead_letters, *without_group))
         tally = Tally(orphan_rows=joined.orphan_rows, repeated_rows=joined.repeated_rows)
-        if not self._splits.stratified:  # else `AssignSplits` counts them in their splits
-            tally.add_samples(samples, self._class_column)
+        if not self.splits.stratified:  # else `AssignSplits` counts them in their splits
+            tally.add_samples(samples, self.class_column)
         tally.add_dead_letters(dead_letters)
-        if self._keep:
+        if self.keep:
             tally.add_unlabelled([ref.key for ref in samples if is_unlabelled(ref)])
         if samples:
             yield SampleBatch(samples)
@@ -79,54 +80,40 @@ class _Join(beam.DoFn):
         yield TaggedOutput(TALLY, tally)
 
 
-class _LabelByPath(_Join):
-    """Base of the ways that need no label files."""
+class _LabelByPath(beam.DoFn):
+    """Labels images by their folders or names; label files are not needed."""
 
-    def __init__(
-        self,
-        splits: SplitAssigner,
-        class_column: int | None,
-        known: KnownClasses | None,
-        keep: KeepUnlabelled | None,
-        names: NamePattern | None,
-    ) -> None:
-        super().__init__(splits, class_column, known, keep)
+    def __init__(self, names: NamePattern | None, outputs: _Outputs) -> None:
         self._label = names.label if names else label_by_folder
+        self._outputs = outputs
 
-
-class _LabelByFolder(_LabelByPath):
     def process(self, images: ImageBatch) -> Iterator[SampleBatch | TaggedOutput]:
-        yield from self._outputs(self._label(images, self._keep))
+        yield from self._outputs.of(self._label(images, self._outputs.keep))
 
 
-class _LabelUniqueByFolder(_LabelByPath):
-    def process(self, bucket: tuple[int, Iterable[bytes]]) -> Iterator[SampleBatch | TaggedOutput]:
+class _LabelUniqueByPath(_LabelByPath):
+    """The same for a bucket of images of several roots, of which two may have one key."""
+
+    def process(self, bucket: tuple[int, Iterable[bytes]]) -> Iterator[SampleBatch | TaggedOutput]:  # type: ignore[override]
         unique, dead_letters = split_duplicates(_unpacked(ImageRef, bucket[1]))
-        joined = self._label(unique, self._keep)
+        joined = self._label(unique, self._outputs.keep)
         joined.dead_letters += dead_letters
-        yield from self._outputs(joined)
+        yield from self._outputs.of(joined)
 
 
-class _JoinBucket(_Join):
-    def __init__(
-        self,
-        splits: SplitAssigner,
-        class_column: int | None,
-        known: KnownClasses | None,
-        keep: KeepUnlabelled | None,
-        merge: RowMerger,
-    ) -> None:
-        super().__init__(splits, class_column, known, keep)
-        self._merge = merge
+class _JoinBucket(beam.DoFn):
+    """Joins the images and rows of a bucket."""
+
+    def __init__(self, merger: RowMerger, outputs: _Outputs) -> None:
+        self._merger = merger
+        self._outputs = outputs
 
     def process(
         self, bucket: tuple[int, Mapping[str, Iterable[bytes]]]
     ) -> Iterator[SampleBatch | TaggedOutput]:
-        groups = bucket[1]
-        images = _unpacked(ImageRef, groups["images"])
-        yield from self._outputs(
-            join_bucket(images, _unpacked(LabelRow, groups["rows"]), self._merge, self._keep)
-        )
+        images = _unpacked(ImageRef, bucket[1]["images"])
+        rows = _unpacked(LabelRow, bucket[1]["rows"])
+        yield from self._outputs.of(join_bucket(images, rows, self._merger, self._outputs.keep))
 
 
 class _PackByBucket(PackParts):
@@ -178,12 +165,15 @@ class LabelByFolder(beam.PTransform):
                 | "ByFileName" >> _pack_by_bucket(_BUCKETS)
                 | "GroupByFileName" >> beam.GroupByKey()
             )
-        label = _LabelUniqueByFolder if self.several_roots else _LabelByFolder
+        label = _LabelUniqueByPath if self.several_roots else _LabelByPath
         columns = self.names.columns if self.names else CLASS_FOLDER_COLUMNS
-        index = class_column(columns)
-        return images | "Label" >> _with_outputs(
-            label(self.splits, index, self.known, self.keep, self.names)
+        outputs = _Outputs(
+            splits=self.splits,
+            class_column=class_column(columns),
+            known=self.known,
+            keep=self.keep,
         )
+        return images | "Label" >> _with_outputs(label(self.names, outputs))
 
 
 @dataclass(kw_only=True)
@@ -216,14 +206,13 @@ class JoinLabels(beam.PTransform):
             "rows": inputs["rows"] | "RowsByFileName" >> _pack_by_bucket(self.buckets),
         }
         repeated = tuple(self.merge_rows and column.repeated for column in self.columns)
-        merge = RowMerger(repeated, self.unnamed)
-        join = _JoinBucket(
+        outputs = _Outputs(
             splits=self.splits,
             class_column=class_column(self.columns),
             known=self.known,
             keep=self.keep,
-            merge=merge,
         )
+        join = _JoinBucket(RowMerger(repeated, self.unnamed), outputs)
         return (
             by_file_name
             | "GroupByFileName" >> beam.CoGroupByKey()
@@ -231,7 +220,7 @@ class JoinLabels(beam.PTransform):
         )
 
 
-def _with_outputs(join: _Join) -> beam.PTransform:
+def _with_outputs(join: beam.DoFn) -> beam.PTransform:
     return (
         beam.ParDo(join)
         .with_output_types(SampleBatch)

@@ -25,7 +25,7 @@ from beam_pipeline.transforms.core.labels.schema import (
 from beam_pipeline.transforms.core.records.example_source import LabelledImages
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
 from beam_pipeline.transforms.encoding import EncodingOptions
-from beam_pipeline.transforms.finish_dataset import FinishDataset, finish_dataset
+from beam_pipeline.transforms.finish_dataset import DatasetFinisher, FinishDataset
 from beam_pipeline.transforms.output_folder import take_refusal, write_note
 
 UNREADABLE = DeadLetter("read", "b.jpg", "/photos/b.jpg", "unreadable", "no such file")
@@ -60,21 +60,23 @@ def finish(
     **changes: Any,
 ) -> None:
     """Finishes a run of two shards and three dead letters."""
-    given: dict[str, Any] = {
-        "shards": SHARDS,
-        "refusals": [],
-        "max_bad_fraction": 1.0,
-        "failures": HERE,
-        "recorded_options": OPTIONS,
-        **changes,
-    }
-    finish_dataset(
-        plan,
-        dead_letters=dead_letters,
+    found = {"shards": SHARDS, "refusals": [], **changes}
+    shards, refusals = found.pop("shards"), found.pop("refusals")
+    finisher_of(folder, columns, **found).finish(plan, shards, dead_letters, refusals)
+
+
+def finisher_of(
+    folder: Path, columns: tuple[Column, ...] = CLASS_FOLDER_COLUMNS, **changes: Any
+) -> DatasetFinisher:
+    """A finisher that lets all bad samples pass."""
+    finisher = DatasetFinisher(
         output_folder=str(folder),
         encoding=EncodingOptions(LabelledImages(columns), seed=3),
-        **given,
+        max_bad_fraction=1.0,
+        recorded_options=OPTIONS,
+        failures=HERE,
     )
+    return replace(finisher, **changes)
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -181,19 +183,14 @@ def test_a_resumed_run_of_other_inputs_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_transform_waits_for_all_outputs(tmp_path: Path) -> None:
-    """It writes the files that the function does."""
-    encoding = EncodingOptions(LabelledImages(CLASS_FOLDER_COLUMNS), seed=3)
+    """It writes the files that the finisher does."""
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         finishing = FinishDataset(
             shards=pipeline | "Shards" >> beam.Create(SHARDS),
             dead_letters=pipeline | "DeadLetters" >> beam.Create(DEAD),
             refusals=pipeline | "Refusals" >> beam.Create([], reshuffle=False),
-            output_folder=f"{tmp_path}/job",
-            encoding=encoding,
-            max_bad_fraction=1.0,
-            recorded_options=OPTIONS,
-            failures=HERE,
+            finisher=finisher_of(tmp_path / "job"),
         )
         _ = pipeline | "Plan" >> beam.Create([PLAN]) | finishing
-    finish(tmp_path / "function")
-    assert files_of(tmp_path / "job") == files_of(tmp_path / "function")
+    finish(tmp_path / "here")
+    assert files_of(tmp_path / "job") == files_of(tmp_path / "here")

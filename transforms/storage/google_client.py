@@ -257,26 +257,25 @@ def _api_error(error: Any) -> Any:
     return error
 
 
-@functools.cache
 def invalid_response() -> type[Exception]:
     """Returns the class of the errors that a resumable upload raises for an answer."""
-    try:
-        from google.cloud.storage.exceptions import InvalidResponse
-    except ImportError:  # before version 3
-        from google.resumable_media import InvalidResponse
-    found: type[Exception] = InvalidResponse
-    return found
+    return _library_error("InvalidResponse")
+
+
+def data_corruption() -> type[Exception]:
+    """Returns the class of the errors for bytes that do not have their checksum."""
+    return _library_error("DataCorruption")
 
 
 @functools.cache
-def data_corruption() -> type[Exception]:
-    """Returns the class of the errors for bytes that do not have their checksum."""
+def _library_error(name: str) -> type[Exception]:
+    """Returns a class of errors of the client library, which its version 3 moved."""
     try:
-        from google.cloud.storage.exceptions import DataCorruption
+        from google.cloud.storage import exceptions as found
     except ImportError:  # before version 3
-        from google.resumable_media import DataCorruption
-    found: type[Exception] = DataCorruption
-    return found
+        import google.resumable_media as found
+    error: type[Exception] = getattr(found, name)
+    return error
 
 
 @functools.cache
