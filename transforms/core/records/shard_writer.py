@@ -116,25 +116,25 @@ class ExampleMaker:
         try:
             check_claimed_size(ref.claimed_size, header, image, boxes=bool(self.box_columns))
         except BadImageError as error:
-            dead_letter = _dead_letter(ref, Stage.CHECK, error.reason, str(error))
-            return dead_letter._replace(file=ref.origin)
+            letter = _dead_letter(ref, Stage.CHECK, error.reason, str(error))
+            return letter._replace(file=ref.origin)
         ids: Any = () if self.id_column is None else ref.labels[self.id_column] or ()
         try:
             for index, pixels in self.box_columns:
                 boxes: Any = ref.labels[index]
                 check_boxes(boxes or (), header, pixels=pixels, clip=self.clip_boxes, ids=ids)
         except BadBoxError as error:
-            dead_letter = _dead_letter(ref, Stage.CHECK, Reason.BAD_BOX, str(error))
-            return dead_letter._replace(file=ref.origin, line=error.line)
+            letter = _dead_letter(ref, Stage.CHECK, Reason.BAD_BOX, str(error))
+            return letter._replace(file=ref.origin, line=error.line)
         try:
             before, after = self.encoder.encode(ref, header, image)
         except BadImageError as error:  # a mask of another size
-            dead_letter = _dead_letter(ref, Stage.CHECK, error.reason, str(error))
-            return dead_letter._replace(file=ref.origin)
+            letter = _dead_letter(ref, Stage.CHECK, error.reason, str(error))
+            return letter._replace(file=ref.origin)
         except OverflowError as error:
             what = f"a number is too large for its feature: {error}"
-            dead_letter = _dead_letter(ref, Stage.LABELS, Reason.BAD_LABEL_VALUE, what)
-            return dead_letter._replace(file=ref.origin)
+            letter = _dead_letter(ref, Stage.LABELS, Reason.BAD_LABEL_VALUE, what)
+            return letter._replace(file=ref.origin)
         return EncodedSample(before, image, after)
 
 
@@ -208,4 +208,4 @@ def write_shard(
 
 
 def _dead_letter(ref: SampleRef, stage: Stage, reason: Reason, message: str) -> DeadLetter:
-    return image_dead_letter(stage=stage, key=ref.key, uri=ref.uri, reason=reason, message=message)
+    return image_dead_letter(stage, ref.key, ref.uri, reason, message)
