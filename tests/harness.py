@@ -151,6 +151,23 @@ def reasons_of(folder: Any) -> dict[str, str]:
     return {dead_letter["key"]: dead_letter["reason"] for dead_letter in dead_letters_of(folder)}
 
 
+def sources_of(folder: Any) -> dict[str, tuple[str, str, int]]:
+    """key -> (reason, label file, line) of every dead letter; the last two are "" and 0 where missing."""
+    return {
+        one["key"]: (one["reason"], one.get("file", ""), one.get("line", 0))
+        for one in dead_letters_of(folder)
+    }
+
+
+def problems_of(folder: Any) -> list[tuple[str, str, int, str]]:
+    """(key, reason, line, message) of every dead letter, in order of line; the line is 0 if missing."""
+    found = (
+        (one["key"], one["reason"], one.get("line", 0), one["message"])
+        for one in dead_letters_of(folder)
+    )
+    return sorted(found, key=lambda one: (one[2], one[0]))
+
+
 def shard_names(folder: Any) -> list[str]:
     return sorted(name for name in os.listdir(folder) if ".tfrecord-" in name)
 

@@ -15,15 +15,16 @@ import pytest
 from beam_pipeline.cli import main
 from tests.harness import REPOSITORY, convert, convert_asking, manifest_of, read_all
 from tests.pictures import write_files, write_pictures
+from tests.transforms.layouts.make_voc import labelimg_xml
 
 PAGE = Path(REPOSITORY, "docs/questions.md").read_text(encoding="utf-8")
 
 KITTI = "Car 0.00 0 1.62 1.00 1.00 5.00 6.00 1.52 1.63 3.88 -4.36 1.71 14.20 1.33\n"
-VOC = (
-    "<annotation><filename>{name}</filename><size><width>9</width><height>7</height><depth>3</depth>"
-    "</size><object><name>cat</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>5</xmax><ymax>6</ymax>"
-    "</bndbox></object></annotation>"
-)
+
+
+def voc(name: str) -> str:
+    """An annotation of one object."""
+    return labelimg_xml(name, (9, 7), [("cat", ("1", "1", "5", "6"))])
 
 
 def coco(names: list[str]) -> str:
@@ -115,7 +116,7 @@ def _voc_in_folders() -> None:
     for name in ("first", "second"):
         names = [f"{name}_{i}.jpg" for i in range(3)]
         write_pictures(f"sets/{name}", names)
-        annotations = {f"{one[:-4]}.xml": VOC.format(name=one) for one in names}
+        annotations = {f"{one[:-4]}.xml": voc(one) for one in names}
         write_files(f"sets/{name}", annotations)
 
 
@@ -123,8 +124,8 @@ def _voc_deeper() -> None:
     names = [f"{i}.jpg" for i in range(3)]
     write_pictures("photos/a/b", names)
     write_pictures("photos/c", ["9.jpg"])
-    write_files("photos/a/b", {f"{one[:-4]}.xml": VOC.format(name=one) for one in names})
-    write_files("photos/c", {"9.xml": VOC.format(name="9.jpg")})
+    write_files("photos/a/b", {f"{one[:-4]}.xml": voc(one) for one in names})
+    write_files("photos/c", {"9.xml": voc("9.jpg")})
 
 
 def _xml() -> None:
@@ -431,7 +432,7 @@ def test_a_folder_that_is_certain_is_taken(
     for split in ("train", "val"):
         write_pictures("wrapped/data", [f"{split}/cat/{split}.jpg", f"{split}/dog/{split}.jpg"])
     write_pictures("boxes/set", NAMES)
-    write_files("boxes/set", {f"{name[:-4]}.xml": VOC.format(name=name) for name in NAMES})
+    write_files("boxes/set", {f"{name[:-4]}.xml": voc(name) for name in NAMES})
     assert convert_asking("--images", typed, "--output", "one", "--name", "d") == 0
     said = f"--images {images}{f' --labels {labels}' if labels else ''}"
     assert (

@@ -122,9 +122,13 @@ class DeadLetter(NamedTuple):
         return json.dumps(fields, ensure_ascii=False)
 
 
-def image_dead_letter(stage: Stage, key: str, uri: str, reason: Reason, message: str) -> DeadLetter:
+def image_dead_letter(
+    stage: Stage, key: str, uri: str, reason: Reason, message: str, file: str = ""
+) -> DeadLetter:
     """A dead letter for a listed image, its reason given as the enum member."""
-    return DeadLetter(stage=stage.value, key=key, uri=uri, reason=reason.value, message=message)
+    return DeadLetter(
+        stage=stage.value, key=key, uri=uri, reason=reason.value, message=message, file=file
+    )
 
 
 def row_dead_letter(

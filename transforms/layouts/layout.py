@@ -2,7 +2,7 @@
 
 A layout looks at what a person named and returns a `Source`: which files are listed as images, and
 where labels come from. That is all it does, before the job starts and without opening an image. A
-label comes from one of three sources:
+label comes from one of three places:
 
 - `FolderLabels`: the class is the image's folder, or the image's name says the labels.
 - `FileLabels`: files say it. A `LabelReader` turns each into `LabelRow`s, on any worker; the job joins

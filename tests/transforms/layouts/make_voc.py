@@ -12,15 +12,7 @@ from tests.pictures import write_files
 Box = tuple[str, str, str, str]
 """xmin, ymin, xmax, ymax as they stand in the file."""
 
-_HEAD = """<annotation>
-\t<folder>{folder}</folder>
-\t<filename>{name}.jpg</filename>
-\t<source>
-\t\t<database>The {folder} Database</database>
-\t\t<annotation>PASCAL {folder}</annotation>
-\t\t<image>flickr</image>
-\t</source>
-\t<size>
+_SIZE = """\t<size>
 \t\t<width>{width}</width>
 \t\t<height>{height}</height>
 \t\t<depth>3</depth>
@@ -28,11 +20,28 @@ _HEAD = """<annotation>
 \t<segmented>0</segmented>
 """
 
-_OBJECT_2007 = """\t<object>
+_HEAD = (
+    """<annotation>
+\t<folder>{folder}</folder>
+\t<filename>{name}.jpg</filename>
+\t<source>
+\t\t<database>The {folder} Database</database>
+\t\t<annotation>PASCAL {folder}</annotation>
+\t\t<image>flickr</image>
+\t</source>
+"""
+    + _SIZE
+)
+
+_OBJECT = """\t<object>
 \t\t<name>{name}</name>
 \t\t<pose>{pose}</pose>
 \t\t<truncated>{truncated}</truncated>
-\t\t<difficult>{difficult}</difficult>
+"""
+
+_OBJECT_2007 = (
+    _OBJECT
+    + """\t\t<difficult>{difficult}</difficult>
 \t\t<bndbox>
 \t\t\t<xmin>{box[0]}</xmin>
 \t\t\t<ymin>{box[1]}</ymin>
@@ -41,12 +50,11 @@ _OBJECT_2007 = """\t<object>
 \t\t</bndbox>
 \t</object>
 """
+)
 
-_OBJECT_2012 = """\t<object>
-\t\t<name>{name}</name>
-\t\t<pose>{pose}</pose>
-\t\t<truncated>{truncated}</truncated>
-\t\t<occluded>0</occluded>
+_OBJECT_2012 = (
+    _OBJECT
+    + """\t\t<occluded>0</occluded>
 \t\t<bndbox>
 \t\t\t<xmax>{box[2]}</xmax>
 \t\t\t<xmin>{box[0]}</xmin>
@@ -56,6 +64,7 @@ _OBJECT_2012 = """\t<object>
 \t\t<difficult>{difficult}</difficult>
 {parts}\t</object>
 """
+)
 
 _PART = """\t\t<part>
 \t\t\t<name>{name}</name>
@@ -68,21 +77,18 @@ _PART = """\t\t<part>
 \t\t</part>
 """
 
-_LABELIMG = """<annotation>
+_LABELIMG = (
+    """<annotation>
 \t<folder>images</folder>
 \t<filename>{name}</filename>
 \t<path>C:\\Users\\me\\Desktop\\images\\{name}</path>
 \t<source>
 \t\t<database>Unknown</database>
 \t</source>
-\t<size>
-\t\t<width>{width}</width>
-\t\t<height>{height}</height>
-\t\t<depth>3</depth>
-\t</size>
-\t<segmented>0</segmented>
-{objects}</annotation>
 """
+    + _SIZE
+    + "{objects}</annotation>\n"
+)
 
 
 def make(folder: str) -> None:

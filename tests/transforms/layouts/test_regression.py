@@ -11,10 +11,10 @@ from beam_pipeline.cli import main
 from tests.harness import (
     NONE_BAD,
     convert,
-    dead_letters_of,
     digests,
     float32,
     manifest_of,
+    problems_of,
     read_all,
 )
 from tests.pictures import write_files, write_pictures
@@ -129,15 +129,11 @@ def test_a_label_that_is_no_number_is_a_dead_letter(tmp_path: Path) -> None:
     argv = ["--images", f"{tmp_path}/data", "--output", f"{tmp_path}/out", "--writers=0"]
     assert convert(*argv, "--max_bad_fraction=1") == 0
     assert set(read_all(tmp_path / "out")) == {"0.png", "1.png", "5.png", "6.png"}
-    dead_letters = [
-        (dead_letter["key"], dead_letter["reason"], dead_letter.get("line"), dead_letter["message"])
-        for dead_letter in dead_letters_of(tmp_path / "out")
-    ]
-    assert sorted(dead_letters) == [
+    assert problems_of(tmp_path / "out") == [
+        ("7.png", "unlabelled", 0, "no label row names this image"),
         ("2.png", "bad_label_value", 4, "column 'label': is empty"),
         ("3.png", "bad_label_value", 5, "column 'label': 'tall' is not a number"),
         ("4.png", "bad_label_value", 6, "column 'label': 'inf' is not a number"),
-        ("7.png", "unlabelled", None, "no label row names this image"),
         (
             "nobody",
             "missing_image",

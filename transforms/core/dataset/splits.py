@@ -152,14 +152,14 @@ class SplitAssigner:
 
 
 def _no_group(sample: SampleRef, name: str) -> DeadLetter:
-    dead_letter = image_dead_letter(
+    return image_dead_letter(
         stage=Stage.JOIN,
         key=sample.key,
         uri=sample.uri,
         reason=Reason.BAD_LABEL_VALUE,
         message=f"column {name!r}: is empty, so nobody knows on which side of --split_by it belongs",
+        file=sample.origin,
     )
-    return dead_letter._replace(file=sample.origin)
 
 
 # --- strata ---------------------------------------------------------------------------------------

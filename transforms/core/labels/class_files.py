@@ -106,14 +106,14 @@ class KnownClasses:
 
     def _dead_letter(self, sample: SampleRef, unknown: Sequence[str]) -> DeadLetter:
         names = enumerated(list(dict.fromkeys(map(repr, unknown))), _SHOWN)
-        dead_letter = image_dead_letter(
+        return image_dead_letter(
             stage=Stage.LABELS,
             key=sample.key,
             uri=sample.uri,
             reason=Reason.UNKNOWN_CLASS,
             message=f"{names}: no class of {self.uri}, which has {enumerated(self.names, _SHOWN)}",
+            file=sample.origin,
         )
-        return dead_letter._replace(file=sample.origin)
 
 
 def class_names(sample: SampleRef, column: int) -> Sequence[str]:

@@ -459,32 +459,24 @@ def _shown(value: Any) -> str:
 
 
 def _orphan(row: LabelRow, found: Sequence[ImageRef], names: _ImageNames) -> DeadLetter:
-    if not found:
-        return row_dead_letter(
-            stage=Stage.JOIN,
-            key=row.name,
-            reason=Reason.MISSING_IMAGE,
-            message=_missing(row, names),
-            file=row.file,
-            line=row.line,
-        )
-    if len({image.key for image in found}) == 1:
-        uris = ", ".join(sorted(image.uri for image in found))
-        return row_dead_letter(
-            stage=Stage.JOIN,
-            key=row.name,
-            reason=Reason.AMBIGUOUS_KEY,
-            message=f"names {uris}, which is not the only image of this path below a root; rename one",
-            file=row.file,
-            line=row.line,
-        )
+    """The dead letter of a row that names no image, or several."""
     keys = sorted(image.key for image in found)
-    more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
+    if not found:
+        reason, message = Reason.MISSING_IMAGE, _missing(row, names)
+    elif len(set(keys)) == 1:
+        uris = ", ".join(sorted(image.uri for image in found))
+        reason = Reason.AMBIGUOUS_KEY
+        message = f"names {uris}, which is not the only image of this path below a root; rename one"
+    else:
+        more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
+        shown = f"{', '.join(keys[:_SHOWN])}{more}"
+        reason = Reason.AMBIGUOUS_KEY
+        message = f"could mean {shown}; name the path relative to the root"
     return row_dead_letter(
         stage=Stage.JOIN,
         key=row.name,
-        reason=Reason.AMBIGUOUS_KEY,
-        message=f"could mean {', '.join(keys[:_SHOWN])}{more}; name the path relative to the root",
+        reason=reason,
+        message=message,
         file=row.file,
         line=row.line,
     )

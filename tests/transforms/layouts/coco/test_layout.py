@@ -23,6 +23,7 @@ from tests.harness import (
     float32,
     manifest_of,
     read_all,
+    reasons_of,
     shard_names,
 )
 from tests.pictures import write_files
@@ -312,7 +313,7 @@ def test_names_as_those_of_coco_2014(working_folder: Path) -> None:
 # --- what is wrong with an image or an annotation ------------------------------------------------
 
 
-def reasons_of(*argv: str, code: int = 0) -> list[tuple[str, str, str, str]]:
+def problems_with_coco(*argv: str, code: int = 0) -> list[tuple[str, str, str, str]]:
     """(key, reason, file, message) of the dead letters of a conversion of coco/, unlabelled apart."""
     argv = ("--images", "coco/", "--output", "out", "--max_bad_fraction", "1", *argv)
     assert convert(*argv) == code
@@ -337,7 +338,7 @@ def test_a_bad_annotation_leaves_its_image_out(folder: Path) -> None:
     images = [entry("000000000285.jpg", 285), entry()]
     write_val(images, [one(id=1, image_id=285), one(), one(id=8, bbox=[1, 2, 3])])
     message = "annotation 8: bbox [1, 2, 3] is not [x, y, width, height], four numbers of pixels"
-    assert reasons_of() == [(KEY, "bad_label_value", VAL_JSON, message)]
+    assert problems_with_coco() == [(KEY, "bad_label_value", VAL_JSON, message)]
     assert list(read_all("out")) == ["val2017/000000000285.jpg"]
 
 
@@ -346,7 +347,7 @@ def test_an_annotation_without_an_id_is_named_by_its_number(folder: Path) -> Non
     """Ids are what evaluation and messages go by."""
     write_val([entry(), entry("000000000285.jpg", 285)], [one(), one(id="a"), one(id=...)])
     message = "annotation number 2 of the list: id 'a' is no integer"
-    assert reasons_of() == [(KEY, "bad_label_value", VAL_JSON, message)]
+    assert problems_with_coco() == [(KEY, "bad_label_value", VAL_JSON, message)]
 
 
 def test_area_and_crowd_may_be_left_out(folder: Path) -> None:
@@ -366,7 +367,7 @@ def test_a_box_without_area_is_found_when_its_image_is_read(folder: Path) -> Non
         [entry(), entry("000000000285.jpg", 285)],
         [one(), one(id=918, bbox=[29.5, 38.25, 1.0, 0.0])],
     )
-    assert reasons_of() == [
+    assert problems_with_coco() == [
         (
             KEY,
             "bad_box",
@@ -384,7 +385,7 @@ def test_boxes_reach_out_by_a_pixel_or_are_clipped(folder: Path) -> None:
         [entry(), entry("000000000285.jpg", 285)],
         [one(bbox=[-0.5, 100, 161, 6.5]), one(id=8, image_id=285, bbox=[-5, 0, 50, 128])],
     )
-    ((key, reason, _, message),) = reasons_of()
+    ((key, reason, _, message),) = problems_with_coco()
     assert (key, reason) == ("val2017/000000000285.jpg", "bad_box")
     assert message.startswith(
         "box 1, id 8, (xmin -5, ymin 0, xmax 45, ymax 128 in pixels of 117 x 128)"
@@ -397,7 +398,7 @@ def test_boxes_reach_out_by_a_pixel_or_are_clipped(folder: Path) -> None:
         [1.0],
         [1.0],
     ]
-    assert reasons_of("--clip_boxes", "--overwrite") == []
+    assert problems_with_coco("--clip_boxes", "--overwrite") == []
     clipped = read_all("out")["val2017/000000000285.jpg"]
     assert clipped["image/object/bbox/xmin"] == [0.0]
     assert clipped["image/object/bbox/xmax"] == float32([45 / 117])
@@ -416,7 +417,7 @@ def test_annotations_of_no_image_are_dead_letters(folder: Path) -> None:
         ],
     )
     at = f" is not among the images of {folder}/{VAL_JSON}"
-    assert reasons_of() == [
+    assert problems_with_coco() == [
         ("image_id 5", "missing_image", VAL_JSON, f"annotation 3: image_id 5{at}"),
         ("image_id 6", "missing_image", VAL_JSON, f"annotation 4 (and 1 more): image_id 6{at}"),
         (
@@ -441,7 +442,7 @@ def test_what_names_no_image_is_a_bad_row(folder: Path) -> None:
         [one(), one(image_id=5, id=3), 17, {"id": 4, "bbox": [1, 2, 3, 4]}, one(image_id=1.5, id=5)],
     )  # fmt: skip
     expected = "expected an object with an id and a file_name"
-    found = reasons_of()
+    found = problems_with_coco()
     assert [(key, reason, file) for key, reason, file, _ in found] == [
         (key, "bad_row", VAL_JSON)
         for key in (
@@ -474,10 +475,7 @@ def test_an_image_that_is_not_there_and_one_without_labels(folder: Path) -> None
     """Each is a dead letter; the second does not count against --max_bad_fraction."""
     write_val([entry(), entry("gone.jpg", 1)], [one()])
     assert convert("--images", "coco/", "--output", "out", "--max_bad_fraction", "1") == 0
-    dead_letters = {
-        dead_letter["key"]: dead_letter["reason"] for dead_letter in dead_letters_of("out")
-    }
-    assert dead_letters == {
+    assert reasons_of("out") == {
         **{f"train2017/{name}": "unlabelled" for name in TRAIN},
         f"{folder}/coco/val2017/gone.jpg": "missing_image",
         "val2017/000000000285.jpg": "unlabelled",
@@ -488,7 +486,7 @@ def test_two_images_of_one_id_are_left_out(folder: Path) -> None:
     """Nobody knows which of them an annotation means."""
     write_val([entry(), entry("000000000285.jpg", 139)], [one()])
     message = "image id 139 is that of several images: '000000000139.jpg', '000000000285.jpg'"
-    assert reasons_of(code=1) == [
+    assert problems_with_coco(code=1) == [
         (KEY, "bad_label_value", VAL_JSON, message),
         ("val2017/000000000285.jpg", "bad_label_value", VAL_JSON, message),
     ]
@@ -500,14 +498,14 @@ def test_an_image_of_two_ids_is_left_out(folder: Path) -> None:
         [entry(), entry(image_id=5), entry("000000000285.jpg", 285)], [one(), one(image_id=5)]
     )
     message = "several images have this file_name, of ids 139, 5"
-    assert reasons_of() == [(KEY, "bad_label_value", VAL_JSON, message)]
+    assert problems_with_coco() == [(KEY, "bad_label_value", VAL_JSON, message)]
 
 
 @pytest.mark.slow
 def test_an_image_that_is_there_twice_alike_is_one_example(folder: Path) -> None:
     """Nothing is lost by it; the manifest counts it."""
     write_val([entry(), entry()], [one()])
-    assert reasons_of() == []
+    assert problems_with_coco() == []
     assert read_all("out")[KEY]["image/object/id"] == [7]
     assert manifest_of("out")["counts"]["label_rows_repeated"] == 1
 
@@ -515,7 +513,7 @@ def test_an_image_that_is_there_twice_alike_is_one_example(folder: Path) -> None
 def test_image_ids_may_be_texts(folder: Path) -> None:
     """As some tools write them."""
     write_val([{**entry(), "id": "000139"}], [one(image_id="000139")])
-    assert reasons_of() == []
+    assert problems_with_coco() == []
     features = read_all("out")[KEY]
     assert (features["label/image_id"], features["image/object/id"]) == ([b"000139"], [7])
 
@@ -627,7 +625,7 @@ def test_files_may_each_have_some_of_the_categories(folder: Path) -> None:
         [entry(), entry("000000000285.jpg", 285)], [one(), one(image_id=285, category_id=1)], other
     )
     write_files("coco", {"annotations/instances_train2017.json": train})
-    ((key, _, _, message),) = reasons_of()
+    ((key, _, _, message),) = problems_with_coco()
     assert key == "val2017/000000000285.jpg"
     assert message == "annotation 7: category_id 1 is not among the categories"
     assert [c["id"] for c in manifest_of("out")["classes"]] == [1, 2, 3, 18, 67, 90]

@@ -20,6 +20,7 @@ from tests.harness import (
     float32,
     manifest_of,
     read_all,
+    sources_of,
     split_of_each,
 )
 from tests.pictures import write_files
@@ -220,16 +221,8 @@ def test_impossible_boxes_and_lone_files_become_dead_letters(tmp_path: Path) -> 
     write_frames(tmp_path, {"good": CAR, "bare": None, **boxes})
     write_files(str(tmp_path), {"training/label_2/000099.txt": CAR})
     assert convert("--images", str(tmp_path), "--output", f"{tmp_path}/out", ALL_BAD) == 0
-    found = {
-        dead_letter["key"]: (
-            dead_letter["reason"],
-            dead_letter.get("file", ""),
-            dead_letter.get("line", 0),
-        )
-        for dead_letter in dead_letters_of(tmp_path / "out")
-    }
     label = f"{tmp_path}/training/label_2"
-    assert found == {
+    assert sources_of(tmp_path / "out") == {
         "inverted.png": ("bad_box", f"{label}/inverted.txt", 2),
         "outside.png": ("bad_box", f"{label}/outside.txt", 1),
         "reaches.png": ("bad_box", f"{label}/reaches.txt", 1),

@@ -23,6 +23,7 @@ from tests.harness import (
     float32,
     manifest_of,
     read_all,
+    sources_of,
     split_of_each,
 )
 from tests.pictures import picture, write_files
@@ -368,16 +369,8 @@ def test_impossible_boxes_and_lone_files_become_dead_letters(tmp_path: Path) -> 
     write_files(f"{tmp_path}/set", lone)
     assert convert("--images", f"{tmp_path}/set", "--output", f"{tmp_path}/out", ALL_BAD) == 0
     assert list(read_all(tmp_path / "out")) == ["edge.jpg"]
-    found = {
-        dead_letter["key"]: (
-            dead_letter["reason"],
-            dead_letter.get("file", ""),
-            dead_letter.get("line", 0),
-        )
-        for dead_letter in dead_letters_of(tmp_path / "out")
-    }
     folder = f"{tmp_path}/set/annotations"
-    assert found == {
+    assert sources_of(tmp_path / "out") == {
         "inverted.jpg": ("bad_box", f"{folder}/inverted.xml", 31),
         "flat.jpg": ("bad_box", f"{folder}/flat.xml", 19),
         "outside.jpg": ("bad_box", f"{folder}/outside.xml", 19),
