@@ -253,9 +253,9 @@ def test_prefetched_files_are_read_as_others_are(
             offset = 1 if number % 4 == 3 else -1
             requests.append(Request(uri, max(0, (size or 0) + listed_wrong), offset))
         before = open_files()
-        with Prefetch(iter(requests), read_local, ReadOptions(prefetched=prefetched)) as announcer:
+        with Prefetch(iter(requests), read_local, ReadOptions(prefetched=prefetched)) as prefetch:
             for request in requests:
-                assert outcome(announcer.read, request) == outcome(read_local, request)
+                assert outcome(prefetch.read, request) == outcome(read_local, request)
         assert open_files() == before
 
 
@@ -331,8 +331,8 @@ def test_files_are_prefetched_while_some_come_from_the_disk(
         lambda uri: opened.append(uri) or local.open_prefetched(uri),
     )
     requests = [Request(str(path), 1, -1)] * 256
-    with Prefetch(requests, read_local, ReadOptions(prefetched=16)) as announcer:
-        assert [announcer.read(*request) for request in requests] == [b"x"] * 256
+    with Prefetch(requests, read_local, ReadOptions(prefetched=16)) as prefetch:
+        assert [prefetch.read(*request) for request in requests] == [b"x"] * 256
     assert len(opened) == prefetched
 
 
@@ -343,9 +343,9 @@ def test_files_in_the_page_cache_are_soon_read_plainly(tmp_path: Path) -> None:
     for request in requests:
         Path(request.uri).write_bytes(b"x")
     before = open_files()
-    with Prefetch(requests, read_local, ReadOptions(prefetched=16)) as announcer:
+    with Prefetch(requests, read_local, ReadOptions(prefetched=16)) as prefetch:
         for request in requests[:200]:
-            announcer.read(*request)
+            prefetch.read(*request)
         assert open_files() == before
 
 
@@ -355,10 +355,10 @@ def test_another_file_than_the_next_prefetched_is_an_error(tmp_path: Path) -> No
         (tmp_path / name).write_bytes(name.encode())
     requests = [Request(str(tmp_path / name), 1, -1) for name in "ab"]
     with (
-        Prefetch(requests, read_local, ReadOptions(prefetched=2)) as announcer,
+        Prefetch(requests, read_local, ReadOptions(prefetched=2)) as prefetch,
         pytest.raises(ValueError, match="expected the next request: Request"),
     ):
-        announcer.read(*requests[1])
+        prefetch.read(*requests[1])
 
 
 @pytest.mark.parametrize("bounds", [(0, 1), (1, 0), (-1, 5)])

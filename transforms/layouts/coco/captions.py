@@ -70,14 +70,6 @@ def read_captions(
     for image in images.images:
         problem = images.problem(image) or problems.get(image.id, "")
         values = ((), None) if problem else (tuple(captions.get(image.id, ())), str(image.id))
-        yield LabelRow(
-            image.path(folder),
-            values,
-            split=split,
-            file=uri,
-            line=0,
-            problem=problem,
-            size=image.size,
-        )
+        yield image.row(values, problem, split=split, folder=folder, uri=uri)
     named = dict.fromkeys((*captions, *problems), "a caption")
     yield from images.missing(named, uri)

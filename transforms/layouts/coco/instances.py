@@ -178,15 +178,7 @@ def read_instances(
     for image in entries.images:
         problem = found.problem(image)
         values = nothing if problem else found.values(image)
-        yield LabelRow(
-            image.path(folder),
-            values,
-            split=split,
-            file=uri,
-            line=0,
-            problem=problem,
-            size=image.size,
-        )
+        yield image.row(values, problem, split=split, folder=folder, uri=uri)
     yield from entries.missing(dict(found.objects.named), uri)
 
 
@@ -196,10 +188,20 @@ class Image(NamedTuple):
     size: Size | None
     extras: tuple[tuple[int, ...], ...] = ()
 
-    def path(self, folder: str) -> str:
-        """How a row names it: a bare name lies in the folder, if one is given."""
+    def row(
+        self, values: tuple[LabelValue, ...], problem: str, *, split: str, folder: str, uri: str
+    ) -> LabelRow:
+        """Its row, which names a bare name in the folder, if one is given."""
         is_bare = folder and not set("/\\") & set(self.name)
-        return f"{folder}/{self.name}" if is_bare else self.name
+        return LabelRow(
+            f"{folder}/{self.name}" if is_bare else self.name,
+            values,
+            split=split,
+            file=uri,
+            line=0,
+            problem=problem,
+            size=self.size,
+        )
 
 
 class ImageEntries:
