@@ -43,7 +43,7 @@ class Option:
       between: the least and the greatest allowed value.
       repeated: whether it may be given several times: a list of values, or pairs that add up.
       required: whether the command line must have it.
-      shown: whether `--help` lists it.
+      available: False for a field that keeps its default, as there is nothing to choose yet.
       name: the field's name, which is the option's name without the dashes.
       default: the field's default.
     """
@@ -56,7 +56,7 @@ class Option:
     between: tuple[float, float] | None = None
     repeated: bool = False
     required: bool = False
-    shown: bool = True
+    available: bool = True
     name: str = ""
     default: Any = None
 
@@ -85,7 +85,7 @@ class Option:
             "default": self.default,
             "metavar": self.metavar or "|".join(map(str, self.choices)) or None,
             "required": self.required,
-            "help": self.help if self.shown else argparse.SUPPRESS,
+            "help": self.help,
         }
         if self.repeated and isinstance(self.default, dict):
             settings["action"] = _Collect
@@ -164,6 +164,7 @@ class OptionGroup:
                 default={} if field.default is dataclasses.MISSING else field.default,
             )
             for field in dataclasses.fields(cls)
+            if field.metadata[_METADATA_KEY].available
         ]
 
     @classmethod

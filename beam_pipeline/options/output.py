@@ -38,7 +38,7 @@ class OutputOptions(OptionGroup):
     record_format: str = option(
         DEFAULT_FORMAT,
         choices=tuple(FORMATS),
-        shown=len(FORMATS) > 1,
+        available=len(FORMATS) > 1,
         help="format of the shards (default: %(default)s)",
     )
     features: Mapping[str, str] = option(

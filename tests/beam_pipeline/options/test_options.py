@@ -214,7 +214,7 @@ def test_the_page_has_the_defaults_of_the_options() -> None:
             r"^\| `(--\w+)[^|]*\| ([^|]*?) ?\| (.*) \|$", page, re.MULTILINE
         )
     }
-    for option in filter(lambda option: option.shown, ConvertOptions.options()):
+    for option in ConvertOptions.options():
         default, text = rows[option.flag]
         assert (default == "required") == option.required
         if option.is_switch:
