@@ -206,10 +206,10 @@ def test_an_image_without_a_label_of_use_is_not_held_against_the_run() -> None:
 def test_a_run_whose_filters_leave_nothing_is_refused() -> None:
     """An empty data set is never meant; one example is enough, and other dead letters are not filters."""
     tally = Tally(listed=5)
-    tally.add_dead_letters([letter(Reason.UNREADABLE, "a")])
+    tally.add_dead_letters([dead_letter(Reason.UNREADABLE, "a")])
     assert all_filtered(tally, []) is None
-    tally.add_dead_letters([letter(Reason.FILTERED_MAX_PIXELS, key) for key in "bcd"])
-    tally.add_dead_letters([letter(Reason.FILTERED_MIN_SIDE, "e")])
+    tally.add_dead_letters([dead_letter(Reason.FILTERED_MAX_PIXELS, key) for key in "bcd"])
+    tally.add_dead_letters([dead_letter(Reason.FILTERED_MIN_SIDE, "e")])
     assert all_filtered(tally, []) == Refusal(
         "NothingLeftError",
         "no image is left: of 5 listed images, the filters leave out 1 by --min_side, 3 by "
