@@ -165,7 +165,7 @@ def list_objects(uri_prefix: str, start: str = "", end: str = "") -> Iterator[Fo
     _, prefix = _parts(uri_prefix)
     token = None
     while True:
-        blobs, token = _page(uri_prefix, start, end, token, PAGE_SIZE)
+        blobs, token = _page(uri_prefix, start, end, token=token, size=PAGE_SIZE)
         for blob in blobs:
             name = blob.name[len(prefix) :]
             if name and not (name.endswith("/") and not blob.size):
@@ -175,7 +175,13 @@ def list_objects(uri_prefix: str, start: str = "", end: str = "") -> Iterator[Fo
 
 
 def _page(
-    uri_prefix: str, start: str, end: str, token: str | None, size: int, fields: str = ""
+    uri_prefix: str,
+    start: str = "",
+    end: str = "",
+    *,
+    token: str | None = None,
+    size: int,
+    fields: str = "",
 ) -> tuple[list[ListedObject], str | None]:
     """Returns one page of a listing, and the token of the next."""
     bucket, prefix = _parts(uri_prefix)
@@ -209,13 +215,13 @@ def first_object(uri_prefix: str, start: str = "", end: str = "") -> str | None:
       BucketError: the bucket does not exist, or may not be listed.
       OSError: the request did not succeed.
     """
-    blobs, _ = _page(uri_prefix, start, end, None, 1)
+    blobs, _ = _page(uri_prefix, start, end, size=1)
     return blobs[0].name[len(_parts(uri_prefix)[1]) :] if blobs else None
 
 
 def first_with_prefix(uri: str) -> ListedObject | None:
     """Returns the first object whose name begins so: the object of that name, if there is one."""
-    blobs, _ = _page(uri, "", "", None, 1, ",crc32c")
+    blobs, _ = _page(uri, size=1, fields=",crc32c")
     return blobs[0] if blobs else None
 
 
