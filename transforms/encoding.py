@@ -18,7 +18,7 @@ from beam_pipeline.transforms.core.records.example_source import (
     recorded_source,
 )
 from beam_pipeline.transforms.core.records.shard_writer import Maker
-from beam_pipeline.transforms.core.references import SampleRef
+from beam_pipeline.transforms.core.references import SampleRef, bytes_of, files_of
 from beam_pipeline.transforms.storage import files
 from beam_pipeline.transforms.storage.read_ahead import (
     Prefetch,
@@ -77,6 +77,7 @@ class EncodingOptions:
             "image_encoding": options.image_encoding,
             "features": examples["features"],
             **({"filters": dict(options.filters)} if options.filters else {}),
+            **{name: examples[name] for name in ("mask_colours",) if name in examples},
         }
 
     @classmethod
@@ -100,15 +101,24 @@ class EncodingOptions:
           refs: the references that it will be asked for, in this order.
           reading: how far it reads ahead.
         """
-        largest, filters = self.examples.max_bytes, self.options.filters
+        columns, largest = self.examples.file_columns, self.examples.max_bytes
+        filters = self.options.filters
         requests = (
-            Request(ref.uri, ref.size, ref.offset)
+            request
             for ref in refs
-            if ref.size <= largest and not (filters and outside_bytes(ref.size, filters))
+            if bytes_of(ref, columns) <= largest
+            and not (filters and outside_bytes(ref.size, filters))
+            for request in _requests(ref, columns)
         )
         ahead_of_writer = Prefetch if reading.prefetched else ReadAhead
         with ahead_of_writer(requests, files.read_image, reading) as ahead:
             yield self.examples.maker(self.options, class_ids, ahead.read)
+
+
+def _requests(ref: SampleRef, file_columns: Sequence[int]) -> list[Request]:
+    """The reads of a sample, in order: the image, then its files."""
+    files_beside = [Request(uri, size, -1) for _, uri, size in files_of(ref, file_columns)]
+    return [Request(ref.uri, ref.size, ref.offset), *files_beside]
 
 
 def _texts(names: Any) -> Sequence[str]:

@@ -47,6 +47,7 @@ class Reason(str, enum.Enum):
     DECOMPRESSION_BOMB = "decompression_bomb"
     SIZE_MISMATCH = "size_mismatch"
     BAD_BOX = "bad_box"
+    BAD_MASK = "bad_mask"
     # check, where a person asked for it: not bad
     FILTERED_MIN_SIDE = "filtered_min_side"
     FILTERED_MAX_ASPECT = "filtered_max_aspect"
@@ -75,6 +76,7 @@ EXPLANATIONS: dict[Reason, str] = {
     Reason.DECOMPRESSION_BOMB: "more pixels, frames or scans than is believable, for a decoder to choke on",
     Reason.SIZE_MISMATCH: "the image is not of the size that its label file says",
     Reason.BAD_BOX: "a bounding box is inverted, has no area or lies outside its image",
+    Reason.BAD_MASK: "the mask does not say ids: it is lossy, in colours without --mask_colors, or has others",
     Reason.FILTERED_MIN_SIDE: "a side is shorter than --min_side",
     Reason.FILTERED_MAX_ASPECT: "the longer side is more than --max_aspect times the shorter",
     Reason.FILTERED_MAX_PIXELS: "the image has more pixels than --max_pixels",

@@ -30,7 +30,11 @@ Size = tuple[int, int]
 
 Scalar = str | int | float
 
-LabelValue = Scalar | None | tuple[Scalar, ...] | tuple[Box, ...]
+FileValue = tuple[str, int, int] | tuple[str, int, int, tuple[tuple[int, ...], ...]]
+"""A further file of a sample, never opened before its shard is written: where to read it, its bytes
+as listed, its version as in `ImageRef`, and what its labels say of its pixels, if anything."""
+
+LabelValue = Scalar | None | tuple[Scalar, ...] | tuple[Box, ...] | FileValue
 """A typed value of one label column; None is a cell left empty, a tuple is a list feature's."""
 
 
@@ -97,6 +101,26 @@ class SampleRef(NamedTuple):
     origin: str = ""
     version: int = 0
     claimed_size: Size | None = None
+
+
+def files_of(ref: SampleRef, columns: Iterable[int]) -> list[tuple[int, str, int]]:
+    """(index of the label, uri, size) of each further file of a sample, in order.
+
+    Args:
+      ref: the sample.
+      columns: the indices of the labels that are files.
+    """
+    found = []
+    for index in columns:
+        file: Any = ref.labels[index]
+        if file is not None:
+            found.append((index, file[0], file[1]))
+    return found
+
+
+def bytes_of(ref: SampleRef, columns: Iterable[int]) -> int:
+    """The bytes of a sample's image and further files, as listed."""
+    return ref.size + sum(size for _, _, size in files_of(ref, columns))
 
 
 _Item = TypeVar("_Item", bound=tuple[Any, ...])

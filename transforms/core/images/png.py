@@ -52,6 +52,7 @@ _MAX_CHUNK = (1 << 31) - 1
 _SAMPLES = {0: 1, 2: 3, PNG_PALETTE: 1, 4: 2, 6: 4}  # a pixel, by colour type
 _PIECE_BYTES = 1 << 20  # 1 MiB
 _MAX_FILTER = 4
+_WRITTEN_LEVEL = 6  # of zlib
 _PASSES = (  # of an interlaced image: first column and row, steps between them
     (0, 0, 8, 8),
     (4, 0, 8, 8),
@@ -103,6 +104,30 @@ def check_png(data: bytes) -> ImageHeader:
     header = _image_header(layout, _before_pixels(data, layout), has_end(data))
     _check_pixels(data, layout)
     return header
+
+
+def grey_png(pixels: bytes, width: int, height: int, bits: int = 8) -> bytes:
+    """A grey PNG; the same pixels give the same bytes with the same zlib.
+
+    Args:
+      pixels: row by row; of 16 bits, the higher byte first.
+      width, height: in pixels.
+      bits: 8 or 16 a pixel.
+    """
+    stride = width * bits // 8
+    rows = b"".join(
+        b"\0" + pixels[start : start + stride] for start in range(0, height * stride, stride)
+    )
+    content = (
+        (b"IHDR", struct.pack(">IIBBBBB", width, height, bits, 0, 0, 0, 0)),
+        (b"IDAT", zlib.compress(rows, _WRITTEN_LEVEL)),
+        (b"IEND", b""),
+    )
+    chunks = (
+        _CHUNK.pack(len(data), kind) + data + zlib.crc32(kind + data).to_bytes(_CRC_BYTES, "big")
+        for kind, data in content
+    )
+    return MAGIC + b"".join(chunks)
 
 
 def has_end(data: bytes, offset: int = len(MAGIC)) -> bool:

@@ -17,6 +17,13 @@ class ColumnKind(str, enum.Enum):
     BOX = "box"
     POINT = "point"
     MASK = "mask"
+    SEGMENTATION = "segmentation"
+    SEGMENTATION_16 = "segmentation16"
+    PANOPTIC = "panoptic"
+
+
+FILE_KINDS = frozenset({ColumnKind.SEGMENTATION, ColumnKind.SEGMENTATION_16, ColumnKind.PANOPTIC})
+"""Kinds whose values are files (`FileValue`), which the writer of a shard reads beside the image."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +34,8 @@ class Column:
       name: its name in the table.
       kind: what its values are.
       feature: the feature's key; a class has two, `<feature>/label` and `<feature>/text`, points have
-        `<feature>/x` and `<feature>/y`, a box has one a side. Empty for a column that is not written,
-        but groups samples.
+        `<feature>/x` and `<feature>/y`, a box has one a side, a mask in a file has `<feature>/encoded`
+        and `<feature>/format`. Empty for a column that is not written, but groups samples.
       required: whether an empty value is a fault; else the feature is left out.
       repeated: whether a sample has a list of such values; boxes always are.
       pixels: of boxes, points and masks, whether their places are in pixels; else they are fractions of
@@ -53,6 +60,10 @@ class Column:
             return tuple(f"{self.feature}/{side}" for side in BOX_SIDES)
         if self.kind is ColumnKind.POINT:
             return f"{self.feature}/x", f"{self.feature}/y"
+        if self.kind is ColumnKind.PANOPTIC:
+            return f"{self.feature}/category_mask", f"{self.feature}/instance_mask"
+        if self.kind in FILE_KINDS:
+            return f"{self.feature}/encoded", f"{self.feature}/format"
         return (self.feature,)
 
     @property
@@ -68,7 +79,18 @@ class Column:
             return "float", "float"
         if self.kind is ColumnKind.MASK:
             return ("bytes",)
+        if self.kind in FILE_KINDS:
+            return "bytes", "bytes"
         return (self.kind.value,)
+
+    @property
+    def pixel_types(self) -> tuple[str, ...]:
+        """The type of the pixels of each of these features, where they are ids; empty without files."""
+        if self.kind is ColumnKind.PANOPTIC:
+            return "uint8", "uint8"
+        if self.kind in FILE_KINDS:
+            return "uint16" if self.kind is ColumnKind.SEGMENTATION_16 else "uint8", ""
+        return ()
 
 
 BOX_SIDES = ("xmin", "ymin", "xmax", "ymax")
@@ -141,6 +163,36 @@ def mask_column(*, pixels: bool) -> Column:
     """
     return Column("mask", ColumnKind.MASK, "image/object/mask", True, repeated=True, pixels=pixels)
 
+
+def segmentation_column(name: str, *, required: bool, bits: int = 8) -> Column:
+    """A mask of the image's size in a file of its own: a PNG whose pixels are ids.
+
+    Args:
+      name: "class" for a class a pixel, "object" for an object a pixel.
+      required: whether an image without it is left out.
+      bits: 8 or 16 a pixel.
+
+    Source of the keys: official/vision/dataloaders/segmentation_input.py of TensorFlow Model Garden.
+    """
+    kind = ColumnKind.SEGMENTATION_16 if bits == 16 else ColumnKind.SEGMENTATION
+    return Column(name, kind, f"{SEGMENTATION}/{name}", required)
+
+
+def panoptic_column() -> Column:
+    """A file of segments, of which two masks are made: the category of each pixel and its instance.
+
+    Source of the keys: official/projects/panoptic/dataloaders of TensorFlow Model Garden.
+    """
+    return Column("panoptic", ColumnKind.PANOPTIC, "image/panoptic", required=True)
+
+
+def file_columns(columns: Sequence[Column]) -> tuple[int, ...]:
+    """The indices of the columns whose values are files."""
+    return tuple(index for index, column in enumerate(columns) if column.kind in FILE_KINDS)
+
+
+SEGMENTATION = "image/segmentation"
+"""What the keys of masks begin with."""
 
 OBJECT_FEATURES = ("masks", "keypoints")
 """What --object_features adds to boxes and classes, where the label files have it."""

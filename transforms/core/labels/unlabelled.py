@@ -19,7 +19,10 @@ UNLABELLED_FOLDERS = frozenset({"unlabelled", "unlabeled"})
 """Names, in lower case, of folders beside class folders that are no class where images are kept."""
 
 _MARK = Column("labelled", ColumnKind.INT64, "image/labelled", required=True)
-_LABELS = ("image/class", "image/label", "image/object/")  # features that are *the* label
+_LABELS = (  # features that are *the* label
+    *("image/class", "image/label", "image/object/"),
+    *("image/segmentation/", "image/panoptic"),
+)
 
 
 @dataclass(frozen=True)

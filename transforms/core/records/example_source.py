@@ -7,14 +7,20 @@ Python are `SerializedExamples`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from beam_pipeline.transforms.core.images.filters import Limits
+from beam_pipeline.transforms.core.images.label_images import FilePreparer, file_preparers
 from beam_pipeline.transforms.core.images.pixels import IMAGE_ENCODINGS, PixelFormat
 from beam_pipeline.transforms.core.images.preparation import IMAGE_CHECKS, image_preparer
-from beam_pipeline.transforms.core.labels.schema import Column, ColumnKind, object_column
+from beam_pipeline.transforms.core.labels.schema import (
+    Column,
+    ColumnKind,
+    file_columns,
+    object_column,
+)
 from beam_pipeline.transforms.core.records.example import SampleEncoder
 from beam_pipeline.transforms.core.records.features import feature_kinds
 from beam_pipeline.transforms.core.records.shard_writer import (
@@ -54,7 +60,8 @@ class ExampleSource(Protocol):
     Attributes:
       columns: the columns of `SampleRef.labels`, in order.
       pixels: the layout of images that are bare pixels; None where there are none.
-      max_bytes: the size of the largest sample that is read.
+      file_columns: the indices of the columns whose values are files.
+      max_bytes: the size of the largest sample that is read, its files included.
       resumable: its samples can be read again after the job, so that receipts are of use.
     """
 
@@ -63,6 +70,9 @@ class ExampleSource(Protocol):
 
     @property
     def pixels(self) -> PixelFormat | None: ...
+
+    @property
+    def file_columns(self) -> Sequence[int]: ...
 
     @property
     def max_bytes(self) -> int: ...
@@ -95,13 +105,20 @@ class LabelledImages:
     Attributes:
       columns: the label columns.
       pixels: the layout of images that are bare pixels; None where images are files.
+      mask_colours: (red, green, blue, id) of each colour in masks; empty where pixels are ids.
     """
 
     columns: tuple[Column, ...]
     pixels: PixelFormat | None = None
+    mask_colours: tuple[tuple[int, int, int, int], ...] = ()
 
     max_bytes = MAX_IMAGE_BYTES
     resumable = True
+
+    @property
+    def file_columns(self) -> Sequence[int]:
+        """The indices of the columns whose values are files."""
+        return file_columns(self.columns)
 
     def features(self, renames: Mapping[str, str]) -> Mapping[str, Any]:
         """The features of images, and those that the columns become."""
@@ -118,6 +135,7 @@ class LabelledImages:
             prepare=image_preparer(
                 options.image_check, self.pixels, options.image_encoding, options.filters
             ),
+            file_columns=self._preparers(options.image_check),
             box_columns=[
                 (index, column.pixels)
                 for index, column in enumerate(self.columns)
@@ -128,12 +146,22 @@ class LabelledImages:
             filters=options.filters,
         )
 
+    def _preparers(self, image_check: str) -> Mapping[int, FilePreparer]:
+        """Index of a column of files -> what prepares one of them."""
+        if not self.file_columns:
+            return {}
+        colours = {(r, g, b): i for r, g, b, i in self.mask_colours} if self.mask_colours else None
+        made = file_preparers(check=IMAGE_CHECKS[image_check], colours=colours)
+        return {index: made[self.columns[index].kind.value] for index in self.file_columns}
+
     def recorded(self) -> dict[str, Any]:
-        """The columns and the layout of pixels."""
+        """The columns and the layout of pixels, and the colours of masks if there are any."""
+        colours = {"mask_colours": self.mask_colours} if self.mask_colours else {}
         return {
             "columns": [dataclasses.asdict(column) for column in self.columns],
             "pixels": list(self.pixels) if self.pixels else None,
             "features": None,
+            **colours,
         }
 
 
@@ -151,6 +179,7 @@ class SerializedExamples:
 
     columns = (Column("class", ColumnKind.CLASS, "image/class", repeated=True),)
     pixels = None
+    file_columns = ()
     max_bytes = MAX_EXAMPLE_BYTES
     resumable = False
 
@@ -183,4 +212,5 @@ def recorded_source(values: Mapping[str, Any]) -> ExampleSource:
     return LabelledImages(
         columns=tuple(Column(**column) for column in columns),
         pixels=PixelFormat(*pixels) if pixels else None,
+        mask_colours=tuple((r, g, b, i) for r, g, b, i in values.get("mask_colours", ())),
     )

@@ -18,6 +18,7 @@ from beam_pipeline.transforms.core.images.masks import mask_png
 from beam_pipeline.transforms.core.labels.boxes import box_fractions
 from beam_pipeline.transforms.core.labels.schema import (
     ENCODED_KEY,
+    FILE_KINDS,
     Column,
     ColumnKind,
     written_key,
@@ -53,6 +54,7 @@ class Feature:
         writes so that its bytes are never copied.
       optional: whether some examples lack it.
       repeated: whether it is a list of any length; else it is one value.
+      pixels: of an image whose pixels are ids, their type; else empty.
     """
 
     key: str
@@ -60,6 +62,7 @@ class Feature:
     writer: WriterMaker | None
     optional: bool = False
     repeated: bool = False
+    pixels: str = ""
 
     @property
     def described(self) -> dict[str, Any]:
@@ -68,6 +71,7 @@ class Feature:
             "kind": self.kind,
             "optional": self.optional,
             "shape": [None] if self.repeated else [],
+            **({"pixels": self.pixels} if self.pixels else {}),
         }
 
 
@@ -149,6 +153,11 @@ def column_features(
     writers: list[WriterMaker]
     if column.kind is ColumnKind.MASK:
         writers = [partial(_mask_writer, index=index, pixels=column.pixels)]
+    elif column.kind in FILE_KINDS:
+        writers = [
+            partial(_file_writer, index=index, part=part)
+            for part in range(len(column.feature_keys))
+        ]
     elif column.kind is ColumnKind.POINT:
         writers = [
             partial(_coordinate_writer, index=index, axis=axis, pixels=column.pixels)
@@ -166,9 +175,12 @@ def column_features(
             partial(make_writer, index=index, kind=kind, convert=convert)
             for kind, convert in zip(column.list_kinds, converters, strict=True)
         ]
+    pixels = column.pixel_types or ("",) * len(writers)
     return [
-        Feature(key, kind, writer, optional=not column.required, repeated=column.repeated)
-        for key, kind, writer in zip(column.feature_keys, column.list_kinds, writers, strict=True)
+        Feature(key, kind, writer, not column.required, column.repeated, of)
+        for key, kind, writer, of in zip(
+            column.feature_keys, column.list_kinds, writers, pixels, strict=True
+        )
     ]
 
 
@@ -241,6 +253,16 @@ def _mask_writer(key: str, *, index: int, pixels: bool) -> Writer:
     def write(ref: SampleRef, header: ImageHeader, _image: bytes) -> bytes:
         shapes: Any = ref.labels[index]
         return bytes_entry(key, [mask_png(shape, header, pixels=pixels) for shape in shapes])
+
+    return write
+
+
+def _file_writer(key: str, *, index: int, part: int) -> Writer:
+    """Writes one of the values that a file beside the image was made into."""
+
+    def write(ref: SampleRef, _header: ImageHeader, _image: bytes) -> bytes:
+        prepared: Any = ref.labels[index]
+        return b"" if prepared is None else bytes_entry(key, (prepared[part],))
 
     return write
 

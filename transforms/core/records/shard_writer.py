@@ -16,13 +16,14 @@ from beam_pipeline.transforms.core.dataset.sharding import KeyHasher, ShardInfo,
 from beam_pipeline.transforms.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.transforms.core.images.claimed_size import check_claimed_size
 from beam_pipeline.transforms.core.images.filters import Limits, outside_bytes
-from beam_pipeline.transforms.core.images.header import BadImageError
+from beam_pipeline.transforms.core.images.header import BadImageError, ImageHeader
+from beam_pipeline.transforms.core.images.label_images import FilePreparer
 from beam_pipeline.transforms.core.images.preparation import ImagePreparer
 from beam_pipeline.transforms.core.labels.boxes import BadBoxError, check_boxes
 from beam_pipeline.transforms.core.records.example import SampleEncoder
 from beam_pipeline.transforms.core.records.record_format import EncodedSample, RecordWriter
 from beam_pipeline.transforms.core.records.wire import MAX_EXAMPLE_BYTES
-from beam_pipeline.transforms.core.references import SampleRef
+from beam_pipeline.transforms.core.references import SampleRef, bytes_of, files_of
 
 MAX_IMAGE_BYTES = MAX_EXAMPLE_BYTES - (1 << 20)
 """The largest image: an example of 2 GiB holds it and 1 MiB of labels. A larger one is not read."""
@@ -66,6 +67,7 @@ class ExampleMaker:
       read_image: reads the bytes of an image.
       encoder: writes the features around them.
       prepare: checks the bytes and returns those to write, with their header.
+      file_columns: index among the labels, of a column of files -> what prepares one of them.
       box_columns: (index among the labels, whether in pixels) of each column of boxes.
       clip_boxes: whether a box that reaches out of its image is cut at the edge.
       id_column: index among the labels of the label file's own ids of the boxes, or None.
@@ -75,6 +77,7 @@ class ExampleMaker:
     read_image: ImageReader
     encoder: SampleEncoder
     prepare: ImagePreparer
+    file_columns: Mapping[int, FilePreparer] = field(default_factory=dict)
     box_columns: Sequence[tuple[int, bool]] = ()
     clip_boxes: bool = False
     id_column: int | None = None
@@ -93,22 +96,50 @@ class ExampleMaker:
         """
         if self.filters and (found := outside_bytes(ref.size, self.filters)):
             return _dead_letter(ref, Stage.CHECK, Reason.FILTERED_MAX_IMAGE_BYTES, found)
-        if ref.size > MAX_IMAGE_BYTES:
+        size = bytes_of(ref, self.file_columns)
+        if size > MAX_IMAGE_BYTES:
             return _dead_letter(
-                ref, Stage.READ, Reason.TOO_LARGE, f"{ref.size} bytes; an example holds 2 GiB"
+                ref, Stage.READ, Reason.TOO_LARGE, f"{size} bytes; an example holds 2 GiB"
             )
+        image = self._read(ref, ref.uri, ref.size, ref.offset)
+        # Read whatever is wrong with the image, as the files are read ahead in this order.
+        files = {
+            index: self._read(ref, uri, size, -1)
+            for index, uri, size in files_of(ref, self.file_columns)
+        }
+        if isinstance(image, DeadLetter):
+            return image
+        return self._example(ref, image, files)
+
+    def _read(self, ref: SampleRef, uri: str, size: int, offset: int) -> bytes | DeadLetter:
+        """Reads the image of a sample, or a file beside it. Raises OSError."""
         try:
-            image = self.read_image(ref.uri, ref.size, ref.offset)
+            data = self.read_image(uri, size, offset)
         except ChangedFileError as error:
-            return _dead_letter(ref, Stage.READ, Reason.CHANGED_SINCE_LISTING, str(error))
+            reason, what = Reason.CHANGED_SINCE_LISTING, str(error)
         except OSError as error:
             if error.errno in _TRANSIENT_ERRORS:
                 raise
-            return _dead_letter(
-                ref, Stage.READ, Reason.UNREADABLE, error.strerror or type(error).__name__
-            )
-        if not image:
-            return _dead_letter(ref, Stage.READ, Reason.EMPTY_FILE, "the file has no bytes")
+            reason, what = Reason.UNREADABLE, error.strerror or type(error).__name__
+        else:
+            if data:
+                return data
+            reason, what = Reason.EMPTY_FILE, "the file has no bytes"
+        letter = _dead_letter(ref, Stage.READ, reason, what)
+        if uri == ref.uri:
+            return letter
+        return letter._replace(file=uri, message=f"the mask: {what}")
+
+    def _example(
+        self, ref: SampleRef, image: bytes, files: Mapping[int, bytes | DeadLetter]
+    ) -> EncodedSample | DeadLetter:
+        """Checks and encodes a sample.
+
+        Args:
+          ref: the sample.
+          image: its image.
+          files: index of a label -> the file that it names, or why that cannot be read.
+        """
         try:
             image, header = self.prepare(image)
         except BadImageError as error:
@@ -126,6 +157,11 @@ class ExampleMaker:
         except BadBoxError as error:
             letter = _dead_letter(ref, Stage.CHECK, Reason.BAD_BOX, str(error))
             return letter._replace(file=ref.origin, line=error.line)
+        if files:
+            prepared = self._prepared(ref, files, header)
+            if isinstance(prepared, DeadLetter):
+                return prepared
+            ref = prepared
         try:
             before, after = self.encoder.encode(ref, header, image)
         except BadImageError as error:  # a mask of another size
@@ -136,6 +172,22 @@ class ExampleMaker:
             letter = _dead_letter(ref, Stage.LABELS, Reason.BAD_LABEL_VALUE, what)
             return letter._replace(file=ref.origin)
         return EncodedSample(before, image, after)
+
+    def _prepared(
+        self, ref: SampleRef, files: Mapping[int, bytes | DeadLetter], header: ImageHeader
+    ) -> SampleRef | DeadLetter:
+        """The sample with what is written of each file instead of where it lies."""
+        labels: list[Any] = list(ref.labels)
+        for index, data in files.items():
+            if isinstance(data, DeadLetter):
+                return data
+            uri, _, _, *said = labels[index]
+            try:
+                labels[index] = self.file_columns[index](data, said[0] if said else (), header)
+            except BadImageError as error:
+                letter = _dead_letter(ref, Stage.CHECK, error.reason, f"the mask: {error}")
+                return letter._replace(file=uri)
+        return ref._replace(labels=tuple(labels))
 
 
 @dataclass(frozen=True)
