@@ -18,7 +18,7 @@ from beam_pipeline.transforms.core.labels.class_files import KnownClasses
 from beam_pipeline.transforms.core.labels.classes import AUTO_ORDER
 from beam_pipeline.transforms.core.labels.unlabelled import KeepUnlabelled
 from beam_pipeline.transforms.core.listing.globs import has_glob
-from beam_pipeline.transforms.core.records.example_source import ExampleOptions
+from beam_pipeline.transforms.core.records.example_source import ExampleOptions, LabelledImages
 from beam_pipeline.transforms.core.records.formats import (
     format_options,
     record_format,
@@ -235,6 +235,13 @@ class ConvertConfig:
         return {name: value for name, value in given.items() if value}
 
     @property
+    def _mask_colours(self) -> list[list[int]]:
+        """Red, green, blue and id of each colour of masks."""
+        examples = self.source.examples
+        colours = examples.mask_colours if isinstance(examples, LabelledImages) else ()
+        return [list(colour) for colour in colours]
+
+    @property
     def _further_label_options(self) -> Sequence[tuple[str, Any]]:
         """Options that are recorded where they are not at their default."""
         labels = self.options.labels
@@ -242,4 +249,5 @@ class ConvertConfig:
             ("one_hot", list(labels.one_hot)),
             ("labels_encoding", labels.labels_encoding),
             ("label_from", labels.label_from),
+            ("mask_colors", self._mask_colours),
         )

@@ -29,6 +29,7 @@ from beam_pipeline.transforms.core.labels.schema import (
     Column,
     ColumnKind,
     class_column,
+    file_columns,
 )
 from beam_pipeline.transforms.core.labels.unlabelled import KeepUnlabelled
 from beam_pipeline.transforms.core.records.example_source import ExampleSource, LabelledImages
@@ -124,7 +125,9 @@ def _answer(doubt: Doubt, options: ConvertOptions) -> str:
     if not doubt.images:
         return ""
     layout = doubt.layout or options.inputs.layout
-    return options.command(images=doubt.images, labels=doubt.labels, layout=layout)
+    return options.command(
+        images=doubt.images, labels=doubt.labels, masks=doubt.masks, layout=layout
+    )
 
 
 def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
@@ -135,6 +138,7 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
     checked = dataclasses.replace(
         checked,
         known_only=labels.classes_only,
+        option="--masks" if file_columns(source.columns) else "--labels",
         assumed=options.inputs.yes,
         overridden=tuple(question.reason for question in _questions(source, options)),
         command=options.command(),
@@ -162,13 +166,16 @@ def _with_known_classes(
     if not typed:
         return source, None
     column = class_column(source.columns)
-    if column is None:
+    masks = bool(file_columns(source.columns))
+    if column is None and not masks:
         raise UsageError(
             f"--classes means nothing for these labels of the layout {source.layout}: none is a class"
         )
     classes, note = read_classes(typed, source.columns, options.labels.label_base)
     base = classes[0][1]
     numbering = ClassNumbering(base, known=classes)
+    if column is None:  # of masks, which are not opened: the names of their ids
+        return dataclasses.replace(source, numbering=numbering, notes=(*source.notes, note)), None
     known = KnownClasses(tuple(name for name, _ in classes), column, typed)
     return dataclasses.replace(source, numbering=numbering, notes=(*source.notes, note)), known
 

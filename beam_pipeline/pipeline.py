@@ -16,13 +16,18 @@ from beam_pipeline.transforms.core.labels.join import buckets_for
 from beam_pipeline.transforms.core.labels.schema import class_column
 from beam_pipeline.transforms.finish_dataset import DatasetFinisher, FinishDataset
 from beam_pipeline.transforms.join_labels import JoinLabels, LabelByFolder
-from beam_pipeline.transforms.layouts.layout import ContainerLabels, FolderLabels
+from beam_pipeline.transforms.layouts.layout import (
+    ContainerLabels,
+    FileLabels,
+    FolderLabels,
+    ListedLabels,
+)
 from beam_pipeline.transforms.list_images import ListImages
 from beam_pipeline.transforms.output_folder import unpacking_folder
 from beam_pipeline.transforms.plan_shards import PlanShards
 from beam_pipeline.transforms.read_containers import ReadContainers
 from beam_pipeline.transforms.read_inventory import ReadInventory
-from beam_pipeline.transforms.read_labels import ReadLabels
+from beam_pipeline.transforms.read_labels import ListLabels, ReadLabels
 from beam_pipeline.transforms.write_records import WriteRecords
 from beam_pipeline.transforms.write_shards import WriteShards
 
@@ -125,7 +130,11 @@ def plan_samples(
                 keep=config.unlabelled,
             )
         else:
-            rows = pipeline | "ReadLabels" >> ReadLabels(labels=source.labels)
+            labels = source.labels
+            if isinstance(labels, ListedLabels):
+                rows = pipeline | "ListLabels" >> ListLabels(labels=labels)
+            else:
+                rows = pipeline | "ReadLabels" >> ReadLabels(labels=labels)
             stages.append(rows)
             samples = {
                 "images": images["images"],
@@ -133,11 +142,12 @@ def plan_samples(
             } | "JoinLabels" >> JoinLabels(
                 splits=splits,
                 columns=config.unlabelled.label_columns if config.unlabelled else source.columns,
-                merge_rows=source.labels.merge_rows,
+                merge_rows=isinstance(labels, FileLabels) and labels.merge_rows,
+                complete=isinstance(labels, ListedLabels),
                 buckets=buckets_for(config.label_bytes),
                 keep=config.unlabelled,
                 known=config.known,
-                unnamed=source.labels.unnamed,
+                unnamed=labels.unnamed if isinstance(labels, FileLabels) else None,
             )
         stages.append(samples)
     tallies = [stage[TALLY] for stage in stages]
@@ -165,7 +175,8 @@ def plan_samples(
             record_format=config.record_format,
             max_bad_fraction=options.images.max_bad_fraction,
             numbering=source.numbering,
-            may_be_unlabelled=options.inputs.yes or not options.inputs.labels,
+            may_be_unlabelled=options.inputs.yes
+            or not (options.inputs.labels or options.inputs.masks),
             checks=config.checks,
         )
     )

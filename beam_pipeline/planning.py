@@ -37,12 +37,13 @@ from beam_pipeline.transforms.core.dataset.sharding import ShardPlan
 from beam_pipeline.transforms.core.labels.classes import ClassNumbering, numbering_note
 from beam_pipeline.transforms.core.labels.join import buckets_for
 from beam_pipeline.transforms.core.references import pack
-from beam_pipeline.transforms.core.text import counted
-from beam_pipeline.transforms.layouts.layout import FileLabels, FolderLabels
+from beam_pipeline.transforms.core.text import counted, enumerated
+from beam_pipeline.transforms.layouts.layout import FileLabels, FolderLabels, ListedLabels
 from beam_pipeline.transforms.storage import files
 
 _PACKED_SHARE = 8
 _SHOWN_SHARDS = 3
+_SHOWN_CLASSES = 10
 
 
 def print_plan(
@@ -70,12 +71,15 @@ def print_plan(
         prices = parse_prices(text, prices_uri)
     plan, packed = _planned(config, beam_argv)
     tally = plan.tally
+    labels = config.source.labels
+    masks = tally.label_rows if isinstance(labels, ListedLabels) else 0
     work = Work(
         samples=tally.samples.total(),
+        files=masks,
         image_bytes=tally.sample_bytes.total(),
         reference_bytes=packed,
-        listed=tally.listed + tally.ignored.total(),
-        joined=isinstance(config.source.labels, FileLabels),
+        listed=tally.listed + tally.ignored.total() + masks,
+        joined=isinstance(config.source.labels, (FileLabels, ListedLabels)),
         shards=len(plan.shard_plan.specs),
     )
     say(*_plan_lines(plan, config), *_join_lines(config))
@@ -198,6 +202,11 @@ def _join_lines(config: ConvertConfig) -> Iterator[str]:
             f"  labels: {size}, joined with the images by CoGroupByKey in {counted(buckets, 'part')}; "
             "holding them in every worker would not be faster (docs/planning.md)"
         )
+    elif isinstance(labels, ListedLabels):
+        yield (
+            "  labels: the listed masks, joined with the images by CoGroupByKey in "
+            f"{counted(buckets_for(None), 'part')}; none is opened before its shard is written"
+        )
     elif isinstance(labels, FolderLabels):
         yield "  labels: each image's folder; nothing to join"
     else:
@@ -215,6 +224,10 @@ def _class_lines(plan: Plan, numbering: ClassNumbering) -> Iterator[str]:
         yield "  no classes"
         return
     counts = plan.tally.classes
+    if not counts:
+        names = enumerated([f"{i} {name}" for name, i in plan.classes], _SHOWN_CLASSES)
+        yield f"  {counted(len(plan.classes), 'class/classes')} in masks: {names}"
+        return
     yield class_line([(i, name, counts[name]) for name, i in plan.classes])
     note = "" if numbering.from_name or numbering.known else numbering_note(plan.classes)
     if note:

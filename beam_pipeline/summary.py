@@ -27,7 +27,8 @@ _SHOWN_CLASSES = 10
 _USUAL_SIDE = 224  # pixels, of most pretrained models
 _USUAL_SIZE = (_USUAL_SIDE, _USUAL_SIDE)
 _SMALL_IMAGE = 1 << 20  # bytes; larger ones are not of fewer pixels, and not read for a hint
-_LABELS = ("image/class", "image/label", "image/object/class")
+_MASKS = ("image/segmentation/class", "image/panoptic")
+_LABELS = ("image/class", "image/label", "image/object/class", *_MASKS)
 
 
 def print_summary(folder: str) -> None:
@@ -66,9 +67,19 @@ def _class_lines(manifest: Mapping[str, Any]) -> Iterator[str]:
     classes = manifest["classes"]
     labels = [c["feature"] for c in manifest["options"]["columns"] if c["feature"] == "image/label"]
     if not classes:
-        yield (
-            "  no classes; the label is the float feature image/label" if labels else "  no classes"
-        )
+        masks = [c for c in manifest["options"]["columns"] if c["feature"].startswith(_MASKS)]
+        if masks:
+            yield "  masks; --classes or --mask_colors would give their ids names"
+        else:
+            yield (
+                "  no classes; the label is the float feature image/label"
+                if labels
+                else "  no classes"
+            )
+        return
+    if "splits" not in classes[0]:
+        names = enumerated([f"{c['id']} {c['name']}" for c in classes], _SHOWN_CLASSES)
+        yield f"  {counted(len(classes), 'class/classes')} in masks: {names}"
         return
     figure = "objects" if "objects" in classes[0] else "examples"
     of = ", objects of each" if figure == "objects" else ""

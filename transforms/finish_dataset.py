@@ -36,7 +36,12 @@ from beam_pipeline.transforms.core.errors import (
     QuestionError,
 )
 from beam_pipeline.transforms.core.failures import FailurePolicy, Refusal
-from beam_pipeline.transforms.core.labels.schema import Column, ColumnKind
+from beam_pipeline.transforms.core.labels.schema import (
+    Column,
+    ColumnKind,
+    class_column,
+    file_columns,
+)
 from beam_pipeline.transforms.encoding import EncodingOptions
 from beam_pipeline.transforms.output_folder import (
     delete_incomplete,
@@ -163,7 +168,7 @@ class DatasetFinisher:
             seed=self.encoding.seed,
             options={**self.recorded_options, **order},
             features=self.encoding.written_features,
-            counted="objects" if _has_boxes(self.encoding.columns) else "examples",
+            counted=_counted(self.encoding.columns),
         )
 
     def _refuse(self, refusal: Refusal) -> None:
@@ -196,6 +201,13 @@ def _final_tally(planned: Tally, dead_letters: Iterable[DeadLetter]) -> Tally:
 
 def _has_boxes(columns: Sequence[Column]) -> bool:
     return any(column.kind is ColumnKind.BOX for column in columns)
+
+
+def _counted(columns: Sequence[Column]) -> str:
+    """What is counted of each class; nothing where only masks say classes."""
+    if _has_boxes(columns):
+        return "objects"
+    return "" if file_columns(columns) and class_column(columns) is None else "examples"
 
 
 def _write_lines(folder: str, name: str, lines: Iterable[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -35,6 +35,7 @@ from beam_pipeline.transforms.core.labels.schema import (
     CLASS_FOLDER_COLUMNS,
     Column,
     class_column,
+    file_columns,
 )
 from beam_pipeline.transforms.core.labels.unlabelled import KeepUnlabelled, is_unlabelled
 from beam_pipeline.transforms.core.references import ImageRef, LabelRow, unpack
@@ -54,12 +55,14 @@ class _Outputs:
       class_column: index of the class among a sample's labels; None if there is none.
       known: the only classes that there are, or None for any.
       keep: makes samples of images without labels; None makes them dead letters.
+      files: the indices of the labels that are files.
     """
 
     splits: SplitAssigner
     class_column: int | None
     known: KnownClasses | None
     keep: KeepUnlabelled | None
+    files: Sequence[int] = ()
 
     def of(self, joined: Joined) -> Iterator[SampleBatch | TaggedOutput]:
         if self.known:
@@ -69,7 +72,7 @@ class _Outputs:
         dead_letters = DeadLetterBatch((*joined.dead_letters, *without_group))
         tally = Tally(orphan_rows=joined.orphan_rows, repeated_rows=joined.repeated_rows)
         if not self.splits.stratified:  # else `AssignSplits` counts them in their splits
-            tally.add_samples(samples, self.class_column)
+            tally.add_samples(samples, self.class_column, self.files)
         tally.add_dead_letters(dead_letters)
         if self.keep:
             tally.add_unlabelled([ref.key for ref in samples if is_unlabelled(ref)])
@@ -184,6 +187,7 @@ class JoinLabels(beam.PTransform):
       splits: gives each sample its split.
       columns: of the rows' values.
       merge_rows: whether rows of one image add up; else they must agree.
+      complete: whether rows of one image are files that complete each other.
       unnamed: what images without a row stand for; None to leave them out.
       buckets: in how many parts they are joined.
       keep: makes samples of images without a row; None makes them dead letters.
@@ -199,6 +203,7 @@ class JoinLabels(beam.PTransform):
     keep: KeepUnlabelled | None = None
     known: KnownClasses | None = None
     unnamed: UnnamedImages | None = None
+    complete: bool = False
 
     def expand(self, inputs: Mapping[str, beam.PCollection]) -> beam.pvalue.DoOutputsTuple:
         by_file_name = {
@@ -211,8 +216,9 @@ class JoinLabels(beam.PTransform):
             class_column=class_column(self.columns),
             known=self.known,
             keep=self.keep,
+            files=file_columns(self.columns),
         )
-        join = _JoinBucket(RowMerger(repeated, self.unnamed), outputs)
+        join = _JoinBucket(RowMerger(repeated, self.unnamed, self.complete), outputs)
         return (
             by_file_name
             | "GroupByFileName" >> beam.CoGroupByKey()

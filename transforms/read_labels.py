@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
@@ -13,6 +14,7 @@ from beam_pipeline.transforms.batches import (
     DEAD_LETTERS,
     TALLY,
     DeadLetterBatch,
+    ImageBatch,
     LabelBatch,
 )
 from beam_pipeline.transforms.core.dataset.plan import Tally
@@ -21,8 +23,8 @@ from beam_pipeline.transforms.core.errors import LabelTableError, ListingError
 from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.core.listing.filters import ImageRoot
 from beam_pipeline.transforms.core.references import LabelRow
-from beam_pipeline.transforms.layouts.layout import FileLabels
-from beam_pipeline.transforms.list_images import list_root
+from beam_pipeline.transforms.layouts.layout import FileLabels, ListedLabels, ListedReader
+from beam_pipeline.transforms.list_images import ListImages, list_root
 from beam_pipeline.transforms.storage import files
 
 _FILES_AT_ONCE = 256  # small label files that one element of work names
@@ -95,6 +97,46 @@ class _ReadFiles(beam.DoFn):
                 yield from self._reader.read(file, uri)
         except LabelTableError as error:
             tally.refusals.append(Refusal.from_error(error))
+
+
+class _Rows(beam.DoFn):
+    """Turns listed files into the rows that they stand for."""
+
+    def __init__(self, reader: ListedReader) -> None:
+        self._reader = reader
+
+    def process(self, found: ImageBatch) -> Iterator[LabelBatch]:
+        yield LabelBatch(map(self._reader.row, found))
+
+
+def _of_labels(tally: Tally) -> Tally:
+    """The counts of a listing of label files: each is a row, and files that are none do not count."""
+    rows = tally.listed
+    return replace(
+        tally, listed=0, ignored=Counter(), label_rows=rows, orphan_rows=tally.dead.total()
+    )
+
+
+@dataclass(kw_only=True)
+class ListLabels(beam.PTransform):
+    """Lists files that are labels themselves, a row each; none is opened.
+
+    Attributes:
+      labels: where the files lie, and what tells their images.
+
+    Returns (tagged): as `ReadLabels`.
+    """
+
+    labels: ListedLabels
+
+    def expand(self, pipeline: beam.Pipeline) -> dict[str, beam.PCollection]:
+        listed = pipeline | "ListFiles" >> ListImages(roots=self.labels.folders)
+        rows = beam.ParDo(_Rows(self.labels.reader)).with_output_types(LabelBatch)
+        return {
+            "rows": listed["images"] | "Rows" >> rows,
+            DEAD_LETTERS: listed[DEAD_LETTERS],
+            TALLY: listed[TALLY] | "OfLabels" >> beam.Map(_of_labels).with_output_types(Tally),
+        }
 
 
 @dataclass(kw_only=True)

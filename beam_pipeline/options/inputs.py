@@ -30,6 +30,13 @@ class InputOptions(OptionGroup):
         help="label files or globs: CSV, TSV, JSON Lines, Parquet or COCO's JSON (default: the labels that "
         "belong to the layout)",
     )
+    masks: tuple[str, ...] = option(
+        (),
+        metavar="PATH",
+        repeated=True,
+        help="folders or globs of masks, PNGs of the images' names whose pixels are class ids (default: "
+        "the masks that belong to the layout)",
+    )
     inventory: tuple[str, ...] = option(
         (),
         metavar="PATH",

@@ -105,6 +105,12 @@ class LabelOptions(OptionGroup):
         "or folder of an earlier data set; images of other classes are left out as unknown_class",
     )
     classes_only: bool = option(False, help="with --classes: fail if there is any other class")
+    mask_colors: str = option(
+        "",
+        metavar="FILE",
+        help="table of the colours in masks: name,r,g,b a line, as class_dict.csv has it; the ids count "
+        "from 0, or are a column id",
+    )
     object_features: tuple[str, ...] = option(
         (),
         choices=OBJECT_FEATURES,

@@ -15,6 +15,7 @@ from beam_pipeline.transforms.layouts.file_names import FileNames
 from beam_pipeline.transforms.layouts.imagefolder import ImageFolder
 from beam_pipeline.transforms.layouts.kitti.layout import Kitti
 from beam_pipeline.transforms.layouts.layout import Layout, Source, SourceOptions
+from beam_pipeline.transforms.layouts.masks.layout import Masks
 from beam_pipeline.transforms.layouts.shared.local_names import remembered
 from beam_pipeline.transforms.layouts.surroundings.alternatives import certain_alternative
 from beam_pipeline.transforms.layouts.surroundings.doubts import find_doubts
@@ -32,6 +33,7 @@ LAYOUTS: tuple[Layout, ...] = (
     Voc(),
     Coco(),
     Yolo(),
+    Masks(),
     ImageFolder(),
     Automl(),
     Table(),
@@ -45,6 +47,7 @@ _OPTION_FIELDS = (
     *("one_hot", "labels_encoding", "label_from"),
     *("label_base", "label_order", "label_from_folder_name", "class_ids"),
     *("object_features", "yolo_task"),
+    *("masks", "mask_colors"),
 )
 
 
@@ -93,6 +96,8 @@ def _taken_instead(typed: SourceOptions, taken: SourceOptions) -> str:
 
 def _recognise(options: SourceOptions) -> tuple[Layout, str]:
     for layout in LAYOUTS:
+        if options.masks and "masks" not in layout.option_names:
+            continue
         why = layout.recognise(options)
         if why:
             return layout, why

@@ -2,11 +2,13 @@
 
 A layout looks at what a person named and returns a `Source`: which files are listed as images, and
 where labels come from. That is all it does, before the job starts and without opening an image. A
-label comes from one of three places:
+label comes from one of four places:
 
 - `FolderLabels`: the class is the image's folder, or the image's name says the labels.
 - `FileLabels`: files say it. A `LabelReader` turns each into `LabelRow`s, on any worker; the job joins
   them with the listed images by name.
+- `ListedLabels`: files beside the images are the labels, as masks are. They are listed, and opened with
+  the images only.
 - `ContainerLabels`: images and labels lie in the same few files. A `ContainerReader` turns each into
   `SampleRef`s.
 """
@@ -27,7 +29,7 @@ from beam_pipeline.transforms.core.labels.schema import Column
 from beam_pipeline.transforms.core.labels.table_files import LabelTable
 from beam_pipeline.transforms.core.listing.filters import ImageRoot
 from beam_pipeline.transforms.core.records.example_source import ExampleSource
-from beam_pipeline.transforms.core.references import LabelRow, SampleRef
+from beam_pipeline.transforms.core.references import ImageRef, LabelRow, SampleRef
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class SourceOptions:
     Attributes:
       images: paths, folders and globs of --images, as typed.
       labels: those of --labels.
+      masks: those of --masks.
+      mask_colors: file of --mask_colors, or empty.
       key_column, label_column: names of columns, or empty.
       columns: column -> type name of --columns.
       list_column: column -> separator, of columns whose cells hold several values.
@@ -55,6 +59,8 @@ class SourceOptions:
 
     images: tuple[str, ...]
     labels: tuple[str, ...] = ()
+    masks: tuple[str, ...] = ()
+    mask_colors: str = ""
     key_column: str = ""
     label_column: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -160,6 +166,29 @@ class FileLabels:
         assert bool(self.files) != bool(self.folders), "label files come by name or by folder"
 
 
+class ListedReader(Protocol):
+    """Tells which image a listed file is for, without opening it: it is pickled, and keeps no state."""
+
+    def row(self, file: ImageRef) -> LabelRow:
+        """The row that a file stands for. Its values may hold the file's uri, size and version."""
+
+
+@dataclass(frozen=True)
+class ListedLabels:
+    """Files are labels themselves, such as masks: the job lists them and opens none.
+
+    Rows of one image complete each other: each fills columns that others leave empty. The first
+    column is the one without which the others are of no use.
+
+    Attributes:
+      reader: tells which image a file is for.
+      folders: where the files lie.
+    """
+
+    reader: ListedReader
+    folders: tuple[ImageRoot, ...]
+
+
 @dataclass(frozen=True)
 class ContainerLabels:
     """Images and labels lie in the same few files.
@@ -173,7 +202,7 @@ class ContainerLabels:
     files: tuple[str, ...]
 
 
-Labels = FolderLabels | FileLabels | ContainerLabels
+Labels = FolderLabels | FileLabels | ListedLabels | ContainerLabels
 
 
 class Doubt(NamedTuple):
@@ -182,7 +211,7 @@ class Doubt(NamedTuple):
     Attributes:
       reason: what was found and what it looks like, in a sentence.
       advice: what to do, in a sentence; empty if the paths say it.
-      images, labels, layout: what to say instead; no images where nothing is known to help.
+      images, labels, masks, layout: what to say instead; no images where nothing is known to help.
     """
 
     reason: str
@@ -190,6 +219,7 @@ class Doubt(NamedTuple):
     images: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     layout: str = ""
+    masks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -230,6 +260,8 @@ class Source:
         named: tuple[str, ...] = ()
         if isinstance(self.labels, FileLabels):
             named = (*self.labels.files, *(folder.uri for folder in self.labels.folders))
+        elif isinstance(self.labels, ListedLabels):
+            named = tuple(folder.uri for folder in self.labels.folders)
         elif isinstance(self.labels, ContainerLabels):
             named = self.labels.files
         return (*(root.uri for root in self.roots), *named)

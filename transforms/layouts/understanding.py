@@ -13,7 +13,12 @@ from collections.abc import Iterator
 from beam_pipeline.transforms.core.labels.schema import Column, ColumnKind
 from beam_pipeline.transforms.core.labels.table_files import LabelTable
 from beam_pipeline.transforms.core.text import enumerated
-from beam_pipeline.transforms.layouts.layout import ContainerLabels, FolderLabels, Source
+from beam_pipeline.transforms.layouts.layout import (
+    ContainerLabels,
+    FolderLabels,
+    ListedLabels,
+    Source,
+)
 
 _SHOWN = 8
 _KINDS = {
@@ -22,6 +27,9 @@ _KINDS = {
     ColumnKind.FLOAT: "numbers",
     ColumnKind.BYTES: "texts",
     ColumnKind.BOX: "boxes",
+    ColumnKind.SEGMENTATION: "masks",
+    ColumnKind.SEGMENTATION_16: "masks of 16 bits",
+    ColumnKind.PANOPTIC: "masks of segments",
 }
 _SEPARATORS = {"\t": "tab"}
 _ENCODINGS = {"utf-8-sig": "UTF-8", "utf-16": "UTF-16", "cp1252": "Windows-1252"}
@@ -78,6 +86,8 @@ def _origin(source: Source, label: Column) -> str:
         return "each image's folder"
     if isinstance(source.labels, ContainerLabels):
         return "in the same files as the images"
+    if isinstance(source.labels, ListedLabels):
+        return f"from {enumerated([root.uri for root in source.labels.folders], 3)}"
     if not source.tables:
         return "from label files"
     return f"from the column {label.name!r}"

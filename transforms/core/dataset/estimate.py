@@ -75,7 +75,8 @@ class Work:
 
     Attributes:
       samples: examples to write.
-      image_bytes: of all images.
+      files: masks to read beside the images.
+      image_bytes: of all images and masks.
       reference_bytes: of all references, packed.
       listed: objects listed, passed over or not.
       joined: labels come from tables, so that references are shuffled twice.
@@ -88,6 +89,7 @@ class Work:
     listed: int
     joined: bool
     shards: int
+    files: int = 0
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,8 @@ class Estimate:
 def estimate(work: Work, machines: Machines, prices: Prices, rates: Rates = Rates()) -> Estimate:
     """Estimates the cost of a conversion on Dataflow."""
     lanes = machines.workers * machines.vcpus
-    writing = work.samples * rates.read_s + work.image_bytes * rates.byte_s
+    reads = work.samples + work.files
+    writing = reads * rates.read_s + work.image_bytes * rates.byte_s
     planning = (work.listed + work.samples) * rates.plan_s
     busy = min(lanes, work.shards)  # a shard is written by one thread of one process
     seconds = rates.start_s + planning / lanes + writing / max(1, busy)
@@ -127,7 +130,7 @@ def estimate(work: Work, machines: Machines, prices: Prices, rates: Rates = Rate
     shuffled = work.reference_bytes * (2 if work.joined else 1)
     records = shuffled + work.image_bytes + work.samples * FEATURE_BYTES
     class_a = -(-work.listed // _LISTED_A_PAGE) + 2 * work.shards  # a shard has a receipt
-    requests = class_a * prices.class_a_1000 + work.samples * prices.class_b_1000
+    requests = class_a * prices.class_a_1000 + reads * prices.class_b_1000
     dollars = (
         vcpu_hours * prices.vcpu_hour
         + hours * machines.workers * machines.memory_gb * prices.memory_gb_hour
@@ -137,7 +140,7 @@ def estimate(work: Work, machines: Machines, prices: Prices, rates: Rates = Rate
         shuffle_bytes=shuffled,
         records_shuffle_bytes=records,
         class_a=class_a,
-        class_b=work.samples,
+        class_b=reads,
         vcpu_hours=vcpu_hours,
         seconds=seconds,
         dollars=dollars + shuffled / GB * prices.shuffle_gb,

@@ -44,7 +44,8 @@ def build_manifest(
       seed: of the hash that placed the samples.
       options: the other options that shape the bytes.
       features: key -> kind, shape and whether it is optional, of every feature of an example.
-      counted: the unit of class counts, "examples" or "objects".
+      counted: the unit of class counts, "examples" or "objects"; empty where classes are not counted,
+        as in masks, whose pixels nobody reads.
     """
     by_split: dict[str, list[ShardInfo]] = {split: [] for split, _ in plan.shard_plan.shards}
     classes: dict[str, Counter[int]] = {split: Counter() for split in by_split}
@@ -60,12 +61,7 @@ def build_manifest(
         "features": dict(features),
         "splits": {split: _split_entry(infos) for split, infos in by_split.items()},
         "classes": [
-            {
-                "id": i,
-                "name": name,
-                counted: sum(counts[i] for counts in classes.values()),
-                "splits": {split: counts[i] for split, counts in classes.items()},
-            }
+            {"id": i, "name": name, **(_class_counts(i, counted, classes) if counted else {})}
             for name, i in plan.classes
         ],
         "counts": {
@@ -81,6 +77,16 @@ def build_manifest(
         },
         "dead_letters": dict(sorted(tally.dead.items())),
         **({"questions": list(plan.questions)} if plan.questions else {}),
+    }
+
+
+def _class_counts(
+    class_id: int, counted: str, classes: Mapping[str, Counter[int]]
+) -> dict[str, Any]:
+    """How often a class occurs, in all and in each split."""
+    return {
+        counted: sum(counts[class_id] for counts in classes.values()),
+        "splits": {split: counts[class_id] for split, counts in classes.items()},
     }
 
 

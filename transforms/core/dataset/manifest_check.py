@@ -170,7 +170,7 @@ _CLASS = _object(
 
 def _class(value: Any, path: str) -> None:
     _CLASS(value, path)
-    if not {"examples", "objects"} & set(value):
+    if "splits" in value and not {"examples", "objects"} & set(value):
         raise ValueError(f"{path} has no entry 'examples'")
 
 

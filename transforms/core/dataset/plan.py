@@ -40,7 +40,7 @@ from beam_pipeline.transforms.core.labels.classes import (
     ClassNumberingError,
 )
 from beam_pipeline.transforms.core.records.record_format import RecordFormat
-from beam_pipeline.transforms.core.references import SampleRef
+from beam_pipeline.transforms.core.references import SampleRef, bytes_of
 from beam_pipeline.transforms.core.text import counted, quoted, terminal_line
 
 _SHOWN = 3
@@ -73,7 +73,7 @@ class Tally:
       orphan_rows: rows without an image of their own that became dead letters.
       repeated_rows: rows that repeat another one.
       unlabelled: samples without a label, which are kept.
-      samples, sample_bytes: joined samples and their images' bytes, by split.
+      samples, sample_bytes: joined samples and the bytes of their images and masks, by split.
       classes: joined samples by class; objects by class, where samples have lists of them.
       dead: dead letters by reason.
       shown: the first few keys of each reason, for messages.
@@ -113,11 +113,23 @@ class Tally:
         for reason, dead_letter in other.first.items():
             self.first[reason] = min(self.first.get(reason, dead_letter), dead_letter)
 
-    def add_samples(self, samples: Sequence[SampleRef], class_column: int | None) -> None:
-        """Counts joined samples; `class_column` is the index of the class among the labels."""
+    def add_samples(
+        self,
+        samples: Sequence[SampleRef],
+        class_column: int | None,
+        file_columns: Sequence[int] = (),
+    ) -> None:
+        """Counts joined samples.
+
+        Args:
+          samples: the samples.
+          class_column: index of the class among the labels; None where there is none.
+          file_columns: the indices of the labels that are files, whose bytes count as well.
+        """
         sizes: dict[str, list[int]] = defaultdict(list)
         for sample in samples:
-            sizes[sample.split].append(sample.size)
+            size = bytes_of(sample, file_columns) if file_columns else sample.size
+            sizes[sample.split].append(size)
         for split, found in sizes.items():
             self.samples[split] += len(found)
             self.sample_bytes[split] += sum(found)
@@ -212,12 +224,12 @@ def make_plan(
     refusal = (
         next(iter(tally.refusals), None)
         or _other_classes(tally, checks)
-        or nothing_joined(tally)
+        or nothing_joined(tally, checks.option)
         or _unknown_splits(shards, names)
         or (_empty_split(tally, splits) if none_empty else None)
         or too_small
         or too_many_bad(tally, max_bad_fraction)
-        or (None if may_be_unlabelled else mostly_unlabelled(tally))
+        or (None if may_be_unlabelled else mostly_unlabelled(tally, checks.option))
     )
     # Shards without number are not even named.
     shard_plan = ShardPlan(name, () if too_small else tuple(counts.items()), record_format)
@@ -260,8 +272,14 @@ def _other_classes(tally: Tally, checks: LabelChecks) -> Refusal | None:
     )
 
 
-def nothing_joined(tally: Tally) -> Refusal | None:
-    """The refusal of a run in which no image has a label."""
+def nothing_joined(tally: Tally, option: str = "--labels") -> Refusal | None:
+    """The refusal of a run in which no image has a label.
+
+    Args:
+      tally: the counts of listing, labels and join.
+      option: which names the label files, or the masks.
+    """
+    rows, fields = ("masks", "") if option == "--masks" else ("label rows", " and --key_column")
     no_row_met = bool(tally.label_rows) and tally.orphan_rows >= tally.label_rows
     if tally.samples.total() and not (tally.unlabelled and no_row_met):
         return None
@@ -285,10 +303,10 @@ def nothing_joined(tally: Tally) -> Refusal | None:
     missing = tally.shown.get(Reason.MISSING_IMAGE.value, [])
     return Refusal.from_error(
         NothingJoinedError(
-            f"none of {tally.listed} images met one of {tally.label_rows} label rows ({reasons}). "
-            f"Images are named like {quoted(unlabelled)}; rows name {quoted(missing)}. "
+            f"none of {tally.listed} images met one of {tally.label_rows} {rows} ({reasons}). "
+            f"Images are named like {quoted(unlabelled)}; {rows.split()[-1]} name {quoted(missing)}. "
             f"{_told(tally)}{_nearest(missing, unlabelled)}"
-            "Check --images, --labels and --key_column",
+            f"Check --images{',' if fields else ' and'} {option}{fields}",
         )
     )
 
@@ -333,8 +351,13 @@ def all_filtered(tally: Tally, shards: Sequence[ShardInfo]) -> Refusal | None:
     )
 
 
-def mostly_unlabelled(tally: Tally) -> Refusal | None:
-    """The refusal of a run whose label files leave out more images than they name."""
+def mostly_unlabelled(tally: Tally, option: str = "--labels") -> Refusal | None:
+    """The refusal of a run whose label files leave out more images than they name.
+
+    Args:
+      tally: the counts of listing, labels and join.
+      option: which names the label files, or the masks.
+    """
     unlabelled = tally.dead[Reason.UNLABELLED.value]
     if unlabelled <= _MOST_UNLABELLED * tally.listed:
         return None
@@ -349,7 +372,7 @@ def mostly_unlabelled(tally: Tally) -> Refusal | None:
                 f"{unlabelled} of {tally.listed} images have no label, such as "
                 f"{quoted(tally.shown.get(Reason.UNLABELLED.value, []))}"
                 f"{f'; besides, {others}' if others else ''}. A data set without them is seldom "
-                "meant: check --labels, or name fewer images in --images; --yes leaves them out"
+                f"meant: check {option}, or name fewer images in --images; --yes leaves them out"
             )
         )
     )

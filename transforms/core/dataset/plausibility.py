@@ -50,6 +50,7 @@ class LabelChecks:
       overridden: reasons of the questions that came up before the job and that --yes answered.
       known_from: the file of --classes, or empty.
       known_only: whether any other class is an error.
+      option: which names the label files, for messages.
     """
 
     where: str = ""
@@ -59,6 +60,7 @@ class LabelChecks:
     overridden: tuple[str, ...] = ()
     known_from: str = ""
     known_only: bool = False
+    option: str = "--labels"
 
 
 NO_CHECKS = LabelChecks()

@@ -19,6 +19,7 @@ from beam_pipeline.transforms.core.dataset.names import RECEIPTS_FOLDER
 from beam_pipeline.transforms.core.dataset.sharding import ShardInfo, ShardSpec
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
 from beam_pipeline.transforms.core.errors import ConversionError
+from beam_pipeline.transforms.core.labels.schema import FILE_KINDS
 from beam_pipeline.transforms.core.records.formats import format_of
 from beam_pipeline.transforms.core.references import SampleRef
 from beam_pipeline.transforms.core.text import enumerated, shown
@@ -223,10 +224,14 @@ def _frozen(value: Any) -> Any:
 def changes(then: ShardInputs, now: ShardInputs) -> str:
     """The changes between two inputs of a shard, for people; empty if there are none."""
     before, after = ({ref.key: ref for ref in inputs.refs} for inputs in (then, now))
+    kinds = [column["kind"] for column in now.options.get("columns", ())]
+    files = [index for index, kind in enumerate(kinds) if kind in FILE_KINDS]
     groups = {
         "added": [key for key in after if key not in before],
         "gone": [key for key in before if key not in after],
-        "changed": [key for key in after if key in before and _differ(before[key], after[key])],
+        "changed": [
+            key for key in after if key in before and _differ(before[key], after[key], files)
+        ],
     }
     found = [
         f"{len(keys)} {what} ({enumerated(sorted(keys), _SHOWN)})"
@@ -239,19 +244,28 @@ def changes(then: ShardInputs, now: ShardInputs) -> str:
     return "; ".join(found)
 
 
-def _differ(then: SampleRef, now: SampleRef) -> bool:
+def _differ(then: SampleRef, now: SampleRef, files: Sequence[int]) -> bool:
     """Tells whether two samples of one key give different examples.
 
     Receipts of older versions do not know what size a label file claims.
+
+    Args:
+      then: the sample as it was.
+      now: the sample as it is.
+      files: the indices of the labels that are files.
     """
     if then.claimed_size and now.claimed_size and then.claimed_size != now.claimed_size:
         return True
-    return _identity(then) != _identity(now)
+    return _identity(then, files) != _identity(now, files)
 
 
-def _identity(ref: SampleRef) -> str:
+def _identity(ref: SampleRef, files: Sequence[int]) -> str:
     """The fields of a sample that determine its example, as text, since NaN is not equal to itself."""
-    return json.dumps([getattr(ref, field) for field in _SAME])
+    labels: list[Any] = list(ref.labels)
+    for index in files:
+        if index < len(labels) and isinstance(labels[index], tuple):
+            labels[index] = labels[index][1:]  # it may have moved, too
+    return json.dumps([getattr(ref._replace(labels=tuple(labels)), field) for field in _SAME])
 
 
 def with_label_order(run: Mapping[str, Any], order: str) -> Mapping[str, Any]:

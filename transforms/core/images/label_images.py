@@ -148,7 +148,9 @@ def panoptic_pngs(
     numbers = {_key(0, 0, 0): 0}
     for number, (segment, category, crowd) in enumerate(segments, 1):
         if max(number, category) > _MAX_UINT8:
-            raise _bad(f"segment {number} has the category {category}; 8 bits hold numbers up to 255")
+            raise _bad(
+                f"segment {number} has the category {category}; 8 bits hold numbers up to 255"
+            )
         key = _key(segment & 255, segment >> 8 & 255, segment >> 16)
         categories[key], numbers[key] = (0, 0) if crowd else (category, number)
     view = _pixels(mask)
@@ -165,9 +167,7 @@ def _mapped(view: memoryview, ids: Mapping[int, int], found: ImageHeader) -> byt
     return png.grey_png(pixels, found.width, found.height)
 
 
-def _of_colours(
-    mask: bytes, found: ImageHeader, colours: Mapping[Colour, int], bits: int
-) -> bytes:
+def _of_colours(mask: bytes, found: ImageHeader, colours: Mapping[Colour, int], bits: int) -> bytes:
     ids = {_key(*colour): i for colour, i in colours.items()}
     view = _pixels(mask)
     try:

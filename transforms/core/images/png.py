@@ -111,7 +111,8 @@ def grey_png(pixels: bytes, width: int, height: int, bits: int = 8) -> bytes:
 
     Args:
       pixels: row by row; of 16 bits, the higher byte first.
-      width, height: in pixels.
+      width: in pixels.
+      height: in pixels.
       bits: 8 or 16 a pixel.
     """
     stride = width * bits // 8

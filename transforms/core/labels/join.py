@@ -84,11 +84,14 @@ class Joined:
         keep: KeepUnlabelled | None = None,
     ) -> None:
         """Adds what comes of an image and the rows that mean it, in any order."""
+        if merger.complete and all(row.values[0] is None for row in rows):
+            rows = ()  # files that are of no use without the first
         if not rows and merger.unnamed:
             rows = [merger.unnamed.row(image)]
         if not rows:
             split = first_folder_split(image.key) or DEFAULT_SPLIT
-            self.add_unlabelled(image, split, "no label row names this image", keep)
+            what = "mask is for" if merger.complete else "label row names"
+            self.add_unlabelled(image, split, f"no {what} this image", keep)
             return
         distinct = merger.distinct(_in_order(rows)) if len(rows) > 1 else rows
         self.repeated_rows += len(rows) - len(distinct)
@@ -193,10 +196,12 @@ class RowMerger:
       repeated: of each column, whether the rows' lists are put together; the other columns, and
         all where this is empty, must agree.
       unnamed: what images without a row stand for; None to leave them out.
+      complete: rows are files that complete each other: each fills columns that others leave empty.
     """
 
     repeated: tuple[bool, ...] = ()
     unnamed: UnnamedImages | None = None
+    complete: bool = False
 
     def distinct(self, rows: Sequence[LabelRow]) -> Sequence[LabelRow]:
         """The rows without those that say again what an earlier one says."""
@@ -215,6 +220,8 @@ class RowMerger:
         Returns: the row names no file if its lists come from several, as a box has but a line.
         """
         first = rows[0]
+        if self.complete:
+            return self._completed(rows)
         for row in rows[1:]:
             if row.split != first.split or self._single(row) != self._single(first):
                 return first, row
@@ -227,6 +234,18 @@ class RowMerger:
         if all(row.file == first.file for row in rows):
             return first._replace(values=values)
         return first._replace(values=tuple(map(_without_lines, values)), file="", line=0)
+
+    def _completed(self, rows: Sequence[LabelRow]) -> LabelRow | tuple[LabelRow, LabelRow]:
+        merged = rows[0]
+        for row in rows[1:]:
+            for one, other in zip(merged.values, row.values, strict=True):
+                if None not in (one, other) and one != other:
+                    return merged, row
+            if merged.split and row.split and merged.split != row.split:
+                return merged, row
+            values = (b if a is None else a for a, b in zip(merged.values, row.values, strict=True))
+            merged = merged._replace(values=tuple(values), split=merged.split or row.split)
+        return merged
 
     def _single(self, row: LabelRow) -> list[LabelValue]:
         repeated = self.repeated or (False,) * len(row.values)
@@ -428,6 +447,12 @@ def _sample(image: ImageRef, rows: Sequence[LabelRow], merger: RowMerger) -> Sam
         split = merged.split or first_folder_split(image.key) or DEFAULT_SPLIT
         return labelled(image, split, merged.values, merged.file, merged.size)
     first, row = merged
+    if merger.complete and first.split == row.split:
+        message = (
+            f"{first.file} and {row.file} are both masks of this image; remove one, or name those "
+            "that are meant with a pattern, such as --masks 'masks/**/*_labelIds.png'"
+        )
+        return _image_letter(image, Reason.CONFLICTING_LABELS, message)
     return DeadLetter(
         stage=Stage.JOIN.value,
         key=image.key,

@@ -50,12 +50,14 @@ class ImageRoot:
       excluded: URIs that are never listed: the label files.
       within: folders relative to it, each with a slash at its end, outside of which nothing is listed;
         empty for all of it.
+      without: folders relative to it, each with a slash at its end, in which nothing is listed.
     """
 
     uri: str
     patterns: tuple[str, ...] = ()
     excluded: frozenset[str] = frozenset()
     within: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
 
 
 @dataclass
@@ -80,6 +82,7 @@ class ListingFilter:
         self._names_hidden = any(re.search(r"(^|/)\.", pattern) for pattern in root.patterns)
         self._excluded = root.excluded
         self._within = root.within
+        self._without = root.without
         self.ignored: Counter[str] = Counter()
 
     def can_hold(self, folder_key: str) -> bool:
@@ -96,6 +99,8 @@ class ListingFilter:
     def lists(self, key: str, uri: str) -> bool:
         """Decides whether a file is listed; one that is not is counted by its extension."""
         if uri in self._excluded or (self._within and not key.startswith(self._within)):
+            return False
+        if self._without and key.startswith(self._without):
             return False
         if self._patterns:
             return any(pattern.fullmatch(key) for pattern in self._patterns)

@@ -15,9 +15,14 @@ from beam_pipeline.transforms.storage import files
 
 
 def image_roots(
-    paths: Sequence[str], label_uris: frozenset[str] = frozenset()
+    paths: Sequence[str], label_uris: frozenset[str] = frozenset(), option: str = "--images"
 ) -> tuple[ImageRoot, ...]:
     """The folders to list for some paths: one root a folder, however many patterns it has.
+
+    Args:
+      paths: as typed.
+      label_uris: files that are never listed.
+      option: which names the paths, for messages.
 
     Raises:
       UsageError: a path does not exist, or one root lies in another.
@@ -25,7 +30,7 @@ def image_roots(
     patterns: dict[str, list[str]] = {}
     whole: set[str] = set()
     for path in paths:
-        root, pattern = _root_and_pattern(path)
+        root, pattern = _root_and_pattern(path, option)
         patterns.setdefault(root, [])
         if pattern:
             patterns[root].append(pattern)
@@ -35,7 +40,7 @@ def image_roots(
         for outer in patterns:
             if inner != outer and inner.startswith(outer.rstrip("/") + "/"):
                 raise UsageError(
-                    f"--images: {inner} lies in {outer}, so its images could be listed twice; "
+                    f"{option}: {inner} lies in {outer}, so its images could be listed twice; "
                     "name only one of the two, or patterns below the same folder"
                 )
     return tuple(
@@ -44,10 +49,10 @@ def image_roots(
     )
 
 
-def _root_and_pattern(path: str) -> tuple[str, str]:
+def _root_and_pattern(path: str, option: str) -> tuple[str, str]:
     """(folder, pattern below it); the pattern is empty for all images of the folder."""
     if not path.strip():
-        raise UsageError("--images: an empty path")
+        raise UsageError(f"{option}: an empty path")
     uri = files.canonical(path)
     if is_remote(uri):
         uri = uri.removesuffix("/**")
@@ -61,10 +66,10 @@ def _root_and_pattern(path: str) -> tuple[str, str]:
     if os.path.lexists(uri):
         return os.path.dirname(uri), glob.escape(os.path.basename(uri))
     if not has_glob(uri):
-        raise UsageError(f"--images {path}: no such file or folder")
+        raise UsageError(f"{option} {path}: no such file or folder")
     root, pattern = split_pattern(uri)
     if not os.path.isdir(root):
-        raise UsageError(f"--images {path}: no folder {root}")
+        raise UsageError(f"{option} {path}: no folder {root}")
     return root, "" if pattern == "**" else pattern
 
 

@@ -1,0 +1,218 @@
+"""How the names of masks differ from those of their images, found out from some of both.
+
+| image | mask | |
+|---|---|---|
+| `train/a.jpg` | `train/a.png` | the same |
+| `a.jpg` | `a_mask.png`, `mask_a.png` | an addition to the mask's name |
+| `x_leftImg8bit.png` | `x_gtFine_labelIds.png` | an addition to both |
+| `train/images/a.jpg` | `train/masks/a.png` | folders of other names |
+| `a.jpg` | `all/a.png` | other folders altogether: file names alone |
+
+An addition is taken only if more than half of the masks meet an image by it, and it holds a letter:
+`1.jpg` and `10.png` have nothing to do with each other.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import posixpath
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+_TRIED = 12  # additions, of those that most masks have
+_OTHER_KIND = 0.5  # of the masks of the first kind, for a second one to be no accident
+
+
+class Addition(NamedTuple):
+    """What stands before and behind the common part of the names of an image and its mask."""
+
+    image_prefix: str = ""
+    image_suffix: str = ""
+    mask_prefix: str = ""
+    mask_suffix: str = ""
+
+    def image_stem(self, mask_stem: str) -> str | None:
+        """The name of a mask's image, both without extension; None if the mask's is of another kind."""
+        end = len(mask_stem) - len(self.mask_suffix)
+        start = len(self.mask_prefix)
+        if end <= start or not mask_stem.startswith(self.mask_prefix):
+            return None
+        if not mask_stem.endswith(self.mask_suffix):
+            return None
+        return f"{self.image_prefix}{mask_stem[start:end]}{self.image_suffix}"
+
+
+_NO_ADDITION = Addition()
+
+
+@dataclass(frozen=True)
+class MaskNames:
+    """Which image a mask is for, by its name.
+
+    Attributes:
+      addition: to the names of files.
+      folders: (name of a folder of masks, name of the folder of their images instead).
+      bare: whether folders say nothing.
+    """
+
+    addition: Addition = _NO_ADDITION
+    folders: tuple[tuple[str, str], ...] = ()
+    bare: bool = False
+
+    def image_name(self, key: str) -> str:
+        """The path of a mask's image, without extension.
+
+        A mask whose name lacks the addition keeps its name, so that it meets an image of that name or
+        is reported.
+        """
+        folder, name = posixpath.split(posixpath.splitext(key)[0])
+        name = self.addition.image_stem(name) or name
+        if self.bare or not folder:
+            return name
+        if self.folders:
+            instead = dict(self.folders)
+            parts = (instead.get(part, part) for part in folder.split("/"))
+            folder = "/".join(part for part in parts if part)
+        return f"{folder}/{name}" if folder else name
+
+
+class FoundNames(NamedTuple):
+    """What was found out about some images and masks.
+
+    Attributes:
+      names: which image a mask is for.
+      met: the share of the masks that meet an image.
+      others: additions of other kinds of masks of the same images, where there are several.
+    """
+
+    names: MaskNames
+    met: float
+    others: tuple[Addition, ...] = ()
+
+
+def find_names(
+    images: Sequence[str], masks: Sequence[str], folders: tuple[tuple[str, str], ...] = ()
+) -> FoundNames:
+    """Finds out how masks are called.
+
+    Args:
+      images: some of the images, as paths below their root.
+      masks: some of the masks, as paths below theirs.
+      folders: as `MaskNames` has them, where they are known.
+    """
+    image_paths = [posixpath.splitext(key)[0] for key in images]
+    image_stems = {posixpath.basename(path) for path in image_paths}
+    mask_stems = [posixpath.basename(posixpath.splitext(key)[0]) for key in masks]
+    counts = {
+        addition: _met(addition, mask_stems, image_stems)
+        for addition in _additions(mask_stems, image_stems)
+    }
+    best = max(counts, key=lambda found: (counts[found], -len("".join(found)), found))
+    others = _others(best, mask_stems, image_stems, counts)
+    if others:
+        mask_stems = [stem for stem in mask_stems if best.image_stem(stem) in image_stems]
+    if 2 * counts[best] <= len(mask_stems):
+        best = Addition()
+    names = MaskNames(best, folders) if folders else _with_folders(best, set(image_paths), masks)
+    paths = set(image_paths)
+    if names.bare:
+        paths = image_stems
+    met = sum(names.image_name(key) in paths for key in masks)
+    return FoundNames(names, met / max(1, len(mask_stems)), tuple(others))
+
+
+def _met(addition: Addition, masks: Sequence[str], images: Collection[str]) -> int:
+    return sum(addition.image_stem(stem) in images for stem in masks)
+
+
+def _others(
+    best: Addition,
+    masks: Sequence[str],
+    images: Collection[str],
+    counts: Counter[Addition] | dict[Addition, int],
+) -> list[Addition]:
+    """Additions of masks that the best one leaves, and which are not just a few."""
+    left = [stem for stem in masks if best.image_stem(stem) not in images]
+    least = max(2, _OTHER_KIND * counts[best])
+    found = []
+    for addition in sorted(counts, key=lambda other: (-counts[other], other)):
+        met = [stem for stem in left if addition.image_stem(stem) in images]
+        if len(met) >= least:
+            found.append(addition)
+            left = [stem for stem in left if stem not in set(met)]
+    return found
+
+
+def _additions(masks: Sequence[str], images: Collection[str]) -> list[Addition]:
+    """Additions that some masks have, the commonest first; none at all is always one."""
+    ordered = sorted(images)
+    backwards = sorted(stem[::-1] for stem in images)
+    votes: Counter[Addition] = Counter()
+    for stem in masks:
+        votes.update(_of_mask(stem, images, ordered, backwards))
+    return [Addition(), *(addition for addition, _ in votes.most_common(_TRIED))]
+
+
+def _of_mask(
+    stem: str, images: Collection[str], ordered: Sequence[str], backwards: Sequence[str]
+) -> Iterator[Addition]:
+    """The additions by which a mask would meet an image."""
+    if stem in images:
+        return
+    for at in range(1, len(stem)):
+        if stem[:at] in images and _has_letter(stem[at:]):
+            yield Addition(mask_suffix=stem[at:])
+        if stem[at:] in images and _has_letter(stem[:at]):
+            yield Addition(mask_prefix=stem[:at])
+    for common, image_rest, mask_rest in _rests(stem, ordered):
+        if not common[-1].isalpha():
+            yield Addition(image_suffix=image_rest, mask_suffix=mask_rest)
+    for common, image_rest, mask_rest in _rests(stem[::-1], backwards):
+        if not common[-1].isalpha():
+            yield Addition(image_prefix=image_rest[::-1], mask_prefix=mask_rest[::-1])
+
+
+def _rests(stem: str, ordered: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """(common beginning, rest of an image's name, rest of the mask's) with the names beside it."""
+    at = bisect.bisect(ordered, stem)
+    for image in ordered[max(0, at - 1) : at + 1]:
+        common = _common_beginning(image, stem)
+        rests = image[len(common) :], stem[len(common) :]
+        if common and all(map(_has_letter, rests)):
+            yield common, *rests
+
+
+def _common_beginning(one: str, other: str) -> str:
+    pairs = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+    return "".join(letter for letter, _ in pairs)
+
+
+def _has_letter(text: str) -> bool:
+    return any(map(str.isalpha, text))
+
+
+def _with_folders(addition: Addition, images: Collection[str], masks: Sequence[str]) -> MaskNames:
+    """How the folders of masks differ from those of their images."""
+    same = MaskNames(addition)
+    named = [same.image_name(key) for key in masks]
+    if 2 * sum(path in images for path in named) > len(masks):
+        return same
+    folders_of: dict[str, list[str]] = {}
+    for path in images:
+        folders_of.setdefault(posixpath.basename(path), []).append(posixpath.dirname(path))
+    votes: Counter[tuple[str, str]] = Counter()
+    for path in named:
+        for folder in folders_of.get(posixpath.basename(path), ()):
+            ours, theirs = posixpath.dirname(path).split("/"), folder.split("/")
+            differ = [pair for pair in zip(ours, theirs, strict=False) if pair[0] != pair[1]]
+            if len(ours) == len(theirs) and len(differ) == 1 and all(differ[0]):
+                votes[differ[0]] += 1
+    for pair, _ in votes.most_common(1):
+        renamed = replace(same, folders=(pair,))
+        if 2 * sum(renamed.image_name(key) in images for key in masks) > len(masks):
+            return renamed
+    unique = all(len(folders) == 1 for folders in folders_of.values())
+    return replace(same, bare=unique)
