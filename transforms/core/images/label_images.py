@@ -60,6 +60,13 @@ def is_coloured(head: bytes) -> bool:
     return kind is not None and kind[1] not in (_GREY, 4, PNG_PALETTE)
 
 
+def grey_values(mask: bytes) -> set[int]:
+    """The values in a grey PNG of 8 bits; none in any other file. Raises BadImageError."""
+    if png_kind(mask) != (8, _GREY):
+        return set()
+    return set(_opened(mask).tobytes())
+
+
 def segmentation_png(
     mask: bytes,
     header: ImageHeader,

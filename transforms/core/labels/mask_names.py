@@ -22,6 +22,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+CLASS_KINDS = ("_labelIds", "_seg")
+"""Ends of the names of masks that hold class ids, where there are others of the same images: those of
+Cityscapes and ADE20K."""
+
 _TRIED = 12  # additions, of those that most masks have
 _OTHER_KIND = 0.5  # of the masks of the first kind, for a second one to be no accident
 
@@ -92,6 +96,11 @@ class FoundNames(NamedTuple):
     met: float
     others: tuple[Addition, ...] = ()
 
+    @property
+    def certain(self) -> bool:
+        """Whether there is one kind of masks, or is known which of several holds class ids."""
+        return not self.others or self.names.addition.mask_suffix.endswith(CLASS_KINDS)
+
 
 def find_names(
     images: Sequence[str], masks: Sequence[str], folders: tuple[tuple[str, str], ...] = ()
@@ -110,10 +119,19 @@ def find_names(
         addition: _met(addition, mask_stems, image_stems)
         for addition in _additions(mask_stems, image_stems)
     }
-    best = max(counts, key=lambda found: (counts[found], -len("".join(found)), found))
+    best = max(
+        counts,
+        key=lambda found: (
+            counts[found],
+            found.mask_suffix.endswith(CLASS_KINDS),
+            -len("".join(found)),
+            found,
+        ),
+    )
     others = _others(best, mask_stems, image_stems, counts)
     if others:
-        mask_stems = [stem for stem in mask_stems if best.image_stem(stem) in image_stems]
+        kept = [best.image_stem(stem) in image_stems for stem in mask_stems]
+        masks, mask_stems = (list(itertools.compress(of, kept)) for of in (masks, mask_stems))
     if 2 * counts[best] <= len(mask_stems):
         best = Addition()
     names = MaskNames(best, folders) if folders else _with_folders(best, set(image_paths), masks)
@@ -121,7 +139,7 @@ def find_names(
     if names.bare:
         paths = image_stems
     met = sum(names.image_name(key) in paths for key in masks)
-    return FoundNames(names, met / max(1, len(mask_stems)), tuple(others))
+    return FoundNames(names, met / max(1, len(masks)), tuple(others))
 
 
 def _met(addition: Addition, masks: Sequence[str], images: Collection[str]) -> int:

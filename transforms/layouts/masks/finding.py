@@ -87,7 +87,7 @@ def look_for_pairs(folder: str) -> Pairs | None:
     split; and `train/` beside `train_labels/`, as CamVid has them. Names in them tell.
     """
     for pairs in (_beside(folder), _in_splits(folder), _split_beside(folder)):
-        if pairs and not pairs.names.others and pairs.names.met >= _CERTAIN:
+        if pairs and pairs.names.met >= _CERTAIN and pairs.names.certain:
             return pairs
     return None
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.core.images import jpeg
-from beam_pipeline.transforms.core.images.label_images import is_coloured, png_kind
+from beam_pipeline.transforms.core.images.header import BadImageError
+from beam_pipeline.transforms.core.images.label_images import grey_values, is_coloured, png_kind
 from beam_pipeline.transforms.core.labels.classes import ClassNumbering
 from beam_pipeline.transforms.core.labels.mask_colours import MaskColours, parse_mask_colours
 from beam_pipeline.transforms.core.labels.mask_names import (
@@ -42,8 +45,7 @@ from beam_pipeline.transforms.storage import files
 
 _LOOKED_AT = 3  # masks whose first bytes are read
 _HEAD_BYTES = 64
-_KNOWN_KINDS = ("_labelIds", "_seg")
-"""Ends of names of the masks that hold class ids, where there are others of the same images."""
+_COLOUR_TABLES = ("class_dict.csv", "labelmap.txt", "label_colors.txt")  # usual names
 _BOTH = "--labels and --masks both say labels; name one of them"
 
 
@@ -112,6 +114,7 @@ class Masks:
         colours = _colours(options)
         masks = _known_kind(pairs)
         bits = _bits(masks, colours)
+        notes += [] if colours else _only_black_and_white(masks)
         columns = (segmentation_column("class", required=True, bits=bits),)
         reader = MaskReader(pairs.names.names)
         return _source(
@@ -145,20 +148,24 @@ def _source(
 def _given_pairs(options: SourceOptions) -> Pairs:
     images = image_roots(options.images)
     masks = image_roots(options.masks, option="--masks")
-    for root in images:
-        if any(root.uri == other.uri and root.patterns == other.patterns for other in masks):
-            raise UsageError(
-                f"--masks {root.uri} is the folder of --images, so each image would be a mask as well; "
-                "tell them apart with patterns, such as --images 'photos/*.jpg' --masks "
-                "'photos/*_mask.png'"
-            )
     images, masks = without_others(images, masks), without_others(masks, images)
     keys = first_keys(masks)
     if not keys and not any(is_remote(root.uri) for root in masks):
         raise UsageError(
             f"--masks {' '.join(options.masks)}: no masks there; expected PNGs named like the images"
         )
+    twice = sorted({*_uris(images)} & {*_uris(masks)})
+    if twice:
+        folder = posixpath.dirname(twice[0])
+        raise UsageError(
+            f"--images and --masks both list {twice[0]}, which would be an image and a mask; tell them "
+            f"apart with patterns, such as --images '{folder}/*.jpg' --masks '{folder}/*_mask.png'"
+        )
     return Pairs(images, masks, find_names(first_keys(images), keys))
+
+
+def _uris(roots: tuple[ImageRoot, ...]) -> list[str]:
+    return [files.join(root.uri, key) for root in roots for key in first_keys([root])]
 
 
 def without_others(
@@ -204,7 +211,7 @@ def _known_kind(pairs: Pairs) -> tuple[ImageRoot, ...]:
     kind = pairs.names.names.addition
     kinds = (kind, *pairs.names.others)
     patterns = [f"**/{other.mask_prefix}*{other.mask_suffix}.*" for other in kinds]
-    if kind.mask_suffix.endswith(_KNOWN_KINDS) and not pairs.masks[0].patterns:
+    if pairs.names.certain and not pairs.masks[0].patterns:
         return tuple(replace(root, patterns=(patterns[0],)) for root in pairs.masks)
     folder = pairs.masks[0].uri
     found = enumerated([f"{folder}/{pattern}" for pattern in patterns], 4)
@@ -269,10 +276,41 @@ def _bits(masks: Sequence[ImageRoot], colours: MaskColours | None) -> int:
     if heads and all(map(is_coloured, heads)):
         raise UsageError(
             f"the masks are in colours, such as {uris[0]}, and colours are no class ids. Say which "
-            "class each stands for with --mask_colors FILE, lines of name,r,g,b, or save masks with "
-            "one channel"
+            f"class each stands for with --mask_colors {_colour_table(masks)}, lines of name,r,g,b, or "
+            "save masks with one channel"
         )
     return 16 if (16, 0) in map(png_kind, heads) else 8
+
+
+def _first_masks(masks: Sequence[ImageRoot]) -> list[str]:
+    found = [files.join(root.uri, key) for root in masks for key in first_keys([root], _LOOKED_AT)]
+    return found[:_LOOKED_AT]
+
+
+def _only_black_and_white(masks: Sequence[ImageRoot]) -> list[str]:
+    """A note if the first masks hold 0 and 255 alone, as drawings do, of which 255 is no class."""
+    values: set[int] = set()
+    for uri in _first_masks(masks):
+        try:
+            values |= grey_values(files.read_bytes(uri))
+        except (OSError, BadImageError):
+            return []
+    if values != {0, 255}:
+        return []
+    return [
+        "the first masks hold 0 and 255 alone, and 255 usually means void. A table with the lines "
+        "background,0,0,0 and object,255,255,255 for --mask_colors would make these 0 and 1"
+    ]
+
+
+def _colour_table(masks: Sequence[ImageRoot]) -> str:
+    """A table of colours in the folder of masks or beside it, by its usual name; else FILE."""
+    for root in masks:
+        for folder in (root.uri, posixpath.dirname(root.uri)):
+            for name in () if is_remote(folder) else _COLOUR_TABLES:
+                if os.path.isfile(f"{folder}/{name}"):
+                    return shlex.quote(f"{folder}/{name}")
+    return "FILE"
 
 
 def _head(uri: str) -> bytes:
