@@ -57,11 +57,13 @@ class StoredFeature(NamedTuple):
       kind: "bytes", "float" or "int64".
       optional: whether some examples lack it.
       shape: () for one value, (n,) for n of them, (None,) for any number.
+      pixels: of a PNG whose pixels are ids, their type, "uint8" or "uint16"; else empty.
     """
 
     kind: str
     optional: bool
     shape: tuple[int | None, ...]
+    pixels: str = ""
 
     @property
     def ragged(self) -> bool:
@@ -109,7 +111,12 @@ class Dataset:
     def features(self) -> dict[str, StoredFeature]:
         """Key as written -> the feature of the examples."""
         return {
-            key: StoredFeature(entry["kind"], entry["optional"], tuple(entry.get("shape", ())))
+            key: StoredFeature(
+                entry["kind"],
+                entry["optional"],
+                tuple(entry.get("shape", ())),
+                entry.get("pixels", ""),
+            )
             for key, entry in self.manifest["features"].items()
         }
 

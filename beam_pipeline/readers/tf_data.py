@@ -38,8 +38,10 @@ _CLASS = "image/class/label"
 _NUMBER = "image/label"
 _BOX_SIDES = tuple(f"image/object/bbox/{side}" for side in ("ymin", "xmin", "ymax", "xmax"))
 _BOX_CLASS = "image/object/class/label"
-_IMAGE = "image"
-"""The key of the pixels with `as_dict`."""
+_IMAGE, _MASK = "image", "mask"
+"""The keys of the pixels with `as_dict`."""
+_MASKS = ("image/segmentation/class/encoded", "image/panoptic/category_mask")
+_VOID = 255  # of pixels that nobody labelled
 
 _DTYPES = {"bytes": tf.string, "float": tf.float32, "int64": tf.int64}
 _MISSING: dict[str, Any] = {"bytes": b"", "float": float("nan"), "int64": tf.int64.min}
@@ -77,6 +79,8 @@ def load(
     An element is (image, label), or a batch of them. The image is [height, width, channels]: uint8,
     or float32 from 0 to 255 if it was resized. The label is the first of these that there is:
 
+    - a mask: uint8 [height, width, 1], or uint16 if masks have 16 bits: the ids, resized with the
+      image, each pixel to its nearest neighbour;
     - boxes: {"boxes": float32 [n, 4], ymin, xmin, ymax, xmax from 0 to 1; "classes": int64 [n]};
     - a class: int64 [], the id as stored, which is counted from `--label_base` on;
     - several classes: float32 [number of classes], 1 for those of the image, in the order of
@@ -84,7 +88,7 @@ def load(
     - a number, or a fixed number of them: float32 [] or [n].
 
     An example without a label, as --unlabelled keep writes them, has class -1, or -1 for each of
-    several classes, or the number NaN. Beside boxes there is "labelled", int64 []: 0 where nobody
+    several classes, or the number NaN, or a mask of 255. Beside boxes there is "labelled", int64 []: 0 where nobody
     has looked for objects.
 
     Args:
@@ -108,7 +112,7 @@ def load(
       max_boxes: pads and cuts boxes and classes to this number after `augment`, with boxes of
         zeros and class -1. By default batches of them are ragged.
       as_dict: gives every feature under its key, as `feature_spec` has it, and the pixels as
-        "image" instead of the encoded image.
+        "image" instead of the encoded image, and as "mask" instead of the encoded mask.
       input_context: of one of several input pipelines, which each read their own shards.
       check_lengths: looks at the header of every record before anything else, for a data set from
         somebody whom you do not trust: TensorFlow crashes on a record that claims terabytes.
@@ -131,7 +135,9 @@ def load(
     image = _image_reader(dataset, channels, _image_size(image_size))
     if image and batch and not image_size:
         image = _of_one_size(image, dataset, shards)
-    reader = _dict_reader(dataset, image) if as_dict else _pair_reader(dataset, image)
+    mask = _mask_reader(dataset, _image_size(image_size)) if image else None
+    make_reader = _dict_reader if as_dict else _pair_reader
+    reader = make_reader(dataset, image, mask)
     if max_boxes is not None:
         _check_max_boxes(max_boxes, dataset, as_dict)
 
@@ -219,6 +225,20 @@ class _Reader(NamedTuple):
     def of_record(self, record: Any) -> Any:
         """The element of a serialized example."""
         return self.read(tf.io.parse_single_example(record, self.spec))
+
+
+class _MaskReader(NamedTuple):
+    """Makes the mask of an example.
+
+    Attributes:
+      spec: the feature to parse.
+      key: its key.
+      read: makes the mask from the parsed features and the image that was made of them.
+    """
+
+    spec: dict[str, Any]
+    key: str
+    read: Callable[[_Parsed, Any], Any]
 
 
 def _shuffle_buffer(shuffle: bool | int, shards: Sequence[Shard]) -> int:
@@ -343,6 +363,33 @@ def _image_reader(
     return _Reader(spec, read)
 
 
+def _mask_reader(dataset: Dataset, image_size: tuple[int, int] | None) -> _MaskReader | None:
+    """Decodes and resizes the mask; None if the examples have none."""
+    key = next(filter(None, map(dataset.key_of, _MASKS)), None)
+    if key is None or not dataset.features[key].pixels:
+        return None
+    pixels = tf.as_dtype(dataset.features[key].pixels)
+
+    def read(parsed: _Parsed, image: Any) -> Any:
+        def decode() -> Any:
+            return tf.io.decode_png(parsed[key], channels=1, dtype=pixels)
+
+        def void() -> Any:
+            return tf.fill([*tf.unstack(tf.shape(image)[:2]), 1], tf.cast(_VOID, pixels))
+
+        if dataset.features[key].optional:
+            mask = tf.cond(tf.strings.length(parsed[key]) > 0, decode, void)
+        else:
+            mask = decode()
+        mask.set_shape([None, None, 1])
+        if image_size:
+            nearest = tf.image.ResizeMethod.NEAREST_NEIGHBOR
+            return tf.image.resize(mask, image_size, nearest)
+        return tf.ensure_shape(mask, [*image.shape[:2], 1])
+
+    return _MaskReader(_spec(dataset, key), key, read)
+
+
 def _file_decoder(
     dataset: Dataset, encoded: str, channels: int
 ) -> tuple[dict[str, Any], Callable[[_Parsed], Any]]:
@@ -443,35 +490,49 @@ def _of_one_size(image: _Reader, dataset: Dataset, shards: Sequence[Shard]) -> _
     return image._replace(read=read)
 
 
-def _dict_reader(dataset: Dataset, image: _Reader | None) -> _Reader:
-    """Every feature under its key, with the pixels instead of the encoded image."""
+def _dict_reader(dataset: Dataset, image: _Reader | None, mask: _MaskReader | None) -> _Reader:
+    """Every feature under its key, with the pixels instead of the encoded image and mask."""
     features = dataset.features
     encoded = dataset.key_of(ENCODED_KEY)
-    if image and _IMAGE in features and encoded != _IMAGE:
-        raise UsageError(
-            f"{dataset.path} has a feature {_IMAGE!r}, which is where as_dict puts the pixels; "
-            "feature_spec() reads them both"
-        )
+    for made, name, key in ((image, _IMAGE, encoded), (mask, _MASK, mask.key if mask else "")):
+        if made and name in features and key != name:
+            raise UsageError(
+                f"{dataset.path} has a feature {name!r}, which is where as_dict puts the pixels; "
+                "feature_spec() reads them both"
+            )
 
     def read(parsed: _Parsed) -> dict[str, Any]:
         if image is None:
             return dict(parsed)
-        others = {key: value for key, value in parsed.items() if key != encoded}
-        return {**others, _IMAGE: image.read(parsed)}
+        element = {key: value for key, value in parsed.items() if key != encoded}
+        element[_IMAGE] = image.read(parsed)
+        if mask:
+            del element[mask.key]
+            element[_MASK] = mask.read(parsed, element[_IMAGE])
+        return element
 
     ragged = any(feature.ragged for feature in features.values())
     return _Reader(_spec(dataset, *features), read, ragged)
 
 
-def _pair_reader(dataset: Dataset, image: _Reader | None) -> _Reader:
+def _pair_reader(dataset: Dataset, image: _Reader | None, mask: _MaskReader | None) -> _Reader:
     """(image, label)."""
+    if image and mask:
+        read_mask = mask.read
+        read = image.read
+
+        def pair(parsed: _Parsed) -> Any:
+            pixels = read(parsed)
+            return pixels, read_mask(parsed, pixels)
+
+        return _Reader({**image.spec, **mask.spec}, pair)
     label = _label_reader(dataset)
     if image is None or label is None:
         missing = (
             f"images ({ENCODED_KEY})"
             if image is None
             else (
-                f"classes ({_CLASS}), numbers ({_NUMBER}) or boxes ({_BOX_SIDES[0]}, ... and {_BOX_CLASS})"
+                f"masks ({_MASKS[0]}), classes ({_CLASS}), numbers ({_NUMBER}) or boxes ({_BOX_SIDES[0]}, ... and {_BOX_CLASS})"
             )
         )
         raise UsageError(

@@ -175,7 +175,10 @@ def _class(value: Any, path: str) -> None:
 
 
 _COLUMN = _object({"name": _text, "kind": _text, "feature": _text})
-_FEATURE = _object({"kind": _one_of(*_KINDS), "optional": _truth}, {"shape": _shape})
+_FEATURE = _object(
+    {"kind": _one_of(*_KINDS), "optional": _truth},
+    {"shape": _shape, "pixels": _one_of("uint8", "uint16")},
+)
 _OPTIONS: Mapping[str, _Check] = {
     "record_format": _one_of(*FORMATS),
     "features": _optional(_each(_text)),

@@ -56,6 +56,8 @@ def tfds_files(manifest: Mapping[str, Any]) -> dict[str, bytes]:
             features[key] = _class_label(feature, len(names))
         elif key == image_key:
             features[key] = _image(feature, raw=raw)
+        elif feature.get("pixels"):
+            features[key] = _mask(feature)
         else:
             features[key] = _text_or_numbers(feature)
     files = {
@@ -164,6 +166,15 @@ def _image(feature: Mapping[str, Any], *, raw: bool) -> dict[str, Any]:
         return _tensor(feature)
     shape = {"dimensions": [_ANY_LENGTH, _ANY_LENGTH, "3"]}
     return _connector("image_feature.Image", image={"shape": shape, "dtype": "uint8"})
+
+
+def _mask(feature: Mapping[str, Any]) -> dict[str, Any]:
+    """A PNG of ids that TFDS decodes; bytes where some examples lack it."""
+    if feature["optional"] or _sizes(feature):
+        return _tensor(feature)
+    shape = {"dimensions": [_ANY_LENGTH, _ANY_LENGTH, "1"]}
+    image = {"shape": shape, "dtype": feature["pixels"], "encodingFormat": "png"}
+    return _connector("image_feature.Image", image=image)
 
 
 def _text_or_numbers(feature: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ CLASS_KINDS = ("_labelIds", "_seg")
 """Ends of the names of masks that hold class ids, where there are others of the same images: those of
 Cityscapes and ADE20K."""
 
+_SEPARATORS = "_-. "
 _TRIED = 12  # additions, of those that most masks have
 _OTHER_KIND = 0.5  # of the masks of the first kind, for a second one to be no accident
 
@@ -185,22 +186,29 @@ def _of_mask(
             yield Addition(mask_suffix=stem[at:])
         if stem[at:] in images and _has_letter(stem[:at]):
             yield Addition(mask_prefix=stem[:at])
-    for common, image_rest, mask_rest in _rests(stem, ordered):
-        if not common[-1].isalpha():
-            yield Addition(image_suffix=image_rest, mask_suffix=mask_rest)
-    for common, image_rest, mask_rest in _rests(stem[::-1], backwards):
-        if not common[-1].isalpha():
-            yield Addition(image_prefix=image_rest[::-1], mask_prefix=mask_rest[::-1])
+    for image_rest, mask_rest in _rests(stem, ordered):
+        yield Addition(image_suffix=image_rest, mask_suffix=mask_rest)
+    for image_rest, mask_rest in _rests(stem[::-1], backwards):
+        yield Addition(image_prefix=image_rest[::-1], mask_prefix=mask_rest[::-1])
 
 
-def _rests(stem: str, ordered: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-    """(common beginning, rest of an image's name, rest of the mask's) with the names beside it."""
+def _rests(stem: str, ordered: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The rests of an image's name and of the mask's behind what they have in common.
+
+    That is the number of the image, or a name that a separator ends; `cat` and `car` share nothing.
+
+    Args:
+      stem: the name of the mask.
+      ordered: names of images, sorted; those beside the mask's share most with it.
+    """
     at = bisect.bisect(ordered, stem)
     for image in ordered[max(0, at - 1) : at + 1]:
-        common = _common_beginning(image, stem)
+        shared = _common_beginning(image, stem)
+        common = shared.rstrip(_SEPARATORS)
         rests = image[len(common) :], stem[len(common) :]
-        if common and all(map(_has_letter, rests)):
-            yield common, *rests
+        ends = common != shared or not common[-1:].isalpha()
+        if common and ends and all(map(_has_letter, rests)):
+            yield rests
 
 
 def _common_beginning(one: str, other: str) -> str:

@@ -275,7 +275,11 @@ def _doubtful_names(here: Folder, typed: str) -> Iterator[Doubt]:
     images = [name for name in names if name in IMAGE_FOLDERS]
     labels = [name for name in names if name in LABEL_FOLDERS]
     if images or (labels and len(labels) == len(names)):
-        yield _usual_names(here, typed, [names[name] for name in (*images, *labels)])
+        masks = [names[name] for name in labels if _are_masks(names[name])]
+        if len(images) == len(masks) == len(labels) == 1:
+            yield _pair(here, typed, names[images[0]], masks[0])
+        else:
+            yield _usual_names(here, typed, [names[name] for name in (*images, *labels)])
     if names and all(map(is_split, with_images)) and all(look(f).images for f in with_images):
         yield Doubt(
             f"The only class folders in {shown(here.path, typed)} are called as splits are: "
@@ -295,6 +299,22 @@ def _doubtful_names(here: Folder, typed: str) -> Iterator[Doubt]:
             "would become several.",
             "Put the splits above: train/<class>/ and test/<class>/.",
         )
+
+
+def _are_masks(folder: str) -> bool:
+    """Whether a folder called as label files are holds images alone."""
+    found = tree(look(folder))
+    return any(one.images for one in found) and not any(one.files for one in found)
+
+
+def _pair(here: Folder, typed: str, images: str, masks: str) -> Doubt:
+    found = [f"{posixpath.basename(folder)}/" for folder in (images, masks)]
+    return Doubt(
+        f"{enumerated(found, _SHOWN)} in {shown(here.path, typed)} would become classes, but such names "
+        "are usual for images and a mask for each.",
+        images=(shown(images, typed),),
+        masks=(shown(masks, typed),),
+    )
 
 
 def _usual_names(here: Folder, typed: str, folders: Sequence[str]) -> Doubt:
