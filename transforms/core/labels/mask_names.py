@@ -17,6 +17,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import posixpath
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ CLASS_KINDS = ("_labelIds", "_seg")
 Cityscapes and ADE20K."""
 
 _SEPARATORS = "_-. "
+_LETTERS_AT_END = re.compile(r"[^\W\d_]+$")
 _TRIED = 12  # additions, of those that most masks have
 _OTHER_KIND = 0.5  # of the masks of the first kind, for a second one to be no accident
 
@@ -203,11 +205,10 @@ def _rests(stem: str, ordered: Sequence[str]) -> Iterator[tuple[str, str]]:
     """
     at = bisect.bisect(ordered, stem)
     for image in ordered[max(0, at - 1) : at + 1]:
-        shared = _common_beginning(image, stem)
+        shared = _LETTERS_AT_END.sub("", _common_beginning(image, stem))
         common = shared.rstrip(_SEPARATORS)
         rests = image[len(common) :], stem[len(common) :]
-        ends = common != shared or not common[-1:].isalpha()
-        if common and ends and all(map(_has_letter, rests)):
+        if common and all(map(_has_letter, rests)):
             yield rests
 
 
@@ -241,4 +242,5 @@ def _with_folders(addition: Addition, images: Collection[str], masks: Sequence[s
         if 2 * sum(renamed.image_name(key) in images for key in masks) > len(masks):
             return renamed
     unique = all(len(folders) == 1 for folders in folders_of.values())
-    return replace(same, bare=unique)
+    met = sum(posixpath.basename(path) in folders_of for path in named)
+    return replace(same, bare=unique and 2 * met > len(masks))
