@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from beam_pipeline.cli import main
+from beam_pipeline.transforms.core.images.png import grey_png
 from tests.harness import REPOSITORY, convert, convert_asking, manifest_of, read_all
 from tests.pictures import write_files, write_pictures
 from tests.transforms.layouts.make_voc import labelimg_xml
@@ -151,7 +152,8 @@ def _captions() -> None:
 
 def _masks() -> None:
     write_pictures("data/images", NAMES)
-    write_pictures("data/masks", [f"{name[:-4]}.png" for name in NAMES])
+    stems = [*(name[:-4] for name in NAMES), "more", "others"]
+    write_files("data/masks", {f"{stem}.png": grey_png(bytes(63), 9, 7) for stem in stems})
 
 
 def _images() -> None:
@@ -283,9 +285,10 @@ CASES = {
     ),
     "masks": Case(
         _masks,
-        "--images data",
+        "--images data --max_bad_fraction 0.5",
         "images/, masks/ in data would become classes, but such names are usual for images and a "
         "mask for each.",
+        "--images data/images --masks data/masks --max_bad_fraction 0.5",
     ),
     "images": Case(
         _images,

@@ -11,6 +11,7 @@ from beam_pipeline.transforms.layouts.cifar.batches import CIFAR10, CIFAR100
 from beam_pipeline.transforms.layouts.cifar.layout import Cifar
 from beam_pipeline.transforms.layouts.class_folders import ClassFolders
 from beam_pipeline.transforms.layouts.coco.layout import Coco
+from beam_pipeline.transforms.layouts.coco.panoptic import CocoPanoptic
 from beam_pipeline.transforms.layouts.file_names import FileNames
 from beam_pipeline.transforms.layouts.imagefolder import ImageFolder
 from beam_pipeline.transforms.layouts.kitti.layout import Kitti
@@ -31,6 +32,7 @@ LAYOUTS: tuple[Layout, ...] = (
     Cifar("cifar100", CIFAR100),
     Kitti(),
     Voc(),
+    CocoPanoptic(),
     Coco(),
     Yolo(),
     Masks(),

@@ -70,7 +70,7 @@ def _label(source: Source) -> str:
     columns = source.columns
     boxes = [column for column in columns if column.kind is ColumnKind.BOX]
     label = next(iter(columns), None)
-    if boxes:
+    if boxes and label is boxes[0]:
         further = [column for column in columns if not column.feature.startswith("image/object/")]
         return f"boxes of objects with their classes{_also(further)}"
     if label is None or not label.feature.startswith("image/"):

@@ -92,13 +92,13 @@ def read_categories(open_file: Callable[[], BinaryIO], uri: str) -> Categories:
         with open_file() as file:
             found = first_value(file, _CATEGORIES)
     except JsonFileError as error:
-        raise _broken(uri, error) from error
+        raise broken_json(uri, error) from error
     if not found:
         raise LabelTableError(f"{uri} has no {_CATEGORIES}; {_EXPECTED}")
     (categories,) = found
     if not isinstance(categories, list):
         raise _not_a_list(categories, _CATEGORIES, uri)
-    return Categories(_parse_categories(categories, uri), _keypoint_names(categories, uri))
+    return Categories(parse_categories(categories, uri), _keypoint_names(categories, uri))
 
 
 def _keypoint_names(entries: Sequence[Any], uri: str) -> tuple[str, ...]:
@@ -117,8 +117,12 @@ def _keypoint_names(entries: Sequence[Any], uri: str) -> tuple[str, ...]:
     return found.pop() if found else ()
 
 
-def _parse_categories(entries: Sequence[Any], uri: str) -> dict[int, str]:
-    """Raises LabelTableError where an id or a name is none, or is there twice."""
+def parse_categories(entries: Sequence[Any], uri: str) -> dict[int, str]:
+    """The names of categories by their ids.
+
+    Raises:
+      LabelTableError: an id or a name is none, or is there twice.
+    """
     names: dict[int, str] = {}
     for number, entry in enumerate(entries, 1):
         fields = entry if isinstance(entry, dict) else {}
@@ -294,10 +298,10 @@ class _Objects:
     def add(self, annotation: Mapping[str, Any], image_id: _Id, number: int) -> None:
         """Keeps an object, or what is wrong with it."""
         try:
-            object_id, category, box, area, crowd = _parse_object(annotation)
+            object_id, category, box, area, crowd = parse_object(annotation)
             extras = self._parse_extras(annotation)
         except BadAnnotationError as error:
-            problem = f"{_annotation_name(annotation, number)}: {error}"
+            problem = f"{annotation_name(annotation, number)}: {error}"
             self.problems.setdefault(image_id, problem)
             return
         index = len(self.ids)
@@ -384,7 +388,7 @@ def _read(file: BinaryIO, uri: str, extras: Extras) -> _Instances:
         elif key == _ANNOTATIONS:
             _read_annotations(elements, uri, found)
         else:
-            found.categories = _parse_categories(list(elements), uri)
+            found.categories = parse_categories(list(elements), uri)
     return found
 
 
@@ -404,7 +408,7 @@ def read_lists(
             seen.add(key)
             yield key, _told(_elements(value, key, uri), uri)
     except JsonFileError as error:
-        raise _broken(uri, error) from error
+        raise broken_json(uri, error) from error
     missing = [key for key in keys if key not in seen]
     if missing:
         raise LabelTableError(f"{uri} has no {' and no '.join(missing)}; {_EXPECTED}")
@@ -415,7 +419,7 @@ def _told(elements: Iterator[Any], uri: str) -> Iterator[Any]:
     try:
         yield from elements
     except JsonFileError as error:
-        raise _broken(uri, error) from error
+        raise broken_json(uri, error) from error
 
 
 def _size(fields: Mapping[str, Any]) -> Size | None:
@@ -439,21 +443,21 @@ def _read_annotations(entries: Iterator[Any], uri: str, found: _Instances) -> No
         else:
             problem = f"is {shown(entry)}, expected an object with an image_id"
             found.entries.dead_letters.append(
-                bad_row(_annotation_name(fields, number), problem, uri)
+                bad_row(annotation_name(fields, number), problem, uri)
             )
     if first is not None and not with_box:
         _check_kind(first, uri)
         raise LabelTableError(f"no annotation of {uri} has a bbox; {_EXPECTED}")
 
 
-def _annotation_name(fields: Mapping[str, Any], number: int) -> str:
+def annotation_name(fields: Mapping[str, Any], number: int) -> str:
     """What messages call an annotation: its id, or else its number in the file."""
     if _is_int64(fields.get("id")):
         return f"annotation {fields['id']}"
     return f"annotation number {number} of the list"
 
 
-def _parse_object(annotation: Mapping[str, Any]) -> tuple[int, int, tuple[float, ...], float, int]:
+def parse_object(annotation: Mapping[str, Any]) -> tuple[int, int, tuple[float, ...], float, int]:
     """(id, category, box, area, whether it is a crowd) of an annotation.
 
     Raises:
@@ -508,7 +512,8 @@ def _check_kind(annotation: Any, uri: str) -> None:
             )
 
 
-def _broken(uri: str, error: JsonFileError) -> LabelTableError:
+def broken_json(uri: str, error: JsonFileError) -> LabelTableError:
+    """The error for a file that is no JSON."""
     return LabelTableError(f"{uri} is not the JSON of COCO: {error}; mend it or fetch it again")
 
 

@@ -116,11 +116,11 @@ class Coco:
                 f"{captions} holds captions, not objects with a bbox; leave it out, and name COCO's "
                 "instances_*.json instead"
             )
-        categories = _common_categories({uri: one.names for uri, one in described.items()})
+        categories = common_categories({uri: one.names for uri, one in described.items()})
         extras = _extras(options, described)
         reader = CocoReader(
-            {uri: split for uri in uris if (split := _split_of(uri))},
-            {uri: folder for uri in uris if (folder := _image_folder(uri, roots))},
+            {uri: split for uri in uris if (split := split_of(uri))},
+            {uri: folder for uri in uris if (folder := image_folder(uri, roots))},
             extras,
             captions=not described,
         )
@@ -289,7 +289,7 @@ def _is_json_lines(head: bytes) -> bool:
 # --- what the files' names and folders say -------------------------------------------------------
 
 
-def _split_of(uri: str) -> str:
+def split_of(uri: str) -> str:
     """The split that a file's name says, as in instances_val2017.json, else its folder's name."""
     folder, name = posixpath.split(uri)
     stem = posixpath.splitext(name)[0]
@@ -303,17 +303,24 @@ def _split_in(name: str) -> str:
     return splits.pop() if len(splits) == 1 else ""
 
 
-def _image_folder(uri: str, roots: Sequence[ImageRoot]) -> str:
+def image_folder(
+    uri: str, roots: Sequence[ImageRoot], beginnings: Sequence[str] = _ALL_TASKS
+) -> str:
     """The folder that the images of a file lie in, if it is one of those to be listed.
 
     Two splits may well have images of the same names: those of annotations/instances_val2017.json
     are in val2017/ or images/val2017/ beside annotations/.
+
+    Args:
+      uri: the file.
+      roots: the folders to be listed.
+      beginnings: those of the names of files, behind which the name of the folder stands.
     """
     folder, name = posixpath.split(uri)
     stem = posixpath.splitext(name)[0]
     if is_remote(uri) or posixpath.basename(folder) != _ANNOTATIONS:
         return ""
-    beginning = next((one for one in _ALL_TASKS if stem.startswith(one)), "")
+    beginning = next((one for one in beginnings if stem.startswith(one)), "")
     if not beginning:
         return ""
     base = posixpath.dirname(folder)
@@ -340,7 +347,7 @@ def _categories(uri: str) -> Categories | None:
         ) from error
 
 
-def _common_categories(of_files: Mapping[str, Mapping[int, str]]) -> dict[int, str]:
+def common_categories(of_files: Mapping[str, Mapping[int, str]]) -> dict[int, str]:
     """The categories of all files, id -> name.
 
     Raises:
