@@ -6,21 +6,24 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline.transforms.core.images.pixels import PixelFormat
+from beam_pipeline.transforms.core.images.png import grey_png
 from beam_pipeline.transforms.core.labels.schema import (
     ColumnKind,
     further_column,
     label_column,
     object_columns,
+    segmentation_column,
 )
 from beam_pipeline.transforms.core.records.example_source import (
     ExampleOptions,
     LabelledImages,
     SerializedExamples,
 )
+from beam_pipeline.transforms.core.records.record_format import EncodedSample
 from beam_pipeline.transforms.core.references import SampleRef
 from beam_pipeline.transforms.encoding import EncodingOptions
 from beam_pipeline.transforms.storage.read_ahead import ONE_BY_ONE, ReadOptions
-from tests.pictures import picture
+from tests.pictures import picture, write_files
 
 ANIMAL = (further_column("age", ColumnKind.INT64), label_column("animal", ColumnKind.CLASS))
 
@@ -54,6 +57,12 @@ def test_the_recorded_options_are_those_of_older_receipts() -> None:
             options=ExampleOptions(filters={"min_side": 3, "max_aspect": 2.5}),
         ),
         EncodingOptions(SerializedExamples({"x": {"kind": "bytes"}}), seed=1),
+        EncodingOptions(
+            LabelledImages(
+                (segmentation_column("class", required=True, bits=16),),
+                mask_colours=((1, 2, 3, 0), (0, 0, 0, 300)),
+            )
+        ),
     ],
 )
 def test_recorded_options_are_read_back(encoding: EncodingOptions) -> None:
@@ -129,3 +138,44 @@ def test_a_file_that_is_filtered_by_its_bytes_is_not_read(
         "filtered_max_image_bytes",
     ]
     assert getattr(made[1], "image", None) == picture(1)
+
+
+@pytest.mark.parametrize("reading", [ONE_BY_ONE, ReadOptions(4), ReadOptions(prefetched=4)])
+def test_masks_are_read_ahead_with_their_images(tmp_path: Path, reading: ReadOptions) -> None:
+    """In order, also where an image or a mask is missing, broken, changed, or not there at all."""
+    columns = (segmentation_column("class", required=False),)
+    mask = grey_png(bytes(63), 9, 7)
+    write_files(
+        str(tmp_path), {f"{n}.jpg": picture(n) if n != 1 else b"no image" for n in range(6)}
+    )
+    write_files(str(tmp_path), {f"{n}.png": mask for n in range(6) if n != 2})
+    refs = [
+        SampleRef(
+            f"{n}.jpg",
+            f"{tmp_path}/{n}.jpg",
+            (tmp_path / f"{n}.jpg").stat().st_size,
+            "train",
+            (None if n == 4 else (f"{tmp_path}/{n}.png", len(mask) + (n == 3), 0),),
+        )
+        for n in range(6)
+    ]
+    with EncodingOptions(LabelledImages(columns)).maker({}, refs, reading) as maker:
+        made = [maker.make(ref) for ref in refs]
+    assert [getattr(sample, "reason", "") for sample in made] == [
+        *("", "not_an_image", "unreadable", "changed_since_listing", "", ""),
+    ]
+    assert getattr(made[2], "file", "") == f"{tmp_path}/2.png"
+    written = [isinstance(s, EncodedSample) and mask in s.before + s.after for s in made]
+    assert written == [True, False, False, False, False, True]
+
+
+def test_a_sample_too_large_for_an_example_is_not_read(tmp_path: Path) -> None:
+    """Its mask counts."""
+    columns = (segmentation_column("class", required=True),)
+    ref = SampleRef("a", f"{tmp_path}/a", 2_000_000_000, "train", (("m", 500_000_000, 0),))
+    with EncodingOptions(LabelledImages(columns)).maker({}, [ref], ONE_BY_ONE) as maker:
+        made = maker.make(ref)
+    assert (getattr(made, "reason", ""), getattr(made, "message", "")) == (
+        "too_large",
+        "2500000000 bytes; an example holds 2 GiB",
+    )

@@ -17,9 +17,9 @@ from beam_pipeline.transforms.core.dead_letters import DeadLetter
 from beam_pipeline.transforms.core.errors import LabelTableError
 from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.core.listing.filters import ImageRoot
-from beam_pipeline.transforms.core.references import LabelRow
-from beam_pipeline.transforms.layouts.layout import FileLabels
-from beam_pipeline.transforms.read_labels import ReadLabels
+from beam_pipeline.transforms.core.references import ImageRef, LabelRow
+from beam_pipeline.transforms.layouts.layout import FileLabels, ListedLabels
+from beam_pipeline.transforms.read_labels import ListLabels, ReadLabels
 from tests.pictures import write_files
 from tests.transforms.outputs import assert_items, assert_total, counted
 
@@ -134,3 +134,33 @@ def test_a_folder_that_cannot_be_listed_refuses_the_run(tmp_path: Path) -> None:
         [],
         Tally(refusals=[Refusal("ListingError", said)]),
     )
+
+
+class Masks:
+    """A file is the mask of the image of its name."""
+
+    def row(self, file: ImageRef) -> LabelRow:
+        return LabelRow(file.key[:-4], ((file.uri, file.size, 0),), "", file.uri, 0)
+
+
+def test_listed_files_are_rows(tmp_path: Path) -> None:
+    """None is opened; a pipe is a row without an image, and other files do not count."""
+    write_files(str(tmp_path), {"a.png": "xx", "b/c.png": "", "notes.txt": ""})
+    os.mkfifo(tmp_path / "d.png")
+    pipe = DeadLetter(
+        stage="list",
+        key="d.png",
+        uri=f"{tmp_path}/d.png",
+        reason="not_a_file",
+        message="a socket, pipe or device, not a file",
+    )
+    rows = [
+        LabelRow(key[:-4], ((f"{tmp_path}/{key}", size, 0),), "", f"{tmp_path}/{key}", 0)
+        for key, size in (("a.png", 2), ("b/c.png", 0))
+    ]
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        labels = ListedLabels(Masks(), (ImageRoot(str(tmp_path)),))
+        found: Any = pipeline | ListLabels(labels=labels)
+        assert_items(found["rows"], rows, "rows")
+        assert_items(found[DEAD_LETTERS], [pipe], "dead letters")
+        assert_total(found[TALLY], Tally(label_rows=3, orphan_rows=1, **counted(pipe)))

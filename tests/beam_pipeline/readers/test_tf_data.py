@@ -31,6 +31,7 @@ from beam_pipeline.transforms.core.records.tfrecord import frame_header
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
 from tests.harness import REPOSITORY, convert, manifest_of, read_shard, shard_names
 from tests.pictures import picture, write_files, write_pictures
+from tests.transforms.layouts.make_segmentation import grey
 
 LISTS = {
     "bytes": lambda values: {"bytes_list": tf.train.BytesList(value=values)},
@@ -840,3 +841,58 @@ def test_a_function_of_tensorflow_needs_the_image_size(pets: Path) -> None:
 
     with pytest.raises(UsageError, match="batch_size needs image_size too"):
         traced()
+
+
+def mask_feature(pixels: str = "uint8", *, optional: bool = False) -> dict[str, Any]:
+    """A mask as the manifest describes it."""
+    return {**feature("bytes", optional=optional), "pixels": pixels}
+
+
+MASK = "image/segmentation/class/encoded"
+
+
+def test_masks_are_labels(tmp_path: Path) -> None:
+    """[height, width, 1] of ids; resized to the nearest neighbour, with the image."""
+    rows = [[0, 1, 2], [255, 4, 5]]
+    examples = [{"image/encoded": picture(1, file_format="PNG", size=(3, 2)), MASK: grey(rows)}]
+    folder = write_set(tmp_path / "d", {**IMAGE, MASK: mask_feature()}, [examples])
+    ((image, mask),) = beam_pipeline.load(folder)
+    assert (image.shape, mask.dtype, mask[..., 0].numpy().tolist()) == ((2, 3, 3), tf.uint8, rows)
+    dataset = beam_pipeline.load(folder, batch_size=1, image_size=(4, 6))
+    assert [spec.shape.as_list() for spec in dataset.element_spec] == [
+        [None, 4, 6, 3],
+        [None, 4, 6, 1],
+    ]
+    ((image, mask),) = dataset
+    assert mask.dtype == tf.uint8
+    assert mask[0, ..., 0].numpy().tolist() == np.repeat(np.repeat(rows, 2, 0), 2, 1).tolist()
+    (example,) = beam_pipeline.load(folder, as_dict=True)
+    assert example.keys() == {"image", "mask"}
+    assert beam_pipeline.load(folder, batch_size=1).element_spec[1].shape.as_list() == [
+        None,
+        2,
+        3,
+        1,
+    ]
+
+
+def test_masks_of_16_bits_and_missing_ones(tmp_path: Path) -> None:
+    """uint16; an image without a mask has 255 everywhere."""
+    photo = picture(1, file_format="PNG", size=(3, 1))
+    examples = [{"image/encoded": photo, MASK: grey([[0, 300, 2]], 16)}, {"image/encoded": photo}]
+    features = {**IMAGE, MASK: mask_feature("uint16", optional=True)}
+    folder = write_set(tmp_path / "d", features, [examples])
+    masks = [mask for _, mask in beam_pipeline.load(folder, shuffle=False)]
+    assert [mask.dtype for mask in masks] == [tf.uint16] * 2
+    assert [mask[..., 0].numpy().tolist() for mask in masks] == [[[0, 300, 2]], [[255] * 3]]
+    resized = beam_pipeline.load(folder, batch_size=2, image_size=(2, 2), shuffle=False)
+    assert next(iter(resized))[1].shape == (2, 2, 2, 1)
+
+
+def test_categories_of_panoptic_masks_are_labels(tmp_path: Path) -> None:
+    """As Model Garden's decoder names them."""
+    key = "image/panoptic/category_mask"
+    example = {"image/encoded": picture(1, size=(3, 1)), key: grey([[0, 1, 2]])}
+    folder = write_set(tmp_path / "d", {**IMAGE, key: mask_feature()}, [[example]])
+    ((_, mask),) = beam_pipeline.load(folder)
+    assert mask[..., 0].numpy().tolist() == [[0, 1, 2]]

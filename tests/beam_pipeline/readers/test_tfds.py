@@ -15,6 +15,7 @@ from beam_pipeline.transforms.core.records.tfrecord import crc32c_extend, frame_
 from beam_pipeline.transforms.core.records.wire import encode_example
 from tests.harness import REPOSITORY, convert
 from tests.pictures import picture, write_files, write_pictures
+from tests.transforms.layouts.make_segmentation import grey
 
 pytestmark = pytest.mark.tfds
 
@@ -222,3 +223,15 @@ def test_the_documented_code_runs(
     decoded = {int(label): image for image, label in found["train"].as_numpy_iterator()}
     for label, name in enumerate(images["others"]):
         np.testing.assert_array_equal(decoded[label], _decoded(Path("others", name).read_bytes()))
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+def test_masks(tfds: Any, tmp_path: Path, bits: int) -> None:
+    """Decoded to their ids, of the type that they have."""
+    rows = [[0, 1, 255], [2, 2, 300 if bits == 16 else 3]]
+    write_files(f"{tmp_path}/masks", {"a.png": grey(rows, bits)})
+    write_files(f"{tmp_path}/images", {"a.png": picture(1, file_format="PNG", size=(3, 2))})
+    out = _convert(tmp_path, "--images", f"{tmp_path}/images", "--masks", f"{tmp_path}/masks")
+    (example,) = _read(tfds, out, "train")
+    mask = example["image/segmentation/class/encoded"]
+    assert (mask.dtype, mask[..., 0].tolist()) == (f"uint{bits}", rows)

@@ -285,3 +285,25 @@ def test_a_receipt_without_claimed_sizes_is_as_older_versions_wrote_it() -> None
     assert changes(inputs(CAT), inputs(small)) == ""
     assert changes(inputs(small), inputs(small)) == ""
     assert changes(inputs(small), inputs(large)) == "1 changed (cat/a.jpg)"
+
+
+MASK = SampleRef("a.jpg", "/in/a.jpg", 99, "train", (("/in/a.png", 7, 5),), version=5)
+
+
+@pytest.mark.parametrize(
+    ("mask", "said"),
+    [
+        (("/in/a.png", 7, 5), ""),
+        (("/moved/a.png", 7, 5), ""),
+        (("/in/a.png", 8, 5), "1 changed (a.jpg)"),
+        (("/in/a.png", 7, 6), "1 changed (a.jpg)"),
+        (None, "1 changed (a.jpg)"),
+    ],
+)
+def test_a_mask_that_changed_is_noticed(mask: Any, said: str) -> None:
+    """By its size and version, as the image is; it may have moved. JSON gives it back."""
+    columns = [{"kind": "segmentation"}]
+    receipt = Receipt(inputs(MASK, columns=columns), INFO, [])
+    then = parse_receipt(receipt.to_bytes(), "r").inputs
+    assert list(then.refs) == [MASK]
+    assert changes(then, inputs(MASK._replace(labels=(mask,)), columns=columns)) == said

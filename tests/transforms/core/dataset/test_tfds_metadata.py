@@ -315,3 +315,20 @@ def test_there_are_no_files_for_what_tfds_cannot_read() -> None:
     assert tfds_files(_manifest(options={"compression": "gzip"})) == {}
     assert tfds_files(_manifest(splits={"train": _split("train", *[0] * 100_000)})) == {}
     assert tfds_files(_manifest(splits={"train": _split("train", *[0] * 99_999)})) != {}
+
+
+@pytest.mark.parametrize("pixels", ["uint8", "uint16"])
+def test_a_mask_is_an_image_of_ids(pixels: str) -> None:
+    """With one channel; bytes where some examples lack it."""
+    key = "image/segmentation/class/encoded"
+    mask = {**_feature("bytes"), "pixels": pixels}
+    described = _features(_manifest(features={key: mask}))[key]
+    assert described == {
+        "pythonClassName": "tensorflow_datasets.core.features.image_feature.Image",
+        "image": {
+            "shape": {"dimensions": ["-1", "-1", "1"]},
+            "dtype": pixels,
+            "encodingFormat": "png",
+        },
+    }
+    assert _python_class(_manifest(features={key: {**mask, "optional": True}}), key) == "Tensor"

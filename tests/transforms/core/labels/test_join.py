@@ -896,3 +896,28 @@ def test_a_sample_keeps_the_size_that_its_row_claims() -> None:
     rows = [row("a.jpg")._replace(size=(3, 4)), row("b.jpg")]
     joined = join_bucket([image("a.jpg"), image("b.jpg")], rows)
     assert [sample.claimed_size for sample in joined.samples] == [(3, 4), None]
+
+
+def test_files_of_one_image_complete_each_other() -> None:
+    """Each fills a column; two of one column conflict, and without the first there is no label."""
+    images = [image(f"{name}.jpg") for name in "abcd"]
+    one, other = ("/c/a.png", 3, 0), ("/o/a.png", 4, 0)
+    rows = [
+        row("a", None, other, file="/o/a.png", split="train"),
+        row("a", one, None, file="/c/a.png"),
+        row("b", one, None, file="/c/b.png"),
+        row("c", None, other, file="/o/c.png"),
+        row("d", one, None, file="/c/d.png"),
+        row("d", other, None, file="/c/d.gif"),
+    ]
+    joined = join_bucket(images, rows, RowMerger(complete=True))
+    assert labelled(joined) == {"a.jpg": (one, other), "b.jpg": (one, None)}
+    assert {sample.key: sample.split for sample in joined.samples}["a.jpg"] == "train"
+    assert {letter.key: (letter.reason, letter.message) for letter in joined.dead_letters} == {
+        "c.jpg": ("unlabelled", "no mask is for this image"),
+        "d.jpg": (
+            "conflicting_labels",
+            "/c/d.gif and /c/d.png are both masks of this image; remove one, or name those that are "
+            "meant with a pattern, such as --masks 'masks/**/*_labelIds.png'",
+        ),
+    }
