@@ -63,7 +63,7 @@ FIRST_CROWD = 900100000000
 
 
 def make(folder: str) -> None:
-    """Writes coco/ as of COCO 2017, and export/ as of Roboflow."""
+    """Writes coco/ and panoptic/ as of COCO 2017, and export/ as of Roboflow."""
     coco = f"{folder}/coco"
     for split, images, objects in (
         ("train2017", TRAIN, TRAIN_OBJECTS),
@@ -84,6 +84,35 @@ def make(folder: str) -> None:
             },
         )
     make_export(folder)
+    make_panoptic(folder)
+
+
+def make_panoptic(folder: str) -> None:
+    """Writes panoptic/ with images, their JSON and PNGs of two segments each."""
+    person, sky = (70000, 1), (9, 187)
+    entries, annotations = [], []
+    files: dict[str, bytes | str] = {}
+    for number in range(4):
+        name, mask = f"{number:012d}", Image.new("RGB", (20, 10), (9, 0, 0))
+        mask.paste((112, 17, 1), (number, 2, 8, 8))  # 112 + 256 * 17 + 65536 = 70000
+        out = io.BytesIO()
+        mask.save(out, "PNG")
+        files[f"train2017/{name}.jpg"] = photo((20, 10))
+        files[f"annotations/panoptic_train2017/{name}.png"] = out.getvalue()
+        entries.append({"id": number, "file_name": f"{name}.jpg", "width": 20, "height": 10})
+        boxes = {person: [number, 2, 8 - number, 6], sky: [0, 0, 20, 10]}
+        infos = [
+            {"id": i, "category_id": c, "iscrowd": 0, "bbox": box, "area": box[2] * box[3]}
+            for (i, c), box in boxes.items()
+        ]
+        annotations.append({"image_id": number, "file_name": f"{name}.png", "segments_info": infos})
+    categories = [
+        {"id": 1, "name": "person", "supercategory": "person", "isthing": 1},
+        {"id": 187, "name": "sky-other-merged", "supercategory": "sky", "isthing": 0},
+    ]
+    content = {"images": entries, "annotations": annotations, "categories": categories}
+    files["annotations/panoptic_train2017.json"] = dumped(content)
+    write_files(f"{folder}/panoptic", files)
 
 
 def dumped(value: Any) -> str:
