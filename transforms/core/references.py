@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import pickle
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -118,8 +118,10 @@ def files_of(ref: SampleRef, columns: Iterable[int]) -> list[tuple[int, str, int
     return found
 
 
-def bytes_of(ref: SampleRef, columns: Iterable[int]) -> int:
+def bytes_of(ref: SampleRef, columns: Collection[int]) -> int:
     """The bytes of a sample's image and further files, as listed."""
+    if not columns:  # as nearly always
+        return ref.size
     return ref.size + sum(size for _, _, size in files_of(ref, columns))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import os
 import posixpath
 from collections.abc import Iterator, Sequence
@@ -11,7 +13,7 @@ from beam_pipeline.transforms.core.labels.folders import SPLIT_NAMES
 from beam_pipeline.transforms.core.labels.mask_names import FoundNames, find_names
 from beam_pipeline.transforms.core.listing.filters import ImageRoot, ListingFilter, ObjectFilter
 from beam_pipeline.transforms.core.uris import is_remote
-from beam_pipeline.transforms.layouts.shared.label_folders import subfolders
+from beam_pipeline.transforms.layouts.shared.local_names import once, subfolders
 from beam_pipeline.transforms.storage import files
 
 MOST_NAMES = 4000  # looked at on either side
@@ -45,16 +47,14 @@ def first_keys(roots: Sequence[ImageRoot], most: int = MOST_NAMES) -> list[str]:
 
     There are none in a folder that cannot be listed: the job says so.
     """
-    return sorted(key for root in roots for key in _first_of(root, most))
+    return sorted(
+        key for root in roots for key in once(root, functools.partial(_first_of, root))[:most]
+    )
 
 
-def _first_of(root: ImageRoot, most: int) -> list[str]:
-    found: list[str] = []
-    for key in _remote_keys(root) if is_remote(root.uri) else _local_keys(root):
-        found.append(key)
-        if len(found) == most:
-            break
-    return found
+def _first_of(root: ImageRoot) -> list[str]:
+    keys = _remote_keys(root) if is_remote(root.uri) else _local_keys(root)
+    return list(itertools.islice(keys, MOST_NAMES))
 
 
 def _remote_keys(root: ImageRoot) -> Iterator[str]:

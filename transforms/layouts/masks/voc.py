@@ -11,7 +11,7 @@ from typing import NamedTuple
 from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.transforms.core.labels.folders import SPLIT_NAMES
 from beam_pipeline.transforms.core.uris import is_remote
-from beam_pipeline.transforms.layouts.shared.label_folders import subfolders
+from beam_pipeline.transforms.layouts.shared.local_names import subfolders
 from beam_pipeline.transforms.layouts.shared.split_lists import check_not_listed_twice, read_list
 from beam_pipeline.transforms.storage import files
 

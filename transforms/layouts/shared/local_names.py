@@ -6,14 +6,17 @@ force, each folder is read once.
 
 from __future__ import annotations
 
+import functools
 import os
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from beam_pipeline.transforms.core.listing.filters import IMAGE_EXTENSIONS
+
+_Found = TypeVar("_Found")
 
 _MOST_IMAGES = 2000
 _IMAGES = IMAGE_EXTENSIONS - {""}
@@ -33,7 +36,7 @@ class LocalNames(NamedTuple):
     folders: tuple[str, ...]
 
 
-_remembered: ContextVar[dict[str, LocalNames] | None] = ContextVar("remembered", default=None)
+_remembered: ContextVar[dict[Hashable, Any] | None] = ContextVar("remembered", default=None)
 
 
 @contextmanager
@@ -49,12 +52,18 @@ def remembered() -> Iterator[None]:
 def names_in(folder: str) -> LocalNames:
     """The names in a local folder; none where there is no such folder or it cannot be read."""
     path = folder.rstrip("/") or "/"
+    return once(path, functools.partial(_read, path))
+
+
+def once(key: Hashable, read: Callable[[], _Found]) -> _Found:
+    """What was read under a key while `remembered` is in force, else what is read now."""
     known = _remembered.get()
     if known is None:
-        return _read(path)
-    if path not in known:
-        known[path] = _read(path)
-    return known[path]
+        return read()
+    if key not in known:
+        known[key] = read()
+    found: _Found = known[key]
+    return found
 
 
 def image_names(folder: str) -> Iterator[str]:
