@@ -30,6 +30,8 @@ LEFT_OUT = {
 _PICKERS = {
     "images": "GCS_READ_FOLDER",
     "labels": "GCS_READ_FILE",
+    "masks": "GCS_READ_FOLDER",
+    "mask_colors": "GCS_READ_FILE",
     "inventory": "GCS_READ_FILE",
     "output": "GCS_WRITE_FOLDER",
 }

@@ -75,6 +75,7 @@ def test_reasons_and_stages_are_these() -> None:
         "decompression_bomb",
         "size_mismatch",
         "bad_box",
+        "bad_mask",
         "filtered_min_side",
         "filtered_max_aspect",
         "filtered_max_pixels",

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from beam_pipeline.transforms.core.dead_letters import Reason
 from beam_pipeline.transforms.core.images import png
 from beam_pipeline.transforms.core.images.header import PNG_PALETTE, BadImageError, ImageHeader
-from beam_pipeline.transforms.core.images.preparation import ImagePreparer
+from beam_pipeline.transforms.core.images.preparation import ImagePreparer, check_header
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -87,12 +87,15 @@ def segmentation_png(
     Raises:
       BadImageError: it is no image, of another size, or does not say ids; says which.
     """
-    found = check(mask)[1]
-    if found.format not in _LOSSLESS:
+    # Others are decoded anyway; a full check refuses palettes that images may not have.
+    found = (check if mask.startswith(png.MAGIC) else check_header)(mask)[1]
+    if found.format == "jpeg":
         raise _bad(
-            f"a {found.format} mask: compression mixes the ids at every edge; save masks as PNG, from "
-            "what they were drawn with"
+            "a jpeg mask: compression mixes the ids at every edge; save masks as PNG, from what they "
+            "were drawn with"
         )
+    if found.format not in _LOSSLESS:
+        raise _bad(f"a {found.format} mask; save masks as PNG, from what they were drawn with")
     check_size(found, header)
     if colours is not None:
         return _of_colours(mask, found, colours, bits)

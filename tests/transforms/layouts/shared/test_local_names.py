@@ -10,6 +10,7 @@ from beam_pipeline.transforms.layouts.shared.local_names import (
     file_names,
     image_names,
     names_in,
+    once,
     remembered,
     subfolders,
 )
@@ -60,3 +61,12 @@ def test_a_folder_is_read_once_while_it_is_remembered(folder: Path) -> None:
         (folder / "b/9.txt").touch()
         assert names_in("b") is before
     assert file_names("b", ".txt") == ["8.txt", "9.txt"]
+
+
+def test_what_was_read_once_is_remembered() -> None:
+    """By its key, while the block runs."""
+    found = iter(range(9))
+    with remembered():
+        assert [once("a", lambda: next(found)), once("a", lambda: next(found))] == [0, 0]
+        assert once("b", lambda: next(found)) == 1
+    assert once("a", lambda: next(found)) == 2
