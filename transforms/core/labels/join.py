@@ -452,7 +452,7 @@ def _sample(image: ImageRef, rows: Sequence[LabelRow], merger: RowMerger) -> Sam
             f"{first.file} and {row.file} are both masks of this image; remove one, or name those "
             "that are meant with a pattern, such as --masks 'masks/**/*_labelIds.png'"
         )
-        return _image_letter(image, Reason.CONFLICTING_LABELS, message)
+        return _image_dead_letter(image, Reason.CONFLICTING_LABELS, message)
     return DeadLetter(
         stage=Stage.JOIN.value,
         key=image.key,

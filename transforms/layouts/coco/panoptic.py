@@ -136,8 +136,9 @@ class PanopticReader:
             if not problem and found is not None:
                 place = (files.join(folder, mask.name), found.size, found.version)
                 values = _values(mask, place, categories, image)
-            path = image.path(self.folders.get(uri, ""))
-            yield LabelRow(path, values, self.splits.get(uri, ""), uri, 0, problem, image.size)
+            folder_of_images = self.folders.get(uri, "")
+            split = self.splits.get(uri, "")
+            yield image.row(values, problem, split=split, folder=folder_of_images, uri=uri)
         named = {image_id: f"mask {mask.name!r}" for image_id, mask in masks.items()}
         yield from images.missing(named, uri)
 
