@@ -53,6 +53,7 @@ def test_every_option_reaches_its_group() -> None:
         *("--one_hot", "a,b_*", "--labels_encoding", "cp1251", "--label_from", "(?P<label>.)"),
         *("--label_base", "1", "--label_order", "numeric", "--label_from_folder_name"),
         *("--object_features", "masks", "--yolo_task", "obb"),
+        *("--masks", "m", "--mask_colors", "c.csv"),
         *("--splits", "a=1", "--num_shards", "a=2", "--shard_size", "1MB", "--seed", "7"),
         *("--image_check", "full", "--image_encoding", "raw", "--clip_boxes"),
         *("--min_side", "64", "--max_aspect", "2.5", "--max_pixels", "1000000"),
@@ -66,6 +67,7 @@ def test_every_option_reaches_its_group() -> None:
         inputs=InputOptions(
             images=("in", "more"),
             labels=("l.csv",),
+            masks=("m",),
             inventory=("i.csv",),
             layout="table",
             yes=True,
@@ -83,6 +85,7 @@ def test_every_option_reaches_its_group() -> None:
             label_from_folder_name=True,
             unlabelled="keep",
             class_ids="keep",
+            mask_colors="c.csv",
             object_features=("masks",),
             yolo_task="obb",
         ),
@@ -121,7 +124,7 @@ def test_every_option_reaches_its_group() -> None:
 def test_no_two_groups_have_an_option_of_the_same_name() -> None:
     """The command line would not know which is meant."""
     names = [option.name for option in ConvertOptions.options()]
-    assert len(names) == len(set(names)) == 45
+    assert len(names) == len(set(names)) == 47
 
 
 def test_layouts_get_what_they_know_of() -> None:
@@ -201,7 +204,7 @@ def test_the_page_has_the_groups_and_options_of_the_help() -> None:
         for title, body in headed
         if title not in ("options", "examples")
     ]
-    assert sum(len(options) for _, options in in_help) == 46
+    assert sum(len(options) for _, options in in_help) == 48
     assert documented == in_help
 
 

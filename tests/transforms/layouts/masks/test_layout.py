@@ -29,6 +29,7 @@ from tests.harness import (
     split_of_each,
 )
 from tests.pictures import picture, write_files
+from tests.transforms.layouts import bucket
 from tests.transforms.layouts.make_segmentation import (
     COLOURS,
     SIZE,
@@ -318,3 +319,15 @@ def test_masks_below_the_images_are_no_images(here: Path) -> None:
     source = Masks().open(SourceOptions(("shapes",), masks=("shapes/masks",)))
     assert source.roots == (ImageRoot(f"{here}/shapes", without=("masks/",)),)
     assert Image.open("shapes/masks/train/scene_000.png").mode == "L"
+
+
+@pytest.mark.slow
+def test_masks_in_a_bucket(here: Path) -> None:
+    """Their names are listed before the job, too; the shards are those of local files."""
+    root = f"{bucket.Bucket.scheme()}://{here}/shapes"
+    options = ("--name", "d", "--writers", "0")
+    remote = ("--images", f"{root}/images", "--masks", f"{root}/masks", *options)
+    assert convert(*remote, "--output", "remote") == 0
+    assert convert("--images", "shapes", *options, "--output", "local") == 0
+    shards = [name for name in digests("local") if ".tfrecord" in name]
+    assert {n: digests("remote")[n] for n in shards} == {n: digests("local")[n] for n in shards}
