@@ -124,7 +124,7 @@ def plan_samples(
         if isinstance(source.labels, FolderLabels):
             samples = images["images"] | "LabelByFolder" >> LabelByFolder(
                 splits=splits,
-                several_roots=len(source.roots) > 1,
+                may_repeat=source.may_repeat_keys,
                 names=source.labels.names,
                 known=config.known,
                 keep=config.unlabelled,

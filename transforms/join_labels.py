@@ -147,7 +147,7 @@ class LabelByFolder(beam.PTransform):
 
     Attributes:
       splits: gives each sample its split.
-      several_roots: whether two images may have the same key.
+      may_repeat: whether two images may have the same key.
       keep: makes samples of images in no class folder; None makes them dead letters.
       names: how names say labels; None if folders say the class.
       known: the only classes that there are, or None for any.
@@ -156,19 +156,19 @@ class LabelByFolder(beam.PTransform):
     """
 
     splits: SplitAssigner
-    several_roots: bool
+    may_repeat: bool
     keep: KeepUnlabelled | None = None
     names: NamePattern | None = None
     known: KnownClasses | None = None
 
     def expand(self, images: beam.PCollection[ImageBatch]) -> beam.pvalue.DoOutputsTuple:
-        if self.several_roots:
+        if self.may_repeat:
             images = (
                 images
                 | "ByFileName" >> _pack_by_bucket(_BUCKETS)
                 | "GroupByFileName" >> beam.GroupByKey()
             )
-        label = _LabelUniqueByPath if self.several_roots else _LabelByPath
+        label = _LabelUniqueByPath if self.may_repeat else _LabelByPath
         columns = self.names.columns if self.names else CLASS_FOLDER_COLUMNS
         outputs = _Outputs(
             splits=self.splits,

@@ -25,6 +25,7 @@ from beam_pipeline.transforms.core.listing.filters import ImageRoot, Listed, Obj
 from beam_pipeline.transforms.core.references import ImageRef
 from beam_pipeline.transforms.core.uris import is_remote
 from beam_pipeline.transforms.storage import files
+from beam_pipeline.transforms.storage.archive_listing import list_archive
 from beam_pipeline.transforms.storage.base import FoundFile
 from beam_pipeline.transforms.storage.bucket_listing import (
     FanOut,
@@ -59,6 +60,8 @@ def list_root(root: ImageRoot, batch_size: int = BATCH_SIZE) -> Iterator[Listed]
     Raises:
       ListingError: something in it cannot be listed.
     """
+    if root.archive:
+        return list_archive(root, batch_size)
     if lists_ranges(root):
         return list_bucket(root, batch_size, _FAN_OUT)
     if is_remote(root.uri):
@@ -113,7 +116,7 @@ def _until_refused(found: Iterator[_T], tally: Tally) -> Iterator[_T]:
 
 
 class _ListRoot(_List):
-    """Lists a whole root."""
+    """Lists a whole folder or archive."""
 
     def process(self, root: ImageRoot) -> Iterator[ImageBatch | TaggedOutput]:
         yield from self._outputs(list_root(root))
@@ -161,7 +164,7 @@ class ListImages(beam.PTransform):
     """Lists the images of every root.
 
     Attributes:
-      roots: folders, and which of their files are listed.
+      roots: folders and archives, and which of their files are listed.
       fan_out: how the listing of a bucket is parallelized.
 
     Returns (tagged): "images", `ImageBatch`es; "dead_letters", `DeadLetterBatch`es; "tally", `Tally`s.
@@ -172,11 +175,15 @@ class ListImages(beam.PTransform):
 
     def expand(self, pipeline: beam.Pipeline) -> _Outputs:
         buckets = tuple(root for root in self.roots if lists_ranges(root))
-        others = tuple(root for root in self.roots if not lists_ranges(root))
+        archives = tuple(root for root in self.roots if root.archive)
+        others = tuple(root for root in self.roots if not (root.archive or lists_ranges(root)))
         listed: list[_Outputs] = []
         if others:
             roots = pipeline | "Roots" >> beam.Create(others, reshuffle=False)
             listed.append(_outputs(roots, "ListRoot", _ListRoot(), _OUTPUTS))
+        if archives:
+            roots = pipeline | "Archives" >> beam.Create(archives)
+            listed.append(_outputs(roots, "ListArchive", _ListRoot(), _OUTPUTS))
         if buckets:
             roots = pipeline | "Buckets" >> beam.Create(buckets, reshuffle=False)
             listed.append(roots | "ListBuckets" >> _ListBuckets(fan_out=self.fan_out))

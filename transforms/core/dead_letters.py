@@ -25,6 +25,7 @@ class Reason(str, enum.Enum):
     # list
     NAME_NOT_UTF8 = "name_not_utf8"
     NOT_A_FILE = "not_a_file"
+    UNUSABLE_MEMBER = "unusable_member"
     # labels
     BAD_ROW = "bad_row"
     BAD_LABEL_VALUE = "bad_label_value"
@@ -58,6 +59,8 @@ class Reason(str, enum.Enum):
 EXPLANATIONS: dict[Reason, str] = {
     Reason.NAME_NOT_UTF8: "the file's name is not valid UTF-8, so no feature can hold it",
     Reason.NOT_A_FILE: "the name belongs to a socket, pipe or device, not to a file",
+    Reason.UNUSABLE_MEMBER: "a link, a device, encrypted, compressed in another way than by deflate, or with a "
+    "name or bytes outside of its archive",
     Reason.BAD_ROW: "the row cannot be split into the columns of its header",
     Reason.BAD_LABEL_VALUE: "a value is empty where one is needed or is not of its column's type",
     Reason.UNKNOWN_CLASS: "the class, or that of an object, is not among those of --classes",
@@ -65,7 +68,7 @@ EXPLANATIONS: dict[Reason, str] = {
     Reason.MISSING_IMAGE: "the row names an image that was not listed",
     Reason.AMBIGUOUS_KEY: "the row could mean two or more images",
     Reason.CONFLICTING_LABELS: "two rows name this image and disagree",
-    Reason.DUPLICATE_KEY: "two roots hold an image of this relative path",
+    Reason.DUPLICATE_KEY: "two roots, or an archive twice, hold an image of this relative path",
     Reason.UNREADABLE: "the file is gone or cannot be opened or read",
     Reason.EMPTY_FILE: "the file has no bytes",
     Reason.CHANGED_SINCE_LISTING: "the file is not of the size that was listed, or no longer a file",

@@ -46,13 +46,21 @@ class ImageRef(NamedTuple):
       uri: where to read it.
       size: bytes, as listed.
       version: changes with the file: its modification time in nanoseconds, or its generation in a
-        bucket; 0 if unknown.
+        bucket; 0 if unknown. A member of an archive has the archive's.
+      aliases: of a member of an archive, the path that says its class and split, and more paths by
+        which label rows may name it, the likelier ones first, each at its place or empty.
     """
 
     key: str
     uri: str
     size: int
     version: int = 0
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> str:
+        """The path whose folders say class and split."""
+        return self.aliases[0] if self.aliases else self.key
 
 
 class LabelRow(NamedTuple):

@@ -17,11 +17,17 @@ from beam_pipeline.transforms.layouts.imagefolder import ImageFolder
 from beam_pipeline.transforms.layouts.kitti.layout import Kitti
 from beam_pipeline.transforms.layouts.layout import Layout, Source, SourceOptions
 from beam_pipeline.transforms.layouts.masks.layout import Masks
+from beam_pipeline.transforms.layouts.shared.archives import (
+    archive_notes,
+    archive_questions,
+    expanded,
+)
 from beam_pipeline.transforms.layouts.shared.local_names import remembered
 from beam_pipeline.transforms.layouts.surroundings.alternatives import certain_alternative
 from beam_pipeline.transforms.layouts.surroundings.doubts import find_doubts
 from beam_pipeline.transforms.layouts.table import Table
 from beam_pipeline.transforms.layouts.voc.layout import Voc
+from beam_pipeline.transforms.layouts.webdataset import WebDataset
 from beam_pipeline.transforms.layouts.yolo.layout import Yolo
 
 AUTO = "auto"
@@ -30,6 +36,7 @@ LAYOUTS: tuple[Layout, ...] = (
     FileNames(),
     Cifar("cifar10", CIFAR10),
     Cifar("cifar100", CIFAR100),
+    WebDataset(),
     Kitti(),
     Voc(),
     CocoPanoptic(),
@@ -66,6 +73,7 @@ def open_source(name: str, options: SourceOptions) -> tuple[Source, str]:
 
 
 def _open(name: str, options: SourceOptions) -> tuple[Source, str]:
+    options = dataclasses.replace(options, images=expanded(options.images))
     layout, why = _recognise(options) if name == AUTO else (_layout(name), "")
     guessed = name == AUTO and layout.name == ClassFolders.name
     alternative = certain_alternative(options, LAYOUTS) if guessed else None
@@ -84,7 +92,12 @@ def _open(name: str, options: SourceOptions) -> tuple[Source, str]:
             )
     source = layout.open(options)
     doubts = tuple(find_doubts(options, LAYOUTS)) if guessed and not alternative else ()
-    return dataclasses.replace(source, notes=(*notes, *source.notes), doubts=doubts), why
+    return dataclasses.replace(
+        source,
+        notes=(*notes, *archive_notes(source.roots), *source.notes),
+        questions=(*source.questions, *archive_questions(source.roots)),
+        doubts=doubts,
+    ), why
 
 
 def _taken_instead(typed: SourceOptions, taken: SourceOptions) -> str:

@@ -7,6 +7,7 @@ from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.core.labels.schema import CLASS_FOLDER_COLUMNS
 from beam_pipeline.transforms.core.records.example_source import LabelledImages
 from beam_pipeline.transforms.layouts.layout import FolderLabels, Source, SourceOptions
+from beam_pipeline.transforms.layouts.shared.archives import without_top
 from beam_pipeline.transforms.layouts.shared.paths import image_roots
 
 
@@ -30,7 +31,7 @@ class ClassFolders:
             raise UsageError("--layout class_folders takes labels from folders; leave out --labels")
         return Source(
             layout=self.name,
-            roots=image_roots(options.images),
+            roots=without_top(image_roots(options.images)),
             labels=FolderLabels(),
             examples=LabelledImages(CLASS_FOLDER_COLUMNS),
             numbering=options.numbering(),

@@ -228,7 +228,7 @@ class Source:
 
     Attributes:
       layout: the layout's name.
-      roots: the folders whose files are listed as images; none where containers hold them.
+      roots: the folders and archives whose files are listed as images; none where containers hold them.
       labels: where labels come from.
       examples: what the samples are: images with label columns, or serialized examples.
       numbering: how classes get their ids.
@@ -253,6 +253,11 @@ class Source:
     def columns(self) -> tuple[Column, ...]:
         """The columns of a sample's labels."""
         return self.examples.columns
+
+    @property
+    def may_repeat_keys(self) -> bool:
+        """Whether two images may have the same key: below several roots, or in an archive."""
+        return len(self.roots) > 1 or any(root.archive for root in self.roots)
 
     @property
     def uris(self) -> tuple[str, ...]:

@@ -70,6 +70,10 @@ class FileSystem(ABC):
             raise ChangedFileError.of_sizes(len(data), size)
         return data
 
+    def read_part(self, uri: str, size: int, offset: int) -> bytes:
+        """Reads part of a file that may be far larger than memory; fewer bytes if the file ends before."""
+        return self.read(uri, size, offset)
+
     @abstractmethod
     def open_input(self, uri: str) -> BinaryIO:
         """Opens a file for reading and seeking."""

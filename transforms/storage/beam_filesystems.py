@@ -83,6 +83,12 @@ class BeamFileSystem(FileSystem):
             container = self._container(uri)
         return container[offset : offset + size]
 
+    def read_part(self, uri: str, size: int, offset: int) -> bytes:
+        """Reads part of a file with a request of its own. Raises OSError."""
+        with self.open_input(uri) as file:
+            file.seek(offset)
+            return file.read(size)
+
     def _read_whole(self, uri: str) -> bytes:
         with self.open_input(uri) as file:
             return file.read()

@@ -73,7 +73,7 @@ def _following(beginning: str) -> str:
 
 def lists_ranges(root: ImageRoot) -> bool:
     """Tells whether a root is in a bucket whose names can be listed in ranges."""
-    return file_system(root.uri).lists_ranges
+    return root.archive is None and file_system(root.uri).lists_ranges
 
 
 def list_bucket(root: ImageRoot, batch_size: int, fan_out: FanOut) -> Iterator[Listed]:

@@ -169,7 +169,8 @@ class Prefetch:
         request = next(self._requests, None)
         if request is None:
             return
-        prefetch = self._worthwhile and request.offset < 0
+        # Part of a file, and members of archives, are read when they are needed.
+        prefetch = self._worthwhile and request.offset < 0 and request.uri.startswith("/")
         self._opened.append((request, open_prefetched(request.uri) if prefetch else -1))
         self._count += 1
         if self._count % LOOK_EVERY == 0:

@@ -13,6 +13,8 @@ _LOCAL = LocalFiles()
 
 _CLASSES = {
     "gs": "google.GoogleStorage",
+    "tar": "archive_members.ArchiveMembers",
+    "zip": "archive_members.ArchiveMembers",
 }
 """Scheme -> module of this package and class. Other schemes are left to Beam's file systems."""
 

@@ -11,6 +11,9 @@ answers to decides. For the image `photos/cat/a.b.jpg`, listed below `photos`, a
 | 3 | file name | `a.b.jpg` |
 | 4 | file name without extension | `a.b` |
 
+In an archive, paths in the archive come after 1, without extension after 2: the path itself, that behind
+the archive's name without extension, and that below its first folder.
+
 So a row `a.jpg` means the image `a.jpg` in the root even if there is a `cat/a.jpg` (1 before 3); with
 `cat/a.jpg` and `dog/a.jpg` alone, both answer to 3, and the row is ambiguous.
 
@@ -89,7 +92,7 @@ class Joined:
         if not rows and merger.unnamed:
             rows = [merger.unnamed.row(image)]
         if not rows:
-            split = first_folder_split(image.key) or DEFAULT_SPLIT
+            split = first_folder_split(image.path) or DEFAULT_SPLIT
             what = "mask is for" if merger.complete else "label row names"
             self.add_unlabelled(image, split, f"no {what} this image", keep)
             return
@@ -137,7 +140,7 @@ def label_by_folder(images: Iterable[ImageRef], keep: KeepUnlabelled | None = No
     """
     joined = Joined()
     for image in images:
-        meaning = folder_meaning(image.key)
+        meaning = folder_meaning(image.path)
         if keep:
             meaning = without_class(meaning)
         split = meaning.split or DEFAULT_SPLIT
@@ -167,14 +170,13 @@ def split_duplicates(images: Iterable[ImageRef]) -> tuple[list[ImageRef], list[D
         uris = sorted(image.uri for image in same)
         for image in same:
             others = ", ".join(uri for uri in uris if uri != image.uri)
-            dead_letters.append(
-                _image_dead_letter(
-                    image,
-                    Reason.DUPLICATE_KEY,
-                    f"has the same path below its root as {others}; rename one of them, or give "
-                    "--images a folder above both",
-                )
+            message = (
+                f"has the same path below its root as {others}; rename one of them, or give "
+                "--images a folder above both"
             )
+            if image.aliases:
+                message = f"its archive holds this path {len(same)} times; pack it again, with one"
+            dead_letters.append(_image_dead_letter(image, Reason.DUPLICATE_KEY, message))
     return unique, dead_letters
 
 
@@ -335,6 +337,23 @@ class _ImageNames:
     def _bare_without_extension(self) -> _Named:
         return _named(self._images, [_stem(_file_name(image)) for image in self._images])
 
+    @functools.cached_property
+    def _in_archives(self) -> Sequence[_Named]:
+        """Members of archives by each of their further names; none where there are no archives."""
+        members = [image for image in self._images if image.aliases]
+        aliases = zip(*(image.aliases for image in members), strict=True)
+        return [_named(members, map(_normalized, names)) for names in aliases]
+
+    @functools.cached_property
+    def _in_archives_without_extension(self) -> Sequence[_Named]:
+        return [
+            _named(
+                [image for images in named.values() for image in images],
+                [_stem(name) for name, images in named.items() for _ in images],
+            )
+            for named in self._in_archives
+        ]
+
     def find(self, row: LabelRow) -> Sequence[ImageRef]:
         """The images that the row names, by the first way of naming that finds any."""
         names = _names_of(row)
@@ -360,8 +379,14 @@ class _ImageNames:
             yield self._exact(name), name
         below = _below_label_file(names[-1], label_file)
         yield self._exact(below), below
+        for named in self._in_archives:
+            for name in names:
+                yield named, name
         for name in (*names, below):
             yield self._without_extension, name
+        for named in self._in_archives_without_extension:
+            for name in names:
+                yield named, name
         for named in (self._bare, self._bare_without_extension):
             for name in names:
                 yield named, name
@@ -444,7 +469,7 @@ def _sample(image: ImageRef, rows: Sequence[LabelRow], merger: RowMerger) -> Sam
             )
     merged = merger.merge(rows)
     if isinstance(merged, LabelRow):
-        split = merged.split or first_folder_split(image.key) or DEFAULT_SPLIT
+        split = merged.split or first_folder_split(image.path) or DEFAULT_SPLIT
         return labelled(image, split, merged.values, merged.file, merged.size)
     first, row = merged
     if merger.complete and first.split == row.split:

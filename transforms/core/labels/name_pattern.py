@@ -51,17 +51,17 @@ class NamePattern:
         joined = Joined()
         pattern = re.compile(self.pattern)
         for image in images:
-            name = image.key if "/" in self.pattern else image.key.rpartition("/")[2]
+            name = image.path if "/" in self.pattern else image.path.rpartition("/")[2]
             found = pattern.fullmatch(name)
             if not found:
                 message = f"its name {name!r} does not match --label_from {self.pattern}"
-                split = first_folder_split(image.key) or DEFAULT_SPLIT
+                split = first_folder_split(image.path) or DEFAULT_SPLIT
                 joined.add_unlabelled(image, split, message, keep)
                 continue
             groups = found.groupdict()
             try:
                 values = tuple(_value(groups, column) for column in self.columns)
-                sample = labelled(image, _split(groups, image.key), values)
+                sample = labelled(image, _split(groups, image.path), values)
                 joined.samples.append(keep.marked(sample) if keep else sample)
             except BadCellError as error:
                 dead_letter = (
@@ -100,10 +100,10 @@ def _value(groups: Mapping[str, str | None], column: Column) -> LabelValue:
         raise BadCellError(f"group {column.name!r}: {error}") from error
 
 
-def _split(groups: Mapping[str, str | None], key: str) -> str:
+def _split(groups: Mapping[str, str | None], path: str) -> str:
     text = groups.get(SPLIT_GROUP) or ""
     if not text:
-        return first_folder_split(key) or DEFAULT_SPLIT
+        return first_folder_split(path) or DEFAULT_SPLIT
     split = SPLIT_NAMES.get(text.lower(), text)
     if not re.fullmatch(r"\w+", split):
         raise BadCellError(f"group {SPLIT_GROUP!r}: {text!r} names no split")

@@ -368,7 +368,7 @@ def _json_records(file: BinaryIO, encoding: str) -> Iterator[tuple[int, dict[str
         fields: Any = {}
         if not problem:
             try:
-                fields = json.loads(record, parse_float=_json_float)
+                fields = json.loads(record, parse_float=json_float)
             except (ValueError, RecursionError) as error:
                 problem = f"not JSON: {error}"
         if not problem and "\\u" in record:  # an escape may stand for half a character
@@ -379,7 +379,7 @@ def _json_records(file: BinaryIO, encoding: str) -> Iterator[tuple[int, dict[str
     text.detach()
 
 
-def _json_float(text: str) -> float | str:
+def json_float(text: str) -> float | str:
     """A number of JSON; as a text, which is a fault of its cell, where a float would be infinite."""
     number = float(text)
     return text if math.isinf(number) else number

@@ -217,7 +217,7 @@ def read_rows(
                 line=line,
             )
         else:
-            yield _typed_row(name=name, fields=fields, table=table, schema=schema, line=line)
+            yield typed_row(name=name, fields=fields, table=table, schema=schema, line=line)
 
 
 def _naming_columns(table: LabelTable, schema: LabelSchema) -> tuple[str, ...]:
@@ -414,9 +414,10 @@ def _column(name: str, values: Sequence[Any], choices: ColumnChoices, *, is_labe
     return replace(column, required=True, repeated=True) if repeated else column
 
 
-def _typed_row(
+def typed_row(
     name: str, fields: Mapping[str, Any], table: LabelTable, schema: LabelSchema, line: int
 ) -> LabelRow:
+    """A row of a table, its values typed; what is wrong with one is the row's problem."""
     values: list[LabelValue] = []
     problems: list[str] = []
     if schema.objects:

@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
+from beam_pipeline.transforms.core.listing.archives import Archive
 from beam_pipeline.transforms.core.listing.globs import FolderGlob, glob_regex
 from beam_pipeline.transforms.core.references import ImageRef
 from beam_pipeline.transforms.core.text import printable
@@ -42,15 +43,16 @@ _FOLDERS = 4096  # cached
 
 @dataclass(frozen=True)
 class ImageRoot:
-    """A folder, and which of its files are listed.
+    """A folder or an archive, and which of its files are listed.
 
     Attributes:
-      uri: the folder, without a slash at its end; keys are relative to it.
+      uri: the folder, without a slash at its end; keys are relative to it. Or an archive.
       patterns: globs relative to it; empty for all images below it.
       excluded: URIs that are never listed: the label files.
       within: folders relative to it, each with a slash at its end, outside of which nothing is listed;
         empty for all of it.
       without: folders relative to it, each with a slash at its end, in which nothing is listed.
+      archive: how the members of an archive are named; None for a folder.
     """
 
     uri: str
@@ -58,6 +60,7 @@ class ImageRoot:
     excluded: frozenset[str] = frozenset()
     within: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
+    archive: Archive | None = None
 
 
 @dataclass

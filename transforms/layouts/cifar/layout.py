@@ -10,8 +10,9 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, NamedTuple
 
+from beam_pipeline.transforms.core.archives.tar_members import TarHeader
 from beam_pipeline.transforms.core.dead_letters import DeadLetter, Reason, Stage
 from beam_pipeline.transforms.core.errors import ContainerError, UsageError
 from beam_pipeline.transforms.core.labels.classes import ClassNumbering
@@ -34,20 +35,7 @@ from beam_pipeline.transforms.layouts.cifar.batches import (
 from beam_pipeline.transforms.layouts.layout import ContainerLabels, Source, SourceOptions
 from beam_pipeline.transforms.storage import files
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
 _MAX_NAMES_BYTES = 1 << 20  # 1 MiB; the real ones are 2 kB at most
-_MAX_ATTRIBUTE_BYTES = 1 << 16  # 64 KiB; real names have up to 4
-_ATTRIBUTE_TYPES = frozenset(
-    {
-        tarfile.GNUTYPE_LONGNAME,
-        tarfile.GNUTYPE_LONGLINK,
-        tarfile.XHDTYPE,
-        tarfile.XGLTYPE,
-        tarfile.SOLARIS_XHDTYPE,
-    }
-)
 
 Meanings = tuple[tuple[str, ...], ...]
 """Of each label field, what its labels mean."""
@@ -198,31 +186,6 @@ def _columns(fmt: CifarFormat) -> tuple[Column, ...]:
     return tuple(columns)
 
 
-class _Member(tarfile.TarInfo):
-    """A member of an archive, whose header takes little memory.
-
-    A name or other attributes that do not fit a header come in a member of their own, which `tarfile`
-    reads whole; in a hostile archive it may have gigabytes.
-    """
-
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        """Reads a header. Raises TarError."""
-        member = super().frombuf(buf, encoding, errors)
-        if member.type in _ATTRIBUTE_TYPES and member.size > _MAX_ATTRIBUTE_BYTES:
-            raise tarfile.ReadError(
-                f"a name or other attributes of {member.size} bytes, expected at most "
-                f"{_MAX_ATTRIBUTE_BYTES}"
-            )
-        if member.type == tarfile.GNUTYPE_SPARSE:
-            raise tarfile.ReadError("a sparse file, expected plain ones")
-        return member
-
-    def _proc_gnusparse_10(self, *_: object) -> None:
-        """Refuses the newer kind of sparse files, whose lists of parts may be as long."""
-        raise tarfile.ReadError("a sparse file, expected plain ones")
-
-
 def _members(file: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
     """(name without folders, content) of each file of a .tar.gz, in its order.
 
@@ -231,7 +194,7 @@ def _members(file: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
     """
     with (
         gzip.GzipFile(fileobj=file) as unzipped,
-        tarfile.open(fileobj=unzipped, mode="r|", tarinfo=_Member) as archive,
+        tarfile.open(fileobj=unzipped, mode="r|", tarinfo=TarHeader) as archive,
     ):
         for member in archive:
             content = archive.extractfile(member) if member.isfile() else None

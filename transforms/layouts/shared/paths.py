@@ -11,13 +11,14 @@ from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
 from beam_pipeline.transforms.core.listing.globs import glob_regex, has_glob, split_pattern
 from beam_pipeline.transforms.core.uris import is_remote
+from beam_pipeline.transforms.layouts.shared.archives import archive_roots
 from beam_pipeline.transforms.storage import files
 
 
 def image_roots(
     paths: Sequence[str], label_uris: frozenset[str] = frozenset(), option: str = "--images"
 ) -> tuple[ImageRoot, ...]:
-    """The folders to list for some paths: one root a folder, however many patterns it has.
+    """The folders and archives to list: one root a folder, however many patterns it has, or an archive.
 
     Args:
       paths: as typed.
@@ -29,7 +30,8 @@ def image_roots(
     """
     patterns: dict[str, list[str]] = {}
     whole: set[str] = set()
-    for path in paths:
+    archives, others = archive_roots(paths)
+    for path in others:
         root, pattern = _root_and_pattern(path, option)
         patterns.setdefault(root, [])
         if pattern:
@@ -43,10 +45,11 @@ def image_roots(
                     f"{option}: {inner} lies in {outer}, so its images could be listed twice; "
                     "name only one of the two, or patterns below the same folder"
                 )
-    return tuple(
+    folders = (
         ImageRoot(root, () if root in whole else tuple(sorted(set(found))), label_uris)
         for root, found in sorted(patterns.items())
     )
+    return (*folders, *archives)
 
 
 def _root_and_pattern(path: str, option: str) -> tuple[str, str]:

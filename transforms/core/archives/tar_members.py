@@ -1,0 +1,148 @@
+"""The members of a tar, one header after another; no content is read."""
+
+from __future__ import annotations
+
+import tarfile
+import zlib
+from collections.abc import Iterator
+from typing import IO, TYPE_CHECKING, BinaryIO
+
+from beam_pipeline.transforms.core.archives.members import (
+    TAR,
+    TAR_BLOCK,
+    ArchiveError,
+    Entry,
+    Member,
+    plain_name,
+)
+from beam_pipeline.transforms.core.text import shown
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_MAX_ATTRIBUTE_BYTES = 1 << 16  # 64 KiB; real names have up to 4
+_MAX_GLOBAL_ATTRIBUTES = 1000
+_ATTRIBUTE_TYPES = frozenset(
+    {
+        tarfile.GNUTYPE_LONGNAME,
+        tarfile.GNUTYPE_LONGLINK,
+        tarfile.XHDTYPE,
+        tarfile.XGLTYPE,
+        tarfile.SOLARIS_XHDTYPE,
+    }
+)
+_LOOKED_BEHIND = 1 << 20  # 1 MiB, for a second archive behind the end of the first
+
+
+class TarHeader(tarfile.TarInfo):
+    """A member of an archive, whose header takes little memory.
+
+    A name or other attributes that do not fit a header come in a member of their own, which `tarfile`
+    reads whole; in a hostile archive it may have gigabytes.
+
+    Attributes:
+      crc: CRC-32 of the header.
+    """
+
+    crc = 0
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        """Reads a header. Raises TarError."""
+        member = super().frombuf(buf, encoding, errors)
+        member.crc = zlib.crc32(buf)
+        if member.size < 0:
+            raise tarfile.ReadError(f"a member of {member.size} bytes")
+        if member.type in _ATTRIBUTE_TYPES and member.size > _MAX_ATTRIBUTE_BYTES:
+            raise tarfile.ReadError(
+                f"a name or other attributes of {member.size} bytes, expected at most "
+                f"{_MAX_ATTRIBUTE_BYTES}"
+            )
+        if member.type == tarfile.GNUTYPE_SPARSE:
+            raise tarfile.ReadError("a sparse file, expected plain ones")
+        return member
+
+    def _proc_gnusparse_10(self, *_: object) -> None:
+        """Refuses the newer kind of sparse files, whose lists of parts may be as long."""
+        raise tarfile.ReadError("a sparse file, expected plain ones")
+
+
+def tar_entries(file: BinaryIO) -> Iterator[Entry]:
+    """Yields the files of a tar, in its order.
+
+    Args:
+      file: the archive; contents are passed over by seeking.
+
+    Raises:
+      ArchiveError: it is no tar, or is damaged or cut short.
+      OSError: it cannot be read.
+    """
+    try:
+        yield from _entries(file)
+    except (tarfile.TarError, RecursionError, ValueError, OverflowError, EOFError) as error:
+        if isinstance(error, ArchiveError):
+            raise
+        raise ArchiveError(f"it is no tar, or is damaged or cut short ({shown(error)})") from error
+
+
+def _entries(file: BinaryIO) -> Iterator[Entry]:
+    with tarfile.open(
+        fileobj=file, mode="r:", tarinfo=TarHeader, encoding="utf-8", errors="surrogateescape"
+    ) as archive:
+        end = -1
+        while (found := archive.next()) is not None:
+            archive.members.clear()  # type: ignore[attr-defined]  # or all headers would be kept
+            if archive.offset <= end or found.size < 0:  # or it would never end
+                raise tarfile.ReadError("a member that ends before it begins")
+            if len(archive.pax_headers) > _MAX_GLOBAL_ATTRIBUTES:
+                raise tarfile.ReadError(f"more than {_MAX_GLOBAL_ATTRIBUTES} global attributes")
+            end = archive.offset
+            if not found.isdir():
+                yield _entry(found)
+        _check_end(file, archive.offset)
+
+
+def _entry(found: tarfile.TarInfo) -> Entry:
+    name, problem = plain_name(found.name)
+    problem = problem or _kind_problem(found)
+    if problem:
+        return Entry(name, 0, None, problem)
+    assert isinstance(found, TarHeader)
+    member = Member(TAR, found.offset_data - TAR_BLOCK, TAR_BLOCK + found.size, found.crc)
+    return Entry(name, found.size, member)
+
+
+def _kind_problem(found: tarfile.TarInfo) -> str:
+    """Says why a member is no plain file; empty if it is one."""
+    if found.issym() or found.islnk():
+        kind, option = ("symbolic", "") if found.issym() else ("hard", "hard-")
+        return (
+            f"a {kind} link to {shown(found.linkname)}; pack the files that links lead to "
+            f"(tar --{option}dereference)"
+        )
+    if found.sparse is not None:  # type: ignore[attr-defined]
+        return "a sparse file, expected a plain one"
+    return "" if found.isreg() else "a device or a pipe, not a file"
+
+
+def _check_end(file: IO[bytes], offset: int) -> None:
+    """Raises ArchiveError if a tar does not end where its reader has stopped.
+
+    `tarfile` takes a damaged header for the end.
+    """
+    file.seek(offset)
+    block = file.read(TAR_BLOCK)
+    if len(block) < TAR_BLOCK:
+        raise ArchiveError(
+            f"it ends at byte {offset + len(block)} without the empty block that ends a tar, so it may "
+            "be cut short; copy it again, or pack it again"
+        )
+    if block.strip(b"\0"):
+        raise ArchiveError(
+            f"the header at byte {offset} is damaged, so what follows is unknown; copy it again"
+        )
+    if file.read(_LOOKED_BEHIND).strip(b"\0"):
+        raise ArchiveError(
+            f"something follows behind its end at byte {offset}, as where archives are joined with cat; "
+            "unpack it with tar --ignore-zeros, and pack it again"
+        )
