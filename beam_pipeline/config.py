@@ -94,6 +94,11 @@ class ConvertConfig:
                 f"--inventory means nothing for the layout {self.source.layout}: its images lie in "
                 "a few files, which are not listed; leave it out"
             )
+        if self.inventory and any(root.archive for root in self.source.roots):
+            raise UsageError(
+                "--inventory lists files, and --images names archives, which are listed by themselves; "
+                "leave out one of the two"
+            )
         if self.options.images.image_encoding and not self.source.pixels:
             raise UsageError(
                 "--image_encoding is for images that are bare pixels, such as CIFAR's; "

@@ -138,9 +138,7 @@ def test_only_references_cross_the_shuffle(tmp_path: Path) -> None:
 
     with test_pipeline.TestPipeline(runner="FnApiRunner") as pipeline:
         listed = pipeline | ListImages(roots=(ImageRoot(f"{tmp_path}/photos"),))
-        labelled = listed["images"] | LabelByFolder(
-            splits=SplitAssigner(None, 0), may_repeat=False
-        )
+        labelled = listed["images"] | LabelByFolder(splits=SplitAssigner(None, 0), may_repeat=False)
         plan = (
             (listed[TALLY], labelled[TALLY])
             | beam.Flatten()

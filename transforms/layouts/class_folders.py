@@ -7,7 +7,7 @@ from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.core.labels.schema import CLASS_FOLDER_COLUMNS
 from beam_pipeline.transforms.core.records.example_source import LabelledImages
 from beam_pipeline.transforms.layouts.layout import FolderLabels, Source, SourceOptions
-from beam_pipeline.transforms.layouts.shared.archives import without_top
+from beam_pipeline.transforms.layouts.shared.archives import opened_for_folders
 from beam_pipeline.transforms.layouts.shared.paths import image_roots
 
 
@@ -29,13 +29,16 @@ class ClassFolders:
         """
         if options.labels:
             raise UsageError("--layout class_folders takes labels from folders; leave out --labels")
+        roots, questions = opened_for_folders(image_roots(options.images))
+        if options.split_by == FOLDER:
+            questions = (*questions, _WHOLE_CLASSES)
         return Source(
             layout=self.name,
-            roots=without_top(image_roots(options.images)),
+            roots=roots,
             labels=FolderLabels(),
             examples=LabelledImages(CLASS_FOLDER_COLUMNS),
             numbering=options.numbering(),
-            questions=(_WHOLE_CLASSES,) if options.split_by == FOLDER else (),
+            questions=questions,
         )
 
 

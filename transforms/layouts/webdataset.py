@@ -210,12 +210,12 @@ class WebDatasetReader:
         yield labelled(image, split, row.values, table.uri)
 
 
-def _one_image(
-    key: str, sample: _Sample, uri: str
-) -> tuple[ImageRef | None, Sequence[DeadLetter]]:
+def _one_image(key: str, sample: _Sample, uri: str) -> tuple[ImageRef | None, Sequence[DeadLetter]]:
     """The image of a sample, or why there is none: of `a.jpg` and `a.seg.png`, the first."""
     if not sample.images:
-        message = f"there are labels, {', '.join(sample.fields) or 'broken'}, and no image beside them"
+        message = (
+            f"there are labels, {', '.join(sample.fields) or 'broken'}, and no image beside them"
+        )
         letter = image_dead_letter(Stage.JOIN, key, uri, Reason.MISSING_IMAGE, message)
         return None, [letter]
     found = [image for image in sample.images if "." not in image[0]] or sample.images
@@ -297,7 +297,9 @@ class WebDataset:
         schema, table, left_out = _inspect(archives[0].uri, rows, options)
         notes = list(table_notes(schema))
         if left_out:
-            notes.append(f"left out, since they are objects or lists of them: {', '.join(left_out)}")
+            notes.append(
+                f"left out, since they are objects or lists of them: {', '.join(left_out)}"
+            )
         if ignored:
             notes.append(f"files of other kinds are left out: {enumerated(ignored, _SHOWN)}")
         return Source(
@@ -315,7 +317,8 @@ class WebDataset:
 
 def _beginnings(archives: Sequence[ImageRoot]) -> tuple[list[dict[str, Any]], Sequence[str]]:
     """The fields of the samples at the beginnings of the first and the last archive, and other files."""
-    rows, ignored = [], set()
+    rows: list[dict[str, Any]] = []
+    ignored: set[str] = set()
     for root in {archives[0].uri: archives[0], archives[-1].uri: archives[-1]}.values():
         with OpenedArchive(root) as archive:
             most = _LOOKED_AT_REMOTE if is_remote(root.uri) else _LOOKED_AT

@@ -82,7 +82,10 @@ class MemberFilter:
         """Returns the reference to an image, or why there is none."""
         key = self._archive.key(entry.name)
         if not is_utf8(entry.name):
-            reason, problem = Reason.NAME_NOT_UTF8, "the name is not valid UTF-8; pack it by another"
+            reason, problem = (
+                Reason.NAME_NOT_UTF8,
+                "the name is not valid UTF-8; pack it by another",
+            )
         else:
             reason, problem = Reason.UNUSABLE_MEMBER, entry.problem
         if problem or entry.member is None:

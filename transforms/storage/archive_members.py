@@ -18,7 +18,9 @@ class ArchiveMembers(FileSystem):
     def read_listed(self, uri: str, size: int) -> bytes:
         """Reads a member with one read of its archive. Raises OSError, ChangedFileError."""
         archive, member = parse_member_uri(uri)
-        return content(member, file_system(archive).read_part(archive, member.length, member.at), size)
+        return content(
+            member, file_system(archive).read_part(archive, member.length, member.at), size
+        )
 
     def read(self, uri: str, size: int = 0, offset: int = -1) -> bytes:
         """Reads a member whose size is known. Raises OSError."""

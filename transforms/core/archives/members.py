@@ -155,7 +155,9 @@ def content(member: Member, data: bytes, size: int) -> bytes:
 
 def _unzipped(member: Member, data: bytes, size: int) -> bytes:
     if data[:4] != b"PK\3\4" or len(data) < ZIP_HEADER.size:
-        raise ChangedFileError("the archive has changed: where this member was listed, there is none")
+        raise ChangedFileError(
+            "the archive has changed: where this member was listed, there is none"
+        )
     _, _, flags, method, _, _, _, _, _, name, extra = ZIP_HEADER.unpack_from(data)
     if method != (DEFLATED if member.deflated else STORED) or flags & ENCRYPTED:
         raise _damaged("its own header says another compression than the archive's directory")

@@ -120,7 +120,7 @@ def _kind_problem(found: tarfile.TarInfo) -> str:
             f"a {kind} link to {shown(found.linkname)}; pack the files that links lead to "
             f"(tar --{option}dereference)"
         )
-    if found.sparse is not None:  # type: ignore[attr-defined]
+    if found.sparse is not None:
         return "a sparse file, expected a plain one"
     return "" if found.isreg() else "a device or a pipe, not a file"
 

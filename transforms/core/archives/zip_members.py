@@ -29,7 +29,7 @@ from beam_pipeline.transforms.core.text import shown
 if TYPE_CHECKING:
     import zipfile
 
-MAX_DIRECTORY_BYTES = 256 << 20  # 256 MiB; a million members have about 100
+MAX_DIRECTORY_BYTES = 128 << 20  # 128 MiB; a million members have about 100
 _MOST_OF_AN_END = 1 << 17  # 128 KiB; a comment of up to 64 KiB, and less than 1 KiB besides
 _MOST_OF_A_HEADER = ZIP_HEADER.size + 2 * 0xFFFF
 _MOST_INFLATED, _LEAST_DEFLATED = 1032, 64
@@ -107,7 +107,9 @@ def _entry(info: zipfile.ZipInfo, starts: array[int], end: int) -> Entry:
     overlaps = following - bisect.bisect_left(starts, at) != 1
     length = min(until - at, _MOST_OF_A_HEADER + info.compress_size)
     if overlaps or length < ZIP_HEADER.size + info.compress_size:
-        problem = problem or "the bytes that it claims lie in another member, or outside of the archive"
+        problem = (
+            problem or "the bytes that it claims lie in another member, or outside of the archive"
+        )
     problem = problem or _content_problem(info)
     if problem:
         return Entry(name, 0, None, problem)
@@ -117,9 +119,9 @@ def _entry(info: zipfile.ZipInfo, starts: array[int], end: int) -> Entry:
 
 
 def _name(info: zipfile.ZipInfo) -> str:
-    """Returns a member's name, with `/` between folders.
+    r"""Returns a member's name, with `/` between folders.
 
-    Many programs write UTF-8 without saying so, and older ones on Windows separate folders by `\\`.
+    Many programs write UTF-8 without saying so, and older ones on Windows separate folders by `\`.
     """
     name = info.orig_filename
     if not info.flag_bits & _NAME_IS_UTF8 and not name.isascii():

@@ -34,7 +34,7 @@ class NamePattern:
 
     Attributes:
       pattern: a regular expression for all of a file's name, or for all of its path below the root
-        if there is a `/` in it.
+        if there is a `/` in it; in an archive, for the path in the archive or the whole key.
       columns: of its groups, the label first; the group `split` is none.
     """
 
@@ -52,7 +52,7 @@ class NamePattern:
         pattern = re.compile(self.pattern)
         for image in images:
             name = image.path if "/" in self.pattern else image.path.rpartition("/")[2]
-            found = pattern.fullmatch(name)
+            found = pattern.fullmatch(name) or pattern.fullmatch(image.key)
             if not found:
                 message = f"its name {name!r} does not match --label_from {self.pattern}"
                 split = first_folder_split(image.path) or DEFAULT_SPLIT

@@ -7,13 +7,14 @@ import glob
 import itertools
 import os
 import posixpath
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from beam_pipeline.transforms.core.archives.members import KINDS, ZIP, Entry, archive_kind
 from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.core.listing.archives import Archive, named_splits, top_folder
 from beam_pipeline.transforms.core.listing.braces import expand_braces
-from beam_pipeline.transforms.core.listing.filters import ImageRoot
+from beam_pipeline.transforms.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
 from beam_pipeline.transforms.core.listing.globs import glob_regex, has_glob, split_pattern
 from beam_pipeline.transforms.core.text import enumerated
 from beam_pipeline.transforms.core.uris import is_remote, scheme_of
@@ -24,6 +25,8 @@ _LOOKED_AT = 20_000  # members of local archives, whose headers take a third of 
 _LOOKED_AT_REMOTE = 200  # members of a tar in a bucket, whose contents are read, too
 _FEW_ARCHIVES = 2
 _SHOWN = 2
+_TEXTS = frozenset({".txt", ".xml"})  # a few may be anything
+_LABELS = _TEXTS | {".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet"}
 
 
 def expanded(paths: Sequence[str]) -> tuple[str, ...]:
@@ -68,7 +71,8 @@ def archive_roots(paths: Sequence[str]) -> tuple[tuple[ImageRoot, ...], tuple[st
             )
         by_name[name] = uri
     roots = (
-        ImageRoot(uri, archive=Archive(archive_kind(uri), name)) for uri, name in sorted(found.items())
+        ImageRoot(uri, archive=Archive(archive_kind(uri), name))
+        for uri, name in sorted(found.items())
     )
     return tuple(_with_splits(list(roots))), tuple(others)
 
@@ -79,7 +83,7 @@ def _archives(path: str) -> Sequence[tuple[str, str]] | None:
     if scheme_of(uri) in KINDS:
         raise UsageError(f"--images {path}: name the archive itself, not a member of it")
     if not is_remote(uri) and os.path.isdir(uri):
-        return None
+        return _folder_of_archives(uri)
     if not archive_kind(uri):
         return None
     if is_remote(uri):
@@ -99,6 +103,24 @@ def _archives(path: str) -> Sequence[tuple[str, str]] | None:
     if not matches:
         raise UsageError(f"--images {path}: no such archives")
     return [(match, match[len(folder.rstrip("/")) + 1 :]) for match in matches]
+
+
+def _folder_of_archives(folder: str) -> Sequence[tuple[str, str]] | None:
+    """(URI, name) of the archives in a folder that holds no images and no folders; else None."""
+    found = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                extension = posixpath.splitext(entry.name)[1].lower()
+                if entry.name.startswith("."):
+                    continue
+                if extension in IMAGE_EXTENSIONS or entry.is_dir():
+                    return None
+                if extension[1:] in KINDS and entry.is_file():
+                    found.append((files.join(folder, entry.name), entry.name))
+    except OSError:
+        return None  # the listing of the images says so
+    return found or None
 
 
 def _folder_above(first: str, second: str) -> str:
@@ -164,21 +186,55 @@ def first_entries(roots: Sequence[ImageRoot]) -> Iterator[tuple[ImageRoot, Entry
             yield root, entry
 
 
-def without_top(roots: Sequence[ImageRoot]) -> tuple[ImageRoot, ...]:
-    """Roots whose archives know the folder that lies around all others, which says no class.
+def opened_for_folders(roots: Sequence[ImageRoot]) -> tuple[tuple[ImageRoot, ...], tuple[str, ...]]:
+    """Looks into archives whose folders say the classes.
+
+    Returns: the roots, whose archives know the folder around all others, which says no class; and
+      questions, if archives hold files that look like labels and would be passed over.
 
     Raises:
       ListingError: an archive cannot be read.
     """
     archives = [root for root in roots if root.archive]
     filters = {root.uri: MemberFilter(root) for root in archives}
-    names = [
-        entry.name
-        for root, entry in first_entries(archives)
-        if not entry.problem and filters[root.uri].lists(entry)
+    images: dict[str, list[str]] = {root.uri: [] for root in archives}
+    labels: Counter[str] = Counter()
+    first: dict[str, str] = {}
+    for root, entry in first_entries(archives):
+        extension = posixpath.splitext(entry.name)[1].lower()
+        if not entry.problem and filters[root.uri].lists(entry):
+            images[root.uri].append(entry.name)
+        elif extension in _LABELS and "/." not in f"/{entry.name}":
+            labels[extension] += 1
+            first.setdefault(extension, f"{entry.name} in {root.uri}")
+    everything = [name for names in images.values() for name in names]
+    top = top_folder(everything)
+    found = [
+        where
+        for extension, where in first.items()
+        if extension not in _TEXTS or 2 * labels[extension] > len(everything)
     ]
-    top = top_folder(names)
+    questions = [_passed_over(found)] if found else []
+    unlike = {uri: own for uri, names in images.items() if (own := top_folder(names)) != top}
+    if unlike and all(images.values()):
+        questions.append(_different_tops(*next(iter(unlike.items()))))
     return tuple(
         dataclasses.replace(root, archive=root.archive._replace(top=top)) if root.archive else root
         for root in roots
+    ), tuple(questions)
+
+
+def _different_tops(uri: str, top: str) -> str:
+    return (
+        f"Everything in {uri} lies in {top}, but not everything in the other archives, so its classes "
+        f"would begin with {top} and be others than theirs. If the last folder is the class, say "
+        "--label_from '(?:.*/)?(?P<label>[^/]+)/[^/]+'."
+    )
+
+
+def _passed_over(found: Sequence[str]) -> str:
+    return (
+        f"{enumerated(found, _SHOWN)} may say labels and would be passed over, as class folders say them. "
+        "Take a table out of the archive, and name it with --labels; where each image has a label "
+        "file of its own, unpack the archive and name its folder."
     )
