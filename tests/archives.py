@@ -8,6 +8,8 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from beam_pipeline.transforms.core.archives.members import Entry, content
+
 Members = Mapping[str, bytes] | Iterable[tuple[str, bytes]]
 
 
@@ -48,3 +50,19 @@ def make_zip(path: Path, members: Members, compression: int = zipfile.ZIP_STORED
     """Writes a zip, and the folder it lies in."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(zip_bytes(members, compression))
+
+
+def contents_of(data: bytes, entries: Iterable[Entry]) -> dict[str, bytes | str]:
+    """Name -> content of each member, or why it has none."""
+    found: dict[str, bytes | str] = {}
+    for entry in entries:
+        assert entry.name not in found
+        if entry.member is None:
+            found[entry.name] = entry.problem
+            continue
+        span = data[entry.member.at : entry.member.at + entry.member.length]
+        try:
+            found[entry.name] = content(entry.member, span, entry.size)
+        except OSError as error:
+            found[entry.name] = error.strerror or str(error)
+    return found

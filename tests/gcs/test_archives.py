@@ -47,22 +47,13 @@ def test_archives_in_a_bucket_give_the_bytes_of_local_ones(
     """Found by name, glob or braces; the classes of folders, and those beside the images."""
     local = [str(archives / name) for name in names]
     remote = [f"{cloud.uri}/in/{name}" for name in names]
-    assert convert("--images", *local, "--output", str(tmp_path / "here"), "--name=x", NONE_BAD) == 0
-    assert convert("--images", *remote, "--output", str(tmp_path / "there"), "--name=x", NONE_BAD) == 0
+    assert (
+        convert("--images", *local, "--output", str(tmp_path / "here"), "--name=x", NONE_BAD) == 0
+    )
+    assert (
+        convert("--images", *remote, "--output", str(tmp_path / "there"), "--name=x", NONE_BAD) == 0
+    )
     assert _shards(tmp_path / "there") == _shards(tmp_path / "here") != {}
-
-
-def test_no_archive_is_read_whole_for_an_image(
-    archives: Path, tmp_path: Path, cloud: Cloud
-) -> None:
-    """Each image is one request for its range."""
-    argv = ["--images", f"{cloud.uri}/in/photos.tar", "--output", str(tmp_path / "out"), NONE_BAD]
-    assert convert(*argv) == 0
-    size = (archives / "photos.tar").stat().st_size
-    ranges = [request.headers.get("range", "") for request in cloud.proxy.requests]
-    asked = [tuple(map(int, text[6:].split("-"))) for text in ranges if text.startswith("bytes=")]
-    images = [(first, last) for first, last in asked if 0 < last - first < size // 2]
-    assert len(images) == len(CLASSES)
 
 
 def test_a_replaced_archive_is_noticed(archives: Path, tmp_path: Path, cloud: Cloud) -> None:
