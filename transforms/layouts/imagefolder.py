@@ -117,7 +117,7 @@ class ImageFolder:
 
 
 def find_metadata(path: str) -> list[Metadata]:
-    """The metadata files of an images' folder, or of the split folders in it.
+    """The metadata files of an images' folder, or of the split folders in it; none of archives.
 
     Args:
       path: as a person typed it.
@@ -125,7 +125,10 @@ def find_metadata(path: str) -> list[Metadata]:
     Raises:
       UsageError: there is no such path.
     """
-    (root,) = (root.uri for root in image_roots((path,)))
+    roots = image_roots((path,))
+    if any(found.archive for found in roots):
+        return []
+    root = roots[0].uri
     remote = is_remote(root)
     spellings = dict.fromkeys(
         spelling
