@@ -21,7 +21,8 @@ class InputOptions(OptionGroup):
         metavar="PATH",
         repeated=True,
         required=True,
-        help="image folders (with everything below them), globs or files",
+        help="image folders (with everything below them), globs, files, or archives such as photos.zip "
+        "and pets-{000..099}.tar",
     )
     labels: tuple[str, ...] = option(
         (),

@@ -51,7 +51,9 @@ def _images(folder: str) -> dict[str, bytes]:
     ("name", "compression"),
     [("pets.tar", 0), ("pets.zip", zipfile.ZIP_STORED), ("pets.zip", zipfile.ZIP_DEFLATED)],
 )
-@pytest.mark.parametrize("top", ["", "photos/", "./a/b/"])
+@pytest.mark.parametrize(
+    "top", ["photos/", *(pytest.param(top, marks=pytest.mark.slow) for top in ("", "./a/b/"))]
+)
 def test_class_folders_in_an_archive(
     name: str, compression: int, top: str, working_folder: Path
 ) -> None:
@@ -68,6 +70,7 @@ def test_class_folders_in_an_archive(
     assert main(["verify", "out"]) == 0
 
 
+@pytest.mark.slow
 def test_folders_of_splits_stand_above_those_of_classes(working_folder: Path) -> None:
     """Also below a folder around them."""
     names = ["p/train/cat/1.jpg", "p/train/dog/2.jpg", "p/val/cat/3.jpg"]
@@ -79,6 +82,7 @@ def test_folders_of_splits_stand_above_those_of_classes(working_folder: Path) ->
     assert set(_classes("out").values()) == {"cat", "dog"}
 
 
+@pytest.mark.slow
 def test_names_of_archives_say_splits(working_folder: Path) -> None:
     """If all do, and there are several."""
     for split in ("train", "val"):
@@ -109,6 +113,7 @@ ROWS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ROWS)
 @pytest.mark.parametrize("extension", [".jpg", ""])
 def test_rows_name_members_as_they_name_files(
@@ -163,6 +168,7 @@ def test_the_same_bytes_everywhere(working_folder: Path) -> None:
     assert_the_same_bytes_everywhere("--images", "*.zip", "*.tar", "--name=x", "--num_shards=3")
 
 
+@pytest.mark.slow
 def test_stored_deflated_and_tar_have_the_same_images(working_folder: Path) -> None:
     """And two archives of the same name and members give the same shards."""
     make_tar(Path("a/pets.tar"), PETS)
@@ -271,6 +277,7 @@ def test_labels_in_an_archive_are_not_passed_over(
     assert _source("c.zip").questions == ()
 
 
+@pytest.mark.slow
 def test_archives_with_different_folders_are_a_question(working_folder: Path) -> None:
     """Whose answer takes the last folder as the class."""
     make_zip(Path("a.zip"), PETS)
@@ -282,6 +289,7 @@ def test_archives_with_different_folders_are_a_question(working_folder: Path) ->
     assert set(_classes("out").values()) == {"cat", "dog"}
 
 
+@pytest.mark.slow
 def test_an_archive_may_be_the_class(working_folder: Path) -> None:
     """A pattern of paths sees the whole key, too."""
     for name in ("cat", "dog"):
@@ -291,6 +299,7 @@ def test_an_archive_may_be_the_class(working_folder: Path) -> None:
     assert _classes("out") == {"cat.tar/1.jpg": "cat", "dog.tar/1.jpg": "dog"}
 
 
+@pytest.mark.slow
 def test_nothing_is_unpacked(working_folder: Path) -> None:
     """The output holds shards and what describes them."""
     make_zip(Path("a.zip"), PETS, zipfile.ZIP_DEFLATED)
