@@ -74,8 +74,10 @@ class MemberFilter:
 
     def lists(self, entry: Entry) -> bool:
         """Decides whether a member is listed as an image; one that is not is counted."""
-        if entry.problem:  # its folders may be `..`
-            return self._names.lists(posixpath.basename(entry.name.replace("\\", "/")))
+        if entry.problem:  # its folders may be `..`, or it has no name at all
+            return not entry.name or self._names.lists(
+                posixpath.basename(entry.name.replace("\\", "/"))
+            )
         return self._names.lists(entry.name)
 
     def reference(self, entry: Entry, version: int) -> ImageRef | DeadLetter:

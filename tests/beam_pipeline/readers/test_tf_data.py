@@ -368,7 +368,8 @@ def test_a_set_without_pairs_says_to_use_as_dict(tmp_path: Path) -> None:
     """Without a label or without an image there are no pairs; as_dict gives what there is."""
     unlabelled = write_set(tmp_path / "u", IMAGE, [[{"image/encoded": picture()}]])
     with pytest.raises(
-        UsageError, match=r"has no masks \(image/segmentation/class/encoded\), classes \(image/class/label\), numbers.*as_dict=True"
+        UsageError,
+        match=r"has no masks \(image/segmentation/class/encoded\), classes \(image/class/label\), numbers.*as_dict=True",
     ):
         beam_pipeline.load(unlabelled)
     (element,) = beam_pipeline.load(unlabelled, as_dict=True).as_numpy_iterator()

@@ -54,8 +54,9 @@ def zip_entries(file: BinaryIO) -> Iterator[Entry]:
     infos = archive.infolist()
     starts = array("Q", sorted(min(info.header_offset, archive.start_dir) for info in infos))
     for info in infos:
-        if not info.is_dir():
-            yield _entry(info, starts, archive.start_dir)
+        name = _name(info)
+        if not name.endswith("/"):
+            yield _entry(name, info, starts, archive.start_dir)
 
 
 def _opened(file: BinaryIO) -> zipfile.ZipFile:
@@ -99,8 +100,8 @@ class _BoundedReads:
         return self._file.read(size)
 
 
-def _entry(info: zipfile.ZipInfo, starts: array[int], end: int) -> Entry:
-    name, problem = plain_name(_name(info))
+def _entry(name: str, info: zipfile.ZipInfo, starts: array[int], end: int) -> Entry:
+    name, problem = plain_name(name)
     at = info.header_offset
     following = bisect.bisect_right(starts, at)
     until = starts[following] if following < len(starts) else end

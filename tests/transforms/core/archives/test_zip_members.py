@@ -134,6 +134,11 @@ def _overlapping() -> bytes:
     return out.getvalue()
 
 
+def test_a_member_without_a_name_has_a_reason() -> None:
+    """Nothing can be called like that."""
+    assert read(zip_bytes({"": b"1"})) == {"": "it has no name"}
+
+
 def test_names_are_read_as_they_were_meant() -> None:
     """UTF-8 that is not marked as such, an old code page, and the folders of Windows."""
     out = io.BytesIO()

@@ -921,3 +921,36 @@ def test_files_of_one_image_complete_each_other() -> None:
             "meant with a pattern, such as --masks 'masks/**/*_labelIds.png'",
         ),
     }
+
+
+def member(key: str, *aliases: str) -> ImageRef:
+    """An image in an archive."""
+    return image(key)._replace(aliases=aliases)
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("p.zip/x/cat/1.jpg", "p.zip/x/cat/1.jpg"),
+        ("cat/1.jpg", "p.zip/x/cat/1.jpg"),
+        ("x/cat/1", "p.zip/x/cat/1.jpg"),
+        ("p\\x\\cat\\1.jpg", "p.zip/x/cat/1.jpg"),
+        ("1", "p.zip/x/cat/1.jpg"),
+        ("other/1.jpg", ""),
+    ],
+)
+def test_a_member_of_an_archive_has_more_names(name: str, key: str) -> None:
+    """Its path in the archive, that behind the archive's name, and that below the first folder."""
+    found = member("p.zip/x/cat/1.jpg", "cat/1.jpg", "x/cat/1.jpg", "p/x/cat/1.jpg", "cat/1.jpg")
+    joined = join_bucket([found, image("dog/2.jpg")], [row(name)])
+    assert [sample.key for sample in joined.samples] == [key] * bool(key)
+
+
+def test_names_in_archives_count_in_their_order() -> None:
+    """A path in an archive comes before one below a first folder; the same in two is ambiguous."""
+    first = member("a.zip/x/1.jpg", "x/1.jpg", "x/1.jpg", "a/x/1.jpg", "")
+    second = member("b.zip/y/x/1.jpg", "y/x/1.jpg", "y/x/1.jpg", "b/y/x/1.jpg", "x/1.jpg")
+    joined = join_bucket([first, second], [row("x/1.jpg")])
+    assert [sample.key for sample in joined.samples] == ["a.zip/x/1.jpg"]
+    same = first._replace(key="c.zip/x/1.jpg")
+    assert reasons(join_bucket([first, same], [row("x/1.jpg")]))["x/1.jpg"] == "ambiguous_key"
