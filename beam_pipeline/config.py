@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,11 +14,13 @@ from beam_pipeline.transforms.core.dataset.plausibility import NO_CHECKS, LabelC
 from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.transforms.core.dataset.splits import SplitAssigner, check_strata, group_by
 from beam_pipeline.transforms.core.errors import UsageError
-from beam_pipeline.transforms.core.images.pixels import IMAGE_ENCODINGS
+from beam_pipeline.transforms.core.images.changes import ImageChanges
+from beam_pipeline.transforms.core.images.pixels import IMAGE_ENCODINGS, RAW_FORMAT
 from beam_pipeline.transforms.core.labels.class_files import KnownClasses
 from beam_pipeline.transforms.core.labels.classes import AUTO_ORDER
 from beam_pipeline.transforms.core.labels.unlabelled import KeepUnlabelled
 from beam_pipeline.transforms.core.listing.globs import has_glob
+from beam_pipeline.transforms.core.records.alteration import codec_in_use
 from beam_pipeline.transforms.core.records.example_source import ExampleOptions, LabelledImages
 from beam_pipeline.transforms.core.records.formats import (
     format_options,
@@ -99,10 +102,16 @@ class ConvertConfig:
                 "--inventory lists files, and --images names archives, which are listed by themselves; "
                 "leave out one of the two"
             )
-        if self.options.images.image_encoding and not self.source.pixels:
+        images = self.options.images
+        if images.image_encoding and not self.source.pixels:
             raise UsageError(
                 "--image_encoding is for images that are bare pixels, such as CIFAR's; "
                 "images in files are written as they are"
+            )
+        if images.image_encoding == RAW_FORMAT and images.changes.encodes:
+            raise UsageError(
+                "--image_encoding raw writes bare pixels, which --resize, --image_format and --reencode "
+                "cannot change; leave it out, and they become PNGs"
             )
         _ = self.split_assigner  # what it cannot use is said before the job starts
 
@@ -157,8 +166,20 @@ class ConvertConfig:
                 clip_boxes=images.clip_boxes,
                 image_encoding=images.image_encoding or IMAGE_ENCODINGS[0],
                 filters=images.filters,
+                changes=self.changes,
             ),
         )
+
+    @cached_property
+    def changes(self) -> ImageChanges:
+        """The changes to images, with the codec where they encode."""
+        changes = self.options.images.changes
+        return dataclasses.replace(changes, codec=codec_in_use()) if changes.encodes else changes
+
+    @property
+    def measures(self) -> bool:
+        """Whether samples are encoded before shards are planned, as their number depends on the size."""
+        return self.changes.encodes and not isinstance(self.options.splits.num_shards, int)
 
     @property
     def reading(self) -> ReadOptions:
@@ -226,6 +247,7 @@ class ConvertConfig:
             **format_options(self.record_format),
             **self._recorded_if_given,
             **{name: value for name, value in self._further_label_options if value},
+            **self.changes.recorded(),
         }
 
     @property

@@ -23,12 +23,13 @@ from beam_pipeline.transforms.layouts.layout import (
     ListedLabels,
 )
 from beam_pipeline.transforms.list_images import ListImages
+from beam_pipeline.transforms.measure_output import MeasureOutput
 from beam_pipeline.transforms.output_folder import unpacking_folder
 from beam_pipeline.transforms.plan_shards import PlanShards
 from beam_pipeline.transforms.read_containers import ReadContainers
 from beam_pipeline.transforms.read_inventory import ReadInventory
 from beam_pipeline.transforms.read_labels import ListLabels, ReadLabels
-from beam_pipeline.transforms.write_records import WriteRecords
+from beam_pipeline.transforms.write_records import IMAGES, WriteRecords
 from beam_pipeline.transforms.write_shards import WriteShards
 
 
@@ -83,6 +84,7 @@ def build_pipeline(
             recorded_options=config.recorded,
             failures=failures,
         ),
+        images=written[IMAGES] if options.engine.shuffle == "records" else None,
     )
 
 
@@ -94,8 +96,9 @@ def build_planning_pipeline(pipeline: beam.Pipeline, config: ConvertConfig) -> N
 def plan_samples(
     pipeline: beam.Pipeline, config: ConvertConfig, *, writes: bool = True
 ) -> tuple[beam.PCollection[SampleBatch], beam.PCollection[Plan], list[beam.PCollection]]:
-    """Adds the stages from images and labels to samples and the plan of their shards; they open no image."""
-    """From images and labels to samples and the plan of their shards; no image is opened.
+    """Adds the stages from images and labels to samples and the plan of their shards.
+
+    They open no image, but for some hundreds where images are encoded anew.
 
     Args:
       pipeline: the job.
@@ -159,6 +162,11 @@ def plan_samples(
             group_by=splits.group_by,
         )
         tallies.append(samples[TALLY])
+    if config.measures or (config.changes.encodes and not writes):
+        tallies.append(
+            samples["samples"]
+            | "MeasureOutput" >> MeasureOutput(encoding=config.encoding, reading=config.reading)
+        )
     plan = (
         tallies
         | "AllTallies" >> beam.Flatten()

@@ -32,7 +32,8 @@ from beam_pipeline.transforms.core.dataset.estimate import (
     estimate,
     parse_prices,
 )
-from beam_pipeline.transforms.core.dataset.plan import Plan
+from beam_pipeline.transforms.core.dataset.output_size import mean_seconds
+from beam_pipeline.transforms.core.dataset.plan import Plan, Tally
 from beam_pipeline.transforms.core.dataset.sharding import ShardPlan
 from beam_pipeline.transforms.core.labels.classes import ClassNumbering, numbering_note
 from beam_pipeline.transforms.core.labels.join import buckets_for
@@ -40,6 +41,7 @@ from beam_pipeline.transforms.core.references import pack
 from beam_pipeline.transforms.core.text import counted, enumerated
 from beam_pipeline.transforms.layouts.layout import FileLabels, FolderLabels, ListedLabels
 from beam_pipeline.transforms.storage import files
+from beam_pipeline.transforms.writer_process import cores
 
 _PACKED_SHARE = 8
 _SHOWN_SHARDS = 3
@@ -81,6 +83,7 @@ def print_plan(
         listed=tally.listed + tally.ignored.total() + masks,
         joined=isinstance(config.source.labels, (FileLabels, ListedLabels)),
         shards=len(plan.shard_plan.specs),
+        encode_s=mean_seconds(tally.measured) if tally.measured else 0.0,
     )
     say(*_plan_lines(plan, config), *_join_lines(config))
     if plan.refusal:
@@ -166,14 +169,17 @@ def _keep(plan: Plan, packed: int, path: str) -> None:
 
 def _plan_lines(plan: Plan, config: ConvertConfig) -> Iterator[str]:
     tally = plan.tally
-    size = human_size(tally.sample_bytes.total())
+    size = human_size(sum(map(tally.written_bytes, tally.samples)))
+    size = f"about {size}" if tally.measured else size
     yield f"{counted(tally.samples.total(), 'sample')}, {size}, would go to {config.output}; nothing was written"
     yield ""
     for split, count in plan.shard_plan.shards:
         yield (
             f"  {split}: {counted(tally.samples[split], 'sample')} in {counted(count, 'shard')}, "
-            f"{human_size(tally.sample_bytes[split])}"
+            f"{human_size(tally.written_bytes(split))}"
         )
+    if tally.measured:
+        yield _encoding_line(tally)
     yield from _shard_lines(plan.shard_plan)
     yield from _class_lines(plan, config.source.numbering)
     if tally.unlabelled:
@@ -188,6 +194,16 @@ def _plan_lines(plan: Plan, config: ConvertConfig) -> Iterator[str]:
     for reason, count in sorted(tally.dead.items()):
         shown = ", ".join(tally.shown.get(reason, ()))
         yield f"    {reason}: {count} ({shown}{', ...' if count > len(tally.shown.get(reason, ())) else ''})"
+
+
+def _encoding_line(tally: Tally) -> str:
+    """Says what images become, and how long that takes."""
+    seconds = mean_seconds(tally.measured)
+    return (
+        f"  images are encoded anew: {human_size(tally.sample_bytes.total())} of files, by "
+        f"{counted(len(tally.measured), 'sample')} that were measured; {1000 * seconds:.1f} ms of CPU "
+        f"each, {_duration(seconds * tally.samples.total() / cores())} with a writer per core here"
+    )
 
 
 def _join_lines(config: ConvertConfig) -> Iterator[str]:
@@ -256,5 +272,7 @@ def _estimate_lines(found: Estimate, machines: Machines) -> Iterator[str]:
 
 
 def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
     minutes = -(-seconds // 60)
     return f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"

@@ -16,6 +16,7 @@ from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.transforms.core.errors import ConversionError
 from beam_pipeline.transforms.core.images.filters import FILTER_REASONS
 from beam_pipeline.transforms.core.labels.classes import numbering_note
+from beam_pipeline.transforms.core.records.alteration import Event
 from beam_pipeline.transforms.core.records.example_proto import Example
 from beam_pipeline.transforms.core.records.formats import recorded_format
 from beam_pipeline.transforms.core.text import counted, enumerated
@@ -55,12 +56,36 @@ def _lines(folder: str, uri: str, manifest: Mapping[str, Any]) -> Iterator[str]:
         yield f"  ignored, hidden or without an image extension: {passed}"
     if counts["label_rows_repeated"]:
         yield f"  repeated label rows: {counts['label_rows_repeated']}"
+    yield from _image_lines(counts.get("images", {}))
     yield from _dead_letter_lines(folder, manifest)
     for reason in manifest.get("questions", ()):
         yield f"  accepted with --yes: {reason}"
     yield f"  manifest: {uri}"
     yield ""
     yield from _reading_lines(folder, manifest)
+
+
+def _image_lines(events: Mapping[str, int]) -> Iterator[str]:
+    """Says what happened to images."""
+    names = {
+        Event.UNCHANGED: "written as they were",
+        Event.ENCODED: "encoded anew",
+        Event.RESIZED: "resized",
+        Event.TURNED: "turned upright",
+        Event.FIRST_FRAME: "first frames of animations",
+    }
+    found = [
+        f"{events[event.value]} {what}" for event, what in names.items() if event.value in events
+    ]
+    if found:
+        yield f"  images: {', '.join(found)}"
+    if turned := events.get(Event.LEFT_TURNED.value):
+        yield (
+            f"  note: EXIF turns {counted(turned, 'image')}, which TensorFlow shows as stored; "
+            "--orientation apply turns them"
+        )
+    if outside := events.get(Event.OBJECTS_OUTSIDE.value):
+        yield f"  note: {counted(outside, 'object')} left out, outside of what the crop keeps"
 
 
 def _class_lines(manifest: Mapping[str, Any]) -> Iterator[str]:

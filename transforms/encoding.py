@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from beam_pipeline.transforms.core.images.changes import ImageChanges
 from beam_pipeline.transforms.core.images.filters import outside_bytes
 from beam_pipeline.transforms.core.labels.schema import Column, class_column, class_label_key
 from beam_pipeline.transforms.core.records.example_source import (
@@ -49,8 +50,12 @@ class EncodingOptions:
 
     @property
     def written_features(self) -> Mapping[str, Any]:
-        """Every feature of an example, as the manifest has it."""
-        return self.examples.features(self.options.renames)
+        """Every feature of an example where all images are upright, as the manifest has it."""
+        return self.features()
+
+    def features(self, *, turned: bool = False) -> Mapping[str, Any]:
+        """Every feature of an example; `turned` says whether images were written that are not upright."""
+        return self.examples.features(self.options.renames, turned=turned)
 
     @property
     def class_key(self) -> str:
@@ -78,16 +83,20 @@ class EncodingOptions:
             "features": examples["features"],
             **({"filters": dict(options.filters)} if options.filters else {}),
             **{name: examples[name] for name in ("mask_colours",) if name in examples},
+            **({"changes": changes} if (changes := options.changes.recorded()) else {}),
         }
 
     @classmethod
     def from_recorded(cls, values: Mapping[str, Any]) -> EncodingOptions:
         """The options that `recorded` returned."""
         names = ("image_check", "renames", "clip_boxes", "image_encoding", "filters")
+        changes = ImageChanges.from_recorded(values.get("changes", {}))
         return cls(
             examples=recorded_source(values),
             seed=values["seed"],
-            options=ExampleOptions(**{name: values[name] for name in names if name in values}),
+            options=ExampleOptions(
+                **{name: values[name] for name in names if name in values}, changes=changes
+            ),
         )
 
     @contextmanager

@@ -26,11 +26,12 @@ from beam_pipeline.transforms.core.dataset.plan import (
     too_many_bad,
 )
 from beam_pipeline.transforms.core.dataset.receipts import option_changes
-from beam_pipeline.transforms.core.dataset.sharding import ShardInfo
+from beam_pipeline.transforms.core.dataset.sharding import ImageFigures, ShardInfo
 from beam_pipeline.transforms.core.dataset.tfds_metadata import tfds_files
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
 from beam_pipeline.transforms.core.errors import (
     ChangedInputsError,
+    CodecError,
     OutputError,
     OutputNotEmptyError,
     QuestionError,
@@ -42,6 +43,7 @@ from beam_pipeline.transforms.core.labels.schema import (
     class_column,
     file_columns,
 )
+from beam_pipeline.transforms.core.records.alteration import Event
 from beam_pipeline.transforms.encoding import EncodingOptions
 from beam_pipeline.transforms.output_folder import (
     delete_incomplete,
@@ -77,6 +79,7 @@ class DatasetFinisher:
         shards: Iterable[ShardInfo],
         dead_letters: Iterable[DeadLetterBatch],
         refusals: Iterable[Refusal],
+        images: Iterable[ImageFigures] = (),
     ) -> None:
         """Finishes a run, or notes in the output folder why the data set is not complete.
 
@@ -85,6 +88,7 @@ class DatasetFinisher:
           shards: the figures of those that were written.
           dead_letters: of all stages.
           refusals: the reasons why shards were not written.
+          images: what happened to images, where `shards` do not know.
 
         Raises:
           ConversionError: the data set is not complete, if `failures.raises_refusals`.
@@ -92,7 +96,9 @@ class DatasetFinisher:
         """
         all_dead_letters = sorted(one for batch in dead_letters for one in batch)
         try:
-            refusal = self._write(plan, list(shards), all_dead_letters, refusals)
+            infos = list(shards)
+            figures = ImageFigures.sum_of((*images, *(info.images for info in infos)))
+            refusal = self._write(plan, infos, all_dead_letters, refusals, figures)
         except OSError as error:
             if self.failures.retries:
                 raise
@@ -107,6 +113,7 @@ class DatasetFinisher:
         shards: Sequence[ShardInfo],
         dead_letters: Sequence[DeadLetter],
         refusals: Iterable[Refusal],
+        images: ImageFigures,
     ) -> Refusal | None:
         """Writes the files; returns the reason if the data set is not complete.
 
@@ -126,10 +133,11 @@ class DatasetFinisher:
             or too_many_bad(tally, self.max_bad_fraction)
             or accounting_error(plan, tally, shards)
             or all_filtered(tally, shards)
+            or _several_codecs(images)
         )
         if refusal:
             return refusal
-        manifest = self._manifest(plan, tally, shards)
+        manifest = self._manifest(plan, tally, shards, images)
         changed = option_changes(_compared(earlier), _compared(manifest)) if earlier else []
         if changed:
             what = (
@@ -159,7 +167,10 @@ class DatasetFinisher:
         delete_incomplete(folder)
         return None
 
-    def _manifest(self, plan: Plan, tally: Tally, shards: Sequence[ShardInfo]) -> dict[str, Any]:
+    def _manifest(
+        self, plan: Plan, tally: Tally, shards: Sequence[ShardInfo], images: ImageFigures
+    ) -> dict[str, Any]:
+        turned = Event.LEFT_TURNED.value in dict(images.events)
         order = {"label_order": plan.label_order} if plan.label_order else {}
         return build_manifest(
             plan=plan,
@@ -167,7 +178,8 @@ class DatasetFinisher:
             shards=shards,
             seed=self.encoding.seed,
             options={**self.recorded_options, **order},
-            features=self.encoding.written_features,
+            features=self.encoding.features(turned=turned),
+            images=images,
             counted=_counted(self.encoding.columns),
         )
 
@@ -180,6 +192,18 @@ class DatasetFinisher:
                 raise
         if self.failures.raises_refusals:
             raise refusal.to_error()
+
+
+def _several_codecs(images: ImageFigures) -> Refusal | None:
+    """The refusal of a run whose workers, or whose earlier run, had other versions."""
+    if len(images.codecs) < 2:
+        return None
+    return Refusal.from_error(
+        CodecError(
+            f"some shards hold images encoded by {images.codecs[0]}, others by {images.codecs[1]}; give "
+            "all workers the same versions, and convert again with --overwrite"
+        )
+    )
 
 
 def _compared(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -225,12 +249,14 @@ class FinishDataset(beam.PTransform):
       dead_letters: PCollection of `DeadLetterBatch`.
       refusals: PCollection of `Refusal`, the reasons why shards were not written.
       finisher: writes the files.
+      images: PCollection of `ImageFigures`; None where each `ShardInfo` has its own.
     """
 
     shards: beam.PCollection[ShardInfo]
     dead_letters: beam.PCollection[DeadLetterBatch]
     refusals: beam.PCollection[Refusal]
     finisher: DatasetFinisher
+    images: beam.PCollection[ImageFigures] | None = None
 
     def expand(self, plan: beam.PCollection[Plan]) -> beam.PCollection[None]:
         return plan | "Finish" >> beam.Map(
@@ -238,4 +264,5 @@ class FinishDataset(beam.PTransform):
             AsIter(self.shards),
             AsIter(self.dead_letters),
             AsIter(self.refusals),
+            () if self.images is None else AsIter(self.images),
         )

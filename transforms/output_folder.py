@@ -36,11 +36,14 @@ from beam_pipeline.transforms.core.dataset.sharding import ShardPlan
 from beam_pipeline.transforms.core.dataset.tfds_metadata import tfds_names
 from beam_pipeline.transforms.core.errors import (
     ChangedInputsError,
+    CodecError,
     ConversionError,
     OutputNotEmptyError,
     UsageError,
 )
 from beam_pipeline.transforms.core.failures import Refusal
+from beam_pipeline.transforms.core.records.alteration import other_codec
+from beam_pipeline.transforms.core.records.features import ORIENTATION
 from beam_pipeline.transforms.core.records.formats import (
     OUR_FILES,
     format_of,
@@ -297,6 +300,9 @@ def prepare_resume(folder: str, run: Mapping[str, Any], open_options: Collection
         files.prepare_folder(folder)
         return
     then, now = (_without(recorded, open_options) for recorded in (earlier.run, run))
+    codecs = [recorded["options"].get("codec", "") for recorded in (then, now)]
+    if all(codecs) and codecs[0] != codecs[1]:
+        raise CodecError(f"--resume: in {folder}, {other_codec(codecs[0])}")
     changed = option_changes(then, now)
     if changed:
         raise ChangedInputsError(
@@ -316,8 +322,10 @@ def prepare_resume(folder: str, run: Mapping[str, Any], open_options: Collection
 
 
 def _without(run: Mapping[str, Any], names: Collection[str]) -> Mapping[str, Any]:
+    """What a run records, without options, and without the feature that depends on the images."""
     options = {k: v for k, v in run.get("options", {}).items() if k not in names}
-    return {**run, "options": options}
+    features = {k: v for k, v in run.get("features", {}).items() if k != ORIENTATION.key}
+    return {**run, "options": options, "features": features}
 
 
 def clean_up_refused(folder: str) -> None:

@@ -93,7 +93,7 @@ def _too_little_space(
 ) -> Refusal | None:
     """The refusal of a run whose shards would not fit on the disk.
 
-    Only where images are written as they are, since the size of others is not known before.
+    Only where their size is known before: images are written as they are, or some were measured.
     """
     free = files.free_bytes(folder)
     options = run["options"]
@@ -102,7 +102,10 @@ def _too_little_space(
     if resume:
         there = files.sizes_in(folder)
         free += sum(there.get(spec.file_name, 0) for spec in plan.shard_plan.specs)
-    needed = tally.sample_bytes.total() + FEATURE_BYTES * tally.samples.total()
+    if options.get("codec") and not tally.measured:
+        return None
+    needed = sum(map(tally.written_bytes, tally.samples))
+    needed += 0 if tally.measured else FEATURE_BYTES * tally.samples.total()
     if needed <= free:
         return None
     return Refusal.from_error(

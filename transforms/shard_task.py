@@ -12,8 +12,14 @@ from typing import NamedTuple
 from beam_pipeline.transforms.core.dataset.receipts import Receipt, ShardInputs, changes
 from beam_pipeline.transforms.core.dataset.sharding import KeyHasher, ShardInfo, ShardSpec
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
-from beam_pipeline.transforms.core.errors import ChangedInputsError, ConversionError, OutputError
+from beam_pipeline.transforms.core.errors import (
+    ChangedInputsError,
+    CodecError,
+    ConversionError,
+    OutputError,
+)
 from beam_pipeline.transforms.core.failures import DEFAULT_POLICY, FailurePolicy, Refusal
+from beam_pipeline.transforms.core.records.alteration import codec_in_use, other_codec
 from beam_pipeline.transforms.core.records.record_format import RecordFormat
 from beam_pipeline.transforms.core.records.shard_writer import sort_by_key_hash, write_shard
 from beam_pipeline.transforms.core.references import SampleRef, unpack
@@ -85,6 +91,9 @@ class ShardTask:
                 return Written(None, [], self._refused(changed))
             if files.holds(self.uri, earlier.info.bytes, earlier.info.crc32c):
                 return _written(earlier)
+            if encoded_otherwise(earlier):
+                what = f"--resume: in {self.uri}, {other_codec(earlier.info.codec)}"
+                return Written(None, [], Refusal.from_error(CodecError(what)))
         receipt = write_inputs(
             folder=self.folder,
             inputs=inputs,
@@ -121,6 +130,11 @@ class ShardTask:
             class_ids={name: self.class_ids[name] for name in self.encoding.class_names(refs)},
             options=self.encoding.recorded(),
         )
+
+
+def encoded_otherwise(receipt: Receipt) -> bool:
+    """Tells whether images of a shard were encoded by other versions than are in use here."""
+    return bool(receipt.info.codec) and receipt.info.codec != codec_in_use()
 
 
 def _written(receipt: Receipt) -> Written:

@@ -8,7 +8,7 @@ so shards differ from run to run; the set of examples does not.
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -29,13 +29,16 @@ from beam_pipeline.transforms.core.dataset.sharding import (
 )
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
 from beam_pipeline.transforms.core.errors import LostSamplesError
+from beam_pipeline.transforms.core.records.record_format import AlteredSample
 from beam_pipeline.transforms.core.records.shard_reader import read_shard
-from beam_pipeline.transforms.core.records.shard_writer import sort_by_key_hash
+from beam_pipeline.transforms.core.records.shard_writer import image_figures, sort_by_key_hash
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
 from beam_pipeline.transforms.encoding import EncodingOptions
 from beam_pipeline.transforms.shard_task import reported
 from beam_pipeline.transforms.storage import files
 from beam_pipeline.transforms.storage.read_ahead import ONE_BY_ONE, ReadOptions
+
+IMAGES = "images"  # an output's tag
 
 _GROUPS_PER_SHARD = 8
 _COMPRESSION_TYPES = {"none": CompressionTypes.UNCOMPRESSED, "gzip": CompressionTypes.GZIP}
@@ -68,12 +71,15 @@ class _EncodeGroup(beam.DoFn):
             (ref for batch in group[1] for ref in batch), KeyHasher(self._encoding.seed)
         )
         dead_letters = DeadLetterBatch()
+        events: Counter[str] = Counter()
         with self._encoding.maker(plan.class_ids, refs, self._reading) as maker:
             for ref in reported(refs):
                 sample = maker.make(ref)
                 if isinstance(sample, DeadLetter):
                     dead_letters.append(sample)
                 else:
+                    if isinstance(sample, AlteredSample):
+                        events.update(sample.events)
                     yield TaggedOutput(_tag(ref.split), b"".join(sample))
         counters.count(counters.SAMPLES_DONE, len(refs))
         counters.count(counters.BYTES_DONE, sum(ref.size for ref in refs))
@@ -81,6 +87,8 @@ class _EncodeGroup(beam.DoFn):
         counters.count(counters.DEAD_LETTERS, len(dead_letters))
         if dead_letters:
             yield TaggedOutput(DEAD_LETTERS, dead_letters)
+        if events:
+            yield TaggedOutput(IMAGES, image_figures(events))
 
 
 def _tag(split: str) -> str:
@@ -135,7 +143,7 @@ class WriteRecords(beam.PTransform):
       reading: how far each worker reads ahead.
 
     Returns: {"shards": a `ShardInfo` for each shard, "dead_letters": `DeadLetterBatch`es,
-      "refusals": none}.
+      "refusals": none, "images": `ImageFigures`}.
     """
 
     plan: beam.PCollection[Plan]
@@ -156,7 +164,7 @@ class WriteRecords(beam.PTransform):
             | "EncodeGroup"
             >> beam.ParDo(_EncodeGroup(self.encoding, self.reading), AsSingleton(self.plan))
             .with_output_types(bytes)
-            .with_outputs(DEAD_LETTERS, *map(_tag, splits))
+            .with_outputs(DEAD_LETTERS, IMAGES, *map(_tag, splits))
         )
         written = [
             encoded[_tag(split)]
@@ -178,6 +186,7 @@ class WriteRecords(beam.PTransform):
         return {
             "shards": shards,
             DEAD_LETTERS: encoded[DEAD_LETTERS],
+            IMAGES: encoded[IMAGES],
             REFUSALS: samples.pipeline | "NoRefusals" >> beam.Create([], reshuffle=False),
         }
 

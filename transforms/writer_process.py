@@ -11,6 +11,7 @@ a process receives tasks. For each it sends its `Counts` a few times a second, t
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import signal
 import subprocess
@@ -20,22 +21,24 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from multiprocessing.connection import Connection, Pipe
 from queue import SimpleQueue
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from beam_pipeline.transforms import progress
 from beam_pipeline.transforms.core.errors import WriterProcessError
 from beam_pipeline.transforms.output_claim import held_claims
-from beam_pipeline.transforms.shard_task import Written
+
+_Result = TypeVar("_Result", covariant=True)
+_SHARD_TASK = "beam_pipeline.transforms.shard_task"
 
 
-class Task(Protocol):
-    """A shard to write, as something that can be pickled."""
+class Task(Protocol[_Result]):
+    """A shard to write, or other work, as something that can be pickled."""
 
     @property
     def uri(self) -> str:
         """The shard."""
 
-    def run(self) -> Written:
+    def run(self) -> _Result:
         """Writes it."""
 
 
@@ -63,7 +66,7 @@ class _WriterProcess:
         )
         theirs.close()
 
-    def run(self, task: Task) -> Written:
+    def run(self, task: Task[_Result]) -> _Result:
         """Writes a shard in the process, and reports its progress.
 
         Raises:
@@ -72,7 +75,7 @@ class _WriterProcess:
         """
         try:
             self._connection.send(task)
-            result: Written | Exception | Counts = self._connection.recv()
+            result: _Result | Exception | Counts = self._connection.recv()
             while isinstance(result, Counts):
                 progress.add(*result)
                 result = self._connection.recv()
@@ -107,10 +110,10 @@ class _WriterPool:
             self._idle.put(process)
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="writer")
 
-    def submit(self, task: Task) -> Future[Written]:
+    def submit(self, task: Task[_Result]) -> Future[_Result]:
         return self._threads.submit(self._run, task)
 
-    def _run(self, task: Task) -> Written:
+    def _run(self, task: Task[_Result]) -> _Result:
         process = self._idle.get()
         try:
             return process.run(task)
@@ -148,7 +151,7 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def submit(task: Task) -> Future[Written] | None:
+def submit(task: Task[_Result]) -> Future[_Result] | None:
     """Hands a shard to a writer process; None if this process has none."""
     return _pool.submit(task) if _pool else None
 
@@ -163,6 +166,7 @@ def serve(file_descriptor: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher is interrupted and ends us
     threading.Thread(target=_exit_with_launcher, daemon=True).start()
     connection = Connection(file_descriptor)
+    importlib.import_module(_SHARD_TASK)  # while the launcher still plans
     with progress.reported_to(_ToLauncher(connection)):
         _serve(connection)
 
@@ -185,10 +189,10 @@ class _ToLauncher:
 def _serve(connection: Connection) -> None:
     while True:
         try:
-            task: Task = connection.recv()
+            task: Task[Any] = connection.recv()
         except (EOFError, OSError):  # the launcher is gone
             return
-        result: Written | Exception
+        result: Any
         try:
             result = task.run()
         except Exception as error:  # the launcher handles them all

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -13,14 +14,20 @@ from beam_pipeline.terminal import complain, say
 from beam_pipeline.transforms.core.dataset.manifest import crc32c_text, shard_paths
 from beam_pipeline.transforms.core.dataset.names import INCOMPLETE_FOLDER
 from beam_pipeline.transforms.core.dataset.receipts import Receipt, ShardInputs, receipt_name
-from beam_pipeline.transforms.core.errors import ChangedInputsError, ConversionError
+from beam_pipeline.transforms.core.errors import (
+    ChangedInputsError,
+    CodecError,
+    ConversionError,
+)
+from beam_pipeline.transforms.core.images.changes import UNREAD, ImageChanges
+from beam_pipeline.transforms.core.records.alteration import other_codec
 from beam_pipeline.transforms.core.records.formats import recorded_format
 from beam_pipeline.transforms.core.records.record_format import RecordFormat
 from beam_pipeline.transforms.core.text import counted, shown
 from beam_pipeline.transforms.output_claim import claimed
 from beam_pipeline.transforms.output_folder import delete_incomplete, read_manifest
 from beam_pipeline.transforms.receipt_files import read_receipt
-from beam_pipeline.transforms.shard_task import Written, write_inputs
+from beam_pipeline.transforms.shard_task import Written, encoded_otherwise, write_inputs
 from beam_pipeline.transforms.storage import files
 from beam_pipeline.transforms.storage.read_ahead import usual_reading
 from beam_pipeline.transforms.writer_process import cores, submit, writer_processes
@@ -53,12 +60,26 @@ class RepairTask:
         Raises:
           ChangedInputsError: it does not match; the file is left as it is.
         """
-        reading = usual_reading(ref.uri for ref in self.inputs.refs)
+        try:
+            return self._run(self.inputs)
+        except ChangedInputsError:
+            if "changes" in self.inputs.options:
+                raise
+            # Older versions did not read how images are turned.
+            changes = ImageChanges(orientation=UNREAD).recorded()
+            older = {**self.inputs.options, "changes": changes}
+            try:
+                return self._run(dataclasses.replace(self.inputs, options=older))
+            except ChangedInputsError:
+                pass
+            raise
+
+    def _run(self, inputs: ShardInputs) -> Written:
         receipt = write_inputs(
             folder=self.folder,
-            inputs=self.inputs,
+            inputs=inputs,
             record_format=self.record_format,
-            reading=reading,
+            reading=usual_reading(ref.uri for ref in inputs.refs),
             new=False,
             accept=self._accept,
         )
@@ -156,6 +177,8 @@ def _start(
             f"{uri} cannot be written again: there is no {receipt_name(entry['path'])}, which would "
             "say what it was made of. Convert again with --overwrite"
         )
+    if encoded_otherwise(receipt):
+        return CodecError(f"{uri}: {other_codec(receipt.info.codec)}")
     if any(f"/{INCOMPLETE_FOLDER}/" in ref.uri for ref in receipt.inputs.refs):
         return ConversionError(
             f"{uri} cannot be written again: its samples were unpacked for the conversion from a "

@@ -67,8 +67,8 @@ class Option:
 
     @property
     def is_switch(self) -> bool:
-        """Whether the option takes no value."""
-        return isinstance(self.default, bool)
+        """Whether the option takes no value: its default is False."""
+        return self.default is False
 
     @property
     def help_text(self) -> str:

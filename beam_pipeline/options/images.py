@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import argparse
 import math
 from dataclasses import dataclass
 
 from beam_pipeline.options.group import OptionGroup, option
-from beam_pipeline.options.values import parse_size
+from beam_pipeline.options.values import (
+    parse_side_lengths,
+    parse_size,
+    parse_truth,
+    side_lengths,
+)
+from beam_pipeline.transforms.core.errors import UsageError
+from beam_pipeline.transforms.core.images.changes import (
+    ANIMATED,
+    COLOR_PROFILES,
+    IMAGE_FORMATS,
+    ORIENTATIONS,
+    QUALITY,
+    REENCODE,
+    ImageChanges,
+)
 from beam_pipeline.transforms.core.images.filters import FILTER_NAMES
+from beam_pipeline.transforms.core.images.geometry import RESIZE_MODES
 from beam_pipeline.transforms.core.images.pixels import IMAGE_ENCODINGS
 from beam_pipeline.transforms.core.images.preparation import IMAGE_CHECKS
 
@@ -27,6 +44,65 @@ class ImageOptions(OptionGroup):
         None,
         choices=IMAGE_ENCODINGS,
         help="encoding of images stored as bare pixels, as in CIFAR (default: png)",
+    )
+    orientation: str | None = option(
+        None,
+        choices=ORIENTATIONS,
+        help="what to do with images that EXIF says are shown turned: keep them as they are, apply the "
+        "turn to pixels and labels, or refuse them (default: apply if labels have boxes, masks or "
+        "points, or if images are encoded anyway; else keep)",
+    )
+    resize: str | None = option(
+        None,
+        metavar="SIZE",
+        parse=parse_side_lengths,
+        help="scale images, and boxes, masks and points with them: 256, or 320x240 (default: sizes "
+        "stay)",
+    )
+    resize_mode: str = option(
+        next(iter(RESIZE_MODES)),
+        choices=tuple(RESIZE_MODES),
+        help="side that gets the size (the shortest: images cover it; the longest: they fit into it), "
+        "or exact, which stretches, pad, which fits and fills up, crop, which covers and cuts off "
+        "(default: %(default)s)",
+    )
+    never_enlarge: bool = option(
+        True,
+        metavar="true|false",
+        parse=parse_truth,
+        choices=(True, False),
+        help="leave images alone that are smaller than --resize (default: true)",
+    )
+    image_format: str = option(
+        IMAGE_FORMATS[0],
+        choices=IMAGE_FORMATS,
+        help="format of all images (default: %(default)s)",
+    )
+    quality: int = option(
+        QUALITY,
+        metavar="N",
+        parse=int,
+        between=(1, 100),
+        help="quality of JPEG and WebP images that are encoded (default: %(default)s)",
+    )
+    reencode: str | None = option(
+        None,
+        choices=REENCODE,
+        help="encode images anew: never, auto for those that readers cannot decode or show wrongly "
+        "(TIFF, AVIF, HEIC, JPEG 2000, CMYK, transparent palettes), or always (default: auto with "
+        "--resize or --image_format, else never)",
+    )
+    color_profile: str = option(
+        COLOR_PROFILES[0],
+        choices=COLOR_PROFILES,
+        help="convert the colours of images that are encoded to sRGB, or keep their ICC profile "
+        "(default: %(default)s)",
+    )
+    animated: str = option(
+        ANIMATED[0],
+        choices=ANIMATED,
+        help="take the first frame of an animation that is encoded anew, or reject animations "
+        "(default: %(default)s)",
     )
     clip_boxes: bool = option(
         False,
@@ -74,3 +150,31 @@ class ImageOptions(OptionGroup):
         """The filters given: option -> its value, in the order of `FILTER_NAMES`."""
         values = {name: getattr(self, name) for name in FILTER_NAMES}
         return {name: value for name, value in values.items() if value is not None}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.resize is None:
+            for name in ("resize_mode", "never_enlarge"):
+                if getattr(self, name) != ImageOptions.__dataclass_fields__[name].default:
+                    raise UsageError(f"--{name} means nothing without --resize")
+        else:
+            try:
+                parse_side_lengths(str(self.resize))
+            except argparse.ArgumentTypeError as error:
+                raise UsageError(f"--resize: {error}") from error
+
+    @property
+    def changes(self) -> ImageChanges:
+        """The changes to images, without the codec that makes them."""
+        encodes = self.resize is not None or self.image_format != IMAGE_FORMATS[0]
+        return ImageChanges(
+            orientation=self.orientation or "",
+            resize=side_lengths(str(self.resize)) if self.resize is not None else None,
+            resize_mode=self.resize_mode,
+            never_enlarge=self.never_enlarge,
+            image_format=self.image_format,
+            quality=self.quality,
+            reencode=self.reencode or ("auto" if encodes else "never"),
+            color_profile=self.color_profile,
+            animated=self.animated,
+        )

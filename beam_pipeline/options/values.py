@@ -45,6 +45,29 @@ def parse_size(text: str) -> int:
     return size
 
 
+def parse_side_lengths(text: str) -> str:
+    """Returns the text of a width and a height: `256`, which is both, or `320x240`."""
+    found = re.fullmatch(r"([0-9]{1,5})(?:x([0-9]{1,5}))?", text.strip().lower())
+    if found is None or not all(int(side) for side in found.groups("1")):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no size of an image; expected pixels, as 256, or WIDTHxHEIGHT, as 320x240"
+        )
+    return found[0]
+
+
+def side_lengths(text: str) -> tuple[int, int]:
+    """Width and height of what `parse_side_lengths` returned."""
+    width, _, height = text.partition("x")
+    return int(width), int(height or width)
+
+
+def parse_truth(text: str) -> bool:
+    """Returns a boolean: `true` or `false`."""
+    if text.lower() not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"{text!r}; expected true or false")
+    return text.lower() == "true"
+
+
 def parse_splits(text: str) -> SplitFractions:
     """Returns exact fractions that add up to 1: `train=0.9,test=0.1` or `a=1/3,b=2/3`."""
     fractions = []

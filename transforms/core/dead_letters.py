@@ -47,6 +47,7 @@ class Reason(str, enum.Enum):
     CORRUPT_IMAGE = "corrupt_image"
     DECOMPRESSION_BOMB = "decompression_bomb"
     SIZE_MISMATCH = "size_mismatch"
+    NOT_UPRIGHT = "not_upright"
     BAD_BOX = "bad_box"
     BAD_MASK = "bad_mask"
     # check, where a person asked for it: not bad
@@ -78,6 +79,7 @@ EXPLANATIONS: dict[Reason, str] = {
     Reason.CORRUPT_IMAGE: "the header is broken, the end is missing, or (--image_check=full) decoding fails",
     Reason.DECOMPRESSION_BOMB: "more pixels, frames or scans than is believable, for a decoder to choke on",
     Reason.SIZE_MISMATCH: "the image is not of the size that its label file says",
+    Reason.NOT_UPRIGHT: "EXIF says that the image is shown turned, and --orientation is refuse",
     Reason.BAD_BOX: "a bounding box is inverted, has no area or lies outside its image",
     Reason.BAD_MASK: "the mask does not say ids: it is lossy, in colours without --mask_colors, or has others",
     Reason.FILTERED_MIN_SIDE: "a side is shorter than --min_side",

@@ -121,6 +121,10 @@ class ChangedInputsError(ConversionError):
     """The inputs or options differ from those that an earlier run began with."""
 
 
+class CodecError(ConversionError):
+    """Other versions of libraries encode images than those that began the data set."""
+
+
 class DamagedRecordError(ConversionError):
     """The framing, a checksum or the payload of a TFRecord file is broken."""
 
@@ -146,6 +150,7 @@ ERRORS: tuple[type[ConversionError], ...] = (
     WriterProcessError,
     JobError,
     SampleError,
+    CodecError,
     DamagedRecordError,
 )
 """The whole tree."""

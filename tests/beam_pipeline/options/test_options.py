@@ -58,6 +58,9 @@ def test_every_option_reaches_its_group() -> None:
         *("--image_check", "full", "--image_encoding", "raw", "--clip_boxes"),
         *("--min_side", "64", "--max_aspect", "2.5", "--max_pixels", "1000000"),
         *("--max_image_bytes", "20MB"),
+        *("--orientation", "keep", "--resize", "32x24", "--resize_mode", "pad"),
+        *("--never_enlarge", "false", "--image_format", "png", "--quality", "80"),
+        *("--reencode", "always", "--color_profile", "keep", "--animated", "refuse"),
         *("--max_bad_fraction", "0.5", "--name", "pets", "--overwrite", "--compression", "gzip"),
         *("--features", "a=b", "--shuffle", "records", "--writers", "2", "--read_ahead", "3"),
         *("--read_ahead_size", "4MB"),
@@ -100,6 +103,15 @@ def test_every_option_reaches_its_group() -> None:
         images=ImageOptions(
             image_check="full",
             image_encoding="raw",
+            orientation="keep",
+            resize="32x24",
+            resize_mode="pad",
+            never_enlarge=False,
+            image_format="png",
+            quality=80,
+            reencode="always",
+            color_profile="keep",
+            animated="refuse",
             clip_boxes=True,
             max_bad_fraction=0.5,
             min_side=64,
@@ -124,7 +136,7 @@ def test_every_option_reaches_its_group() -> None:
 def test_no_two_groups_have_an_option_of_the_same_name() -> None:
     """The command line would not know which is meant."""
     names = [option.name for option in ConvertOptions.options()]
-    assert len(names) == len(set(names)) == 47
+    assert len(names) == len(set(names)) == 56
 
 
 def test_layouts_get_what_they_know_of() -> None:
@@ -204,7 +216,7 @@ def test_the_page_has_the_groups_and_options_of_the_help() -> None:
         for title, body in headed
         if title not in ("options", "examples")
     ]
-    assert sum(len(options) for _, options in in_help) == 48
+    assert sum(len(options) for _, options in in_help) == 57
     assert documented == in_help
 
 

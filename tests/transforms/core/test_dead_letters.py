@@ -74,6 +74,7 @@ def test_reasons_and_stages_are_these() -> None:
         "corrupt_image",
         "decompression_bomb",
         "size_mismatch",
+        "not_upright",
         "bad_box",
         "bad_mask",
         "filtered_min_side",

@@ -81,6 +81,7 @@ class Work:
       listed: objects listed, passed over or not.
       joined: labels come from tables, so that references are shuffled twice.
       shards: to write.
+      encode_s: CPU seconds to encode an image anew; 0 where images are written as they are.
     """
 
     samples: int
@@ -90,6 +91,7 @@ class Work:
     joined: bool
     shards: int
     files: int = 0
+    encode_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,7 @@ def estimate(work: Work, machines: Machines, prices: Prices, rates: Rates = Rate
     lanes = machines.workers * machines.vcpus
     reads = work.samples + work.files
     writing = reads * rates.read_s + work.image_bytes * rates.byte_s
+    writing += work.samples * work.encode_s
     planning = (work.listed + work.samples) * rates.plan_s
     busy = min(lanes, work.shards)  # a shard is written by one thread of one process
     seconds = rates.start_s + planning / lanes + writing / max(1, busy)

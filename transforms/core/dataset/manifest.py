@@ -10,7 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from beam_pipeline.transforms.core.dataset.plan import Plan, Tally
-from beam_pipeline.transforms.core.dataset.sharding import ShardInfo
+from beam_pipeline.transforms.core.dataset.sharding import (
+    NO_FIGURES,
+    ImageFigures,
+    ShardInfo,
+)
 from beam_pipeline.transforms.core.errors import ConversionError
 
 FORMAT_VERSION = 1
@@ -34,6 +38,7 @@ def build_manifest(
     options: Mapping[str, Any],
     features: Mapping[str, Any],
     counted: str = "examples",
+    images: ImageFigures = NO_FIGURES,
 ) -> dict[str, Any]:
     """The manifest as a value. Nothing in it depends on time, place, runner or workers.
 
@@ -46,6 +51,7 @@ def build_manifest(
       features: key -> kind, shape and whether it is optional, of every feature of an example.
       counted: the unit of class counts, "examples" or "objects"; empty where classes are not counted,
         as in masks, whose pixels nobody reads.
+      images: what happened to images.
     """
     by_split: dict[str, list[ShardInfo]] = {split: [] for split, _ in plan.shard_plan.shards}
     classes: dict[str, Counter[int]] = {split: Counter() for split in by_split}
@@ -74,9 +80,11 @@ def build_manifest(
             **({"unlabelled": tally.unlabelled} if options.get("unlabelled") else {}),
             "examples": sum(shard.examples for shard in shards),
             "dead_letters": tally.dead.total(),
+            **({"images": dict(images.events)} if images.events else {}),
         },
         "dead_letters": dict(sorted(tally.dead.items())),
         **({"questions": list(plan.questions)} if plan.questions else {}),
+        **({"codec": images.codecs[0]} if images.codecs else {}),
     }
 
 

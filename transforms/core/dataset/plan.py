@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from beam_pipeline.transforms.core.dataset.output_size import Measured, written_bytes
 from beam_pipeline.transforms.core.dataset.plausibility import (
     NO_CHECKS,
     LabelChecks,
@@ -78,6 +79,7 @@ class Tally:
       dead: dead letters by reason.
       shown: the first few keys of each reason, for messages.
       first: of each reason, the first dead letter's key, message, file and line.
+      measured: samples that were encoded to be measured.
       refusals: reasons why nothing may be written, found by the stage.
     """
 
@@ -94,6 +96,7 @@ class Tally:
     shown: dict[str, list[str]] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
     first: dict[str, tuple[str, str, str, int]] = field(default_factory=dict)
+    measured: list[Measured] = field(default_factory=list)
 
     def add(self, other: Tally) -> None:
         """Adds the counts of another tally."""
@@ -112,6 +115,14 @@ class Tally:
         self.refusals = sorted((*self.refusals, *other.refusals))
         for reason, dead_letter in other.first.items():
             self.first[reason] = min(self.first.get(reason, dead_letter), dead_letter)
+        self.measured = sorted((*self.measured, *other.measured))
+
+    def written_bytes(self, split: str) -> int:
+        """The bytes of a split's shards: those of its images, or an estimate if they are encoded anew."""
+        samples, image_bytes = self.samples[split], self.sample_bytes[split]
+        if not self.measured:
+            return image_bytes
+        return written_bytes(self.measured, samples, image_bytes)
 
     def add_samples(
         self,
@@ -219,7 +230,7 @@ def make_plan(
       checks: what is checked of the labels.
     """
     names = sorted({*tally.samples, *splits})
-    counts = {split: shards.count_for(split, tally.sample_bytes[split]) for split in names}
+    counts = {split: shards.count_for(split, tally.written_bytes(split)) for split in names}
     too_small = _too_small_shards(shards, counts, tally)
     refusal = (
         next(iter(tally.refusals), None)

@@ -83,7 +83,7 @@ class Receipt:
             "samples": _columns(inputs.refs),
             "classes": dict(inputs.class_ids),
             "options": dict(inputs.options),
-            "info": self.info,
+            "info": _figures(self.info),
             "dead_letters": self.dead_letters,
         }
         text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
@@ -192,7 +192,7 @@ def _options(values: Any) -> dict[str, Any]:
 
 def _info(values: Any, spec: ShardSpec) -> ShardInfo:
     """The figures, which must be of the shard that the receipt is for."""
-    info = ShardInfo(*_typed(values, ShardInfo, (str, int, str, int, int, int, list)))
+    info = ShardInfo(*_typed(values, ShardInfo, (str, int, str, int, int, int, list, list, str)))
     if (info.split, info.number, info.file_name) != (spec.split, spec.number, spec.file_name):
         raise ValueError(f"its figures are of {shown(info.file_name)}")
     if info.examples < 0 or info.bytes < 0 or not 0 <= info.crc32c < 1 << 32:
@@ -203,7 +203,18 @@ def _info(values: Any, spec: ShardSpec) -> ShardInfo:
         _expect(class_id, int, "the id of a class")
         _expect(count, int, "the count of a class")
         classes.append((class_id, count))
-    return info._replace(classes=tuple(classes))
+    events = []
+    for pair in _lists(list(info.events), "events"):
+        name, count = pair
+        _expect(name, str, "an event")
+        _expect(count, int, "the count of an event")
+        events.append((name, count))
+    return info._replace(classes=tuple(classes), events=tuple(events))
+
+
+def _figures(info: ShardInfo) -> Sequence[Any]:
+    """The figures; those at the end are left out where no image was changed, as older versions do."""
+    return info if info.events or info.codec else info[: ShardInfo._fields.index("events")]
 
 
 def _dead_letter(values: Any) -> DeadLetter:

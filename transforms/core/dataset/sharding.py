@@ -12,7 +12,8 @@ another number of shards cuts the same order elsewhere:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
@@ -148,6 +149,8 @@ class ShardInfo(NamedTuple):
       bytes: length of the file.
       crc32c: CRC-32C of the file.
       classes: (class id, examples or objects) for each class in it, in order of id.
+      events: (what happened to images, how often), sorted; empty if nothing did.
+      codec: what encoded images of it, with versions; empty if none was encoded.
     """
 
     split: str
@@ -157,6 +160,38 @@ class ShardInfo(NamedTuple):
     bytes: int
     crc32c: int
     classes: tuple[tuple[int, int], ...]
+    events: tuple[tuple[str, int], ...] = ()
+    codec: str = ""
+
+    @property
+    def images(self) -> ImageFigures:
+        """What happened to its images."""
+        return ImageFigures(self.events, (self.codec,) if self.codec else ())
+
+
+class ImageFigures(NamedTuple):
+    """What happened to the images of some shards.
+
+    Attributes:
+      events: (what happened, how often), sorted.
+      codecs: all that encoded images, with versions, sorted.
+    """
+
+    events: tuple[tuple[str, int], ...] = ()
+    codecs: tuple[str, ...] = ()
+
+    @classmethod
+    def sum_of(cls, figures: Iterable[ImageFigures]) -> ImageFigures:
+        """All figures together."""
+        events: Counter[str] = Counter()
+        codecs: set[str] = set()
+        for found in figures:
+            events.update(dict(found.events))
+            codecs.update(found.codecs)
+        return cls(tuple(sorted(events.items())), tuple(sorted(codecs)))
+
+
+NO_FIGURES = ImageFigures()
 
 
 @dataclass(frozen=True)

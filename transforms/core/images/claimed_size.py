@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
-import io
-
 from beam_pipeline.transforms.core.dead_letters import Reason
+from beam_pipeline.transforms.core.images.exif import QUARTER_TURNS, UPRIGHT
+from beam_pipeline.transforms.core.images.geometry import turned_size
 from beam_pipeline.transforms.core.images.header import BadImageError, ImageHeader
 from beam_pipeline.transforms.core.references import Size
 
-_ORIENTATION = 0x0112  # the EXIF tag
-_TURNED = (5, 6, 7, 8)  # its values for a quarter turn, mirrored or not
+
+def measured_header(header: ImageHeader, claimed: Size | None, *, as_shown: bool) -> ImageHeader:
+    """The header of the picture on which labels were measured: the stored one, or the one shown.
+
+    The size that a label file claims decides, if EXIF turns the image by a quarter. Where it is of no
+    help, most tools for labelling show pictures turned.
+
+    Args:
+      header: of the stored image.
+      claimed: (width, height); None if the label file says nothing.
+      as_shown: whether labels without such a hint were measured on the picture as it is shown.
+
+    Returns: the header; its orientation is 1 if it is that of the picture as shown.
+    """
+    stored = (header.width, header.height)
+    shown = turned_size(stored, header.orientation)
+    if stored != shown and claimed in (stored, shown):
+        as_shown = claimed == shown
+    if not as_shown:
+        return header
+    return header._replace(width=shown[0], height=shown[1], orientation=UPRIGHT)
 
 
-def check_claimed_size(
-    claimed: Size | None, header: ImageHeader, image: bytes, *, boxes: bool
-) -> None:
+def check_claimed_size(claimed: Size | None, header: ImageHeader, *, boxes: bool) -> None:
     """Makes sure that an image has the size that its label file says.
 
     Boxes in pixels of another size would lie in the wrong places. Width and height may be swapped
@@ -23,7 +40,6 @@ def check_claimed_size(
     Args:
       claimed: (width, height); None if the label file says nothing, and many tools write 0.
       header: of the image.
-      image: its bytes.
       boxes: whether the labels have boxes.
 
     Raises:
@@ -33,7 +49,7 @@ def check_claimed_size(
     if claimed is None or claimed == size or min(claimed) <= 0:
         return
     swapped = claimed == size[::-1]
-    if swapped and (not boxes or _exif_orientation(image) in _TURNED):
+    if swapped and (not boxes or header.orientation in QUARTER_TURNS):
         return
     hint = "; width and height are swapped, and no EXIF orientation says so" if swapped else ""
     raise BadImageError(
@@ -42,14 +58,3 @@ def check_claimed_size(
         f"{header.width} x {header.height}{hint}; take the image that was labelled, or correct the "
         "size and the boxes in the label file",
     )
-
-
-def _exif_orientation(image: bytes) -> int:
-    """The value of EXIF's orientation; 1, upright, if there is none that can be read."""
-    from PIL import Image  # few images need it
-
-    try:
-        with Image.open(io.BytesIO(image)) as opened:
-            return int(opened.getexif().get(_ORIENTATION, 1))
-    except (OSError, SyntaxError, ValueError, TypeError):
-        return 1

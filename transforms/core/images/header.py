@@ -25,12 +25,14 @@ class ImageHeader(NamedTuple):
       format: "jpeg", "png", "gif", "bmp", "webp", "jxl" or "raw".
       height, width: in pixels as stored, before any EXIF rotation.
       channels: as `tf.io.decode_image` returns them.
+      orientation: EXIF's, from 1 (upright) to 8.
     """
 
     format: str
     height: int
     width: int
     channels: int
+    orientation: int = 1
 
 
 class BadImageError(Exception):

@@ -19,15 +19,22 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from beam_pipeline.transforms.core.dead_letters import Reason
+from beam_pipeline.transforms.core.images.geometry import Affine
 from beam_pipeline.transforms.core.images.header import BadImageError, ImageHeader
 from beam_pipeline.transforms.core.labels.numbers import is_finite, is_integer
+from beam_pipeline.transforms.core.references import Size
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 _PNG_LEVEL = 1  # a mask is a few runs; higher levels save nothing and take longer
 _LEAST_POINTS = 3
+_RUNS = re.compile(rb"\x00+|\x01+")
 
 
 class BadShapeError(ValueError):
@@ -74,14 +81,7 @@ def mask_png(shape: str, header: ImageHeader, *, pixels: bool) -> bytes:
     width, height = header.width, header.height
     found = json.loads(shape)
     if isinstance(found, dict):
-        if found["size"] != [height, width]:
-            raise BadImageError(
-                Reason.SIZE_MISMATCH,
-                f"a mask of {found['size'][1]} x {found['size'][0]} pixels, the image has {width} x "
-                f"{height}; take the image that was labelled, or scale the mask",
-            )
-        by_column = Image.frombytes("L", (height, width), _runs(found))
-        image = by_column.transpose(Image.Transpose.TRANSPOSE)
+        image = _from_runs(found, (width, height))
     else:
         mask = bytearray(width * height)
         scale_x, scale_y = (1, 1) if pixels else (width, height)
@@ -94,6 +94,82 @@ def mask_png(shape: str, header: ImageHeader, *, pixels: bool) -> bytes:
     out = io.BytesIO()
     image.save(out, "PNG", compress_level=_PNG_LEVEL)
     return out.getvalue()
+
+
+def moved_shape(shape: str, *, outlines: Affine, affine: Affine, size: Size, to_size: Size) -> str:
+    """Moves an object's shape with its image.
+
+    Args:
+      shape: JSON text of a shape that `check_shape` accepts.
+      outlines: the map for the points of polygons, in their own unit.
+      affine: the map for pixels.
+      size: (width, height) of the image before.
+      to_size: (width, height) afterwards.
+
+    Raises:
+      BadImageError: run lengths are of an image of another size.
+    """
+    found = json.loads(shape)
+    if isinstance(found, list):
+        return json.dumps(
+            [
+                [
+                    value
+                    for x, y in zip(p[::2], p[1::2], strict=True)
+                    for value in outlines.point(x, y)
+                ]
+                for p in found
+            ]
+        )
+    from PIL import Image
+
+    mask = moved_mask(_from_runs(found, size), affine, to_size)
+    by_column = mask.transpose(Image.Transpose.TRANSPOSE).tobytes()
+    runs = [len(run) for run in _RUNS.findall(by_column)]
+    counts = [0, *runs] if by_column[:1] == b"\1" else runs
+    return json.dumps({"size": [to_size[1], to_size[0]], "counts": counts})
+
+
+def moved_mask(mask: Image.Image, affine: Affine, size: Size) -> Image.Image:
+    """Moves a mask with its image: each pixel becomes that of the nearest place before, or 0.
+
+    Args:
+      mask: of any mode that holds one number a pixel.
+      affine: the map from its places, in pixels, to those of the result.
+      size: (width, height) of the result.
+    """
+    from PIL import Image
+
+    return mask.transform(
+        size, Image.Transform.AFFINE, tuple(affine.inverse()), Image.Resampling.NEAREST
+    )
+
+
+def moved_png(mask: bytes, affine: Affine, size: Size) -> bytes:
+    """Moves a mask that is a grey PNG of 8 or 16 bits, as `moved_mask` does."""
+    from PIL import Image
+
+    with Image.open(io.BytesIO(mask)) as opened:
+        moved = moved_mask(opened, affine, size)
+    moved.info = {}
+    out = io.BytesIO()
+    moved.save(out, "PNG", compress_level=_PNG_LEVEL)
+    return out.getvalue()
+
+
+def _from_runs(shape: Mapping[str, Any], size: Size) -> Image.Image:
+    """The mask of run lengths. Raises BadImageError if the image is not of their size."""
+    from PIL import Image
+
+    width, height = size
+    if shape["size"] != [height, width]:
+        raise BadImageError(
+            Reason.SIZE_MISMATCH,
+            f"a mask of {shape['size'][1]} x {shape['size'][0]} pixels, the image has {width} x "
+            f"{height}; take the image that was labelled, or scale the mask",
+        )
+    by_column = Image.frombytes("L", (height, width), _runs(shape))
+    return by_column.transpose(Image.Transpose.TRANSPOSE)
 
 
 def _fill(mask: bytearray, points: Sequence[tuple[float, float]], width: int, height: int) -> None:

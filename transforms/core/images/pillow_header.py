@@ -20,6 +20,7 @@ from PIL import Image, WebPImagePlugin
 
 from beam_pipeline.transforms.core.dead_letters import Reason
 from beam_pipeline.transforms.core.images import jpeg
+from beam_pipeline.transforms.core.images.exif import exif_orientation
 from beam_pipeline.transforms.core.images.header import (
     FORMATS,
     MAX_PIXELS,
@@ -42,7 +43,7 @@ assert WebPImagePlugin.WebPImageFile.format in Image.OPEN  # importing it regist
 _OTHER_FORMAT = (SyntaxError, IndexError, TypeError, struct.error)
 
 # Raised by Pillow's parsers for damaged bytes.
-_PARSER_ERRORS = (
+PARSER_ERRORS = (
     OSError,
     SyntaxError,
     ValueError,
@@ -79,7 +80,7 @@ def decode_any(data: bytes) -> ImageHeader:
             _check_scans(data)
         try:
             image.load()
-        except _PARSER_ERRORS as error:
+        except PARSER_ERRORS as error:
             raise BadImageError(
                 Reason.CORRUPT_IMAGE,
                 f"the {header.format} header is sound, decoding fails: {error}",
@@ -99,7 +100,7 @@ def check_agreement(header: ImageHeader, data: bytes) -> None:
         with factory(io.BytesIO(data), "") as image:
             image.load()
             (width, height), mode = image.size, image.mode
-    except (*_PARSER_ERRORS, Image.DecompressionBombError) as error:
+    except (*PARSER_ERRORS, Image.DecompressionBombError) as error:
         raise BadImageError(
             Reason.CORRUPT_IMAGE, f"{DISAGREEMENT}: Pillow does not decode it: {error}"
         ) from error
@@ -122,8 +123,8 @@ def _open(data: bytes) -> Image.Image:
     if data.startswith(jpeg.MAGIC) and jpeg.first_scan(data) < 0:
         raise _unreadable(data)
     try:
-        image = _open_as(data, _PILLOW_FORMATS)
-    except _PARSER_ERRORS as error:
+        image = open_as(data, _PILLOW_FORMATS)
+    except PARSER_ERRORS as error:
         raise _unreadable(data) from error
     if image is None:
         raise _unreadable(data)
@@ -140,7 +141,7 @@ def _check_canvas(data: bytes) -> None:
             raise bomb(height, width)
 
 
-def _open_as(data: bytes, formats: Sequence[str]) -> Image.Image | None:
+def open_as(data: bytes, formats: Sequence[str]) -> Image.Image | None:
     """Opens an image by the first plugin that takes it; None if none does."""
     for name in formats:
         factory, _ = Image.OPEN[name]
@@ -176,10 +177,10 @@ def _unreadable(data: bytes) -> BadImageError:
         if _accepts(name, data):
             return _unsupported(name)
     try:
-        found = _open_as(data, Image.ID)
+        found = open_as(data, Image.ID)
     except Image.DecompressionBombError:
         return BadImageError(Reason.DECOMPRESSION_BOMB, f"the header claims {_TOO_MANY}")
-    except _PARSER_ERRORS:
+    except PARSER_ERRORS:
         found = None
     if found is None:
         return BadImageError(
@@ -227,7 +228,8 @@ def _header(image: Image.Image, data: bytes) -> ImageHeader:
     if name == "jpeg":
         _check_jpeg(image, data)
     channels = {"L": 1, "LA": 2, "RGBA": 4}.get(image.mode, 3)  # CMYK is decoded to RGB
-    return ImageHeader(name, height, width, channels)
+    exif = image.info.get("exif", b"")
+    return ImageHeader(name, height, width, channels, exif_orientation(exif))
 
 
 def _check_jpeg(image: Image.Image, data: bytes) -> None:

@@ -18,6 +18,7 @@ import struct
 import zlib
 
 from beam_pipeline.transforms.core.images import jpeg, png
+from beam_pipeline.transforms.core.images.exif import PREFIX, exif_orientation
 from beam_pipeline.transforms.core.images.header import (
     MAX_PIXELS,
     PNG_CHANNELS,
@@ -41,7 +42,8 @@ _FRAMES = frozenset({0xC0, 0xC1, 0xC2})  # baseline, extended, progressive
 _QUANTIZATION = 0xDB
 _SCAN = 0xDA
 _JFIF, _ICC_PROFILE, _ADOBE = 0xE0, 0xE2, 0xEE
-_SKIPPED = frozenset({0xC4, 0xDD, 0xE1, 0xFE})  # Huffman tables, restarts, EXIF and XMP, comments
+_EXIF = 0xE1  # or XMP
+_SKIPPED = frozenset({0xC4, 0xDD, _EXIF, 0xFE})  # Huffman tables, restarts, EXIF, comments
 _JPEG_CHANNELS = {1: 1, 3: 3, 4: 3}  # by components; CMYK is decoded to RGB
 
 
@@ -58,12 +60,15 @@ def _jpeg_header(data: bytes) -> ImageHeader | None:
     """Walks from segment to segment up to the first scan, as libjpeg does."""
     offset, end = 2, len(data) - _SEGMENT.size
     header = None
+    orientation = 1
     while offset <= end:
         mark, kind, length = _SEGMENT.unpack_from(data, offset)
         if mark != 0xFF or offset + length > end + 2:  # every segment starts with it
             return None
         if kind in _SKIPPED:
-            pass
+            if kind == _EXIF and data.startswith(PREFIX, offset + _SEGMENT.size):
+                exif = data[offset + _SEGMENT.size : offset + 2 + length]
+                orientation = exif_orientation(exif) if orientation == 1 else orientation
         elif kind in _FRAMES:
             if header or length < 2 + _FRAME.size:
                 return None
@@ -77,6 +82,8 @@ def _jpeg_header(data: bytes) -> ImageHeader | None:
                 return None
             header = ImageHeader("jpeg", height, width, channels)
         elif kind == _SCAN:
+            if orientation != 1 and header:
+                header = header._replace(orientation=orientation)
             return header if jpeg.has_end(data, offset) else None
         elif not _is_usual(data, offset + _SEGMENT.size, kind, length - 2):
             return None

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from beam_pipeline.transforms.core.dead_letters import Reason
+from beam_pipeline.transforms.core.images.exif import UPRIGHT, exif_orientation
 from beam_pipeline.transforms.core.images.header import (
     PNG_CHANNELS,
     PNG_PALETTE,
@@ -70,6 +71,18 @@ class _Chunk(NamedTuple):
     kind: bytes
     start: int
     end: int
+
+
+class _Start(NamedTuple):
+    """What the chunks before the pixels say.
+
+    Attributes:
+      transparent: colours of the palette are transparent.
+      orientation: EXIF's.
+    """
+
+    transparent: bool
+    orientation: int
 
 
 class _Layout(NamedTuple):
@@ -143,6 +156,13 @@ def has_end(data: bytes, offset: int = len(MAGIC)) -> bool:
     return any(chunk.kind == b"IEND" for chunk in _chunks(data, offset))
 
 
+def pixel_chunks(data: bytes) -> Iterator[memoryview]:
+    """Yields the parts of the compressed pixels."""
+    for kind, start, end in _chunks(data, len(MAGIC)):
+        if kind == b"IDAT":
+            yield memoryview(data)[start:end]
+
+
 def _chunks(data: bytes, offset: int) -> Iterator[_Chunk]:
     """Yields chunks up to the last one, or up to where the file ends."""
     kind = b""
@@ -182,19 +202,21 @@ def _layout(data: bytes) -> _Layout:
     )
 
 
-def _before_pixels(data: bytes, layout: _Layout) -> bool:
-    """Reads the chunks before the pixels; tells whether colours of the palette are transparent."""
-    colours, transparent = 0, False
+def _before_pixels(data: bytes, layout: _Layout) -> _Start:
+    """Reads the chunks before the pixels."""
+    colours, transparent, orientation = 0, False, UPRIGHT
     for kind, start, end in _chunks(data, HEADER_END):
         if kind == b"IDAT":
             if layout.colour_type == PNG_PALETTE and not colours:
                 raise _corrupt("the palette is missing", data)
-            return transparent
+            return _Start(transparent, orientation)
         sound = _is_sound(data, start, end)
         if kind == b"PLTE" and sound and not colours:
             colours = min((end - start) // 3, 256)
         elif kind == b"tRNS" and sound and 0 < end - start <= min(colours, 1 << layout.depth):
             transparent = True
+        elif kind == b"eXIf" and sound:
+            orientation = exif_orientation(data[start:end])
         elif kind == b"IEND":
             break
         _check_critical(data, kind, sound)
@@ -211,13 +233,13 @@ def _is_sound(data: bytes, start: int, end: int) -> bool:
     return crc.to_bytes(_CRC_BYTES, "big") == data[end : end + _CRC_BYTES]
 
 
-def _image_header(layout: _Layout, transparent: bool, whole: bool) -> ImageHeader:
+def _image_header(layout: _Layout, start: _Start, whole: bool) -> ImageHeader:
     if not whole:
         raise cut_short("PNG", "IEND, its last chunk, is missing")
     channels = PNG_CHANNELS[layout.colour_type]
-    if layout.colour_type == PNG_PALETTE and transparent:
+    if layout.colour_type == PNG_PALETTE and start.transparent:
         channels = 4
-    return ImageHeader("png", layout.height, layout.width, channels)
+    return ImageHeader("png", layout.height, layout.width, channels, start.orientation)
 
 
 def _check_pixels(data: bytes, layout: _Layout) -> None:

@@ -100,11 +100,29 @@ IMAGE_CHECKS: Mapping[str, ImagePreparer] = MappingProxyType(
 """--image_check -> how an image file is checked; the first is the default."""
 
 
+def passing_any_format(check: ImagePreparer) -> ImagePreparer:
+    """A check that also passes images which readers cannot decode, but which can be encoded anew."""
+
+    def check_any(image: bytes) -> tuple[bytes, ImageHeader]:
+        try:
+            return check(image)
+        except BadImageError as error:
+            if error.reason is not Reason.UNSUPPORTED_FORMAT:
+                raise
+        from beam_pipeline.transforms.core.images.pillow_codec import open_image
+
+        return image, open_image(image).header
+
+    return check_any
+
+
 def image_preparer(
     image_check: str,
     pixels: PixelFormat | None,
     image_encoding: str,
     filters: Limits = MappingProxyType({}),
+    *,
+    any_format: bool = False,
 ) -> ImagePreparer:
     """The preparation of all images of a data set.
 
@@ -113,9 +131,10 @@ def image_preparer(
       pixels: the layout of images that are bare pixels; None where they are files.
       image_encoding: a name in `IMAGE_ENCODINGS`, for bare pixels.
       filters: those given.
+      any_format: whether images that readers cannot decode pass, to be encoded anew.
     """
     check = pixel_preparer(pixels, image_encoding) if pixels else IMAGE_CHECKS[image_check]
-    return _filtered(check, filters)
+    return _filtered(passing_any_format(check) if any_format else check, filters)
 
 
 def _filtered(prepare: ImagePreparer, filters: Limits) -> ImagePreparer:

@@ -93,6 +93,12 @@ class Column:
         return ()
 
 
+OBJECT_PREFIX = "image/object/"
+"""What the keys of features of objects begin with."""
+
+VISIBILITY = "/visibility"
+"""What follows the feature of points in that of their visibility: 0 for a point without a place."""
+
 BOX_SIDES = ("xmin", "ymin", "xmax", "ymax")
 """In the order of `Box`; fractions of the image's width and height, as TensorFlow's detectors have it."""
 
@@ -128,7 +134,7 @@ def object_columns(*, pixels: bool) -> tuple[Column, Column]:
 
 def object_column(name: str, kind: ColumnKind) -> Column:
     """What else is known of each object: the list feature `image/object/<name>`."""
-    return Column(name, kind, f"image/object/{name}", required=True, repeated=True)
+    return Column(name, kind, f"{OBJECT_PREFIX}{name}", required=True, repeated=True)
 
 
 def point_column(name: str, *, pixels: bool) -> Column:

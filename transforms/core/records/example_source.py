@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from beam_pipeline.transforms.core.images.changes import ImageChanges
 from beam_pipeline.transforms.core.images.filters import Limits
 from beam_pipeline.transforms.core.images.label_images import FilePreparer, file_preparers
 from beam_pipeline.transforms.core.images.pixels import IMAGE_ENCODINGS, PixelFormat
@@ -21,6 +22,7 @@ from beam_pipeline.transforms.core.labels.schema import (
     file_columns,
     object_column,
 )
+from beam_pipeline.transforms.core.records.alteration import Alteration, check_codec
 from beam_pipeline.transforms.core.records.example import SampleEncoder
 from beam_pipeline.transforms.core.records.features import feature_kinds
 from beam_pipeline.transforms.core.records.shard_writer import (
@@ -45,6 +47,7 @@ class ExampleOptions:
       clip_boxes: boxes that reach out of their image are cut at its edge.
       image_encoding: a name in `IMAGE_ENCODINGS`, for images that are bare pixels.
       filters: the filters given, of `FILTER_NAMES`.
+      changes: the changes to images.
     """
 
     image_check: str = next(iter(IMAGE_CHECKS))
@@ -52,6 +55,7 @@ class ExampleOptions:
     clip_boxes: bool = False
     image_encoding: str = IMAGE_ENCODINGS[0]
     filters: Limits = field(default_factory=dict)
+    changes: ImageChanges = field(default_factory=ImageChanges)
 
 
 class ExampleSource(Protocol):
@@ -80,8 +84,13 @@ class ExampleSource(Protocol):
     @property
     def resumable(self) -> bool: ...
 
-    def features(self, renames: Mapping[str, str]) -> Mapping[str, Any]:
-        """Every feature of an example: key as written -> kind, shape and whether it is optional."""
+    def features(self, renames: Mapping[str, str], *, turned: bool = False) -> Mapping[str, Any]:
+        """Every feature of an example: key as written -> kind, shape and whether it is optional.
+
+        Args:
+          renames: the key to write a feature under -> its standard key.
+          turned: whether images were written that are not upright.
+        """
 
     def maker(
         self, options: ExampleOptions, class_ids: Mapping[str, int], read: ImageReader
@@ -92,6 +101,9 @@ class ExampleSource(Protocol):
           options: a person's options.
           class_ids: class -> id, of all classes in the references at least.
           read: reads the bytes of a sample.
+
+        Raises:
+          CodecError: other versions encode images here than where the job was started.
         """
 
     def recorded(self) -> dict[str, Any]:
@@ -120,20 +132,25 @@ class LabelledImages:
         """The indices of the columns whose values are files."""
         return file_columns(self.columns)
 
-    def features(self, renames: Mapping[str, str]) -> Mapping[str, Any]:
+    def features(self, renames: Mapping[str, str], *, turned: bool = False) -> Mapping[str, Any]:
         """The features of images, and those that the columns become."""
-        return feature_kinds(self.columns, renames)
+        return feature_kinds(self.columns, renames, turned=turned)
 
     def maker(
         self, options: ExampleOptions, class_ids: Mapping[str, int], read: ImageReader
     ) -> ExampleMaker:
         """Reads, checks and encodes images."""
+        check_codec(options.changes.codec)
         features = [column.feature for column in self.columns]
         return ExampleMaker(
             read_image=read,
             encoder=SampleEncoder(self.columns, class_ids, options.renames),
             prepare=image_preparer(
-                options.image_check, self.pixels, options.image_encoding, options.filters
+                options.image_check,
+                self.pixels,
+                options.image_encoding,
+                options.filters,
+                any_format=options.changes.reencode != "never",
             ),
             file_columns=self._preparers(options.image_check),
             box_columns=[
@@ -144,6 +161,7 @@ class LabelledImages:
             clip_boxes=options.clip_boxes,
             id_column=features.index(_OBJECT_IDS) if _OBJECT_IDS in features else None,
             filters=options.filters,
+            alteration=Alteration(options.changes, self.columns),
         )
 
     def _preparers(self, image_check: str) -> Mapping[int, FilePreparer]:
@@ -183,7 +201,7 @@ class SerializedExamples:
     max_bytes = MAX_EXAMPLE_BYTES
     resumable = False
 
-    def features(self, renames: Mapping[str, str]) -> Mapping[str, Any]:
+    def features(self, renames: Mapping[str, str], *, turned: bool = False) -> Mapping[str, Any]:
         """The features of the examples, which are never renamed."""
         assert not renames, renames
         return self.described

@@ -13,6 +13,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from beam_pipeline.transforms.core.images.exif import UPRIGHT
 from beam_pipeline.transforms.core.images.header import ImageHeader
 from beam_pipeline.transforms.core.images.masks import mask_png
 from beam_pipeline.transforms.core.labels.boxes import box_fractions
@@ -121,6 +122,19 @@ def _key_writer(key: str) -> Writer:
 
     return write
 
+
+def _orientation_writer(key: str) -> Writer:
+    """Of images that are not upright; others do not have the feature."""
+    entries = _int64_cache(key)
+
+    def write(_ref: SampleRef, header: ImageHeader, _image: bytes) -> bytes:
+        return entries[header.orientation] if header.orientation != UPRIGHT else b""
+
+    return write
+
+
+ORIENTATION = Feature("image/orientation", "int64", _orientation_writer, optional=True)
+"""The feature of images that a viewer turns. Data sets without such images do not list it."""
 
 IMAGE_FEATURES = (
     Feature("image/channels", "int64", _from_header("channels")),
@@ -274,6 +288,8 @@ def sample_features(
     columns: Sequence[Column],
     renames: Mapping[str, str] = MappingProxyType({}),
     class_ids: Mapping[str, int] = MappingProxyType({}),
+    *,
+    turned: bool = True,
 ) -> dict[str, Feature]:
     """Key as written -> feature, of examples of images with these label columns.
 
@@ -281,8 +297,9 @@ def sample_features(
       columns: the label columns, in the order of `SampleRef.labels`.
       renames: the key to write a feature under -> its standard key.
       class_ids: as `column_features` has it.
+      turned: whether there may be images that are not upright.
     """
-    features = list(IMAGE_FEATURES)
+    features = [*((ORIENTATION,) if turned else ()), *IMAGE_FEATURES]
     for index, column in enumerate(columns):
         features += column_features(index, column, class_ids)
     written = {written_key(feature.key, renames): feature for feature in features}
@@ -290,7 +307,11 @@ def sample_features(
 
 
 def feature_kinds(
-    columns: Sequence[Column], renames: Mapping[str, str] = MappingProxyType({})
+    columns: Sequence[Column],
+    renames: Mapping[str, str] = MappingProxyType({}),
+    *,
+    turned: bool = False,
 ) -> dict[str, dict[str, Any]]:
     """Key as written -> {"kind", "optional", "shape"}, in order of key, as the manifest has it."""
-    return {key: feature.described for key, feature in sample_features(columns, renames).items()}
+    features = sample_features(columns, renames, turned=turned)
+    return {key: feature.described for key, feature in features.items()}

@@ -14,6 +14,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO, ClassVar, NamedTuple, Protocol
 
+from beam_pipeline.transforms.core.references import LabelValue
+
 
 class Sink(Protocol):
     """Takes bytes in order; the buffers must not change afterwards."""
@@ -28,6 +30,30 @@ class EncodedSample(NamedTuple):
     before: bytes
     image: bytes
     after: bytes
+
+
+class AlteredSample(EncodedSample):
+    """A sample whose image was changed, or might have been.
+
+    Attributes:
+      labels: of its example, which follow the image.
+      events: what happened to the image, and to objects.
+    """
+
+    labels: tuple[LabelValue, ...]
+    events: Mapping[str, int]
+
+    @classmethod
+    def of(
+        cls,
+        sample: EncodedSample,
+        labels: tuple[LabelValue, ...],
+        events: Mapping[str, int],
+    ) -> AlteredSample:
+        """A sample, with what happened to it."""
+        altered = cls(*sample)
+        altered.labels, altered.events = labels, events
+        return altered
 
 
 class RecordSpan(NamedTuple):

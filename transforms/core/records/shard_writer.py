@@ -6,24 +6,36 @@ example around it. The image is read once and passed on to the system unchanged;
 
 from __future__ import annotations
 
+import contextlib
 import errno
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from beam_pipeline.transforms.core.dataset.sharding import KeyHasher, ShardInfo, ShardSpec
+from beam_pipeline.transforms.core.dataset.sharding import (
+    ImageFigures,
+    KeyHasher,
+    ShardInfo,
+    ShardSpec,
+)
 from beam_pipeline.transforms.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.transforms.core.images.claimed_size import check_claimed_size
+from beam_pipeline.transforms.core.images.exif import UPRIGHT
 from beam_pipeline.transforms.core.images.filters import Limits, outside_bytes
 from beam_pipeline.transforms.core.images.header import BadImageError, ImageHeader
 from beam_pipeline.transforms.core.images.label_images import FilePreparer
-from beam_pipeline.transforms.core.images.preparation import ImagePreparer
+from beam_pipeline.transforms.core.images.preparation import ImagePreparer, read_header
 from beam_pipeline.transforms.core.labels.boxes import BadBoxError, check_boxes
+from beam_pipeline.transforms.core.records.alteration import Alteration, Event, codec_in_use
 from beam_pipeline.transforms.core.records.example import SampleEncoder
-from beam_pipeline.transforms.core.records.record_format import EncodedSample, RecordWriter
+from beam_pipeline.transforms.core.records.record_format import (
+    AlteredSample,
+    EncodedSample,
+    RecordWriter,
+)
 from beam_pipeline.transforms.core.records.wire import MAX_EXAMPLE_BYTES
-from beam_pipeline.transforms.core.references import SampleRef, bytes_of, files_of
+from beam_pipeline.transforms.core.references import SampleRef, Size, bytes_of, files_of
 
 MAX_IMAGE_BYTES = MAX_EXAMPLE_BYTES - (1 << 20)
 """The largest image: an example of 2 GiB holds it and 1 MiB of labels. A larger one is not read."""
@@ -72,6 +84,7 @@ class ExampleMaker:
       clip_boxes: whether a box that reaches out of its image is cut at the edge.
       id_column: index among the labels of the label file's own ids of the boxes, or None.
       filters: the filters given; here, that of sizes in bytes.
+      alteration: the changes to images.
     """
 
     read_image: ImageReader
@@ -82,6 +95,7 @@ class ExampleMaker:
     clip_boxes: bool = False
     id_column: int | None = None
     filters: Limits = field(default_factory=dict)
+    alteration: Alteration = field(default_factory=Alteration)
 
     def classes(self, ref: SampleRef) -> Sequence[int]:
         """The ids of the sample's classes: one, one an object, or none."""
@@ -144,8 +158,60 @@ class ExampleMaker:
             image, header = self.prepare(image)
         except BadImageError as error:
             return _dead_letter(ref, Stage.CHECK, error.reason, str(error))
+        if header.orientation != UPRIGHT or self.alteration.always:
+            return self._altered(ref, image, header, files)
+        letter = self._checked(ref, header)
+        if letter:
+            return letter
+        if files:
+            prepared = self._prepared(ref, files, header)
+            if isinstance(prepared, DeadLetter):
+                return prepared
+            ref = prepared
+        return self._encoded(ref, image, header)
+
+    def _altered(
+        self,
+        ref: SampleRef,
+        image: bytes,
+        header: ImageHeader,
+        files: Mapping[int, bytes | DeadLetter],
+    ) -> EncodedSample | DeadLetter:
+        """Changes an image, and moves its labels with it."""
+        alteration = self.alteration
         try:
-            check_claimed_size(ref.claimed_size, header, image, boxes=bool(self.box_columns))
+            measured = alteration.measured(header, ref.claimed_size or _size_of_one(files))
+            letter = self._checked(ref, measured)
+            if letter and letter.reason == Reason.BAD_BOX.value and header.orientation != UPRIGHT:
+                hint = alteration.reading_hint(measured)
+                letter = letter._replace(message=f"{letter.message}; {hint}")
+            if letter:
+                return letter
+            if files:
+                prepared = self._prepared(ref, files, measured)
+                if isinstance(prepared, DeadLetter):
+                    return prepared
+                ref = prepared
+            altered = alteration.alter(image, header)
+        except BadImageError as error:
+            return _dead_letter(ref, Stage.CHECK, error.reason, str(error))
+        try:
+            labels, outside = alteration.labels(ref.labels, header, measured, altered.geometry)
+        except BadImageError as error:  # a mask of another size
+            letter = _dead_letter(ref, Stage.CHECK, error.reason, str(error))
+            return letter._replace(file=ref.origin)
+        sample = self._encoded(ref._replace(labels=labels), altered.image, altered.header)
+        if isinstance(sample, DeadLetter):
+            return sample
+        events = Counter(altered.events)
+        if outside:
+            events[Event.OBJECTS_OUTSIDE.value] = outside
+        return AlteredSample.of(sample, labels, events)
+
+    def _checked(self, ref: SampleRef, header: ImageHeader) -> DeadLetter | None:
+        """Compares the labels with the picture on which they were measured."""
+        try:
+            check_claimed_size(ref.claimed_size, header, boxes=bool(self.box_columns))
         except BadImageError as error:
             letter = _dead_letter(ref, Stage.CHECK, error.reason, str(error))
             return letter._replace(file=ref.origin)
@@ -157,11 +223,12 @@ class ExampleMaker:
         except BadBoxError as error:
             letter = _dead_letter(ref, Stage.CHECK, Reason.BAD_BOX, str(error))
             return letter._replace(file=ref.origin, line=error.line)
-        if files:
-            prepared = self._prepared(ref, files, header)
-            if isinstance(prepared, DeadLetter):
-                return prepared
-            ref = prepared
+        return None
+
+    def _encoded(
+        self, ref: SampleRef, image: bytes, header: ImageHeader
+    ) -> EncodedSample | DeadLetter:
+        """Writes the features around an image."""
         try:
             before, after = self.encoder.encode(ref, header, image)
         except BadImageError as error:  # a mask of another size
@@ -238,6 +305,7 @@ def write_shard(
     """
     examples = 0
     classes: Counter[int] = Counter()
+    events: Counter[str] = Counter()
     for ref in refs:
         sample = maker.make(ref)
         if isinstance(sample, DeadLetter):
@@ -245,9 +313,13 @@ def write_shard(
             continue
         output.write(sample)
         examples += 1
+        if isinstance(sample, AlteredSample):
+            events.update(sample.events)
+            ref = ref._replace(labels=sample.labels)  # as they were written
         for class_id in maker.classes(ref):
             classes[class_id] += 1
     output.finish()
+    figures = image_figures(events)
     yield ShardInfo(
         split=spec.split,
         number=spec.number,
@@ -256,7 +328,25 @@ def write_shard(
         bytes=output.bytes,
         crc32c=output.crc32c,
         classes=tuple(sorted(classes.items())),
+        events=figures.events,
+        codec="".join(figures.codecs),
     )
+
+
+def image_figures(events: Mapping[str, int]) -> ImageFigures:
+    """What happened to images here, with the codec if any was encoded."""
+    codecs = (codec_in_use(),) if events.get(Event.ENCODED.value) else ()
+    return ImageFigures(tuple(sorted(events.items())), codecs)
+
+
+def _size_of_one(files: Mapping[int, bytes | DeadLetter]) -> Size | None:
+    """Width and height of a mask, which is of the size of the picture that it was drawn on."""
+    for data in files.values():
+        if isinstance(data, bytes):
+            with contextlib.suppress(BadImageError):
+                header = read_header(data)
+                return header.width, header.height
+    return None
 
 
 def _dead_letter(ref: SampleRef, stage: Stage, reason: Reason, message: str) -> DeadLetter:

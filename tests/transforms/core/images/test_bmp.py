@@ -54,7 +54,7 @@ def test_the_check_says_what_tensorflow_says(tf: Any, name: str) -> None:
     """It reads five numbers, and the file must end with the last row."""
     data, expected = CASES[name]
     assert outcome(bmp_header, data) == expected
-    assert shape(tf, data) == (expected[1:] if isinstance(expected, ImageHeader) else None)
+    assert shape(tf, data) == (expected[1:4] if isinstance(expected, ImageHeader) else None)
 
 
 @pytest.mark.parametrize("compression", [1, 2, 4, 5])
@@ -76,4 +76,4 @@ def test_what_passes_is_decoded(
     data = mutated(base, mutations)
     found = outcome(bmp_header, data)
     if data.startswith(b"BM") and isinstance(found, ImageHeader):
-        assert shape(tf, data) == found[1:]
+        assert shape(tf, data) == found[1:4]

@@ -49,7 +49,7 @@ def test_odd_images_are_what_tensorflow_decodes(
             continue
         data = path.read_bytes()
         try:
-            found: tuple[int, ...] | None = check(data)[1:]
+            found: tuple[int, ...] | None = check(data)[1:4]
             passed += 1
         except BadImageError as error:
             if str(error).startswith(REFUSED):

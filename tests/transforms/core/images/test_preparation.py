@@ -43,7 +43,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeW
 def test_the_header_says_what_tensorflow_decodes(tf: Any, name: str) -> None:
     """Height, width and channels are the last three dimensions of `tf.io.decode_image`."""
     data, expected = PICTURES[name]
-    assert tuple(tf.io.decode_image(data).shape)[-3:] == tuple(expected[1:])
+    assert tuple(tf.io.decode_image(data).shape)[-3:] == tuple(expected[1:4])
     assert read_header(data) == expected
 
 
@@ -61,7 +61,7 @@ def test_an_exif_orientation_swaps_nothing(tf: Any, file_format: str, orientatio
     exif = Image.Exif()
     exif[0x0112] = orientation
     data = saved(Image.new("RGB", (9, 7)), format=file_format, exif=exif)
-    assert read_header(data) == ImageHeader(file_format.lower(), 7, 9, 3)
+    assert read_header(data) == ImageHeader(file_format.lower(), 7, 9, 3, orientation)
     assert tuple(tf.io.decode_image(data).shape)[-3:] == (7, 9, 3)
 
 

@@ -1,0 +1,285 @@
+"""Data sets whose images are turned, scaled and encoded, end to end."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from beam_pipeline.transforms.core.images.geometry import orienting
+from beam_pipeline.transforms.core.records import alteration
+from tests.harness import (
+    ALL_BAD,
+    assert_the_same_bytes_everywhere,
+    convert,
+    dead_letters_of,
+    digests,
+    manifest_of,
+    read_all,
+)
+from tests.pictures import picture, write_files
+
+SHOWN = (40, 30)
+BOX = (24, 6, 36, 20)  # on the picture as it is shown
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def stored(orientation: int, file_format: str = "PNG") -> bytes:
+    """A picture with a white box, stored so that EXIF turns it upright."""
+    width, height = SHOWN if orientation < 5 else SHOWN[::-1]
+    box = orienting((width, height), orientation).inverse().box(BOX)
+    image = Image.new("RGB", (width, height), (20, 40, 60))
+    image.paste((255, 255, 255), tuple(map(int, box)))
+    exif, out = Image.Exif(), io.BytesIO()
+    exif[0x0112] = orientation
+    image.save(out, file_format, exif=exif)
+    return out.getvalue()
+
+
+def coco(as_shown: bool) -> str:
+    """Boxes of all eight, measured on the picture as shown or as stored, and the size it has there."""
+    images, annotations = [], []
+    for orientation in range(1, 9):
+        size = SHOWN if as_shown or orientation < 5 else SHOWN[::-1]
+        back = orienting(SHOWN if orientation < 5 else SHOWN[::-1], orientation).inverse()
+        left, top, right, bottom = BOX if as_shown else back.box(BOX)
+        entry = {"id": orientation, "file_name": f"{orientation}.png"}
+        images.append({**entry, "width": size[0], "height": size[1]})
+        box = [left, top, right - left, bottom - top]
+        annotations.append(
+            {"id": orientation, "image_id": orientation, "category_id": 1, "bbox": box}
+        )
+    categories = [{"id": 1, "name": "box"}]
+    return json.dumps({"images": images, "annotations": annotations, "categories": categories})
+
+
+def write_all(as_shown: bool) -> None:
+    files = {f"images/{orientation}.png": stored(orientation) for orientation in range(1, 9)}
+    write_files(".", {**files, "instances.json": coco(as_shown)})
+
+
+def pixels_of(example: dict[str, Any]) -> np.ndarray:
+    image = Image.open(io.BytesIO(example["image/encoded"][0]))
+    assert (image.width, image.height) == (example["image/width"][0], example["image/height"][0])
+    return np.asarray(image.convert("L"))
+
+
+def assert_box_is_marked(example: dict[str, Any]) -> None:
+    """The one box of an example is that of its white pixels."""
+    pixels = pixels_of(example)
+    rows, columns = np.nonzero(pixels > 127)
+    height, width = pixels.shape
+    found = [example[f"image/object/bbox/{side}"][0] for side in ("xmin", "ymin", "xmax", "ymax")]
+    marked = (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1)
+    assert np.multiply(found, (width, height, width, height)) == pytest.approx(marked, abs=0.75)
+
+
+CONVERT = ("--images", "images", "--labels", "instances.json", "--output", "out")
+
+
+@pytest.mark.parametrize("as_shown", [True, False])
+def test_boxes_and_pixels_agree_in_all_orientations(as_shown: bool) -> None:
+    """By default images are turned; a claimed size tells on which picture boxes were measured."""
+    write_all(as_shown)
+    assert convert(*CONVERT) == 0
+    examples = read_all("out")
+    assert len(examples) == 8
+    for name, example in examples.items():
+        if as_shown or int(name[0]) in (1, 5, 6, 7, 8):  # the size of a half turn tells nothing
+            assert_box_is_marked(example)
+        assert pixels_of(example).shape == SHOWN[::-1]
+        assert "image/orientation" not in example
+    assert examples["1.png"]["image/encoded"] == [stored(1)]
+    manifest = manifest_of("out")
+    assert manifest["counts"]["images"] == {"encoded": 7, "turned": 7}
+    assert manifest["codec"] == alteration.codec_in_use()
+    assert "image/orientation" not in manifest["features"]
+    assert "codec" not in manifest["options"]
+
+
+def test_kept_images_keep_their_bytes_and_have_their_boxes() -> None:
+    """What the label file measured on the picture as shown is put where it is in the stored one."""
+    write_all(as_shown=True)
+    assert convert(*CONVERT, "--orientation", "keep") == 0
+    for name, example in read_all("out").items():
+        orientation = int(name[0])
+        assert example["image/encoded"] == [stored(orientation)]
+        assert example.get("image/orientation", [1]) == [orientation]
+        if orientation in (1, 5, 6, 7, 8):
+            assert_box_is_marked(example)
+    manifest = manifest_of("out")
+    assert manifest["counts"]["images"] == {"left_turned": 7}
+    assert manifest["features"]["image/orientation"] == {
+        "kind": "int64",
+        "optional": True,
+        "shape": [],
+    }
+    assert "codec" not in manifest
+
+
+@pytest.mark.parametrize("mode", ["shortest", "longest", "exact", "pad", "crop"])
+def test_boxes_follow_a_resized_image(mode: str) -> None:
+    """In every mode, from all eight orientations."""
+    write_all(as_shown=True)
+    assert convert(*CONVERT, "--resize", "24x20", "--resize_mode", mode) == 0
+    examples = read_all("out")
+    assert len(examples) == 8
+    for example in examples.values():
+        assert_box_is_marked(example)
+    counts = manifest_of("out")["counts"]["images"]
+    assert counts == {"encoded": 8, "resized": 8, "turned": 7}
+
+
+def test_images_that_are_not_upright_may_be_refused() -> None:
+    """Each is a dead letter that names its orientation."""
+    write_all(as_shown=True)
+    assert convert(*CONVERT, "--orientation", "refuse", ALL_BAD) == 0
+    letters = dead_letters_of("out")
+    assert [(letter["key"], letter["reason"]) for letter in letters] == [
+        (f"{orientation}.png", "not_upright") for orientation in range(2, 9)
+    ]
+    assert "orientation 2" in letters[0]["message"]
+
+
+def class_folders() -> None:
+    """Upright and turned, small and large, and what readers cannot decode."""
+    files: dict[str, bytes | str] = {
+        f"photos/{name}/{i}.jpg": picture(i, size=(60 + i, 50)) for name in "ab" for i in range(9)
+    }
+    files["photos/a/turned.jpg"] = stored(6, "JPEG")
+    files["photos/a/small.png"] = picture(1, file_format="PNG")
+    files["photos/b/cmyk.jpg"] = picture(2, mode="CMYK", size=(8, 8))
+    files["photos/b/page.tiff"] = picture(3, file_format="TIFF")
+    files["photos/b/new.avif"] = picture(3, file_format="AVIF", size=(16, 16))
+    write_files(".", files)
+
+
+def test_class_folders_keep_turned_images_and_say_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without places in the labels nothing can be wrong but the view."""
+    class_folders()
+    assert convert("--images", "photos", "--output", "out", ALL_BAD) == 0
+    turned = read_all("out")["a/turned.jpg"]
+    assert turned["image/orientation"] == [6]
+    assert manifest_of("out")["counts"]["images"] == {"left_turned": 1}
+    assert "note: EXIF turns 1 image, which TensorFlow shows as stored" in capsys.readouterr().out
+    before = digests("out")
+    assert convert("--images", "photos", "--output", "out", ALL_BAD, "--resume") == 0
+    assert digests("out") == before
+
+
+def test_reencode_auto_changes_what_readers_cannot_read() -> None:
+    """And what has to be turned; all other images keep their bytes, and are counted."""
+    import tensorflow as tf
+
+    class_folders()
+    assert convert("--images", "photos", "--output", "out", "--reencode", "auto") == 0
+    examples = read_all("out")
+    assert len(examples) == 23
+    changed = {"a/turned.jpg", "b/cmyk.jpg", "b/page.tiff", "b/new.avif"}
+    for name, example in examples.items():
+        own = Path("photos", name).read_bytes()
+        assert (example["image/encoded"] != [own]) == (name in changed)
+        shape = [example[f"image/{side}"][0] for side in ("height", "width", "channels")]
+        assert list(tf.io.decode_image(example["image/encoded"][0]).shape) == shape
+    assert manifest_of("out")["counts"]["images"] == {
+        "encoded": 4,
+        "turned": 1,
+        "unchanged": 19,
+    }
+
+
+def test_the_same_bytes_everywhere_and_on_record(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever the number of writers; with the options and the codec in the manifest."""
+    class_folders()
+    options = ("--resize=40", "--image_format=jpeg", "--num_shards=3", "--name=set")
+    assert_the_same_bytes_everywhere("--images", "photos", *options)
+    manifest = manifest_of("one")
+    recorded = {k: manifest["options"].get(k) for k in ("resize", "image_format", "codec")}
+    assert recorded == {
+        "resize": [40, 40],
+        "image_format": "jpeg",
+        "codec": alteration.codec_in_use(),
+    }
+    assert {example["image/format"][0] for example in read_all("one").values()} == {b"jpeg"}
+    assert manifest["counts"]["images"]["encoded"] == 23
+
+
+def test_shuffled_records_count_the_same() -> None:
+    """--shuffle=records encodes elsewhere, and its manifest says as much."""
+    class_folders()
+    arguments = ("--images", "photos", "--resize", "40", "--num_shards", "2")
+    assert convert(*arguments, "--output", "refs") == 0
+    assert convert(*arguments, "--output", "records", "--shuffle", "records") == 0
+    assert manifest_of("refs")["counts"] == manifest_of("records")["counts"]
+    assert manifest_of("refs")["codec"] == manifest_of("records")["codec"]
+
+
+def test_resume_and_repair_refuse_another_codec(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would write something else; one line names both versions, and nothing is changed."""
+    from beam_pipeline.cli import main
+
+    class_folders()
+    arguments = ("--images", "photos", "--resize", "40", "--output", "out")
+    assert convert(*arguments) == 0
+    before = digests("out")
+    here = alteration.codec_in_use()
+    monkeypatch.setattr(
+        "beam_pipeline.transforms.core.images.pillow_codec.codec_version", lambda: "Pillow 99"
+    )
+    capsys.readouterr()
+    assert convert(*arguments, "--resume") == 1
+    said = capsys.readouterr().err
+    assert f"encoded by {here}, and here by Pillow 99, which may give other bytes" in said
+    assert digests("out") == before
+    (shard,) = [name for name in before if ".tfrecord-" in name]
+    os.remove(f"out/{shard}")
+    assert main(["repair", "out"]) == 1
+    assert f"{shard}: images are encoded by {here}, and here by" in capsys.readouterr().err
+    monkeypatch.undo()
+
+
+def test_a_turned_image_of_an_older_data_set_can_be_repaired(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its shard was written before orientation was read, and is written so again."""
+    from beam_pipeline.cli import main
+
+    write_files(".", {"photos/a/1.jpg": stored(6, "JPEG"), "photos/b/1.jpg": picture()})
+    with monkeypatch.context() as older:
+        older.setattr(
+            "beam_pipeline.transforms.core.images.plain_header.exif_orientation", lambda _: 1
+        )
+        assert convert("--images", "photos", "--output", "out") == 0
+    before = digests("out")
+    assert "images" not in manifest_of("out")["counts"]
+    os.remove("out/out-train.tfrecord-00000-of-00001")
+    assert main(["repair", "out"]) == 0
+    assert digests("out") == before
+
+
+def test_an_animation_gives_its_first_frame_or_is_refused() -> None:
+    """Where it has to be encoded anew."""
+    frames = [Image.new("RGB", (60, 60), colour) for colour in ("red", "blue")]
+    out = io.BytesIO()
+    frames[0].save(out, "GIF", save_all=True, append_images=frames[1:])
+    write_files(".", {"photos/a/1.gif": out.getvalue(), "photos/b/1.jpg": picture()})
+    arguments = ("--images", "photos", "--resize", "40", ALL_BAD)
+    assert convert(*arguments, "--output", "first") == 0
+    image = Image.open(io.BytesIO(read_all("first")["a/1.gif"]["image/encoded"][0]))
+    assert (image.format, image.size, image.getpixel((0, 0))) == ("PNG", (40, 40), (255, 0, 0))
+    counts = {"encoded": 1, "first_frame": 1, "resized": 1, "unchanged": 1}
+    assert manifest_of("first")["counts"]["images"] == counts
+    assert convert(*arguments, "--animated", "refuse", "--output", "none") == 0
+    assert [letter["key"] for letter in dead_letters_of("none")] == ["a/1.gif"]

@@ -1,0 +1,100 @@
+"""Images and labels that change together."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from PIL import Image
+
+from beam_pipeline.transforms.core.dead_letters import Reason
+from beam_pipeline.transforms.core.errors import CodecError
+from beam_pipeline.transforms.core.images.changes import UNREAD, ImageChanges
+from beam_pipeline.transforms.core.images.header import BadImageError
+from beam_pipeline.transforms.core.images.preparation import read_header
+from beam_pipeline.transforms.core.labels.schema import ColumnKind, label_column, object_columns
+from beam_pipeline.transforms.core.records.alteration import (
+    Alteration,
+    check_codec,
+    codec_in_use,
+)
+
+BOXES = object_columns(pixels=True)
+CLASS = (label_column("animal", ColumnKind.CLASS),)
+
+
+def jpeg(size: tuple[int, int] = (40, 30), orientation: int = 1) -> bytes:
+    exif, out = Image.Exif(), io.BytesIO()
+    exif[0x0112] = orientation
+    Image.new("RGB", size, (9, 99, 199)).save(out, "JPEG", exif=exif)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("changes", "columns", "expected"),
+    [
+        (ImageChanges(), CLASS, "keep"),
+        (ImageChanges(), BOXES, "apply"),
+        (ImageChanges(resize=(9, 9)), CLASS, "apply"),
+        (ImageChanges(orientation="keep", resize=(9, 9)), BOXES, "keep"),
+        (ImageChanges(orientation="refuse"), CLASS, "refuse"),
+    ],
+)
+def test_the_default_depends_on_the_labels(
+    changes: ImageChanges, columns: tuple, expected: str
+) -> None:
+    """Where something has a place, pixels and places must agree on which way is up."""
+    assert Alteration(changes, columns).orientation == expected
+
+
+def test_an_image_that_needs_no_change_keeps_its_bytes() -> None:
+    """And is counted, if it might have been changed."""
+    image = jpeg()
+    altered = Alteration(ImageChanges(resize=(64, 64))).alter(image, read_header(image))
+    assert altered.image is image
+    assert altered.events == ("unchanged",)
+    assert Alteration().alter(image, read_header(image)).events == ()
+
+
+def test_an_image_resized_without_turning_it_still_has_its_orientation() -> None:
+    """The tag is gone from the bytes, so the feature has to tell."""
+    image = jpeg(orientation=6)
+    keep = Alteration(ImageChanges(orientation="keep", resize=(15, 15)))
+    altered = keep.alter(image, read_header(image))
+    assert altered.header == ("jpeg", 15, 20, 3, 6)
+    assert altered.events == ("encoded", "resized", "left_turned")
+    assert read_header(altered.image).orientation == 1
+
+
+def test_older_data_sets_know_no_orientation() -> None:
+    """Their images are repaired as they were."""
+    image = jpeg(orientation=6)
+    altered = Alteration(ImageChanges(orientation=UNREAD), BOXES).alter(image, read_header(image))
+    assert (altered.image, altered.header.orientation, altered.events) == (image, 1, ())
+
+
+def test_a_format_that_cannot_hold_the_size_is_said() -> None:
+    """WebP has sides of 16,383 pixels at most."""
+    image = jpeg((17_000, 2))
+    webp = Alteration(ImageChanges(image_format="webp"))
+    with pytest.raises(BadImageError, match="17000 x 2 pixels cannot be written as webp") as caught:
+        webp.alter(image, read_header(image))
+    assert caught.value.reason is Reason.UNSUPPORTED_FORMAT
+
+
+def test_labels_without_places_are_left_alone() -> None:
+    """Whatever becomes of the image."""
+    image = jpeg(orientation=6)
+    header = read_header(image)
+    alteration = Alteration(ImageChanges(resize=(10, 10)), CLASS)
+    altered = alteration.alter(image, header)
+    measured = alteration.measured(header, None)
+    assert alteration.labels(("cat",), header, measured, altered.geometry) == (("cat",), 0)
+
+
+def test_only_the_codec_of_the_data_set_may_encode() -> None:
+    """Where it matters."""
+    check_codec("")
+    check_codec(codec_in_use())
+    with pytest.raises(CodecError, match=r"encoded by Pillow 1, and here by Pillow \d"):
+        check_codec("Pillow 1")

@@ -1,0 +1,116 @@
+"""Measures what samples become whose images are encoded anew, before their shards are planned."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+from apache_beam.transforms.window import GlobalWindows
+
+from beam_pipeline.transforms import writer_process
+from beam_pipeline.transforms.batches import SampleBatch
+from beam_pipeline.transforms.core.dataset.output_size import measured_samples, most_measured
+from beam_pipeline.transforms.core.dataset.plan import Tally
+from beam_pipeline.transforms.core.dataset.sharding import KeyHasher
+from beam_pipeline.transforms.core.references import SampleRef
+from beam_pipeline.transforms.encoding import EncodingOptions
+from beam_pipeline.transforms.measure_task import MeasureTask
+from beam_pipeline.transforms.storage.read_ahead import ReadOptions
+
+_SAMPLES_A_TASK = 8
+
+
+class _Lowest(NamedTuple):
+    """The samples with the lowest hashes of some.
+
+    Attributes:
+      total: of how many.
+      samples: (hash, sample), sorted.
+    """
+
+    total: int
+    samples: list[tuple[bytes, SampleRef]]
+
+
+class LowestSamples(beam.CombineFn):
+    """Finds the samples with the lowest hashes, as many as are to be measured."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def create_accumulator(self) -> _Lowest:
+        return _Lowest(0, [])
+
+    def add_input(self, accumulator: _Lowest, batch: SampleBatch) -> _Lowest:
+        hasher = KeyHasher(self._seed)
+        found = ((hasher.order(ref.key), ref) for ref in batch)
+        lowest = heapq.nsmallest(most_measured(), found, key=_order)
+        return self.merge_accumulators([accumulator, _Lowest(len(batch), lowest)])
+
+    def merge_accumulators(self, accumulators: Iterable[_Lowest]) -> _Lowest:
+        total, samples = 0, []
+        for accumulator in accumulators:
+            total += accumulator.total
+            samples += accumulator.samples
+        return _Lowest(total, heapq.nsmallest(most_measured(), samples, key=_order))
+
+    def extract_output(self, accumulator: _Lowest) -> list[SampleRef]:
+        return [ref for _, ref in accumulator.samples[: measured_samples(accumulator.total)]]
+
+
+def _order(found: tuple[bytes, SampleRef]) -> tuple[bytes, str]:
+    return found[0], found[1].key
+
+
+def _parts(samples: Sequence[SampleRef]) -> Iterator[SampleBatch]:
+    for start in range(0, len(samples), _SAMPLES_A_TASK):
+        yield SampleBatch(samples[start : start + _SAMPLES_A_TASK])
+
+
+class _Measure(beam.DoFn):
+    """Measures samples in writer processes, or here where there are none."""
+
+    def __init__(self, encoding: EncodingOptions, reading: ReadOptions) -> None:
+        self._encoding = encoding
+        self._reading = reading
+
+    def start_bundle(self) -> None:
+        self._waiting: deque[Callable[[], Any]] = deque()
+
+    def process(self, samples: SampleBatch) -> None:
+        task = MeasureTask(self._encoding, tuple(samples), self._reading)
+        future = writer_process.submit(task)
+        self._waiting.append(future.result if future else task.run)
+
+    def finish_bundle(self) -> Iterator[Any]:
+        measured = [found for result in self._waiting for found in result()]
+        yield GlobalWindows.windowed_value(Tally(measured=measured))
+
+
+@dataclass(kw_only=True)
+class MeasureOutput(beam.PTransform):
+    """Encodes the samples with the lowest hashes, for the plan to know how large they become.
+
+    Attributes:
+      encoding: the encoding of the examples.
+      reading: how far each worker reads ahead.
+
+    Returns: `Tally`s with nothing but `measured`.
+    """
+
+    encoding: EncodingOptions
+    reading: ReadOptions
+
+    def expand(self, samples: beam.PCollection[SampleBatch]) -> beam.PCollection[Tally]:
+        return (
+            samples
+            | "Lowest" >> beam.CombineGlobally(LowestSamples(self.encoding.seed)).without_defaults()
+            | "Parts" >> beam.FlatMap(_parts).with_output_types(SampleBatch)
+            | beam.Reshuffle()
+            | "Measure"
+            >> beam.ParDo(_Measure(self.encoding, self.reading)).with_output_types(Tally)
+        )
