@@ -207,7 +207,7 @@ def test_tensorflow_decodes_what_the_header_says(tf: Any, files: dict[str, bytes
     """Whatever the mode; the photo on its side is turned."""
     found = {name: read_header(data) for name, data in files.items()}
     assert {name: shape(tf, data) for name, data in files.items()} == {
-        name: header[1:] for name, header in found.items()
+        name: header[1:4] for name, header in found.items()
     }
     assert {name: decode_fully(data) for name, data in files.items()} == found
     assert found["JPEG on its side"] == ImageHeader("jxl", 30, 20, 3)
@@ -226,6 +226,6 @@ def test_what_is_damaged_is_never_of_another_size(
         return  # so large that decoding takes long
     decoded = shape(tf, broken)
     if isinstance(quick, ImageHeader) and decoded:
-        assert quick[1:] == decoded
+        assert quick[1:4] == decoded
     if isinstance(fully, ImageHeader):
-        assert fully[1:] == decoded
+        assert fully[1:4] == decoded
