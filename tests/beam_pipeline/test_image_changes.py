@@ -283,3 +283,30 @@ def test_an_animation_gives_its_first_frame_or_is_refused() -> None:
     assert manifest_of("first")["counts"]["images"] == counts
     assert convert(*arguments, "--animated", "refuse", "--output", "none") == 0
     assert [letter["key"] for letter in dead_letters_of("none")] == ["a/1.gif"]
+
+
+@pytest.mark.parametrize("as_shown", [True, False])
+@pytest.mark.parametrize(
+    "options", [(), ("--resize", "24x20", "--resize_mode", "crop"), ("--orientation", "keep")]
+)
+def test_a_mask_file_follows_its_image(as_shown: bool, options: tuple[str, ...]) -> None:
+    """By the nearest pixel; its size tells whether it was drawn on the picture as shown or as stored."""
+    for orientation in (1, 6, 8):
+        size = SHOWN if as_shown or orientation == 1 else SHOWN[::-1]
+        back = orienting(SHOWN if orientation == 1 else SHOWN[::-1], orientation).inverse()
+        mask, out = Image.new("L", size), io.BytesIO()
+        mask.paste(7, tuple(map(int, BOX if as_shown else back.box(BOX))))
+        mask.save(out, "PNG")
+        files = {f"images/{orientation}.png": stored(orientation)}
+        write_files(".", {**files, f"masks/{orientation}.png": out.getvalue()})
+    arguments = ("--images", "images", "--masks", "masks", "--output", "out")
+    assert convert(*arguments, *options) == 0
+    examples = read_all("out")
+    assert len(examples) == 3
+    for example in examples.values():
+        data = example["image/segmentation/class/encoded"][0]
+        found = np.asarray(Image.open(io.BytesIO(data)))
+        assert set(found.ravel().tolist()) == {0, 7}
+        pixels = pixels_of(example)
+        assert found.shape == pixels.shape
+        assert ((found == 7) != (pixels > 127)).mean() < (0.08 if "--resize" in options else 1e-9)
