@@ -146,7 +146,8 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
     if index is None or objects or source.numbering.known:
         return checked
     if isinstance(source.labels, FolderLabels):
-        return dataclasses.replace(checked, where="folder names")
+        where = "names of images" if source.labels.names else "folder names"
+        return dataclasses.replace(checked, where=where)
     if isinstance(source.labels, FileLabels):
         name = source.columns[index].name if source.tables else ""
         where = f"the column {name!r}" if name else "the label files"

@@ -50,7 +50,7 @@ def _lines(folder: str, uri: str, manifest: Mapping[str, Any]) -> Iterator[str]:
         )
     yield from _class_lines(manifest)
     if "unlabelled" in counts:
-        yield f"  unlabelled: {counts['unlabelled']}, written without label features"
+        yield f"  unlabelled: {counted(counts['unlabelled'], 'sample')}, without label features"
     if counts["ignored_files"]:
         passed = ", ".join(f"{n} {what}" for what, n in counts["ignored_files"].items())
         yield f"  ignored, hidden or without an image extension: {passed}"
@@ -82,7 +82,7 @@ def _image_lines(events: Mapping[str, int]) -> Iterator[str]:
     if turned := events.get(Event.LEFT_TURNED.value):
         yield (
             f"  note: EXIF turns {counted(turned, 'image')}, which TensorFlow shows as stored; "
-            "--orientation apply turns them"
+            f"--orientation apply turns {'it' if turned == 1 else 'them'}"
         )
     if outside := events.get(Event.OBJECTS_OUTSIDE.value):
         yield f"  note: {counted(outside, 'object')} left out, outside of what the crop keeps"

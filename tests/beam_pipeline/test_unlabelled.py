@@ -73,7 +73,7 @@ def test_a_folder_without_any_labels(photos: Path, capsys: pytest.CaptureFixture
     assert convert("--images", "photos", "--output", "none") == 1
     assert "--unlabelled keep writes images without labels" in capsys.readouterr().err
     assert convert("--images", "photos", *KEEP, "--output", "out") == 0
-    assert "  unlabelled: 6, written without label features\n" in capsys.readouterr().out
+    assert "  unlabelled: 6 samples, without label features\n" in capsys.readouterr().out
     assert labels_of("out") == {key: {"image/labelled": [0]} for key in NAMES}
     assert manifest_of("out")["classes"] == []
     assert [int(label) for label in loaded("out")] == [-1] * 6

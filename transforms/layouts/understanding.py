@@ -83,7 +83,7 @@ def _label(source: Source) -> str:
 
 def _origin(source: Source, label: Column) -> str:
     if isinstance(source.labels, FolderLabels):
-        return "each image's folder"
+        return "from each image's name" if source.labels.names else "each image's folder"
     if isinstance(source.labels, ContainerLabels):
         return "in the same files as the images"
     if isinstance(source.labels, ListedLabels):

@@ -33,6 +33,14 @@ def test_class_folders_have_no_table() -> None:
     assert lines_of(layout="class_folders")[0] == "Layout class_folders: as --layout says"
 
 
+def test_names_of_images_say_labels() -> None:
+    """The folder has nothing to do with them."""
+    assert lines_of(label_from=r"(?P<label>.+)\.jpg") == [
+        "Layout file_names: --label_from says how names are read",
+        "  label: classes, from each image's name",
+    ]
+
+
 @pytest.mark.parametrize(
     ("table", "lines"),
     [

@@ -43,7 +43,8 @@ class LabelChecks:
     """What is checked of the labels at planning, and what is known for the messages.
 
     Attributes:
-      where: where classes come from: "folder names", or "the column 'label'"; empty to ask nothing.
+      where: where classes come from: "folder names", "names of images", or "the column 'label'"; empty to
+        ask nothing.
       column: the label column of a table, or empty.
       command: the command line as it was given, to which a question adds the option that answers it.
       assumed: whether the person said --yes.
