@@ -85,23 +85,3 @@ def test_every_split_name_is_documented() -> None:
     """docs/labels.md lists the other names of train, validation and test."""
     text = Path(REPOSITORY, "docs/labels.md").read_text(encoding="utf-8")
     assert {name for name in SPLIT_NAMES if f"`{name}`" not in text} == set()
-
-
-def _test_files(name: str) -> list[Path]:
-    """Test files of a name, or of a path in the repository."""
-    return list(
-        Path(REPOSITORY).glob(name) if "/" in name else Path(REPOSITORY, "tests").rglob(name)
-    )
-
-
-def test_every_promise_has_its_test() -> None:
-    """The tests that docs/failures.md names exist."""
-    text = Path(REPOSITORY, "docs/failures.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\|.*\|(.*test_.*)\|$", text, re.MULTILINE)
-    assert rows
-    for row in rows:
-        names = re.findall(r"`((?:tests/gcs/)?test_\w+)(\.py)?`", row)
-        found = [path for name, py in names if py for path in _test_files(name + py)]
-        assert found, row
-        tests = "".join(path.read_text(encoding="utf-8") for path in found)
-        assert [name for name, py in names if not py and f"def {name}(" not in tests] == []

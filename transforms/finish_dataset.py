@@ -32,6 +32,7 @@ from beam_pipeline.transforms.core.dead_letters import DeadLetter
 from beam_pipeline.transforms.core.errors import (
     ChangedInputsError,
     CodecError,
+    ConversionError,
     OutputError,
     OutputNotEmptyError,
     QuestionError,
@@ -51,6 +52,7 @@ from beam_pipeline.transforms.output_folder import (
     note_names,
     note_refusal,
     noted_names,
+    read_note,
 )
 from beam_pipeline.transforms.storage import files
 
@@ -99,11 +101,13 @@ class DatasetFinisher:
             infos = list(shards)
             figures = ImageFigures.sum_of((*images, *(info.images for info in infos)))
             refusal = self._write(plan, infos, all_dead_letters, refusals, figures)
+        except ConversionError as error:
+            refusal = plan.refusal or Refusal.from_error(error)
         except OSError as error:
             if self.failures.retries:
                 raise
             what = f"the files beside the shards in {self.output_folder} cannot be written: {error}"
-            refusal = Refusal.from_error(OutputError(what))
+            refusal = plan.refusal or Refusal.from_error(OutputError(what))
         if refusal:
             self._refuse(refusal)
 
@@ -125,6 +129,9 @@ class DatasetFinisher:
         if not asked and (
             earlier is None or not files.exists(files.join(folder, DEAD_LETTERS_NAME))
         ):
+            if plan.refusal and earlier is None and read_note(folder) is None:
+                # The note could not be written, and the next run has to know whose file this is.
+                note_names(folder, WRITING_NAME, [DEAD_LETTERS_NAME])
             _write_lines(folder, DEAD_LETTERS_NAME, (one.to_json() for one in dead_letters))
         tally = _final_tally(plan.tally, dead_letters)
         refusal = (

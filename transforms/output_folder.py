@@ -229,6 +229,20 @@ def take_refusal(folder: str) -> ConversionError | None:
     return refusal.to_error()
 
 
+def check_no_links(folder: str) -> None:
+    """Checks that the folders inside an output folder are its own, so that what is in them may be deleted.
+
+    Raises:
+      OutputNotEmptyError: one of them is a link.
+    """
+    for name in (INCOMPLETE_FOLDER, RECEIPTS_FOLDER):
+        uri = files.join(folder, name)
+        if files.is_link(uri):
+            raise OutputNotEmptyError(
+                f"{uri} is a link, and files behind it may not belong to this data set. Move it away"
+            )
+
+
 def prepare_output(folder: str, overwrite: bool) -> None:
     """Checks that a run may write here, and with `overwrite` removes the files of an earlier run.
 
@@ -243,6 +257,7 @@ def prepare_output(folder: str, overwrite: bool) -> None:
       BucketError: the folder is in a bucket that does not exist or cannot be written to.
       OSError: a file cannot be deleted.
     """
+    check_no_links(folder)
     names = set(files.list_folder(folder))
     if names and not overwrite and not _is_left_by_refusal(folder, names):
         first = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
@@ -282,6 +297,7 @@ def prepare_resume(folder: str, run: Mapping[str, Any], open_options: Collection
       ChangedInputsError: the earlier run had other options, and which.
       OSError: a file cannot be deleted.
     """
+    check_no_links(folder)
     names = set(files.list_folder(folder))
     if _read_names(folder, DELETING_NAME) and MANIFEST_NAME not in names:
         _delete_earlier(folder, names, _earlier_files(folder))

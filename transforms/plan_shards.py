@@ -15,7 +15,11 @@ from beam_pipeline.transforms.core.dataset.plan import Plan, Tally, make_plan, o
 from beam_pipeline.transforms.core.dataset.plausibility import NO_CHECKS, LabelChecks
 from beam_pipeline.transforms.core.dataset.receipts import with_label_order
 from beam_pipeline.transforms.core.dataset.sharding import ShardConfig
-from beam_pipeline.transforms.core.errors import ChangedInputsError, OutputError
+from beam_pipeline.transforms.core.errors import (
+    ChangedInputsError,
+    ConversionError,
+    OutputError,
+)
 from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.core.labels.classes import ClassNumbering
 from beam_pipeline.transforms.core.records.record_format import RecordFormat
@@ -70,9 +74,12 @@ def plan_shards(
     counters.count(counters.BYTES_PLANNED, image_bytes)
     counters.count(counters.DEAD_LETTERS, tally.dead.total())
     run = with_label_order(run, plan.label_order)
-    earlier = read_earlier(output_folder) if resume else None
     refusal: Refusal | None
-    refusal = _other_run(earlier, plan, run) if earlier else None
+    try:
+        earlier = read_earlier(output_folder) if resume else None
+        refusal = _other_run(earlier, plan, run) if earlier else None
+    except ConversionError as error:  # it cannot be read, though it could before
+        refusal = Refusal.from_error(error)
     if refusal:
         return dataclasses.replace(plan, refusal=plan.refusal or refusal)
     try:

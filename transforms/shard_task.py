@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from beam_pipeline.transforms.core.dataset.manifest import MANIFEST_NAME
 from beam_pipeline.transforms.core.dataset.receipts import Receipt, ShardInputs, changes
 from beam_pipeline.transforms.core.dataset.sharding import KeyHasher, ShardInfo, ShardSpec
-from beam_pipeline.transforms.core.dead_letters import DeadLetter
+from beam_pipeline.transforms.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.transforms.core.errors import (
     ChangedInputsError,
     CodecError,
@@ -89,7 +90,7 @@ class ShardTask:
             changed = changes(earlier.inputs, inputs)
             if changed:
                 return Written(None, [], self._refused(changed))
-            if files.holds(self.uri, earlier.info.bytes, earlier.info.crc32c):
+            if self._is_kept(earlier):
                 return _written(earlier)
             if encoded_otherwise(earlier):
                 what = f"--resume: in {self.uri}, {other_codec(earlier.info.codec)}"
@@ -104,6 +105,18 @@ class ShardTask:
         if self.encoding.examples.resumable:
             write_receipt(self.folder, receipt)
         return _written(receipt)
+
+    def _is_kept(self, earlier: Receipt) -> bool:
+        """Tells whether the existing shard is sound, and would not become better.
+
+        It would where images could not be read, and perhaps can be now. With an engine that may run
+        this twice at once, both have to come to the same, so there the shard stays.
+        """
+        if self.resume and not self.failures.retries and _has_unreadable(earlier):
+            complete = files.exists(files.join(self.folder, MANIFEST_NAME))
+            if not complete:
+                return False
+        return files.holds(self.uri, earlier.info.bytes, earlier.info.crc32c)
 
     def _refused(self, changed: str) -> Refusal:
         """Tells why the existing shard is not the one that would be written."""
@@ -135,6 +148,10 @@ class ShardTask:
 def encoded_otherwise(receipt: Receipt) -> bool:
     """Tells whether images of a shard were encoded by other versions than are in use here."""
     return bool(receipt.info.codec) and receipt.info.codec != codec_in_use()
+
+
+def _has_unreadable(receipt: Receipt) -> bool:
+    return any(letter.reason == Reason.UNREADABLE for letter in receipt.dead_letters)
 
 
 def _written(receipt: Receipt) -> Written:

@@ -13,7 +13,7 @@ from beam_pipeline.transforms.core.records.record_format import RecordFormat
 from beam_pipeline.transforms.core.records.record_index import index_file
 from beam_pipeline.transforms.core.text import counted
 from beam_pipeline.transforms.output_claim import claimed
-from beam_pipeline.transforms.output_folder import delete_incomplete, read_manifest
+from beam_pipeline.transforms.output_folder import check_no_links, delete_incomplete, read_manifest
 from beam_pipeline.transforms.storage import files
 
 
@@ -33,6 +33,7 @@ def write_index(folder: str) -> None:
     folder = files.canonical(folder)
     read_manifest(folder)  # where there is none, nothing is claimed
     with claimed(folder):
+        check_no_links(folder)
         _write_index(folder, read_manifest(folder))
 
 

@@ -25,7 +25,7 @@ from beam_pipeline.transforms.core.records.formats import recorded_format
 from beam_pipeline.transforms.core.records.record_format import RecordFormat
 from beam_pipeline.transforms.core.text import counted, shown
 from beam_pipeline.transforms.output_claim import claimed
-from beam_pipeline.transforms.output_folder import delete_incomplete, read_manifest
+from beam_pipeline.transforms.output_folder import check_no_links, delete_incomplete, read_manifest
 from beam_pipeline.transforms.receipt_files import read_receipt
 from beam_pipeline.transforms.shard_task import Written, encoded_otherwise, write_inputs
 from beam_pipeline.transforms.storage import files
@@ -117,6 +117,7 @@ def repair(folder: str) -> bool:
     folder = files.canonical(folder)
     read_manifest(folder)  # where there is none, nothing is claimed
     with claimed(folder):
+        check_no_links(folder)
         return _repair(folder, read_manifest(folder))
 
 

@@ -132,6 +132,7 @@ def test_overlapping_roots_are_refused(photos: str, capsys: pytest.CaptureFixtur
     assert "could be listed twice" in capsys.readouterr().err
 
 
+@pytest.mark.promise("not_empty")
 def test_a_folder_that_is_not_empty_is_refused_and_left_alone(
     photos: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

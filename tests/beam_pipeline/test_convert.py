@@ -110,6 +110,7 @@ def test_a_label_that_is_not_integers_is_a_float_and_makes_no_classes(tmp_path: 
     assert manifest_of(output)["classes"] == []
 
 
+@pytest.mark.promise("bad_image")
 def test_broken_files_end_as_dead_letters_and_the_rest_goes_on(tmp_path: Path) -> None:
     """Each kind of bad image has its reason; a PNG named .jpg is a good image with format png."""
     jpeg = picture(1)
@@ -271,6 +272,7 @@ def test_a_shard_with_filters_is_continued_and_repaired(tmp_path: Path) -> None:
     assert digests(tmp_path / "out") == before
 
 
+@pytest.mark.promise("books")
 def test_the_books_balance_with_every_kind_of_row(tmp_path: Path) -> None:
     """Listed images + rows without an image = examples + dead letters, each with its reason."""
     write_pictures(
@@ -435,6 +437,7 @@ def test_records_mode_gives_the_same_set_through_the_stock_sink(
     assert not [name for name in os.listdir(records) if name.startswith((".", "beam-temp"))]
 
 
+@pytest.mark.promise("same_bytes")
 def test_two_runs_give_the_same_files_wherever_the_images_lie(tmp_path: Path) -> None:
     """A second run, also from a copy of the folder elsewhere, gives every file byte for byte."""
     names = [f"{'abc'[i % 3]}/{i}.jpg" for i in range(30)]

@@ -229,6 +229,7 @@ def digests_of(case: str) -> dict[str, str]:
     return found
 
 
+@pytest.mark.promise("same_bytes")
 @pytest.mark.parametrize("case", CASES)
 def test_fixed_input_gives_the_recorded_bytes(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

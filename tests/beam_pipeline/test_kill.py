@@ -45,6 +45,7 @@ def wanted(argv: list[str], tmp_path_factory: pytest.TempPathFactory) -> dict[st
     return dict(digests(folder / "out"))
 
 
+@pytest.mark.promise("killed")
 @pytest.mark.parametrize(
     "operation",
     [25, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 3, 26, 27, 50, 70))],
@@ -65,6 +66,7 @@ def test_killed_at_any_moment_only_whole_shards_are_seen(
     assert dict(digests(output)) == wanted
 
 
+@pytest.mark.promise("killed")
 @pytest.mark.slow
 @pytest.mark.parametrize("shards", [1, 20])
 def test_writer_processes_leave_only_whole_shards(
@@ -89,6 +91,7 @@ def _assert_whole(output: Path, wanted: dict[str, str]) -> None:
             assert sum(1 for _ in read_records(file, name)) > 0
 
 
+@pytest.mark.promise("writer_dies")
 @pytest.mark.slow
 def test_a_writer_process_that_dies_ends_the_job_with_an_error(
     argv: list[str], tmp_path: Path
@@ -108,6 +111,7 @@ def test_a_writer_process_that_dies_ends_the_job_with_an_error(
     assert "manifest.json" not in os.listdir(output)
 
 
+@pytest.mark.promise("disk_full")
 @pytest.mark.slow
 def test_a_full_disk_ends_the_job_with_one_line(images: Path, tmp_path: Path) -> None:
     """A limit on file size stands in for the disk; nothing is left, and there is no traceback."""
@@ -128,6 +132,7 @@ def test_a_full_disk_ends_the_job_with_one_line(images: Path, tmp_path: Path) ->
     assert os.listdir(output) == []
 
 
+@pytest.mark.promise("ctrl_c")
 @pytest.mark.slow
 def test_ctrl_c_ends_the_job_at_once_and_without_a_traceback(
     argv: list[str], tmp_path: Path

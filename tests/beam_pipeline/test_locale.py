@@ -30,6 +30,7 @@ def latin_1(folder: Path) -> dict[str, str]:
     return {"LOCPATH": str(folder), "LC_ALL": name, "PYTHONUTF8": "0"}
 
 
+@pytest.mark.promise("locale")
 @pytest.mark.slow
 @pytest.mark.parametrize("locale", ["latin-1", "C", "C, as Python has it"])
 def test_the_locale_changes_no_byte(

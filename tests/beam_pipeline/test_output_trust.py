@@ -78,6 +78,7 @@ def change_json(path: Path, *keys: object, value: object) -> None:
 # --- hostile receipts and manifests -------------------------------------------------------------
 
 
+@pytest.mark.promise("hostile_manifest")
 @pytest.mark.parametrize("name", ["/tmp/t_output_victim", "../victim.txt", "manifest.json"])
 def test_repair_writes_no_file_but_shards_of_the_manifest(
     out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
@@ -97,6 +98,7 @@ def test_repair_writes_no_file_but_shards_of_the_manifest(
     assert not os.path.exists("/tmp/t_output_victim")
 
 
+@pytest.mark.promise("no_file")
 @pytest.mark.timeout(60)
 def test_repair_waits_for_no_pipe(
     out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -110,6 +112,7 @@ def test_repair_waits_for_no_pipe(
     assert "cannot be written again as it was" in capsys.readouterr().err
 
 
+@pytest.mark.promise("no_file")
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("command", ["verify", "index", "repair"])
 @pytest.mark.parametrize("kind", ["folder", "pipe"])
@@ -127,6 +130,7 @@ def test_a_shard_that_is_no_file_is_said(
     assert (out / FIRST).is_file() == mended
 
 
+@pytest.mark.promise("hostile_manifest")
 @pytest.mark.parametrize("command", ["verify", "index", "repair"])
 @pytest.mark.parametrize(
     ("keys", "value", "found"),
@@ -165,6 +169,7 @@ def test_a_manifest_with_other_types_is_one_line(
 # --- shards that a power failure left -----------------------------------------------------------
 
 
+@pytest.mark.promise("zeros")
 @pytest.mark.parametrize("complete", [True, False])
 def test_a_shard_of_zeros_is_written_again(
     argv: list[str], out: Path, tmp_path: Path, complete: bool
@@ -192,6 +197,7 @@ def _make_unfinished(out: Path) -> None:
 # --- two jobs at once ---------------------------------------------------------------------------
 
 
+@pytest.mark.promise("two_jobs")
 @pytest.mark.parametrize("option", [[], ["--overwrite"], ["--resume"]])
 def test_a_job_that_finds_another_at_work_touches_nothing(
     argv: list[str],
@@ -222,6 +228,7 @@ def test_repair_and_index_respect_a_job(
         assert main(["verify", str(out)]) == 0
 
 
+@pytest.mark.promise("two_jobs")
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [["", ""], ["--overwrite"] * 2, ["--resume"] * 2])
 @pytest.mark.parametrize("pause_s", [0.0, 0.3, 0.8])
@@ -264,6 +271,7 @@ def test_of_two_jobs_with_other_inputs_one_wins(
 OPERATIONS = range(1, 34)
 
 
+@pytest.mark.promise("killed_overwriting")
 @pytest.mark.parametrize(
     "operation",
     [pytest.param(n, marks=[] if n in (8, 12) else pytest.mark.slow) for n in OPERATIONS],
@@ -299,6 +307,7 @@ def digests_but_notes(out: Path) -> dict[str, str]:
 # --- files of others ----------------------------------------------------------------------------
 
 
+@pytest.mark.promise("files_of_others")
 @pytest.mark.parametrize("option", ["--overwrite", "--resume"])
 def test_files_of_others_among_ours_stay(argv: list[str], out: Path, option: str) -> None:
     """In `.incomplete` and `.receipts`, too."""
@@ -312,6 +321,7 @@ def test_files_of_others_among_ours_stay(argv: list[str], out: Path, option: str
     assert main(["verify", str(out)]) == 0
 
 
+@pytest.mark.promise("files_of_others")
 @pytest.mark.parametrize("name", ["labels.txt", "label_map.pbtxt", ".receipts/x.json.gz"])
 def test_overwrite_refuses_a_file_that_no_run_wrote(
     argv: list[str], out: Path, capsys: pytest.CaptureFixture[str], name: str
@@ -325,6 +335,7 @@ def test_overwrite_refuses_a_file_that_no_run_wrote(
     assert (out / "manifest.json").read_bytes() == before
 
 
+@pytest.mark.promise("files_of_others")
 @pytest.mark.parametrize("name", ["labels.txt", "label_map.pbtxt", "dataset_info.json"])
 def test_resume_refuses_a_file_that_no_run_wrote(
     argv: list[str], out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
@@ -340,6 +351,7 @@ def test_resume_refuses_a_file_that_no_run_wrote(
     assert digests(out) == digests(tmp_path / "whole")
 
 
+@pytest.mark.promise("hostile_manifest")
 def test_a_note_cannot_have_files_elsewhere_deleted(
     argv: list[str], out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -363,6 +375,7 @@ def test_a_note_cannot_have_files_elsewhere_deleted(
 # --- refused, interrupted, full -----------------------------------------------------------------
 
 
+@pytest.mark.promise("refused")
 def test_a_refused_run_can_be_corrected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It wrote no shard, so the corrected command needs no `--overwrite`; dead letters are kept."""
     write_pictures(f"{tmp_path}/photos", ["1.jpg", "2.jpg"])
@@ -390,6 +403,7 @@ def test_dead_letters_of_others_are_not_taken_for_ours(argv: list[str], out: Pat
     assert (out / "dead_letters.jsonl").read_text() == "mine"
 
 
+@pytest.mark.promise("disk_small")
 def test_a_disk_too_small_is_found_before_a_shard_is_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -410,6 +424,7 @@ def test_a_disk_too_small_is_found_before_a_shard_is_written(
     assert os.listdir(tmp_path / "out") == []
 
 
+@pytest.mark.promise("disk_full")
 def test_a_disk_that_is_full_at_the_last_files_is_one_line(argv: list[str], tmp_path: Path) -> None:
     """A limit on the size of files lets shards and receipts through, and stops the manifest."""
     argv[argv.index(str(SHARDS))] = "16"
@@ -455,6 +470,7 @@ def _bound_by_permissions(command: Sequence[str]) -> subprocess.CompletedProcess
     )
 
 
+@pytest.mark.promise("read_only")
 @pytest.mark.parametrize("option", ["", "--resume", "--overwrite", "repair", "index", "new"])
 def test_a_folder_that_may_not_be_written_to_is_one_line(
     argv: list[str], out: Path, tmp_path: Path, option: str

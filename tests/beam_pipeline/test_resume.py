@@ -33,6 +33,7 @@ def test_killed_twice_the_job_ends_in_the_same_bytes(tmp_path: Path) -> None:
     _kill_and_resume(tmp_path, kills=2, images=240)
 
 
+@pytest.mark.promise("killed")
 @pytest.mark.slow
 def test_killed_twenty_times_the_job_ends_in_the_same_bytes(tmp_path: Path) -> None:
     """The same with many kills, at moments drawn from a fixed seed."""
@@ -67,6 +68,7 @@ def _kill_and_resume(tmp_path: Path, *, kills: int, images: int) -> None:
     assert not (output / ".incomplete").exists()
 
 
+@pytest.mark.promise("killed")
 @pytest.mark.slow
 def test_a_killed_job_with_writer_processes_goes_on(tmp_path: Path) -> None:
     """Whatever its writers had finished is kept; the rest ends in the same bytes."""
@@ -177,6 +179,7 @@ CHANGES: dict[str, tuple[Callable[[Path], None], str]] = {
 }
 
 
+@pytest.mark.promise("changed_between")
 @pytest.mark.parametrize("what", CHANGES)
 def test_changed_images_are_refused_and_named(
     argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str
@@ -192,6 +195,7 @@ def test_changed_images_are_refused_and_named(
     assert modified(tmp_path / "out") == before
 
 
+@pytest.mark.promise("changed_between")
 @pytest.mark.parametrize(
     ("option", "message"),
     [

@@ -64,6 +64,7 @@ def _argv(folder: Path) -> tuple[str, ...]:
     return (*inputs, "--name", "d", "--num_shards", "train=3,test=2", "--max_bad_fraction", "0.1")
 
 
+@pytest.mark.promise("same_bytes")
 @pytest.mark.parametrize(
     "engine",
     [

@@ -35,6 +35,7 @@ def test_lines_are_printed_one_by_one(capsys: pytest.CaptureFixture[str]) -> Non
     assert printed.err == "\\x1bd\n"
 
 
+@pytest.mark.promise("terminal")
 @pytest.mark.parametrize("command", ["convert", "plan"])
 def test_hostile_names_reach_no_terminal(tmp_path: Path, command: str) -> None:
     """Of class folders, files, extensions and the output folder; the files of the data set keep them."""
@@ -57,6 +58,7 @@ def test_hostile_names_reach_no_terminal(tmp_path: Path, command: str) -> None:
         assert dead_letters_of(output)[0]["key"] == "top\x1b[5m.jpg"
 
 
+@pytest.mark.promise("terminal")
 def test_hostile_columns_and_options_reach_no_terminal(tmp_path: Path) -> None:
     """In errors, whatever they are about."""
     write_pictures(str(tmp_path / "photos"), ["a.jpg"])
@@ -80,6 +82,7 @@ def test_hostile_columns_and_options_reach_no_terminal(tmp_path: Path) -> None:
     assert NOT_PLAIN.search(asked.stderr) is None
 
 
+@pytest.mark.promise("secrets")
 def test_signed_urls_and_passwords_are_in_no_output(tmp_path: Path) -> None:
     """Of rows that name no image: neither on the terminal nor in any file."""
     write_pictures(str(tmp_path / "photos"), ["a.jpg", "b.jpg"])

@@ -284,6 +284,7 @@ COUNTED = {"shards_written": 1}
 """Makes a step last until the launcher has asked for it."""
 
 
+@pytest.mark.promise("dataflow_fails")
 def test_a_failed_job_says_why(
     service: FakeDataflow, argv: list[str], quick: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -321,6 +322,7 @@ def test_words_that_come_behind_the_end(
     assert "ended as FAILED, and says:\nWorkflow failed: no quota\nAll" in capsys.readouterr().err
 
 
+@pytest.mark.promise("dataflow_fails")
 def test_the_reason_that_a_worker_noted_comes_first(
     cloud: Cloud,
     service: FakeDataflow,
@@ -342,6 +344,7 @@ def test_the_reason_that_a_worker_noted_comes_first(
     assert capsys.readouterr().err.splitlines()[-1] == "beam-tfrecord: error: 4 bad samples"
 
 
+@pytest.mark.promise("dataflow_fails")
 def test_a_cancelled_job(
     service: FakeDataflow, argv: list[str], quick: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -354,6 +357,7 @@ def test_a_cancelled_job(
     )
 
 
+@pytest.mark.promise("dataflow_fails")
 def test_a_job_that_the_service_refuses(
     service: FakeDataflow, argv: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -511,6 +515,7 @@ def test_other_engines_have_nothing_to_leave(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.promise("dataflow_ctrl_c")
 def test_ctrl_c_leaves_the_job_to_the_service(
     cloud: Cloud, service: FakeDataflow, argv: list[str]
 ) -> None:

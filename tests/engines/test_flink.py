@@ -61,6 +61,7 @@ def test_a_cluster_is_asked(cluster: Cluster) -> None:
     assert flink.ask_cluster(cluster.address) == flink.Cluster("1.19", 2, 2, restarts=True)
 
 
+@pytest.mark.promise("same_bytes")
 @pytest.mark.parametrize("page", PAGES)
 def test_a_data_set_has_the_same_bytes(inside: tuple[str, ...], page: str, tmp_path: Path) -> None:
     """Shards, manifest, class files and dead letters are those of the default engine."""
@@ -188,6 +189,7 @@ def _inodes(folder: Path) -> dict[str, int]:
     return {name: (folder / ".receipts" / name).stat().st_ino for name in _receipts(folder)}
 
 
+@pytest.mark.promise("flink_ctrl_c")
 def test_ctrl_c_cancels_the_job_on_the_cluster(cluster: Cluster, tmp_path: Path) -> None:
     """The cluster writes no more; --resume, here on the default engine, ends in the same bytes."""
     argv = _slow_images(tmp_path)
@@ -204,6 +206,7 @@ def test_ctrl_c_cancels_the_job_on_the_cluster(cluster: Cluster, tmp_path: Path)
     assert_converted_alike([*argv, "--resume"], (), tmp_path)
 
 
+@pytest.mark.promise("task_manager")
 def test_a_task_manager_is_killed_while_it_writes(
     inside: tuple[str, ...], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

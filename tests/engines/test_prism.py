@@ -34,6 +34,7 @@ def test_every_page_has_a_command() -> None:
     assert {"cifar10", "class_folders", "coco", "kitti", "regression", "voc"} <= set(PAGES)
 
 
+@pytest.mark.promise("same_bytes")
 @pytest.mark.parametrize("page", PAGES)
 def test_a_data_set_has_the_same_bytes(prism: tuple[str, ...], page: str, tmp_path: Path) -> None:
     """Shards, manifest, class files and dead letters are those of the default engine."""

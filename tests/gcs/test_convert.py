@@ -160,6 +160,7 @@ def test_names_of_any_characters(cloud: Cloud, tmp_path: Path) -> None:
     assert _written(cloud, tmp_path) == expected
 
 
+@pytest.mark.promise("bucket_retries")
 @pytest.mark.parametrize(
     "fault",
     [
@@ -184,6 +185,7 @@ def test_one_request_in_twenty_fails(
     assert _written(cloud, tmp_path) == expected
 
 
+@pytest.mark.promise("bucket_retries")
 def test_each_verb_fails_now_and_then(cloud: Cloud, photos: Path, tmp_path: Path) -> None:
     """The first two requests of each kind that a job makes are refused or unheard."""
     cloud.put_folder(photos, "photos")
@@ -203,6 +205,7 @@ def test_each_verb_fails_now_and_then(cloud: Cloud, photos: Path, tmp_path: Path
     assert _written(cloud, tmp_path) == expected
 
 
+@pytest.mark.promise("object_gone")
 def test_an_object_that_is_gone_or_may_not_be_read(
     cloud: Cloud, photos: Path, tmp_path: Path
 ) -> None:
@@ -224,6 +227,7 @@ def test_an_object_that_is_gone_or_may_not_be_read(
     assert json.loads((fetched / "manifest.json").read_text())["counts"]["examples"] == 38
 
 
+@pytest.mark.promise("bucket_denied")
 def test_an_input_bucket_that_cannot_be_listed(cloud: Cloud, tmp_path: Path) -> None:
     """Is an error before the job, which names the bucket, or the permission."""
     out = ("--output", str(tmp_path / "out"))
@@ -238,6 +242,7 @@ def test_an_input_bucket_that_cannot_be_listed(cloud: Cloud, tmp_path: Path) -> 
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.promise("bucket_denied")
 @pytest.mark.parametrize("verb", ["create", "delete"])
 def test_an_output_bucket_that_cannot_be_written(cloud: Cloud, photos: Path, verb: str) -> None:
     """Is an error before the job as well, and no image has been read."""
@@ -261,6 +266,7 @@ def test_an_output_bucket_that_is_not_there(cloud: Cloud, photos: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.promise("bucket_two_jobs")
 def test_a_shard_of_another_job_is_not_touched(cloud: Cloud, photos: Path, tmp_path: Path) -> None:
     """A shard that turns up in the folder while the job runs stays, and the job fails and says why."""
     cloud.put_folder(photos, "photos")
@@ -315,6 +321,7 @@ def _without_credentials(tmp_path: Path, **variables: str) -> dict[str, str]:
     return {**kept, "CLOUDSDK_CONFIG": str(tmp_path), **variables}
 
 
+@pytest.mark.promise("no_credentials")
 def test_no_credentials(cloud: Cloud, tmp_path: Path) -> None:
     """Are missed at once, by all commands, with what to do about it."""
     environment = _without_credentials(tmp_path)

@@ -42,6 +42,7 @@ def read(log: list[Request]) -> list[str]:
     return [r.path for r in log if "/o/photos/" in r.path and r.query.get("alt") == "media"]
 
 
+@pytest.mark.promise("bucket_killed")
 def test_killed_jobs_go_on_and_end_in_the_same_objects(cloud: Cloud, argv: list[str]) -> None:
     """After SIGKILL, what has a receipt is not written again, and nothing is left over."""
     assert convert_in_process_of_its_own(*argv).returncode == 0

@@ -142,6 +142,7 @@ def test_an_empty_or_missing_folder_may_be_written_to(tmp_path: Path) -> None:
     assert (tmp_path / "a/b").is_dir()
 
 
+@pytest.mark.promise("not_empty")
 @pytest.mark.parametrize(
     ("names", "found"),
     [
@@ -165,6 +166,7 @@ def test_a_folder_with_files_is_not_written_to(
     assert names_in(tmp_path) == sorted(names)
 
 
+@pytest.mark.promise("not_empty")
 def test_overwrite_removes_the_data_set_and_nothing_else(complete: Path) -> None:
     """Shards, indexes, side files, receipts and notes go; a person's own files stay."""
     mine = ["README.md", "cat.jpg", "deep/labels.txt"]

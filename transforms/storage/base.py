@@ -95,6 +95,10 @@ class FileSystem(ABC):
         """Tells whether a file or, where the storage has folders, a folder of this name exists."""
         return self.size_of(uri) >= 0
 
+    def is_link(self, uri: str) -> bool:
+        """Tells whether a name is a link to another file or folder."""
+        return False
+
     def holds(self, uri: str, size: int, crc32c: int) -> bool:
         """Tells whether a file has this length and, where that can be found out, this checksum.
 

@@ -105,6 +105,11 @@ def size_of(uri: str) -> int:
     return file_system(uri).size_of(uri)
 
 
+def is_link(uri: str) -> bool:
+    """Tells whether a name is a link to another file or folder; there are none in buckets."""
+    return file_system(uri).is_link(uri)
+
+
 def holds(uri: str, size: int, crc32c: int) -> bool:
     """Tells whether a file has this length and this CRC-32C.
 

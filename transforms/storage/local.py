@@ -134,6 +134,10 @@ class LocalFiles(FileSystem):
         """Tells whether the path exists; a dangling link does."""
         return os.path.lexists(uri)
 
+    def is_link(self, uri: str) -> bool:
+        """Tells whether the path is a symbolic link."""
+        return os.path.islink(uri)
+
     def holds(self, uri: str, size: int, crc32c: int) -> bool:
         """Compares the length, then reads the file for its checksum, 4 GB in a second if it is cached."""
         try:
@@ -148,8 +152,11 @@ class LocalFiles(FileSystem):
         return crc == crc32c
 
     def free_bytes(self, folder: str) -> int | None:
-        """Returns the bytes that the file system of a folder has left for this user."""
-        status = os.statvfs(folder)
+        """Returns the bytes that the file system of a folder has left for this user, if it says so."""
+        try:
+            status = os.statvfs(folder)
+        except OSError:
+            return None
         return status.f_bavail * status.f_frsize
 
     def version_of(self, uri: str) -> int:

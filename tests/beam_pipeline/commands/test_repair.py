@@ -32,6 +32,7 @@ def dataset(tmp_path: Path) -> Path:
     return tmp_path / "out"
 
 
+@pytest.mark.promise("damaged_later")
 def test_damaged_and_missing_shards_are_written_again(
     dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

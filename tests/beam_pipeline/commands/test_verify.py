@@ -101,6 +101,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
 }
 
 
+@pytest.mark.promise("damaged_later")
 @pytest.mark.parametrize("what", list(DAMAGES))
 def test_damage_is_found_and_placed(
     dataset: Path, capsys: pytest.CaptureFixture[str], what: str

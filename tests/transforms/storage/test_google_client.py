@@ -49,6 +49,7 @@ def test_reads_and_listings_are_tried_again(cloud: Cloud, fault: Fault) -> None:
         assert any(request.spoilt for request in cloud.proxy.take_log())
 
 
+@pytest.mark.promise("bucket_trouble")
 def test_trouble_that_does_not_end_fails_the_bundle(
     cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -340,6 +340,7 @@ def public_folder() -> Iterator[str]:
         yield folder
 
 
+@pytest.mark.promise("unlisted_folder")
 def test_a_folder_that_may_not_be_read_is_a_listing_error(public_folder: str) -> None:
     """Its images are not left out in silence: the error names it."""
     write_files(public_folder, {"cat/a.jpg": b"x", "secret/b.jpg": b"x"})

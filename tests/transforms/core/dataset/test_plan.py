@@ -463,6 +463,7 @@ def test_one_sample_is_enough() -> None:
 # --- bad samples --------------------------------------------------------------------------------
 
 
+@pytest.mark.promise("too_many_bad")
 def test_too_many_bad_samples_are_refused() -> None:
     """The message counts each reason, shows keys of it and says what to do."""
     tally = Tally(
@@ -569,6 +570,7 @@ def test_an_accounting_that_balances_is_no_error() -> None:
     assert balance(tally, shards) is None
 
 
+@pytest.mark.promise("miscounted")
 @pytest.mark.parametrize("examples", [6, 8])
 def test_a_sample_lost_or_doubled_is_found(examples: int) -> None:
     """The message has all four figures."""
@@ -580,6 +582,7 @@ def test_a_sample_lost_or_doubled_is_found(examples: int) -> None:
     )
 
 
+@pytest.mark.promise("miscounted")
 @pytest.mark.parametrize(
     "names", [[], NAMES[:1], [*NAMES, NAMES[0]], [NAMES[0], NAMES[0]], [NAMES[0], "y"]]
 )

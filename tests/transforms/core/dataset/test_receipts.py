@@ -161,6 +161,7 @@ def packed(content: Any) -> bytes:
     return gzip.compress(json.dumps(content).encode(), mtime=0)
 
 
+@pytest.mark.promise("bombs")
 def test_a_receipt_that_inflates_to_gigabytes_is_not_inflated() -> None:
     """3 MB that would be 3 GB: refused in bounded memory."""
     bomb = zlib.compressobj(9, zlib.DEFLATED, 31)

@@ -315,6 +315,7 @@ def test_rows_that_say_the_same_are_one() -> None:
     assert joined == Joined(samples=[sample], repeated_rows=2)
 
 
+@pytest.mark.promise("bad_label")
 def test_rows_that_disagree_cost_the_image() -> None:
     """The message says who says what, the earlier first, and points at the later."""
     rows = [row("a.jpg", "dog", 1, line=9), row("a.jpg", "cat", 1, line=3)]
@@ -374,6 +375,7 @@ def test_values_agree_as_their_types_have_them(
     assert reasons(joined) == ({} if agree else {"a.jpg": "conflicting_labels"})
 
 
+@pytest.mark.promise("bad_label")
 def test_a_bad_value_costs_the_image_with_file_and_line() -> None:
     """The dead letter has the image's key and URI, and the file and line of the value."""
     rows = [
@@ -797,6 +799,7 @@ def test_the_order_of_images_and_rows_plays_no_part(
     assert in_order(join_bucket(other_images, other_rows)) == in_order(join_bucket(images, rows))
 
 
+@pytest.mark.promise("books")
 @settings(max_examples=examples(300))
 @given(images=IMAGES, rows=ROWS)
 def test_the_books_of_a_join_balance(images: list[ImageRef], rows: list[LabelRow]) -> None:

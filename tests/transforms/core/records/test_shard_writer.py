@@ -159,6 +159,7 @@ def test_a_compressed_shard_of_no_samples_is_a_stream_of_nothing() -> None:
     assert info == ShardInfo("train", 3, SPEC.file_name, 0, 20, crc, ())
 
 
+@pytest.mark.promise("bad_image")
 def test_a_bad_sample_is_left_out_and_the_others_are_written(tmp_path: Path) -> None:
     """Dead letters come as they are met, the figures last, and no record is torn."""
     images = write_pictures(str(tmp_path), ["a.jpg", "c.jpg"])
@@ -269,6 +270,7 @@ def test_a_file_that_no_example_can_hold_is_not_even_opened(size: int, too_large
         assert opened == [("gs://b/a.jpg", size, -1)]
 
 
+@pytest.mark.promise("bad_image")
 @pytest.mark.parametrize(
     ("content", "reason"),
     [

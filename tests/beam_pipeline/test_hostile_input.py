@@ -1,0 +1,157 @@
+"""Files from anybody: none makes a command open, change or print what is not theirs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from beam_pipeline.cli import main
+from beam_pipeline.readers.data_set import DataSet
+from beam_pipeline.transforms.core.errors import ConversionError
+from tests.faults import watched
+from tests.harness import ALL_BAD, convert, manifest_of
+from tests.pictures import write_files, write_pictures
+
+ELSEWHERE = [
+    "../secret/x.jpg",
+    "{secret}/x.jpg",
+    "file://{secret}/x.jpg",
+    "photos/../../secret/x.jpg",
+]
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    """A folder beside the images, with an image in it."""
+    write_pictures(f"{tmp_path}/secret", ["x.jpg", "y.jpg"])
+    return tmp_path / "secret"
+
+
+def _coco(name: str) -> str:
+    images = [{"id": 1, "file_name": "a.jpg"}, {"id": 2, "file_name": name}]
+    boxes = [{"id": i, "image_id": i, "category_id": 1, "bbox": [1, 1, 3, 3]} for i in (1, 2)]
+    return json.dumps(
+        {"images": images, "annotations": boxes, "categories": [{"id": 1, "name": "cat"}]}
+    )
+
+
+LABELS = {
+    "l.csv": lambda name: f"filename,label\na.jpg,x\n{name},y\n",
+    "l.jsonl": lambda name: "".join(
+        json.dumps({"file_name": n, "label": n[:1]}) + "\n" for n in ("a.jpg", name)
+    ),
+    "photos/metadata.csv": lambda name: f"file_name,label\na.jpg,x\n{name},y\n",
+    "automl.csv": lambda name: f"TRAIN,a.jpg,x\nTEST,{name},y\n",
+    "coco.json": _coco,
+}
+"""Label file -> its text, with a row for a.jpg and one for another name."""
+
+
+@pytest.mark.promise("hostile_labels")
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [(file, ELSEWHERE[i % len(ELSEWHERE)]) for i, file in enumerate(LABELS)]
+    + [pytest.param("l.csv", name, marks=pytest.mark.slow) for name in ELSEWHERE[1:]],
+)
+def test_no_label_row_names_a_file_elsewhere(
+    tmp_path: Path, secret: Path, file: str, name: str
+) -> None:
+    """The row becomes a dead letter, and the image beside the folder is never opened."""
+    write_pictures(f"{tmp_path}/photos", ["a.jpg"])
+    write_files(str(tmp_path), {file: LABELS[file](name.format(secret=secret))})
+    argv = ["--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", ALL_BAD]
+    if not file.startswith("photos/"):
+        argv += ["--labels", f"{tmp_path}/{file}"]
+    with watched(secret) as watch:
+        assert convert(*argv) == 0
+    assert [call for call in watch.calls if "open" in call.function] == []
+    assert manifest_of(tmp_path / "out")["counts"]["examples"] == 1
+    assert manifest_of(tmp_path / "out")["dead_letters"] == {"missing_image": 1}
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """A complete data set."""
+    write_pictures(f"{tmp_path}/photos", [f"{'ab'[i % 2]}/{i}.jpg" for i in range(4)])
+    argv = ["--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", "--name", "d"]
+    assert convert(*argv, "--num_shards", "2") == 0
+    return tmp_path / "out"
+
+
+COMMANDS = ("verify", "index", "repair")
+
+
+@pytest.mark.promise("hostile_manifest")
+@pytest.mark.parametrize(
+    "name", ["../secret/x.jpg", "{secret}/x.jpg", "a/../../secret/x.jpg", "file://{secret}/x.jpg"]
+)
+def test_no_manifest_names_a_file_elsewhere(
+    out: Path, secret: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Commands and readers refuse the manifest, and open nothing of it."""
+    manifest = manifest_of(out)
+    manifest["splits"]["train"]["shards"][0]["path"] = name.format(secret=secret)
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    for command in COMMANDS:
+        with watched(secret) as watch:
+            assert main([command, str(out)]) == 1
+        assert watch.calls == []
+        assert "which is not a file of its own folder" in capsys.readouterr().err
+    with watched(secret) as watch, pytest.raises(ConversionError, match="its own folder"):
+        DataSet.open(out)
+    assert watch.calls == []
+
+
+@pytest.mark.promise("hostile_manifest")
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("entry", ["examples", "bytes"])
+@pytest.mark.parametrize("number", [1 << 40, (1 << 63) - 1])
+def test_a_huge_number_in_a_manifest_takes_neither_memory_nor_time(
+    out: Path, entry: str, number: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What a shard holds is counted in the shard."""
+    manifest = manifest_of(out)
+    manifest["splits"]["train"]["shards"][0][entry] = number
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    for command in COMMANDS:
+        capsys.readouterr()
+        code = main([command, str(out)])
+        assert code == (0 if (command, entry) == ("index", "bytes") else 1)
+        assert "Traceback" not in capsys.readouterr().err
+    data_set = DataSet.open(out)
+    with pytest.raises(ConversionError, match=str(number)):
+        data_set.check_shards(data_set.shards("train"), lengths=True)
+
+
+@pytest.mark.promise("hostile_manifest", "files_of_others")
+@pytest.mark.parametrize("option", ["--overwrite", "--resume", "repair", "index"])
+@pytest.mark.parametrize("name", [".incomplete", ".receipts"])
+def test_a_link_in_place_of_a_folder_leads_nobody_astray(
+    out: Path, tmp_path: Path, option: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder of ours that is a link to one of yours is refused; nothing in yours is changed."""
+    mine = tmp_path / "mine"
+    receipt = "d-train-00000-of-00002.json.gz"
+    files = {"unpacked/thesis.txt": "mine", "plan.json": "mine", receipt: "mine"}
+    write_files(str(mine), files)
+    shutil.rmtree(out / name, ignore_errors=True)
+    os.symlink(mine, out / name)
+    before = digests_below(mine)
+    argv = ["--images", f"{tmp_path}/photos", "--output", str(out), "--name", "d"]
+    command = [option, str(out)]
+    if option.startswith("--"):
+        command = ["convert", *argv, "--num_shards", "2", option]
+    assert main(command) == 2
+    assert f"{out}/{name} is a link" in capsys.readouterr().err
+    assert digests_below(mine) == before
+    assert sorted(os.listdir(mine)) == sorted({path.split("/")[0] for path in files})
+
+
+def digests_below(folder: Path) -> dict[str, bytes]:
+    """Path -> content of all files below a folder."""
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path): path.read_bytes() for path in paths}

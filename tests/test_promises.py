@@ -1,0 +1,18 @@
+"""docs/reliability.md lists every promise with the tests that hold it."""
+
+from __future__ import annotations
+
+from tests.promises import PAGE, PROMISES, tests_of_promises, written
+
+
+def test_every_promise_has_a_test() -> None:
+    """No test names a promise that there is not."""
+    names = [name for promises in PROMISES.values() for name in promises]
+    assert len(set(names)) == len(names)
+    assert set(tests_of_promises()) == set(names)
+
+
+def test_the_page_lists_the_promises_as_they_are() -> None:
+    """Run `python -m tests.promises` to write them there."""
+    page = PAGE.read_text(encoding="utf-8")
+    assert written(page) == page
