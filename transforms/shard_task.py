@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from beam_pipeline.transforms.core.dataset.manifest import MANIFEST_NAME
+from beam_pipeline.transforms.core.dataset.names import MANIFEST_NAME
 from beam_pipeline.transforms.core.dataset.receipts import Receipt, ShardInputs, changes
 from beam_pipeline.transforms.core.dataset.sharding import KeyHasher, ShardInfo, ShardSpec
 from beam_pipeline.transforms.core.dead_letters import DeadLetter, Reason

@@ -144,8 +144,13 @@ def test_a_run_that_is_not_complete_leaves_the_reason(
     tmp_path: Path, changes: dict[str, Any], error: str, start: str
 ) -> None:
     """The first reason counts; there are dead letters and no manifest."""
+    write_note(str(tmp_path), PLAN, {})
     finish(tmp_path, **changes)
-    assert sorted(files_of(tmp_path)) == [".incomplete/refusal.json", "dead_letters.jsonl"]
+    assert sorted(files_of(tmp_path)) == [
+        ".incomplete/plan.json",
+        ".incomplete/refusal.json",
+        "dead_letters.jsonl",
+    ]
     refusal = take_refusal(str(tmp_path))
     assert type(refusal).__name__ == error
     assert str(refusal).startswith(start)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -73,3 +74,19 @@ def test_a_shard_of_other_samples_is_left_alone(
     assert refusal.message.startswith(start.format(shard=shard))
     assert "2.jpg" in refusal.message
     assert shard.read_bytes() == before
+
+
+@pytest.mark.parametrize(("complete", "kept"), [(False, False), (True, True)])
+def test_an_image_that_could_not_be_read_is_tried_again(
+    task: ShardTask, tmp_path: Path, complete: bool, kept: bool
+) -> None:
+    """By `--resume`, on an engine that runs nothing twice, and not under a data set that is complete."""
+    image = tmp_path / "photos" / "1.jpg"
+    os.rename(image, f"{image}.away")
+    assert [letter.reason for letter in task.run().dead_letters] == ["unreadable"]
+    os.rename(f"{image}.away", image)
+    if complete:
+        (tmp_path / "out" / "manifest.json").write_text("{}")
+    task = replace(task, resume=True)
+    assert len(task.run().dead_letters) == 1
+    assert len(replace(task, failures=FailurePolicy()).run().dead_letters) == int(kept)

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from beam_pipeline.transforms.core.dataset.names import MANIFEST_NAME as MANIFEST_NAME
 from beam_pipeline.transforms.core.dataset.plan import Plan, Tally
 from beam_pipeline.transforms.core.dataset.sharding import (
     NO_FIGURES,
@@ -18,7 +19,6 @@ from beam_pipeline.transforms.core.dataset.sharding import (
 from beam_pipeline.transforms.core.errors import ConversionError
 
 FORMAT_VERSION = 1
-MANIFEST_NAME = "manifest.json"
 LABELS_NAME = "labels.txt"
 LABEL_MAP_NAME = "label_map.pbtxt"
 DEAD_LETTERS_NAME = "dead_letters.jsonl"

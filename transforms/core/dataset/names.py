@@ -19,6 +19,9 @@ import posixpath
 import re
 import uuid
 
+MANIFEST_NAME = "manifest.json"
+"""The last file that a run writes: it lists what is in a complete data set."""
+
 INCOMPLETE_FOLDER = ".incomplete"
 """Inside the output folder: files that are not, or no longer, part of a data set."""
 
