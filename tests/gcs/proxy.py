@@ -116,6 +116,7 @@ class Proxy:
         handler = type("Handler", (_Handler,), {"state": self._state})
         self._server = ThreadingHTTPServer(("localhost", 0), handler)
         self._server.daemon_threads = True
+        self._server.handle_error = lambda *_: None  # type: ignore[method-assign]  # a cut connection
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         self.url = f"http://localhost:{self._server.server_address[1]}"
 
