@@ -1,0 +1,67 @@
+"""Fuzzes for a while: `python -m tests.fuzz [--seconds 60] [--seed 1] [NAME ...]`; prints what it found.
+
+With `--atheris`, and one name, libFuzzer chooses the inputs by the branches they reach, without end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import sys
+import time
+
+from tests.fuzz.campaign import fault_of, inputs
+from tests.fuzz.targets import TARGETS, Target
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(TARGETS)}")
+    parser.add_argument("--seconds", type=float, default=60.0, help="for each target")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--atheris", action="store_true")
+    arguments = parser.parse_args()
+    names = arguments.names or list(TARGETS)
+    if arguments.atheris:
+        return _with_atheris(TARGETS[names[0]])
+    resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+    found = 0
+    for name in names:
+        found += _run(name, TARGETS[name], arguments.seconds, arguments.seed)
+    return 1 if found else 0
+
+
+def _run(name: str, target: Target, seconds: float, seed: int) -> int:
+    """Fuzzes one target, prints a line, and returns the number of different faults."""
+    end = time.monotonic() + seconds
+    faults: dict[str, bytes] = {}
+    tried = 0
+    for data in inputs(target, seed=seed):
+        tried += 1
+        fault = fault_of(target, data)
+        if fault:
+            faults.setdefault(fault.what.split(":")[0] + fault.what[-60:], fault.data)
+            if len(faults) <= 5:
+                print(f"  {fault.what}\n    {fault.data[:2000]!r}")
+        if time.monotonic() > end:
+            break
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+    print(f"{name}: {tried} inputs, {len(faults)} faults, peak {peak} MiB so far", flush=True)
+    return len(faults)
+
+
+def _with_atheris(target: Target) -> int:
+    import atheris  # type: ignore[import-not-found]
+
+    def one(data: bytes) -> None:
+        fault = fault_of(target, data)
+        assert fault is None, fault
+
+    atheris.instrument_all()
+    atheris.Setup([sys.argv[0]], one)
+    atheris.Fuzz()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

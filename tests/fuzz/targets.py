@@ -1,0 +1,497 @@
+"""What is fuzzed: each reader of bytes that may come from anybody, the inputs to start from, the errors it may raise.
+
+A reader of a new format gets a line in `TARGETS`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import re
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf.message import DecodeError
+from PIL import Image
+
+from beam_pipeline.transforms.core.dataset.manifest import parse_manifest
+from beam_pipeline.transforms.core.dataset.manifest_check import check_manifest
+from beam_pipeline.transforms.core.dataset.receipts import parse_receipt
+from beam_pipeline.transforms.core.dataset.sharding import ShardSpec
+from beam_pipeline.transforms.core.errors import ConversionError, UsageError
+from beam_pipeline.transforms.core.images.header import BadImageError, ImageHeader
+from beam_pipeline.transforms.core.images.masks import BadShapeError, check_shape, mask_png
+from beam_pipeline.transforms.core.images.preparation import decode_fully, read_header
+from beam_pipeline.transforms.core.labels.class_files import parse_class_list, parse_class_manifest
+from beam_pipeline.transforms.core.labels.name_pattern import name_pattern
+from beam_pipeline.transforms.core.labels.parquet_rows import read_parquet
+from beam_pipeline.transforms.core.labels.table_files import (
+    TableHead,
+    inspect_file,
+    read_fields,
+    sample_columns,
+)
+from beam_pipeline.transforms.core.listing.inventory import read_inventory
+from beam_pipeline.transforms.core.records.example_proto import Example
+from beam_pipeline.transforms.core.records.record_index import index_file, record_spans
+from beam_pipeline.transforms.core.records.shard_reader import read_shard
+from beam_pipeline.transforms.core.records.tfrecord import frame_footer, frame_header, read_records
+from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.transforms.core.records.wire import encode_example
+from beam_pipeline.transforms.layouts.automl.rows import inspect_automl, read_automl
+from beam_pipeline.transforms.layouts.cifar import batches
+from beam_pipeline.transforms.layouts.cifar.layout import _archive_errors, _members
+from beam_pipeline.transforms.layouts.coco.captions import read_captions
+from beam_pipeline.transforms.layouts.coco.extras import Extras
+from beam_pipeline.transforms.layouts.coco.instances import read_categories, read_instances
+from beam_pipeline.transforms.layouts.kitti.labels import parse_labels
+from beam_pipeline.transforms.layouts.voc.annotations import AnnotationError, parse_annotation
+from beam_pipeline.transforms.layouts.yolo.description import read_class_file, read_description
+from beam_pipeline.transforms.layouts.yolo.labels import (
+    DETECT,
+    OBB,
+    POSE,
+    SEGMENT,
+    LabelLineError,
+    LineFormat,
+    line_lengths,
+)
+from tests.pictures import picture
+
+MOST_SECONDS = 5.0
+"""A reader that takes longer for 64 KiB hangs."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A reader.
+
+    Attributes:
+      read: reads bytes to their end; asserts what must hold of the result.
+      seeds: inputs that it can read.
+      errors: what it may raise.
+      words: pieces that mean something to it.
+    """
+
+    read: Callable[[bytes], object]
+    seeds: Sequence[bytes]
+    errors: tuple[type[Exception], ...] = (ConversionError,)
+    words: Sequence[bytes] = ()
+
+
+# --- images -------------------------------------------------------------------------------------
+
+
+def _pictures() -> list[bytes]:
+    kinds = [("JPEG", "RGB"), ("JPEG", "L"), ("PNG", "RGB"), ("PNG", "P"), ("PNG", "RGBA")]
+    kinds += [("GIF", "P"), ("BMP", "RGB"), ("BMP", "L"), ("WEBP", "RGB")]
+    return [picture(3, file_format=kind, mode=mode, size=(19, 13)) for kind, mode in kinds]
+
+
+def _header(data: bytes) -> None:
+    """The header's size is Pillow's, where both can read the file."""
+    header = read_header(data)
+    assert 0 < header.height < 1 << 31
+    assert 0 < header.width < 1 << 31
+    if header.height * header.width > 1 << 20:  # Pillow would fill an APNG's canvas
+        return
+    try:
+        with Image.open(io.BytesIO(data)) as opened:
+            found = opened.size
+    except Exception:
+        return
+    if header.format != "gif":  # Pillow adds the first frame's offset
+        assert found == (header.width, header.height)
+
+
+def _pixels(data: bytes) -> None:
+    """Every pixel is decoded; large ones would take longer than a mutation is worth."""
+    header = read_header(data)
+    if header.height * header.width <= 1 << 20:
+        decode_fully(data)
+
+
+# --- records ------------------------------------------------------------------------------------
+
+
+def _framed(payloads: Iterable[bytes]) -> bytes:
+    import google_crc32c
+
+    return b"".join(
+        frame_header(len(data)) + data + frame_footer(google_crc32c.value(data))
+        for data in payloads
+    )
+
+
+def _examples() -> list[bytes]:
+    return [
+        encode_example(
+            {
+                "image/encoded": ("bytes", [bytes([number]) * 40]),
+                "image/class/label": ("int64", [number]),
+                "image/class/text": ("bytes", [b"cat"]),
+                "score": ("float", [0.5, -1.0]),
+            }
+        )
+        for number in range(3)
+    ]
+
+
+def _shard(data: bytes) -> None:
+    spec = ShardSpec(split="train", number=0, of=1, file_name="d-train.tfrecord-00000-of-00001")
+    for _ in read_shard(io.BytesIO(data), "f", spec, TFRecordFormat(), "image/class/label"):
+        pass
+
+
+def _framed_example(data: bytes) -> None:
+    """An example in a sound frame, so that the message's own reader sees it."""
+    _shard(_framed([data]))
+
+
+def _encoder(data: bytes) -> None:
+    """What the encoder writes of any values, protobuf reads as the same values."""
+    number = int.from_bytes(data[:8].ljust(8, b"\0"), "little", signed=True)
+    numbers = [number >> shift for shift in range(0, 64, 9)]
+    words = data[8:].split(b"\0")
+    encoded = encode_example({"a": ("int64", numbers), "b/\u732b": ("bytes", words)})
+    found = Example.FromString(encoded).features.feature
+    assert list(found["a"].int64_list.value) == numbers
+    assert list(found["b/\u732b"].bytes_list.value) == words
+
+
+# --- the data set's own files -------------------------------------------------------------------
+
+_SHARD = "d-train.tfrecord-00000-of-00001"
+_COLUMN = {"name": "folder", "kind": "class", "feature": "image/class", "repeated": False}
+_SHARD_ENTRY = {"path": _SHARD, "examples": 1, "bytes": 900, "crc32c": "ocmRdw=="}
+MANIFEST = json.dumps(
+    {
+        "format": "beam-tfrecord",
+        "format_version": 1,
+        "name": "d",
+        "seed": 0,
+        "options": {
+            "splits": None,
+            "num_shards": 1,
+            "columns": [_COLUMN],
+            "features": {},
+            "shuffle": "references",
+            "image_check": "header",
+            "image_encoding": None,
+            "compression": "none",
+        },
+        "features": {"image/encoded": {"kind": "bytes", "optional": False, "shape": [3, None]}},
+        "splits": {"train": {"examples": 1, "bytes": 900, "shards": [_SHARD_ENTRY]}},
+        "classes": [{"id": 0, "name": "a", "examples": 1, "splits": {"train": 1}}],
+        "counts": {
+            "listed_images": 1,
+            "ignored_files": {},
+            "label_rows_repeated": 0,
+            "examples": 1,
+        },
+        "dead_letters": {"unreadable": 1},
+    }
+).encode()
+
+RECEIPT = json.dumps(
+    {
+        "version": 1,
+        "spec": ["train", 0, 1, _SHARD],
+        "samples": [["a/1.jpg"], ["/p/a/1.jpg"], [632], ["train"], [["a"]], [-1], [""], [17953384]],
+        "classes": {"a": 0},
+        "options": {
+            "columns": [{**_COLUMN, "required": True, "pixels": False}],
+            "image_check": "header",
+            "seed": 0,
+            "renames": {},
+            "clip_boxes": False,
+            "pixels": None,
+            "image_encoding": "png",
+            "features": None,
+        },
+        "info": ["train", 0, _SHARD, 1, 900, 1819084101, [[0, 1]]],
+        "dead_letters": [["read", "k", "u", "unreadable", "m", "", 0]],
+    }
+).encode()
+
+
+def _manifest(data: bytes) -> None:
+    for whole in (True, False):
+        check_manifest(parse_manifest(data, "m"), "m", whole=whole)
+
+
+def _receipt(data: bytes) -> None:
+    """Both what is spoilt and what is spoilt and then compressed, which reaches further."""
+    if not data.startswith(b"\x1f\x8b"):
+        data = gzip.compress(data, 1)
+    parse_receipt(data, "r")
+
+
+def _index(data: bytes) -> None:
+    index_file(record_spans(io.BytesIO(data), "f"))
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+_CSV = 'filename,label,score,xmin\n"a ""b"".jpg",cat,0.5,1\nb.jpg,\u732b,"1,5",2\n\nc.jpg,dog,-3,\n'
+_JSONL = '{"file_name": "a.jpg", "label": 1, "boxes": [[1, 2, 3, 4]]}\n{"file_name": "\\ud83d"}\n'
+
+
+def _table(name: str) -> Callable[[bytes], None]:
+    def read(data: bytes) -> None:
+        head = TableHead(name, data[:4096], len(data) <= 4096)
+        table = inspect_file(head)
+        sample_columns(head, table)
+        for _ in read_fields(io.BytesIO(data), table, strict=True):
+            pass
+
+    return read
+
+
+def _parquet_file() -> list[bytes]:
+    import pyarrow
+    from pyarrow import parquet
+
+    columns = {"file": ["a.jpg", None], "n": [1, 2], "boxes": [[1.0, 2.0], []], "b": [b"\xff", b""]}
+    files = []
+    for compression in ("none", "snappy"):
+        out = io.BytesIO()
+        parquet.write_table(pyarrow.table(columns), out, compression=compression)
+        files.append(out.getvalue())
+    return files
+
+
+def _all(read: Callable[[io.BytesIO, str], Iterable[object]]) -> Callable[[bytes], None]:
+    """A reader that yields rows, as one that reads all."""
+
+    def read_all(data: bytes) -> None:
+        for _ in read(io.BytesIO(data), "f"):
+            pass
+
+    return read_all
+
+
+def _automl(data: bytes) -> None:
+    rows = inspect_automl([TableHead("f", data[:4096], len(data) <= 4096)])
+    for _ in read_automl(io.BytesIO(data), "f", "utf-8", rows):
+        pass
+
+
+_KINDS: dict[str, Any] = {}
+
+
+def _pattern(data: bytes) -> None:
+    """A pattern and a name that it is tried on, divided by a zero byte."""
+    text, _, name = data.decode("latin-1").partition("\0")
+    made = name_pattern(text[:100], _KINDS)
+    re.compile(made.pattern).search(name[:20])
+
+
+# --- annotations --------------------------------------------------------------------------------
+
+_COUNTS: Any = {"size": [13, 19], "counts": "53_7"}
+_COCO = {
+    "info": {"year": 2024},
+    "images": [
+        {"id": 1, "file_name": "a.jpg", "width": 19, "height": 13},
+        {"id": 2, "file_name": "b"},
+    ],
+    "categories": [
+        {"id": 1, "name": "cat", "keypoints": ["nose", "tail"]},
+        {"id": 90, "name": "\u732b"},
+    ],
+    "annotations": [
+        {
+            "id": 1,
+            "image_id": 1,
+            "category_id": 1,
+            "bbox": [1, 1, 3.5, 3],
+            "iscrowd": 0,
+            "segmentation": [[1, 1, 4, 1, 4, 4.5]],
+            "keypoints": [1, 1, 2, 0, 0, 0],
+            "num_keypoints": 1,
+        },
+        {"id": 2, "image_id": 1, "category_id": 90, "bbox": [0, 0, 1, 1], "segmentation": _COUNTS},
+    ],
+}
+_CAPTIONS = {
+    "images": _COCO["images"],
+    "annotations": [{"id": 1, "image_id": 1, "caption": "a cat"}, {"image_id": 2, "caption": "\\"}],
+}
+_VOC = b"""<annotation><filename>a.jpg</filename><size><width>19</width><height>13</height></size>
+<object><name>cat</name><difficult>0</difficult><truncated>1</truncated>
+<bndbox><xmin>1</xmin><ymin>2.5</ymin><xmax>9</xmax><ymax>8</ymax></bndbox></object></annotation>"""
+_KITTI = b"Car 0.00 0 -1.58 587.0 173.3 614.1 200.1 1.6 1.6 3.6 -0.6 1.7 46.7 -1.5\nDontCare -1 -1 -10 1 1 2 2 -1 -1 -1 -1000 -1000 -1000 -10\n"
+_YOLO = b"0 0.5 0.5 0.25 0.125\n1 0.1 0.1 0.2 0.2\n"
+_YOLO_OUTLINE = b"0 0.1 0.1 0.9 0.1 0.5 0.9\n3 0 0 1 0 1 1 0 1\n"
+_YAML = b"path: ../d\ntrain: images/train\nval: [images/a, images/b]\nnc: 2\nnames:\n  0: cat\n  1: no\nkpt_shape: [2, 3]\n"
+
+
+def _coco(data: bytes) -> None:
+    categories = read_categories(lambda: io.BytesIO(data), "f")
+    for extras in (Extras(), Extras(masks=True, keypoints=categories.keypoints, negatives=True)):
+        for _ in read_instances(io.BytesIO(data), "f", extras=extras):
+            pass
+
+
+def _mask(data: bytes) -> None:
+    """A shape of COCO, as an annotation has it and as a label holds it, drawn on a small image."""
+    try:
+        shape = json.loads(data)
+    except (ValueError, RecursionError):
+        return
+    check_shape(shape)
+    header = ImageHeader("jpeg", 13, 19, 3)
+    drawn = mask_png(json.dumps(shape), header, pixels=True)
+    with Image.open(io.BytesIO(drawn)) as opened:
+        assert opened.size == (19, 13)
+
+
+def _yolo(data: bytes) -> None:
+    line_lengths(data)
+    for task in (DETECT, SEGMENT, POSE, OBB):
+        line_format = LineFormat(
+            task, {0: "cat"}, keypoints=2 if task == POSE else 0, masks=task == SEGMENT
+        )
+        try:
+            line_format.parse(data)
+        except LabelLineError:
+            pass
+
+
+def _with_file(suffix: str, read: Callable[[str], object]) -> Callable[[bytes], None]:
+    """A reader of a path, as one of bytes."""
+
+    def read_bytes(data: bytes) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, f"d{suffix}")
+            with open(path, "wb") as file:
+                file.write(data)
+            read(path)
+
+    return read_bytes
+
+
+# --- archives -----------------------------------------------------------------------------------
+
+
+def _pickles() -> list[bytes]:
+    from tests.transforms.layouts.make_cifar10 import cifar10_python
+
+    return [data for data in cifar10_python(1).values() if len(data) < 1 << 14]
+
+
+def _pickle(data: bytes) -> None:
+    batches.read_pickled(io.BytesIO(data), batches.CIFAR10, lambda _: None)
+
+
+def _cifar_names(data: bytes) -> None:
+    for name in ("batches.meta", "batches.meta.txt"):
+        batches.label_meanings(batches.CIFAR10, {name: data})
+
+
+def _tar() -> list[bytes]:
+    out = []
+    for tar_format in (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT, tarfile.USTAR_FORMAT):
+        file = io.BytesIO()
+        with tarfile.open(fileobj=file, mode="w", format=tar_format) as archive:
+            for name in ("x/data_batch_1.bin", "x/" + "n" * 90 + "/test_batch.bin"):
+                member = tarfile.TarInfo(name)
+                member.size = 10
+                archive.addfile(member, io.BytesIO(b"0123456789"))
+        out.append(file.getvalue())
+    return out
+
+
+def _archive(data: bytes) -> None:
+    """Both what is spoilt and what is spoilt and then compressed, which reaches further."""
+    if not data.startswith(b"\x1f\x8b"):
+        data = gzip.compress(data, 1)
+    with _archive_errors("a.tar.gz"):
+        for _, content in _members(io.BytesIO(data)):
+            content.read(1 << 20)
+
+
+def _dumped(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+TARGETS: dict[str, Target] = {
+    "image header": Target(_header, _pictures(), (BadImageError,)),
+    "image pixels": Target(_pixels, _pictures(), (BadImageError,)),
+    "TFRecord": Target(_all(read_records), [_framed(_examples())]),
+    "TFRecord examples": Target(_shard, [_framed(_examples())]),
+    "example": Target(_framed_example, _examples(), (ConversionError, DecodeError)),
+    "wire format": Target(_encoder, [b"\1" * 20, b"\xff" * 9 + b"\0a\0"], ()),
+    "TFRecord index": Target(_index, [_framed(_examples())]),
+    "manifest": Target(_manifest, [MANIFEST], words=(b"null", b"[]", b'"../x"', b"true", b'{"a":')),
+    "receipt": Target(
+        _receipt, [RECEIPT, gzip.compress(RECEIPT, 1)], words=(b"null", b"[[", b'"../x"', b"{}")
+    ),
+    "CSV": Target(
+        _table("t.csv"), [_CSV.encode(), _CSV.encode("utf-16")], words=(b'"', b"\r", b"\0")
+    ),
+    "JSON Lines": Target(
+        _table("t.jsonl"), [_JSONL.encode()], words=(b"[" * 3000, b"null", b"\\u")
+    ),
+    "Parquet": Target(_all(read_parquet), _parquet_file()),  # type: ignore[arg-type]
+    "inventory": Target(
+        _all(read_inventory),
+        [b"uri,size\n/a.jpg,3\ngs://b/c.jpg,0\n", gzip.compress(b"uri,size\n/a.jpg,3\n")],
+    ),
+    "AutoML": Target(
+        _automl, [b"TRAIN,gs://b/a.jpg,cat\nTEST,b.jpg,dog,0,0,,,1,1,,\n"], words=(b",,",)
+    ),
+    "COCO": Target(_coco, [_dumped(_COCO)], words=(b"null", b"[]", b'"id":', b"[" * 3000)),
+    "COCO captions": Target(_all(read_captions), [_dumped(_CAPTIONS)], words=(b"null", b"{}")),  # type: ignore[arg-type]
+    "COCO masks": Target(
+        _mask,
+        [
+            _dumped([[1, 1, 4, 1, 4, 4.5]]),
+            _dumped(_COUNTS),
+            _dumped({"size": [13, 19], "counts": [5, 3, 239]}),
+        ],
+        (BadShapeError,),
+        (b"[]", b"null", b"1e308", b"-5"),
+    ),
+    "VOC": Target(
+        parse_annotation,
+        [_VOC],
+        (AnnotationError,),
+        (b"<!DOCTYPE a [<!ENTITY b 'c'>]>", b"&b;", b"<object>"),
+    ),
+    "KITTI": Target(lambda data: parse_labels(data, "f"), [_KITTI], ()),
+    "YOLO labels": Target(_yolo, [_YOLO, _YOLO_OUTLINE], ()),
+    "data.yaml": Target(
+        _with_file(".yaml", read_description),
+        [_YAML],
+        (UsageError,),
+        (b"&a [*a]", b"!!python/object:os.system", b"<<: *a", b"? ", b"- " * 500, b"{" * 500),
+    ),
+    "YOLO class file": Target(
+        _with_file(".names", read_class_file), [b"cat\ndog\n", _YAML], (UsageError,)
+    ),
+    "class list": Target(
+        lambda data: parse_class_list(data, "f", 0), [b"cat\n\xe7\x8c\xab\ndog\n"]
+    ),
+    "class manifest": Target(lambda data: parse_class_manifest(data, "f"), [MANIFEST]),
+    "label pattern": Target(
+        _pattern,
+        [b"(?P<label>[a-z]+)_(?P<split>train|test)\0cat_train", b"^(?P<label>.*?)-\\d+$\0dog-12"],
+        (re.error, OverflowError, RecursionError),
+        (b"(?P<", b"{2,}", b"\\1"),
+    ),
+    "CIFAR pickles": Target(_pickle, _pickles(), (batches.CifarError,)),
+    "CIFAR records": Target(
+        lambda data: batches.read_records(io.BytesIO(data), batches.CIFAR10),
+        [bytes(3073 * 2)],
+        (batches.CifarError,),
+    ),
+    "CIFAR names": Target(_cifar_names, [b"cat\ndog\n", *_pickles()], (batches.CifarError,)),
+    "tar members": Target(_archive, [*_tar(), gzip.compress(_tar()[0], 1)]),
+}

@@ -1,0 +1,40 @@
+"""Every reader of foreign bytes stands some hundred spoilt inputs, and those that once broke one."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import pytest
+
+from tests.fuzz.campaign import MOST_BYTES, fault_of, inputs, peak_bytes
+from tests.fuzz.targets import TARGETS
+from tests.profiles import examples
+
+KEPT: dict[str, list[bytes]] = {}
+"""Target -> inputs that once ended in another error."""
+
+
+@pytest.mark.promise("fuzz")
+@pytest.mark.parametrize("name", TARGETS)
+def test_spoilt_inputs_end_in_named_errors(name: str) -> None:
+    """No other error, no hang."""
+    target = TARGETS[name]
+    assert [fault_of(target, data) for data in target.seeds] == [None] * len(target.seeds)
+    tried = [*KEPT.get(name, []), *islice(inputs(target, seed=0), examples(2000))]
+    assert [fault for data in tried if (fault := fault_of(target, data))] == []
+
+
+def test_sound_inputs_are_read() -> None:
+    """The inputs to start from raise nothing, so that what is spoilt is near to something sound."""
+    for target in TARGETS.values():
+        for data in target.seeds:
+            target.read(data)
+
+
+@pytest.mark.promise("bombs")
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TARGETS)
+def test_spoilt_inputs_take_bounded_memory(name: str) -> None:
+    """A length that an input claims reserves nothing."""
+    target = TARGETS[name]
+    assert max(peak_bytes(target, data) for data in islice(inputs(target, seed=5), 60)) < MOST_BYTES
