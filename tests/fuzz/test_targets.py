@@ -7,10 +7,14 @@ from itertools import islice
 import pytest
 
 from tests.fuzz.campaign import MOST_BYTES, fault_of, inputs, peak_bytes
-from tests.fuzz.targets import TARGETS
+from tests.fuzz.targets import MANIFEST, TARGETS
 from tests.profiles import examples
 
-KEPT: dict[str, list[bytes]] = {}
+KEPT: dict[str, list[bytes]] = {
+    "COCO": [b'{"images": [], "annotations": [{"id": 1e99999999999999999999}]}'],
+    "COCO captions": [b'{"images": [{"id": 1, "file_name": "a", "width": 1e99999999999999999999}]}'],
+    "class manifest": [MANIFEST.replace(b'"id": 0', b'"id": 1e400')],
+}
 """Target -> inputs that once ended in another error."""
 
 

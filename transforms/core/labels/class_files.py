@@ -64,7 +64,7 @@ def parse_class_manifest(data: bytes, uri: str) -> Classes:
         if manifest["format"] != "beam-tfrecord":
             raise ValueError(f"its format is {manifest['format']!r}")
         classes = tuple((str(entry["name"]), int(entry["id"])) for entry in manifest["classes"])
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise UsageError(
             f"--classes {uri} is no manifest of beam-tfrecord ({error!r}); name such a manifest.json, "
             "or a text file with a class a line"

@@ -17,7 +17,7 @@ import math
 import re
 from collections import deque
 from collections.abc import Collection, Iterator
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any, BinaryIO
 
 import ijson
@@ -27,7 +27,8 @@ _LONGEST_TEXT = 4 << 20  # 4 MiB without a comma: the end of a text is missing
 _MOST_DIGITS = 4000  # ijson 3.6 crashes where Python refuses an integer, by default of 4,301 digits
 _MANY_DIGITS = re.compile(b"[0-9]{%d}" % _MOST_DIGITS)
 _DEEPEST = 100  # lists in lists
-_FAULTS = (ijson.JSONError, ValueError)  # the latter for bytes that are not UTF-8
+# ValueError is for bytes that are not UTF-8, InvalidOperation for exponents beyond Decimal's
+_FAULTS = (ijson.JSONError, ValueError, InvalidOperation)
 
 _HELD_BACK = re.compile(rb"[NI\\]")  # in a piece's end: may begin one of the words below
 _MENDABLE = (b"NaN", b"Infinity", b"\\ud", b"\\uD")
@@ -208,6 +209,8 @@ class _Source:
     def located(self, error: BaseException) -> JsonFileError:
         """An error with its place in the file."""
         message = error.args[0] if error.args else error
+        if isinstance(error, InvalidOperation):
+            message = "a number beyond all measure"
         if isinstance(message, bytes):
             message = message.decode("utf-8", "backslashreplace")
         what, _, context = str(message).partition("\n")  # then a line with the place, and an arrow
