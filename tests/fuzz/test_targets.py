@@ -12,7 +12,9 @@ from tests.profiles import examples
 
 KEPT: dict[str, list[bytes]] = {
     "COCO": [b'{"images": [], "annotations": [{"id": 1e99999999999999999999}]}'],
-    "COCO captions": [b'{"images": [{"id": 1, "file_name": "a", "width": 1e99999999999999999999}]}'],
+    "COCO captions": [
+        b'{"images": [{"id": 1, "file_name": "a", "width": 1e99999999999999999999}]}'
+    ],
     "class manifest": [MANIFEST.replace(b'"id": 0', b'"id": 1e400')],
 }
 """Target -> inputs that once ended in another error."""
