@@ -209,16 +209,16 @@ FIGURES: Mapping[str, str] = {}
 """Name of a promise -> what was tried for it when its tests last ran in full."""
 
 
-class Test(NamedTuple):
+class Holder(NamedTuple):
     """A test function: its file below the repository, and its name."""
 
     file: str
     name: str
 
 
-def tests_of_promises() -> dict[str, list[Test]]:
+def holders() -> dict[str, list[Holder]]:
     """Name of a promise -> the tests that name it, found in the source of all tests."""
-    found: dict[str, list[Test]] = defaultdict(list)
+    found: dict[str, list[Holder]] = defaultdict(list)
     for path in sorted(Path(REPOSITORY, "tests").rglob("test_*.py")):
         source = path.read_text(encoding="utf-8")
         if "mark.promise" not in source:
@@ -227,7 +227,7 @@ def tests_of_promises() -> dict[str, list[Test]]:
             if isinstance(node, ast.FunctionDef):
                 for name in _promises(node):
                     file = path.relative_to(REPOSITORY).as_posix()
-                    found[name].append(Test(file, node.name))
+                    found[name].append(Holder(file, node.name))
     return dict(found)
 
 
@@ -240,7 +240,7 @@ def _promises(function: ast.FunctionDef) -> Iterator[str]:
 
 def list_of_promises() -> str:
     """The list as Markdown, a table a title."""
-    tests = tests_of_promises()
+    tests = holders()
     parts = []
     for title, promises in PROMISES.items():
         parts += [f"## {title}", "", "| when | then | held by |", "|---|---|---|"]
@@ -252,7 +252,7 @@ def list_of_promises() -> str:
     return "\n".join(parts)
 
 
-def _held_by(tests: list[Test]) -> str:
+def _held_by(tests: list[Holder]) -> str:
     files: dict[str, list[str]] = defaultdict(list)
     for test in tests:
         files[test.file].append(f"`{test.name}`")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tests.promises import PAGE, PROMISES, tests_of_promises, written
+from tests.promises import PAGE, PROMISES, holders, written
 
 
 def test_every_promise_has_a_test() -> None:
     """No test names a promise that there is not."""
     names = [name for promises in PROMISES.values() for name in promises]
     assert len(set(names)) == len(names)
-    assert set(tests_of_promises()) == set(names)
+    assert set(holders()) == set(names)
 
 
 def test_the_page_lists_the_promises_as_they_are() -> None:
