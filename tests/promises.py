@@ -205,10 +205,6 @@ PROMISES: Mapping[str, Mapping[str, Promise]] = {
 }
 """Title -> name -> promise, in the order of the page."""
 
-FIGURES: Mapping[str, str] = {}
-"""Name of a promise -> what was tried for it when its tests last ran in full."""
-
-
 class Holder(NamedTuple):
     """A test function: its file below the repository, and its name."""
 
