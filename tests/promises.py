@@ -205,6 +205,7 @@ PROMISES: Mapping[str, Mapping[str, Promise]] = {
 }
 """Title -> name -> promise, in the order of the page."""
 
+
 class Holder(NamedTuple):
     """A test function: its file below the repository, and its name."""
 
