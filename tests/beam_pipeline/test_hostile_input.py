@@ -8,9 +8,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from beam_pipeline.readers.data_set import DataSet
 
 from beam_pipeline.cli import main
-from beam_pipeline.readers.data_set import DataSet
 from beam_pipeline.transforms.core.errors import ConversionError
 from tests.faults import watched
 from tests.harness import ALL_BAD, convert, manifest_of
