@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -78,10 +78,27 @@ def convert(config: ConvertConfig, beam_argv: Sequence[str], *, wait: bool = Tru
             _run_job(config, engine, _writers(config, beam_argv))
         if not engine.waits:
             return
-        if before and shard_versions(config.output) == before:
-            say(f"{config.output} is up to date: all is as it was when it was written")
+        _report(config.output, before)
+
+
+def _report(folder: str, before: Mapping[str, int]) -> None:
+    """Says what a complete data set holds, or that none of its shards has changed.
+
+    Raises:
+      OutputError: it cannot be read.
+    """
+    try:
+        if before and shard_versions(folder) == before:
+            say(f"{folder} is up to date: all is as it was when it was written")
         else:
-            print_summary(config.output)
+            print_summary(folder)
+    except BrokenPipeError:  # nobody reads what is printed
+        raise
+    except OSError as error:
+        raise OutputError(
+            f"{folder} holds a complete data set, which cannot be read to sum it up: "
+            f"{error.strerror or error}; `beam-tfrecord verify` checks it"
+        ) from error
 
 
 def _prepare(config: ConvertConfig) -> dict[str, int]:
