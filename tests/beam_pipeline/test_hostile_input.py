@@ -8,9 +8,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from beam_pipeline.readers.data_set import DataSet
 
 from beam_pipeline.cli import main
+from beam_pipeline.dataset import Dataset
+from beam_pipeline.readers.shards import check_shards
 from beam_pipeline.transforms.core.errors import ConversionError
 from tests.faults import watched
 from tests.harness import ALL_BAD, convert, manifest_of
@@ -102,7 +103,7 @@ def test_no_manifest_names_a_file_elsewhere(
         assert watch.calls == []
         assert "which is not a file of its own folder" in capsys.readouterr().err
     with watched(secret) as watch, pytest.raises(ConversionError, match="its own folder"):
-        DataSet.open(out)
+        Dataset.open(out, whole=False)
     assert watch.calls == []
 
 
@@ -122,9 +123,9 @@ def test_a_huge_number_in_a_manifest_takes_neither_memory_nor_time(
         code = main([command, str(out)])
         assert code == (0 if (command, entry) == ("index", "bytes") else 1)
         assert "Traceback" not in capsys.readouterr().err
-    data_set = DataSet.open(out)
+    dataset = Dataset.open(out, whole=False)
     with pytest.raises(ConversionError, match=str(number)):
-        data_set.check_shards(data_set.shards("train"), lengths=True)
+        check_shards(dataset, dataset.shards("train"), lengths=True)
 
 
 @pytest.mark.promise("hostile_manifest", "files_of_others")
