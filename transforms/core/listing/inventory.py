@@ -166,7 +166,10 @@ def _csv_cells(file: Any, uri: str) -> Iterator[_Cells]:
             "header that names the columns"
         )
     delimiter = max(_SEPARATORS, key=lambda mark: (first.count(mark), mark == ","))
-    header = [cell.strip() for cell in next(csv.reader([first], delimiter=delimiter), [])]
+    try:
+        header = [cell.strip() for cell in next(csv.reader([first], delimiter=delimiter), [])]
+    except csv.Error as error:  # a null character, in Python 3.10
+        raise InventoryError(f"--inventory {uri}, line 1: not CSV: {error}") from error
     columns = [(name, header.index(name)) for name in _columns(header, uri)]
     reader = csv.reader(text, delimiter=delimiter, strict=True)
     line = 2
