@@ -14,8 +14,6 @@ from tests.harness import REPOSITORY, run_shell
 
 FOLDER = Path(REPOSITORY, "docs/datasets")
 PAGES = sorted(path.stem for path in FOLDER.glob("*.md") if path.stem != "README")
-FAST = "regression"
-"""The page that the default tests run; TensorFlow's start and training take seconds for each."""
 
 
 def _blocks(page: str) -> list[tuple[str, str]]:
@@ -24,9 +22,8 @@ def _blocks(page: str) -> list[tuple[str, str]]:
     return re.findall(r"```(bash|python)\n(.*?)```", text, re.DOTALL)
 
 
-@pytest.mark.parametrize(
-    "page", [pytest.param(page, marks=() if page == FAST else pytest.mark.slow) for page in PAGES]
-)
+@pytest.mark.slow  # TensorFlow's start and training take seconds for each
+@pytest.mark.parametrize("page", PAGES)
 def test_a_page_runs_from_disk_to_training(page: str, tmp_path: Path) -> None:
     """Commands and code run in their order, in a folder with data as the page describes it."""
     importlib.import_module(f"tests.transforms.layouts.make_{page}").make(str(tmp_path))

@@ -280,7 +280,7 @@ OPERATIONS = range(1, 34)
 @pytest.mark.promise("killed_overwriting")
 @pytest.mark.parametrize(
     "operation",
-    [pytest.param(n, marks=[] if n in (8, 12) else pytest.mark.slow) for n in OPERATIONS],
+    [pytest.param(n, marks=[] if n == 12 else pytest.mark.slow) for n in OPERATIONS],
 )
 @pytest.mark.parametrize("option", ["--overwrite", "--resume"])
 def test_killed_while_it_removes_a_data_set_the_next_run_goes_on(

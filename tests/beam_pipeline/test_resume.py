@@ -28,6 +28,7 @@ from tests.pictures import picture, write_files, write_pictures
 SHARDS = 120
 
 
+@pytest.mark.slow
 def test_killed_twice_the_job_ends_in_the_same_bytes(tmp_path: Path) -> None:
     """After each SIGKILL the next run goes on, and no shard with a receipt is written again."""
     _kill_and_resume(tmp_path, kills=2, images=240)

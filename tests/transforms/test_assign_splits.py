@@ -62,7 +62,9 @@ def assert_assigned(
         assert_that(total, equal_to([tally]), label="tally")
 
 
-@pytest.mark.parametrize("size", [1, 10, 5000])
+@pytest.mark.parametrize(
+    "size", [10, *(pytest.param(size, marks=pytest.mark.slow) for size in (1, 5000))]
+)
 def test_each_class_is_divided_exactly(size: int) -> None:
     """Whatever the batches: 3/4, 1/8 and 1/8 of 16, of 80, of those without a class, and of one."""
     refs = samples({"cat": 16, "dog": 80, None: 8, "bird": 1})
@@ -76,6 +78,7 @@ def test_each_class_is_divided_exactly(size: int) -> None:
     assert_assigned(refs[::-1], expected_splits(refs, counts), size)
 
 
+@pytest.mark.slow
 def test_a_large_class_is_divided_exactly() -> None:
     """Many samples of every prefix of the hash."""
     refs = samples({"cat": 20_000})

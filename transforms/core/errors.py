@@ -17,6 +17,7 @@ ConversionError
 ├── LostSamplesError         samples do not add up: a fault of the program or the runner
 ├── OutputError              a shard cannot be written: no space, no permission
 ├── ChangedInputsError       the inputs differ from those that an earlier run began with
+├── CodecError               other versions of libraries encode images than those that began
 ├── WriterProcessError       a writer process died
 ├── JobError                 a remote engine rejected a job, or the job failed there
 ├── SampleError              a value given from Python cannot become a feature

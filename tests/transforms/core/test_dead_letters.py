@@ -57,6 +57,7 @@ def test_reasons_and_stages_are_these() -> None:
     assert [reason.value for reason in Reason] == [
         "name_not_utf8",
         "not_a_file",
+        "unusable_member",
         "bad_row",
         "bad_label_value",
         "unknown_class",
