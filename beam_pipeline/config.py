@@ -18,6 +18,7 @@ from beam_pipeline.transforms.core.images.changes import ImageChanges
 from beam_pipeline.transforms.core.images.pixels import IMAGE_ENCODINGS, RAW_FORMAT
 from beam_pipeline.transforms.core.labels.class_files import KnownClasses
 from beam_pipeline.transforms.core.labels.classes import AUTO_ORDER
+from beam_pipeline.transforms.core.labels.exclusion import Exclusion, Sorter, Sorters
 from beam_pipeline.transforms.core.labels.unlabelled import KeepUnlabelled
 from beam_pipeline.transforms.core.listing.globs import has_glob
 from beam_pipeline.transforms.core.records.alteration import codec_in_use
@@ -30,6 +31,7 @@ from beam_pipeline.transforms.core.records.record_format import RecordFormat
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
 from beam_pipeline.transforms.core.text import counted
 from beam_pipeline.transforms.core.uris import is_remote
+from beam_pipeline.transforms.earlier_data_set import EarlierDataSet
 from beam_pipeline.transforms.encoding import EncodingOptions
 from beam_pipeline.transforms.layouts.layout import Source
 from beam_pipeline.transforms.storage.read_ahead import (
@@ -38,6 +40,9 @@ from beam_pipeline.transforms.storage.read_ahead import (
     ReadOptions,
     usual_reading,
 )
+
+SETTLED_BY_REUSE = ("num_shards", "shard_size", "label_base", "label_order", "classes")
+"""Recorded options in which a data set may differ from the one whose shards it reuses."""
 
 _MOST_OF_A_NAME = 255  # bytes, on nearly all disks
 
@@ -56,7 +61,9 @@ class ConvertConfig:
       label_bytes: total size of the label files; None if unknown before the job lists them.
       unlabelled: makes samples of images without labels; None where they are left out.
       known: the only classes that there are, as --classes names them; None for any.
+      exclusion: samples that are left out by their keys; None if none are.
       checks: what the plan checks of the labels.
+      earlier: the data set whose shards are reused; None if there is none.
     """
 
     options: ConvertOptions
@@ -68,7 +75,9 @@ class ConvertConfig:
     label_bytes: int | None = None
     unlabelled: KeepUnlabelled | None = None
     known: KnownClasses | None = None
+    exclusion: Exclusion | None = None
     checks: LabelChecks = NO_CHECKS
+    earlier: EarlierDataSet | None = None
 
     @cached_property
     def split_assigner(self) -> SplitAssigner:
@@ -145,7 +154,14 @@ class ConvertConfig:
     @property
     def uris(self) -> tuple[str, ...]:
         """Every file and folder that the job reads or writes."""
-        return (*self.source.uris, *self.inventory, self.output)
+        earlier = (self.earlier.folder,) if self.earlier else ()
+        return (*self.source.uris, *self.inventory, self.output, *earlier)
+
+    @property
+    def sorter(self) -> Sorter | None:
+        """Leaves out samples that are excluded, or whose class is none of --classes."""
+        sorters = tuple(sorter for sorter in (self.exclusion, self.known) if sorter)
+        return Sorters(sorters) if sorters else None
 
     @property
     def record_format(self) -> RecordFormat:
@@ -195,7 +211,9 @@ class ConvertConfig:
 
     @property
     def open_options(self) -> tuple[str, ...]:
-        """Recorded options that the plan settles, as they depend on the classes that there are."""
+        """Recorded options that the plan settles, as they depend on the classes and earlier shards."""
+        if self.earlier:
+            return SETTLED_BY_REUSE
         return ("label_order",) if self.source.numbering.order == AUTO_ORDER else ()
 
     @property
@@ -243,6 +261,8 @@ class ConvertConfig:
             "image_check": options.images.image_check,
             "image_encoding": self.encoding.options.image_encoding if source.pixels else None,
             "clip_boxes": options.images.clip_boxes,
+            # With an earlier data set, the plan puts classes that keep its ids, or leaves them out.
+            **({"classes": {}} if self.earlier else {}),
             **({"classes": dict(source.numbering.known)} if self.known else {}),
             **format_options(self.record_format),
             **self._recorded_if_given,

@@ -116,6 +116,8 @@ def _value(option: Option, value: Any) -> Any:
     Raises:
       UsageError: it cannot be read.
     """
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
     if option.is_switch:
         if not isinstance(value, bool):
             raise UsageError(f"{option.flag} is {value!r}, expected True or False")

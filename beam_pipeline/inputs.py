@@ -6,10 +6,12 @@ import dataclasses
 import os
 import posixpath
 import re
+import sys
 from collections.abc import Mapping, Sequence
 
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.options import ConvertOptions
+from beam_pipeline.reuse import with_reuse
 from beam_pipeline.transforms.core.dataset.manifest import LABELS_NAME, MANIFEST_NAME
 from beam_pipeline.transforms.core.dataset.plausibility import (
     LabelChecks,
@@ -24,6 +26,7 @@ from beam_pipeline.transforms.core.labels.class_files import (
     parse_class_manifest,
 )
 from beam_pipeline.transforms.core.labels.classes import ClassNumbering
+from beam_pipeline.transforms.core.labels.exclusion import Exclusion
 from beam_pipeline.transforms.core.labels.schema import (
     ENCODED_KEY,
     Column,
@@ -47,6 +50,8 @@ from beam_pipeline.transforms.layouts.layout import (
 )
 from beam_pipeline.transforms.layouts.shared.paths import label_files
 from beam_pipeline.transforms.storage import files
+
+_STANDARD_INPUT = "standard input"
 
 THE_LABEL = "label"
 """The name of the label in --features, whatever its column is called."""
@@ -76,9 +81,30 @@ def convert_config(options: ConvertOptions) -> tuple[ConvertConfig, str]:
         label_bytes=_label_bytes(source.labels),
         unlabelled=keep,
         known=known,
+        exclusion=_exclusion(options.inputs.exclude),
         checks=_label_checks(source, options),
     )
+    if options.output.reuse:
+        config, note = with_reuse(config)
+        noted = dataclasses.replace(source, notes=(*config.source.notes, note))
+        config = dataclasses.replace(config, source=noted)
     return config, why
+
+
+def _exclusion(path: str) -> Exclusion | None:
+    """The keys that a file, or standard input, lists.
+
+    Raises:
+      UsageError: there is no such file, or it cannot be used.
+    """
+    if not path:
+        return None
+    uri = _STANDARD_INPUT if path == "-" else files.canonical(path)
+    try:
+        data = sys.stdin.buffer.read() if path == "-" else files.read_bytes(uri)
+    except OSError as error:
+        raise UsageError(f"--exclude {path} cannot be read: {error.strerror or error}") from error
+    return Exclusion.parse(data, uri)
 
 
 def _unlabelled(source: Source) -> KeepUnlabelled:

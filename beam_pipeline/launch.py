@@ -20,6 +20,7 @@ from beam_pipeline.progress_bar import show_progress
 from beam_pipeline.summary import print_summary
 from beam_pipeline.terminal import complain, say
 from beam_pipeline.transforms.core.errors import ConversionError, OutputError
+from beam_pipeline.transforms.core.labels.exclusion import Exclusion
 from beam_pipeline.transforms.output_claim import claimed
 from beam_pipeline.transforms.output_folder import (
     clean_up_refused,
@@ -78,10 +79,10 @@ def convert(config: ConvertConfig, beam_argv: Sequence[str], *, wait: bool = Tru
             _run_job(config, engine, _writers(config, beam_argv))
         if not engine.waits:
             return
-        _report(config.output, before)
+        _report(config.output, before, config.exclusion)
 
 
-def _report(folder: str, before: Mapping[str, int]) -> None:
+def _report(folder: str, before: Mapping[str, int], exclusion: Exclusion | None) -> None:
     """Says what a complete data set holds, or that none of its shards has changed.
 
     Raises:
@@ -91,7 +92,7 @@ def _report(folder: str, before: Mapping[str, int]) -> None:
         if before and shard_versions(folder) == before:
             say(f"{folder} is up to date: all is as it was when it was written")
         else:
-            print_summary(folder)
+            print_summary(folder, exclusion)
     except BrokenPipeError:  # nobody reads what is printed
         raise
     except OSError as error:

@@ -7,7 +7,7 @@ import apache_beam as beam
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.transforms.assign_shards import AssignShards
 from beam_pipeline.transforms.assign_splits import AssignSplits
-from beam_pipeline.transforms.batches import DEAD_LETTERS, REFUSALS, TALLY, SampleBatch
+from beam_pipeline.transforms.batches import CHANGES, DEAD_LETTERS, REFUSALS, TALLY, SampleBatch
 from beam_pipeline.transforms.core.dataset.plan import Plan
 from beam_pipeline.transforms.core.dataset.sharding import ShardPlan
 from beam_pipeline.transforms.core.dataset.splits import check_strata
@@ -71,6 +71,7 @@ def build_pipeline(
                 resume=options.output.resume,
                 reading=reading,
                 failures=failures,
+                earlier=config.earlier,
             )
         )
     _ = plan | "FinishDataset" >> FinishDataset(
@@ -83,8 +84,10 @@ def build_pipeline(
             max_bad_fraction=options.images.max_bad_fraction,
             recorded_options=config.recorded,
             failures=failures,
+            reuse=config.earlier,
         ),
         images=written[IMAGES] if options.engine.shuffle == "records" else None,
+        changes=written[CHANGES] if config.earlier else None,
     )
 
 
@@ -113,7 +116,7 @@ def plan_samples(
             unpack_to=unpacking_folder(config.output),
             splits=splits,
             class_column=class_column(source.columns),
-            known=config.known,
+            sorter=config.sorter,
         )
         stages = [samples]
     else:
@@ -129,7 +132,7 @@ def plan_samples(
                 splits=splits,
                 may_repeat=source.may_repeat_keys,
                 names=source.labels.names,
-                known=config.known,
+                sorter=config.sorter,
                 keep=config.unlabelled,
             )
         else:
@@ -149,7 +152,7 @@ def plan_samples(
                 complete=isinstance(labels, ListedLabels),
                 buckets=buckets_for(config.label_bytes),
                 keep=config.unlabelled,
-                known=config.known,
+                sorter=config.sorter,
                 unnamed=labels.unnamed if isinstance(labels, FileLabels) else None,
             )
         stages.append(samples)
@@ -186,6 +189,7 @@ def plan_samples(
             may_be_unlabelled=options.inputs.yes
             or not (options.inputs.labels or options.inputs.masks),
             checks=config.checks,
+            reuse=config.earlier,
         )
     )
     return samples["samples"], plan, [stage[DEAD_LETTERS] for stage in stages]

@@ -10,12 +10,14 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from beam_pipeline.progress_bar import human_size
-from beam_pipeline.terminal import say
+from beam_pipeline.terminal import complain, say
+from beam_pipeline.transforms.core.dataset.changes import CHANGES_NAME, parse_changes, summary_of
 from beam_pipeline.transforms.core.dataset.manifest import DEAD_LETTERS_NAME, MANIFEST_NAME
 from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.transforms.core.errors import ConversionError
 from beam_pipeline.transforms.core.images.filters import FILTER_REASONS
 from beam_pipeline.transforms.core.labels.classes import numbering_note
+from beam_pipeline.transforms.core.labels.exclusion import Exclusion
 from beam_pipeline.transforms.core.records.alteration import Event
 from beam_pipeline.transforms.core.records.example_proto import Example
 from beam_pipeline.transforms.core.records.formats import recorded_format
@@ -32,15 +34,34 @@ _MASKS = ("image/segmentation/class", "image/panoptic")
 _LABELS = ("image/class", "image/label", "image/object/class", *_MASKS)
 
 
-def print_summary(folder: str) -> None:
-    """Prints splits, classes, dead letters and the lines of code that read the data set."""
+def print_summary(folder: str, exclusion: Exclusion | None = None) -> None:
+    """Prints splits, classes, dead letters and the lines of code that read the data set.
+
+    Args:
+      folder: the data set.
+      exclusion: the keys that were to be left out, to name those of no image.
+    """
     say(*_lines(folder, files.join(folder, MANIFEST_NAME), read_manifest(folder)))
+    if exclusion:
+        _warn_of_keys_not_met(folder, exclusion)
+
+
+def _warn_of_keys_not_met(folder: str, exclusion: Exclusion) -> None:
+    """Warns of keys that were to be left out and are those of no image: perhaps misspelt."""
+    with files.open_input(files.join(folder, DEAD_LETTERS_NAME)) as file:
+        found = exclusion.not_met(json.loads(line)["key"] for line in file)
+    if found:
+        complain(
+            f"Warning: {counted(len(found), 'key')} of {exclusion.uri} (--exclude) left nothing out, "
+            f"as no image has such a key: {enumerated([*map(repr, found)], _SHOWN)}"
+        )
 
 
 def _lines(folder: str, uri: str, manifest: Mapping[str, Any]) -> Iterator[str]:
     counts = manifest["counts"]
     size = sum(split["bytes"] for split in manifest["splits"].values())
     yield f"Wrote {counted(counts['examples'], 'example')}, {human_size(size)}, to {folder}"
+    yield from _change_lines(folder)
     yield ""
     for name, split in manifest["splits"].items():
         yield (
@@ -86,6 +107,23 @@ def _image_lines(events: Mapping[str, int]) -> Iterator[str]:
         )
     if outside := events.get(Event.OBJECTS_OUTSIDE.value):
         yield f"  note: {counted(outside, 'object')} left out, outside of what the crop keeps"
+
+
+def _change_lines(folder: str) -> Iterator[str]:
+    """What changed since the data set whose shards were reused; nothing if there was none."""
+    uri = files.join(folder, CHANGES_NAME)
+    data = files.read_if_there(uri)
+    if data is None:
+        return
+    changes = parse_changes(data, uri)
+    samples, shards, size = (changes[name] for name in ("samples", "shards", "bytes"))
+    yield ""
+    yield f"Since {changes['since']}: {summary_of(samples)}"
+    yield (
+        f"  {counted(shards['reused'], 'shard')} reused, {human_size(size['reused'])}; "
+        f"{shards['written']} written, {human_size(size['written'])}"
+    )
+    yield from (f"  note: {note}" for note in changes["notes"])
 
 
 def _class_lines(manifest: Mapping[str, Any]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -56,11 +57,29 @@ def test_every_command_of_the_readme_runs(beside_the_demo: Path) -> None:
 
 @pytest.mark.slow
 def test_the_crontab_of_the_readme_runs(beside_the_demo: Path) -> None:
-    """It runs twice; the second night nothing is written."""
+    """It runs three times; the second night links every shard, and a repeated run writes nothing."""
     (command,) = re.findall(r"^0 2 \* \* \* cd /data && \.venv/bin/(.*)$", README, re.MULTILINE)
-    run_shell(command, beside_the_demo)
-    done = run_shell(command, beside_the_demo)
-    assert " is up to date: " in done.stdout
+    command = command.replace("\\%", "%")  # a crontab takes a bare one for the end of the line
+    first = run_shell(command.replace("$(date +%F)", "2026-11-21"), beside_the_demo)
+    assert "no complete data set yet" in first.stdout
+    second = run_shell(command, beside_the_demo)
+    assert "2 shards reused" in second.stdout
+    assert " is up to date: " in run_shell(command, beside_the_demo).stdout
+
+
+@pytest.mark.slow
+def test_every_command_of_the_page_on_growing_runs(tmp_path: Path) -> None:
+    """In their order, from the demo's data; what the page shows is what they print."""
+    run_shell("beam-tfrecord demo", tmp_path)
+    text = Path(REPOSITORY, "docs/growing.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```(\w*)\n(.*?)```", text, re.DOTALL)
+    printed = ""
+    for language, block in blocks:
+        if language == "bash":
+            printed = run_shell(block, tmp_path).stdout.replace(f"{tmp_path}/", "")
+        else:
+            assert block in printed
+    assert os.listdir(tmp_path / "sets") == ["2026-11-24"]
 
 
 def test_every_option_is_documented(capsys: pytest.CaptureFixture[str]) -> None:

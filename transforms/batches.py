@@ -82,6 +82,7 @@ for _coder in (ImageBatchCoder, LabelBatchCoder, SampleBatchCoder, DeadLetterBat
     coders.registry.register_coder(_coder.batch, _coder)
 
 
+CHANGES = "changes"
 DEAD_LETTERS = "dead_letters"
 REFUSALS = "refusals"
 TALLY = "tally"

@@ -10,6 +10,11 @@ import apache_beam as beam
 from apache_beam.pvalue import AsIter
 
 from beam_pipeline.transforms.batches import DeadLetterBatch
+from beam_pipeline.transforms.core.dataset.changes import (
+    CHANGES_NAME,
+    ShardChanges,
+    changes_file,
+)
 from beam_pipeline.transforms.core.dataset.class_files import class_files
 from beam_pipeline.transforms.core.dataset.manifest import (
     DEAD_LETTERS_NAME,
@@ -25,7 +30,7 @@ from beam_pipeline.transforms.core.dataset.plan import (
     all_filtered,
     too_many_bad,
 )
-from beam_pipeline.transforms.core.dataset.receipts import option_changes
+from beam_pipeline.transforms.core.dataset.receipts import option_changes, with_settled
 from beam_pipeline.transforms.core.dataset.sharding import ImageFigures, ShardInfo
 from beam_pipeline.transforms.core.dataset.tfds_metadata import tfds_files
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
@@ -45,6 +50,7 @@ from beam_pipeline.transforms.core.labels.schema import (
     file_columns,
 )
 from beam_pipeline.transforms.core.records.alteration import Event
+from beam_pipeline.transforms.earlier_data_set import EarlierDataSet
 from beam_pipeline.transforms.encoding import EncodingOptions
 from beam_pipeline.transforms.output_folder import (
     delete_incomplete,
@@ -67,6 +73,7 @@ class DatasetFinisher:
       max_bad_fraction: bad samples allowed, of all listed images.
       recorded_options: the options that the manifest records.
       failures: says whether the job itself fails when there is no complete data set.
+      reuse: the data set whose shards were reused; None if there is none.
     """
 
     output_folder: str
@@ -74,6 +81,7 @@ class DatasetFinisher:
     max_bad_fraction: float
     recorded_options: Mapping[str, Any]
     failures: FailurePolicy
+    reuse: EarlierDataSet | None = None
 
     def finish(
         self,
@@ -82,6 +90,7 @@ class DatasetFinisher:
         dead_letters: Iterable[DeadLetterBatch],
         refusals: Iterable[Refusal],
         images: Iterable[ImageFigures] = (),
+        changes: Iterable[ShardChanges] = (),
     ) -> None:
         """Finishes a run, or notes in the output folder why the data set is not complete.
 
@@ -91,6 +100,7 @@ class DatasetFinisher:
           dead_letters: of all stages.
           refusals: the reasons why shards were not written.
           images: what happened to images, where `shards` do not know.
+          changes: what became of each shard since the data set whose shards were reused.
 
         Raises:
           ConversionError: the data set is not complete, if `failures.raises_refusals`.
@@ -100,7 +110,14 @@ class DatasetFinisher:
         try:
             infos = list(shards)
             figures = ImageFigures.sum_of((*images, *(info.images for info in infos)))
-            refusal = self._write(plan, infos, all_dead_letters, refusals, figures)
+            refusal = self._write(
+                plan=plan,
+                shards=infos,
+                dead_letters=all_dead_letters,
+                refusals=refusals,
+                images=figures,
+                changes=changes,
+            )
         except ConversionError as error:
             refusal = plan.refusal or Refusal.from_error(error)
         except OSError as error:
@@ -113,11 +130,13 @@ class DatasetFinisher:
 
     def _write(
         self,
+        *,
         plan: Plan,
         shards: Sequence[ShardInfo],
         dead_letters: Sequence[DeadLetter],
         refusals: Iterable[Refusal],
         images: ImageFigures,
+        changes: Iterable[ShardChanges],
     ) -> Refusal | None:
         """Writes the files; returns the reason if the data set is not complete.
 
@@ -156,6 +175,7 @@ class DatasetFinisher:
         side_files = {
             **dict(class_files(plan.classes, has_boxes=_has_boxes(self.encoding.columns))),
             **tfds_files(manifest),
+            **(_changes_file(self.reuse, plan, changes) if self.reuse else {}),
             MANIFEST_NAME: dump_json(manifest),
         }
         if earlier is None:
@@ -178,13 +198,12 @@ class DatasetFinisher:
         self, plan: Plan, tally: Tally, shards: Sequence[ShardInfo], images: ImageFigures
     ) -> dict[str, Any]:
         turned = Event.LEFT_TURNED.value in dict(images.events)
-        order = {"label_order": plan.label_order} if plan.label_order else {}
         return build_manifest(
             plan=plan,
             tally=tally,
             shards=shards,
             seed=self.encoding.seed,
-            options={**self.recorded_options, **order},
+            options=with_settled({"options": self.recorded_options}, plan.settled)["options"],
             features=self.encoding.features(turned=turned),
             images=images,
             counted=_counted(self.encoding.columns),
@@ -211,6 +230,16 @@ def _several_codecs(images: ImageFigures) -> Refusal | None:
             "all workers the same versions, and convert again with --overwrite"
         )
     )
+
+
+def _changes_file(
+    reuse: EarlierDataSet, plan: Plan, changes: Iterable[ShardChanges]
+) -> dict[str, bytes]:
+    """The file that says what changed since the data set whose shards were reused."""
+    splits = [split for split, _ in plan.shard_plan.shards]
+    gone = reuse.samples_elsewhere(splits)
+    content = changes_file(reuse.folder, changes, gone=gone, notes=plan.notes)
+    return {CHANGES_NAME: dump_json(content)}
 
 
 def _compared(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -257,6 +286,7 @@ class FinishDataset(beam.PTransform):
       refusals: PCollection of `Refusal`, the reasons why shards were not written.
       finisher: writes the files.
       images: PCollection of `ImageFigures`; None where each `ShardInfo` has its own.
+      changes: PCollection of `ShardChanges`; None without an earlier data set.
     """
 
     shards: beam.PCollection[ShardInfo]
@@ -264,6 +294,7 @@ class FinishDataset(beam.PTransform):
     refusals: beam.PCollection[Refusal]
     finisher: DatasetFinisher
     images: beam.PCollection[ImageFigures] | None = None
+    changes: beam.PCollection[ShardChanges] | None = None
 
     def expand(self, plan: beam.PCollection[Plan]) -> beam.PCollection[None]:
         return plan | "Finish" >> beam.Map(
@@ -272,4 +303,5 @@ class FinishDataset(beam.PTransform):
             AsIter(self.dead_letters),
             AsIter(self.refusals),
             () if self.images is None else AsIter(self.images),
+            () if self.changes is None else AsIter(self.changes),
         )

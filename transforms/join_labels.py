@@ -20,7 +20,7 @@ from beam_pipeline.transforms.batches import (
 )
 from beam_pipeline.transforms.core.dataset.plan import Tally
 from beam_pipeline.transforms.core.dataset.splits import SplitAssigner
-from beam_pipeline.transforms.core.labels.class_files import KnownClasses
+from beam_pipeline.transforms.core.labels.exclusion import Sorter
 from beam_pipeline.transforms.core.labels.join import (
     Joined,
     RowMerger,
@@ -53,21 +53,21 @@ class _Outputs:
     Attributes:
       splits: gives each sample its split.
       class_column: index of the class among a sample's labels; None if there is none.
-      known: the only classes that there are, or None for any.
+      sorter: leaves out samples; None keeps all.
       keep: makes samples of images without labels; None makes them dead letters.
       files: the indices of the labels that are files.
     """
 
     splits: SplitAssigner
     class_column: int | None
-    known: KnownClasses | None
+    sorter: Sorter | None
     keep: KeepUnlabelled | None
     files: Sequence[int] = ()
 
     def of(self, joined: Joined) -> Iterator[SampleBatch | TaggedOutput]:
-        if self.known:
-            joined.samples, unknown = self.known.sort_out(joined.samples)
-            joined.dead_letters += unknown
+        if self.sorter:
+            joined.samples, left_out = self.sorter.sort_out(joined.samples)
+            joined.dead_letters += left_out
         samples, without_group = self.splits.assign(joined.samples)
         dead_letters = DeadLetterBatch((*joined.dead_letters, *without_group))
         tally = Tally(orphan_rows=joined.orphan_rows, repeated_rows=joined.repeated_rows)
@@ -150,7 +150,7 @@ class LabelByFolder(beam.PTransform):
       may_repeat: whether two images may have the same key.
       keep: makes samples of images in no class folder; None makes them dead letters.
       names: how names say labels; None if folders say the class.
-      known: the only classes that there are, or None for any.
+      sorter: leaves out samples; None keeps all.
 
     Returns (tagged): main, `SampleBatch`es; "dead_letters"; "tally".
     """
@@ -159,7 +159,7 @@ class LabelByFolder(beam.PTransform):
     may_repeat: bool
     keep: KeepUnlabelled | None = None
     names: NamePattern | None = None
-    known: KnownClasses | None = None
+    sorter: Sorter | None = None
 
     def expand(self, images: beam.PCollection[ImageBatch]) -> beam.pvalue.DoOutputsTuple:
         if self.may_repeat:
@@ -173,7 +173,7 @@ class LabelByFolder(beam.PTransform):
         outputs = _Outputs(
             splits=self.splits,
             class_column=class_column(columns),
-            known=self.known,
+            sorter=self.sorter,
             keep=self.keep,
         )
         return images | "Label" >> _with_outputs(label(self.names, outputs))
@@ -191,7 +191,7 @@ class JoinLabels(beam.PTransform):
       unnamed: what images without a row stand for; None to leave them out.
       buckets: in how many parts they are joined.
       keep: makes samples of images without a row; None makes them dead letters.
-      known: the only classes that there are, or None for any.
+      sorter: leaves out samples; None keeps all.
 
     Returns (tagged): main, `SampleBatch`es; "dead_letters"; "tally".
     """
@@ -201,7 +201,7 @@ class JoinLabels(beam.PTransform):
     merge_rows: bool
     buckets: int
     keep: KeepUnlabelled | None = None
-    known: KnownClasses | None = None
+    sorter: Sorter | None = None
     unnamed: UnnamedImages | None = None
     complete: bool = False
 
@@ -214,7 +214,7 @@ class JoinLabels(beam.PTransform):
         outputs = _Outputs(
             splits=self.splits,
             class_column=class_column(self.columns),
-            known=self.known,
+            sorter=self.sorter,
             keep=self.keep,
             files=file_columns(self.columns),
         )

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
+from beam_pipeline.transforms.core.dataset.changes import CHANGES_NAME, parse_changes
 from beam_pipeline.transforms.core.dataset.class_files import class_files_of
 from beam_pipeline.transforms.core.dataset.manifest import (
     DEAD_LETTERS_NAME,
@@ -42,6 +43,7 @@ from beam_pipeline.transforms.core.errors import (
     UsageError,
 )
 from beam_pipeline.transforms.core.failures import Refusal
+from beam_pipeline.transforms.core.labels.class_files import Classes
 from beam_pipeline.transforms.core.records.alteration import other_codec
 from beam_pipeline.transforms.core.records.features import ORIENTATION
 from beam_pipeline.transforms.core.records.formats import (
@@ -57,7 +59,7 @@ from beam_pipeline.transforms.storage import files
 _refusals: dict[str, Refusal] = {}
 """Output folder -> the refusal of a run in this process."""
 
-_SIDE_FILES = (LABELS_NAME, LABEL_MAP_NAME, DEAD_LETTERS_NAME, *tfds_names({}))
+_SIDE_FILES = (LABELS_NAME, LABEL_MAP_NAME, CHANGES_NAME, DEAD_LETTERS_NAME, *tfds_names({}))
 _OUR_NAMES = re.compile(
     rf"{OUR_FILES.pattern}|.*\.labels\.txt|"
     + "|".join(map(re.escape, (MANIFEST_NAME, *_SIDE_FILES)))
@@ -128,11 +130,13 @@ class EarlierRun:
       shard_plan: the shards that it wrote or was about to write.
       run: its name, seed, options and features, as in the manifest.
       complete: it ended with a manifest.
+      classes: (name, id) of its classes, in order of id, if it is complete.
     """
 
     shard_plan: ShardPlan
     run: Mapping[str, Any]
     complete: bool
+    classes: Classes = ()
 
 
 def write_note(folder: str, plan: Plan, run: Mapping[str, Any]) -> None:
@@ -193,7 +197,12 @@ def read_earlier(folder: str) -> EarlierRun | None:
         recorded_format(options),
     )
     run = {key: manifest[key] for key in ("name", "seed", "options", "features")}
-    return EarlierRun(shard_plan, run, complete=True)
+    classes = sorted(((entry["name"], entry["id"]) for entry in manifest["classes"]), key=_by_id)
+    return EarlierRun(shard_plan, run, complete=True, classes=tuple(classes))
+
+
+def _by_id(entry: tuple[str, int]) -> int:
+    return entry[1]
 
 
 def note_refusal(folder: str, refusal: Refusal) -> None:
@@ -315,7 +324,7 @@ def prepare_resume(folder: str, run: Mapping[str, Any], open_options: Collection
     if earlier is None:
         files.prepare_folder(folder)
         return
-    then, now = (_without(recorded, open_options) for recorded in (earlier.run, run))
+    then, now = (without_options(recorded, open_options) for recorded in (earlier.run, run))
     codecs = [recorded["options"].get("codec", "") for recorded in (then, now)]
     if all(codecs) and codecs[0] != codecs[1]:
         raise CodecError(f"--resume: in {folder}, {other_codec(codecs[0])}")
@@ -337,7 +346,7 @@ def prepare_resume(folder: str, run: Mapping[str, Any], open_options: Collection
     _delete_in_incomplete(folder, keep={NOTE_NAME, WRITING_NAME})
 
 
-def _without(run: Mapping[str, Any], names: Collection[str]) -> Mapping[str, Any]:
+def without_options(run: Mapping[str, Any], names: Collection[str]) -> Mapping[str, Any]:
     """What a run records, without options, and without the feature that depends on the images."""
     options = {k: v for k, v in run.get("options", {}).items() if k not in names}
     features = {k: v for k, v in run.get("features", {}).items() if k != ORIENTATION.key}
@@ -403,6 +412,7 @@ def _earlier_files(folder: str) -> set[str]:
         shards += shard_paths(manifest)
         earlier.update([MANIFEST_NAME, DEAD_LETTERS_NAME], tfds_names(manifest))
         earlier.update(_unchanged_class_files(folder, manifest))
+        earlier.update(_changes_file(folder))
     unfinished = read_note(folder)
     if unfinished:
         shards += [spec.file_name for spec in unfinished.specs]
@@ -418,6 +428,15 @@ def _unchanged_class_files(folder: str, manifest: Mapping[str, Any]) -> Iterator
         uri = files.join(folder, name)
         if files.size_of(uri) == len(content) and files.read_if_there(uri) == content:
             yield name
+
+
+def _changes_file(folder: str) -> Iterator[str]:
+    """The name of the list of changes, if there is one, and a run wrote it."""
+    uri = files.join(folder, CHANGES_NAME)
+    with contextlib.suppress(ConversionError):
+        data = _read_note_file(uri)
+        if data is not None and parse_changes(data, uri):
+            yield CHANGES_NAME
 
 
 def _strangers(folder: str, names: Iterable[str], earlier: set[str]) -> set[str]:

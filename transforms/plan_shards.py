@@ -11,10 +11,11 @@ import apache_beam as beam
 
 from beam_pipeline.transforms import counters, progress
 from beam_pipeline.transforms.core.dataset.estimate import FEATURE_BYTES
+from beam_pipeline.transforms.core.dataset.kept import NOTHING_KEPT
 from beam_pipeline.transforms.core.dataset.plan import Plan, Tally, make_plan, other_shards
 from beam_pipeline.transforms.core.dataset.plausibility import NO_CHECKS, LabelChecks
-from beam_pipeline.transforms.core.dataset.receipts import with_label_order
-from beam_pipeline.transforms.core.dataset.sharding import ShardConfig
+from beam_pipeline.transforms.core.dataset.receipts import with_settled
+from beam_pipeline.transforms.core.dataset.sharding import ShardConfig, ShardPlan
 from beam_pipeline.transforms.core.errors import (
     ChangedInputsError,
     ConversionError,
@@ -23,6 +24,7 @@ from beam_pipeline.transforms.core.errors import (
 from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.core.labels.classes import ClassNumbering
 from beam_pipeline.transforms.core.records.record_format import RecordFormat
+from beam_pipeline.transforms.earlier_data_set import EarlierDataSet
 from beam_pipeline.transforms.output_folder import EarlierRun, read_earlier, write_note
 from beam_pipeline.transforms.storage import files
 
@@ -53,6 +55,7 @@ def plan_shards(
     run: Mapping[str, Any],
     resume: bool,
     check_space: bool = True,
+    reuse: EarlierDataSet | None = None,
     **wishes: Any,
 ) -> Plan:
     """Makes the plan and notes it in the output folder, before anything else is written there.
@@ -65,15 +68,16 @@ def plan_shards(
       run: the name, seed, options and features, for the note.
       resume: whether the shards must be those of an earlier run.
       check_space: whether the shards will be written to this folder, so that its disk needs room.
+      reuse: the data set whose shards may be taken.
       wishes: further arguments of `make_plan`.
     """
-    plan = make_plan(tally, **wishes)
+    plan = make_plan(tally, kept=reuse.kept if reuse else NOTHING_KEPT, **wishes)
     samples, image_bytes = tally.samples.total(), tally.sample_bytes.total()
     progress.announce(samples, image_bytes)
     counters.count(counters.SAMPLES_PLANNED, samples)
     counters.count(counters.BYTES_PLANNED, image_bytes)
     counters.count(counters.DEAD_LETTERS, tally.dead.total())
-    run = with_label_order(run, plan.label_order)
+    run = with_settled(run, plan.settled)
     refusal: Refusal | None
     try:
         earlier = read_earlier(output_folder) if resume else None
@@ -85,9 +89,9 @@ def plan_shards(
     try:
         refusal = plan.refusal
         if refusal is None and check_space:
-            refusal = _too_little_space(
-                tally=tally, plan=plan, folder=output_folder, run=run, resume=resume
-            )
+            there = [(output_folder, plan.shard_plan)] if resume else []
+            there += [(reuse.folder, reuse.shard_plan)] if reuse else []
+            refusal = _too_little_space(tally, folder=output_folder, run=run, there=there)
         write_note(output_folder, plan, run)
     except OSError as error:
         what = f"{output_folder} cannot be written to: {error.strerror or error}"
@@ -96,19 +100,30 @@ def plan_shards(
 
 
 def _too_little_space(
-    tally: Tally, plan: Plan, folder: str, run: Mapping[str, Any], resume: bool
+    tally: Tally,
+    *,
+    folder: str,
+    run: Mapping[str, Any],
+    there: Iterable[tuple[str, ShardPlan]],
 ) -> Refusal | None:
     """The refusal of a run whose shards would not fit on the disk.
 
     Only where their size is known before: images are written as they are, or some were measured.
+
+    Args:
+      tally: the sum of all tallies.
+      folder: the output folder.
+      run: what the run records.
+      there: folders on a disk, and their shards, which may need no further room.
     """
     free = files.free_bytes(folder)
     options = run["options"]
     if free is None or options.get("compression") != "none" or options.get("image_encoding"):
         return None
-    if resume:
-        there = files.sizes_in(folder)
-        free += sum(there.get(spec.file_name, 0) for spec in plan.shard_plan.specs)
+    for other, shard_plan in there:
+        if files.free_bytes(other) is not None:
+            sizes = files.sizes_in(other)
+            free += sum(sizes.get(spec.file_name, 0) for spec in shard_plan.specs)
     if options.get("codec") and not tally.measured:
         return None
     needed = sum(map(tally.written_bytes, tally.samples))
@@ -128,7 +143,7 @@ def _other_run(earlier: EarlierRun, plan: Plan, run: Mapping[str, Any]) -> Refus
     if earlier.shard_plan != plan.shard_plan:
         return other_shards(earlier.shard_plan, plan.shard_plan)
     then = earlier.run.get("options", {}).get("label_order", "")
-    now = run["options"]["label_order"] if plan.label_order else then
+    now = plan.settled.get("label_order", then)
     if not then or then == now:
         return None
     return Refusal.from_error(
@@ -151,6 +166,7 @@ class PlanShards(beam.PTransform):
       name, shards, splits, record_format, max_bad_fraction, numbering, none_empty,
         may_be_unlabelled, checks: as `make_plan` has them.
       check_space: whether the shards will be written to this folder.
+      reuse: the data set whose shards may be taken.
     """
 
     output_folder: str
@@ -166,6 +182,7 @@ class PlanShards(beam.PTransform):
     may_be_unlabelled: bool = True
     checks: LabelChecks = NO_CHECKS
     check_space: bool = True
+    reuse: EarlierDataSet | None = None
 
     def expand(self, tallies: beam.PCollection[Tally]) -> beam.PCollection[Plan]:
         return (
@@ -178,6 +195,7 @@ class PlanShards(beam.PTransform):
                 run=self.run,
                 resume=self.resume,
                 check_space=self.check_space,
+                reuse=self.reuse,
                 name=self.name,
                 shards=self.shards,
                 splits=self.splits,

@@ -21,7 +21,7 @@ from beam_pipeline.transforms.core.dataset.splits import SplitAssigner
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
 from beam_pipeline.transforms.core.errors import ContainerError
 from beam_pipeline.transforms.core.failures import Refusal
-from beam_pipeline.transforms.core.labels.class_files import KnownClasses
+from beam_pipeline.transforms.core.labels.exclusion import Sorter
 from beam_pipeline.transforms.core.references import SampleRef
 from beam_pipeline.transforms.layouts.layout import ContainerLabels, ContainerReader
 
@@ -33,13 +33,13 @@ class _ReadContainer(beam.DoFn):
         unpack_to: str,
         splits: SplitAssigner,
         class_column: int | None,
-        known: KnownClasses | None,
+        sorter: Sorter | None,
     ) -> None:
         self._reader = reader
         self._unpack_to = unpack_to
         self._splits = splits
         self._class_column = class_column
-        self._known = known
+        self._sorter = sorter
 
     def process(self, uri: str) -> Iterator[SampleBatch | TaggedOutput]:
         tally = Tally()
@@ -67,9 +67,9 @@ class _ReadContainer(beam.DoFn):
     def _counted(
         self, samples: list[SampleRef], dead_letters: DeadLetterBatch, tally: Tally
     ) -> SampleBatch:
-        if self._known:
-            samples, unknown = self._known.sort_out(samples)
-            dead_letters += unknown
+        if self._sorter:
+            samples, left_out = self._sorter.sort_out(samples)
+            dead_letters += left_out
         assigned, without_group = self._splits.assign(samples)
         dead_letters += without_group
         if not self._splits.stratified:  # else `AssignSplits` counts them in their splits
@@ -86,7 +86,7 @@ class ReadContainers(beam.PTransform):
       unpack_to: a folder that every worker sees, for what has to be unpacked.
       splits: gives each sample its split.
       class_column: index of the class among the labels, or None.
-      known: the only classes that there are, or None for any.
+      sorter: leaves out samples; None keeps all.
 
     Returns (tagged): main, `SampleBatch`es; "dead_letters"; "tally".
     """
@@ -95,7 +95,7 @@ class ReadContainers(beam.PTransform):
     unpack_to: str
     splits: SplitAssigner
     class_column: int | None
-    known: KnownClasses | None = None
+    sorter: Sorter | None = None
 
     def expand(self, pipeline: beam.Pipeline) -> beam.pvalue.DoOutputsTuple:
         reader = _ReadContainer(
@@ -103,7 +103,7 @@ class ReadContainers(beam.PTransform):
             unpack_to=self.unpack_to,
             splits=self.splits,
             class_column=self.class_column,
-            known=self.known,
+            sorter=self.sorter,
         )
         return (
             pipeline

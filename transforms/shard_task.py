@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from beam_pipeline.transforms import progress
+from beam_pipeline.transforms.core.dataset.changes import ShardChanges
 from beam_pipeline.transforms.core.dataset.names import MANIFEST_NAME
 from beam_pipeline.transforms.core.dataset.receipts import Receipt, ShardInputs, changes
 from beam_pipeline.transforms.core.dataset.sharding import KeyHasher, ShardInfo, ShardSpec
@@ -24,6 +26,7 @@ from beam_pipeline.transforms.core.records.alteration import codec_in_use, other
 from beam_pipeline.transforms.core.records.record_format import RecordFormat
 from beam_pipeline.transforms.core.records.shard_writer import sort_by_key_hash, write_shard
 from beam_pipeline.transforms.core.references import SampleRef, unpack
+from beam_pipeline.transforms.earlier_data_set import EarlierDataSet, EarlierShards
 from beam_pipeline.transforms.encoding import EncodingOptions
 from beam_pipeline.transforms.progress import Reporter
 from beam_pipeline.transforms.receipt_files import read_receipt, write_receipt
@@ -39,12 +42,14 @@ class Written(NamedTuple):
       dead_letters: samples that were left out.
       refusal: why it was not written, or None.
       image_bytes: of all its images, as they were listed.
+      changes: what became of the shard since the earlier data set; None if there is none.
     """
 
     info: ShardInfo | None
     dead_letters: Sequence[DeadLetter]
     refusal: Refusal | None = None
     image_bytes: int = 0
+    changes: ShardChanges | None = None
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,7 @@ class ShardTask:
       resume: whether it is kept if an earlier run wrote it of the same samples.
       reading: how far it reads ahead.
       failures: says whether the engine may run this again, so that a shard of this run is kept.
+      earlier: the data set that it is taken from if that has a shard of the same samples.
     """
 
     folder: str
@@ -72,6 +78,7 @@ class ShardTask:
     resume: bool = False
     reading: ReadOptions = ONE_BY_ONE
     failures: FailurePolicy = DEFAULT_POLICY
+    earlier: EarlierDataSet | None = None
 
     @property
     def uri(self) -> str:
@@ -79,32 +86,42 @@ class ShardTask:
         return files.join(self.folder, self.spec.file_name)
 
     def run(self) -> Written:
-        """Writes the shard and then its receipt, or keeps those that an earlier run wrote."""
+        """Writes the shard and then its receipt.
+
+        A shard that is finished is not written: one in the output folder, of an earlier run, is kept,
+        and one of the earlier data set is taken.
+        """
         inputs = self._inputs()
         try:
             keeps = self.resume or self.failures.retries
-            earlier = read_receipt(self.folder, self.spec.file_name) if keeps else None
+            own = read_receipt(self.folder, self.spec.file_name) if keeps else None
         except ConversionError as error:
             return Written(None, [], Refusal.from_error(error))
-        if earlier:
-            changed = changes(earlier.inputs, inputs)
+        if own:
+            changed = changes(own.inputs, inputs)
             if changed:
                 return Written(None, [], self._refused(changed))
-            if self._is_kept(earlier):
-                return _written(earlier)
-            if encoded_otherwise(earlier):
-                what = f"--resume: in {self.uri}, {other_codec(earlier.info.codec)}"
+        found = self.earlier.look_up(inputs) if self.earlier else None
+        if own:
+            if self._is_kept(own):
+                return _written(own, found)
+            if encoded_otherwise(own):
+                what = f"--resume: in {self.uri}, {other_codec(own.info.codec)}"
                 return Written(None, [], Refusal.from_error(CodecError(what)))
-        receipt = write_inputs(
-            folder=self.folder,
-            inputs=inputs,
-            record_format=self.record_format,
-            reading=self.reading,
-            new=earlier is None,
-        )
+        receipt = found.take(self.folder, new=own is None) if found else None
+        if receipt:
+            progress.add(len(inputs.refs), sum(ref.size for ref in inputs.refs))
+        else:
+            receipt = write_inputs(
+                folder=self.folder,
+                inputs=inputs,
+                record_format=self.record_format,
+                reading=self.reading,
+                new=own is None,
+            )
         if self.encoding.examples.resumable:
             write_receipt(self.folder, receipt)
-        return _written(receipt)
+        return _written(receipt, found)
 
     def _is_kept(self, earlier: Receipt) -> bool:
         """Tells whether the existing shard is sound, and would not become better.
@@ -154,9 +171,13 @@ def _has_unreadable(receipt: Receipt) -> bool:
     return any(letter.reason == Reason.UNREADABLE for letter in receipt.dead_letters)
 
 
-def _written(receipt: Receipt) -> Written:
-    image_bytes = sum(ref.size for ref in receipt.inputs.refs)
-    return Written(receipt.info, receipt.dead_letters, image_bytes=image_bytes)
+def _written(receipt: Receipt, found: EarlierShards | None) -> Written:
+    return Written(
+        receipt.info,
+        receipt.dead_letters,
+        image_bytes=sum(ref.size for ref in receipt.inputs.refs),
+        changes=found.changes(receipt) if found else None,
+    )
 
 
 def write_inputs(

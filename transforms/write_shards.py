@@ -13,11 +13,12 @@ from apache_beam.pvalue import AsSingleton, TaggedOutput
 from apache_beam.transforms.window import GlobalWindows
 
 from beam_pipeline.transforms import counters, writer_process
-from beam_pipeline.transforms.batches import DEAD_LETTERS, REFUSALS, DeadLetterBatch
+from beam_pipeline.transforms.batches import CHANGES, DEAD_LETTERS, REFUSALS, DeadLetterBatch
 from beam_pipeline.transforms.core.dataset.plan import Plan
 from beam_pipeline.transforms.core.dataset.sharding import ShardInfo
 from beam_pipeline.transforms.core.errors import ConversionError, OutputError, WriterProcessError
 from beam_pipeline.transforms.core.failures import DEFAULT_POLICY, FailurePolicy, Refusal
+from beam_pipeline.transforms.earlier_data_set import EarlierDataSet
 from beam_pipeline.transforms.encoding import EncodingOptions
 from beam_pipeline.transforms.output_folder import note_refusal
 from beam_pipeline.transforms.shard_task import ShardTask, Written
@@ -34,12 +35,14 @@ class _WriteShard(beam.DoFn):
         resume: bool,
         reading: ReadOptions,
         failures: FailurePolicy,
+        earlier: EarlierDataSet | None,
     ) -> None:
         self._folder = output_folder
         self._encoding = encoding
         self._resume = resume
         self._reading = reading
         self._failures = failures
+        self._earlier = earlier
         self._plan: Plan | None = None
         self._class_ids: dict[str, int] = {}
 
@@ -77,6 +80,7 @@ class _WriteShard(beam.DoFn):
             resume=self._resume,
             reading=self._reading,
             failures=self._failures,
+            earlier=self._earlier,
         )
 
     def _outputs(self, write: Callable[[], Written]) -> Iterator[ShardInfo | TaggedOutput]:
@@ -97,6 +101,8 @@ class _WriteShard(beam.DoFn):
             yield TaggedOutput(REFUSALS, written.refusal)
         if written.dead_letters:
             yield TaggedOutput(DEAD_LETTERS, DeadLetterBatch(written.dead_letters))
+        if written.changes:
+            yield TaggedOutput(CHANGES, written.changes)
 
     def _refusal_for(self, error: ConversionError | OSError) -> Refusal:
         if isinstance(error, OSError):
@@ -125,9 +131,11 @@ class WriteShards(beam.PTransform):
       resume: keep shards of an earlier run that were made from the same samples.
       reading: how far each writer reads ahead.
       failures: how a shard that cannot be written is reported.
+      earlier: the data set that shards of the same samples are taken from.
 
     Returns (tagged): main, a `ShardInfo` for each shard; "dead_letters"; "refusals", the reasons why
-      shards were not written.
+      shards were not written; "changes", a `ShardChanges` for each shard if there is an earlier data
+      set.
     """
 
     plan: beam.PCollection[Plan]
@@ -136,6 +144,7 @@ class WriteShards(beam.PTransform):
     resume: bool = False
     reading: ReadOptions = ONE_BY_ONE
     failures: FailurePolicy = DEFAULT_POLICY
+    earlier: EarlierDataSet | None = None
 
     def expand(
         self, shards: beam.PCollection[tuple[int, Iterable[bytes]]]
@@ -147,6 +156,7 @@ class WriteShards(beam.PTransform):
                 resume=self.resume,
                 reading=self.reading,
                 failures=self.failures,
+                earlier=self.earlier,
             ),
             AsSingleton(self.plan),
-        ).with_outputs(DEAD_LETTERS, REFUSALS, main="shards")
+        ).with_outputs(DEAD_LETTERS, REFUSALS, CHANGES, main="shards")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "convert": "convert images and labels to TFRecords",
     "plan": "preview a conversion without writing anything",
+    "diff": "list the samples by which two data sets differ",
     "verify": "check a data set against its manifest",
     "repair": "rewrite damaged or missing shards",
     "index": "write an index beside each shard, for DALI and similar readers",

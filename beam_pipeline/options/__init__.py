@@ -47,6 +47,12 @@ class ConvertOptions:
                 "not; convert without --resume, or without --shuffle=records"
             )
 
+        if self.output.reuse and self.engine.shuffle == "records":
+            raise UsageError(
+                "--reuse needs to know what each shard was made of, which --shuffle=records does "
+                "not; convert without --reuse, or without --shuffle=records"
+            )
+
     @classmethod
     def groups(cls) -> dict[str, type[OptionGroup]]:
         """Field -> group, in order."""

@@ -45,6 +45,12 @@ class InputOptions(OptionGroup):
         help="CSV or Parquet files that list the images, with columns uri and size, or bucket, name "
         "and size; read instead of listing the image folders",
     )
+    exclude: str = option(
+        "",
+        metavar="FILE",
+        help="keys of images to leave out (paths relative to --images), a line each; - reads standard "
+        "input",
+    )
     layout: str = option(
         AUTO,
         metavar="LAYOUT",

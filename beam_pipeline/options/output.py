@@ -32,6 +32,12 @@ class OutputOptions(OptionGroup):
     resume: bool = option(
         False, help="continue a run that was stopped, or check that its data set is up to date"
     )
+    reuse: str = option(
+        "",
+        metavar="DIR",
+        help="earlier data set whose unchanged shards are linked or copied instead of written; "
+        "latest:FOLDER takes the newest complete one in a folder",
+    )
     compression: str = option(
         COMPRESSIONS[0], choices=COMPRESSIONS, help="shard compression (default: %(default)s)"
     )
@@ -55,5 +61,7 @@ class OutputOptions(OptionGroup):
                 f"--name {self.name!r} cannot start a file name; "
                 "use letters, digits, '_', '-' and '.'"
             )
+        if self.reuse.startswith("latest:") and not self.reuse.removeprefix("latest:").strip():
+            raise UsageError("--reuse latest: names no folder; expected latest:FOLDER")
         if self.resume and self.overwrite:
             raise UsageError("--resume keeps what --overwrite removes; give only one of the two")

@@ -4,7 +4,7 @@ Cloud Storage does these and the emulator does not, so that they are tested agai
 of them, which is the documentation's:
 
 - `ifGenerationMatch=0` is refused with 412 where the object exists, when an upload begins and when it
-  ends. The proxy asks the emulator whether it does.
+  ends, and when an object is copied. The proxy asks the emulator whether it does.
 - Listings come by pages of `maxResults`, from `startOffset` to before `endOffset`.
 - A resumable upload that is complete says so again when it is asked; one that has no byte yet says so;
   one that is deleted is gone.
@@ -167,8 +167,9 @@ class _Handler(BaseHTTPRequestHandler):
         if upload:
             return self._upload_answer(path, body, upload, kept)
         first = query.get("ifGenerationMatch") == "0"
-        name = _name_of_upload(query, body) if first else ""
-        if first and self._taken(path, name):
+        target = path.rpartition("/rewriteTo")[2]
+        name = _name_of_new(target, query, body) if first else ""
+        if first and self._taken(target, name):
             return _precondition_failed()
         answer = self._forward(self.command, self.path, body)
         if self.command == "GET" and path.endswith("/o") and answer.status == 200:
@@ -259,8 +260,10 @@ def _precondition_failed() -> Answer:
     return _refusal(412, "At least one of the pre-conditions you specified did not hold.")
 
 
-def _name_of_upload(query: Mapping[str, str], body: bytes) -> str:
-    """The object's name, which is in the query or in the JSON that the body is or begins with."""
+def _name_of_new(path: str, query: Mapping[str, str], body: bytes) -> str:
+    """The name of an object to be: in the path of a copy, the query, or the JSON that the body begins with."""
+    if "/o/" in path:
+        return path.partition("/o/")[2]
     if "name" in query:
         return query["name"]
     metadata, _ = json.JSONDecoder().raw_decode(body[body.index(b"{") :].decode("latin-1"))

@@ -36,6 +36,7 @@ class Reason(str, enum.Enum):
     AMBIGUOUS_KEY = "ambiguous_key"
     CONFLICTING_LABELS = "conflicting_labels"
     DUPLICATE_KEY = "duplicate_key"
+    EXCLUDED = "excluded"
     # read
     UNREADABLE = "unreadable"
     EMPTY_FILE = "empty_file"
@@ -70,6 +71,7 @@ EXPLANATIONS: dict[Reason, str] = {
     Reason.AMBIGUOUS_KEY: "the row could mean two or more images",
     Reason.CONFLICTING_LABELS: "two rows name this image and disagree",
     Reason.DUPLICATE_KEY: "two roots, or an archive twice, hold an image of this relative path",
+    Reason.EXCLUDED: "--exclude names the image",
     Reason.UNREADABLE: "the file is gone or cannot be opened or read",
     Reason.EMPTY_FILE: "the file has no bytes",
     Reason.CHANGED_SINCE_LISTING: "the file is not of the size that was listed, or no longer a file",

@@ -83,10 +83,10 @@ class AtomicFile:
         except OSError:  # such as a folder of this name
             os.unlink(self._temporary)
             raise
-        _sync_folder(os.path.dirname(self._path))
+        sync_folder(os.path.dirname(self._path))
 
 
-def _sync_folder(folder: str) -> None:
+def sync_folder(folder: str) -> None:
     """Brings the names in a folder to the disk, if the folder may be read."""
     try:
         file = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -106,6 +106,13 @@ class FileSystem(ABC):
         """
         return self.size_of(uri) == size
 
+    def is_older(self, uri: str, size: int, other: str) -> bool:
+        """Tells, without reading, that a file has this length and was not written after another one.
+
+        False where the storage cannot tell.
+        """
+        return False
+
     def free_bytes(self, folder: str) -> int | None:
         """Returns the bytes that can still be written to a folder; None if nobody knows."""
         return None
@@ -195,6 +202,21 @@ class FileSystem(ABC):
           new: no other job may write this file at the same time. Where the storage can tell, an
             older file is then kept, and if it holds other bytes, that is an OutputError.
         """
+
+    def copy_from(self, source: str, uri: str, temporary: str, *, new: bool = False) -> bool:
+        """Makes a file of another file of this storage; no byte of it passes this machine.
+
+        The file appears whole, and stays what it is when the other one is deleted.
+
+        Args:
+          source: the other file.
+          uri: the file; an older one is replaced.
+          temporary: a unique URI that may be used on the way.
+          new: as in `open_output`.
+
+        Returns: False, with nothing done, where the storage cannot do that.
+        """
+        return False
 
     def make_folder(self, folder: str) -> None:
         """Makes a folder and its parents, where the storage has folders."""

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import BinaryIO
 
+from google_crc32c import extend
+
 from beam_pipeline.transforms.core.dataset.names import temporary_name
 from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.core.records.record_format import Sink
@@ -18,6 +20,7 @@ from beam_pipeline.transforms.core.uris import is_remote
 from beam_pipeline.transforms.storage.base import FoundFile, all_of
 from beam_pipeline.transforms.storage.registry import file_system
 
+_CHUNK_BYTES = 1 << 20  # 1 MiB
 _NOT_NORMAL = re.compile(r"//|/\.\.?(/|\Z)|/\Z")
 
 
@@ -122,6 +125,17 @@ def holds(uri: str, size: int, crc32c: int) -> bool:
     return file_system(uri).holds(uri, size, crc32c)
 
 
+def is_older(uri: str, size: int, other: str) -> bool:
+    """Tells, without reading, that a file has this length and was not written after another one.
+
+    False where that is not known, as in buckets.
+
+    Raises:
+      OSError: one of them cannot be found.
+    """
+    return file_system(uri).is_older(uri, size, other)
+
+
 def free_bytes(folder: str) -> int | None:
     """Returns the bytes that can still be written to an existing folder; None if nobody knows."""
     return file_system(folder).free_bytes(folder)
@@ -220,6 +234,43 @@ def open_output(uri: str, *, new: bool = False) -> AbstractContextManager[Sink]:
         file is then kept, and if it holds other bytes, that is an OutputError.
     """
     return file_system(uri).open_output(uri, temporary_name(uri), new=new)
+
+
+def copy(source: str, uri: str, crc32c: int, *, new: bool = False) -> bool:
+    """Makes a file of another one: a hard link on one disk, a copy by the service in one kind of
+    bucket, else a plain copy, whose checksum is compared.
+
+    Args:
+      source: the other file.
+      uri: the file; an older one is replaced.
+      crc32c: of the other file.
+      new: as in `open_output`.
+
+    Returns: False, with nothing done, if a plain copy has another checksum.
+
+    Raises:
+      OSError: the other file is gone or cannot be read, or the file cannot be written.
+    """
+    system = file_system(uri)
+    if file_system(source) is system and system.copy_from(
+        source, uri, temporary_name(uri), new=new
+    ):
+        return True
+    try:
+        with open_input(source) as file, open_output(uri, new=new) as sink:
+            found = 0
+            while chunk := file.read(_CHUNK_BYTES):
+                found = extend(found, chunk)
+                sink.write(chunk)
+            if found != crc32c:
+                raise _OtherBytesError
+    except _OtherBytesError:
+        return False
+    return True
+
+
+class _OtherBytesError(Exception):
+    """Keeps a file from appearing that holds other bytes than it should."""
 
 
 def write_bytes(uri: str, data: bytes) -> None:

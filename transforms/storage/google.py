@@ -10,7 +10,7 @@ from beam_pipeline.transforms.storage import google_objects as objects
 from beam_pipeline.transforms.storage import google_reader
 from beam_pipeline.transforms.storage.base import FileSystem, FoundFile
 from beam_pipeline.transforms.storage.google_client import client
-from beam_pipeline.transforms.storage.google_upload import Upload
+from beam_pipeline.transforms.storage.google_upload import Upload, copy_object
 
 
 class GoogleStorage(FileSystem):
@@ -83,6 +83,11 @@ class GoogleStorage(FileSystem):
     def open_output(self, uri: str, temporary: str, *, new: bool = False) -> Upload:
         """Opens an `Upload`, which needs no temporary name."""
         return Upload(uri, new=new)
+
+    def copy_from(self, source: str, uri: str, temporary: str, *, new: bool = False) -> bool:
+        """Has the service copy the object, also between buckets. Raises as `copy_object`."""
+        copy_object(source, uri, new=new)
+        return True
 
     def delete(self, uris: Sequence[str]) -> None:
         """Deletes objects. Raises BucketError, OSError."""

@@ -24,6 +24,7 @@ from beam_pipeline.transforms.storage.google_client import (
 from beam_pipeline.transforms.storage.google_objects import (
     CREATE,
     DELETE,
+    GET,
     blob_of,
     bucket_errors,
     delete_one,
@@ -218,6 +219,48 @@ class Upload:
                 f"CRC-32C {self._crc32c()}. Nothing of it was changed; wait for the other "
                 "job or choose another --output"
             )
+
+
+def copy_object(source: str, uri: str, *, new: bool = False) -> None:
+    """Has the service make an object of another one. A large one takes several requests.
+
+    Args:
+      source: the other object.
+      uri: the object; an older one is replaced.
+      new: no object of its name may exist, unless it holds the same bytes.
+
+    Raises:
+      OutputError: a new object's name is taken by other bytes.
+      BucketError: the bucket does not exist, or a permission is missing.
+      FileNotFoundError: there is no object to copy.
+      OSError: the object cannot be copied now.
+    """
+    from google.api_core.exceptions import PreconditionFailed
+
+    wanted, copied = find(source), blob_of(source)
+    blob = blob_of(uri)
+    precondition = {"if_generation_match": 0} if new else {}
+    token: str | None = None
+
+    def request() -> str | None:
+        answer = blob.rewrite(copied, token=token, retry=None, timeout=TIMEOUT, **precondition)
+        next_token: str | None = answer[0]
+        return next_token
+
+    needed = f"{GET} and {CREATE}" if new else f"{GET}, {CREATE} or {DELETE}"
+    try:
+        with bucket_errors(uri, needed):
+            while token := retried(request, uri):
+                pass
+    except PreconditionFailed:
+        found = find(uri)
+        if (found.size, found.crc32c) != (wanted.size, wanted.crc32c):
+            raise OutputError(
+                f"another job is writing to this folder: {uri} is there already with {found.size} "
+                f"bytes, CRC-32C {found.crc32c}, expected a copy of {source} with {wanted.size} "
+                f"bytes, CRC-32C {wanted.crc32c}. Nothing of it was changed; wait for the other "
+                "job or choose another --output"
+            ) from None
 
 
 def _lost(uri: str, what: str) -> OSError:

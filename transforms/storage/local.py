@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
@@ -12,7 +13,7 @@ from typing import BinaryIO
 from google_crc32c import extend
 
 from beam_pipeline.transforms.core.records.shard_writer import ChangedFileError
-from beam_pipeline.transforms.storage.atomic_file import AtomicFile
+from beam_pipeline.transforms.storage.atomic_file import AtomicFile, sync_folder
 from beam_pipeline.transforms.storage.base import FileSystem, FoundFile
 from beam_pipeline.transforms.storage.regular_file import open_regular
 
@@ -151,6 +152,11 @@ class LocalFiles(FileSystem):
             return False
         return crc == crc32c
 
+    def is_older(self, uri: str, size: int, other: str) -> bool:
+        """Compares the times of the last change. Raises FileNotFoundError."""
+        status = os.stat(uri)
+        return status.st_size == size and status.st_mtime_ns <= os.stat(other).st_mtime_ns
+
     def free_bytes(self, folder: str) -> int | None:
         """Returns the bytes that the file system of a folder has left for this user, if it says so."""
         try:
@@ -187,6 +193,26 @@ class LocalFiles(FileSystem):
     def open_output(self, uri: str, temporary: str, *, new: bool = False) -> AtomicFile:
         """Opens an `AtomicFile`; the operating system cannot tell who else writes, so `new` is moot."""
         return AtomicFile(uri, temporary)
+
+    def copy_from(self, source: str, uri: str, temporary: str, *, new: bool = False) -> bool:
+        """Makes a hard link: one file with two names. False between disks, or where there are none."""
+        if os.path.islink(source):  # a link to it would be relative to another folder
+            return False
+        os.makedirs(os.path.dirname(temporary), exist_ok=True)
+        try:
+            os.link(source, temporary)
+        except FileNotFoundError:
+            raise
+        except OSError:  # another disk, no hard links there, too many of them, or not permitted
+            return False
+        try:
+            os.replace(temporary, uri)
+        finally:
+            # Where both names are of one file already, nothing was moved.
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+        sync_folder(os.path.dirname(uri))
+        return True
 
     def make_folder(self, folder: str) -> None:
         """Makes a folder and its parents."""

@@ -46,7 +46,7 @@ def test_every_option_reaches_its_group() -> None:
     """Each of them, none with its default, but for those that exclude others."""
     argv = [
         *("--images", "more", "--labels", "l.csv", "--inventory", "i.csv", "--layout", "table"),
-        *("--yes", "--class_ids", "keep"),
+        *("--yes", "--class_ids", "keep", "--exclude", "gone.txt"),
         *("--key_column", "k", "--label_column", "l", "--columns", "a:int", "--list_column=t=;"),
         *("--label_base", "1", "--label_order", "numeric", "--label_from_folder_name"),
         *("--unlabelled", "keep", "--split_by", "patient", "--stratify"),
@@ -72,6 +72,7 @@ def test_every_option_reaches_its_group() -> None:
             labels=("l.csv",),
             masks=("m",),
             inventory=("i.csv",),
+            exclude="gone.txt",
             layout="table",
             yes=True,
         ),
@@ -130,13 +131,13 @@ def test_every_option_reaches_its_group() -> None:
         for option in group.options()
         if getattr(getattr(found, name), option.name) == option.default
     }
-    assert unchanged == {"resume", "classes", "classes_only"}
+    assert unchanged == {"resume", "reuse", "classes", "classes_only"}
 
 
 def test_no_two_groups_have_an_option_of_the_same_name() -> None:
     """The command line would not know which is meant."""
     names = [option.name for option in ConvertOptions.options()]
-    assert len(names) == len(set(names)) == 56
+    assert len(names) == len(set(names)) == 58
 
 
 def test_layouts_get_what_they_know_of() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from google_crc32c import extend
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -130,3 +131,17 @@ def test_a_folder_and_an_impossible_name_are_no_files(tmp_path: Path) -> None:
         files.open_input(str(tmp_path))
     with pytest.raises(OSError, match="no name of a file"):
         files.open_input(f"{tmp_path}/a\0b")
+
+
+def test_a_file_that_cannot_be_linked_is_copied(tmp_path: Path) -> None:
+    """As a link is followed, for instance; nothing appears where the bytes are others than expected."""
+    (tmp_path / "a").write_bytes(b"content")
+    (tmp_path / "link").symlink_to("a")
+    crc = extend(0, b"content")
+    assert files.copy(str(tmp_path / "link"), str(tmp_path / "b"), crc)
+    assert (tmp_path / "b").read_bytes() == b"content"
+    assert not os.path.samefile(tmp_path / "a", tmp_path / "b")
+    assert not files.copy(str(tmp_path / "link"), str(tmp_path / "c"), crc + 1)
+    assert not (tmp_path / "c").exists()
+    assert files.copy(str(tmp_path / "a"), str(tmp_path / "d"), crc)
+    assert os.path.samefile(tmp_path / "a", tmp_path / "d")

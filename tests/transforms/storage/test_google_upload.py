@@ -145,3 +145,40 @@ def test_an_upload_that_cannot_go_on_is_an_error(
         write_a(cloud, random_bytes(3 * MEBI + 100_000))
     assert caught.value.errno == errno.EAGAIN
     assert cloud.names() == []
+
+
+def test_a_copy_moves_no_byte(cloud: Cloud) -> None:
+    """The service copies; an older object is replaced, and a new one with the same bytes accepted."""
+    content = random_bytes(MEBI)
+    cloud.put("sets/1/a", content)
+    cloud.proxy.take_log()
+    assert files.copy(f"{cloud.uri}/sets/1/a", f"{cloud.uri}/sets/2/a", 0, new=True)
+    log = cloud.proxy.take_log()
+    assert [request.method for request in log] == ["GET", "POST"]
+    assert "/rewriteTo/" in log[1].path
+    assert log[1].query["ifGenerationMatch"] == "0"
+    assert cloud.get("sets/2/a") == content
+    cloud.put("sets/1/a", b"newer")
+    assert files.copy(f"{cloud.uri}/sets/1/a", f"{cloud.uri}/sets/2/a", 0)
+    assert cloud.get("sets/2/a") == b"newer"
+
+
+def test_a_copy_is_repeated_after_a_fault(cloud: Cloud) -> None:
+    """And of an object that is gone, there is none."""
+    cloud.put("a", b"content")
+    cloud.proxy.spoil(Fault(status=503, method="POST", times=2))
+    assert files.copy(f"{cloud.uri}/a", f"{cloud.uri}/b", 0, new=True)
+    assert cloud.get("b") == b"content"
+    with pytest.raises(FileNotFoundError):
+        files.copy(f"{cloud.uri}/gone", f"{cloud.uri}/c", 0)
+
+
+def test_a_copy_does_not_replace_another_jobs_object(cloud: Cloud) -> None:
+    """A new object's name may be taken by the same bytes alone."""
+    cloud.put("a", b"content")
+    cloud.put("b", b"content")
+    cloud.put("c", b"other")
+    assert files.copy(f"{cloud.uri}/a", f"{cloud.uri}/b", 0, new=True)
+    with pytest.raises(OutputError, match="another job is writing to this folder"):
+        files.copy(f"{cloud.uri}/a", f"{cloud.uri}/c", 0, new=True)
+    assert cloud.get("c") == b"other"

@@ -158,3 +158,41 @@ def test_a_folder_is_listed_by_its_own_names(tmp_path: Path) -> None:
     assert LocalFiles().list_folder(str(tmp_path)) == [".a", "sub"]
     assert LocalFiles().list_folder(str(tmp_path / "none")) == []
     assert LocalFiles().sizes_in(str(tmp_path)) == {".a": 1}
+
+
+def test_a_copy_on_one_disk_is_a_hard_link(tmp_path: Path) -> None:
+    """It replaces an older file, and a link that is there already stays."""
+    (tmp_path / "a").write_bytes(b"content")
+    (tmp_path / "b").write_bytes(b"older")
+    for _ in range(2):
+        temporary = str(tmp_path / ".incomplete/b.1.x")
+        assert LocalFiles().copy_from(str(tmp_path / "a"), str(tmp_path / "b"), temporary)
+        assert os.path.samefile(tmp_path / "a", tmp_path / "b")
+        assert not os.listdir(tmp_path / ".incomplete")
+    (tmp_path / "a").unlink()
+    assert (tmp_path / "b").read_bytes() == b"content"
+    with pytest.raises(FileNotFoundError):
+        LocalFiles().copy_from(str(tmp_path / "a"), str(tmp_path / "c"), str(tmp_path / "t"))
+
+
+def test_a_symbolic_link_is_not_linked(tmp_path: Path) -> None:
+    """It may be relative to its folder."""
+    (tmp_path / "a").write_bytes(b"content")
+    (tmp_path / "link").symlink_to("a")
+    temporary = str(tmp_path / "t")
+    assert not LocalFiles().copy_from(str(tmp_path / "link"), str(tmp_path / "b"), temporary)
+    assert sorted(os.listdir(tmp_path)) == ["a", "link"]
+
+
+def test_a_file_is_older_than_what_was_written_later(tmp_path: Path) -> None:
+    """And of the given length."""
+    for name, changed in (("a", 5), ("same", 5), ("later", 6)):
+        (tmp_path / name).write_bytes(b"1234")
+        os.utime(tmp_path / name, ns=(0, changed))
+    a = str(tmp_path / "a")
+    assert LocalFiles().is_older(a, 4, str(tmp_path / "same"))
+    assert LocalFiles().is_older(a, 4, str(tmp_path / "later"))
+    assert not LocalFiles().is_older(a, 3, str(tmp_path / "later"))
+    assert not LocalFiles().is_older(str(tmp_path / "later"), 4, a)
+    with pytest.raises(FileNotFoundError):
+        LocalFiles().is_older(a, 4, str(tmp_path / "none"))

@@ -8,6 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from beam_pipeline.transforms.core.dataset.kept import (
+    NOTHING_KEPT,
+    Kept,
+    NumberedClasses,
+)
 from beam_pipeline.transforms.core.dataset.output_size import Measured, written_bytes
 from beam_pipeline.transforms.core.dataset.plausibility import (
     NO_CHECKS,
@@ -35,11 +40,7 @@ from beam_pipeline.transforms.core.errors import (
 )
 from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.core.images.filters import FILTER_REASONS
-from beam_pipeline.transforms.core.labels.classes import (
-    AUTO_ORDER,
-    ClassNumbering,
-    ClassNumberingError,
-)
+from beam_pipeline.transforms.core.labels.classes import ClassNumbering, ClassNumberingError
 from beam_pipeline.transforms.core.records.record_format import RecordFormat
 from beam_pipeline.transforms.core.references import SampleRef, bytes_of
 from beam_pipeline.transforms.core.text import counted, quoted, terminal_line
@@ -57,6 +58,7 @@ NOT_COUNTED_AS_BAD = frozenset(
     {
         Reason.UNLABELLED.value,
         Reason.UNKNOWN_CLASS.value,
+        Reason.EXCLUDED.value,
         *(reason.value for reason in FILTER_REASONS),
     }
 )
@@ -185,16 +187,18 @@ class Plan:
       classes: (name, id) of every class, in order of id.
       tally: the counts up to here.
       refusal: the reason why nothing may be written, or None.
-      label_order: how classes are sorted, as the manifest records it; empty if that was asked for.
+      settled: options that it settled, as they depend on the classes and the earlier data set.
       questions: reasons of the questions that --yes answered, for the manifest.
+      notes: sentences for people on what the earlier data set changed of it.
     """
 
     shard_plan: ShardPlan
     classes: tuple[tuple[str, int], ...]
     tally: Tally
     refusal: Refusal | None
-    label_order: str = ""
+    settled: Mapping[str, Any] = field(default_factory=dict)
     questions: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def class_ids(self) -> dict[str, int]:
@@ -214,6 +218,7 @@ def make_plan(
     none_empty: bool = False,
     may_be_unlabelled: bool = True,
     checks: LabelChecks = NO_CHECKS,
+    kept: Kept = NOTHING_KEPT,
 ) -> Plan:
     """Plans the shards of the joined samples, or refuses with a reason.
 
@@ -228,9 +233,13 @@ def make_plan(
       none_empty: whether a split without samples is a fault, as groups or classes were to be divided.
       may_be_unlabelled: whether most images may be left out for want of a label row.
       checks: what is checked of the labels.
+      kept: what an earlier data set settles.
     """
     names = sorted({*tally.samples, *splits})
-    counts = {split: shards.count_for(split, tally.written_bytes(split)) for split in names}
+    counted_shards = kept.count_shards(
+        shards, {split: tally.written_bytes(split) for split in names}
+    )
+    counts = counted_shards.counts
     too_small = _too_small_shards(shards, counts, tally)
     refusal = (
         next(iter(tally.refusals), None)
@@ -244,26 +253,26 @@ def make_plan(
     )
     # Shards without number are not even named.
     shard_plan = ShardPlan(name, () if too_small else tuple(counts.items()), record_format)
-    classes: tuple[tuple[str, int], ...] = ()
+    numbered = NumberedClasses(())
     try:
-        classes = numbering.number(tally.classes)
+        numbered = kept.number_classes(numbering, tally.classes)
     except ClassNumberingError as error:
         option = "--class_ids keep" if numbering.unsigned else "--label_from_folder_name"
         refusal = refusal or Refusal.from_error(
             UsageError(f"{option}: {error}; rename it or leave the option out")
         )
-    order = numbering.order_of(tally.classes) if numbering.order == AUTO_ORDER else ""
-    asked = list(class_questions(tally.classes, checks))
+    asked = [] if numbered.kept else list(class_questions(tally.classes, checks))
     if asked and not checks.assumed:
         refusal = refusal or Refusal.from_error(question_error(asked))
     overridden = (*checks.overridden, *(question.reason for question in asked))
     return Plan(
         shard_plan=shard_plan,
-        classes=classes,
+        classes=numbered.classes,
         tally=tally,
         refusal=refusal,
-        label_order=order,
+        settled={**counted_shards.settled, **numbered.settled},
         questions=overridden,
+        notes=(*counted_shards.notes, *numbered.notes),
     )
 
 
@@ -299,6 +308,13 @@ def nothing_joined(tally: Tally, option: str = "--labels") -> Refusal | None:
         passed_over = f" (passed over: {ignored})" if ignored else ""
         return Refusal.from_error(
             NothingJoinedError(f"no images found{passed_over}; check --images")
+        )
+    if tally.dead[Reason.EXCLUDED.value]:
+        return Refusal.from_error(
+            NothingJoinedError(
+                f"no sample is left: --exclude names all {tally.dead[Reason.EXCLUDED.value]} images "
+                "with a label"
+            )
         )
     unlabelled = tally.shown.get(Reason.UNLABELLED.value, [])
     if not tally.label_rows:

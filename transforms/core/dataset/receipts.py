@@ -17,7 +17,7 @@ from typing import Any
 
 from beam_pipeline.transforms.core.dataset.names import RECEIPTS_FOLDER
 from beam_pipeline.transforms.core.dataset.sharding import ShardInfo, ShardSpec
-from beam_pipeline.transforms.core.dead_letters import DeadLetter
+from beam_pipeline.transforms.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.transforms.core.errors import ConversionError
 from beam_pipeline.transforms.core.labels.schema import FILE_KINDS
 from beam_pipeline.transforms.core.records.formats import format_of
@@ -31,8 +31,11 @@ _LARGEST, _MOST_INFLATED = 16 << 20, 50
 """A receipt may have 16 MiB, or 50 times its compressed length; ours have about 10 times."""
 _SHOWN = 3
 
-# A sample is the same if these are: its file may have moved, and its label file.
-_SAME = ("key", "size", "split", "labels", "offset", "version")
+# A sample is the same if these and its labels are: its file may have moved, and its label file.
+_SAME = ("key", "size", "split", "offset", "version")
+_BOX_NUMBERS = 4  # what follows them is the box's line in the label file
+_PASSING = frozenset({Reason.UNREADABLE.value, Reason.CHANGED_SINCE_LISTING.value})
+"""Reasons that say something of the moment rather than of the sample."""
 
 
 def receipt_name(shard: str) -> str:
@@ -235,13 +238,14 @@ def _frozen(value: Any) -> Any:
 def changes(then: ShardInputs, now: ShardInputs) -> str:
     """The changes between two inputs of a shard, for people; empty if there are none."""
     before, after = ({ref.key: ref for ref in inputs.refs} for inputs in (then, now))
-    kinds = [column["kind"] for column in now.options.get("columns", ())]
-    files = [index for index, kind in enumerate(kinds) if kind in FILE_KINDS]
+    files = file_labels(now.options)
     groups = {
         "added": [key for key in after if key not in before],
         "gone": [key for key in before if key not in after],
         "changed": [
-            key for key in after if key in before and _differ(before[key], after[key], files)
+            key
+            for key, ref in after.items()
+            if key in before and before[key] != ref and _differ(before[key], ref, files)
         ],
     }
     found = [
@@ -258,6 +262,28 @@ def changes(then: ShardInputs, now: ShardInputs) -> str:
 def _differ(then: SampleRef, now: SampleRef, files: Sequence[int]) -> bool:
     """Tells whether two samples of one key give different examples.
 
+    Args:
+      then: the sample as it was.
+      now: the sample as it is.
+      files: the indices of the labels that are files.
+    """
+    return images_differ(then, now) or labels_differ(then, now, files)
+
+
+def file_labels(options: Mapping[str, Any]) -> list[int]:
+    """The indices of the labels that are files, such as masks, by the options of a shard or manifest."""
+    kinds = [column["kind"] for column in options.get("columns", ())]
+    return [index for index, kind in enumerate(kinds) if kind in FILE_KINDS]
+
+
+def images_differ(then: SampleRef, now: SampleRef) -> bool:
+    """Tells whether two samples of one key have different images, or are in different splits."""
+    return any(getattr(then, field) != getattr(now, field) for field in _SAME)
+
+
+def labels_differ(then: SampleRef, now: SampleRef, files: Sequence[int] = ()) -> bool:
+    """Tells whether two samples of one key have different labels, as far as examples show them.
+
     Receipts of older versions do not know what size a label file claims.
 
     Args:
@@ -267,23 +293,52 @@ def _differ(then: SampleRef, now: SampleRef, files: Sequence[int]) -> bool:
     """
     if then.claimed_size and now.claimed_size and then.claimed_size != now.claimed_size:
         return True
-    return _identity(then, files) != _identity(now, files)
+    return then.labels != now.labels and _shown(then, files) != _shown(now, files)
 
 
-def _identity(ref: SampleRef, files: Sequence[int]) -> str:
-    """The fields of a sample that determine its example, as text, since NaN is not equal to itself."""
-    labels: list[Any] = list(ref.labels)
+def _shown(ref: SampleRef, files: Sequence[int]) -> str:
+    """Labels as text, since NaN is not equal to itself.
+
+    Without the places of files, which may have moved, and without the lines of boxes: where a row is
+    added to a table, those of all later rows change.
+    """
+    labels: list[Any] = [_without_lines(value) for value in ref.labels]
     for index in files:
         if index < len(labels) and isinstance(labels[index], tuple):
-            labels[index] = labels[index][1:]  # it may have moved, too
-    return json.dumps([getattr(ref._replace(labels=tuple(labels)), field) for field in _SAME])
+            labels[index] = labels[index][1:]
+    return json.dumps(labels)
 
 
-def with_label_order(run: Mapping[str, Any], order: str) -> Mapping[str, Any]:
-    """What a run records, with the label order that its plan settled; as it is if that is empty."""
-    if not order:
-        return run
-    return {**run, "options": {**run["options"], "label_order": order}}
+def _without_lines(value: Any) -> Any:
+    if isinstance(value, tuple) and value and isinstance(value[0], tuple):
+        return [item[:_BOX_NUMBERS] if len(item) == _BOX_NUMBERS + 1 else item for item in value]
+    return value
+
+
+def has_same_outcome(receipt: Receipt, now: ShardInputs) -> bool:
+    """Tells whether a conversion from nothing would write this shard and these dead letters.
+
+    Dead letters name images, label files and lines, so these must be the same as well. A sample that
+    could not be read then may be readable now.
+    """
+    if changes(receipt.inputs, now):
+        return False
+    if any(letter.reason in _PASSING for letter in receipt.dead_letters):
+        return False
+    dead = {letter.key for letter in receipt.dead_letters}
+    then = {ref.key: ref for ref in receipt.inputs.refs if ref.key in dead}
+    return all(then[ref.key] == ref for ref in now.refs if ref.key in dead)
+
+
+def with_settled(run: Mapping[str, Any], settled: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a run records, with the options that its plan settled.
+
+    Classes that it leaves open and that the plan did not settle are not recorded.
+    """
+    options = {**run["options"], **settled}
+    if not options.get("classes", True):
+        del options["classes"]
+    return {**run, "options": options}
 
 
 def option_changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -1,0 +1,94 @@
+"""`beam-tfrecord diff`: the samples by which two data sets differ, from their receipts."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from beam_pipeline.commands.command import Call
+from beam_pipeline.terminal import say
+from beam_pipeline.transforms.core.dataset.changes import (
+    SampleChanges,
+    compare_samples,
+    written_samples,
+)
+from beam_pipeline.transforms.core.dataset.manifest import shard_paths
+from beam_pipeline.transforms.core.dataset.receipts import (
+    file_labels,
+    option_changes,
+    receipt_name,
+)
+from beam_pipeline.transforms.core.errors import ConversionError
+from beam_pipeline.transforms.core.references import SampleRef
+from beam_pipeline.transforms.output_folder import read_manifest
+from beam_pipeline.transforms.receipt_files import read_receipt
+from beam_pipeline.transforms.storage import files
+
+_READS_AT_ONCE = 16
+
+
+def compare(old: str, new: str) -> SampleChanges:
+    """Compares the samples of two data sets; no shard and no image is read.
+
+    Args:
+      old: the output folder of a conversion.
+      new: the output folder of a later one.
+
+    Raises:
+      ConversionError: a folder holds no complete data set, or a shard has no receipt.
+    """
+    before, after = read_manifest(old), read_manifest(new)
+    labels = file_labels(after["options"])
+    return compare_samples(_samples(old, before), _samples(new, after), labels)
+
+
+def _samples(folder: str, manifest: Mapping[str, Any]) -> Iterator[SampleRef]:
+    names = shard_paths(manifest)
+    with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
+        # Few at a time, as a receipt may list a million samples.
+        for start in range(0, len(names), _READS_AT_ONCE):
+            batch = names[start : start + _READS_AT_ONCE]
+            receipts = pool.map(lambda name: read_receipt(folder, name), batch)
+            for name, receipt in zip(batch, receipts, strict=True):
+                if receipt is None:
+                    raise ConversionError(
+                        f"{files.join(folder, name)} has no receipt ({receipt_name(name)}), so it "
+                        "cannot be told which samples it holds"
+                    )
+                yield from written_samples(receipt)
+
+
+class Diff:
+    """Compares two data sets."""
+
+    description = (
+        "Lists the samples by which two data sets differ, a line each: added, removed, changed (the "
+        "image or its split) or relabelled. Reads their manifests and receipts, no shard and no "
+        "image. The last lines count them and name options that differ."
+    )
+    usage = "OLD NEW"
+    examples = "  beam-tfrecord diff sets/2026-11-21 sets/2026-11-22\n"
+    takes_beam_options = False
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Adds the two folders."""
+        parser.add_argument("old", metavar="OLD", help="output folder of a conversion")
+        parser.add_argument("new", metavar="NEW", help="output folder of a later conversion")
+
+    def run(self, call: Call) -> bool:
+        """Compares and prints."""
+        old, new = (files.canonical(path) for path in (call.arguments.old, call.arguments.new))
+        manifests = [read_manifest(folder) for folder in (old, new)]
+        found = compare(old, new)
+        then, now = ({name: m[name] for name in ("seed", "options")} for m in manifests)
+        say(
+            *(f"{kind} {key}" for kind, keys in found._asdict().items() for key in keys),
+            f"{old} and {new}: {found.summary}",
+            *(f"option {text.removeprefix('options.')}" for text in option_changes(then, now)),
+        )
+        return True
+
+
+COMMAND = Diff()

@@ -1,0 +1,105 @@
+"""Finds and opens the data set whose shards a conversion reuses (`--reuse`)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from beam_pipeline.config import SETTLED_BY_REUSE, ConvertConfig
+from beam_pipeline.transforms.core.dataset.manifest import MANIFEST_NAME
+from beam_pipeline.transforms.core.dataset.receipts import option_changes, receipt_name
+from beam_pipeline.transforms.core.errors import ConversionError, UsageError
+from beam_pipeline.transforms.core.uris import is_remote
+from beam_pipeline.transforms.earlier_data_set import EarlierDataSet
+from beam_pipeline.transforms.output_folder import EarlierRun, read_earlier, without_options
+from beam_pipeline.transforms.receipt_files import receipts_there
+from beam_pipeline.transforms.storage import files
+
+LATEST = "latest:"
+
+
+def with_reuse(config: ConvertConfig) -> tuple[ConvertConfig, str]:
+    """The conversion with the data set that --reuse names.
+
+    Returns: the conversion, and a sentence on where shards come from.
+
+    Raises:
+      UsageError: the folder holds no complete data set with receipts, or one of other options.
+      ConversionError: it cannot be read.
+    """
+    typed = config.options.output.reuse
+    if typed.startswith(LATEST):
+        above = files.canonical(typed.removeprefix(LATEST))
+        folder = latest_in(above, other_than=config.output)
+        if not folder:
+            return config, f"{above} holds no complete data set yet, so every shard is written"
+    else:
+        folder = files.canonical(typed)
+    if folder == config.output:
+        raise UsageError(
+            f"--reuse {typed} is the output folder; name an earlier data set, and another --output"
+        )
+    earlier = _opened(folder, config)
+    return dataclasses.replace(config, earlier=earlier), f"unchanged shards are those of {folder}"
+
+
+def latest_in(folder: str, *, other_than: str = "") -> str:
+    """The newest complete data set in a folder, by the time of its manifest; empty if there is none.
+
+    Args:
+      folder: a folder of data sets.
+      other_than: a data set that does not count.
+    """
+    found = []
+    for name in _data_sets_in(folder):
+        uri = files.join(folder, name)
+        if uri != other_than:
+            found.append((files.version_of(files.join(uri, MANIFEST_NAME)), uri))
+    return max(found, default=(0, ""))[1]
+
+
+def _data_sets_in(folder: str) -> list[str]:
+    """Names of the folders in a folder that hold a manifest."""
+    names = files.list_folder(folder)
+    if is_remote(folder):  # where they are paths
+        ends = f"/{MANIFEST_NAME}"
+        return [name.removesuffix(ends) for name in names if name.endswith(ends)]
+    return [name for name in names if files.exists(files.join(folder, name, MANIFEST_NAME))]
+
+
+def _opened(folder: str, config: ConvertConfig) -> EarlierDataSet:
+    try:
+        run = read_earlier(folder)
+    except ConversionError as error:
+        raise UsageError(f"--reuse {folder}: {error}") from error
+    if run is None or not run.complete:
+        raise UsageError(
+            f"--reuse {folder}: there is no {MANIFEST_NAME}, so the folder holds no complete data set"
+        )
+    _check_options(folder, run, config)
+    _check_receipts(folder, run)
+    kept = () if config.known else run.classes
+    return EarlierDataSet(folder, run.shard_plan, kept, config.options.splits.seed)
+
+
+def _check_options(folder: str, run: EarlierRun, config: ConvertConfig) -> None:
+    then, now = (
+        {**without_options(recorded, SETTLED_BY_REUSE), "name": ""}
+        for recorded in (run.run, config.run)
+    )
+    changed = [text.removeprefix("options.") for text in option_changes(then, now)]
+    if changed:
+        raise UsageError(
+            f"--reuse {folder}: that data set was written with other options, so none of its shards "
+            f"would be the same: {'; '.join(changed)}. Give the same options, or leave --reuse out"
+        )
+
+
+def _check_receipts(folder: str, run: EarlierRun) -> None:
+    there = receipts_there(folder)
+    names = [receipt_name(spec.file_name) for spec in run.shard_plan.specs]
+    missing = [name for name in names if name not in there]
+    if missing:
+        raise UsageError(
+            f"--reuse {folder}: {len(missing)} of {len(names)} shards have no receipt (the first is "
+            f"{missing[0]}), so it cannot be told what they were made of; leave --reuse out"
+        )
