@@ -182,6 +182,7 @@ def _plan_lines(plan: Plan, config: ConvertConfig) -> Iterator[str]:
         yield _encoding_line(tally)
     yield from _shard_lines(plan.shard_plan)
     yield from _class_lines(plan, config.source.numbering)
+    yield from (f"  note: {note}" for note in plan.notes)
     if tally.unlabelled:
         yield f"  unlabelled: {tally.unlabelled}, to be written without label features"
     if tally.ignored:

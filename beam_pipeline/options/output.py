@@ -29,14 +29,14 @@ class OutputOptions(OptionGroup):
     overwrite: bool = option(
         False, help="replace the data set that an earlier run wrote to --output, and nothing else"
     )
-    resume: bool = option(
-        False, help="continue a run that was stopped, or check that its data set is up to date"
-    )
     reuse: str = option(
         "",
         metavar="DIR",
         help="earlier data set whose unchanged shards are linked or copied instead of written; "
         "latest:FOLDER takes the newest complete one in a folder",
+    )
+    resume: bool = option(
+        False, help="continue a run that was stopped, or check that its data set is up to date"
     )
     compression: str = option(
         COMPRESSIONS[0], choices=COMPRESSIONS, help="shard compression (default: %(default)s)"

@@ -109,7 +109,9 @@ def test_a_damaged_note_is_an_error_that_names_it(tmp_path: Path, note: str) -> 
 
 def test_a_manifest_says_what_a_complete_run_wrote(complete: Path) -> None:
     """Its shards, name, seed, options and features."""
-    assert read_earlier(str(complete)) == EarlierRun(PLAN.shard_plan, RUN, complete=True)
+    assert read_earlier(str(complete)) == EarlierRun(
+        PLAN.shard_plan, RUN, complete=True, classes=PLAN.classes
+    )
     assert earlier_manifest(str(complete)) == read_manifest(str(complete)) == MANIFEST
 
 

@@ -217,7 +217,7 @@ def test_the_page_has_the_groups_and_options_of_the_help() -> None:
         for title, body in headed
         if title not in ("options", "examples")
     ]
-    assert sum(len(options) for _, options in in_help) == 57
+    assert sum(len(options) for _, options in in_help) == 59
     assert documented == in_help
 
 
