@@ -33,6 +33,7 @@ _PICKERS = {
     "masks": "GCS_READ_FOLDER",
     "mask_colors": "GCS_READ_FILE",
     "inventory": "GCS_READ_FILE",
+    "exclude": "GCS_READ_FILE",
     "output": "GCS_WRITE_FOLDER",
 }
 _URI = r"gs://[^\n\r]+"

@@ -1,8 +1,9 @@
 """Writes a data set every night: starts the Flex Template and waits for the job.
 
 For apache-airflow with apache-airflow-providers-google. Change the constants and put the file into
-the folder of DAGs. Each run writes to a folder named after its date, so it never finds a data set
-made from other images. A retried task continues where the job stopped.
+the folder of DAGs. Each run writes to a folder named after its date, and has the service copy the
+shards that have not changed since the newest complete data set. A retried task continues where the job
+stopped.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ with DAG(
                     "images": IMAGES,
                     "output": OUTPUT + "/{{ ds }}",
                     "name": "pets",
+                    "reuse": f"latest:{OUTPUT}",
                     "resume": "true",
                 },
                 "environment": {

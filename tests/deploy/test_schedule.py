@@ -143,6 +143,7 @@ def test_airflow_takes_the_dag(tmp_path: Path) -> None:
         "images": "gs://my-photos/pets",
         "output": "gs://my-sets/pets/2026-01-31",
         "name": "pets",
+        "reuse": "latest:gs://my-sets/pets",
         "resume": "true",
     }
     assert set(body["parameters"]) <= PARAMETERS
