@@ -5,12 +5,15 @@ from __future__ import annotations
 import html
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from beam_pipeline.transforms.core.dataset.manifest import DEAD_LETTERS_NAME
+from beam_pipeline.transforms.core.dataset.receipts import option_changes
 from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.core.images.pixels import RAW_FORMAT
@@ -24,16 +27,62 @@ from beam_pipeline.transforms.storage import files
 _SHOWN_CLASSES = 10
 
 
-def class_names(folder: str | os.PathLike[str]) -> dict[int, str]:
+Folders = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""The output folder of a conversion, or several that are read as one."""
+
+
+def class_names(folder: Folders) -> dict[int, str]:
     """The name of each class by its id, in order of id; empty if the data set has no classes.
 
     Args:
-      folder: the output folder of a conversion, or its URI.
+      folder: the output folder of a conversion, or its URI; or several.
 
     Raises:
       ConversionError: the folder holds no complete data set.
+      UsageError: several differ in features or classes.
     """
-    return Dataset.open(folder, whole=False).classes
+    return open_to_read(folder).classes
+
+
+def open_to_read(folder: Folders) -> Dataset:
+    """Opens a data set, or several as one, for reading examples.
+
+    Raises:
+      ConversionError: a folder holds no complete data set.
+      UsageError: there is no folder, or several differ in features, classes or format.
+    """
+    if isinstance(folder, str | os.PathLike):
+        return Dataset.open(folder, whole=False)
+    parts = tuple(Dataset.open(one, whole=False) for one in folder)
+    if not parts:
+        raise UsageError("no data set is named; expected a folder, or several")
+    for part in parts[1:]:
+        _check_alike(parts[0], part)
+    return JoinedDatasets(parts[0].path, parts[0].manifest, parts)
+
+
+def _check_alike(first: Dataset, other: Dataset) -> None:
+    """Checks that examples of two data sets can be told apart by nothing but their shards.
+
+    Raises:
+      UsageError: names what differs.
+    """
+    described = [
+        {
+            "record_format": repr(one.record_format),
+            "features": dict(one.manifest["features"]),
+            "classes": {name: i for i, name in one.classes.items()},
+            "image_encoding": one.manifest["options"].get("image_encoding"),
+            "renamed": dict(one.manifest["options"].get("features") or {}),
+        }
+        for one in (first, other)
+    ]
+    found = option_changes(*described)
+    if found:
+        raise UsageError(
+            f"{first.path} and {other.path} cannot be read as one: {'; '.join(found)}. Convert the "
+            "second with --classes of the first and the same options"
+        )
 
 
 class Shard(NamedTuple):
@@ -191,3 +240,43 @@ class Dataset:
             rows.append((f"{len(names)}: {', '.join(names[:_SHOWN_CLASSES])}{more}", "classes"))
         rows.append((str(sum(self.manifest["dead_letters"].values())), "dead letters"))
         return rows
+
+
+@dataclass(frozen=True)
+class JoinedDatasets(Dataset):
+    """Several data sets of the same features and classes, read as one.
+
+    Attributes:
+      path, manifest: of the first.
+      parts: all of them.
+    """
+
+    parts: Sequence[Dataset] = ()
+
+    @property
+    def splits(self) -> dict[str, int]:
+        """Split -> number of examples, of all parts."""
+        total: Counter[str] = Counter()
+        for part in self.parts:
+            total.update(part.splits)
+        return dict(total)
+
+    def shards(self, split: str) -> list[Shard]:
+        """The shards of a split of all parts that have it, mixed in proportion.
+
+        The order depends on the numbers of shards alone: of 4 shards and 2 others, each other follows
+        two of the first.
+
+        Raises:
+          UsageError: no part has such a split.
+        """
+        placed = []
+        for number, part in enumerate(self.parts):
+            if split in part.splits:
+                found = part.shards(split)
+                placed += [
+                    ((2 * i + 1) / len(found), number, shard) for i, shard in enumerate(found)
+                ]
+        if not placed:
+            return self.parts[0].shards(split)
+        return [shard for _, _, shard in sorted(placed, key=itemgetter(0, 1))]

@@ -77,9 +77,14 @@ def test_every_command_of_the_page_on_growing_runs(tmp_path: Path) -> None:
     for language, block in blocks:
         if language == "bash":
             printed = run_shell(block, tmp_path).stdout.replace(f"{tmp_path}/", "")
-        else:
+        elif not language:
             assert block in printed
     assert os.listdir(tmp_path / "sets") == ["2026-11-24"]
+    (code,) = (block for language, block in blocks if language == "python")
+    more = "beam-tfrecord convert --images beam-tfrecord-demo/images --output more"
+    run_shell(f"{more} --labels beam-tfrecord-demo/labels.csv --classes sets/2026-11-24", tmp_path)
+    code = f"import beam_pipeline\n{code}print(len(dataset))"
+    assert run_shell(f"{sys.executable} - <<'END'\n{code}\nEND\n", tmp_path).stdout == "19\n"
 
 
 def test_every_option_is_documented(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,13 +6,12 @@ one parallel map; batch, prefetch. So the shuffle buffer holds encoded images, n
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from beam_pipeline.dataset import Dataset, Shard, StoredFeature
+from beam_pipeline.dataset import Dataset, Folders, Shard, StoredFeature, open_to_read
 from beam_pipeline.readers.shards import check_regular, check_shards, open_shard
 from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.transforms.core.errors import UsageError
@@ -57,7 +56,7 @@ _Parsed = Mapping[str, Any]
 
 
 def load(
-    folder: str | os.PathLike[str],
+    folder: Folders,
     split: str = DEFAULT_SPLIT,
     *,
     batch_size: int | None = None,
@@ -92,7 +91,8 @@ def load(
     has looked for objects.
 
     Args:
-      folder: the output folder of a conversion, or its URI, such as gs://bucket/pets.
+      folder: the output folder of a conversion, or its URI, such as gs://bucket/pets; or several of
+        the same features and classes, which are mixed in proportion.
       split: name of a split.
       batch_size: images a batch; by default single elements. With `input_context` it is the global
         batch size, over all replicas, and each batch is one replica's share.
@@ -124,9 +124,7 @@ def load(
       UsageError: there is no such split, or an option does not fit the data set.
       ConversionError: the folder holds no complete data set.
     """
-    dataset: Dataset = _unconverted(Dataset.open)(
-        folder, whole=False
-    )  # where a tf.function calls us
+    dataset: Dataset = _unconverted(open_to_read)(folder)  # where a tf.function calls us
     shards = _own_shards(dataset, split, input_context)
     check_shards(dataset, shards, lengths=check_lengths)
     buffer = _shuffle_buffer(split == DEFAULT_SPLIT if shuffle is None else shuffle, shards)
@@ -162,7 +160,7 @@ def load(
     return elements.prefetch(tf.data.AUTOTUNE).with_options(options)
 
 
-def feature_spec(folder: str | os.PathLike[str]) -> dict[str, Any]:
+def feature_spec(folder: Folders) -> dict[str, Any]:
     """The specification with which `tf.io.parse_example` parses every feature.
 
     One value or a fixed number of them is a `FixedLenFeature`, a list of any length a
@@ -175,7 +173,7 @@ def feature_spec(folder: str | os.PathLike[str]) -> dict[str, Any]:
     Raises:
       ConversionError: the folder holds no complete data set.
     """
-    dataset = Dataset.open(folder, whole=False)
+    dataset = open_to_read(folder)
     return _spec(dataset, *dataset.features)
 
 

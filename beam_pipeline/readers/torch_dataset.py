@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 from torch import distributed
 from torch.utils.data import IterableDataset, get_worker_info
 
-from beam_pipeline.dataset import Dataset, StoredFeature
+from beam_pipeline.dataset import Folders, StoredFeature, open_to_read
 from beam_pipeline.readers.shards import open_shard
 from beam_pipeline.transforms.core.errors import DamagedRecordError, UsageError
 from beam_pipeline.transforms.core.records.example_proto import Example
@@ -32,7 +32,8 @@ class TFRecordDataset(IterableDataset[Any]):
     is optional and missing; a list where the manifest says so. Checksums are checked.
 
     Args:
-      folder: a complete data set, or a URI that Beam reads.
+      folder: a complete data set, or a URI that Beam reads; or several of the same features and
+        classes, which are mixed in proportion.
       split: the name of one of its splits.
       decode: turns an example into a sample, in the worker; by default the dict is the sample.
       shuffle_buffer: records that each worker holds to draw from at random; shards then come in
@@ -54,7 +55,7 @@ class TFRecordDataset(IterableDataset[Any]):
 
     def __init__(
         self,
-        folder: str,
+        folder: Folders,
         split: str = "train",
         *,
         decode: Callable[[dict[str, Any]], Any] | None = None,
@@ -65,7 +66,7 @@ class TFRecordDataset(IterableDataset[Any]):
         even: bool = False,
     ) -> None:
         super().__init__()
-        dataset = Dataset.open(folder, whole=False)
+        dataset = open_to_read(folder)
         self._shards = dataset.shards(split)
         self._features = dataset.features
         self._record_format = dataset.record_format

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import beam_pipeline
-from beam_pipeline.dataset import Dataset, Shard, StoredFeature
+from beam_pipeline.dataset import Dataset, Shard, StoredFeature, open_to_read
 from beam_pipeline.transforms.core.errors import ConversionError, UsageError
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
 
@@ -114,3 +114,63 @@ def test_names_from_data_are_escaped_in_a_notebook() -> None:
     shown = Dataset("/data", manifest)._repr_html_()
     assert "<script>" not in shown
     assert "&lt;script&gt;" in shown
+
+
+def _second(tmp_path: Path, **changed: object) -> str:
+    """A data set of four shards in the split train and one in validation."""
+    shards = [{"path": f"b-{i}", "examples": 1, "bytes": 9, "crc32c": ""} for i in range(4)]
+    splits = {
+        "train": {"examples": 4, "bytes": 36, "shards": shards},
+        "validation": {"examples": 1, "bytes": 9, "shards": shards[:1]},
+    }
+    (tmp_path / "second").mkdir()
+    manifest = {**MANIFEST, "splits": splits, **changed}
+    (tmp_path / "second/manifest.json").write_text(json.dumps(manifest))
+    return str(tmp_path / "second")
+
+
+def _first(tmp_path: Path) -> str:
+    (tmp_path / "first").mkdir()
+    (tmp_path / "first/manifest.json").write_text(json.dumps(MANIFEST))
+    return str(tmp_path / "first")
+
+
+def test_data_sets_are_read_as_one_with_their_shards_in_proportion(tmp_path: Path) -> None:
+    """Each shard of the first is followed by two of the second; a split of one alone is there, too."""
+    both = open_to_read([_first(tmp_path), _second(tmp_path)])
+    assert both.splits == {"test": 0, "train": 7, "validation": 1}
+    names = [Path(shard.uri).name for shard in both.shards("train")]
+    assert names == ["b-0", "a-0", "b-1", "b-2", "a-1", "b-3"]
+    assert [Path(shard.uri).name for shard in both.shards("validation")] == ["b-0"]
+    assert both.shards("test") == []
+    assert both.classes == {1: "cat", 5: "dog"}
+    with pytest.raises(UsageError, match="has no split 'other'"):
+        both.shards("other")
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (
+            {"classes": [{"id": 2, "name": "cat"}]},
+            "classes.cat was 1, is 2; classes.dog was 5, is null",
+        ),
+        ({"features": {}}, "features.boxes was {"),
+        ({"options": {**MANIFEST["options"], "compression": "none"}}, "record_format was"),  # type: ignore[dict-item]
+    ],
+)
+def test_data_sets_that_differ_are_not_read_as_one(
+    tmp_path: Path, changed: dict[str, object], message: str
+) -> None:
+    """The error names the two folders and what differs."""
+    first, second = _first(tmp_path), _second(tmp_path, **changed)
+    with pytest.raises(UsageError) as error:
+        open_to_read([first, second])
+    assert str(error.value).startswith(f"{first} and {second} cannot be read as one: ")
+    assert message in str(error.value)
+
+
+def test_no_data_set_cannot_be_read() -> None:
+    """An empty list is a mistake."""
+    with pytest.raises(UsageError, match="no data set is named"):
+        open_to_read([])

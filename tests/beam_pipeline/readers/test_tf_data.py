@@ -897,3 +897,31 @@ def test_categories_of_panoptic_masks_are_labels(tmp_path: Path) -> None:
     folder = write_set(tmp_path / "d", {**IMAGE, key: mask_feature()}, [[example]])
     ((_, mask),) = beam_pipeline.load(folder)
     assert mask[..., 0].numpy().tolist() == [[0, 1, 2]]
+
+
+@pytest.mark.slow
+def test_two_data_sets_are_loaded_as_one(tmp_path: Path) -> None:
+    """Every sample of both, shuffled together the same way for a seed; classes keep their ids."""
+    folders = []
+    for name, classes in (("base", "ab"), ("added", "ab")):
+        pictures = [f"{classes[i % 2]}/{name}{i}.jpg" for i in range(12)]
+        write_pictures(str(tmp_path / name / "photos"), pictures)
+        argv = (
+            "--images",
+            str(tmp_path / name / "photos"),
+            "--output",
+            str(tmp_path / name / "out"),
+        )
+        known = ("--classes", folders[0]) if folders else ()
+        assert convert(*argv, "--num_shards", "3", *known) == 0
+        folders.append(str(tmp_path / name / "out"))
+    options: dict[str, Any] = {"as_dict": True, "seed": 3}
+    found = ids(beam_pipeline.load(folders, "train", **options))
+    assert sorted(found) == sorted(
+        key for path in folders for key, _ in stored(Path(path), "train")
+    )
+    assert found == ids(beam_pipeline.load(folders, "train", **options))
+    halves = Counter(b"base" in key for key in found[:12])
+    assert min(halves[True], halves[False]) >= 2
+    assert beam_pipeline.class_names(folders) == {0: "a", 1: "b"}
+    assert beam_pipeline.feature_spec(folders) == beam_pipeline.feature_spec(folders[0])
