@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.harness import (
@@ -151,20 +151,9 @@ NIGHTS = st.lists(EDITS, min_size=1, max_size=2)
 SHARED_FOLDER = [HealthCheck.function_scoped_fixture]
 
 
-@given(EDITS.map(lambda edits: [edits]))
-@settings(
-    max_examples=2, phases=[Phase.generate], deadline=None, suppress_health_check=SHARED_FOLDER
-)
-def test_random_edits_give_what_a_conversion_from_nothing_gives(
-    tmp_path: Path, nights: list[list[tuple[str, str, Any]]]
-) -> None:
-    """One night, with any edits."""
-    _edited_like_from_nothing(nights, tmp_path)
-
-
 @pytest.mark.slow
 @given(NIGHTS)
-@settings(max_examples=20, deadline=None, suppress_health_check=SHARED_FOLDER)
+@settings(max_examples=10, deadline=None, suppress_health_check=SHARED_FOLDER)
 def test_nights_of_random_edits_give_what_a_conversion_from_nothing_gives(
     tmp_path: Path, nights: list[list[tuple[str, str, Any]]]
 ) -> None:
