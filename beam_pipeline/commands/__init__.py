@@ -1,6 +1,6 @@
-"""The commands of `beam-tfrecord`, one a module.
+"""The commands of `beam-tfrecord`, one per module.
 
-A module is imported when its command is called, so that no command pays for the imports of another.
+A module is imported when its command is called, so no command pays for another's imports.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ COMMANDS = {
     "index": "write an index beside each shard, for DALI and similar readers",
     "demo": "draw a small labelled data set and convert it",
 }
-"""Name, which is also its module's -> one line of help."""
+"""Name of the command and its module -> one line of help."""
 
 
 def load_command(name: str) -> Command:

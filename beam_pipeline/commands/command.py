@@ -1,4 +1,4 @@
-"""What a command is, and what every command shares."""
+"""The protocol of a command, and code that commands share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Call:
 
     Attributes:
       arguments: the command's own arguments, parsed.
-      beam_argv: the other arguments, which are Apache Beam's or a mistake.
+      beam_argv: all other arguments: options of Apache Beam, or mistakes.
     """
 
     arguments: argparse.Namespace
@@ -27,14 +27,14 @@ class Call:
 
 
 class Command(Protocol):
-    """A command; its module is named after it and holds it as `COMMAND`.
+    """A command; the module of the same name holds it as `COMMAND`.
 
     Attributes:
-      description: what it does, for `beam-tfrecord COMMAND --help`; an empty line between paragraphs,
-        and lines that start with two spaces are kept as they are.
+      description: text for `beam-tfrecord COMMAND --help`; empty lines separate paragraphs, and lines
+        that start with two spaces are not wrapped.
       usage: its arguments in one line, for the help; empty to list them all.
-      examples: shown at the end of the help, a command line a line.
-      takes_beam_options: whether it passes options on to Apache Beam.
+      examples: command lines with headings, shown at the end of the help.
+      takes_beam_options: True if it passes unknown options on to Apache Beam.
     """
 
     description: str
@@ -49,12 +49,12 @@ class Command(Protocol):
         """Runs the command; returns False if it found faults.
 
         Raises:
-          ConversionError: it failed; the message says why.
+          ConversionError: the command failed; the message gives the reason.
         """
 
 
 class DatasetCommand:
-    """A command on the output folder of a conversion, its only argument."""
+    """A command whose only argument is the output folder of a conversion."""
 
     usage = ""
     examples = ""
@@ -66,14 +66,14 @@ class DatasetCommand:
 
 
 def refuse_unknown(unknown: Sequence[str], known: Iterable[str]) -> None:
-    """Refuses arguments that nobody knows.
+    """Refuses unknown arguments.
 
     Args:
       unknown: the arguments; if empty, nothing happens.
-      known: options to suggest the nearest of.
+      known: the options from which to suggest the closest.
 
     Raises:
-      UsageError: names the first of them.
+      UsageError: there is one; the message names the first.
     """
     if not unknown:
         return

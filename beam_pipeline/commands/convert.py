@@ -22,12 +22,12 @@ class Convert:
 
     description = (
         "Lists images, joins them with labels, and writes shuffled, sharded TFRecords.\n\n"
-        "Any option that is not listed here goes to Apache Beam, such as --runner. docs/options.md "
-        "describes every option."
+        "Options that are not listed here, such as --runner, are passed to Apache Beam. "
+        "docs/options.md describes every option."
     )
     usage = "--images PATH... --output DIR [OPTION...]"
     examples = """\
-A folder for each class, or any other layout that is detected:
+One folder per class, or any other layout that is detected:
   beam-tfrecord convert --images photos/ --output tfrecords/
 
 Labels in a table, and a split for validation:
@@ -44,16 +44,16 @@ On Dataflow, between buckets:
     takes_beam_options = True
 
     def options(self) -> Sequence[Option]:
-        """Every option, for what is generated from them, such as a template's parameters."""
+        """Every option, for generated files such as a template's list of parameters."""
         return [*ConvertOptions.options(), *WaitOptions.options()]
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Adds the options of a conversion, and whether to wait for it."""
+        """Adds the options of a conversion, and `--no_wait`."""
         ConvertOptions.add_arguments(parser)
         WaitOptions.add_arguments(parser)
 
     def run(self, call: Call) -> bool:
-        """Converts."""
+        """Converts the data set."""
         options = ConvertOptions.from_arguments(call.arguments)
         wait = not WaitOptions.from_arguments(call.arguments).no_wait
         run_convert(options, call, wait=wait)
@@ -67,7 +67,7 @@ def run_convert(options: ConvertOptions, call: Call, *, wait: bool = True) -> No
     """Converts with progress on the terminal and a summary at the end.
 
     Raises:
-      ConversionError: there is no complete data set; the message says why.
+      ConversionError: the job wrote no complete data set; the message gives the reason.
     """
     config = start(options, call, writes=True)
     from beam_pipeline.launch import convert
@@ -76,14 +76,14 @@ def run_convert(options: ConvertOptions, call: Call, *, wait: bool = True) -> No
 
 
 def start(options: ConvertOptions, call: Call, *, writes: bool) -> ConvertConfig:
-    """Resolves the options, reports what was understood, and imports Beam.
+    """Resolves the options, prints how they were understood, and imports Beam.
 
-    Everything that can be refused without Beam is refused before its import, which takes a second.
+    Importing Beam takes a second, so every check that does not need it comes first.
 
     Args:
-      options: of the conversion.
+      options: options of the conversion.
       call: the command, with Beam's options.
-      writes: False for a job that leaves the output folder alone.
+      writes: False for a job that does not touch the output folder.
 
     Raises:
       UsageError: an option cannot be used, or a guess about the labels is not safe.

@@ -29,7 +29,13 @@ _SPLITS = "train=0.9,validation=0.1"
 
 
 class DemoFolder(NamedTuple):
-    """Attributes: images, the folder of drawings; labels, the CSV; output, the TFRecords' folder."""
+    """Paths of the demo.
+
+    Attributes:
+      images: the folder of drawings.
+      labels: the CSV file.
+      output: the folder of the TFRecords.
+    """
 
     images: str
     labels: str
@@ -37,7 +43,7 @@ class DemoFolder(NamedTuple):
 
 
 def make_demo(folder: str, samples: int = SAMPLES) -> DemoFolder:
-    """Draws coloured shapes and their `labels.csv`, the same on every machine with this Pillow.
+    """Draws coloured shapes and writes `labels.csv`; the same Pillow draws the same bytes everywhere.
 
     Raises:
       UsageError: the folder holds other files.
@@ -47,7 +53,7 @@ def make_demo(folder: str, samples: int = SAMPLES) -> DemoFolder:
     )
     found = set(os.listdir(folder)) if os.path.isdir(folder) else set()
     if os.path.isfile(folder) or found - {"images", "labels.csv", "tfrecords"}:
-        raise UsageError(f"{folder} holds something else; name an empty or a new folder")
+        raise UsageError(f"{folder} holds other files; name an empty or a new folder")
     os.makedirs(demo.images, exist_ok=True)
     rng = random.Random(0)  # noqa: S311 -- drawings, not secrets
     with open(demo.labels, "w", newline="", encoding="utf-8") as file:
@@ -64,7 +70,7 @@ def make_demo(folder: str, samples: int = SAMPLES) -> DemoFolder:
 
 
 def _draw(shape: str, colour: tuple[int, int, int], size: int, rng: random.Random) -> Image.Image:
-    """One shape of a radius in pixels on a grey background, somewhere near the middle."""
+    """Draws one shape at a random place on a grey background; `size` is its radius in pixels."""
     ground = rng.randint(215, 250)
     image = Image.new("RGB", (_SIDE, _SIDE), (ground, ground, ground))
     draw = ImageDraw.Draw(image)
@@ -80,11 +86,11 @@ def _draw(shape: str, colour: tuple[int, int, int], size: int, rng: random.Rando
 
 
 class Demo:
-    """Draws and converts."""
+    """Draws a small data set and converts it."""
 
     description = (
-        "Draws coloured shapes and a CSV file with their class and size, and converts them. Options "
-        "of Apache Beam are passed on."
+        "Draws images of coloured shapes, writes a CSV file with their classes and sizes, and "
+        "converts them. Options of Apache Beam are passed on."
     )
     usage = ""
     examples = ""
@@ -101,7 +107,7 @@ class Demo:
         )
 
     def run(self, call: Call) -> bool:
-        """Draws, prints the command that converts the drawings, and does what it would do."""
+        """Draws the images, prints the command that converts them, and runs it."""
         folder = make_demo(call.arguments.folder)
         options = ConvertOptions(
             inputs=InputOptions(images=(folder.images,), labels=(folder.labels,)),

@@ -18,7 +18,7 @@ from beam_pipeline.transforms.storage import files
 
 
 def write_index(folder: str) -> None:
-    """Writes an index file for each shard and prints one line of result.
+    """Writes an index file for each shard and prints one line with the counts.
 
     Replaces older index files of these shards atomically.
 
@@ -31,7 +31,7 @@ def write_index(folder: str) -> None:
         is writing to the folder.
     """
     folder = files.canonical(folder)
-    read_manifest(folder)  # where there is none, nothing is claimed
+    read_manifest(folder)  # without a manifest, fails before the folder is claimed
     with claimed(folder):
         check_no_links(folder)
         _write_index(folder, read_manifest(folder))
@@ -41,8 +41,8 @@ def _write_index(folder: str, manifest: Mapping[str, Any]) -> None:
     record_format = recorded_format(manifest["options"])
     if not record_format.indexable:
         raise UsageError(
-            f"{folder} is compressed with {record_format.compression}, and nothing can jump into a compressed "
-            "shard, so it cannot be indexed; convert with --compression none"
+            f"{folder} is compressed with {record_format.compression} and cannot be indexed, because "
+            "readers cannot seek in a compressed shard; convert with --compression none"
         )
     shards = [entry for split in manifest["splits"].values() for entry in split["shards"]]
     try:
@@ -64,7 +64,7 @@ def _index_shard(folder: str, entry: dict[str, Any], record_format: RecordFormat
     if len(spans) != entry["examples"]:
         raise ConversionError(
             f"{uri}: holds {counted(len(spans), 'record')}, the manifest says {entry['examples']}; "
-            "`beam-tfrecord verify` says what else is wrong"
+            "run `beam-tfrecord verify` to find all faults"
         )
     index = files.join(folder, record_format.index_name(entry["path"]))
     try:
@@ -83,7 +83,7 @@ class Index(DatasetCommand):
     )
 
     def run(self, call: Call) -> bool:
-        """Writes and prints."""
+        """Writes the index files and prints the counts."""
         write_index(call.arguments.folder)
         return True
 

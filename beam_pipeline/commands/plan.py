@@ -35,11 +35,11 @@ class EstimateOptions(OptionGroup):
     def __post_init__(self) -> None:
         super().__post_init__()
         if any(number is not None and number < 1 for number in (self.workers, self.worker_vcpus)):
-            raise UsageError("--workers and --worker_vcpus count from 1")
+            raise UsageError("--workers and --worker_vcpus must be at least 1")
 
     @property
     def machines(self) -> Machines | None:
-        """The workers; None if the person said nothing of them."""
+        """The workers; None if neither option was given."""
         if self.workers is None and self.worker_vcpus is None:
             return None
         vcpus = self.worker_vcpus or Machines.vcpus
@@ -52,8 +52,8 @@ class Plan:
     description = (
         "Previews a conversion without writing anything: lists images, joins labels, and prints "
         "samples, splits, classes, shards and dead letters (samples that would be left out). With "
-        "images or output in Google Cloud Storage, --runner=DataflowRunner or an option of the "
-        "estimate, it also estimates time and cost on Dataflow. Takes the options of convert."
+        "images or output in Google Cloud Storage, with --runner=DataflowRunner, or with an option "
+        "of the estimate, it also estimates time and cost on Dataflow. Takes the options of convert."
     )
     usage = "--images PATH... --output DIR [OPTION...]"
     examples = """\

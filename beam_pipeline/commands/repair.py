@@ -39,7 +39,7 @@ class RepairTask:
 
     Attributes:
       folder: the output folder.
-      inputs: what it was made of, by its receipt.
+      inputs: the references it was written from, as its receipt lists them.
       entry: its entry in the manifest.
       record_format: the format of its file.
     """
@@ -51,14 +51,14 @@ class RepairTask:
 
     @property
     def uri(self) -> str:
-        """Where the shard goes."""
+        """The shard's URI."""
         return files.join(self.folder, self.inputs.spec.file_name)
 
     def run(self) -> Written:
         """Rewrites the shard if the result matches the manifest.
 
         Raises:
-          ChangedInputsError: it does not match; the file is left as it is.
+          ChangedInputsError: it does not match; the file is not replaced.
         """
         try:
             return self._run(self.inputs)
@@ -94,8 +94,8 @@ class RepairTask:
         ):
             return
         raise ChangedInputsError(
-            f"{self.uri} cannot be written again as it was: its images have changed since. It would "
-            f"have {info.examples} examples and {info.bytes} bytes, the manifest says "
+            f"{self.uri} cannot be rewritten: its images have changed. It would now have "
+            f"{info.examples} examples and {info.bytes} bytes, the manifest says "
             f"{self.entry['examples']} and {self.entry['bytes']}{_first_dead_letter(receipt)}. Restore the "
             "images, or convert again with --overwrite"
         )
@@ -107,15 +107,15 @@ def _first_dead_letter(receipt: Receipt) -> str:
 
 
 def repair(folder: str) -> bool:
-    """Reads every shard, rewrites those that differ from the manifest, and prints which.
+    """Reads every shard, rewrites those that differ from the manifest, and prints their names.
 
-    Returns: True if all shards are sound now.
+    Returns: True if all shards are sound afterwards.
 
     Raises:
       ConversionError: the folder holds no complete data set, or a job is writing to it.
     """
     folder = files.canonical(folder)
-    read_manifest(folder)  # where there is none, nothing is claimed
+    read_manifest(folder)  # without a manifest, fails before the folder is claimed
     with claimed(folder):
         check_no_links(folder)
         return _repair(folder, read_manifest(folder))
@@ -133,7 +133,7 @@ def _repair(folder: str, manifest: Mapping[str, Any]) -> bool:
                 if isinstance(work, ConversionError):
                     raise work
                 _result(work, files.join(folder, shard.entry["path"]))
-                say(f"{files.join(folder, shard.entry['path'])}: written again")
+                say(f"{files.join(folder, shard.entry['path'])}: rewritten")
             except ConversionError as error:
                 complain(str(error))
                 failed += 1
@@ -141,7 +141,7 @@ def _repair(folder: str, manifest: Mapping[str, Any]) -> bool:
     sound = len(shard_paths(manifest)) - len(damaged)
     were = "was" if sound == 1 else "were"
     written = len(damaged) - failed
-    say(f"{folder}: {counted(sound, 'shard')} {were} sound, {written} written again")
+    say(f"{folder}: {counted(sound, 'shard')} {were} sound, {written} rewritten")
     return not failed
 
 
@@ -149,8 +149,8 @@ def _result(work: Future[Written], uri: str) -> Written:
     """Waits for a shard.
 
     Raises:
-      ConversionError: it was not written; also where the receipt, which may be anybody's, holds
-        values that make no examples, whatever error that leads to.
+      ConversionError: it was not written. The receipt may come from anyone, so any error that its
+        values lead to is reported this way, too.
     """
     try:
         return work.result()
@@ -160,7 +160,7 @@ def _result(work: Future[Written], uri: str) -> Written:
         raise ConversionError(f"{uri} cannot be written: {error.strerror or error}") from error
     except Exception as error:
         raise ConversionError(
-            f"{uri} cannot be written again: its receipt does not describe it ({shown(error)}). "
+            f"{uri} cannot be rewritten: its receipt does not describe it ({shown(error)}). "
             "Convert again with --overwrite"
         ) from error
 
@@ -175,15 +175,15 @@ def _start(
         return error
     if receipt is None:
         return ConversionError(
-            f"{uri} cannot be written again: there is no {receipt_name(entry['path'])}, which would "
-            "say what it was made of. Convert again with --overwrite"
+            f"{uri} cannot be rewritten: {receipt_name(entry['path'])}, the list of its images, is "
+            "missing. Convert again with --overwrite"
         )
     if encoded_otherwise(receipt):
         return CodecError(f"{uri}: {other_codec(receipt.info.codec)}")
     if any(f"/{INCOMPLETE_FOLDER}/" in ref.uri for ref in receipt.inputs.refs):
         return ConversionError(
-            f"{uri} cannot be written again: its samples were unpacked for the conversion from a "
-            "file that holds many, or came from Python. Convert again with --overwrite"
+            f"{uri} cannot be rewritten: its samples came from Python, or were unpacked during the "
+            "conversion from a file of many samples. Convert again with --overwrite"
         )
     task = RepairTask(folder, receipt.inputs, entry, recorded_format(manifest["options"]))
     work = submit(task)
@@ -195,13 +195,13 @@ class Repair(DatasetCommand):
     """Rewrites damaged shards."""
 
     description = (
-        "Checks a data set as verify does, and rewrites every shard that is damaged or missing from "
-        "its images, provided these have not changed. Exits with code 1 if a shard could not be "
+        "Checks a data set as verify does, and rewrites each damaged or missing shard from its "
+        "images, provided they have not changed. Exits with code 1 if a shard could not be "
         "rewritten."
     )
 
     def run(self, call: Call) -> bool:
-        """Checks, rewrites and prints."""
+        """Checks the shards, rewrites the damaged ones and prints the result."""
         return repair(call.arguments.folder)
 
 

@@ -23,7 +23,9 @@ from beam_pipeline.transforms.storage import files
 
 
 def verify(folder: str) -> bool:
-    """Prints each fault to stderr, or one line if there is none; returns whether there is none.
+    """Prints each fault to stderr, or one line with the counts if there is no fault.
+
+    Returns: True if there is no fault.
 
     Raises:
       ConversionError: the folder holds no manifest to compare with.
@@ -44,12 +46,12 @@ def verify(folder: str) -> bool:
 
 
 class CheckedShard(NamedTuple):
-    """A shard and what is wrong with it.
+    """A shard and its faults.
 
     Attributes:
       split: its split.
       entry: its entry in the manifest.
-      faults: a sentence each; empty if it is sound.
+      faults: one sentence each; empty if the shard is sound.
       info: its figures, or None if it could not be read.
     """
 
@@ -124,7 +126,7 @@ class Verify(DatasetCommand):
     )
 
     def run(self, call: Call) -> bool:
-        """Checks and prints."""
+        """Checks the data set and prints the faults."""
         return verify(call.arguments.folder)
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ConvertOptions:
-    """Everything that was typed, checked but not yet resolved: a field for each group.
+    """The options as typed, checked but not yet resolved: one field per group.
 
     The order of the fields is the order in `--help`.
     """
@@ -43,8 +43,8 @@ class ConvertOptions:
     def __post_init__(self) -> None:
         if self.output.resume and self.engine.shuffle == "records":
             raise UsageError(
-                "--resume needs to know what each shard was made of, which --shuffle=records does "
-                "not; convert without --resume, or without --shuffle=records"
+                "--resume needs the receipt of each shard, and --shuffle=records writes none; "
+                "convert without --resume, or without --shuffle=records"
             )
 
         if self.output.reuse and self.engine.shuffle == "records":
@@ -72,7 +72,7 @@ class ConvertOptions:
 
     @classmethod
     def from_arguments(cls, arguments: argparse.Namespace) -> Self:
-        """The groups with what was parsed.
+        """Builds the groups from parsed arguments.
 
         Raises:
           UsageError: a value is not allowed, or two options contradict each other.
@@ -99,7 +99,7 @@ class ConvertOptions:
 
     @property
     def source(self) -> SourceOptions:
-        """What layouts need: the options of the groups that `SourceOptions` has fields for."""
+        """The options that layouts need: those that `SourceOptions` has fields for."""
         typed = {**vars(self.inputs), **vars(self.labels), **vars(self.splits)}
         return SourceOptions(
             **{field.name: typed[field.name] for field in dataclasses.fields(SourceOptions)}

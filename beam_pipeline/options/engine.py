@@ -13,14 +13,14 @@ SHUFFLES = ("references", "records")
 
 @dataclass(frozen=True)
 class EngineOptions(OptionGroup):
-    """How the job shuffles, writes and reads. None of it changes the samples."""
+    """How the job shuffles, writes and reads. These options do not change the samples."""
 
     title = "engine"
 
     shuffle: str = option(
         SHUFFLES[0],
         choices=SHUFFLES,
-        help="what is shuffled: references to images, or encoded records (default: %(default)s)",
+        help="shuffle references to images, or encoded records (default: %(default)s)",
     )
     writers: int | None = option(
         None,
@@ -35,8 +35,8 @@ class EngineOptions(OptionGroup):
         metavar="N",
         parse=int,
         between=(1, 1000),
-        help=f"images that each writer reads at once (default: {REMOTE_READS} from a bucket; 1 from "
-        "local files, with the next ones prefetched by the system)",
+        help=f"images each writer reads at once (default: {REMOTE_READS} from a bucket; 1 from local "
+        "files, with the next ones prefetched by the system)",
     )
     read_ahead_size: int = option(
         DEFAULT_MAX_BYTES,
@@ -49,7 +49,7 @@ class EngineOptions(OptionGroup):
 
 @dataclass(frozen=True)
 class WaitOptions(OptionGroup):
-    """Of `convert` alone: a plan always waits."""
+    """Options of `convert` only: `plan` always waits for its job."""
 
     title = EngineOptions.title
 

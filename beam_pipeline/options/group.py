@@ -1,6 +1,6 @@
 """Option groups: a frozen dataclass whose fields are options of the command line.
 
-A field says everything about its option in one place:
+A field declares everything about its option in one place:
 
     @dataclass(frozen=True)
     class OutputOptions(OptionGroup):
@@ -8,9 +8,9 @@ A field says everything about its option in one place:
 
         compression: str = option("none", choices=("none", "gzip"), help="shard compression")
 
-From that come the argument `--compression none|gzip`, its place in `--help`, its check, and the
-value: `OutputOptions.from_arguments(arguments).compression`. Checks that concern several options go
-into the group's `__post_init__`.
+The argument `--compression none|gzip`, its place in `--help`, its check, and the value
+`OutputOptions.from_arguments(arguments).compression` are derived from that. Checks that concern
+several options go into the group's `__post_init__`.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Option:
       metavar: placeholder for the value in `--help`; the choices if empty.
       parse: turns the text into the value, or raises `argparse.ArgumentTypeError`.
       choices: the allowed values; empty if there is no such list.
-      choices_checked: False if something later checks the value against its own list.
+      choices_checked: False if later code checks the value against its own list.
       between: the least and the greatest allowed value.
-      repeated: whether it may be given several times: a list of values, or pairs that add up.
-      required: whether the command line must have it.
-      available: False for a field that keeps its default, as there is nothing to choose yet.
+      repeated: True if it may be given several times: a list of values, or pairs that are merged.
+      required: True if the command line must have it.
+      available: False for a field without a choice yet; it keeps its default and has no argument.
       name: the field's name, which is the option's name without the dashes.
       default: the field's default.
     """
@@ -67,7 +67,7 @@ class Option:
 
     @property
     def is_switch(self) -> bool:
-        """Whether the option takes no value: its default is False."""
+        """True if the option takes no value: its default is False."""
         return self.default is False
 
     @property
@@ -76,7 +76,7 @@ class Option:
         return self.help % {"default": self.default}
 
     def add_to(self, parser: argparse._ActionsContainer) -> None:
-        """Adds the option to a parser or to a group of one."""
+        """Adds the option to a parser or to one of its argument groups."""
         if self.is_switch:
             parser.add_argument(self.flag, action="store_true", help=self.help)
             return
@@ -94,7 +94,7 @@ class Option:
         parser.add_argument(self.flag, **settings)
 
     def typed(self, value: Any) -> list[str]:
-        """The arguments that give the option a value; none for its default."""
+        """Returns the arguments that set the option to a value; none for its default."""
         if value == self.default or value is None:
             return []
         if self.is_switch:
@@ -117,7 +117,7 @@ class Option:
             for one in value if isinstance(value, (tuple, list)) else (value,):
                 if one not in self.choices:
                     raise UsageError(f"{self.flag} is {one!r}, expected one of ({allowed})")
-        if self.between and not self.between[0] <= value <= self.between[1]:  # NaN is not, either
+        if self.between and not self.between[0] <= value <= self.between[1]:  # also refuses NaN
             least, most = self.between
             upwards = f"to {most}" if math.isfinite(most) else "or more"
             raise UsageError(f"{self.flag} is {value}, expected {least} {upwards}")
@@ -143,7 +143,7 @@ class OptionGroup:
     """Base class of the groups.
 
     Attributes:
-      title: the group's heading in `--help`. Groups of the same title share one heading.
+      title: the group's heading in `--help`. Groups with the same title share one heading.
       description: a line below the heading, or empty.
     """
 
@@ -179,7 +179,7 @@ class OptionGroup:
 
     @classmethod
     def from_arguments(cls, arguments: argparse.Namespace) -> Self:
-        """The group with what was parsed.
+        """Builds the group from parsed arguments.
 
         Raises:
           UsageError: a value is not allowed.

@@ -28,8 +28,8 @@ class InputOptions(OptionGroup):
         (),
         metavar="PATH",
         repeated=True,
-        help="label files or globs: CSV, TSV, JSON Lines, Parquet or COCO's JSON (default: the labels that "
-        "belong to the layout)",
+        help="label files or globs: CSV, TSV, JSON Lines, Parquet or COCO JSON (default: the layout's "
+        "own label files)",
     )
     masks: tuple[str, ...] = option(
         (),
@@ -56,11 +56,11 @@ class InputOptions(OptionGroup):
         metavar="LAYOUT",
         choices=(AUTO, *_LAYOUT_NAMES),
         choices_checked=False,  # `open_source` checks it and suggests a name
-        help=f"how images and labels are kept: {', '.join(_LAYOUT_NAMES)} (default: %(default)s, "
+        help=f"layout of images and labels: {', '.join(_LAYOUT_NAMES)} (default: %(default)s, "
         "which detects the layout from the files)",
     )
     yes: bool = option(
         False,
-        help="go on where the run would stop and ask, because a guess about the labels is not safe; "
-        "the manifest records what was asked",
+        help="accept unsafe guesses about the labels instead of stopping to ask; the manifest records "
+        "the questions",
     )

@@ -1,4 +1,4 @@
-"""Options that say how labels are read and classes numbered."""
+"""Options for reading labels and numbering classes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from beam_pipeline.transforms.layouts.yolo.labels import YOLO_TASKS
 
 @dataclass(frozen=True)
 class LabelOptions(OptionGroup):
-    """Corrections to what the layout finds out about the labels by itself."""
+    """Options that override what the layout infers about the labels."""
 
     title = "labels"
     description = "Override what is guessed from the label files and folders."
@@ -48,13 +48,14 @@ class LabelOptions(OptionGroup):
         metavar="tags=;",
         parse=parse_list_column,
         repeated=True,
-        help="column whose cells hold several values, and the separator; may be repeated",
+        help="column whose cells hold several values, with their separator; may be repeated",
     )
     one_hot: tuple[str, ...] = option(
         (),
         metavar="a,b,c",
         parse=parse_names,
-        help="columns that are a class each and hold 1 for the image's own, by name or as prefix_*",
+        help="one-hot columns, one per class, by name or as prefix_*; the column that holds 1 is the "
+        "image's class",
     )
     labels_encoding: str = option(
         "",
@@ -67,8 +68,8 @@ class LabelOptions(OptionGroup):
         "",
         metavar="REGEX",
         parse=parse_label_from,
-        help="regular expression for file names whose group (?P<label>...) is the label and other "
-        "named groups further columns; read instead of folders and tables",
+        help="take labels from file names instead of folders and tables: a regular expression whose "
+        "group (?P<label>...) is the label; other named groups become further columns",
     )
     label_base: int | None = option(
         None,
@@ -80,8 +81,8 @@ class LabelOptions(OptionGroup):
     label_order: str = option(
         LABEL_ORDERS[0],
         choices=LABEL_ORDERS,
-        help="sort order of class names: code_point as text; numeric as numbers, 2 before 10; auto "
-        "is numeric if all of them are integers (default: %(default)s)",
+        help="sort order of class names: code_point sorts as text; numeric as numbers, 2 before 10; "
+        "auto is numeric if all names are integers (default: %(default)s)",
     )
     label_from_folder_name: bool = option(
         False, help="older spelling of --class_ids keep, for class folders only"
@@ -95,14 +96,14 @@ class LabelOptions(OptionGroup):
     class_ids: str = option(
         CLASS_IDS[0],
         choices=CLASS_IDS,
-        help="number gives classes the ids 0, 1, 2, ... in their order; keep writes classes that are "
-        "integers as they are (default: %(default)s)",
+        help="number gives classes the ids 0, 1, 2, ... in their order; keep uses class names that are "
+        "integers as the ids (default: %(default)s)",
     )
     classes: str = option(
         "",
         metavar="FILE",
-        help="the classes and their ids: a file with a name a line, or the labels.txt, manifest.json "
-        "or folder of an earlier data set; images of other classes are left out as unknown_class",
+        help="fixed classes and ids: a file with one name per line, or the labels.txt, manifest.json "
+        "or folder of an earlier data set; images of other classes are rejected as unknown_class",
     )
     classes_only: bool = option(False, help="with --classes: fail if there is any other class")
     mask_colors: str = option(
@@ -115,21 +116,21 @@ class LabelOptions(OptionGroup):
         (),
         choices=OBJECT_FEATURES,
         repeated=True,
-        help="what to write of objects beside boxes and classes: masks (COCO, YOLO), keypoints (COCO)",
+        help="object features to write besides boxes and classes: masks (COCO, YOLO), keypoints (COCO)",
     )
     yolo_task: str | None = option(
         None,
         choices=YOLO_TASKS,
-        help="lines of YOLO's label files: boxes, outlines, key points or boxes that are turned "
-        "(default: guessed from the lines)",
+        help="content of YOLO label files: boxes, outlines, keypoints or rotated boxes (default: "
+        "guessed from the lines)",
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.classes_only and not self.classes:
-            raise UsageError("--classes_only needs --classes, which says which classes there are")
+            raise UsageError("--classes_only needs --classes, which lists the classes")
         if not self.classes:
             return
         for name in ("label_order", "label_from_folder_name", "class_ids"):
             if getattr(self, name) != type(self).__dataclass_fields__[name].default:
-                raise UsageError(f"--{name} means nothing with --classes, which says the ids")
+                raise UsageError(f"--{name} has no effect with --classes, which sets the ids")

@@ -1,4 +1,4 @@
-"""Options that say where the data set goes and what it is called."""
+"""Options for the output folder, file names and shard format."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from beam_pipeline.transforms.core.records.formats import (
 
 @dataclass(frozen=True)
 class OutputOptions(OptionGroup):
-    """The output folder as typed, and what happens to a data set that is already there."""
+    """The output folder as typed, and the treatment of a data set that is already there."""
 
     title = "output"
 
-    output: str = option("", metavar="DIR", required=True, help="output folder, made if missing")
+    output: str = option("", metavar="DIR", required=True, help="output folder, created if missing")
     name: str = option(
         "", metavar="NAME", help="prefix of file names (default: the output folder's name)"
     )
@@ -36,7 +36,7 @@ class OutputOptions(OptionGroup):
         "latest:FOLDER takes the newest complete one in a folder",
     )
     resume: bool = option(
-        False, help="continue a run that was stopped, or check that its data set is up to date"
+        False, help="continue an interrupted run, or check that its data set is up to date"
     )
     compression: str = option(
         COMPRESSIONS[0], choices=COMPRESSIONS, help="shard compression (default: %(default)s)"

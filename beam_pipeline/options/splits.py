@@ -31,19 +31,19 @@ class SplitOptions(OptionGroup):
     split_by: str = option(
         "",
         metavar="COLUMN|folder",
-        help="with --splits: keep all images of one value of a label column, such as patient, or of "
-        "one folder, in one split",
+        help="with --splits: keep images with the same value of a label column, such as patient, or "
+        "in the same folder, in one split",
     )
     stratify: bool = option(
         False,
-        help="with --splits: divide each class as exactly as whole numbers allow; with --split_by, "
-        "as exactly as whole groups allow",
+        help="with --splits: divide each class in the same proportions, to within one image; with "
+        "--split_by, as closely as whole groups allow",
     )
     num_shards: int | Mapping[str, int] | None = option(
         None,
         metavar="N|train=128,test=8",
         parse=parse_num_shards,
-        help="shards per split (default: as many as --shard_size asks for)",
+        help="shards per split (default: derived from --shard_size)",
     )
     shard_size: int = option(
         DEFAULT_SHARD_BYTES,
@@ -58,7 +58,7 @@ class SplitOptions(OptionGroup):
         for flag, given in (("--split_by", self.split_by), ("--stratify", self.stratify)):
             if given and self.splits is None:
                 raise UsageError(
-                    f"{flag} says how --splits divides, and there are no shares; give them, such as "
+                    f"{flag} needs --splits with the split sizes, such as "
                     "--splits train=0.9,validation=0.1"
                 )
 

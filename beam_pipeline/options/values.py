@@ -1,7 +1,7 @@
-"""Parsers for option values: from the text on the command line to what a group holds.
+"""Parsers for option values: each turns text from the command line into a field's value.
 
-Each raises `argparse.ArgumentTypeError` with what it found and what it expected; argparse adds the
-option's name.
+A parser raises `argparse.ArgumentTypeError` that shows the text found and the text expected; argparse
+adds the option's name.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def parse_size(text: str) -> int:
     unit = _UNITS.get(match[2].upper()) if match else None
     if match is None or unit is None:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no size; expected a number with KB, MB, GB, KiB, MiB or GiB"
+            f"{text!r} is not a size; expected a number with KB, MB, GB, KiB, MiB or GiB"
         )
     size = int(Fraction(match[1]) * unit)
     if size < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is less than a byte")
+        raise argparse.ArgumentTypeError(f"{text!r} is less than one byte")
     return size
 
 
@@ -78,7 +78,9 @@ def parse_splits(text: str) -> SplitFractions:
         except (ValueError, ZeroDivisionError):
             fraction = Fraction(-1)
         if not 0 < fraction <= 1:
-            raise argparse.ArgumentTypeError(f"{share!r} is no fraction above 0 and up to 1")
+            raise argparse.ArgumentTypeError(
+                f"{share!r} is not a fraction greater than 0 and at most 1"
+            )
         fractions.append((name, fraction))
     try:
         return SplitFractions(tuple(fractions))
@@ -108,13 +110,14 @@ def parse_columns(text: str) -> dict[str, str]:
     for name, kind in columns.items():
         if kind not in KIND_NAMES and kind != SKIP_KIND:
             raise argparse.ArgumentTypeError(
-                f"{kind!r} (of column {name}) is no type; use {', '.join([*KIND_NAMES, SKIP_KIND])}"
+                f"{kind!r} (of column {name}) is not a type; "
+                f"use {', '.join([*KIND_NAMES, SKIP_KIND])}"
             )
     return columns
 
 
 def parse_list_column(text: str) -> dict[str, str]:
-    """Returns column -> separator, of one column: `tags=;`. Spaces count: `tags=, `."""
+    """Returns column -> separator for one column: `tags=;`. Spaces are kept: `tags=, `."""
     name, _, separator = text.partition("=")
     if not name or not separator:
         raise argparse.ArgumentTypeError(
@@ -124,15 +127,15 @@ def parse_list_column(text: str) -> dict[str, str]:
 
 
 def parse_names(text: str) -> tuple[str, ...]:
-    """Returns names, each once: `cat,dog,bird` or `class_*`."""
+    """Returns names without repetitions: `cat,dog,bird` or `class_*`."""
     names = tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))
     if not names:
-        raise argparse.ArgumentTypeError(f"{text!r} names nothing; expected names such as a,b,c")
+        raise argparse.ArgumentTypeError(f"{text!r} has no names; expected names such as a,b,c")
     return names
 
 
 def parse_encoding(text: str) -> str:
-    """Returns the name of a text encoding that Python knows, or nothing."""
+    """Returns Python's name of a text encoding; empty for empty text."""
     if not text:
         return ""
     try:
@@ -140,22 +143,24 @@ def parse_encoding(text: str) -> str:
         name = codecs.lookup(text).name
     except (LookupError, ValueError) as error:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no encoding; expected a name such as utf-8, cp1252, latin-1 or shift_jis"
+            f"{text!r} is not an encoding; expected a name such as utf-8, cp1252 or shift_jis"
         ) from error
     return "utf-8-sig" if name == "utf-8" else name
 
 
 def parse_label_from(text: str) -> str:
-    """Returns a regular expression with named groups, as typed, or nothing."""
+    """Returns the text unchanged if it is a regular expression with named groups, or empty."""
     if not text:
         return ""
     try:
         groups = re.compile(text).groupindex
     except re.error as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from error
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a regular expression: {error}"
+        ) from error
     if not groups:
         raise argparse.ArgumentTypeError(
-            rf"{text!r} names no group; expected one such as (?P<label>.+)_\d+\.jpg"
+            rf"{text!r} has no named group; expected one such as (?P<label>.+)_\d+\.jpg"
         )
     return text
 
@@ -176,11 +181,11 @@ def _pairs(text: str, mark: str, expected: str) -> Mapping[str, str]:
 def _check_split_name(name: str) -> None:
     if not SPLIT_NAME.fullmatch(name):
         raise argparse.ArgumentTypeError(
-            f"{name!r} is no name for a split; use letters, digits and '_'"
+            f"{name!r} cannot name a split; use letters, digits and '_'"
         )
 
 
 def _shard_count(value: str) -> int:
     if not value.isdecimal() or not 1 <= int(value) <= MOST_SHARDS:
-        raise argparse.ArgumentTypeError(f"{value!r} is no number of shards; expected 1 or more")
+        raise argparse.ArgumentTypeError(f"{value!r} is not a number of shards; expected 1 or more")
     return int(value)

@@ -229,7 +229,7 @@ def test_an_image_with_an_object_of_another_class_is_left_out() -> None:
     [
         (["--classes=gone.txt"], "--classes gone.txt: no file "),
         (["--classes=empty"], "--classes empty: no file "),
-        (["--classes=names.txt", "--class_ids=keep"], "--class_ids means nothing with --classes"),
+        (["--classes=names.txt", "--class_ids=keep"], "--class_ids has no effect with --classes"),
         (["--classes_only"], "--classes_only needs --classes"),
         (
             ["--classes=other.txt"],

@@ -109,7 +109,7 @@ def test_repair_waits_for_no_pipe(
     os.mkfifo(out / FIRST)
     change_json(out / receipt_name(FIRST), "samples", 1, 0, value=f"{tmp_path}/pipe")
     assert main(["repair", str(out)]) == 1
-    assert "cannot be written again as it was" in capsys.readouterr().err
+    assert "cannot be rewritten" in capsys.readouterr().err
 
 
 @pytest.mark.promise("no_file")

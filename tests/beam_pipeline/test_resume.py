@@ -268,7 +268,7 @@ def test_dead_letters_of_kept_shards_are_kept(argv: list[str], tmp_path: Path) -
     ("option", "message"),
     [
         (["--overwrite"], "--resume keeps what --overwrite removes; give only one of the two"),
-        (["--shuffle", "records"], "--resume needs to know what each shard was made of"),
+        (["--shuffle", "records"], "--resume needs the receipt of each shard"),
     ],
 )
 def test_options_that_cannot_go_with_it(

@@ -94,7 +94,7 @@ def test_repair_writes_what_is_damaged_or_gone(cloud: Cloud, argv: list[str]) ->
     command = [sys.executable, "-m", "beam_pipeline", "repair", f"{cloud.uri}/out"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == f"{cloud.uri}/out: 10 shards were sound, 2 written again"
+    assert done.stdout.splitlines()[-1] == f"{cloud.uri}/out: 10 shards were sound, 2 rewritten"
     assert 0 < len(read(cloud.proxy.take_log())) < len(NAMES) / 2
     assert contents(cloud) == before
     assert f"out/{receipt_name(FIRST)}" in before

@@ -88,8 +88,8 @@ def test_compressed_shards_have_no_index(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         write_index(str(out))
     assert str(caught.value) == (
-        f"{out} is compressed with gzip, and nothing can jump into a compressed shard, "
-        "so it cannot be indexed; convert with --compression none"
+        f"{out} is compressed with gzip and cannot be indexed, because "
+        "readers cannot seek in a compressed shard; convert with --compression none"
     )
     assert sorted(os.listdir(out)) == before
 
@@ -112,7 +112,7 @@ def test_a_shard_of_another_data_set_is_not_indexed(dataset: Path) -> None:
         write_index(str(dataset))
     assert str(caught.value) == (
         f"{dataset}/{SHARD}: holds 0 records, the manifest says {examples}; "
-        "`beam-tfrecord verify` says what else is wrong"
+        "run `beam-tfrecord verify` to find all faults"
     )
 
 

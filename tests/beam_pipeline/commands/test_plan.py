@@ -133,7 +133,7 @@ def test_what_would_stop_a_conversion_stops_the_plan(
     [
         (["--runner=DataflowRunner"], "its workers leave the plan in --temp_location"),
         (["--nonsense"], "unknown option --nonsense"),
-        (["--workers", "0"], "--workers and --worker_vcpus count from 1"),
+        (["--workers", "0"], "--workers and --worker_vcpus must be at least 1"),
         (["--prices", "nowhere.json"], "--prices nowhere.json cannot be read: No such file"),
     ],
 )

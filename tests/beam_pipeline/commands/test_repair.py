@@ -46,9 +46,9 @@ def test_damaged_and_missing_shards_are_written_again(
     capsys.readouterr()
     assert main(["repair", str(dataset)]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        f"{dataset}/{FIRST}: written again",
-        f"{dataset}/{THIRD}: written again",
-        f"{dataset}: 1 shard was sound, 2 written again",
+        f"{dataset}/{FIRST}: rewritten",
+        f"{dataset}/{THIRD}: rewritten",
+        f"{dataset}: 1 shard was sound, 2 rewritten",
     ]
     assert digests(dataset) == digests(tmp_path / "whole")
     assert modified(dataset)[SECOND] == before[SECOND]
@@ -60,7 +60,7 @@ def test_a_sound_data_set_is_left_alone(dataset: Path, capsys: pytest.CaptureFix
     before = modified(dataset)
     capsys.readouterr()
     assert main(["repair", str(dataset)]) == 0
-    assert capsys.readouterr().out == f"{dataset}: 3 shards were sound, 0 written again\n"
+    assert capsys.readouterr().out == f"{dataset}: 3 shards were sound, 0 rewritten\n"
     assert modified(dataset) == before
 
 
@@ -76,11 +76,9 @@ def test_a_shard_whose_images_have_changed_is_left_as_it_is(
     capsys.readouterr()
     assert main(["repair", str(dataset)]) == 1
     printed = capsys.readouterr()
-    assert f"{dataset}/{FIRST} cannot be written again as it was: its images have changed" in (
-        printed.err
-    )
+    assert f"{dataset}/{FIRST} cannot be rewritten: its images have changed" in (printed.err)
     assert f"({tmp_path}/photos/{gone}: No such file or directory)" in printed.err
-    assert printed.out.splitlines()[-1] == f"{dataset}: 1 shard was sound, 1 written again"
+    assert printed.out.splitlines()[-1] == f"{dataset}: 1 shard was sound, 1 rewritten"
     assert os.path.getsize(dataset / FIRST) == 100
     assert (dataset / SECOND).read_bytes() == (tmp_path / "whole" / SECOND).read_bytes()
     assert not (dataset / ".incomplete").exists()
@@ -96,7 +94,7 @@ def _images_in(dataset: Path, shard: str) -> list[str]:
 def test_without_a_receipt_nothing_can_be_repaired(
     dataset: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It says so and what to do; a damaged receipt is said, too."""
+    """The message says so and what to do; a damaged receipt is reported, too."""
     os.unlink(dataset / FIRST)
     receipt = dataset / receipt_name(FIRST)
     receipt.write_bytes(b"damaged")
@@ -104,7 +102,7 @@ def test_without_a_receipt_nothing_can_be_repaired(
     assert f"{receipt} is damaged" in capsys.readouterr().err
     os.unlink(receipt)
     assert main(["repair", str(dataset)]) == 1
-    assert f"there is no {receipt_name(FIRST)}" in capsys.readouterr().err
+    assert f"{receipt_name(FIRST)}, the list of its images, is missing" in capsys.readouterr().err
 
 
 def test_a_folder_without_a_manifest_is_an_error(

@@ -170,12 +170,12 @@ def test_shards_and_split_names_come_from_the_splits_group() -> None:
         (("--resume", "--shuffle=records"), "convert without --resume, or without --shuffle"),
         (
             ("--split_by", "patient"),
-            "--split_by says how --splits divides, and there are no shares",
+            "--split_by needs --splits with the split sizes",
         ),
-        (("--stratify",), "--stratify says how --splits divides, and there are no shares"),
+        (("--stratify",), "--stratify needs --splits with the split sizes"),
         (("--classes_only",), "--classes_only needs --classes"),
-        (("--classes=c", "--class_ids=keep"), "--class_ids means nothing with --classes"),
-        (("--classes=c", "--label_order=numeric"), "--label_order means nothing with --classes"),
+        (("--classes=c", "--class_ids=keep"), "--class_ids has no effect with --classes"),
+        (("--classes=c", "--label_order=numeric"), "--label_order has no effect with --classes"),
         (("--name=.hidden",), "--name '.hidden' cannot start a file name"),
     ],
 )
