@@ -63,7 +63,7 @@ def test_two_folders_may_not_have_an_image_of_the_same_name(named: Path) -> None
     ("argv", "message"),
     [
         (["--label_from", "(?P<label>"], "is not a regular expression: "),
-        (["--label_from", r".*\.jpg"], r"'.*\\.jpg' names no group; expected one such as"),
+        (["--label_from", r".*\.jpg"], r"'.*\\.jpg' has no named group; expected one such as"),
         (["--label_from", "(?P<split>.+)"], "has no group but split; expected one called label"),
         (
             ["--label_from", PATTERN, "--columns", "size:int"],
