@@ -82,8 +82,7 @@ def test_some_parameters_as_they_are_written() -> None:
     assert [o["value"] for o in PARAMETERS["compression"]["enumOptions"]] == ["none", "gzip"]
     assert PARAMETERS["max_bad_fraction"]["helpText"].endswith("(default: 0.01)")
     assert PARAMETERS["num_shards"]["helpText"] == (
-        "shards per split (default: as many as --shard_size asks for); written as "
-        "N|train=128,test=8"
+        "shards per split (default: derived from --shard_size); written as N|train=128,test=8"
     )
     assert PARAMETERS["output"]["paramType"] == "GCS_WRITE_FOLDER"
     assert {name for name, p in PARAMETERS.items() if not p["isOptional"]} == {"images", "output"}

@@ -5,13 +5,13 @@ A reference has a few hundred bytes at most. They travel in batches, packed by c
     SampleRef("a/1.jpg", "/photos/a/1.jpg", 9, "train", ("a",))
     SampleRef("a/2.jpg", "/photos/a/2.jpg", 8, "train", ("a",))
 
-becomes, a tuple a field,
+becomes one tuple per field,
 
     (("a/1.jpg", "a/2.jpg"), ("/photos/a/1.jpg", "/photos/a/2.jpg"), (9, 8), ("train", "train"),
      (("a",), ("a",)), (-1, -1), ("", ""), (0, 0), (None, None))
 
-and this, pickled, is deflated: the bytes begin with 78 01, zlib's header for its fastest level. Two
-references take about 100 bytes; of 4,096 alike ones, each takes some 10.
+which is pickled and deflated: the bytes begin with 78 01, zlib's header for its fastest level. Two
+references take about 100 bytes; of 4,096 similar ones, each takes about 10.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 Box = tuple[float, float, float, float, int]
-"""xmin, ymin, xmax, ymax, and its line in the label file, or 0 where there are no lines."""
+"""xmin, ymin, xmax, ymax, and its line in the label file, or 0 if the file has no lines."""
 
 Size = tuple[int, int]
-"""Width and height of an image in pixels, as its label file says."""
+"""Width and height of an image in pixels, as given in its label file."""
 
 Scalar = str | int | float
 
 FileValue = tuple[str, int, int] | tuple[str, int, int, tuple[tuple[int, ...], ...]]
-"""A further file of a sample, never opened before its shard is written: where to read it, its bytes
-as listed, its version as in `ImageRef`, and what its labels say of its pixels, if anything."""
+"""A further file of a sample, not opened before its shard is written: its URI, its bytes as listed,
+its version as in `ImageRef` and, optionally, a table for its pixels."""
 
 LabelValue = Scalar | None | tuple[Scalar, ...] | tuple[Box, ...] | FileValue
-"""A typed value of one label column; None is a cell left empty, a tuple is a list feature's."""
+"""A typed value of one label column; None for an empty cell, a tuple for a list feature."""
 
 
 class ImageRef(NamedTuple):
@@ -43,7 +43,7 @@ class ImageRef(NamedTuple):
 
     Attributes:
       key: path relative to its root, with `/`; identifies the sample everywhere.
-      uri: where to read it.
+      uri: the image file.
       size: bytes, as listed.
       version: changes with the file: its modification time in nanoseconds, or its generation in a
         bucket; 0 if unknown. A member of an archive has the archive's.
@@ -68,12 +68,12 @@ class LabelRow(NamedTuple):
 
     Attributes:
       name: how the row names its image, as written.
-      values: one a column of the schema, in the schema's order.
-      split: the split that the row asks for, or empty.
+      values: one per column of the schema, in the schema's order.
+      split: the split in the row, or empty.
       file: the label file.
       line: the line the row starts on, from 1.
-      problem: what is wrong with a value, or empty.
-      size: of the image, as the row claims; None if it does not.
+      problem: the fault in a value, or empty.
+      size: the image's size, as given in the row; None if it gives none.
     """
 
     name: str
@@ -90,14 +90,14 @@ class SampleRef(NamedTuple):
 
     Attributes:
       key: path relative to its root.
-      uri: where to read the image.
+      uri: the file that holds the image.
       size: bytes, as listed.
       split: "train", "validation", ...
-      labels: one value a column of the schema, in the schema's order.
-      offset: of the image in its file, in bytes, if others lie there too; else -1.
+      labels: one value per column of the schema, in the schema's order.
+      offset: the image's position in a file of several images, in bytes; -1 if the file is the image.
       origin: the label file; empty if there is none, or several.
-      version: of the file, as its `ImageRef` has it.
-      claimed_size: what the label file says of the image's size; None if it does not.
+      version: that of the file, as in its `ImageRef`.
+      claimed_size: the image's size in the label file; None if it gives none.
     """
 
     key: str

@@ -1,4 +1,4 @@
-"""Class folders: `root/<class>/*` or `root/<split>/<class>/*`, classes nested as deep as one likes."""
+"""Class folders: `root/<class>/*` or `root/<split>/<class>/*`, with classes nested to any depth."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ClassFolders:
     option_names = frozenset({"label_base", "label_order", "label_from_folder_name", "class_ids"})
 
     def recognise(self, options: SourceOptions) -> str:
-        """What is left when there are no labels and nothing else fits."""
+        """Recognises any folder without labels; the layout is tried last."""
         return "" if options.labels else "no --labels and no other layout's files"
 
     def open(self, options: SourceOptions) -> Source:

@@ -1,4 +1,4 @@
-"""Labels in the names of the image files, as `tawny_owl_003.jpg`, by --label_from."""
+"""Labels in the names of the image files, such as `tawny_owl_003.jpg`, by --label_from."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from beam_pipeline.transforms.layouts.shared.paths import image_roots
 
 
 class FileNames:
-    """An image's name says its labels."""
+    """An image's name contains its labels."""
 
     name = "file_names"
     option_names = frozenset({"label_from", "columns", "label_base", "label_order"})
 
     def recognise(self, options: SourceOptions) -> str:
-        """The option that says how names are read."""
+        """Recognises the option --label_from."""
         return "--label_from says how names are read" if options.label_from else ""
 
     def open(self, options: SourceOptions) -> Source:

@@ -1,8 +1,7 @@
-"""Image folders as Hugging Face has them: `metadata.csv`, `metadata.jsonl` or
-`metadata.parquet` among the images.
+"""Hugging Face's image folders: `metadata.csv`, `metadata.jsonl` or `metadata.parquet` among the images.
 
-The file lies in the images' folder or in each split's, as `train/metadata.jsonl`. Its column
-`file_name` names images relative to it, all others are labels. Source:
+The file is in the images' folder or in that of each split, as `train/metadata.jsonl`. Its column
+`file_name` names images relative to it; all other columns are labels. Source:
 https://huggingface.co/docs/datasets/image_dataset
 """
 
@@ -39,7 +38,12 @@ _NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 
 
 class Metadata(NamedTuple):
-    """Attributes: uri, of the file; folder, in which it lies, relative to the images' folder."""
+    """A metadata file.
+
+    Attributes:
+      uri: its URI.
+      folder: its folder, relative to the images' folder.
+    """
 
     uri: str
     folder: str
@@ -47,13 +51,18 @@ class Metadata(NamedTuple):
 
 @dataclass(frozen=True)
 class MetadataReader:
-    """Attributes: tables, which reads rows; found, the files."""
+    """Reads metadata files.
+
+    Attributes:
+      tables: reads their rows.
+      found: the files.
+    """
 
     tables: TableReader
     found: tuple[Metadata, ...]
 
     def read(self, file: BinaryIO, uri: str) -> Iterator[LabelRow | DeadLetter]:
-        """Yields every row; one of a split's file names an image of that split."""
+        """Yields every row; a row in a split's file names an image of that split."""
         (folder,) = (metadata.folder for metadata in self.found if metadata.uri == uri)
         for row in self.tables.read(file, uri):
             if folder and isinstance(row, LabelRow):
@@ -62,22 +71,22 @@ class MetadataReader:
 
 
 class ImageFolder:
-    """A table among the images says their labels."""
+    """A table among the images holds their labels."""
 
     name = "imagefolder"
     option_names = TABLE_OPTIONS
 
     def recognise(self, options: SourceOptions) -> str:
-        """A metadata file among the images that has a column with their names."""
+        """Recognises a metadata file among the images that has a column with their names."""
         if options.labels or any(map(is_remote, options.images)):
             return ""
         try:
             return next(filter(None, (_reason(path, options) for path in options.images)), "")
-        except UsageError:  # a path does not exist: the layout that is taken at last says so
+        except UsageError:  # a path does not exist: the layout that is finally chosen reports it
             return ""
 
     def open(self, options: SourceOptions) -> Source:
-        """Looks at the beginnings of the metadata files.
+        """Reads the beginnings of the metadata files.
 
         Raises:
           UsageError: there is no such file, or it is unusable as a whole.
@@ -117,13 +126,13 @@ class ImageFolder:
 
 
 def find_metadata(path: str) -> list[Metadata]:
-    """The metadata files of an images' folder, or of the split folders in it; none of archives.
+    """Finds the metadata files of a folder of images, or of its split folders; none in archives.
 
     Args:
-      path: as a person typed it.
+      path: the folder, as typed.
 
     Raises:
-      UsageError: there is no such path.
+      UsageError: the path does not exist.
     """
     roots = image_roots((path,))
     if any(found.archive for found in roots):
@@ -142,13 +151,13 @@ def find_metadata(path: str) -> list[Metadata]:
             if remote and files.exists(uri):
                 found[uri] = Metadata(uri, folder)
             elif not remote and os.path.isfile(uri):
-                status = os.stat(uri)  # Train and train may be one folder
+                status = os.stat(uri)  # Train and train may be the same folder
                 found.setdefault((status.st_dev, status.st_ino), Metadata(uri, folder))
     return list(found.values())
 
 
 def _reason(path: str, options: SourceOptions) -> str:
-    """Why a path is such a folder; empty if it is not."""
+    """Returns the reason why a path is such a folder; empty if it is not."""
     for metadata in find_metadata(path):
         what = f"{posixpath.join(metadata.folder, posixpath.basename(metadata.uri))} in {path}"
         try:
@@ -156,7 +165,7 @@ def _reason(path: str, options: SourceOptions) -> str:
             if beginning is None:
                 return what
             names = [*sample_columns(beginning, inspect_file(beginning))]
-        except LabelTableError:  # it is said when the file is opened
+        except LabelTableError:  # reported when the file is opened
             return what
         columns = [options.key_column] if options.key_column in names else path_columns(names)
         if columns:
@@ -182,7 +191,7 @@ def _check(found: Sequence[Metadata], options: SourceOptions) -> None:
 
 
 def _below(folder: str, name: str) -> str:
-    """A name relative to the images' folder, of one that is relative to a folder in it."""
+    """Turns a name relative to a subfolder into one relative to the images' folder."""
     if is_remote(name) or posixpath.isabs(name):
         return name
     return posixpath.normpath(posixpath.join(folder, name))

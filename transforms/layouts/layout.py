@@ -1,15 +1,15 @@
-"""What a layout is: a way in which people keep images and labels on disk.
+"""The interface of layouts. A layout is a common way to organise images and labels on disk.
 
-A layout looks at what a person named and returns a `Source`: which files are listed as images, and
-where labels come from. That is all it does, before the job starts and without opening an image. A
-label comes from one of four places:
+A layout inspects the paths given and returns a `Source`: the files to list as images, and the source
+of the labels. It does so before the job starts, and does not open images. Labels come from one of
+four sources:
 
-- `FolderLabels`: the class is the image's folder, or the image's name says the labels.
-- `FileLabels`: files say it. A `LabelReader` turns each into `LabelRow`s, on any worker; the job joins
+- `FolderLabels`: the class is the image's folder, or the image's name contains the labels.
+- `FileLabels`: label files. A `LabelReader` turns each into `LabelRow`s, on any worker; the job joins
   them with the listed images by name.
-- `ListedLabels`: files beside the images are the labels, as masks are. They are listed, and opened with
-  the images only.
-- `ContainerLabels`: images and labels lie in the same few files. A `ContainerReader` turns each into
+- `ListedLabels`: label files beside the images, such as masks. They are listed, and opened only with
+  the images.
+- `ContainerLabels`: a few files that hold both images and labels. A `ContainerReader` turns each into
   `SampleRef`s.
 """
 
@@ -34,7 +34,7 @@ from beam_pipeline.transforms.core.references import ImageRef, LabelRow, SampleR
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """What a person named.
+    """The options given that concern layouts.
 
     Attributes:
       images: paths, folders and globs of --images, as typed.
@@ -43,18 +43,18 @@ class SourceOptions:
       mask_colors: file of --mask_colors, or empty.
       key_column, label_column: names of columns, or empty.
       columns: column -> type name of --columns.
-      list_column: column -> separator, of columns whose cells hold several values.
-      one_hot: names of columns that are a class each, or `prefix_*`.
-      labels_encoding: of the tables; empty to find it out.
+      list_column: column -> separator, for columns whose cells hold several values.
+      one_hot: names of one-hot columns, or `prefix_*`.
+      labels_encoding: encoding of the tables; empty to detect it.
       label_from: a regular expression for file names, with a group `label`; empty for none.
       label_base: id of the first class, or None for the layout's own.
-      label_order: how class names are sorted, as `ClassNumbering` has it.
+      label_order: how class names are sorted, as in `ClassNumbering`.
       unlabelled: "keep" if images without a label are written, too, else "drop".
-      split_by: what keeps samples in one split: the name of a column, "folder", or empty.
-      label_from_folder_name: whether a class folder's name is its id.
-      class_ids: "keep" if a class's name is its id, wherever the classes come from.
-      object_features: what else to write of objects, names in `OBJECT_FEATURES`.
-      yolo_task: what the lines of YOLO's label files are, a name in `YOLO_TASKS`; None to guess.
+      split_by: the column whose equal values stay in one split, or "folder", or empty.
+      label_from_folder_name: True if a class folder's name is its id.
+      class_ids: "keep" if a class's name is its id, in any layout.
+      object_features: further features of objects to write, names in `OBJECT_FEATURES`.
+      yolo_task: the task of YOLO's label files, a name in `YOLO_TASKS`; None to guess.
     """
 
     images: tuple[str, ...]
@@ -78,13 +78,13 @@ class SourceOptions:
     yolo_task: str | None = None
 
     def numbering(self, base: int = 0) -> ClassNumbering:
-        """How classes are numbered where the layout has no ids of its own.
+        """Returns the numbering of classes for layouts without fixed ids.
 
         Args:
-          base: id of the first class if the person did not say.
+          base: id of the first class if the user gave none.
 
         Raises:
-          UsageError: the classes' names are the ids, and yet there is a first one.
+          UsageError: a first id was given although the names of classes are the ids.
         """
         keep = self.class_ids == "keep"
         if (keep or self.label_from_folder_name) and self.label_base is not None:
@@ -99,46 +99,46 @@ class SourceOptions:
 
 
 class LabelReader(Protocol):
-    """Reads label files, on any worker: it is pickled, and keeps no state."""
+    """Reads label files on any worker; it is pickled and has no state."""
 
     def read(self, file: BinaryIO, uri: str) -> Iterator[LabelRow | DeadLetter]:
-        """Yields a row for each image that a file names, its values in the order of the columns.
+        """Yields a row for each image that a file names, with values in the order of the columns.
 
-        What is wrong with an image's labels goes into the row's `problem` and `line`, so that the
-        image becomes a dead letter. What names no image is a dead letter at once.
+        A fault in an image's labels is reported in the row's `problem` and `line`, so that the image
+        becomes a dead letter. An entry that names no image is yielded as a dead letter.
 
         Args:
           file: the file, open at its beginning.
-          uri: where it lies.
+          uri: its URI.
 
         Raises:
-          LabelTableError: the file is broken, so nobody knows which images it would have named.
+          LabelTableError: the file is broken, so the images that it names are unknown.
         """
 
 
 class ContainerReader(Protocol):
-    """Reads files that hold images and labels, on any worker: it is pickled, and keeps no state."""
+    """Reads files that hold images and labels, on any worker; it is pickled and has no state."""
 
     def read(self, uri: str, unpack_to: str) -> Iterator[SampleRef | DeadLetter]:
         """Yields a reference to each sample of a file.
 
-        Images must lie in a file as they are, at an offset. Those that do not are unpacked first.
+        An image must be stored unchanged at an offset in a file. Other images are unpacked first.
 
         Args:
           uri: the file.
-          unpack_to: a folder for what has to be unpacked; it is removed at the end of the job.
+          unpack_to: a folder for unpacked images; it is removed at the end of the job.
 
         Raises:
-          ContainerError: the file is broken, so nobody knows which samples it held.
+          ContainerError: the file is broken, so the samples that it holds are unknown.
         """
 
 
 @dataclass(frozen=True)
 class FolderLabels:
-    """The image's own path says its labels.
+    """Labels from the image's own path.
 
     Attributes:
-      names: how its name says them; None if the class is its folder, the split a folder above.
+      names: the pattern of its name; None if the class is its folder, and the split a folder above.
     """
 
     names: NamePattern | None = None
@@ -146,14 +146,14 @@ class FolderLabels:
 
 @dataclass(frozen=True)
 class FileLabels:
-    """Files say the labels.
+    """Labels from label files.
 
     Attributes:
-      reader: reads them.
+      reader: reads the files.
       files: URIs of single files; or
-      folders: folders whose files are label files, listed by the job.
-      merge_rows: whether rows of one image add up, a row an object; else they must agree.
-      unnamed: what images without a row stand for; None to leave them out as dead letters.
+      folders: folders of label files, listed by the job.
+      merge_rows: True if the rows of an image are merged, one per object; otherwise they must agree.
+      unnamed: makes rows for images without a row; None to reject these as dead letters.
     """
 
     reader: LabelReader
@@ -191,7 +191,7 @@ class ListedLabels:
 
 @dataclass(frozen=True)
 class ContainerLabels:
-    """Images and labels lie in the same few files.
+    """Images and labels from the same few files.
 
     Attributes:
       reader: reads them.
@@ -206,12 +206,12 @@ Labels = FolderLabels | FileLabels | ListedLabels | ContainerLabels
 
 
 class Doubt(NamedTuple):
-    """Why folder names may not be the classes.
+    """A reason why folder names may not be the classes.
 
     Attributes:
-      reason: what was found and what it looks like, in a sentence.
-      advice: what to do, in a sentence; empty if the paths say it.
-      images, labels, masks, layout: what to say instead; no images where nothing is known to help.
+      reason: a sentence on the files found and what they look like.
+      advice: a sentence on how to proceed; empty if the paths below suffice.
+      images, labels, masks, layout: options to suggest instead; no images if there is no suggestion.
     """
 
     reason: str
@@ -224,18 +224,18 @@ class Doubt(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """What is converted, as a layout found it.
+    """The input of a conversion, as found by a layout.
 
     Attributes:
       layout: the layout's name.
-      roots: the folders and archives whose files are listed as images; none where containers hold them.
-      labels: where labels come from.
-      examples: what the samples are: images with label columns, or serialized examples.
+      roots: the folders and archives whose files are listed as images; none if containers hold them.
+      labels: the source of the labels.
+      examples: the kind of the samples: images with label columns, or serialized examples.
       numbering: how classes get their ids.
-      notes: what the person should know, a sentence each.
-      questions: assumptions that are not safe, each with what was found and the command that answers
-        it; the run stops for them unless --yes is given.
-      doubts: the same, with the paths that would answer them.
+      notes: notes for the user, one sentence each.
+      questions: unsafe assumptions, each with its evidence and the command that answers it; the run
+        stops for them unless --yes is given.
+      doubts: unsafe assumptions about folder names, with the paths that would answer them.
       tables: how the tables among the label files are read.
     """
 
@@ -273,15 +273,15 @@ class Source:
 
     @property
     def pixels(self) -> PixelFormat | None:
-        """The layout of bare pixels; None where images are files."""
+        """The layout of bare pixels; None if images are files."""
         return self.examples.pixels
 
 
 class Layout(Protocol):
-    """One way of keeping images and labels.
+    """A way to organise images and labels.
 
     Attributes:
-      name: what --layout calls it.
+      name: its name in --layout.
       option_names: names of the fields of `SourceOptions` that it uses beyond images and labels.
     """
 
@@ -289,14 +289,14 @@ class Layout(Protocol):
     option_names: frozenset[str]
 
     def recognise(self, options: SourceOptions) -> str:
-        """Why what the person named is of this layout, for `--layout auto`; empty if it is not.
+        """Returns the reason why the layout fits, for `--layout auto`; empty if it does not fit.
 
-        Looks at names of files and at first lines, no more.
+        Reads only names of files and first lines.
         """
 
     def open(self, options: SourceOptions) -> Source:
         """Finds the images and labels.
 
         Raises:
-          UsageError: says which path or option cannot be used, and what was expected.
+          UsageError: a path or option cannot be used; the message shows the expected one.
         """

@@ -1,12 +1,12 @@
-"""Boxes in the columns of a table, a row an object.
+"""Boxes in the columns of a table, one row per object.
 
     filename,width,height,class,xmin,ymin,xmax,ymax
     a.jpg,640,480,cat,20,30,200,150
     a.jpg,640,480,dog,300,90,420,310
     b.jpg,640,480,,,,,
 
-is the form of TensorFlow's own examples; b.jpg has no object. Columns are known by their names, in
-any case and with or without `_`, `-`, `.`, spaces and a `bbox` before them. Source:
+is the form of TensorFlow's own examples; b.jpg has no object. Columns are recognised by their names,
+in any case and with or without `_`, `-`, `.`, spaces and the prefix `bbox`. Source:
 https://github.com/datitran/raccoon_dataset/blob/master/xml_to_csv.py
 """
 
@@ -37,7 +37,7 @@ from beam_pipeline.transforms.core.references import Box, LabelValue
 from beam_pipeline.transforms.core.text import shown
 
 _CLASS_NAMES = ("classid", "categoryid", "labelid", "labelname", "objectclass", "name")
-"""Names of the class column besides those of any label, the likelier ones first."""
+"""Names of the class column besides the usual label names, the likelier ones first."""
 
 ONLY_CLASS = "object"
 """The class of boxes in a table without a column of classes."""
@@ -70,8 +70,8 @@ _IMAGE_SIZES = (
     *(("imagew", "imageh"), ("imgw", "imgh")),
 )
 
-_NUMERIC_SHARE = 0.9  # of a column's values, for the rest to be faults and not text
-_LARGEST_FRACTION = 1.5  # a box may reach a little out of its image
+_NUMERIC_SHARE = 0.9  # of a column's values must be numbers; the rest are then faults
+_LARGEST_FRACTION = 1.5  # a box may extend slightly beyond its image
 
 _Numbers = tuple[float, float, float, float]
 
@@ -84,17 +84,17 @@ _TO_CORNERS: Mapping[str, Callable[[float, float, float, float], _Numbers]] = {
 
 @dataclass(frozen=True)
 class BoxColumns:
-    """How a row's box and what else is known of its object are read.
+    """How the box of a row and the other columns of its object are read.
 
     Attributes:
       names: the four columns of the box.
-      form: what they say: `CORNERS`, `CORNER_AND_SIZE` or `CENTRE_AND_SIZE`.
-      pixels: whether in pixels, else in fractions of the image.
+      form: their meaning: `CORNERS`, `CORNER_AND_SIZE` or `CENTRE_AND_SIZE`.
+      pixels: True if they are in pixels, False if in fractions of the image.
       label: the column of the class; empty if all objects are of one class.
-      integer_classes: whether classes are integers, which then are their ids.
+      integer_classes: True if classes are integers, which are then used as ids.
       columns: the boxes, their classes, and each further column under its own name.
-      size: the two columns that claim the image's width and height, which are no features; or none.
-      mixed: whether some rows look like pixels and others like fractions.
+      size: the two columns with the image's width and height, which become no features; or none.
+      mixed: True if some rows look like pixels and others like fractions.
     """
 
     names: tuple[str, ...]
@@ -118,7 +118,7 @@ class BoxColumns:
 
     @property
     def question(self) -> str:
-        """What is not safe to assume of the boxes; empty if nothing."""
+        """The unsafe assumption about the boxes; empty if there is none."""
         if not self.mixed:
             return ""
         return (
@@ -137,7 +137,7 @@ def find_boxes(names: Sequence[str]) -> tuple[str, tuple[str, ...]]:
 
 
 def class_name_column(names: Sequence[str]) -> str:
-    """The column that is called as one with classes of objects is, besides the usual labels."""
+    """Finds a column with a usual name for classes of objects, other than the usual label names."""
     known = _by_plain_name(names)
     return next((known[name] for name in _CLASS_NAMES if name in known), "")
 
@@ -148,13 +148,13 @@ def inspect_boxes(
     label: str,
     kinds: Mapping[str, ColumnKind | None],
 ) -> BoxColumns | None:
-    """Settles how rows with boxes are read; None if these are no numbers.
+    """Decides how rows with boxes are read; None if the columns hold no numbers.
 
     Args:
-      values: column -> its cells in the files' beginnings, of all columns that may be used.
+      values: column -> its cells at the beginnings of the files, for all columns that may be used.
       rows: the rows of the files' beginnings.
       label: the column of classes, or empty.
-      kinds: column -> its kind, or None to leave it out, where the person said so.
+      kinds: column -> its kind, or None to leave it out, for the columns given by the user.
     """
     form, names = find_boxes([name for name in values if name != label])
     if not form:
@@ -189,15 +189,15 @@ def inspect_boxes(
 
 
 def parse_box(fields: Mapping[str, Any], boxes: BoxColumns, line: int) -> tuple[LabelValue, ...]:
-    """The one object of a row, or none, as a list for each of `BoxColumns.columns`.
+    """Returns the object of a row, or none, as one list for each of `BoxColumns.columns`.
 
     Args:
       fields: the row.
       boxes: how it is read.
-      line: the row's line, for the box to carry.
+      line: the row's line, which is stored with the box.
 
     Raises:
-      BadCellError: the box is no four numbers, or the object has no class.
+      BadCellError: the box is not four numbers, or the object has no class.
     """
     cells = [fields.get(name) for name in boxes.names]
     if all(map(is_empty, cells)):
@@ -212,7 +212,7 @@ def parse_box(fields: Mapping[str, Any], boxes: BoxColumns, line: int) -> tuple[
 
 
 def _by_plain_name(names: Sequence[str]) -> dict[str, str]:
-    """Name without case, marks and `bbox` before it -> the column; the first of several."""
+    """Returns name without case, marks and the prefix `bbox` -> the first column of that name."""
     plain: dict[str, str] = {}
     for name in names:
         bare = re.sub(r"[\s_.\-]", "", name.lower())
@@ -221,10 +221,10 @@ def _by_plain_name(names: Sequence[str]) -> dict[str, str]:
 
 
 def _unit(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[bool, bool]:
-    """(whether boxes are in pixels, whether rows disagree), by the range of the values.
+    """Returns (boxes are in pixels, rows disagree), judged by the range of the values.
 
-    A box with a side beyond the image is in pixels; one of fractions has all values up to one, and
-    one at least that is no whole number.
+    Values beyond the range of fractions mean pixels. In a box of fractions no value exceeds one, and
+    at least one is not a whole number.
     """
     pixels = fractions = small = 0
     for row in rows:
@@ -246,7 +246,7 @@ def _unit(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[bool
 def _object_kind(
     rows: Sequence[Mapping[str, Any]], names: Sequence[str], name: str
 ) -> ColumnKind | None:
-    """The kind of a further column; integers with gaps are floats, as a list has no gap but NaN."""
+    """Infers the kind of a further column; integers with gaps become floats, whose gaps are NaN."""
     cells = [
         row.get(name) for row in rows if not all(is_empty(row.get(corner)) for corner in names)
     ]
@@ -289,7 +289,7 @@ def _class_of(fields: Mapping[str, Any], boxes: BoxColumns) -> str:
 
 
 def _further(cell: Any, column: Column) -> Any:
-    """A value of an object; where there is none, a text is empty and a float NaN."""
+    """Returns a value of an object; a missing text is empty, a missing float NaN."""
     if is_empty(cell) and column.kind is ColumnKind.FLOAT:
         return math.nan
     if column.kind is ColumnKind.BYTES and not text_of(cell):

@@ -1,4 +1,4 @@
-"""Bounding boxes: what makes one impossible, and how it becomes fractions of its image."""
+"""Bounding boxes: checks, and conversion to fractions of the image."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from beam_pipeline.transforms.core.images.header import ImageHeader
 from beam_pipeline.transforms.core.references import Box
 
 ROUNDING_PIXELS = 1.0
-"""How far a corner may lie outside its image and still be taken for a rounding of the edge."""
+"""How far a corner may be outside its image and still count as a rounding error."""
 
 
 class BadBoxError(Exception):
-    """A box cannot be of this image. `line` is the label file's, 0 if it has no lines."""
+    """A box does not fit its image. `line` is that of the label file, 0 if it has no lines."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
@@ -27,15 +27,15 @@ def check_boxes(
     clip: bool = False,
     ids: Sequence[object] = (),
 ) -> None:
-    """Makes sure that every box has an area and lies in its image.
+    """Checks that every box has an area and is inside its image.
 
     Args:
-      boxes: of one sample.
-      header: of its image.
-      pixels: whether corners are in pixels, else fractions.
-      clip: whether a box may reach out of the image, to be cut at its edge. One that lies outside
-        altogether is bad all the same.
-      ids: what the label file calls each box, for the message; none where it has no names for them.
+      boxes: the boxes of one sample.
+      header: the header of its image.
+      pixels: True if corners are in pixels, False if in fractions.
+      clip: True to accept a box that extends beyond the image, which is clipped later. A box that is
+        entirely outside is bad in any case.
+      ids: the name of each box in the label file, for the message; empty if boxes have no names.
 
     Raises:
       BadBoxError: names the first bad box.
@@ -69,6 +69,6 @@ def check_boxes(
 def box_fractions(
     boxes: Sequence[Box], side: int, header: ImageHeader, *, pixels: bool
 ) -> list[float]:
-    """One side (0 xmin, 1 ymin, 2 xmax, 3 ymax) of each box in [0, 1], cut at the image's edge."""
+    """Returns one side (0 xmin, 1 ymin, 2 xmax, 3 ymax) of each box, clipped to [0, 1]."""
     length = (header.height if side % 2 else header.width) if pixels else 1
     return [min(1.0, max(0.0, box[side] / length)) for box in boxes]

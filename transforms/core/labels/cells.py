@@ -1,4 +1,4 @@
-"""Cells of a table: what kind their values are of, and a cell as a value of its column."""
+"""Cells of a table: infers the kind of a column, and parses a cell as a value of its column."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _FURTHER = "label/"  # what the features of all other columns begin with
 
 
 class BadCellError(ValueError):
-    """A cell is no value of its column; its message says what was found and expected."""
+    """A cell is not a valid value of its column; the message shows the found and expected values."""
 
 
 class _Look(enum.Enum):
-    """What a value looks like. An identifier is made of digits and is no number all the same."""
+    """The apparent kind of a value. An identifier consists of digits but is not a number."""
 
     INTEGER = enum.auto()
     FLOAT = enum.auto()
@@ -45,10 +45,10 @@ class _Look(enum.Enum):
 
 
 def infer_kind(values: Sequence[Any], share: float) -> ColumnKind:
-    """The kind that at least this share of the values agree on; empty ones are left out.
+    """Returns the kind that at least this share of the values have; empty values are ignored.
 
-    An identifier counts as a text: one `007` among ages is a fault. Where all numbers have as many
-    digits as it has, as US postal codes do, they are identifiers, too.
+    Values such as `007` may be identifiers. One among ages is a fault. But if all numbers have the
+    same number of digits, as US postal codes do, all of them are identifiers, and the kind is text.
     """
     integers = floats = texts = 0
     most_texts = (1 - share) * len(values) + _ROUNDING
@@ -78,7 +78,7 @@ def infer_kind(values: Sequence[Any], share: float) -> ColumnKind:
 
 
 def is_padded(value: Any) -> bool:
-    """Whether a value is digits behind a zero, as 007, which may be a name as well as a number."""
+    """True for digits after a leading zero, such as 007, which may be a name as well as a number."""
     return isinstance(value, str) and _PADDED.fullmatch(value.strip()) is not None
 
 
@@ -100,7 +100,7 @@ def _look_of_text(value: str) -> _Look:
     if "_" in value:
         return _Look.TEXT
     try:
-        float(value)  # a number too large for a float32 is one, and a fault of its row
+        float(value)  # a number beyond float32 counts as a number, and becomes a fault of its row
     except ValueError:
         return _Look.TEXT
     return _Look.FLOAT
@@ -111,15 +111,15 @@ def _is_int64(digits: str) -> bool:
 
 
 def parse_cell(value: Any, column: Column, separator: str = "") -> LabelValue:
-    """A cell as what its column holds.
+    """Parses a cell as a value of its column.
 
     Args:
       value: the cell: a text of a CSV file, or any value of JSON.
       column: its column.
-      separator: what stands between the items of a list that is written as text.
+      separator: the separator of the items of a list that is written as text.
 
     Raises:
-      BadCellError: it is no value of the column.
+      BadCellError: it is not a value of the column.
     """
     if column.repeated:
         return _parse_list(value, column, separator)
@@ -130,9 +130,9 @@ def parse_cell(value: Any, column: Column, separator: str = "") -> LabelValue:
 
 
 def list_items(value: Any, separator: str = "") -> Sequence[Any]:
-    """The items of a list's cell: a JSON list's own, or those between separators in a text.
+    """Splits a cell into items: the elements of a JSON list, or the parts of a text.
 
-    A separator at the end of a text ends its last item. Any other value is a list of one.
+    A separator at the end of a text ends the last item. Any other value is a list of one.
     """
     if isinstance(value, list):
         return value
@@ -143,11 +143,11 @@ def list_items(value: Any, separator: str = "") -> Sequence[Any]:
 
 
 def parse_value(value: Any, kind: ColumnKind) -> Scalar:
-    """A cell as one value of a kind.
+    """Parses a cell as one value of a kind.
 
     Raises:
-      ValueError: it is none.
-      OverflowError: it is none, being too large.
+      ValueError: it is not of that kind.
+      OverflowError: the number is too large.
     """
     if is_nested(value):
         raise ValueError(f"a nested {type(value).__name__}, expected one value")
@@ -169,10 +169,10 @@ def parse_value(value: Any, kind: ColumnKind) -> Scalar:
 
 
 def parse_number(text: str, kind: ColumnKind) -> float:
-    """A text as a finite number of a kind, INT64 or FLOAT.
+    """Parses a text as a finite number of a kind, INT64 or FLOAT.
 
     Raises:
-      ValueError: it is none.
+      ValueError: it is not such a number.
     """
     number = _finite(parse_value(text, kind))
     assert isinstance(number, (int, float))
@@ -180,7 +180,7 @@ def parse_number(text: str, kind: ColumnKind) -> float:
 
 
 def text_of(value: Any) -> str:
-    """A value as text, without spaces around it; nothing is the empty text."""
+    """Returns a value as text, without surrounding spaces; None becomes the empty text."""
     if isinstance(value, str):
         return value.strip()
     if value is None:
@@ -191,12 +191,12 @@ def text_of(value: Any) -> str:
 
 
 def is_empty(value: Any) -> bool:
-    """Whether a cell is empty or holds a word that people write for nothing among numbers."""
+    """True if a cell is empty or holds a word for a missing number, such as `NA`."""
     return value is None or (isinstance(value, str) and value.strip().lower() in _NO_VALUE)
 
 
 def is_nested(value: Any) -> bool:
-    """Whether a value of JSON holds others."""
+    """True if a value of JSON contains other values."""
     return isinstance(value, (list, dict))
 
 
@@ -216,7 +216,9 @@ def _parse_scalar(value: Any, column: Column) -> LabelValue:
 
 
 def _parse_list(value: Any, column: Column, separator: str) -> LabelValue:
-    """The items of a cell. An empty text says nothing; a number's place may mean something."""
+    """Parses the items of a cell. Empty items are dropped among texts, but are faults among numbers,
+    whose positions may carry meaning.
+    """
     is_text = column.kind in (ColumnKind.BYTES, ColumnKind.CLASS)
     is_number_label = column.feature == _NUMBER_LABEL
     items = [] if not is_text and is_empty(value) else list_items(value, separator)

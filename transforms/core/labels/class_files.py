@@ -1,7 +1,11 @@
-"""Files that say which classes there are: names line by line, or a manifest of an earlier data set.
+"""Files that fix the classes: a list of names, or the manifest of an earlier data set.
 
-A list of names, such as `labels.txt`, gives a class the number of its line as its id, counted from
-the first id of the data set; a `manifest.json` says the ids itself.
+In a list of names, such as `labels.txt`, the position of a line gives the class its id, counting from
+the data set's first id. A `manifest.json` contains the ids:
+
+    labels.txt    ids with --label_base 0    ids with --label_base 1
+    cat           0                          1
+    dog           1                          2
 """
 
 from __future__ import annotations
@@ -23,15 +27,15 @@ Classes = tuple[tuple[str, int], ...]
 
 
 def parse_class_list(data: bytes, uri: str, base: int) -> Classes:
-    """The classes of a file with a name a line.
+    """Parses the classes of a file with one name per line.
 
     Args:
-      data: the file, in UTF-8. Spaces around names and empty lines at the end do not count.
-      uri: where it lies, for messages.
+      data: the file, in UTF-8. Spaces around names and empty lines at the end are ignored.
+      uri: the file's URI, for messages.
       base: the id of the first line.
 
     Raises:
-      UsageError: it is no text, names nothing, or has an empty line or a name twice.
+      UsageError: it is not text, has no names, an empty line, or a name twice.
     """
     text = decoded(data, f"--classes {uri}")
     names = [line.strip() for line in text.rstrip().splitlines()]
@@ -54,10 +58,10 @@ def parse_class_list(data: bytes, uri: str, base: int) -> Classes:
 
 
 def parse_class_manifest(data: bytes, uri: str) -> Classes:
-    """The classes of a data set's manifest.
+    """Parses the classes of a data set's manifest.
 
     Raises:
-      UsageError: it is no manifest, or of a data set without classes.
+      UsageError: it is not a manifest, or its data set has no classes.
     """
     try:
         manifest: Any = json.loads(data)
@@ -76,10 +80,10 @@ def parse_class_manifest(data: bytes, uri: str) -> Classes:
 
 @dataclass(frozen=True)
 class KnownClasses:
-    """The classes that there are, by a file of the person's.
+    """The classes in the file given with --classes.
 
     Attributes:
-      names: of the classes, in order of their ids.
+      names: their names, in order of their ids.
       column: index of the class among a sample's labels.
       uri: the file, for messages.
     """
@@ -89,10 +93,10 @@ class KnownClasses:
     uri: str
 
     def sort_out(self, samples: Iterable[SampleRef]) -> tuple[list[SampleRef], list[DeadLetter]]:
-        """Splits samples of these classes alone from all others, which become dead letters.
+        """Keeps samples whose classes are all known; all others become dead letters.
 
-        A sample with several classes, or objects, is left out if one of them is not known: an image
-        with some of its objects missing would teach a detector that there is nothing.
+        A sample with several classes, or objects, is rejected if one of them is unknown: an image
+        with some objects missing would teach a detector that nothing is there.
         """
         known = frozenset(self.names)
         kept, dead_letters = [], []
@@ -117,7 +121,7 @@ class KnownClasses:
 
 
 def class_names(sample: SampleRef, column: int) -> Sequence[str]:
-    """The classes of a sample: one, a list of them, or one an object; none if it is unlabelled."""
+    """Returns the classes of a sample: one, a list, or one per object; none if it is unlabelled."""
     value: Any = sample.labels[column]
     if value is None:
         return ()

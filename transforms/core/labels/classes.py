@@ -1,4 +1,4 @@
-"""Which class has which id."""
+"""Numbering of classes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from beam_pipeline.transforms.core.labels.numbers import INT64
 AUTO_ORDER = "auto"
 LABEL_ORDERS = (AUTO_ORDER, "code_point", "numeric")
 CLASS_IDS = ("number", "keep")
-"""What --class_ids says: classes are numbered, or are integers that are their own ids."""
+"""Choices of --class_ids: classes are numbered, or are integers that serve as ids."""
 
 _SHOWN = 5
-_INTEGER = re.compile(r"-?[0-9]{1,999}")  # int() refuses some thousands of digits
+_INTEGER = re.compile(r"-?[0-9]{1,999}")  # int() refuses thousands of digits
 _CONTROL_CHARACTERS = (*range(0x20), 0x7F)
 _TEXT_FORMAT = str.maketrans(
     {**{chr(i): f"\\{i:03o}" for i in _CONTROL_CHARACTERS}, "\\": r"\\", '"': r"\""}
 )
-"""What protobuf's text format does not take as it stands in a string -> how it is written."""
+"""Characters that protobuf's text format requires escaped in a string -> the escape."""
 
 
 class ClassNumberingError(ValueError):
@@ -34,10 +34,10 @@ class ClassNumbering:
       base: id of the first class.
       order: "code_point" sorts names as text, "numeric" sorts names that are integers as numbers,
         and before all others; "auto" is "numeric" if all names are integers, else "code_point".
-      known: (name, id) of classes whose ids the format of the data set sets. Others come behind
-        them; known ones that no sample has keep their ids.
-      from_name: whether a class's name is its id.
-      unsigned: with `from_name`, whether a negative name is an error.
+      known: (name, id) of classes whose ids are fixed by the data set's format. Other classes get the
+        ids after them; a known class without samples keeps its id.
+      from_name: True if a class's name is its id.
+      unsigned: True if, with `from_name`, a negative name is an error.
     """
 
     base: int = 0
@@ -53,7 +53,7 @@ class ClassNumbering:
           names: the classes that samples have.
 
         Raises:
-          ClassNumberingError: with `from_name`, a name is no integer or two are the same one.
+          ClassNumberingError: with `from_name`, a name is not an integer, or two are the same integer.
         """
         if self.from_name:
             return self._from_names(names)
@@ -65,7 +65,7 @@ class ClassNumbering:
         return tuple(sorted(ids.items(), key=lambda item: item[1]))
 
     def order_of(self, names: Iterable[str]) -> str:
-        """How these classes are sorted; of two orders that come to the same, "code_point"."""
+        """Returns the sort order of these classes; "code_point" if both orders give the same result."""
         if self.order != AUTO_ORDER:
             return self.order
         others = set(names) - dict(self.known).keys()
@@ -99,16 +99,16 @@ def _sorted(names: Iterable[str], order: str) -> list[str]:
 
 
 def all_integers(names: Iterable[str]) -> bool:
-    """Whether there are classes, and the name of each is an integer."""
+    """True if there are classes and all of their names are integers."""
     names = list(names)
     return bool(names) and all(map(_INTEGER.fullmatch, names))
 
 
 def numbering_note(classes: Sequence[tuple[str, int]]) -> str:
-    """How classes that are integers got their ids, in a sentence.
+    """Returns a sentence on the ids of classes that are integers.
 
-    Empty for other classes, and where each integer is its own id in whatever order. `1` to `10`
-    become: "class names are integers and get other ids: 1 -> 0, 2 -> 1, ..."
+    It is empty for other classes, and if each integer is its own id. For `1` to `10` it is: "class
+    names are integers and get other ids: 1 -> 0, 2 -> 1, ..."
     """
     names = [name for name, _ in classes]
     if not all_integers(names):
@@ -128,7 +128,7 @@ def numbering_note(classes: Sequence[tuple[str, int]]) -> str:
 
 
 def fit_a_list(classes: Sequence[tuple[str, int]]) -> bool:
-    """Whether a file with a name a line says which class has which id: they count up from 0 or 1."""
+    """True if a file with one name per line can represent the ids: they count up from 0 or 1."""
     if not classes or classes[0][1] not in (0, 1):
         return False
     return all(
@@ -138,7 +138,7 @@ def fit_a_list(classes: Sequence[tuple[str, int]]) -> bool:
 
 
 def label_map(classes: Iterable[tuple[str, int]]) -> str:
-    """The classes as a `StringIntLabelMap` in protobuf's text format, for TensorFlow's detectors.
+    """Returns the classes as a `StringIntLabelMap` in protobuf's text format, for TensorFlow's detectors.
 
     Source: object_detection/protos/string_int_label_map.proto in the TensorFlow Model Garden.
     """

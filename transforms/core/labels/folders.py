@@ -1,4 +1,4 @@
-"""Splits and classes that folder names and cells stand for."""
+"""Splits and classes from folder names and cells."""
 
 from __future__ import annotations
 
@@ -23,8 +23,11 @@ SPLIT_NAMES = {
 
 @dataclass(frozen=True)
 class FolderMeaning:
-    """Attributes: split, empty where no folder names one; class_name, empty for an image that
-    lies in no class folder.
+    """Split and class of an image.
+
+    Attributes:
+      split: empty if no folder names a split.
+      class_name: empty for an image outside the class folders.
     """
 
     split: str
@@ -32,8 +35,10 @@ class FolderMeaning:
 
 
 def folder_meaning(key: str) -> FolderMeaning:
-    """Split and class of `[<split>/]<class>/.../file`: a first folder with a split's name counts
-    as one only if a class folder follows it, so a class may be called "train".
+    """Returns split and class of `[<split>/]<class>/.../file`.
+
+    A first folder with a split's name counts as a split only if a class folder follows it, so a class
+    may be called "train".
     """
     return _meaning_of(key.rpartition("/")[0])
 
@@ -48,9 +53,9 @@ def _meaning_of(folder: str) -> FolderMeaning:
 
 
 def without_class(meaning: FolderMeaning) -> FolderMeaning:
-    """What a folder means where images without labels are kept.
+    """Adjusts a folder's meaning if images without labels are kept.
 
-    Images right in a folder with a split's name, and those in a folder `unlabelled`, have no class.
+    Images directly in a folder with a split's name, and those in a folder `unlabelled`, have no class.
     """
     name = meaning.class_name.lower()
     if not meaning.split and name in SPLIT_NAMES:
@@ -61,6 +66,6 @@ def without_class(meaning: FolderMeaning) -> FolderMeaning:
 
 
 def first_folder_split(key: str) -> str:
-    """The split that the first folder names, for images whose labels come from a table."""
+    """Returns the split named by the first folder, for images whose labels come from a table."""
     first, slash, _ = key.partition("/")
     return SPLIT_NAMES.get(first.lower(), "") if slash else ""

@@ -1,7 +1,6 @@
 r"""Labels in the names of image files, by a regular expression with named groups.
 
-`(?P<label>.+)_(?P<camera>\d+)\.jpg` says of `night/tawny_owl_3.jpg` that its label is tawny_owl and
-its camera 3.
+`(?P<label>.+)_(?P<camera>\d+)\.jpg` gives `night/tawny_owl_3.jpg` the label tawny_owl and the camera 3.
 """
 
 from __future__ import annotations
@@ -30,22 +29,22 @@ SPLIT_GROUP = "split"
 
 @dataclass(frozen=True)
 class NamePattern:
-    """How names are read.
+    """A regular expression for file names, and the columns of its groups.
 
     Attributes:
-      pattern: a regular expression for all of a file's name, or for all of its path below the root
-        if there is a `/` in it; in an archive, for the path in the archive or the whole key.
-      columns: of its groups, the label first; the group `split` is none.
+      pattern: matches the whole file name or, if it contains a `/`, the whole path below the root; in
+        an archive, the path in the archive or the whole key.
+      columns: one per group, the label first; the group `split` has none.
     """
 
     pattern: str
     columns: tuple[Column, ...]
 
     def label(self, images: Iterable[ImageRef], keep: KeepUnlabelled | None = None) -> Joined:
-        """Takes the labels, and the split where there is a group for it, from each image's name.
+        """Takes the labels, and the split if there is a group for it, from each image's name.
 
         Args:
-          images: with keys that are theirs alone.
+          images: images with unique keys.
           keep: makes samples of images whose names do not match; None makes them dead letters.
         """
         joined = Joined()
@@ -76,12 +75,12 @@ class NamePattern:
 
 
 def name_pattern(pattern: str, kinds: Mapping[str, ColumnKind | None]) -> NamePattern:
-    """The pattern with its columns.
+    """Builds the pattern with its columns.
 
     Args:
       pattern: a regular expression with named groups.
-      kinds: group -> its kind, or None to leave it out. By default the label is a class, the others
-        are texts.
+      kinds: group -> its kind, or None to leave it out. By default the label is a class, and other
+        groups are texts.
     """
     groups = re.compile(pattern).groupindex
     columns = []

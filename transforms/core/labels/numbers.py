@@ -1,4 +1,4 @@
-"""Which numbers a feature can hold."""
+"""Ranges of the numbers that a feature can hold."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _LARGEST_FLOAT32 = 3.4028235677973366e38  # from here on, rounding gives infinit
 
 
 def fits_float32(value: float) -> bool:
-    """Whether a FloatList can hold a number; infinities and NaN it can."""
+    """True if a FloatList can hold a number; it can hold infinities and NaN."""
     return abs(value) < _LARGEST_FLOAT32 or not math.isfinite(value)
 
 
 def is_integer(value: Any) -> TypeGuard[int]:
-    """Whether a value of JSON is an integer; `true` is none."""
+    """True if a value of JSON is an integer; `true` is not."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def is_finite(value: Any) -> TypeGuard[float]:
-    """Whether a value of JSON is a number that a float can hold."""
+    """True if a value of JSON is a finite number that a float can hold."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     return abs(value) <= sys.float_info.max  # of an integer, isfinite() may fail

@@ -1,9 +1,9 @@
-"""Objects in a cell of JSON: lists of boxes, classes and what else is known, an item an object.
+"""Objects in a cell of JSON: lists of boxes, classes and other values, one item per object.
 
     {"bbox": [[x, y, width, height], ...], "categories": [...], "area": [...]}
 
-Boxes are in pixels from the upper left corner. A list of such objects, one an object, says the
-same. Source: https://huggingface.co/docs/datasets/image_dataset#object-detection
+Boxes are in pixels from the upper left corner. A list of dicts, one per object, is equivalent.
+Source: https://huggingface.co/docs/datasets/image_dataset#object-detection
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BOXES = "bbox"
 CATEGORY_NAMES = ("categories", "category", "category_id", "labels", "label")
 """Names of the list of classes, the likelier ones first."""
 
-_NUMERIC_SHARE = 0.9  # of a list's values, for the rest to be faults and not text
+_NUMERIC_SHARE = 0.9  # of a list's values must be numbers; the rest are then faults
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class ObjectLists:
     Attributes:
       column: name of the column.
       categories: name of the list of classes.
-      integer_classes: whether classes are given as integers, which then are their ids.
+      integer_classes: True if classes are integers, which are then used as ids.
       columns: the boxes, their classes, and each further list under its own name.
-      left_out: names of what is no list of values, so no feature can hold it.
+      left_out: names of members that are not lists of values, which no feature can hold.
     """
 
     column: str
@@ -56,19 +56,19 @@ class ObjectLists:
 
 
 def has_objects(values: Sequence[Any]) -> bool:
-    """Whether the cells of a column are objects with boxes."""
+    """True if the cells of a column hold objects with boxes."""
     return any(BOXES in lists for lists in map(_lists_of, values) if lists)
 
 
 def inspect_objects(
     column: str, values: Sequence[Any], kinds: Mapping[str, ColumnKind | None]
 ) -> ObjectLists:
-    """Settles what is known of each object.
+    """Decides how the lists of each object are read.
 
     Args:
       column: name of the column.
-      values: cells of the files' beginnings.
-      kinds: "<column>.<list>" -> its kind, or None to leave it out, where the person said so.
+      values: its cells at the beginnings of the files.
+      kinds: "<column>.<list>" -> its kind, or None to leave it out, for those given by the user.
     """
     items: dict[str, list[Any]] = {}
     no_lists: dict[str, None] = {}
@@ -102,21 +102,21 @@ def inspect_objects(
 
 
 def list_names(column: str, values: Sequence[Any]) -> list[str]:
-    """Every list that the cells have, as "<column>.<list>", which is what --columns calls it."""
+    """Returns every list in the cells as "<column>.<list>", its name in --columns."""
     names = dict.fromkeys(name for lists in map(_lists_of, values) for name in lists or ())
     return [f"{column}.{name}" for name in names]
 
 
 def parse_objects(value: Any, objects: ObjectLists, line: int) -> tuple[LabelValue, ...]:
-    """The objects of a cell, a list for each of `ObjectLists.columns`; none for an empty cell.
+    """Returns the objects of a cell, one list for each of `ObjectLists.columns`, empty for an empty cell.
 
     Args:
       value: the cell.
       objects: how it is read.
-      line: the row's line, for boxes to carry.
+      line: the row's line, which is stored with the boxes.
 
     Raises:
-      BadCellError: the lists differ in length, or hold something else than they should.
+      BadCellError: the lists differ in length, or a value is not of its list's kind.
     """
     lists = _lists_of(value)
     if lists is None:
@@ -136,7 +136,7 @@ def parse_objects(value: Any, objects: ObjectLists, line: int) -> tuple[LabelVal
 
 
 def _lists_of(value: Any) -> Mapping[str, Any] | None:
-    """A cell as name -> list; None if it is neither lists, objects nor empty."""
+    """Returns a cell as name -> list; None if it is neither lists, nor objects, nor empty."""
     if value is None or value == "":
         return {}
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""One-hot columns: a column a class, 1 where the image is of it and 0 where it is not.
+"""One-hot columns: one column per class, with 1 for the class of the image and 0 for all others.
 
     image,cat,dog,bird
     a.jpg,1,0,0
@@ -29,8 +29,8 @@ class OneHot:
     """How one-hot columns are read.
 
     Attributes:
-      classes: (column, class), one each.
-      several: whether an image may be of several classes, or of none.
+      classes: (column, class) pairs.
+      several: True if an image may have several classes, or none.
     """
 
     classes: tuple[tuple[str, str], ...]
@@ -38,7 +38,7 @@ class OneHot:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The one column of the schema that they become."""
+        """The single column of the schema that replaces them."""
         column = label_column("one_hot", ColumnKind.CLASS)
         return (replace(column, repeated=True) if self.several else column,)
 
@@ -49,14 +49,14 @@ class OneHot:
 
     @property
     def note(self) -> str:
-        """How they are read, in a sentence."""
+        """A sentence on how they are read."""
         classes = enumerated([text for _, text in self.classes], _SHOWN_NAMES)
         how = "images may be of several" if self.several else "an image is of one"
         return f"one-hot columns are {len(self.classes)} classes: {classes}; {how}"
 
     @property
     def question(self) -> str:
-        """The question that these columns are if the person did not name them."""
+        """The question to ask if the user did not name these columns."""
         return (
             f"the columns {enumerated(self.names, _SHOWN_NAMES)} hold a single 1 in each row; they are "
             f"taken for one-hot classes. --one_hot {','.join(self.names)} says so; "
@@ -65,7 +65,7 @@ class OneHot:
 
 
 def find_one_hot(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """The columns that hold nothing but 0 and 1 and one 1 in each row; none if there are no two."""
+    """Finds the columns that hold only 0 and 1, with one 1 in each row; none unless there are two."""
     binary = tuple(
         name
         for name in names
@@ -80,12 +80,12 @@ def find_one_hot(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> tup
 def chosen_one_hot(
     patterns: Sequence[str], names: Sequence[str], rows: Sequence[Mapping[str, Any]], where: str
 ) -> OneHot:
-    """The columns that --one_hot names.
+    """Returns the columns named by --one_hot.
 
     Args:
-      patterns: names, or `prefix_*` for all columns that begin so; the class is what stands for `*`.
-      names: the columns that there are.
-      rows: of the files' beginnings, which tell whether an image may be of several classes.
+      patterns: names, or `prefix_*` for all columns with that prefix; the class is the part for `*`.
+      names: the columns of the table.
+      rows: the first rows of the files, which show if an image may have several classes.
       where: the files, for messages.
 
     Raises:
@@ -108,10 +108,10 @@ def chosen_one_hot(
 
 
 def parse_one_hot(fields: Mapping[str, Any], one_hot: OneHot) -> tuple[LabelValue, ...]:
-    """The class of a row, or its classes.
+    """Returns the class of a row, or its classes.
 
     Raises:
-      BadCellError: a cell is neither 0 nor 1, or there is not one 1 where there should be.
+      BadCellError: a cell is neither 0 nor 1, or a row with one class does not have exactly one 1.
     """
     found = []
     for name, text in one_hot.classes:

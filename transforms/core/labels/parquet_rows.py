@@ -13,10 +13,10 @@ _ROWS_AT_ONCE = 4096
 
 
 def read_parquet(file: BinaryIO, uri: str) -> Iterator[tuple[int, Mapping[str, Any], str]]:
-    """(number, fields by column, problem or empty) of every row.
+    """Yields (number, fields by column, problem or empty) of every row.
 
-    Values are those that JSON has: numbers, texts, true and false, None, lists and dicts. A number
-    that is missing (NaN, as pandas writes it) is None, a date or a decimal its text.
+    Values are of JSON's types: numbers, texts, true and false, None, lists and dicts. A missing number
+    (NaN, as pandas writes it) becomes None, a date or a decimal becomes its text.
 
     Raises:
       LabelTableError: the file is not Parquet, or damaged.

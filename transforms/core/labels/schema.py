@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 class ColumnKind(str, enum.Enum):
-    """What the values of a label column are."""
+    """The kind of the values of a label column."""
 
     CLASS = "class"
     INT64 = "int64"
@@ -32,13 +32,14 @@ class Column:
 
     Attributes:
       name: its name in the table.
-      kind: what its values are.
+      kind: the kind of its values.
       feature: the feature's key; a class has two, `<feature>/label` and `<feature>/text`, points have
-        `<feature>/x` and `<feature>/y`, a box has one a side, a mask in a file has `<feature>/encoded`
-        and `<feature>/format`. Empty for a column that is not written, but groups samples.
-      required: whether an empty value is a fault; else the feature is left out.
-      repeated: whether a sample has a list of such values; boxes always are.
-      pixels: of boxes, points and masks, whether their places are in pixels; else they are fractions of
+        `<feature>/x` and `<feature>/y`, a box has one per side, a mask in a file has
+        `<feature>/encoded` and `<feature>/format`. Empty for a column that only groups samples and
+        is not written.
+      required: True if an empty value is a fault; otherwise the feature is left out.
+      repeated: True if a sample has a list of such values, as always for boxes.
+      pixels: for boxes, points and masks: True if coordinates are in pixels, False if in fractions of
         the image.
     """
 
@@ -68,7 +69,7 @@ class Column:
 
     @property
     def list_kinds(self) -> tuple[str, ...]:
-        """The kind of list of each of these features."""
+        """The kind of list of each of `feature_keys`."""
         if not self.feature:
             return ()
         if self.kind is ColumnKind.CLASS:
@@ -100,31 +101,31 @@ VISIBILITY = "/visibility"
 """What follows the feature of points in that of their visibility: 0 for a point without a place."""
 
 BOX_SIDES = ("xmin", "ymin", "xmax", "ymax")
-"""In the order of `Box`; fractions of the image's width and height, as TensorFlow's detectors have it."""
+"""In the order of `Box`; fractions of the image's width and height, as in TensorFlow's detectors."""
 
 
 def label_column(name: str, kind: ColumnKind) -> Column:
-    """The column that is *the* label: a class, or a number to regress on."""
+    """Returns the column of *the* label: a class, or a number to regress on."""
     if kind is ColumnKind.FLOAT:
         return Column(name, kind, "image/label", required=True)
     return Column(name, ColumnKind.CLASS, "image/class", required=True)
 
 
 def further_column(name: str, kind: ColumnKind) -> Column:
-    """Any other column: the feature `label/<name>`, left out where it is empty."""
+    """Returns any other column: the feature `label/<name>`, absent if the cell is empty."""
     return Column(name, kind, f"label/{name}")
 
 
 def group_column(name: str) -> Column:
-    """The column whose texts keep samples in one split; it is not written, and never empty."""
+    """Returns the column that keeps samples with equal texts in one split; not written, never empty."""
     return Column(name, ColumnKind.BYTES, "", required=True)
 
 
 def object_columns(*, pixels: bool) -> tuple[Column, Column]:
-    """The two columns of every detection set: boxes, and the class of each.
+    """Returns the two columns of every detection set: boxes, and the class of each.
 
     Args:
-      pixels: whether the boxes' corners are in pixels, else fractions of the image.
+      pixels: True if the boxes' corners are in pixels, False if in fractions of the image.
     """
     return (
         Column("bbox", ColumnKind.BOX, "image/object/bbox", True, repeated=True, pixels=pixels),
@@ -133,24 +134,26 @@ def object_columns(*, pixels: bool) -> tuple[Column, Column]:
 
 
 def object_column(name: str, kind: ColumnKind) -> Column:
-    """What else is known of each object: the list feature `image/object/<name>`."""
+    """Returns a column with one further value per object: the list feature `image/object/<name>`."""
     return Column(name, kind, f"{OBJECT_PREFIX}{name}", required=True, repeated=True)
 
 
 def point_column(name: str, *, pixels: bool) -> Column:
-    """Points of objects: a flat tuple x, y, x, y, ... of all objects, written as two lists.
+    """Returns a column of points: a flat tuple x, y, x, y, ... of all objects, written as two lists.
 
     Args:
-      name: behind `image/object/`.
-      pixels: whether they are in pixels, else fractions of the image; fractions are written.
+      name: the part of the key after `image/object/`.
+      pixels: True if they are in pixels, False if in fractions of the image; fractions are written.
     """
     feature = f"image/object/{name}"
     return Column(name, ColumnKind.POINT, feature, True, repeated=True, pixels=pixels)
 
 
 def keypoint_columns(*, pixels: bool) -> tuple[Column, Column, Column]:
-    """Key points, the visibility of each (0 not labelled, 1 hidden, 2 visible), and how many of each
-    object are labelled. Every object has as many points, in the same order.
+    """Returns the columns of key points, the visibility of each, and the number labelled per object.
+
+    Visibility is 0 for not labelled, 1 for hidden, 2 for visible. Every object has the same number of
+    points, in the same order.
 
     Source: create_coco_tf_record.py of TensorFlow's Object Detection API.
     """
@@ -162,10 +165,10 @@ def keypoint_columns(*, pixels: bool) -> tuple[Column, Column, Column]:
 
 
 def mask_column(*, pixels: bool) -> Column:
-    """The mask of each object, a PNG of the image's size; `core/images/masks.py` draws it.
+    """Returns the column of masks, a PNG of the image's size per object; `core/images/masks.py` draws it.
 
     Args:
-      pixels: whether outlines are in pixels, else fractions of the image.
+      pixels: True if outlines are in pixels, False if in fractions of the image.
     """
     return Column("mask", ColumnKind.MASK, "image/object/mask", True, repeated=True, pixels=pixels)
 
@@ -201,7 +204,7 @@ SEGMENTATION = "image/segmentation"
 """What the keys of masks begin with."""
 
 OBJECT_FEATURES = ("masks", "keypoints")
-"""What --object_features adds to boxes and classes, where the label files have it."""
+"""Choices of --object_features: features besides boxes and classes, if the label files have them."""
 
 CLASS_FOLDER_COLUMNS = (label_column("folder", ColumnKind.CLASS),)
 """The columns of a data set whose classes are its folders."""
@@ -211,7 +214,7 @@ ENCODED_KEY = "image/encoded"
 
 
 def written_key(key: str, renames: Mapping[str, str]) -> str | None:
-    """The key that a standard feature is written under; None if another feature took its place.
+    """Returns the key that a standard feature is written under; None if another feature replaces it.
 
     Args:
       key: the feature's standard key.
@@ -224,13 +227,13 @@ def written_key(key: str, renames: Mapping[str, str]) -> str | None:
 
 
 def class_column(columns: Sequence[Column]) -> int | None:
-    """The index of the class among the columns; None where there are no classes."""
+    """Returns the index of the class among the columns; None if there are no classes."""
     kinds = [column.kind for column in columns]
     return kinds.index(ColumnKind.CLASS) if ColumnKind.CLASS in kinds else None
 
 
 def class_label_key(columns: Sequence[Column], renames: Mapping[str, str]) -> str:
-    """The key under which class ids are written; empty where there are no classes."""
+    """Returns the key under which class ids are written; empty if there are no classes."""
     index = class_column(columns)
     if index is None:
         return ""

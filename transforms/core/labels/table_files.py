@@ -1,7 +1,7 @@
-"""How the files of a table are laid out: encoding, separator, header, and rows as fields.
+"""Formats of table files: encoding, separator, header, and rows as fields.
 
 CSV and TSV files have a header, or are lists such as `a.jpg cat`. In JSON Lines every line is an
-object with names of its own; Parquet is read in batches of rows.
+object that names its own fields; Parquet is read in batches of rows.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from beam_pipeline.transforms.core.text import is_utf8, printable, shown
 _SEPARATORS = ",;\t|"
 _SPACE = " "
 PARQUET = "parquet"
-"""What `LabelTable.encoding` says of a Parquet file, which is no text."""
+"""`LabelTable.encoding` of a Parquet file, which is not text."""
 
 UTF_8 = "utf-8-sig"
 _WINDOWS = "cp1252"
 _LATIN = "latin-1"
-_WIDE = ("utf-16", "utf-32", "utf-7")  # codecs that cannot pass a bad byte on as a surrogate
+_WIDE = ("utf-16", "utf-32", "utf-7")  # codecs that cannot turn a bad byte into a surrogate
 _ENCODING_NAMES = {_WINDOWS: "Windows-1252", _LATIN: "Latin-1", UTF_8: "UTF-8"}
 
 _MOST_LINES = 10
-"""How many lines a stray quote may swallow for the rest of the file to be believed."""
+"""The most lines that a stray quote may span before the rest of the file is unreliable."""
 
 _SHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+([eE][+-]?[0-9]+)?")
-_NUMERIC_SHARE = 0.9  # of a column's values, for those with a comma to be decimals
+_NUMERIC_SHARE = 0.9  # of a column's values must be numbers for commas to be decimal commas
 
 _EXTENSION = "|".join(re.escape(ending) for ending in sorted(IMAGE_EXTENSIONS) if ending)
 _LISTED = re.compile(rf"\s*(\S.*?(?:{_EXTENSION}))\s+(\S.*?)\s*", re.IGNORECASE)
@@ -49,7 +49,7 @@ LIST_HEADER = ("filename", "label")
 """The columns of a list without a header."""
 
 BOX_LIST_HEADER = ("filename", "x1", "y1", "x2", "y2", "class")
-"""The columns of a list of boxes without a header, as keras-retinanet has them."""
+"""The columns of a list of boxes without a header, as in keras-retinanet."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class LabelTable:
       delimiter: one character, or empty for JSON Lines and Parquet.
       header: column names, stripped; empty for JSON Lines and Parquet.
       key_column: name of the column that names the image.
-      has_header: whether the first line holds the names; else they are ours.
-      decimal_commas: columns whose numbers have a comma where others have a point.
+      has_header: True if the first line holds the names; otherwise the names are ours.
+      decimal_commas: columns whose numbers have a decimal comma.
     """
 
     uri: str
@@ -80,9 +80,9 @@ class TableHead(NamedTuple):
 
     Attributes:
       uri: the file.
-      data: its first bytes; none of a Parquet file.
-      whole: whether that is all of it.
-      rows: of a Parquet file, its first rows; None for any other.
+      data: its first bytes; empty for a Parquet file.
+      whole: True if that is the whole file.
+      rows: the first rows of a Parquet file; None for any other.
     """
 
     uri: str
@@ -92,14 +92,14 @@ class TableHead(NamedTuple):
 
 
 def inspect_file(head: TableHead, encoding: str = "") -> LabelTable:
-    """How a file is read, its key column still open.
+    """Decides how a file is read, except for its key column.
 
     Args:
       head: its beginning.
-      encoding: what the person said of it, or empty.
+      encoding: the encoding given by the user, or empty.
 
     Raises:
-      LabelTableError: it is empty, of a kind that is not read, or has no usable header.
+      LabelTableError: it is empty, of an unsupported kind, or has no usable header.
     """
     if head.rows is not None:
         if not head.rows:
@@ -136,21 +136,21 @@ def inspect_file(head: TableHead, encoding: str = "") -> LabelTable:
 
 
 def encoding_of(data: bytes) -> str:
-    """The encoding of a file that begins with these bytes: UTF-16 has a byte order mark."""
+    """Returns the encoding of a file that begins with these bytes: UTF-16 has a byte order mark."""
     return "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else UTF_8
 
 
 def guess_encoding(head: TableHead) -> str:
-    """The encoding of a text: Windows-1252 if its beginning is not UTF-8.
+    """Guesses the encoding of a text: Windows-1252 if its beginning is not UTF-8.
 
-    A text that has characters of several bytes is UTF-8 with a broken byte, and a fault of that row.
+    If it contains valid multi-byte characters, it is UTF-8, and a broken byte is a fault of its row.
     """
     encoding = encoding_of(head.data)
     if encoding != UTF_8 or head.data.isascii():
         return encoding
     text = head.data.decode(UTF_8, "surrogateescape")
     if not head.whole:
-        text = text[:-3]  # the last character may be cut
+        text = text[:-3]  # the last character may be incomplete
     broken = sum("\udc80" <= mark <= "\udcff" for mark in text)
     if not broken or broken <= sum(mark > "\x7f" for mark in text) - broken:
         return UTF_8
@@ -162,7 +162,7 @@ def guess_encoding(head: TableHead) -> str:
 
 
 def file_notes(head: TableHead, table: LabelTable) -> Iterator[str]:
-    """What the person should know of how a file is read, a sentence each."""
+    """Returns notes for the user on how a file is read, one sentence each."""
     name = posixpath.basename(table.uri)
     if table.encoding in (_WINDOWS, _LATIN):
         words = re.findall(r"\w*[^\x00-\x7f]\w*", head.data.decode(table.encoding, "replace"))
@@ -183,7 +183,7 @@ def file_notes(head: TableHead, table: LabelTable) -> Iterator[str]:
 
 
 def sample_columns(head: TableHead, table: LabelTable) -> Mapping[str, Sequence[Any]]:
-    """Column -> the values that the whole rows of a file's beginning have for it, stripped.
+    """Returns column -> its values in the complete rows of a file's beginning, stripped.
 
     Raises:
       LabelTableError: no line holds a JSON object.
@@ -192,7 +192,7 @@ def sample_columns(head: TableHead, table: LabelTable) -> Mapping[str, Sequence[
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]], table: LabelTable) -> Mapping[str, Sequence[Any]]:
-    """Column -> the values that rows have for it; a row of JSON need not have one for each.
+    """Returns column -> its values in these rows; a row of JSON need not have every column.
 
     Raises:
       LabelTableError: there is no row of JSON.
@@ -209,7 +209,7 @@ def columns_of(rows: Sequence[Mapping[str, Any]], table: LabelTable) -> Mapping[
 
 
 def sample_rows(head: TableHead, table: LabelTable) -> list[Mapping[str, Any]]:
-    """The whole rows of a file's beginning, their texts stripped; the last may be cut and is left out."""
+    """Returns the complete rows of a file's beginning, stripped; the last may be incomplete and is dropped."""
     rows = [fields for _, fields, problem in head_fields(head, table) if not problem]
     if not head.whole and head.rows is None:
         rows = rows[:-1]
@@ -220,12 +220,12 @@ def sample_rows(head: TableHead, table: LabelTable) -> list[Mapping[str, Any]]:
 
 
 def with_decimal_commas(table: LabelTable, head: TableHead, texts: Collection[str]) -> LabelTable:
-    """The table with those of its columns that are numbers with decimal commas.
+    """Returns the table with `decimal_commas` filled in.
 
     Args:
       table: one with `;` between its cells; no other has such numbers.
       head: its beginning.
-      texts: columns that are none, such as those that the person called texts or lists.
+      texts: columns to leave out, such as those declared as texts or lists by the user.
     """
     if table.delimiter != ";":
         return table
@@ -240,7 +240,7 @@ def with_decimal_commas(table: LabelTable, head: TableHead, texts: Collection[st
 
 
 def head_fields(head: TableHead, table: LabelTable) -> Iterator[tuple[int, Mapping[str, Any], str]]:
-    """The rows of a file's beginning, as `read_fields` has them."""
+    """Returns the rows of a file's beginning, as `read_fields` does."""
     if head.rows is not None:
         return ((line, fields, "") for line, fields in enumerate(head.rows, 1))
     return read_fields(io.BytesIO(head.data), table)
@@ -249,17 +249,17 @@ def head_fields(head: TableHead, table: LabelTable) -> Iterator[tuple[int, Mappi
 def read_fields(
     file: BinaryIO, table: LabelTable, *, strict: bool = False
 ) -> Iterator[tuple[int, Mapping[str, Any], str]]:
-    """(line, fields by column, problem or empty) of every row behind the header.
+    """Yields (line, fields by column, problem or empty) of every row after the header.
 
-    The line of a Parquet file's row is its number.
+    In a Parquet file, the line is the number of the row.
 
     Args:
       file: the file, open at its beginning.
       table: how it is read.
-      strict: whether a quote that swallows many lines is an error; not where the file may be cut.
+      strict: True if a quote that spans many lines is an error; False if the file may be incomplete.
 
     Raises:
-      LabelTableError: a Parquet file is broken, or a quote swallowed other rows.
+      LabelTableError: a Parquet file is broken, or a quote spans other rows.
     """
     if table.encoding == PARQUET:
         yield from read_parquet(file, table.uri)
@@ -283,7 +283,7 @@ def read_fields(
 
 
 def _records(file: BinaryIO, table: LabelTable, uri: str) -> Iterator[tuple[int, list[str], str]]:
-    """The records behind the header."""
+    """Yields the records after the header."""
     if table.delimiter == _SPACE:
         return _listed_records(file, table.encoding)
     records = csv_records(file, table.encoding, table.delimiter, uri)
@@ -295,19 +295,19 @@ def _records(file: BinaryIO, table: LabelTable, uri: str) -> Iterator[tuple[int,
 def csv_records(
     file: BinaryIO, encoding: str, delimiter: str, uri: str = ""
 ) -> Iterator[tuple[int, list[str], str]]:
-    """(first line, cells, problem or empty) of every record, empty lines left out.
+    """Yields (first line, cells, problem or empty) of every record; skips empty lines.
 
-    A cell that is longer than `csv.field_size_limit` is a problem. That limit is the process's, so
-    whoever opens files sets it.
+    A cell that is longer than `csv.field_size_limit` is a problem. That limit is global to the process,
+    so the code that opens files sets it.
 
     Args:
       file: the file, open at its beginning.
       encoding: its encoding.
-      delimiter: what stands between cells.
-      uri: the file's name, if a quote that swallows many lines is to be an error.
+      delimiter: the separator of cells.
+      uri: the file's name, if a quote that spans many lines is to be an error.
 
     Raises:
-      LabelTableError: a quote swallowed so many rows that nobody knows which images they named.
+      LabelTableError: a quote spans so many rows that the images they name are unknown.
     """
     text = _decoded(file, encoding, newline="")
     reader = csv.reader(text, delimiter=delimiter, skipinitialspace=True, strict=True)
@@ -334,7 +334,7 @@ def _csv_problem(error: csv.Error, first: int, last: int) -> str:
 
 
 def _listed_records(file: BinaryIO, encoding: str) -> Iterator[tuple[int, list[str], str]]:
-    """The lines of a list with spaces between an image's name and its label."""
+    """Yields the lines of a list with spaces between an image's name and its label."""
     text = _decoded(file, encoding, newline=None)
     for line, record in enumerate(text, 1):
         if not record.strip():
@@ -348,7 +348,7 @@ def _listed_records(file: BinaryIO, encoding: str) -> Iterator[tuple[int, list[s
 
 
 def _listed(line: str) -> list[str]:
-    """The image's name and its label; nothing if the line is something else."""
+    """Returns the image's name and its label; nothing if the line has another form."""
     found = _LISTED.fullmatch(line)
     if not found:
         return []
@@ -380,7 +380,7 @@ def _json_records(file: BinaryIO, encoding: str) -> Iterator[tuple[int, dict[str
 
 
 def json_float(text: str) -> float | str:
-    """A number of JSON; as a text, which is a fault of its cell, where a float would be infinite."""
+    """Parses a number of JSON; one that would be infinite stays a text, a fault of its cell."""
     number = float(text)
     return text if math.isinf(number) else number
 
@@ -405,7 +405,7 @@ def _with_header(head: TableHead, table: LabelTable) -> LabelTable:
 
 
 def _header_of_a_list(cells: Sequence[str]) -> tuple[str, ...]:
-    """The columns of a file that begins with an image's row; none if it begins with something else."""
+    """Returns the columns of a file whose first line is an image's row; none if it is not."""
     if not _is_image(cells[0]) or any(map(_is_image, cells[1:])):
         return ()
     if len(cells) == len(LIST_HEADER):
@@ -445,7 +445,7 @@ def _sheet_problem(uri: str) -> str:
 
 
 def _separator(head: TableHead, encoding: str) -> str:
-    """What the first line has most of; a comma where there is a draw."""
+    """Returns the separator that is most frequent in the first line; a comma in case of a tie."""
     line = next((line for line in _lines(head, encoding) if line.strip()), "")
     return max(_SEPARATORS, key=lambda mark: (line.count(mark), mark == ","))
 
@@ -469,7 +469,7 @@ def _check_header(uri: str, header: Sequence[str]) -> None:
 
 
 def _decoded(file: BinaryIO, encoding: str, newline: str | None) -> io.TextIOWrapper:
-    """The file as text; a byte that is no character becomes a surrogate, to be found in its row."""
+    """Opens the file as text; an invalid byte becomes a surrogate, which is reported with its row."""
     errors = "replace" if encoding.startswith(_WIDE) else "surrogateescape"
     return io.TextIOWrapper(file, encoding, errors=errors, newline=newline)
 

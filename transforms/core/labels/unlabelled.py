@@ -1,7 +1,7 @@
-"""Images without labels, written beside those that have some (`--unlabelled keep`).
+"""Images without labels, written together with labelled ones (`--unlabelled keep`).
 
-Their label features are left out. A list that is left out reads like an empty one, so each example
-also says whether it was labelled: the feature `image/labelled` is 1 or 0.
+Their label features are left out. Readers cannot tell an absent list from an empty one, so each
+example also has the feature `image/labelled`: 1 if it was labelled, else 0.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from beam_pipeline.transforms.core.references import ImageRef, SampleRef
 UNLABELLED_CHOICES = ("drop", "keep")
 
 UNLABELLED_FOLDERS = frozenset({"unlabelled", "unlabeled"})
-"""Names, in lower case, of folders beside class folders that are no class where images are kept."""
+"""Names, in lower case, of folders beside class folders that hold unlabelled images, not a class."""
 
 _MARK = Column("labelled", ColumnKind.INT64, "image/labelled", required=True)
 _LABELS = (  # features that are *the* label
@@ -27,17 +27,17 @@ _LABELS = (  # features that are *the* label
 
 @dataclass(frozen=True)
 class KeepUnlabelled:
-    """Makes samples of images without labels, and marks those of all others.
+    """Makes samples of images without labels, and marks all samples as labelled or not.
 
     Attributes:
-      columns: the label columns, with the mark as the last; none of the others is required.
+      columns: the label columns, followed by the mark; none but the mark is required.
     """
 
     columns: tuple[Column, ...]
 
     @classmethod
     def of(cls, columns: Sequence[Column]) -> KeepUnlabelled:
-        """For samples with these label columns."""
+        """Builds the object for samples with these label columns."""
         return cls((*(replace(column, required=False) for column in columns), _MARK))
 
     @property
@@ -46,22 +46,22 @@ class KeepUnlabelled:
         return self.columns[:-1]
 
     def sample(self, image: ImageRef, split: str) -> SampleRef:
-        """An image without labels."""
+        """Makes the sample of an image without labels."""
         labels = (*(None for _ in self.label_columns), 0)
         return SampleRef(image.key, image.uri, image.size, split, labels, version=image.version)
 
     def marked(self, sample: SampleRef) -> SampleRef:
-        """A sample of a row. One whose label is left empty is unlabelled; its other columns stay."""
+        """Marks the sample of a row. One with an empty label is unlabelled but keeps its other columns."""
         labelled = self._label is None or sample.labels[self._label] is not None
         return sample._replace(labels=(*sample.labels, int(labelled)))
 
     @cached_property
     def _label(self) -> int | None:
-        """Index of the column that is the label; None where there are further columns alone."""
+        """Index of the label column; None if there are only further columns."""
         indices = (i for i, c in enumerate(self.label_columns) if c.feature.startswith(_LABELS))
         return next(indices, None)
 
 
 def is_unlabelled(sample: SampleRef) -> bool:
-    """Tells whether a sample that was marked has no label."""
+    """True if a marked sample has no label."""
     return sample.labels[-1] == 0

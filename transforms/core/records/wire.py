@@ -11,8 +11,8 @@ keys' bytes, as in protobuf's deterministic serialization (its C implementation,
 one key is the beginning of another). Property tests compare the bytes with TensorFlow's own message.
 Source: https://protobuf.dev/programming-guides/encoding and tensorflow/core/example/*.proto.
 
-Each message is a tag, the length of its content and the content. An example that holds the one
-feature `a` with the integers 300 and 5 is
+Each message is a tag, the length of its content, and the content. An example with a single feature
+`a` that holds the integers 300 and 5 is
 
     0a 0e                      Example.features, 14 bytes
        0a 0c                   Features.feature, an entry of the map, 12 bytes

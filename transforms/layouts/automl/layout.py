@@ -1,4 +1,4 @@
-"""AutoML Vision: CSV files without a header, as Google's import and export have them."""
+"""AutoML Vision: CSV files without a header, in the format of Google's import and export."""
 
 from __future__ import annotations
 
@@ -29,7 +29,13 @@ _FIRST_DETECTION_ID = 1  # 0 is the background's
 
 @dataclass(frozen=True)
 class AutomlReader:
-    """Attributes: rows, what they say; encodings, (URI, encoding) of the files; copies, of images."""
+    """Reads a CSV file.
+
+    Attributes:
+      rows: the format of all rows.
+      encodings: (URI, encoding) of each file.
+      copies: maps the rows' names to images on this machine.
+    """
 
     rows: AutomlFormat
     encodings: tuple[tuple[str, str], ...]
@@ -43,13 +49,13 @@ class AutomlReader:
 
 
 class Automl:
-    """A row says set, image and class, or set, image, class and box."""
+    """Rows hold set, image and class, or set, image, class and box."""
 
     name = "automl"
     option_names = frozenset({"label_base", "label_order", "class_ids"})
 
     def recognise(self, options: SourceOptions) -> str:
-        """Label files whose first line is a row with a set and an image."""
+        """Recognises label files whose first line is a row with a set and an image."""
         try:
             uris = label_files(options.labels)
         except UsageError:
@@ -61,7 +67,7 @@ class Automl:
         return f"no header in {recognised[0]}, {_REASON}" if recognised else ""
 
     def open(self, options: SourceOptions) -> Source:
-        """Looks at the beginnings of all files.
+        """Reads the beginnings of all files.
 
         Raises:
           UsageError: a path does not exist, or a file is not of this kind.
@@ -77,7 +83,7 @@ _REASON = "its first line is a set and an image, as AutoML has it"
 def automl_source(
     options: SourceOptions, heads: Sequence[TableHead], notes: Sequence[str] = ()
 ) -> Source:
-    """Images and labels by the beginnings of the label files.
+    """Builds the source from the beginnings of the label files.
 
     Raises:
       UsageError: a path does not exist, or a file is not of this kind.
@@ -103,6 +109,6 @@ def automl_source(
 
 
 def automl_note(heads: Sequence[TableHead]) -> str:
-    """Why tables are AutoML's, in a sentence; empty if they are not."""
+    """Returns a sentence on why tables are AutoML's; empty if they are not."""
     recognised = [found.uri for found in heads if is_automl(found)]
     return f"{recognised[0]} has no header: {_REASON}" if recognised else ""

@@ -1,12 +1,12 @@
-"""AutoML Vision's CSV: no header, a row an image and its classes, or a row an object and its box.
+"""AutoML Vision's CSV: no header, one row per image with its classes, or per object with its box.
 
     TRAIN,gs://bucket/a.jpg,daisy
     TEST,gs://bucket/b.jpg,daisy,rose
     VALIDATION,gs://bucket/c.jpg,car,0.1,0.2,,,0.5,0.6,,
     UNASSIGNED,gs://bucket/d.jpg,car,0.1,0.2,0.5,0.2,0.5,0.6,0.1,0.6
 
-A box has two vertices, x_min, y_min and x_max, y_max, or four, of which it is the smallest
-rectangle; coordinates are fractions of the image. The set may be left out. Source:
+A box has two vertices, x_min, y_min and x_max, y_max, or four; then it is the smallest rectangle
+around them. Coordinates are fractions of the image. The set may be omitted. Source:
 https://cloud.google.com/vision/automl/docs/prepare and
 https://cloud.google.com/vision/automl/object-detection/docs/csv-format
 """
@@ -43,20 +43,20 @@ SETS = {
     "UNASSIGNED": "",
     "": "",
 }
-"""Words of the first cell, in upper case -> the split; empty where the row asks for none."""
+"""Words of the first cell, in upper case -> the split; empty if the row gives none."""
 
 _EXAMPLE = "TRAIN,gs://bucket/a.jpg,label"
 _COORDINATES = 8  # four vertices
-_AROUND_THE_IMAGE = 0.5  # how far outside it a number still looks like a coordinate
+_AROUND_THE_IMAGE = 0.5  # how far outside [0, 1] a number still looks like a coordinate
 
 
 @dataclass(frozen=True)
 class AutomlFormat:
-    """What the rows of all files say.
+    """The format of the rows of all files.
 
     Attributes:
-      boxes: whether a row is an object with its box; else it is an image with its classes.
-      several: whether an image may have several classes, or none.
+      boxes: True if a row is an object with its box, False if it is an image with its classes.
+      several: True if an image may have several classes, or none.
     """
 
     boxes: bool
@@ -71,7 +71,13 @@ class AutomlFormat:
 
 
 class _Row(NamedTuple):
-    """Attributes: split; name, the image's; rest, the cells behind it, no empty ones at the end."""
+    """The parts of a row.
+
+    Attributes:
+      split: the split; empty if the row gives none.
+      name: the name of the image.
+      rest: the cells after the name, without empty ones at the end.
+    """
 
     split: str
     name: str
@@ -79,11 +85,11 @@ class _Row(NamedTuple):
 
 
 class _BadRowError(Exception):
-    """A row is not as it should be; its message says what was found and expected."""
+    """A row is malformed; the message shows the found and expected content."""
 
 
 def is_automl(head: TableHead) -> bool:
-    """Whether a file begins with a row of AutoML's: a set and an image, or an image's URI."""
+    """True if a file begins with a row of AutoML's: a set and an image, or an image's URI."""
     for _, cells, problem in _records(io.BytesIO(head.data), encoding_of(head.data)):
         first, second = (*(cell.strip() for cell in cells), "", "")[:2]
         in_a_set = first.upper() in SETS and _is_image(second)
@@ -92,7 +98,7 @@ def is_automl(head: TableHead) -> bool:
 
 
 def inspect_automl(heads: Sequence[TableHead]) -> AutomlFormat:
-    """Settles what rows say, from the beginnings of all files.
+    """Infers the format of the rows from the beginnings of all files.
 
     Raises:
       LabelTableError: a file begins with something else.
@@ -121,7 +127,7 @@ def inspect_automl(heads: Sequence[TableHead]) -> AutomlFormat:
 
 
 def automl_names(head: TableHead) -> Iterator[str]:
-    """How the rows of a file's beginning name their images."""
+    """Yields the names of images in the first rows of a file."""
     for _, cells, problem in _records(io.BytesIO(head.data), encoding_of(head.data)):
         try:
             if not problem:
@@ -133,10 +139,10 @@ def automl_names(head: TableHead) -> Iterator[str]:
 def read_automl(
     file: BinaryIO, uri: str, encoding: str, rows: AutomlFormat
 ) -> Iterator[LabelRow | DeadLetter]:
-    """Reads a file from its beginning; empty lines are passed over.
+    """Reads a file from its beginning; skips empty lines.
 
     Raises:
-      LabelTableError: a quote that is not closed swallowed other rows.
+      LabelTableError: an unclosed quote spans other rows.
     """
     for line, cells, problem in csv_records(file, encoding, ",", uri):
         try:
@@ -170,7 +176,7 @@ def _records(file: BinaryIO, encoding: str) -> Iterator[tuple[int, list[str], st
 
 
 def _row(cells: Sequence[str]) -> _Row:
-    """A row's parts; a first cell that names no set stands for the split as it is."""
+    """Splits a row into its parts; a first cell that is not a known set is used as the split's name."""
     cells = [cell.strip() for cell in cells]
     while cells and not cells[-1]:
         cells.pop()
@@ -188,7 +194,7 @@ def _is_image(text: str) -> bool:
 
 
 def _has_coordinates(rest: Sequence[str]) -> bool:
-    """Whether two or four vertices stand behind the label, and not further labels."""
+    """True if the label is followed by two or four vertices, not by further labels."""
     cells = [cell for cell in rest[1:] if cell]
     if len(cells) not in (_COORDINATES // 2, _COORDINATES):
         return False
@@ -200,7 +206,7 @@ def _has_coordinates(rest: Sequence[str]) -> bool:
 
 
 def _object(rest: Sequence[str], line: int) -> tuple[LabelValue, ...]:
-    """The row's one box and its class, or none of both."""
+    """Returns the row's box and its class, or neither."""
     if not rest:
         return (), ()
     label, *coordinates = rest
@@ -223,7 +229,7 @@ def _box(cells: Sequence[str], line: int) -> Box | None:
     if len(vertices) not in (2, 4):
         raise _BadRowError(f"{len(vertices)} vertices of a box, expected 2 or 4: {shown(cells)}")
     if len(vertices) == 2:
-        return (*vertices[0], *vertices[1], line)  # as written, so that an inverted box is seen
+        return (*vertices[0], *vertices[1], line)  # as written, so that an inverted box is detected
     across, down = zip(*vertices, strict=True)
     return min(across), min(down), max(across), max(down), line
 

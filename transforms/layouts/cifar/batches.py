@@ -1,13 +1,13 @@
 """The files of CIFAR-10 and CIFAR-100, pickled and binary, read without trusting them.
 
-An image is 32 x 32 RGB, 3,072 bytes: the red plane, the green one, the blue one, each row by row. A
-file of the binary version holds records: a byte for each label, then the image. A file of the Python
-version holds a pickled dict: the images as a NumPy array, a row each, beside lists of labels and
-file names. Python 2 pickled it, so its texts are bytes.
+An image is 32 x 32 RGB, 3,072 bytes: the red plane, then green, then blue, each row by row. A file of
+the binary version holds records: a byte for each label, then the image. A file of the Python version
+holds a pickled dict: the images as a NumPy array, one row each, and lists of labels and file names. It
+was pickled by Python 2, so its texts are bytes.
 
-A pickle can call whatever it names. Here it may name only what NumPy's arrays are pickled with, and
-finds stand-ins that keep their arguments. NumPy's own functions trust a pickle: a forged dtype makes
-an array of bytes one of pointers, and reading it crashes the process.
+A pickle can call anything that it names. Here it may only name the functions that pickled NumPy arrays
+use, and gets stand-ins that store their arguments. NumPy's own functions trust a pickle: a forged
+dtype turns an array of bytes into one of pointers, and reading it crashes the process.
 
 Source: https://www.cs.toronto.edu/~kriz/cifar.html
 """
@@ -31,7 +31,7 @@ _INT64_BITS = 63
 
 
 class CifarError(ValueError):
-    """A file does not hold what it should. The message does not name the file of a batch."""
+    """A file does not have the expected content. The message does not name the file of a batch."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,10 @@ class LabelField:
 
     Attributes:
       name: "label"; a pickled batch calls the list of labels `<name>s`, and the pickled meta file
-        the list of what they mean `<name>_names`.
-      names_file: the binary version's file of what they mean, a line each.
-      count: how many there are, from 0 on.
-      meanings: what they mean if no file says it; empty where a file must.
+        calls the list of their meanings `<name>_names`.
+      names_file: the binary version's file with their meanings, one per line.
+      count: the number of different labels, which count from 0.
+      meanings: their meanings if no file gives them; empty if a file is required.
     """
 
     name: str
@@ -58,12 +58,12 @@ class CifarFormat:
 
     Attributes:
       title: its name.
-      splits: batch, as its file is called, without `.bin` -> split.
+      splits: name of a batch's file, without `.bin` -> split.
       fields: the labels of an image, in the order of a binary record.
-      class_field: which of them is the class.
-      meta_file: the Python version's file of what labels mean.
-      folders: what its archives unpack to.
-      archives: what they are called.
+      class_field: the index of the class among them.
+      meta_file: the Python version's file with the meanings of labels.
+      folders: the folders that its archives unpack to.
+      archives: the names of its archives.
     """
 
     title: str
@@ -76,12 +76,12 @@ class CifarFormat:
 
     @property
     def record_bytes(self) -> int:
-        """Bytes of a record of the binary version."""
+        """Bytes per record of the binary version."""
         return len(self.fields) + PIXELS.size
 
     @property
     def name_files(self) -> frozenset[str]:
-        """The files of both versions that say what labels mean."""
+        """The files of both versions with the meanings of labels."""
         return frozenset({self.meta_file, *(field.names_file for field in self.fields)})
 
 
@@ -125,7 +125,7 @@ class Batch:
 
     Attributes:
       labels: for each label field, the labels of all images, of any type.
-      filenames: the names of all images, of any type; None where the file has no names.
+      filenames: the names of all images, of any type; None if the file has no names.
     """
 
     labels: tuple[Sequence[object], ...]
@@ -139,8 +139,8 @@ def read_records(
 
     Args:
       file: open at its beginning.
-      fmt: the data set it is of.
-      copy_to: takes all of the file, piece by piece.
+      fmt: its data set.
+      copy_to: takes the whole file, piece by piece.
 
     Raises:
       CifarError: the file is empty or ends within a record.
@@ -162,15 +162,15 @@ def read_records(
 
 
 def read_pickled(file: IO[bytes], fmt: CifarFormat, copy_to: Callable[[bytes], None]) -> Batch:
-    """Reads a file of the Python version, whole: 30 MB of CIFAR-10, 155 MB of CIFAR-100.
+    """Reads a whole file of the Python version: 30 MB for CIFAR-10, 155 MB for CIFAR-100.
 
     Args:
       file: open at its beginning.
-      fmt: the data set it is of.
+      fmt: its data set.
       copy_to: takes the pixels of all images, one image after another.
 
     Raises:
-      CifarError: the file is not a pickle, uses a name that is not admitted, or holds something else.
+      CifarError: the file is not a pickle, uses a forbidden name, or holds other content.
     """
     content = _unpickle(file)
     pixels = _pixels_of(content.get("data"))
@@ -185,16 +185,16 @@ def read_pickled(file: IO[bytes], fmt: CifarFormat, copy_to: Callable[[bytes], N
 def label_meanings(
     fmt: CifarFormat, found: Mapping[str, bytes]
 ) -> tuple[tuple[str, ...], ...] | None:
-    """What the labels of each field mean, in the order of their numbers.
+    """Returns the meanings of the labels of each field, in the order of their numbers.
 
     Args:
       fmt: the data set.
-      found: what there is of its `name_files`: name -> content.
+      found: name -> content of those of its `name_files` that exist.
 
-    Returns: None if the files that there are do not say it.
+    Returns: None if these files do not contain the meanings.
 
     Raises:
-      CifarError: a file says something else; the message names it.
+      CifarError: a file has other content; the message names it.
     """
     if fmt.meta_file in found:
         return _pickled_meanings(fmt, found[fmt.meta_file])
@@ -229,7 +229,7 @@ def _meanings(field: LabelField, values: Sequence[object], file_name: str) -> tu
 
 
 def as_text(value: object) -> str | None:
-    """A text as either Python pickled it; None if it is something else, or not UTF-8."""
+    """Returns a text pickled by Python 2 or 3; None if it is something else, or not UTF-8."""
     if not isinstance(value, bytes):
         return value if isinstance(value, str) else None
     try:
@@ -247,11 +247,11 @@ class _DType:
         self.name = as_text(name)
 
     def __setstate__(self, state: object) -> None:
-        """Ignores byte order and alignment, which a type of one byte does not have."""
+        """Ignores byte order and alignment, which do not matter for a type of one byte."""
 
 
 class _Array:
-    """Stands for `numpy.ndarray`, and for the function that makes an empty one to be filled."""
+    """Stands for `numpy.ndarray`, and for the function that makes an empty array to fill."""
 
     shape: object = None
     dtype: object = None
@@ -292,7 +292,7 @@ Each class has a `__setstate__`, so that the opcode BUILD calls that, and cannot
 class for the next pickle to find.
 """
 
-# Everything that the standard library's modules raise on broken pickles.
+# All errors that the standard library's modules raise on broken pickles.
 _UNPICKLING_ERRORS = (
     pickle.UnpicklingError,
     struct.error,
@@ -349,9 +349,9 @@ def _check_opcodes(data: bytes) -> None:
     """Refuses a pickle that would crash the C unpickler, or make it fill the memory.
 
     - Tuples nested a million deep, as the key of a dict, overflow the C stack when they are hashed.
-    - `LONG_BINPUT 2147483647` makes the unpickler's memo, an array, as long as that: 32 GiB. Real
-      picklers number what they memorise from 0 or 1 on.
-    - Bytes said to be longer than the file would be allocated; `genops` finds that they are missing.
+    - `LONG_BINPUT 2147483647` makes the unpickler's memo, an array, that long: 32 GiB. Real picklers
+      number the objects that they memorise from 0 or 1 on.
+    - Bytes with a stated length beyond the end of the file would be allocated; `genops` detects that.
     """
     tuples = 0
     for count, (opcode, argument, _) in enumerate(pickletools.genops(data), 1):
@@ -376,7 +376,7 @@ def _list_of(length: int, content: Mapping[str | None, object], key: str) -> lis
 
 
 def _pixels_of(array: object) -> bytes:
-    """The pixels of all images, one image after another."""
+    """Returns the pixels of all images, one image after another."""
     if not isinstance(array, _Array):
         raise CifarError(f"'data' is {_described(array)}, expected a NumPy array")
     shape, dtype, data = array.shape, array.dtype, array.data
@@ -400,7 +400,7 @@ def _pixels_of(array: object) -> bytes:
 
 
 def shown(value: object) -> str:
-    """A value for a message; only its type where it may be of any size."""
+    """Returns a value for a message; only its type if it may be of any size."""
     small = isinstance(value, int) and value.bit_length() <= _INT64_BITS
     if small or value is None or isinstance(value, str | bytes | float):
         return f"{value!r:.50}"

@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100 as downloaded: pickled or binary batches, unpacked or still in their archive."""
+"""CIFAR-10 and CIFAR-100 as downloaded: pickled or binary batches, unpacked or in their archive."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from beam_pipeline.transforms.storage import files
 _MAX_NAMES_BYTES = 1 << 20  # 1 MiB; the real ones are 2 kB at most
 
 Meanings = tuple[tuple[str, ...], ...]
-"""Of each label field, what its labels mean."""
+"""The meanings of the labels, for each label field."""
 
 
 class _Pixels(NamedTuple):
-    """Where images lie: image i begins at byte `first + i * step` of a file."""
+    """The positions of images: image i begins at byte `first + i * step` of a file."""
 
     uri: str
     first: int
@@ -54,9 +54,9 @@ class CifarReader:
     """Reads batches, or archives of them.
 
     Attributes:
-      fmt: the data set they are of.
-      meanings: what its labels mean.
-      archived: whether the files are archives.
+      fmt: their data set.
+      meanings: the meanings of its labels.
+      archived: True if the files are archives.
     """
 
     fmt: CifarFormat
@@ -66,12 +66,12 @@ class CifarReader:
     def read(self, uri: str, unpack_to: str) -> Iterator[SampleRef | DeadLetter]:
         """Yields a reference to each image; its key is `<batch>/<number, from 00000>`.
 
-        Binary records on disk are pointed into where they lie. Everything else is unpacked first, a
-        file a batch, named after it.
+        References to binary records on disk point into the original file. Everything else is unpacked
+        first, to one file per batch, named after it.
 
         Args:
           uri: the file.
-          unpack_to: a folder for what has to be unpacked.
+          unpack_to: a folder for unpacked batches.
 
         Raises:
           ContainerError: the file is broken or cannot be unpacked.
@@ -122,7 +122,7 @@ class CifarReader:
             raise ContainerError(f"{uri} {_lacks(missing)}; download it again")
 
     def _unpack(self, file: IO[bytes], name: str, folder: str) -> tuple[Batch, _Pixels]:
-        """Copies what holds the pixels to a file of its own, which appears when it is whole."""
+        """Copies the pixels to a separate file, which appears when it is complete."""
         unpacked = files.join(folder, name)
         with files.open_output(unpacked) as sink:
             if name.endswith(BINARY_SUFFIX):
@@ -152,7 +152,7 @@ class CifarReader:
                 yield SampleRef(key, pixels.uri, PIXELS.size, split, values, offset, uri, version)
 
     def _values(self, labels: Sequence[object], filename: object) -> tuple[LabelValue, ...] | str:
-        """The values of the columns that `_columns` gives, or what is wrong."""
+        """Returns the values of the columns in `_columns`, or the fault."""
         class_name = ""
         further: list[LabelValue] = []
         for index, (field, label) in enumerate(zip(self.fmt.fields, labels, strict=True)):
@@ -171,7 +171,7 @@ class CifarReader:
 
 
 def _columns(fmt: CifarFormat) -> tuple[Column, ...]:
-    """The class, the file name, and of each further label its number and what it means."""
+    """Returns the columns: class, file name, and number and meaning of each further label."""
     columns = [
         label_column(fmt.fields[fmt.class_field].name, ColumnKind.CLASS),
         Column("filename", ColumnKind.BYTES, "image/filename", required=True),
@@ -187,9 +187,9 @@ def _columns(fmt: CifarFormat) -> tuple[Column, ...]:
 
 
 def _members(file: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
-    """(name without folders, content) of each file of a .tar.gz, in its order.
+    """Yields (name without folders, content) of each file of a .tar.gz, in its order.
 
-    Nothing is written anywhere, and no name is used as a path. The end is read too, as it holds the
+    Nothing is written, and no name is used as a path. The archive is read to the end, which holds the
     checksum of the whole.
     """
     with (
@@ -207,7 +207,7 @@ def _members(file: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
 
 @contextmanager
 def _archive_errors(uri: str) -> Iterator[None]:
-    """Says of what goes wrong in a block that the archive is broken."""
+    """Turns errors of a block into the error that the archive is broken."""
     try:
         yield
     except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, RecursionError) as error:
@@ -220,7 +220,7 @@ class Cifar:
     """One of the two data sets, in either version.
 
     Args:
-      name: what --layout calls it.
+      name: its name in --layout.
       fmt: its files.
     """
 
@@ -231,7 +231,7 @@ class Cifar:
         self._format = fmt
 
     def recognise(self, options: SourceOptions) -> str:
-        """A folder with two or more of its files, a folder around that one, or its archive."""
+        """Recognises a folder with two or more of its files, the folder above, or its archive."""
         if options.labels or len(options.images) != 1 or not options.images[0].strip():
             return ""
         fmt = self._format
@@ -249,10 +249,10 @@ class Cifar:
         return ""
 
     def open(self, options: SourceOptions) -> Source:
-        """Finds the batches, and reads what their labels mean.
+        """Finds the batches, and reads the meanings of their labels.
 
         Raises:
-          UsageError: there are none, some are missing, or nothing says what the labels mean.
+          UsageError: all or some batches are missing, or no file gives the meanings of the labels.
         """
         if options.labels:
             raise UsageError(
@@ -285,7 +285,7 @@ class Cifar:
         return self._open_folder(uri)
 
     def _folders(self, uri: str) -> list[str]:
-        """Where batches may lie if a person names this folder."""
+        """Returns the folders that may hold the batches if the user named this folder."""
         return [uri, *(files.join(uri, name) for name in self._format.folders)]
 
     def _open_folder(self, uri: str) -> Source:
@@ -388,7 +388,7 @@ def _is_file(uri: str) -> bool:
 
 
 def _those_in(folder: str, names: Iterable[str]) -> list[str]:
-    """Those of the names that are files of a folder, which may hold any number of others."""
+    """Returns the names that are files of a folder, which may hold any number of other files."""
     return [name for name in names if _is_file(files.join(folder, name))]
 
 

@@ -1,4 +1,4 @@
-"""COCO's captions: one JSON file with many images, and sentences that describe them.
+"""COCO's captions: one JSON file with many images and the sentences that describe them.
 
     {"images": [{"id": 139, "file_name": "000000000139.jpg", ...}, ...],
      "annotations": [{"id": 1768, "image_id": 139, "caption": "A room with chairs."}, ...]}
@@ -28,7 +28,7 @@ COLUMNS = (
     Column("caption", ColumnKind.BYTES, "image/caption", True, repeated=True),
     further_column("image_id", ColumnKind.BYTES),
 )
-"""Of each image its captions, in the order of the file, and its id as text."""
+"""The captions of an image, in the order of the file, and its id as text."""
 
 
 def read_captions(
@@ -38,9 +38,9 @@ def read_captions(
 
     Args:
       file: open at its beginning.
-      uri: where it lies.
-      split: of its images, or empty.
-      folder: URI of the folder that the images lie in, or empty, as `read_instances` has it.
+      uri: its URI.
+      split: the split of its images, or empty.
+      folder: URI of the folder of the images, or empty, as for `read_instances`.
 
     Raises:
       LabelTableError: the file is broken.

@@ -1,9 +1,9 @@
-"""What COCO's files say of objects and images beside boxes and classes, written when asked for.
+"""Features of COCO's objects and images besides boxes and classes, written on request.
 
     {"segmentation": [[x, y, x, y, ...], ...] or {"counts": ..., "size": [height, width]},
      "keypoints": [x, y, visibility, ...], "num_keypoints": 2, ...}
 
-The names of key points stand in their category. LVIS says of each image which categories were looked
+The names of key points are in the category. LVIS lists for each image the categories that were looked
 for and not found. Sources: https://cocodataset.org/#format-data and
 https://www.lvisdataset.org/dataset
 """
@@ -30,17 +30,17 @@ _NEGATIVE, _NOT_EXHAUSTIVE = "neg_category_ids", "not_exhaustive_category_ids"
 
 
 class BadAnnotationError(Exception):
-    """An annotation does not say what it has to."""
+    """An annotation lacks a required value, or has a wrong one."""
 
 
 @dataclass(frozen=True)
 class Extras:
-    """What is read beside boxes and classes.
+    """The features to read besides boxes and classes.
 
     Attributes:
-      masks: the outlines of objects.
+      masks: True to read the outlines of objects.
       keypoints: the names of an object's key points, in order; empty to read none.
-      negatives: the categories that LVIS says are not in an image, or not all marked.
+      negatives: True to read LVIS's lists of categories that are absent or not fully annotated.
     """
 
     masks: bool = False
@@ -49,7 +49,7 @@ class Extras:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Their columns: of objects first, then of images."""
+        """Their columns: those of objects first, then those of images."""
         columns: tuple[Column, ...] = ()
         if self.masks:
             columns = (mask_column(pixels=True),)
@@ -61,7 +61,7 @@ class Extras:
         return columns
 
     def of_object(self, annotation: Mapping[str, Any]) -> tuple[Any, ...]:
-        """What an annotation says, a value a column of objects; points are flat.
+        """Returns the values of an annotation, one per column of objects; points are flat.
 
         Raises:
           BadAnnotationError: an outline or key points are wrong.
@@ -79,7 +79,7 @@ class Extras:
         return tuple(values)
 
     def _points(self, points: Any) -> tuple[Any, ...]:
-        """(x, y of all points, visibility of each, how many are labelled, names)."""
+        """Returns (x, y of all points, visibility of each, number of labelled points, names)."""
         if points is None:  # as crowds, and categories that have none
             points = [0] * (3 * len(self.keypoints))
         if not isinstance(points, list) or not all(map(is_finite, points)):
@@ -96,7 +96,7 @@ class Extras:
         return coordinates, visible, sum(flag > 0 for flag in visible), list(self.keypoints)
 
     def of_objects(self, rows: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-        """The values of an image's objects, a tuple a column; those of points one behind another."""
+        """Returns the values of an image's objects, one tuple per column; points are concatenated."""
         width = self.masks + 4 * bool(self.keypoints)
         columns = list(zip(*rows, strict=True)) if rows else [()] * width
         return tuple(
@@ -107,7 +107,7 @@ class Extras:
         )
 
     def of_image(self, entry: Mapping[str, Any]) -> tuple[tuple[int, ...], ...]:
-        """What an image's entry says: lists of category ids; one that is none is empty."""
+        """Returns the lists of category ids of an image's entry; a value that is not a list is empty."""
         if not self.negatives:
             return ()
         lists = (entry.get(key) for key in (_NEGATIVE, _NOT_EXHAUSTIVE))

@@ -5,7 +5,7 @@
                       "area": 702.1, "iscrowd": 0, "segmentation": ...}, ...],
      "categories": [{"id": 18, "name": "dog", "supercategory": "animal"}, ...]}
 
-The three lists come in any order, with others among them. Boxes are in pixels from the upper left
+The three lists may come in any order, among other members. Boxes are in pixels from the upper left
 corner. Source: https://cocodataset.org/#format-data
 """
 
@@ -39,14 +39,14 @@ COLUMNS = (
     object_column("id", ColumnKind.INT64),
     further_column("image_id", ColumnKind.BYTES),
 )
-"""Of each object its box, class, area in pixels, whether it is a crowd, and its annotation's id; of
-each image its id, as text, since TensorFlow's Model Garden reads ids of images as text."""
+"""Box, class, area in pixels, crowd flag and annotation id of each object; the id of each image, as
+text, since TensorFlow's Model Garden reads ids of images as text."""
 
 _IMAGES, _ANNOTATIONS, _CATEGORIES = "images", "annotations", "categories"
 _LISTS = (_IMAGES, _ANNOTATIONS, _CATEGORIES)
 _CAPTION = "caption"
 _OTHER_KINDS = {_CAPTION: "captions", "segments_info": "a panoptic segmentation"}
-"""What an annotation without a box may hold instead, and what that is."""
+"""Keys of annotations without a box -> the kind of annotation."""
 
 _EXPECTED = (
     "expected COCO's instances: an object with images, annotations with a bbox, and categories"
@@ -64,7 +64,7 @@ class Categories:
 
     Attributes:
       names: id -> name.
-      keypoints: names of the key points of objects; empty where no category has any.
+      keypoints: names of the key points of objects; empty if no category has any.
     """
 
     names: Mapping[int, str]
@@ -75,15 +75,15 @@ class Categories:
 
 
 def read_categories(open_file: Callable[[], BinaryIO], uri: str) -> Categories:
-    """The categories of a file. It is read up to them; often they are at its end.
+    """Reads the categories of a file. It is read up to them, often to its end.
 
     Args:
       open_file: opens the file at its beginning.
-      uri: where it lies.
+      uri: its URI.
 
     Raises:
       CaptionsError: the file holds captions.
-      LabelTableError: the file has none, or something is wrong with them.
+      LabelTableError: the file has none, or they are faulty.
     """
     try:
         with open_file() as file:
@@ -102,7 +102,7 @@ def read_categories(open_file: Callable[[], BinaryIO], uri: str) -> Categories:
 
 
 def _keypoint_names(entries: Sequence[Any], uri: str) -> tuple[str, ...]:
-    """The names of key points, which all categories that have some must have in common."""
+    """Returns the names of key points, which must be the same in all categories that have any."""
     found = {
         tuple(entry["keypoints"])
         for entry in entries
@@ -118,10 +118,10 @@ def _keypoint_names(entries: Sequence[Any], uri: str) -> tuple[str, ...]:
 
 
 def parse_categories(entries: Sequence[Any], uri: str) -> dict[int, str]:
-    """The names of categories by their ids.
+    """Parses the names of categories by their ids.
 
     Raises:
-      LabelTableError: an id or a name is none, or is there twice.
+      LabelTableError: an id or a name is invalid or occurs twice.
     """
     names: dict[int, str] = {}
     for number, entry in enumerate(entries, 1):
@@ -160,16 +160,16 @@ def read_instances(
 
     Its values are those of `COLUMNS`, then those of the extras.
 
-    All objects of the file are held until its end, since their images may follow them: 70 bytes
-    an object, 450 bytes an image.
+    All objects of the file are held until its end, since their images may follow them: 70 bytes per
+    object, 450 bytes per image.
 
     Args:
       file: open at its beginning.
-      uri: where it lies.
-      split: of its images, or empty.
-      folder: URI of the folder that the images lie in, where their bare names may be those of
-        images elsewhere; empty where names are to be taken as they are.
-      extras: what is read beside boxes and classes.
+      uri: its URI.
+      split: the split of its images, or empty.
+      folder: URI of the folder of the images, if images elsewhere may have the same bare names; empty
+        to use names as written.
+      extras: the features to read besides boxes and classes.
 
     Raises:
       LabelTableError: the file is broken, or holds no instances.
@@ -195,7 +195,7 @@ class Image(NamedTuple):
     def row(
         self, values: tuple[LabelValue, ...], problem: str, *, split: str, folder: str, uri: str
     ) -> LabelRow:
-        """Its row, which names a bare name in the folder, if one is given."""
+        """Makes the row of an image; a bare name is placed in the folder, if one is given."""
         is_bare = folder and not set("/\\") & set(self.name)
         return LabelRow(
             f"{folder}/{self.name}" if is_bare else self.name,
@@ -213,7 +213,7 @@ class ImageEntries:
 
     Attributes:
       images: in the file's order.
-      dead_letters: entries that name no image, in this list or another one.
+      dead_letters: entries that name no image, in this list or in another one.
     """
 
     def __init__(self, extras: Extras = NO_EXTRAS) -> None:
@@ -221,11 +221,11 @@ class ImageEntries:
         self.dead_letters: list[DeadLetter] = []
         self._extras = extras
         self._left_out: set[_Id] = set()  # ids of images that ended as dead letters
-        self._same_id: dict[_Id, list[str]] = {}  # image id -> names, where there are several
+        self._same_id: dict[_Id, list[str]] = {}  # image id -> names, if there are several
         self._same_name: dict[str, list[_Id]] = {}  # name -> image ids, likewise
 
     def read(self, entries: Iterator[Any], uri: str) -> None:
-        """Reads the list. LVIS names an image by its address at COCO's site."""
+        """Reads the list. LVIS names an image by its URL at COCO's site."""
         names: dict[_Id, str] = {}
         ids: dict[str, _Id] = {}
         for number, entry in enumerate(entries, 1):
@@ -251,7 +251,7 @@ class ImageEntries:
                 self.images.append(Image(image_id, name, _size(fields), extras))
 
     def problem(self, image: Image) -> str:
-        """What is wrong with an image's entry, or empty."""
+        """Returns the fault of an image's entry, or empty."""
         if image.id in self._same_id:
             names = ", ".join(map(repr, self._same_id[image.id]))
             return f"image id {image.id!r} is that of several images: {names}"
@@ -261,10 +261,10 @@ class ImageEntries:
         return ""
 
     def missing(self, named: Mapping[_Id, str], uri: str) -> Iterator[DeadLetter]:
-        """A dead letter for each image that is not there.
+        """Yields a dead letter for each image that is missing from the list.
 
         Args:
-          named: ids that annotations name -> what these are, for the message.
+          named: image ids in annotations -> the name of the annotation, for the message.
           uri: the file.
         """
         there = self._left_out.union(image.id for image in self.images)
@@ -281,7 +281,7 @@ class ImageEntries:
 
 
 class _Objects:
-    """All objects of a file, a list a field: as dicts they would take ten times the memory."""
+    """All objects of a file, one list per field; dicts would take ten times the memory."""
 
     def __init__(self, extras: Extras) -> None:
         self._parse_extras = extras.of_object
@@ -293,10 +293,10 @@ class _Objects:
         self.categories = array("q")
         self._previous = array("q")  # index of the object before it in the same image, or -1
         self._last: dict[_Id, int] = {}  # image id -> index of its last object
-        self.problems: dict[_Id, str] = {}  # image id -> what is wrong with its first bad one
+        self.problems: dict[_Id, str] = {}  # image id -> the fault of its first bad one
 
     def add(self, annotation: Mapping[str, Any], image_id: _Id, number: int) -> None:
-        """Keeps an object, or what is wrong with it."""
+        """Stores an object, or its fault."""
         try:
             object_id, category, box, area, crowd = parse_object(annotation)
             extras = self._parse_extras(annotation)
@@ -316,7 +316,7 @@ class _Objects:
         self._last[image_id] = index
 
     def of(self, image_id: _Id) -> list[int]:
-        """The indexes of an image's objects, in the order of the file."""
+        """Returns the indexes of an image's objects, in the order of the file."""
         indexes = []
         index = self._last.get(image_id, -1)
         while index >= 0:
@@ -326,7 +326,7 @@ class _Objects:
 
     @property
     def named(self) -> Iterator[tuple[_Id, str]]:
-        """The images that annotations name, each once, with the first annotation, for messages."""
+        """Yields each image that annotations name, with the first annotation, for messages."""
         for image_id in self._last:
             ids = [self.ids[index] for index in self.of(image_id)]
             more = f" (and {len(ids) - 1} more)" if len(ids) > 1 else ""
@@ -337,7 +337,7 @@ class _Objects:
 
 
 class _Instances:
-    """What was found in a file."""
+    """The content of a file."""
 
     def __init__(self, extras: Extras) -> None:
         self.entries = ImageEntries(extras)
@@ -346,7 +346,7 @@ class _Instances:
         self._extras = extras
 
     def problem(self, image: Image) -> str:
-        """What is wrong with an image's labels, or empty."""
+        """Returns the fault of an image's labels, or empty."""
         problem = self.entries.problem(image) or self.objects.problems.get(image.id, "")
         if problem:
             return problem
@@ -398,7 +398,7 @@ def read_lists(
     """Yields (key, elements) of the lists of a file, in the file's order.
 
     Raises:
-      LabelTableError: the file is broken, a list is missing, is none, or is there twice.
+      LabelTableError: the file is broken, or a list is missing, not a list, or there twice.
     """
     seen = set()
     try:
@@ -415,7 +415,7 @@ def read_lists(
 
 
 def _told(elements: Iterator[Any], uri: str) -> Iterator[Any]:
-    """The elements of a list; a fault in the midst of them names the file."""
+    """Yields the elements of a list; an error among them names the file."""
     try:
         yield from elements
     except JsonFileError as error:
@@ -451,17 +451,17 @@ def _read_annotations(entries: Iterator[Any], uri: str, found: _Instances) -> No
 
 
 def annotation_name(fields: Mapping[str, Any], number: int) -> str:
-    """What messages call an annotation: its id, or else its number in the file."""
+    """Returns the name of an annotation in messages: its id, or else its number in the file."""
     if _is_int64(fields.get("id")):
         return f"annotation {fields['id']}"
     return f"annotation number {number} of the list"
 
 
 def parse_object(annotation: Mapping[str, Any]) -> tuple[int, int, tuple[float, ...], float, int]:
-    """(id, category, box, area, whether it is a crowd) of an annotation.
+    """Returns (id, category, box, area, is a crowd) of an annotation.
 
     Raises:
-      BadAnnotationError: says which of them is wrong.
+      BadAnnotationError: one of them is wrong; the message names it.
     """
     object_id, category = annotation.get("id"), annotation.get("category_id")
     if not _is_int64(object_id):
@@ -489,7 +489,7 @@ def parse_object(annotation: Mapping[str, Any]) -> tuple[int, int, tuple[float, 
 
 
 def _elements(value: Any, key: str, uri: str) -> Iterator[Any]:
-    """The elements of a member, which must be a list."""
+    """Yields the elements of a member, which must be a list."""
     if not isinstance(value, Iterator):
         raise _not_a_list(value, key, uri)
     return value
@@ -500,7 +500,7 @@ def _not_a_list(value: Any, key: str, uri: str) -> LabelTableError:
 
 
 def _check_kind(annotation: Any, uri: str) -> None:
-    """Raises LabelTableError where a file's first annotation is of another task of COCO's."""
+    """Raises LabelTableError if a file's first annotation is of another task of COCO's."""
     if not isinstance(annotation, dict) or "bbox" in annotation:
         return
     for key, what in _OTHER_KINDS.items():
@@ -529,7 +529,7 @@ def bad_row(what: str, problem: str, uri: str) -> DeadLetter:
 
 
 def is_id(value: Any) -> TypeGuard[_Id]:
-    """Whether a value can identify an image."""
+    """True if a value can identify an image."""
     return is_text(value) or is_integer(value)
 
 
@@ -538,5 +538,5 @@ def _is_int64(value: Any) -> TypeGuard[int]:
 
 
 def is_text(value: Any) -> TypeGuard[str]:
-    """Whether a value is a text that UTF-8 can hold; JSON may spell half a character."""
+    """True if a value is a text that UTF-8 can encode; JSON may contain half a character."""
     return isinstance(value, str) and value != "" and is_utf8(value)

@@ -1,11 +1,11 @@
 r"""A large JSON object read member by member, its lists element by element, in bounded memory.
 
-`json.load` takes gigabytes for a file of some hundred megabytes; `ijson` parses it in pieces.
+`json.load` takes gigabytes for a file of a few hundred megabytes; `ijson` parses it in pieces.
 
-Python and pandas write NaN and Infinity, which JSON does not have, and JSON may spell half a
-character, such as \ud800, which UTF-8 cannot hold. Both would end the whole file, or become a
-question mark, where only one image is at fault. So they reach the parser in a disguise, and come out
-as `json.load` would give them:
+Python and pandas write NaN and Infinity, which JSON does not have, and JSON may contain half a
+character, such as \ud800, which UTF-8 cannot encode. The parser would refuse the whole file, or
+replace the character by a question mark, although only one image is faulty. So these words are
+disguised before parsing and restored afterwards, as `json.load` would return them:
 
     {"area": NaN, "file_name": "\ud800.jpg"}
     {"area": 7e7777777, "file_name": "\udbff\udfffd800.jpg"}
@@ -30,7 +30,7 @@ _DEEPEST = 100  # lists in lists
 # ValueError is for bytes that are not UTF-8, InvalidOperation for exponents beyond Decimal's
 _FAULTS = (ijson.JSONError, ValueError, InvalidOperation)
 
-_HELD_BACK = re.compile(rb"[NI\\]")  # in a piece's end: may begin one of the words below
+_HELD_BACK = re.compile(rb"[NI\\]")  # at a piece's end: may begin one of the words below
 _MENDABLE = (b"NaN", b"Infinity", b"\\ud", b"\\uD")
 _WORD = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a whole character
@@ -48,21 +48,21 @@ _Event = tuple[str, Any]
 
 
 class JsonFileError(ValueError):
-    """The file is no JSON object, or is broken; the message says where."""
+    """The file is not a JSON object, or is broken; the message gives the position."""
 
 
 def json_members(file: BinaryIO, keys: Collection[str]) -> Iterator[tuple[str, Any]]:
     """Yields (key, value) of each member that has one of these keys, in the file's order.
 
-    The value is an iterator over the elements where it is a list. It ends when the next member is
-    asked for; elements that nobody took are skipped.
+    A value that is a list is returned as an iterator over its elements. It ends when the next member is
+    requested; the remaining elements are skipped.
 
     Args:
       file: UTF-8, with or without a byte order mark, open at its beginning.
-      keys: of the members to yield.
+      keys: the keys of the members to yield.
 
     Raises:
-      JsonFileError: what was expected and where, as soon as it is met.
+      JsonFileError: the file is broken, as soon as the fault is reached.
     """
     source = _Source(file)
     events = source.events()
@@ -85,16 +85,16 @@ def json_members(file: BinaryIO, keys: Collection[str]) -> Iterator[tuple[str, A
 def first_value(file: BinaryIO, path: str) -> list[Any]:
     """Finds the first value at a path, such as "categories", or "images.item" for an element.
 
-    Twice as fast as `json_members`, as the rest of the file never becomes Python's.
+    Twice as fast as `json_members`, as the rest of the file is not turned into Python objects.
 
     Args:
       file: as for `json_members`.
-      path: as `ijson` has it.
+      path: a path in `ijson`'s notation.
 
     Returns: a list of the value, empty if the file has none.
 
     Raises:
-      JsonFileError: the file is broken, up to the value.
+      JsonFileError: the file is broken before the end of the value.
     """
     source = _Source(file)
     try:
@@ -106,19 +106,19 @@ def first_value(file: BinaryIO, path: str) -> list[Any]:
 
 
 class _Source:
-    """A file for the parser, which remembers how far it has been read."""
+    """A file for the parser; it records how far it has been read."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._start = self._end = 0  # of the piece read last
         self._tail = b""
-        self._comma = 0  # where a piece with a comma ended; a text that lacks its end has none
-        self._held = b""  # read, and not yet given to the parser
+        self._comma = 0  # where a piece with a comma ended; an unterminated text has none
+        self._held = b""  # read, but not yet passed to the parser
         self._read = 0
         self._in_text = False
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes, mended; a byte order mark is left out."""
+        """Returns the next bytes, with words disguised and without a byte order mark."""
         if not size:
             return self._file.read(0)
         piece, self._held = self._held, b""
@@ -134,7 +134,7 @@ class _Source:
         return self._mended(piece)
 
     def _checked(self, size: int) -> bytes:
-        """The next bytes of the file, none of which the parser cannot bear."""
+        """Returns the next bytes of the file, checked for values that would crash the parser."""
         data = self._file.read(size)
         if not self._read:
             while 0 < len(data) < len(_BOM) and (more := self._file.read(size)):
@@ -154,7 +154,7 @@ class _Source:
         return data
 
     def _mended(self, piece: bytes) -> bytes:
-        """A piece that ends between two words, with what JSON does not have in its disguise."""
+        """Returns a piece that ends between two words, with invalid words disguised."""
         if any(word in piece for word in _MENDABLE):
             return _WORD.sub(self._mended_word, piece)
         quotes = (_ESCAPE.sub(b"", piece) if b"\\" in piece else piece).count(b'"')
@@ -172,21 +172,21 @@ class _Source:
         return word
 
     def events(self) -> Iterator[_Event]:
-        """What the parser finds, one after another."""
+        """Yields the parser's events."""
         try:
             yield from ijson.basic_parse(self)
         except _FAULTS as error:
             raise self.located(error) from error
 
     def elements(self, events: Iterator[_Event]) -> Iterator[Any]:
-        """The elements of a list whose bracket has been read."""
+        """Yields the elements of a list whose opening bracket has been read."""
         for first in events:
             if first[0] == "end_array":
                 return
             yield self.value(first, events)
 
     def value(self, first: _Event, events: Iterator[_Event], depth: int = 0) -> Any:
-        """The value that begins with an event."""
+        """Returns the value that begins with an event."""
         kind, value = first
         if depth > _DEEPEST:
             raise self.located(ijson.JSONError(f"nested more than {_DEEPEST} deep"))
@@ -207,13 +207,13 @@ class _Source:
         return _plain(value)
 
     def located(self, error: BaseException) -> JsonFileError:
-        """An error with its place in the file."""
+        """Returns an error with its position in the file."""
         message = error.args[0] if error.args else error
         if isinstance(error, InvalidOperation):
             message = "a number beyond all measure"
         if isinstance(message, bytes):
             message = message.decode("utf-8", "backslashreplace")
-        what, _, context = str(message).partition("\n")  # then a line with the place, and an arrow
+        what, _, context = str(message).partition("\n")  # the message goes on with the position and an arrow
         near = context.partition("(right here)")[0].strip()
         if self._start == self._end:
             where = f"at the end of the file, byte {self._end}"
@@ -225,7 +225,7 @@ class _Source:
 
 
 def _plain(value: Any) -> Any:
-    """A value of the parser's as `json.load` has it: floats, and words without their disguise."""
+    """Returns a parsed value as `json.load` would: floats, and words without their disguise."""
     if isinstance(value, str):
         return _DISGUISED.sub(_half, value) if "\U0010ffff" in value else value
     if isinstance(value, Decimal):

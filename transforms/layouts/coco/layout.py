@@ -1,4 +1,4 @@
-"""COCO: a JSON file for all images of a split, as COCO has it and as annotation tools export it."""
+"""COCO: one JSON file for all images of a split, as in COCO and in exports of annotation tools."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ class CocoReader:
 
     Attributes:
       splits: URI of a file -> the split of its images.
-      folders: URI of a file -> URI of the folder that its images lie in, where that is known.
-      extras: what is read beside boxes and classes.
-      captions: whether the files hold captions, and no objects.
+      folders: URI of a file -> URI of the folder of its images, if known.
+      extras: the features to read besides boxes and classes.
+      captions: True if the files hold captions instead of objects.
     """
 
     splits: Mapping[str, str]
@@ -80,13 +80,13 @@ class CocoReader:
 
 
 class Coco:
-    """JSON files of COCO's instances say the objects of all images and their boxes."""
+    """JSON files of COCO's instances hold the objects of all images and their boxes."""
 
     name = "coco"
     option_names: frozenset[str] = frozenset({"object_features"})
 
     def recognise(self, options: SourceOptions) -> str:
-        """Names of files, or a JSON object that begins as COCO's do."""
+        """Recognises names of files, or a JSON object that begins like COCO's."""
         if options.labels:
             return _recognise_labels(options.labels)
         reasons = []
@@ -139,14 +139,14 @@ class Coco:
 
 
 def _wanted(options: SourceOptions) -> tuple[str, ...]:
-    """Beginnings of the names of files to take from a folder; the first that any has counts."""
+    """Returns prefixes of the names of files to take from a folder; the first that matches counts."""
     return (
         (_KEYPOINTS,) if _KEYPOINT_FEATURES in options.object_features else (_INSTANCES, _CAPTIONS)
     )
 
 
 def _extras(options: SourceOptions, described: Mapping[str, Categories]) -> Extras:
-    """What is read beside boxes and classes.
+    """Decides which features are read besides boxes and classes.
 
     Raises:
       UsageError: the files do not have it.
@@ -170,9 +170,9 @@ def _extras(options: SourceOptions, described: Mapping[str, Categories]) -> Extr
 
 
 def _instances_of(path: str, wanted: Sequence[str]) -> list[str]:
-    """The JSON files that belong to a local folder of images; none for any other path.
+    """Finds the JSON files that belong to a local folder of images; none for any other path.
 
-    Those of other tasks lie beside them and are passed over.
+    JSON files of other tasks beside them are ignored.
     """
     if not path.strip() or is_remote(path):
         return []
@@ -194,7 +194,7 @@ def _instances_in(folder: str, wanted: Sequence[str]) -> list[str]:
 
 
 def _typed_labels(options: SourceOptions) -> list[str]:
-    """The paths of --labels, a folder's instances in its place.
+    """Returns the paths of --labels; a folder is replaced by its instances.
 
     Raises:
       UsageError: a folder has none.
@@ -217,7 +217,7 @@ def _typed_labels(options: SourceOptions) -> list[str]:
 
 
 def _labels_beside(options: SourceOptions) -> list[str]:
-    """The JSON files that belong to the folders of --images.
+    """Finds the JSON files that belong to the folders of --images.
 
     Raises:
       UsageError: a folder has none.
@@ -254,7 +254,7 @@ def _recognise_labels(paths: Sequence[str]) -> str:
 
 
 def _all_begin_as_coco(path: str) -> bool:
-    """Whether local files, one at least, hold what looks like COCO's JSON."""
+    """True if there is at least one local file and all look like COCO's JSON."""
     if is_remote(path):
         return False
     try:
@@ -275,7 +275,7 @@ def _begins_as_coco(uri: str) -> bool:
 
 
 def _is_json_lines(head: bytes) -> bool:
-    """Whether a file has an object a line, which makes it a table."""
+    """True if a file has one object per line, which makes it a table."""
     first, _, rest = head.strip().partition(b"\n")
     if not rest.strip():
         return False
@@ -286,18 +286,18 @@ def _is_json_lines(head: bytes) -> bool:
     return True
 
 
-# --- what the files' names and folders say -------------------------------------------------------
+# --- splits and image folders, from names --------------------------------------------------------
 
 
 def split_of(uri: str) -> str:
-    """The split that a file's name says, as in instances_val2017.json, else its folder's name."""
+    """Returns the split in a file's name, as in instances_val2017.json, else in its folder's name."""
     folder, name = posixpath.split(uri)
     stem = posixpath.splitext(name)[0]
     return _split_in(stem) or _split_in(posixpath.basename(folder))
 
 
 def _split_in(name: str) -> str:
-    """The one split that the words of a name say; empty if they say none, or several."""
+    """Returns the only split among the words of a name; empty if there is none, or several."""
     words = re.findall(r"[a-z]+", name.lower())
     splits = {SPLIT_NAMES[word] for word in words if word in SPLIT_NAMES}
     return splits.pop() if len(splits) == 1 else ""
@@ -306,15 +306,15 @@ def _split_in(name: str) -> str:
 def image_folder(
     uri: str, roots: Sequence[ImageRoot], beginnings: Sequence[str] = _ALL_TASKS
 ) -> str:
-    """The folder that the images of a file lie in, if it is one of those to be listed.
+    """Returns the folder of the images of a file, if it is one of the folders to list.
 
-    Two splits may well have images of the same names: those of annotations/instances_val2017.json
-    are in val2017/ or images/val2017/ beside annotations/.
+    Two splits may have images with the same names: those of annotations/instances_val2017.json are in
+    val2017/ or images/val2017/ beside annotations/.
 
     Args:
       uri: the file.
-      roots: the folders to be listed.
-      beginnings: those of the names of files, behind which the name of the folder stands.
+      roots: the folders to list.
+      beginnings: prefixes of the names of files; the name of the folder follows them.
     """
     folder, name = posixpath.split(uri)
     stem = posixpath.splitext(name)[0]
@@ -336,7 +336,7 @@ def image_folder(
 
 
 def _categories(uri: str) -> Categories | None:
-    """The categories of a file; None if it holds captions."""
+    """Reads the categories of a file; None if it holds captions."""
     try:
         return read_categories(lambda: files.open_input(uri), uri)
     except CaptionsError:
@@ -348,7 +348,7 @@ def _categories(uri: str) -> Categories | None:
 
 
 def common_categories(of_files: Mapping[str, Mapping[int, str]]) -> dict[int, str]:
-    """The categories of all files, id -> name.
+    """Returns the categories of all files, id -> name.
 
     Raises:
       LabelTableError: two files give an id to two names, or a name to two ids.

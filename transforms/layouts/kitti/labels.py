@@ -1,4 +1,4 @@
-"""KITTI's label files: a file an image, a line an object, 15 columns separated by spaces.
+"""KITTI's label files: one file per image, one line per object, 15 columns separated by spaces.
 
 Source: the readme of KITTI's object development kit (http://www.cvlibs.net/datasets/kitti).
 """
@@ -25,7 +25,7 @@ OBJECT_TYPES = (
 """The types of objects, in the order of the readme."""
 
 IGNORED_TYPE = "dontcare"
-"""The type of regions whose objects are not labelled, in lower case; KITTI writes DontCare."""
+"""The type of regions with unlabelled objects, in lower case; KITTI writes DontCare."""
 
 _BOX = ("left", "top", "right", "bottom")
 _NUMBERS = (
@@ -47,21 +47,21 @@ COLUMNS = (
     ),
     Column("ignore", ColumnKind.BOX, "image/object/ignore/bbox", True, repeated=True, pixels=True),
 )
-"""The label columns; rotation_y is called rot_y, as the TensorFlow Model Garden writes it."""
+"""The label columns; rotation_y is called rot_y, as in the TensorFlow Model Garden."""
 
 _NOTHING: tuple[LabelValue, ...] = ((),) * len(COLUMNS)
 
 
 def parse_labels(data: bytes, uri: str) -> LabelRow:
-    """The row of one label file; it names its image by its own name, without extension.
+    """Parses one label file; its name without extension is that of its image.
 
-    Boxes are 0-based pixels, as written. A file without lines is an image without objects.
+    Boxes are in 0-based pixels, as written. A file without lines is an image without objects.
 
     Args:
       data: the whole file.
-      uri: where it lies.
+      uri: its URI.
 
-    Returns: the row; of a file with a line that is not KITTI's, one with that line and the problem.
+    Returns: the row; if a line is not KITTI's, a row with that line and the problem.
     """
     name = posixpath.splitext(posixpath.basename(uri))[0]
     objects: list[tuple[object, ...]] = []
@@ -91,7 +91,7 @@ class _LineError(ValueError):
 
 
 def _parse_line(fields: Sequence[bytes]) -> tuple[str, list[float]]:
-    """(type, the 14 numbers) of a line."""
+    """Returns (type, the 14 numbers) of a line."""
     if len(fields) != _FIELDS:
         hint = (
             "; a 16th is the score of a detector's results, which are no labels"

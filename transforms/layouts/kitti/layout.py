@@ -1,4 +1,4 @@
-"""KITTI's object detection set, and sets that are kept like it: `image_2/` beside `label_2/`."""
+"""KITTI's object detection set, and sets with the same structure: `image_2/` beside `label_2/`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LABEL_FILES = f"*{_TXT}"
 _LISTS = "ImageSets"
 _LISTED = ("train", "val")
 _HEAD_BYTES = 4096
-_LOOKED_AT = 10  # label files, for one that is not empty
+_LOOKED_AT = 10  # label files to search for one that is not empty
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class KittiReader:
     """Reads a label file: one image and all of its objects.
 
     Attributes:
-      splits: name of an image, without extension -> the split that a list gives it; empty if there
+      splits: name of an image, without extension -> its split according to the lists; empty if there
         are no lists.
     """
 
@@ -58,13 +58,13 @@ class KittiReader:
 
 
 class Kitti:
-    """A label file beside each image says its objects, their boxes and their place in space."""
+    """Each image has a label file with its objects, their boxes and their position in space."""
 
     name = "kitti"
     option_names = frozenset({"label_base", "label_order"})
 
     def recognise(self, options: SourceOptions) -> str:
-        """The folders' names, or label files of 15 columns in the folder that --labels names."""
+        """Recognises the folders' names, or label files of 15 columns in the folder of --labels."""
         if options.labels:
             return _recognise_labels(options)
         found = [_training_folder(path) for path in options.images]
@@ -75,7 +75,7 @@ class Kitti:
         return f"{_IMAGES}/ beside {_LABELS}/ in {where}"
 
     def open(self, options: SourceOptions) -> Source:
-        """Finds the images' folder and that of their labels.
+        """Finds the folder of the images and that of their labels.
 
         Raises:
           UsageError: one of the two is missing, or there are no label files.
@@ -110,9 +110,9 @@ class Kitti:
 
 
 def _training_folder(path: str) -> str:
-    """The URI of the folder that holds image_2/, empty if there is none.
+    """Returns the URI of the folder that holds image_2/; empty if there is none.
 
-    Of a remote path only the name counts.
+    For a remote path, only the name is considered.
     """
     if not path.strip():
         return ""
@@ -128,10 +128,10 @@ def _training_folder(path: str) -> str:
 
 
 def _image_folder(path: str, *, required: bool) -> str:
-    """The folder of images that a path of --images means; the path itself if it has no image_2/.
+    """Returns the folder of images for a path of --images; the path itself if it has no image_2/.
 
     Raises:
-      UsageError: it has none, where one is required.
+      UsageError: it has none, although one is required.
     """
     folder = _training_folder(path)
     uri = files.canonical(path)
@@ -153,9 +153,9 @@ def _image_folder(path: str, *, required: bool) -> str:
 def _listed_splits(
     images: Sequence[str], folders: Sequence[ImageRoot]
 ) -> tuple[dict[str, str], tuple[str, ...]]:
-    """(name of an image -> split, notes) by ImageSets/train.txt and val.txt beside training/.
+    """Reads (name of an image -> split, notes) from ImageSets/train.txt and val.txt beside training/.
 
-    Its test.txt is of testing/, whose images have the names of others in training/ and no labels.
+    test.txt lists testing/, whose images have no labels and share their names with those in training/.
 
     Raises:
       UsageError: a name is in both lists.
@@ -182,7 +182,7 @@ def _listed_splits(
 
 
 def _list_folder(images: str) -> str:
-    """The folder of lists that belongs to a folder image_2/; empty for any other."""
+    """Returns the folder of lists that belongs to a folder image_2/; empty for any other folder."""
     uri = files.canonical(images)
     if posixpath.basename(uri) != _IMAGES:
         return ""
@@ -191,7 +191,7 @@ def _list_folder(images: str) -> str:
 
 
 def _label_folder(path: str) -> str:
-    """The folder of label files that a path of --labels means; the path itself if it has none."""
+    """Returns the folder of label files for a path of --labels; the path itself if it has none."""
     uri = files.canonical(path)
     if not path.strip() or is_remote(uri):
         return path
@@ -208,7 +208,7 @@ def _recognise_labels(options: SourceOptions) -> str:
 
 
 def _is_label_folder(path: str) -> bool:
-    """Whether a folder is called label_2/, or its files are of KITTI's columns."""
+    """True if a folder is called label_2/, or its files have KITTI's columns."""
     if not path.strip():
         return False
     uri = files.canonical(path)
@@ -218,7 +218,7 @@ def _is_label_folder(path: str) -> bool:
 
 
 def _holds_labels(folder: str) -> bool:
-    """Whether the first label file that is not empty has a line of KITTI's in the beginning."""
+    """True if the first label file that is not empty begins with a line of KITTI's."""
     for name in file_names(folder, ".txt")[:_LOOKED_AT]:
         try:
             with open(f"{folder}/{name}", "rb") as file:

@@ -34,7 +34,7 @@ class Description:
       splits: split -> folders and list files of its images, as written.
       names: class id -> name; None if it has none.
       keypoints: how many key points an object has, and of how many values; None if it has none.
-      notes: what the person should know.
+      notes: notes for the user, one sentence each.
     """
 
     uri: str

@@ -60,7 +60,7 @@ class Found:
       names_from: URI of the file that does.
       keypoints: how many key points an object has, and of how many values; None if it has none.
       skipped: URIs of text files that may lie among label files and are none.
-      notes: what the person should know.
+      notes: notes for the user, one sentence each.
     """
 
     pairs: list[FolderPair] = field(default_factory=list)
