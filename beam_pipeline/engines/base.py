@@ -18,14 +18,14 @@ Build = Callable[[beam.Pipeline], None]
 
 
 class Engine:
-    """An engine that takes a job and waits for its end; also the base of the engines known by name.
+    """An engine that runs a job and waits for its end; also the base class of the engines with a name.
 
     Attributes:
-      failures: how a job reports to the engine that it cannot go on.
-      outlives_launcher: jobs go on when this program ends, so that `--no_wait` has a meaning.
+      failures: how a job reports fatal errors to the engine.
+      outlives_launcher: True if jobs continue when this program ends, so that `--no_wait` is possible.
       options: Beam's options.
       name: the runner, as `--runner` names it, without its module.
-      waits: `run` returns when the job has ended, not when it was submitted.
+      waits: True if `run` returns when the job has ended, False if when it was submitted.
     """
 
     failures: FailurePolicy = DEFAULT_POLICY
@@ -36,11 +36,11 @@ class Engine:
 
         Args:
           name: the runner.
-          argv: Beam's options, as they were given.
+          argv: Beam's options, as given.
           wait: wait for the end of each job.
 
         Raises:
-          UsageError: an option means nothing with this engine.
+          UsageError: this engine does not support an option.
         """
         if not wait and not self.outlives_launcher:
             raise UsageError(
@@ -58,18 +58,18 @@ class Engine:
         return runner
 
     def interrupt(self) -> str:
-        """Handles Ctrl-C and returns a message that says what is left behind."""
+        """Handles Ctrl-C and returns a message about what remains."""
         return "interrupted; no manifest was written"
 
     def prepare(self, config: ConvertConfig) -> None:
         """Sets options that were not given, and checks the job before it starts.
 
         Raises:
-          UsageError: the job cannot run on this engine, and why.
+          UsageError: the job cannot run on this engine; the message gives the reason.
         """
 
     def run(self, build: Build) -> None:
-        """Runs a job; may be called again for another one."""
+        """Runs a job; may be called again for another job."""
         silence_process_reports()
         pipeline = beam.Pipeline(runner=self.runner, options=self.options)
         build(pipeline)
@@ -77,14 +77,16 @@ class Engine:
 
 
 def silence_process_reports() -> None:
-    """Drops Beam's warnings about processes that it starts and stops as it should.
+    """Drops Beam's warnings about the normal start and stop of its processes.
 
-    Beam logs some of them through the root logger, such as "Waiting for grpc channel to be ready" on
-    a slow machine, so they are recognised by their module. Errors pass. The filter stays, as an
-    engine's process may be stopped when the program exits.
+    Beam logs some of them through the root logger, such as "Waiting for grpc channel to be ready" on a
+    slow machine, so they are recognised by their module. Errors are not dropped. The filter is never
+    removed, as an engine's process may be stopped when the program exits.
     """
     for name in ("", "apache_beam.utils.subprocess_server"):
-        logging.getLogger(name).addFilter(_is_no_process_report)  # the same filter is added once
+        logging.getLogger(name).addFilter(
+            _is_no_process_report
+        )  # addFilter() ignores a filter that is already there
 
 
 def _is_no_process_report(record: logging.LogRecord) -> bool:

@@ -1,4 +1,4 @@
-"""Jobs on Google Cloud Dataflow: options, what is staged, and submission. docs/dataflow.md has the reasons."""
+"""Jobs on Google Cloud Dataflow: options, staged files, and submission. docs/dataflow.md has the reasons."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _LONGEST_NAME = 40  # of the data set, in a job's name
 
 
 class DataflowEngine(Engine):
-    """Dataflow: a job runs there, and goes on if this program ends."""
+    """Dataflow. A job continues if this program ends."""
 
     outlives_launcher = True
 
@@ -53,7 +53,7 @@ class DataflowEngine(Engine):
         self._runs = 0
 
     def interrupt(self) -> str:
-        """See `Engine`; a submitted job goes on."""
+        """See `Engine`; a submitted job continues."""
         if self._job is None:
             return "interrupted before Dataflow accepted the job"
         return (
@@ -84,7 +84,7 @@ class DataflowEngine(Engine):
             raise UsageError(f"--runner={self.name}: {error}") from error
 
     def run(self, build: Build) -> None:
-        """Submits a job and, if it is waited for, shows its progress until it ends.
+        """Submits a job and, unless `waits` is False, shows its progress until it ends.
 
         Raises:
           JobError: Dataflow rejected the job, or it failed there.
@@ -134,7 +134,7 @@ def set_defaults(options: PipelineOptions, config: ConvertConfig) -> None:
     """Sets options that were not given.
 
     Raises:
-      UsageError: there is no good default, and which option to give.
+      UsageError: there is no good default; the message names the option to give.
     """
     google = options.view_as(GoogleCloudOptions)
     google.project = google.project or _project(authorized=not google.no_auth)
@@ -186,7 +186,7 @@ def _region() -> str:
 
 
 def _staging(config: ConvertConfig) -> str:
-    """A folder beside the data set, in the same bucket."""
+    """Returns a folder beside the data set, in the same bucket."""
     bucket, _, folder = config.output.removeprefix("gs://").partition("/")
     if not config.output.startswith("gs://") or not folder.strip("/"):
         raise UsageError(
@@ -197,7 +197,7 @@ def _staging(config: ConvertConfig) -> str:
 
 
 def job_name(config: ConvertConfig) -> str:
-    """A name that depends on the output folder: Dataflow runs one job of a name at a time."""
+    """Returns a name that depends on the output folder: Dataflow runs one job per name at a time."""
     name = re.sub(r"[^a-z0-9]+", "-", config.name.lower()).strip("-")[:_LONGEST_NAME].strip("-")
     digest = hashlib.sha256(config.output.encode()).hexdigest()[:_NAME_DIGITS]
     return "-".join(filter(None, (DISTRIBUTION, name, digest)))
@@ -205,7 +205,7 @@ def job_name(config: ConvertConfig) -> str:
 
 @contextlib.contextmanager
 def staged_package(options: PipelineOptions) -> Iterator[None]:
-    """While the block runs, the options stage this package, unless they already do."""
+    """Adds this package to the staged files while the block runs, unless the options stage it already."""
     setup = options.view_as(SetupOptions)
     given = setup.extra_packages or []
     if _is_shipped(setup, options.view_as(WorkerOptions), given):
@@ -217,7 +217,7 @@ def staged_package(options: PipelineOptions) -> Iterator[None]:
 
 
 def _is_shipped(setup: SetupOptions, workers: WorkerOptions, packages: list[str]) -> bool:
-    """True if the options that were given bring this package to the workers."""
+    """True if the options given provide this package to the workers."""
     names = {os.path.basename(path).lower().replace("_", "-") for path in packages}
     return bool(
         setup.setup_file
@@ -228,7 +228,7 @@ def _is_shipped(setup: SetupOptions, workers: WorkerOptions, packages: list[str]
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keeps back Beam's logs of errors that it also raises, and of wheels, which suit our workers."""
+    """Suppresses Beam's logs of errors that it also raises, and its warnings about wheels."""
     loggers = [
         logging.getLogger("apache_beam.runners.dataflow.internal.apiclient"),
         logging.getLogger("apache_beam.runners.portability.stager"),

@@ -85,8 +85,8 @@ def _end(result: PipelineResult, runner: PipelineRunner, job: DataflowJob) -> st
     state: str = result.state
     if state == PipelineState.CANCELLED:
         return f"job {job.id} was cancelled; run it again with --resume to go on with it"
-    with contextlib.suppress(Exception):  # then there is no message of the service
-        if not runner.last_error_msg:  # it may come half a minute after the end
+    with contextlib.suppress(Exception):  # then there is no message from the service
+        if not runner.last_error_msg:  # it may arrive half a minute after the end
             DataflowRunner.poll_for_job_completion(runner, result, None)
     message = runner.last_error_msg or "nothing"
     return f"job {job.id} ended as {state}, and says:\n{message.strip()}\nAll that it logged: {job.url}"
@@ -94,7 +94,7 @@ def _end(result: PipelineResult, runner: PipelineRunner, job: DataflowJob) -> st
 
 @contextlib.contextmanager
 def _told_by_beam(handler: logging.Handler) -> Iterator[None]:
-    """While the block runs, passes on the job's states and messages, which Beam fetches and logs."""
+    """Passes on the job's states and messages, which Beam fetches and logs, while the block runs."""
     logger = logging.getLogger(_BEAM)
     before = (logger.level, logger.propagate)
     logger.setLevel(logging.INFO)
@@ -109,10 +109,9 @@ def _told_by_beam(handler: logging.Handler) -> Iterator[None]:
 
 
 class _JobLog(logging.Handler):
-    """Shows each state, warning and error of a job once, in a line.
+    """Shows each state, warning and error of a job once, on one line.
 
-    Beam fetches all messages again whenever it is asked to wait. The last state is not shown, as the
-    outcome follows.
+    Each wait makes Beam fetch all messages again. The last state is not shown, as the result follows.
     """
 
     def __init__(self, show: Display) -> None:
@@ -131,13 +130,13 @@ class _JobLog(logging.Handler):
         message = _MESSAGE.search(text)
         if message and record.levelno >= logging.WARNING and text not in self._shown:
             self._shown.add(text)
-            # The last line of a traceback is the error; all of it is in the job's own log.
+            # The last line of a traceback is the error; the job's log has the whole traceback.
             error = message[2].strip().splitlines()[-1:]
             self._show.note(f"Dataflow: {message[1].lower()}: {''.join(error)}")
 
 
 class _Counts:
-    """Shows the difference between the workers' counters and their last values."""
+    """Shows the workers' counters as increments since the last query."""
 
     def __init__(self, show: Display) -> None:
         self._show = show
@@ -162,7 +161,7 @@ class _Counts:
 
 
 def _query(result: PipelineResult) -> Mapping[str, int]:
-    """Counter -> its value so far; empty if the service does not answer."""
+    """Returns counter -> value so far; empty if the service does not answer."""
     try:
         found = result.metrics().query(MetricsFilter().with_namespace(counters.NAMESPACE))
     except Exception:  # counts are only shown, and the next ones include these

@@ -1,8 +1,8 @@
 """Jobs on Apache Flink.
 
 `--runner=FlinkRunner` runs Flink inside Beam's job server, with workers in this process, which report
-their progress. `--flink_master=HOST:PORT` sends the job to a cluster, which is asked for its version and
-its slots; its workers report nothing while the job runs, so progress is shown by Flink's own pages.
+progress. `--flink_master=HOST:PORT` sends the job to a cluster, after asking it for its version and
+slots. Its workers report nothing while the job runs; Flink's own web pages show the progress.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _DATA_PLANE = "apache_beam.runners.worker.data_plane"
 
 
 class FlinkBatchOptions(PipelineOptions):
-    """An option of Beam's Java runner, which Beam's Python part learns only from the job server."""
+    """An option of Beam's Java runner, which Beam's Python code only learns from the job server."""
 
     @classmethod
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
@@ -50,7 +50,7 @@ class FlinkBatchOptions(PipelineOptions):
 
 
 class FlinkEngine(Engine):
-    """Flink: a job ends with this program, which reads refusals from the output folder."""
+    """Flink. A job ends with this program, which reads refusals from the output folder."""
 
     failures = FailurePolicy(raises_refusals=False)
 
@@ -70,7 +70,7 @@ class FlinkEngine(Engine):
           ConversionError: the job failed.
         """
         logging.getLogger().addFilter(_is_not_raised)
-        # Stays: workers in this process may lose the job server after the job has ended.
+        # Not removed: workers in this process may lose the job server after the job has ended.
         logging.getLogger(_DATA_PLANE).addFilter(_is_not_raised)
         try:
             super().run(build)
@@ -93,7 +93,7 @@ class Cluster:
       version: version of Flink, such as "1.19".
       task_managers: number of TaskManagers.
       slots: number of slots of all TaskManagers together.
-      restarts: the cluster runs failed or lost work again.
+      restarts: True if the cluster retries failed or lost work.
     """
 
     version: str
@@ -103,10 +103,10 @@ class Cluster:
 
 
 def with_defaults(argv: Sequence[str]) -> list[str]:
-    """Beam's options, with defaults for a job on Flink.
+    """Returns Beam's options, with defaults for a job on Flink.
 
     Raises:
-      UsageError: the job cannot run, and why.
+      UsageError: the job cannot run; the message gives the reason.
     """
     options = PipelineOptions(list(argv))
     if options.view_as(PortableOptions).job_endpoint:
@@ -133,8 +133,8 @@ def _cluster_defaults(cluster: Cluster, named: set[str]) -> dict[str, Any]:
     defaults: dict[str, Any] = {
         "--job_name": f"beam-tfrecord-{secrets.token_hex(4)}",
         "--parallelism": cluster.slots,
-        # Data between steps is kept on disk, so that when a TaskManager is lost, only its part runs
-        # again, in the slots that are left.
+        # Data between steps is kept on disk, so that if a TaskManager is lost, only its part is repeated,
+        # in the remaining slots.
         "--execution_mode_for_batch": "BATCH",
     }
     if "--flink_job_server_jar" not in named:
@@ -207,7 +207,7 @@ def _rest(master: str, path: str, method: str = "GET") -> Any:
 
 
 def _is_not_raised(record: logging.LogRecord) -> bool:
-    """False for what Beam logs of a failure that it raises as well, or of a connection's end."""
+    """False for Beam's logs of a failure that it also raises, or of the end of a connection."""
     return record.module not in ("portable_runner", "data_plane")
 
 
@@ -223,7 +223,7 @@ def _cancel(options: PipelineOptions) -> None:
 
 
 def _failure(error: RuntimeError, options: PipelineOptions) -> ConversionError:
-    """The last cause in Beam's error, whose text holds stack traces of Java and Python."""
+    """Returns the last cause in Beam's error, whose text holds stack traces of Java and Python."""
     text = str(error).strip() or repr(error)
     told = re.match(r"Pipeline \S+ failed in state \w+: ", text)
     if told is None:

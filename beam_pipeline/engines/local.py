@@ -1,4 +1,4 @@
-"""Engines of this machine: Beam's own in this process, DirectRunner, and Prism."""
+"""Engines on this machine: Beam's own in this process, DirectRunner, and Prism."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NEVER_MS = 7 * 24 * 3600 * 1000  # a week
 
 
 class LocalEngine(Engine):
-    """An engine of this machine. Failed work is not retried, and the launcher reads refusals."""
+    """An engine on this machine. Failed work is not retried, and the launcher reads refusals."""
 
     failures = FailurePolicy(retries=False, raises_refusals=False)
 
@@ -42,7 +42,7 @@ class LocalEngine(Engine):
 
     @property
     def runner(self) -> PipelineRunner | str:
-        """The runner; Beam's own with the options that its workers need, which it does not pass on."""
+        """The runner; Beam's own gets the options that its workers need, which it does not pass on."""
         if self.name != IN_PROCESS:
             return super().runner
         encoded = JobServiceHandle.encode_pipeline_options(self.options.get_all_options())
@@ -51,8 +51,8 @@ class LocalEngine(Engine):
 
     def run(self, build: Build) -> None:
         """See `Engine`."""
-        # With threads as workers, Beam's own engine flushes their output once a second, from another
-        # thread and in the middle of an element, and then reads each half as a whole element
-        # (https://github.com/apache/beam/issues/21643). Elements are lost, or ask for gigabytes.
+        # With threads as workers, Beam's own engine flushes their output once per second, from another
+        # thread and in the middle of an element, and then reads each half as an element
+        # (https://github.com/apache/beam/issues/21643). Elements are lost, or request gigabytes.
         worker_handlers.DATA_BUFFER_TIME_LIMIT_MS = _NEVER_MS
         super().run(build)

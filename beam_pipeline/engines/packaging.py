@@ -1,7 +1,7 @@
 """Packs this package as a wheel that workers install, from the modules that are imported here.
 
-A wheel needs no build tool, neither here nor on the worker, and no source tree: an installation by
-`pip install` and a checkout both have the modules and their requirements.
+A wheel needs no build tool, here or on the worker, and no source tree: an installation by `pip install`
+and a checkout both have the modules and their requirements.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _WHEEL = "Wheel-Version: 1.0\nGenerator: beam-tfrecord\nRoot-Is-Purelib: true\nT
 def build_package(folder: str) -> str:
     """Writes the wheel, with the same bytes each time, and returns its path.
 
-    It has the requirements of this package and of Google's client, without Beam: a worker has Beam, and
-    must keep the version that its engine was started with.
+    It requires what this package and Google's client require, except Beam: a worker has Beam, and must
+    keep the version that its engine was started with.
 
     Raises:
-      ConversionError: the requirements of this package are not known.
+      ConversionError: the requirements of this package are unknown.
     """
     version = beam_pipeline.__version__
     name = DISTRIBUTION.replace("-", "_")
@@ -44,14 +44,16 @@ def build_package(folder: str) -> str:
     wheel = os.path.join(folder, f"{name}-{version}-py3-none-any.whl")
     with zipfile.ZipFile(wheel, "w") as file:
         for path, data in contents.items():
-            member = zipfile.ZipInfo(path)  # dated 1980, whenever it is written
+            member = zipfile.ZipInfo(
+                path
+            )  # dated 1980, so that the bytes do not depend on the time
             member.external_attr = 0o100644 << 16
             file.writestr(member, data, zipfile.ZIP_DEFLATED)
     return wheel
 
 
 def requirements() -> list[str]:
-    """The requirements of a worker, without Beam, as `pip` reads them.
+    """Returns the requirements of a worker, without Beam, in `pip`'s notation.
 
     Raises:
       ConversionError: this package is imported from a folder, but not installed.
@@ -74,11 +76,11 @@ def requirements() -> list[str]:
 
 
 def _modules() -> Iterator[tuple[str, bytes]]:
-    """(path in the wheel, content) of every module."""
+    """Yields (path in the wheel, content) of every module."""
     (root,) = beam_pipeline.__path__
     above = os.path.dirname(root)
     for folder, folders, names in os.walk(root, followlinks=True):
-        folders.sort()  # transforms/, which is a link in a checkout, among them
+        folders.sort()  # includes transforms/, which is a link in a checkout
         for name in sorted(names):
             if name.endswith(".py") or name == "py.typed":
                 path = os.path.join(folder, name)

@@ -1,4 +1,4 @@
-"""The engines that are known by the name of their runner. A new engine is a file and a line here."""
+"""The engines by the name of their runner. A new engine is a file and a line here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from apache_beam.options.pipeline_options import PipelineOptions, StandardOption
 
 from beam_pipeline.engines.base import Engine
 
-_DEFAULT = "FnApiRunner"  # DirectRunner would first try to download Prism, as the network allows
+_DEFAULT = "FnApiRunner"  # DirectRunner would first try to download Prism
 _ENGINES = {
     "FnApiRunner": ("local", "LocalEngine"),
     "DirectRunner": ("local", "LocalEngine"),
@@ -18,18 +18,18 @@ _ENGINES = {
     "DataflowRunner": ("dataflow", "DataflowEngine"),
     "FlinkRunner": ("flink", "FlinkEngine"),
 }
-"""Runner -> module in this package and class in it, imported when a job asks for it."""
+"""Runner -> module in this package and class in it, imported when a job needs it."""
 
 
 def engine_for(argv: Sequence[str], *, wait: bool = True) -> Engine:
-    """The engine that Beam's options name; without a name, Beam's own in this process.
+    """Returns the engine that Beam's options name; without a name, Beam's own in this process.
 
     Args:
       argv: Beam's options.
       wait: wait for the end of each job.
 
     Raises:
-      UsageError: an option means nothing with this engine.
+      UsageError: this engine does not support an option.
     """
     if "--runner" not in {token.partition("=")[0] for token in argv}:
         argv = [*argv, f"--runner={_DEFAULT}", *_quiet_workers(argv)]
@@ -53,7 +53,7 @@ def _engine_class(name: str) -> type[Engine]:
 
 
 def runner_name(options: PipelineOptions) -> str:
-    """The runner as `DataflowRunner`, also if given as `dataflow` or with its module, as Beam allows."""
+    """Returns the runner as `DataflowRunner`, even if given as `dataflow` or with its module."""
     given: str = options.view_as(StandardOptions).runner or _DEFAULT
     name = given.rpartition(".")[2]
     known: str

@@ -4,8 +4,8 @@
 package is installed. A TaskManager asks it for a worker when a job starts, and the worker ends with its
 connection.
 
-Beam's own worker pool stops workers by an id that two TaskManagers can have in common, and starts
-whatever `python` is first in the path.
+Beam's own worker pool stops workers by an id that two TaskManagers may share, and starts the first
+`python` in the path.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
             )
         except (OSError, grpc.RpcError) as error:
             return beam_fn_api_pb2.StartWorkerResponse(error=f"no worker could be started: {error}")
-        threading.Thread(target=process.wait, daemon=True).start()  # or it would stay a zombie
+        threading.Thread(
+            target=process.wait, daemon=True
+        ).start()  # otherwise it would remain a zombie
         return beam_fn_api_pb2.StartWorkerResponse()
 
     def StopWorker(self, _request: Any, _context: grpc.ServicerContext) -> Any:  # noqa: N802
@@ -80,9 +82,9 @@ def _worker_environment(request: Any) -> dict[str, str]:
 
 
 def work() -> None:
-    """Works for a TaskManager until it ends or is lost, and exits at once.
+    """Works for a TaskManager until it ends or is lost, then exits at once.
 
-    A thread that still waits for a killed TaskManager would wait for ever.
+    A thread that waits for a killed TaskManager would otherwise wait forever.
     """
     code = 1
     try:
@@ -97,7 +99,7 @@ def work() -> None:
 
 
 def serve(port: int) -> None:
-    """Starts workers until this process is told to end."""
+    """Starts workers until this process receives a signal to end."""
     server = grpc.server(ThreadPoolExecutor(4))
     beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(WorkerPool(), server)
     server.add_insecure_port(f"localhost:{port}")

@@ -15,18 +15,18 @@ from beam_pipeline.transforms.storage import files
 
 
 def check_shards(dataset: Dataset, shards: Sequence[Shard], *, lengths: bool = False) -> None:
-    """Checks that files are of the length that the manifest has, if they are local.
+    """Checks that local files have the length in the manifest.
 
-    TensorFlow reserves as much memory as the header of a record claims, and dies if that is too
-    much. A file of the right length is what was written, or forged.
+    TensorFlow reserves as much memory as the header of a record claims, and crashes if that is too
+    much. A file of the right length is either intact or forged.
 
     Args:
       dataset: a data set.
-      shards: those of its shards to check.
-      lengths: whether to look at the header of every record, too, also in a bucket.
+      shards: the shards to check.
+      lengths: True to check the header of every record as well, even in a bucket.
 
     Raises:
-      DamagedRecordError: a file is missing, of another length, or its records do not fit it.
+      DamagedRecordError: a file is missing, has another length, or its records do not fit.
     """
     for shard in shards:
         found = shard.bytes if is_remote(shard.uri) else files.size_of(shard.uri)
@@ -52,7 +52,7 @@ def _check_lengths(shard: Shard, record_format: RecordFormat) -> None:
 
 @contextlib.contextmanager
 def open_shard(uri: str) -> Iterator[BinaryIO]:
-    """Opens a shard while the block runs.
+    """Opens a shard for the duration of the block.
 
     Raises:
       DamagedRecordError: it cannot be read, or is a folder, pipe or device.

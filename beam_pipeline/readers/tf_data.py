@@ -1,7 +1,7 @@
-"""Output folder -> `tf.data.Dataset`. The manifest has everything that reading needs.
+"""Output folder -> `tf.data.Dataset`, as described by the manifest.
 
-In the order of the data flow: shards, records, shuffle, repeat; then parse, decode and augment in
-one parallel map; batch, prefetch. So the shuffle buffer holds encoded images, not pixels.
+The steps, in the order of the data flow, are: shards, records, shuffle, repeat; then parse, decode and
+augment in one parallel map; batch, prefetch. So the shuffle buffer holds encoded images, not pixels.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ except ModuleNotFoundError as error:
         name="tensorflow",
     ) from error
 
-SHUFFLE_BUFFER_BYTES = 128 << 20  # 128 MiB of records as they are on disk
-SHARDS_AT_ONCE = 16  # not the number of cores: a seed's order is the same on every machine
-_RECORDS_A_TURN = 16  # of one shard before the next one's
-_CHECKED_IMAGES = 32  # for being of one size
+SHUFFLE_BUFFER_BYTES = 128 << 20  # 128 MiB of records, as stored on disk
+SHARDS_AT_ONCE = 16  # not the number of cores, so that a seed gives the same order on every machine
+_RECORDS_A_TURN = 16  # records of one shard before those of the next
+_CHECKED_IMAGES = 32  # images whose sizes are compared
 
 _CLASS = "image/class/label"
 _NUMBER = "image/label"
@@ -76,51 +76,51 @@ def load(
     """Reads one split of a data set as its manifest describes it.
 
     An element is (image, label), or a batch of them. The image is [height, width, channels]: uint8,
-    or float32 from 0 to 255 if it was resized. The label is the first of these that there is:
+    or float32 from 0 to 255 if it was resized. The label is the first of these that the data set has:
 
     - a mask: uint8 [height, width, 1], or uint16 if masks have 16 bits: the ids, resized with the
       image, each pixel to its nearest neighbour;
     - boxes: {"boxes": float32 [n, 4], ymin, xmin, ymax, xmax from 0 to 1; "classes": int64 [n]};
-    - a class: int64 [], the id as stored, which is counted from `--label_base` on;
+    - a class: int64 [], the stored id, which counts from `--label_base`;
     - several classes: float32 [number of classes], 1 for those of the image, in the order of
       `class_names`;
     - a number, or a fixed number of them: float32 [] or [n].
 
-    An example without a label, as --unlabelled keep writes them, has class -1, or -1 for each of
-    several classes, or the number NaN, or a mask of 255. Beside boxes there is "labelled", int64 []: 0 where nobody
-    has looked for objects.
+    An example without a label, as written by --unlabelled keep, has class -1, or -1 for each of
+    several classes, or the number NaN, or a mask of 255. With boxes, there is also "labelled",
+    int64 []: 0 if objects were not annotated.
 
     Args:
       folder: the output folder of a conversion, or its URI, such as gs://bucket/pets; or several of
         the same features and classes, which are mixed in proportion.
       split: name of a split.
-      batch_size: images a batch; by default single elements. With `input_context` it is the global
+      batch_size: images per batch; by default single elements. With `input_context` it is the global
         batch size, over all replicas, and each batch is one replica's share.
-      image_size: (height, width) in pixels to resize to, bilinear, whatever the aspect ratio. By
-        default images keep their size, and those to be batched must all be of one.
-      channels: 1, 3 or 4; images of another number are converted.
-      shuffle: whether to shuffle, or how many samples to draw each one from. By default the split
-        `train` is shuffled. True is as many samples as make 128 MiB on disk. False is the stored
+      image_size: (height, width) in pixels to resize to, bilinear, ignoring the aspect ratio. By
+        default images keep their size, and all images to be batched must have the same size.
+      channels: 1, 3 or 4; images with another number are converted.
+      shuffle: True, False, or the size of the shuffle buffer in samples. By default only the split
+        `train` is shuffled. True holds as many samples as take 128 MiB on disk. False gives the stored
         order, shard after shard.
-      repeat: whether to repeat without end, or how many passes to make.
+      repeat: True to repeat forever, or the number of passes.
       augment: called in parallel on each element before it is batched, as augment(image, label) or
         augment(features); returns its replacement.
-      seed: of the shuffle.
-      deterministic: whether the order depends on the seed alone, and not on which of two samples
-        is ready first. By default where there is a seed, and always without shuffle.
-      drop_remainder: whether to leave out the last batch if it is not full.
+      seed: shuffle seed.
+      deterministic: True if the order depends only on the seed, not on which of two samples is ready
+        first. By default True if there is a seed, and always without shuffle.
+      drop_remainder: True to drop the last batch if it is not full.
       max_boxes: pads and cuts boxes and classes to this number after `augment`, with boxes of
         zeros and class -1. By default batches of them are ragged.
-      as_dict: gives every feature under its key, as `feature_spec` has it, and the pixels as
-        "image" instead of the encoded image, and as "mask" instead of the encoded mask.
-      input_context: of one of several input pipelines, which each read their own shards.
-      check_lengths: looks at the header of every record before anything else, for a data set from
-        somebody whom you do not trust: TensorFlow crashes on a record that claims terabytes.
+      as_dict: True for every feature under its key, as in `feature_spec`, with the pixels as "image"
+        and "mask" instead of the encoded image and mask.
+      input_context: the context of one of several input pipelines, each of which reads its own shards.
+      check_lengths: True to check the header of every record first, for a data set from an untrusted
+        source: TensorFlow crashes on a record that claims terabytes.
 
     Returns: a data set of known length.
 
     Raises:
-      DamagedRecordError: a local shard has not the length that the manifest says.
+      DamagedRecordError: a local shard does not have the length in the manifest.
       UsageError: there is no such split, or an option does not fit the data set.
       ConversionError: the folder holds no complete data set.
     """
@@ -161,11 +161,11 @@ def load(
 
 
 def feature_spec(folder: Folders) -> dict[str, Any]:
-    """The specification with which `tf.io.parse_example` parses every feature.
+    """Returns the specification of every feature for `tf.io.parse_example`.
 
     One value or a fixed number of them is a `FixedLenFeature`, a list of any length a
-    `RaggedFeature` with int64 row splits. Where an optional feature is missing, a value becomes
-    b"", NaN or `tf.int64.min`, and a list is empty.
+    `RaggedFeature` with int64 row splits. If an optional feature is missing, a value becomes b"", NaN
+    or `tf.int64.min`, and a list is empty.
 
     Args:
       folder: the output folder of a conversion, or its URI.
@@ -178,7 +178,7 @@ def feature_spec(folder: Folders) -> dict[str, Any]:
 
 
 def _parser(feature: StoredFeature) -> Any:
-    """How `tf.io.parse_example` reads a feature."""
+    """Returns the specification of one feature for `tf.io.parse_example`."""
     dtype = _DTYPES[feature.kind]
     if feature.ragged:
         return tf.io.RaggedFeature(dtype, row_splits_dtype=tf.int64)
@@ -188,12 +188,12 @@ def _parser(feature: StoredFeature) -> Any:
 
 
 def _spec(dataset: Dataset, *keys: str) -> dict[str, Any]:
-    """The specification with which `tf.io.parse_example` parses these features."""
+    """Returns the specification of these features for `tf.io.parse_example`."""
     return {key: _parser(dataset.features[key]) for key in keys}
 
 
 def _own_shards(dataset: Dataset, split: str, input_context: Any) -> list[Shard]:
-    """The shards of a split, or one input pipeline's share of them."""
+    """Returns the shards of a split, or one input pipeline's share of them."""
     shards = dataset.shards(split)
     check_regular(shards)
     if input_context is None:
@@ -213,7 +213,7 @@ class _Reader(NamedTuple):
     Attributes:
       spec: the features to parse.
       read: makes the element from the parsed features.
-      ragged: whether elements differ in length.
+      ragged: True if elements differ in length.
     """
 
     spec: dict[str, Any]
@@ -221,7 +221,7 @@ class _Reader(NamedTuple):
     ragged: bool = False
 
     def of_record(self, record: Any) -> Any:
-        """The element of a serialized example."""
+        """Returns the element of a serialized example."""
         return self.read(tf.io.parse_single_example(record, self.spec))
 
 
@@ -240,7 +240,7 @@ class _MaskReader(NamedTuple):
 
 
 def _shuffle_buffer(shuffle: bool | int, shards: Sequence[Shard]) -> int:
-    """Samples to hold; 0 for the stored order."""
+    """Returns the number of samples to hold; 0 for the stored order."""
     if not isinstance(shuffle, bool):
         if shuffle < 1:
             raise UsageError(f"shuffle is {shuffle}, expected True, False or a number from 1 on")
@@ -252,7 +252,7 @@ def _shuffle_buffer(shuffle: bool | int, shards: Sequence[Shard]) -> int:
 
 
 def _passes(repeat: bool | int) -> int | None:
-    """How many passes to make; None for no end."""
+    """Returns the number of passes; None to repeat forever."""
     if isinstance(repeat, bool):
         return None if repeat else 1
     if repeat < 1 or int(repeat) != repeat:
@@ -261,7 +261,7 @@ def _passes(repeat: bool | int) -> int | None:
 
 
 def _batch_size(batch_size: int | None, input_context: Any) -> int | None:
-    """Images a batch, on each replica; None for no batches."""
+    """Returns the images per batch on each replica; None for no batches."""
     if batch_size is None:
         return None
     if batch_size < 1:
@@ -290,7 +290,7 @@ def _image_size(image_size: Any) -> tuple[int, int] | None:
 
 
 def _records(dataset: Dataset, shards: Sequence[Shard], *, shuffled: bool, seed: int | None) -> Any:
-    """The serialized examples, shard after shard, or interleaved from several shards in random order."""
+    """Reads the serialized examples, shard after shard, or interleaved from shards in random order."""
     open_shards = _opener(dataset.record_format)
     uris = tf.constant([shard.uri for shard in shards], tf.string)
     if shuffled:
@@ -303,13 +303,13 @@ def _records(dataset: Dataset, shards: Sequence[Shard], *, shuffled: bool, seed:
         )
     else:
         records = open_shards(uris)
-    # Gives the data set a length, and makes a shard that lost records an error where it ends.
+    # Gives the data set a length, and raises an error at the end of a shard that lost records.
     examples = sum(shard.examples for shard in shards)
     return records.apply(tf.data.experimental.assert_cardinality(examples))
 
 
 def _opener(record_format: RecordFormat) -> Callable[[Any], Any]:
-    """Makes a data set of the records of shards, given the URIs of one or several of them."""
+    """Returns a function from one or several URIs of shards to a data set of their records."""
     native = record_format.tf_data
     if native is None:
         return partial(_records_by_python, record_format)
@@ -317,7 +317,7 @@ def _opener(record_format: RecordFormat) -> Callable[[Any], Any]:
 
 
 def _records_by_python(record_format: RecordFormat, uris: Any) -> Any:
-    """The records of shards of a format that tf.data has no reader for."""
+    """Reads records of shards in a format for which tf.data has no reader."""
 
     def records(found: Sequence[bytes]) -> Iterator[bytes]:
         for uri in map(bytes.decode, found):
@@ -332,19 +332,19 @@ def _records_by_python(record_format: RecordFormat, uris: Any) -> Any:
 
 
 def _mapped(elements: Any, function: Callable[..., Any]) -> Any:
-    """Maps a function of ours over a data set, in parallel."""
+    """Maps one of our functions over a data set, in parallel."""
     return elements.map(_unconverted(function), num_parallel_calls=tf.data.AUTOTUNE)
 
 
 def _unconverted(function: Callable[..., Any]) -> Any:
-    """A function that AutoGraph does not convert, which saves half a second a process."""
+    """Excludes a function from AutoGraph's conversion, which saves half a second per process."""
     return tf.autograph.experimental.do_not_convert(function)
 
 
 def _image_reader(
     dataset: Dataset, channels: int, image_size: tuple[int, int] | None
 ) -> _Reader | None:
-    """Decodes and resizes the image; None if the examples have none."""
+    """Returns a reader that decodes and resizes the image; None if the examples have no image."""
     if channels not in _CHANNELS:
         raise UsageError(f"channels is {channels}, expected one of {_CHANNELS}")
     encoded = dataset.key_of(ENCODED_KEY)
@@ -400,7 +400,7 @@ def _file_decoder(
 
 
 def _decoded(data: Any, channels: int) -> Any:
-    """An image file as pixels of that many channels; WebP and JPEG XL are decoded only to their own."""
+    """Decodes an image file to this many channels; WebP and JPEG XL keep their own number."""
     own_channels = tf.reduce_any(tf.strings.substr(data, 0, 2) == _OWN_CHANNELS)
     return tf.cond(
         own_channels,
@@ -410,7 +410,7 @@ def _decoded(data: Any, channels: int) -> Any:
 
 
 def _converted(image: Any, channels: int) -> Any:
-    """Makes colours of grey or grey of colours; drops alpha, or adds one without transparency."""
+    """Converts between grey and colour; drops the alpha channel, or adds an opaque one."""
     has_colours = tf.shape(image)[-1] > 2
     if channels == 1:
         colours = image[..., :3]
@@ -459,8 +459,7 @@ def _of_one_size(image: _Reader, dataset: Dataset, shards: Sequence[Shard]) -> _
     """Gives images the size of the first one as their static shape.
 
     Raises:
-      UsageError: the first few are not of one size. A later one of another size is an error of its
-        batch.
+      UsageError: the first few differ in size. A later image of another size fails its batch.
     """
     if not tf.executing_eagerly():
         raise UsageError("batch_size needs image_size too where load() is called in a tf.function")
@@ -546,7 +545,7 @@ def _pair_reader(dataset: Dataset, image: _Reader | None, mask: _MaskReader | No
 
 
 def _label_reader(dataset: Dataset) -> _Reader | None:
-    """The label: boxes, classes or numbers; None if there are none of them."""
+    """Returns a reader of the label: boxes, classes or numbers; None if there are none."""
     boxes = dataset.keys_of((*_BOX_SIDES, _BOX_CLASS))
     if boxes:
         return _box_reader(dataset, boxes)
@@ -565,7 +564,7 @@ def _value(dataset: Dataset, key: str) -> _Reader:
 
 
 def _class(dataset: Dataset, key: str) -> _Reader:
-    """The id of the one class; -1 where an example has none."""
+    """Returns the id of the class; -1 if the example has none."""
     spec = _spec(dataset, key)
     if dataset.features[key].optional:
         spec[key] = spec[key]._replace(default_value=_NO_CLASS)
@@ -584,9 +583,9 @@ def _box_reader(dataset: Dataset, keys: Sequence[str]) -> _Reader:
 
 
 def _classes_reader(dataset: Dataset, key: str) -> _Reader:
-    """A vector with a number for each class: 1 for those in the example's list, else 0.
+    """Returns a reader of a vector with one number per class: 1 if in the example's list, else 0.
 
-    Where the example was not labelled, so that it has no list, all are -1.
+    If the example was not labelled, and so has no list, all numbers are -1.
     """
     labelled = dataset.key_of(_LABELLED)
     ids = list(dataset.classes)
@@ -616,7 +615,7 @@ def _check_max_boxes(max_boxes: int, dataset: Dataset, as_dict: bool) -> None:
 
 
 def _with_max_boxes(max_boxes: int, *element: Any) -> tuple[Any, dict[str, Any]]:
-    """An element whose boxes and classes are padded or cut to one number."""
+    """Pads or cuts the boxes and classes of an element to a fixed number."""
     try:
         image, label = element
         boxes, classes = label["boxes"], label["classes"]

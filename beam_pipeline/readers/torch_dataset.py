@@ -25,11 +25,11 @@ _LISTS = {"bytes": "bytes_list", "float": "float_list", "int64": "int64_list"}
 
 
 class TFRecordDataset(IterableDataset[Any]):
-    """The examples of one split, shared out among ranks and, in each, among a loader's workers.
+    """The examples of one split, divided among ranks and, within a rank, among a loader's workers.
 
-    Each gets an equal range of the split's records, so there may be more workers than shards.
-    An example is a dict with every feature of the manifest: bytes, int or float, or None where it
-    is optional and missing; a list where the manifest says so. Checksums are checked.
+    Each gets an equal range of the split's records, so there may be more workers than shards. An example
+    is a dict with every feature of the manifest: bytes, int or float, None for a missing optional
+    feature, or a list, depending on the manifest. Checksums are verified.
 
     Args:
       folder: a complete data set, or a URI that Beam reads; or several of the same features and
@@ -38,19 +38,19 @@ class TFRecordDataset(IterableDataset[Any]):
       decode: turns an example into a sample, in the worker; by default the dict is the sample.
       shuffle_buffer: records that each worker holds to draw from at random; shards then come in
         another order each epoch. With 0, records come in the stored order, which is shuffled once.
-      seed: of that randomness.
-      rank: of this process among those that train; by default torch.distributed's, or 0.
-      ranks: how many such processes there are; by default torch.distributed's, or 1.
+      seed: shuffle seed.
+      rank: rank of this process among the training processes; by default torch.distributed's, or 0.
+      ranks: number of training processes; by default torch.distributed's, or 1.
       even: gives every rank the same number of samples, as DistributedDataParallel needs; up to
         ranks - 1 samples are left out of an epoch.
 
     Attributes:
-      examples: how many examples this rank gets in an epoch.
+      examples: number of examples that this rank gets in an epoch.
 
     Raises:
       UsageError: there is no such split or rank.
       ConversionError: there is no manifest, or it cannot be read.
-      DamagedRecordError: while iterating, where a shard is damaged or ends too early.
+      DamagedRecordError: while iterating: a shard is damaged or ends too early.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class TFRecordDataset(IterableDataset[Any]):
         self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()
 
     def set_epoch(self, epoch: int) -> None:
-        """Sets the number of the epoch, on which the order depends; call it before each."""
+        """Sets the number of the epoch, on which the order depends; call it before each epoch."""
         self._epoch[0] = epoch
 
     def __iter__(self) -> Iterator[Any]:
@@ -102,11 +102,11 @@ class TFRecordDataset(IterableDataset[Any]):
             yield self._decode(example) if self._decode else example
 
     def _rng(self, *names: int) -> random.Random:
-        """A random number generator for this epoch, the same for the same names everywhere."""
+        """Returns a random number generator for this epoch; equal names give equal generators."""
         return random.Random(repr((self._seed, int(self._epoch[0]), *names)))  # noqa: S311
 
     def _records(self, wanted: range) -> Iterator[tuple[str, bytes]]:
-        """(shard, record) of a range of the split's records, in this epoch's order of shards."""
+        """Yields (shard, record) of a range of the split's records, in this epoch's order of shards."""
         shards = list(self._shards)
         if self._shuffle_buffer:
             self._rng().shuffle(shards)
@@ -121,14 +121,14 @@ class TFRecordDataset(IterableDataset[Any]):
 
 
 def _part(total: int, number: int, of: int) -> range:
-    """One of `of` ranges, as equal as can be, that make up range(total)."""
+    """Returns one of `of` ranges, as equal as possible, that divide range(total)."""
     return range(total * number // of, total * (number + 1) // of)
 
 
 def _shuffled(
     records: Iterator[tuple[str, bytes]], size: int, rng: random.Random
 ) -> Iterator[tuple[str, bytes]]:
-    """Each record once, drawn at random from those that are held."""
+    """Yields each record once, drawn at random from a buffer."""
     held = list(islice(records, size))
     for record in records:
         index = rng.randrange(size)
@@ -139,7 +139,7 @@ def _shuffled(
 
 
 def _read_range(uri: str, wanted: range, record_format: RecordFormat) -> Iterator[bytes]:
-    """The records of a shard whose numbers are in a range.
+    """Yields the records of a shard whose numbers are in a range.
 
     Raises:
       DamagedRecordError: the shard is damaged, or has no such records.

@@ -218,69 +218,69 @@ CASES = {
     "table": Case(
         _table,
         "--images photos --seed 3",
-        "photos/labels.csv would be passed over, and looks like a table of labels with the columns "
+        "photos/labels.csv would be ignored, but looks like a table of labels with the columns "
         "filename, label.",
         "--images photos --labels photos/labels.csv --seed 3",
     ),
     "table_above": Case(
         _table_above,
         "--images photos",
-        "train.csv would be passed over, and looks like a table of labels with the columns filename, "
+        "train.csv would be ignored, but looks like a table of labels with the columns filename, "
         "label.",
         "--images photos --labels train.csv",
     ),
-    "json": Case(_json, "--images photos", "photos/labels.json would be passed over."),
+    "json": Case(_json, "--images photos", "photos/labels.json would be ignored."),
     "coco": Case(
         _coco,
         "--images coco/train2017",
-        "coco/annotations/instances_train2017.json would be passed over, and looks like a file of "
+        "coco/annotations/instances_train2017.json would be ignored, but looks like a file of "
         "COCO's.",
         "--images coco/train2017 --labels coco/annotations/instances_train2017.json --layout coco",
     ),
     "coco_part": Case(
         _coco_part,
         "--images set/images/train",
-        "set/images/train is a part of a data set of the layout coco, which lies higher: "
+        "set/images/train is part of a data set of the layout coco in a folder above: "
         "annotations/instances_all.json in set.",
         "--images set --layout coco",
     ),
     "voc_in_folders": Case(
         _voc_in_folders,
         "--images sets",
-        "2 folders look like data sets of the layout voc, and not like a class, in sets: .xml files "
+        "2 folders in sets look like data sets of the layout voc, not like classes: .xml files "
         "beside images in sets/first.",
         "--images sets/first sets/second --layout voc",
     ),
     "voc_deeper": Case(
         _voc_deeper,
         "--images photos",
-        "1 folder looks like a data set of the layout voc, and not like a class, in photos: .xml "
+        "1 folder in photos looks like a data set of the layout voc, not like a class: .xml "
         "files beside images in photos/c.",
         "--images photos/c --layout voc",
     ),
     "xml": Case(
         _xml,
         "--images photos",
-        "photos/catalogue.xml would be passed over; no XML but Pascal VOC's is read.",
+        "photos/catalogue.xml would be ignored; the only XML that is read is Pascal VOC's.",
     ),
     "kitti": Case(
         _kitti,
         "--images left",
-        "12 text files with names of images, such as labels/0.txt, would be passed over, and look "
+        "12 text files with names of images, such as labels/0.txt, would be ignored, but look "
         "like KITTI's labels.",
         "--images left --labels labels --layout kitti",
     ),
     "yolo": Case(
         _yolo,
         "--images cars",
-        "12 text files with names of images, such as labels/0.txt, would be passed over, and look "
-        "like YOLO's labels: a class number and a box or outline a line.",
+        "12 text files with names of images, such as labels/0.txt, would be ignored, but look "
+        "like YOLO's labels: a class number and a box or outline per line.",
         "--images cars --labels labels --layout yolo",
     ),
     "captions": Case(
         _captions,
         "--images photos",
-        "12 text files with names of images, such as photos/0.txt, would be passed over; the first "
+        "12 text files with names of images, such as photos/0.txt, would be ignored; the first "
         "says 'a cat on a mat'.",
     ),
     "masks": Case(
@@ -299,13 +299,13 @@ CASES = {
     "splits_only": Case(
         _splits_only,
         "--images photos",
-        "The only class folders in photos are called as splits are: train/, val/.",
+        "The only class folders in photos have names of splits: train/, val/.",
     ),
     "splits_below": Case(
         _splits_below,
         "--images photos",
-        "Splits lie below the class folders (photos/cat/test, photos/dog/test), so that each class "
-        "would become several.",
+        "Folders of splits are below the class folders (photos/cat/test, photos/dog/test), so each "
+        "class would become several.",
     ),
 }
 

@@ -32,7 +32,7 @@ Scalar = str | int | float
 
 FileValue = tuple[str, int, int] | tuple[str, int, int, tuple[tuple[int, ...], ...]]
 """A further file of a sample, not opened before its shard is written: its URI, its bytes as listed,
-its version as in `ImageRef` and, optionally, a table for its pixels."""
+its version as in `ImageRef` and, optionally, the description of its pixels in the labels."""
 
 LabelValue = Scalar | None | tuple[Scalar, ...] | tuple[Box, ...] | FileValue
 """A typed value of one label column; None for an empty cell, a tuple for a list feature."""

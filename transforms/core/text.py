@@ -1,6 +1,6 @@
-"""Text from data, such as file names and cells of tables, on its way to a person.
+"""Text from data, such as file names and cells of tables, prepared for messages.
 
-It may be hostile: control characters drive a terminal, marks of direction reorder a line, names may have
+It may be hostile: control characters drive a terminal, direction marks reorder a line, names may have
 megabytes, and UTF-8 cannot encode half of a surrogate pair.
 """
 
@@ -20,7 +20,7 @@ _SHOWN_NAMES = 3
 _MOST_OF_A_WORD, _MOST_OF_A_LINE = 1_000, 8_000  # characters; few paths are longer than a word
 _LONG_WORD = re.compile(rf"\S{{{_MOST_OF_A_WORD + 1},}}")
 
-# C0 and C1 controls, line separators, marks of direction, and halves of surrogate pairs.
+# C0 and C1 controls, line separators, direction marks, and halves of surrogate pairs.
 _NOT_SHOWN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
@@ -61,7 +61,7 @@ def decoded(data: bytes, name: str) -> str:
 
     Args:
       data: the bytes of the file.
-      name: the file, as messages name it.
+      name: the file's name in messages.
 
     Raises:
       UsageError: it is not UTF-8.
@@ -73,7 +73,7 @@ def decoded(data: bytes, name: str) -> str:
 
 
 def is_utf8(text: str) -> bool:
-    """Tells whether UTF-8 can encode a text; it cannot encode half of a surrogate pair."""
+    """True if UTF-8 can encode a text; it cannot encode half of a surrogate pair."""
     if text.isascii():
         return True
     try:
@@ -84,24 +84,24 @@ def is_utf8(text: str) -> bool:
 
 
 def is_utf8_everywhere() -> bool:
-    """Tells whether Python decodes names of files as UTF-8, as it does in most locales."""
+    """True if Python decodes names of files as UTF-8, as in most locales."""
     return sys.getfilesystemencoding().lower() in ("utf-8", "utf8")
 
 
 def counted(number: int, noun: str) -> str:
-    """Returns `1 shard` or `2 shards`; of nouns with another plural both are named: `class/classes`."""
+    """Returns `1 shard` or `2 shards`; an irregular plural is given as `class/classes`."""
     one, _, many = noun.partition("/")
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def enumerated(items: Sequence[str], most: int) -> str:
-    """Returns the first items and how many follow: `a, b, and 3 more`."""
+    """Returns the first items and the number of the others: `a, b, and 3 more`."""
     more = [f"and {len(items) - most} more"] if len(items) > most else []
     return ", ".join([*items[:most], *more])
 
 
 def shown(value: Any) -> str:
-    """A value as a message shows it, no longer than a person wants to read."""
+    """Returns a value for a message, shortened to a readable length."""
     try:
         text = repr(value)
     except (ValueError, RecursionError):  # an integer of thousands of digits, lists nested deep
@@ -112,7 +112,7 @@ def shown(value: Any) -> str:
 
 
 def some(names: Sequence[str]) -> str:
-    """The first names of many, and how many there are besides."""
+    """Returns the first names and the number of the others: `a, b, c and 3 more`."""
     more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
     return ", ".join(names[:_SHOWN_NAMES]) + more
 

@@ -9,7 +9,7 @@ _SCHEME_AT_END = re.compile(r"[a-z][a-z0-9+.-]{0,30}\Z", re.IGNORECASE)
 _PUNCTUATION_AT_END = re.compile(r"[:;,.)\]}]*\Z")
 _END_OF_HOST = re.compile(r"[/?#]")
 _WEB = frozenset({"http", "https", "ftp", "ftps"})
-# Its pages ask who one is, so the query is no password; it names the project, and the page needs it.
+# Its pages require a login, so the query is not a secret; it names the project, which the page needs.
 _CONSOLE = "console.cloud.google.com/"
 _SECRET = re.compile(
     r"[?&#;](?:[^=&?#;\s]{0,40}(?:signature|credential|token|secret|password|policy|key|auth)"
@@ -21,7 +21,7 @@ _has_scheme = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*)://").match
 
 
 def is_remote(uri: str) -> bool:
-    """Tells whether a URI has a scheme, such as gs://."""
+    """True if a URI has a scheme, such as gs://."""
     return _has_scheme(uri) is not None
 
 
@@ -34,19 +34,19 @@ def scheme_of(uri: str) -> str:
 def without_secrets(text: str) -> str:
     """Returns text with `...` for the queries, users and passwords of the URLs in it.
 
-    A signed URL's query is as good as a password. Elsewhere `?` may be part of a name, as in
-    `gs://pets/who?.jpg`, so only a query that looks like a secret is left out.
+    A signed URL's query works like a password. In other URIs `?` may be part of a name, as in
+    `gs://pets/who?.jpg`, so only a query that looks like a secret is replaced.
 
     >>> without_secrets("no image https://me:pw@host/a.jpg?X-Goog-Signature=5e3c, line 2")
     'no image https://...@host/a.jpg?..., line 2'
     """
-    if "?" not in text and "://" not in text:  # as nearly all
+    if "?" not in text and "://" not in text:  # as in nearly all texts
         return text
     return _WORD.sub(_word_without_secrets, text)
 
 
 def uri_without_secrets(uri: str) -> str:
-    """Returns a URI, or what should be one, as `without_secrets` does; it may hold spaces."""
+    """Returns text that should be a URI, and may hold spaces, as `without_secrets` does."""
     return _url_without_secrets(uri) if is_remote(uri) else without_secrets(uri)
 
 
@@ -74,7 +74,7 @@ def _url_without_secrets(url: str) -> str:
 
 
 def _without_user(rest: str) -> str:
-    """Returns what follows `://`, without a user and password before the host."""
+    """Returns the part after `://`, without user and password."""
     end = _END_OF_HOST.search(rest)
     host = rest[: end.start()] if end else rest
     user, at, _ = host.rpartition("@")

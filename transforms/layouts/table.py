@@ -1,6 +1,6 @@
-"""Tables: CSV, TSV, JSON Lines and Parquet files with a row an image or a row an object.
+"""Tables: CSV, TSV, JSON Lines and Parquet files with one row per image or per object.
 
-They lie in any folder and are named by the person.
+They are given in --labels and may be in any folder.
 """
 
 from __future__ import annotations
@@ -39,7 +39,13 @@ _FIRST_DETECTION_ID = 1  # 0 is the background's
 
 @dataclass(frozen=True)
 class TableReader:
-    """Attributes: tables, how each file is read; schema, their columns; copies, of the images."""
+    """Reads tables.
+
+    Attributes:
+      tables: how each file is read.
+      schema: their columns.
+      copies: maps the rows' names to images on this machine.
+    """
 
     tables: tuple[LabelTable, ...]
     schema: LabelSchema
@@ -53,17 +59,17 @@ class TableReader:
 
 
 class Table:
-    """A row names its image and says its labels."""
+    """Rows name their images and hold their labels."""
 
     name = "table"
     option_names = TABLE_OPTIONS
 
     def recognise(self, options: SourceOptions) -> str:
-        """Any label files that no other layout recognises."""
+        """Recognises any label files; the layout is tried after all other layouts of label files."""
         return "label files are given" if options.labels else ""
 
     def open(self, options: SourceOptions) -> Source:
-        """Looks at the beginnings of all tables.
+        """Reads the beginnings of all tables.
 
         Raises:
           UsageError: a path does not exist, or a table is unusable as a whole.
@@ -94,7 +100,7 @@ class Table:
 
 
 def column_choices(options: SourceOptions) -> ColumnChoices:
-    """What the person said of the columns."""
+    """Returns the options given for columns."""
     return ColumnChoices(
         options.key_column,
         options.label_column,
@@ -108,7 +114,7 @@ def column_choices(options: SourceOptions) -> ColumnChoices:
 
 
 def table_numbering(options: SourceOptions, schema: LabelSchema) -> ClassNumbering:
-    """How the classes of tables are numbered: those of objects by themselves if they are integers."""
+    """Returns the numbering of classes in tables; integer classes of objects are their own ids."""
     if schema.detection is None:
         return options.numbering()
     if not schema.detection.integer_classes:
@@ -119,7 +125,7 @@ def table_numbering(options: SourceOptions, schema: LabelSchema) -> ClassNumberi
 
 
 def table_notes(schema: LabelSchema) -> tuple[str, ...]:
-    """What the person should know of the files and their columns."""
+    """Returns notes for the user on the files and their columns."""
     if schema.objects is None or not schema.objects.left_out:
         return schema.notes
     names = ", ".join(f"{schema.objects.column}.{name}" for name in schema.objects.left_out)
@@ -127,7 +133,7 @@ def table_notes(schema: LabelSchema) -> tuple[str, ...]:
 
 
 def _image_names(heads: Sequence[TableHead], tables: Sequence[LabelTable]) -> Iterator[str]:
-    """How the rows of the tables' beginnings name their images."""
+    """Returns the names of images in the first rows of the tables."""
     for found, table in zip(heads, tables, strict=True):
         for _, fields, problem in head_fields(found, table):
             if not problem:

@@ -1,4 +1,4 @@
-"""What was understood of the images and labels, in lines for the person who named them.
+"""A summary of how images and labels were understood, in lines for the user:
 
 Layout table: label files are given
   labels.csv: CSV in UTF-8, separator ','; its column filename names the images
@@ -40,7 +40,7 @@ def understanding(source: Source, why: str) -> Iterator[str]:
 
     Args:
       source: the images and labels.
-      why: the reason for the layout; empty if the person named it.
+      why: the reason for the layout; empty if the user named it.
     """
     yield f"Layout {source.layout}: {why or 'as --layout says'}"
     yield from _table_lines(source)
@@ -48,7 +48,7 @@ def understanding(source: Source, why: str) -> Iterator[str]:
 
 
 def _table_lines(source: Source) -> Iterator[str]:
-    """A line for all tables that are read in the same way."""
+    """Returns one line for all tables that are read in the same way."""
     alike: dict[str, list[str]] = {}
     for table in source.tables:
         alike.setdefault(_how(table), []).append(posixpath.basename(table.uri))

@@ -17,9 +17,9 @@ class AtomicFile:
     It is written under a temporary name and moved with `os.replace` when its `with` block ends; an
     error in the block removes it. Buffers are kept, not copied, and written together.
 
-    When the block has ended, the file survives a power failure: first its content is on the disk
-    (`fsync`), then its name. So a file that is written later, such as a receipt, is never there without
-    the one it tells of.
+    After the block, the file survives a power failure: first its content is synced to the disk
+    (`fsync`), then its name. So a file that is written later, such as a receipt, never exists without
+    the shard that it describes.
 
     Args:
       path: the file.
@@ -87,7 +87,7 @@ class AtomicFile:
 
 
 def sync_folder(folder: str) -> None:
-    """Brings the names in a folder to the disk, if the folder may be read."""
+    """Syncs the names in a folder to the disk, if the folder may be read."""
     try:
         file = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except PermissionError:
@@ -99,7 +99,7 @@ def sync_folder(folder: str) -> None:
 
 
 def _sync(file: int) -> None:
-    """Brings a file to the disk, where its file system can do so."""
+    """Syncs a file to the disk, if its file system supports that."""
     try:
         os.fsync(file)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The protocol of a file system: what each kind of storage can do with a file named by a URI."""
+"""The protocol of file systems: the operations of each kind of storage on files named by URIs."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class FoundFile(NamedTuple):
 class FileSystem(ABC):
     """One kind of storage.
 
-    A new kind is a subclass in a file of its own and a line in `registry.py`. URIs come as
-    `files.canonical` returns them: a local path is absolute, and no URI ends with a slash. Every
-    method may be called from several threads at once and raises OSError where nothing else is said.
+    A new kind is a subclass in a new file, and a line in `registry.py`. URIs are in the form that
+    `files.canonical` returns: a local path is absolute, and no URI ends with a slash. Every method may
+    be called from several threads at once, and raises OSError unless documented otherwise.
 
     Attributes:
-      lists_ranges: a listing comes in the order of the names and may begin and end anywhere, so that
-        ranges of names can be listed in parallel by `list_range` and `first_name`.
+      lists_ranges: True if listings are sorted by name and may begin and end at any name, so that
+        ranges of names can be listed in parallel with `list_range` and `first_name`.
     """
 
     lists_ranges = False
@@ -85,14 +85,14 @@ class FileSystem(ABC):
         except FileNotFoundError:
             return None
 
-    # Ask.
+    # Inspect.
 
     @abstractmethod
     def size_of(self, uri: str) -> int:
         """Returns the size of a file in bytes; -1 if it does not exist."""
 
     def exists(self, uri: str) -> bool:
-        """Tells whether a file or, where the storage has folders, a folder of this name exists."""
+        """True if a file or, where the storage has folders, a folder of this name exists."""
         return self.size_of(uri) >= 0
 
     def is_link(self, uri: str) -> bool:
@@ -100,9 +100,9 @@ class FileSystem(ABC):
         return False
 
     def holds(self, uri: str, size: int, crc32c: int) -> bool:
-        """Tells whether a file has this length and, where that can be found out, this checksum.
+        """True if a file has this length and, if the storage can determine it, this checksum.
 
-        Storage that keeps files whole, and knows no checksums of its own, compares the length alone.
+        Storage without partial files and without checksums compares only the length.
         """
         return self.size_of(uri) == size
 
@@ -114,7 +114,7 @@ class FileSystem(ABC):
         return False
 
     def free_bytes(self, folder: str) -> int | None:
-        """Returns the bytes that can still be written to a folder; None if nobody knows."""
+        """Returns the bytes that can still be written to a folder; None if unknown."""
         return None
 
     def version_of(self, uri: str) -> int:
@@ -199,8 +199,8 @@ class FileSystem(ABC):
         Args:
           uri: the file; an older one is replaced.
           temporary: a unique URI to write to first, where the storage needs one.
-          new: no other job may write this file at the same time. Where the storage can tell, an
-            older file is then kept, and if it holds other bytes, that is an OutputError.
+          new: no other job may write this file at the same time. If the storage can detect that, an
+            existing file is kept, and raises an OutputError if its bytes differ.
         """
 
     def copy_from(self, source: str, uri: str, temporary: str, *, new: bool = False) -> bool:

@@ -1,4 +1,4 @@
-"""Every scheme that has no class of its own, by Apache Beam's file systems (s3://, azfs://, hdfs://)."""
+"""All schemes without their own class, by Apache Beam's file systems (s3://, azfs://, hdfs://)."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _EXTRAS = {
     "azfs": ("azure.storage.blob", "azure"),
     "hdfs": ("hdfs", "hadoop"),
 }
-"""Scheme -> the library that Beam needs for it, and Beam's extra that brings it."""
+"""Scheme -> the library that Beam needs for it, and Beam's extra that installs it."""
 
 _WEB = frozenset({"http", "https", "ftp"})
 
 
 def _beam(uri: str) -> Any:
-    """Returns Beam's file systems. Raises UsageError if there is none for a URI."""
+    """Returns Beam's file systems. Raises UsageError if none supports the URI."""
     _check_scheme(scheme_of(uri))
     from apache_beam.io.filesystems import FileSystems
 
@@ -62,7 +62,7 @@ def _check_scheme(scheme: str) -> None:
 def _is_installed(library: str) -> bool:
     try:
         return importlib.util.find_spec(library) is not None
-    except ImportError:  # not even the package that it is in
+    except ImportError:  # not even its parent package is installed
         return False
 
 
@@ -74,8 +74,10 @@ class BeamFileSystem(FileSystem):
         self._container = functools.lru_cache(_CONTAINERS_KEPT)(self._read_whole)
 
     def read(self, uri: str, size: int = 0, offset: int = -1) -> bytes:
-        """Reads a file. For part of it, the whole file is read once and kept: one request for each
-        of its images would take as long. Raises OSError.
+        """Reads a file, or part of it. Raises OSError.
+
+        For a part, the whole file is read once and cached: a request for each of its images would take
+        as long as reading it.
         """
         if offset < 0:
             return self._read_whole(uri)
@@ -136,7 +138,7 @@ class BeamFileSystem(FileSystem):
                 yield FoundFile(metadata.path[len(prefix) :], metadata.size_in_bytes)
 
     def open_output(self, uri: str, temporary: str, *, new: bool = False) -> RenamedFile:
-        """Opens a `RenamedFile`; Beam's file systems cannot tell who else writes, so `new` is moot."""
+        """Opens a `RenamedFile`; `new` is ignored, as Beam's file systems cannot detect other writers."""
         return RenamedFile(uri, temporary)
 
     def delete(self, uris: Sequence[str]) -> None:
@@ -149,8 +151,8 @@ class BeamFileSystem(FileSystem):
 class RenamedFile:
     """A file written under a temporary name and renamed when its `with` block ends.
 
-    An older file is never deleted before the new one stands in its place, so a crash at any point
-    loses neither:
+    An older file is never deleted before the new one is in place, so a crash at any point loses
+    neither:
 
     - Object stores (S3, Azure) rename by copying over the old object, which appears whole, and then
       deleting the temporary one. A crash between the two leaves the new file and a leftover.

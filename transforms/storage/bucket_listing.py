@@ -1,8 +1,8 @@
 """Lists a folder of a bucket in ranges of names, many in parallel.
 
-A bucket returns a thousand names a request, and each further request needs the answer of the one
-before. So the first few pages are listed in order. If there are more names, `key_ranges` cuts them into
-ranges that are listed in parallel, and a range that turns out to be long is cut again:
+A bucket returns a thousand names per request, and each request needs the answer of the previous one.
+So the first few pages are listed in order. If there are more names, `key_ranges` cuts them into ranges
+that are listed in parallel, and a range that turns out to be long is cut again:
 
     photos/a ... photos/ad | photos/ae ................................ photos/z
     listed in order        | cut into ranges, listed in parallel
@@ -27,7 +27,7 @@ from beam_pipeline.transforms.core.references import ImageRef
 from beam_pipeline.transforms.storage.key_ranges import EVERYTHING, KeyRange, find_key_ranges
 from beam_pipeline.transforms.storage.registry import file_system
 
-_FIRST_SURROGATE = 0xD800  # has no UTF-8, like those up to U+DFFF
+_FIRST_SURROGATE = 0xD800  # not encodable in UTF-8, like those up to U+DFFF
 
 _T = TypeVar("_T")
 
@@ -37,8 +37,8 @@ class FanOut(NamedTuple):
 
     Attributes:
       first: names listed in order before the rest is cut into ranges.
-      names: names listed of a range before the rest of it is cut again.
-      ranges: about how many ranges the rest is cut into.
+      names: names listed in a range before the rest of it is cut again.
+      ranges: the approximate number of ranges into which the rest is cut.
       threads: ranges that one worker lists in parallel.
     """
 
@@ -49,14 +49,19 @@ class FanOut(NamedTuple):
 
 
 class NameRange(NamedTuple):
-    """Names in a folder of a bucket. Attributes: root, the folder; limits, relative to the folder."""
+    """A range of names in a folder of a bucket.
+
+    Attributes:
+      root: the folder.
+      limits: the range, relative to the folder.
+    """
 
     root: ImageRoot
     limits: KeyRange = EVERYTHING
 
 
 def whole_range(root: ImageRoot) -> NameRange:
-    """Returns the range of all names that a root lists: with patterns, of those that begin as they do."""
+    """Returns the range of all names that a root lists; with patterns, names with their common prefix."""
     beginning = fixed_beginning(root.patterns)
     if not beginning:
         return NameRange(root)
@@ -64,7 +69,7 @@ def whole_range(root: ImageRoot) -> NameRange:
 
 
 def _following(beginning: str) -> str:
-    """Returns the first text behind all that begin with this one; empty if there is none."""
+    """Returns the first text after all texts with this prefix; empty if there is none."""
     code = ord(beginning[-1]) + 1
     if code > sys.maxunicode:
         return ""
@@ -72,12 +77,12 @@ def _following(beginning: str) -> str:
 
 
 def lists_ranges(root: ImageRoot) -> bool:
-    """Tells whether a root is in a bucket whose names can be listed in ranges."""
+    """True if a root is in a bucket whose names can be listed in ranges."""
     return root.archive is None and file_system(root.uri).lists_ranges
 
 
 def list_bucket(root: ImageRoot, batch_size: int, fan_out: FanOut) -> Iterator[Listed]:
-    """Lists a folder of a bucket on this machine alone, ranges in parallel.
+    """Lists a folder of a bucket on this machine only, with ranges in parallel.
 
     Raises:
       ListingError: the bucket cannot be listed.
@@ -124,8 +129,8 @@ def list_range(part: NameRange, batch_size: int, most: int) -> Iterator[Listed |
 
     Args:
       part: the range.
-      batch_size: images a batch.
-      most: how many names to list, at least 2; if there are more, the rest is yielded last.
+      batch_size: images per batch.
+      most: the most names to list, at least 2; if there are more, the rest is yielded last.
 
     Raises:
       ListingError: the bucket cannot be listed.
@@ -137,7 +142,7 @@ def list_range(part: NameRange, batch_size: int, most: int) -> Iterator[Listed |
     rest: NameRange | None = None
     try:
         for number, found in enumerate(storage.list_range(folder, *limits), 1):
-            if number == most:  # not listed here, since the rest begins with it
+            if number == most:  # not listed here; the rest begins with it
                 rest = part._replace(limits=limits._replace(start=found.name))
                 break
             key = found.name
@@ -156,7 +161,7 @@ def list_range(part: NameRange, batch_size: int, most: int) -> Iterator[Listed |
 
 
 def _seen_before(folder: str, hidden: str, limits: KeyRange) -> bool:
-    """Tells whether the hidden folder that a range begins in also has names before the range."""
+    """True if the hidden folder in which a range begins also has names before the range."""
     start = limits.start.removeprefix(hidden)
     if not hidden or not start or not limits.start.startswith(hidden):
         return False

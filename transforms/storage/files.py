@@ -1,4 +1,4 @@
-"""Files by URI: each function finds the file system of its URI and leaves the work to it."""
+"""Files by URI: each function passes the call on to the file system of its URI."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def canonical(uri: str) -> str:
 
 def join(folder: str, *names: str) -> str:
     """Returns a URI below a folder."""
-    if is_remote(folder):  # where a name may begin with a slash
+    if is_remote(folder):  # a name there may begin with a slash
         return "/".join((folder, *filter(None, names)))
     return posixpath.join(folder, *names)
 
 
 def read_image(uri: str, size: int, offset: int = -1) -> bytes:
-    """Reads a whole file, or one of the images that a file holds.
+    """Reads a whole file, or one image of a file that holds several.
 
     Args:
       uri: the file.
@@ -99,7 +99,7 @@ def open_input(uri: str) -> BinaryIO:
 
 
 def exists(uri: str) -> bool:
-    """Tells whether a file or, where the storage has folders, a folder of this name exists."""
+    """True if a file or, where the storage has folders, a folder of this name exists."""
     return file_system(uri).exists(uri)
 
 
@@ -114,10 +114,10 @@ def is_link(uri: str) -> bool:
 
 
 def holds(uri: str, size: int, crc32c: int) -> bool:
-    """Tells whether a file has this length and this CRC-32C.
+    """True if a file has this length and this CRC-32C.
 
-    A local file is read. Google Cloud Storage knows the checksums of its objects. Elsewhere, where a
-    file appears whole or not at all, the length alone is compared.
+    A local file is read. Google Cloud Storage stores the checksums of its objects. Other storage has no
+    partial files, and only the length is compared.
 
     Raises:
       OSError: the file cannot be read.
@@ -137,13 +137,15 @@ def is_older(uri: str, size: int, other: str) -> bool:
 
 
 def free_bytes(folder: str) -> int | None:
-    """Returns the bytes that can still be written to an existing folder; None if nobody knows."""
+    """Returns the bytes that can still be written to an existing folder; None if unknown."""
     return file_system(folder).free_bytes(folder)
 
 
 def version_of(uri: str) -> int:
-    """Returns a number that changes when a file does: the time of its last change in nanoseconds if
-    it is local, its generation in Google Cloud Storage, 0 where none is known. Raises OSError.
+    """Returns a number that changes when a file does. Raises OSError.
+
+    It is the time of the last change in nanoseconds for a local file, the generation in Google Cloud
+    Storage, and 0 if unknown.
     """
     return file_system(uri).version_of(uri)
 
@@ -187,7 +189,7 @@ def check_credentials(uris: Iterable[str]) -> None:
 
 
 def check_readable(folder: str) -> None:
-    """Checks before a job that a bucket can be listed; other folders are found out by the job.
+    """Checks before a job that a bucket can be listed; other folders are checked by the job.
 
     Raises:
       ConversionError: there are no credentials, no such bucket, or no permission.
@@ -230,8 +232,8 @@ def open_output(uri: str, *, new: bool = False) -> AbstractContextManager[Sink]:
 
     Args:
       uri: the file; an older one is replaced, and stays whole until then.
-      new: no other job may write this file at the same time. Where the storage can tell, an older
-        file is then kept, and if it holds other bytes, that is an OutputError.
+      new: no other job may write this file at the same time. If the storage can detect that, an
+        existing file is kept, and raises an OutputError if its bytes differ.
     """
     return file_system(uri).open_output(uri, temporary_name(uri), new=new)
 
@@ -274,6 +276,6 @@ class _OtherBytesError(Exception):
 
 
 def write_bytes(uri: str, data: bytes) -> None:
-    """Writes a whole file atomically, over an older one if there is one."""
+    """Writes a whole file atomically; replaces an older one."""
     with open_output(uri) as file:
         file.write(data)

@@ -16,8 +16,7 @@ from beam_pipeline.transforms.storage.google_upload import Upload, copy_object
 class GoogleStorage(FileSystem):
     """Objects of Google Cloud Storage, with as few requests as possible.
 
-    An object appears under its name, whole, when its upload ends, so there is no temporary name and
-    nothing to rename.
+    An object appears, complete, when its upload ends, so no temporary name and no rename is needed.
     """
 
     lists_ranges = True
@@ -38,7 +37,7 @@ class GoogleStorage(FileSystem):
             return -1
 
     def holds(self, uri: str, size: int, crc32c: int) -> bool:
-        """Compares what the service knows of the object, with one request. Raises as `list_files`."""
+        """Compares the object's metadata, with one request. Raises as `list_files`."""
         try:
             found = objects.find(uri)
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Google Cloud Storage's client: credentials, one client a process, retries, translated errors.
+"""Google Cloud Storage's client: credentials, one client per process, retries, translated errors.
 
 Google's libraries are imported when the first `gs://` URI is used.
 """
@@ -23,7 +23,7 @@ TIMEOUT = (10.0, 60.0)
 """Seconds to wait for a connection, and for the next bytes of an answer."""
 
 RETRY_SECONDS = 300.0
-"""For how long one request is retried."""
+"""How long one request is retried."""
 
 _FIRST_DELAY = 0.2  # seconds; the library's own is 1
 _LONGEST_DELAY = 32.0
@@ -58,7 +58,7 @@ def client() -> Any:
 
 
 def _forget_client() -> None:
-    """Gives a forked process its own connections, and a lock that no thread holds for ever."""
+    """Gives a forked process its own connections, and a lock that no thread holds."""
     global _client, _lock
     _client, _lock = None, threading.Lock()
 
@@ -87,14 +87,14 @@ def _new_client() -> Any:
 
 
 def _keep_connections(made: Any, adapter: Any) -> None:
-    """Lets a client keep as many connections open as threads read at once; its default is 10.
+    """Lets a client keep one connection open per reading thread; its default is 10.
 
-    With fewer, every other read pays for a new connection and a TLS handshake. The client has no
-    public option for it: neither its constructor nor `client_options` takes a session or a pool size
-    other than by `_http`, which this function alone touches.
+    With fewer, every other read pays for a new connection and a TLS handshake. The client has no public
+    option for this: neither its constructor nor `client_options` takes a session or a pool size, except
+    by `_http`, which only this function touches.
     """
     session = made._http
-    if not getattr(session, "is_mtls", False):  # else its own adapter holds the certificate
+    if not getattr(session, "is_mtls", False):  # otherwise its own adapter holds the certificate
         for scheme in ("https://", "http://"):
             session.mount(scheme, adapter(pool_maxsize=CONCURRENT_READS))
 
@@ -109,7 +109,7 @@ def default_project() -> str | None:
 
 
 def _credentials() -> tuple[Any, str | None]:
-    """Returns application default credentials, or fails at once where there can be none.
+    """Returns application default credentials, or fails at once if there cannot be any.
 
     Google's own search waits 20 seconds for the metadata server before it gives up.
     """
@@ -128,7 +128,7 @@ def _credentials() -> tuple[Any, str | None]:
 
 
 def _credentials_named() -> bool:
-    """Tells whether a file or the environment names credentials."""
+    """True if a file or the environment names credentials."""
     if os.environ.get("GOOGLE_APPLICATION_CREDENTIALS"):
         return True
     if os.environ.get("GCE_METADATA_HOST") or os.environ.get("GCE_METADATA_ROOT"):
@@ -138,7 +138,7 @@ def _credentials_named() -> bool:
 
 
 def _metadata_server_answers() -> bool:
-    """Tells whether this machine runs in Google Cloud; elsewhere, anything may be at that address."""
+    """True if this machine runs in Google Cloud; elsewhere, another server may be at that address."""
     import http.client
 
     connection = http.client.HTTPConnection(_METADATA_SERVER, timeout=1)
@@ -162,11 +162,11 @@ def translated_errors(uri: str) -> Iterator[None]:
       TimeoutError: a request failed for `RETRY_SECONDS`; a runner may try the bundle again.
       PermissionError: 403.
       FileNotFoundError: 404.
-      CredentialsError: 401, or no access token can be had.
-      google.api_core.exceptions.PreconditionFailed: 412, which only the caller understands.
-      OSError: another answer that will not change.
+      CredentialsError: 401, or no access token can be obtained.
+      google.api_core.exceptions.PreconditionFailed: 412, for the caller to interpret.
+      OSError: another permanent error.
     """
-    client()  # which says so if the library is not installed
+    client()  # raises an error if the library is not installed
     from google.api_core import exceptions
     from google.auth.exceptions import GoogleAuthError
 
@@ -229,12 +229,12 @@ def retry_policy(is_transient: Callable[[BaseException], bool]) -> Any:
 
 
 def _is_transient(error: BaseException) -> bool:
-    """Tells whether the same request may succeed later; damaged bytes are sent again, too."""
+    """True if the same request may succeed later; damaged downloads are retried, too."""
     return answer_is_transient(error) or isinstance(error, data_corruption())
 
 
 def answer_is_transient(error: BaseException) -> bool:
-    """Tells whether the connection or the server failed in a way that passes."""
+    """True if the failure of the connection or the server is transient."""
     from google.api_core import exceptions
     from google.auth.exceptions import TransportError
 
@@ -242,14 +242,14 @@ def answer_is_transient(error: BaseException) -> bool:
     if isinstance(answer, exceptions.GoogleAPICallError):
         if answer.code in _RETRIED_STATUS:
             return True
-        # Some quotas answer 403 with a reason that no missing permission has.
+        # Some exceeded quotas give 403, with reasons that a missing permission never has.
         reasons = [one.get("reason", "") for one in answer.errors if isinstance(one, dict)]
         return answer.code == 403 and any(text.endswith("ateLimitExceeded") for text in reasons)
     return isinstance(error, (TransportError, *_broken_connections()))
 
 
 def _api_error(error: Any) -> Any:
-    """Returns an answer as `google.api_core` raises it; resumable uploads raise their own."""
+    """Returns the error of `google.api_core` for an answer; resumable uploads raise another class."""
     from google.api_core import exceptions
 
     if isinstance(error, invalid_response()):
@@ -263,7 +263,7 @@ def invalid_response() -> type[Exception]:
 
 
 def data_corruption() -> type[Exception]:
-    """Returns the class of the errors for bytes that do not have their checksum."""
+    """Returns the class of the errors for bytes with a wrong checksum."""
     return _library_error("DataCorruption")
 
 
@@ -307,7 +307,7 @@ def _shown(error: Any) -> str:
 
 
 def _words(error: Any) -> str:
-    """Returns the server's words, which are plain text for downloads and JSON for all else."""
+    """Returns the server's message, which is plain text for downloads and JSON otherwise."""
     answer = error.response
     if answer is None or not answer.text.strip():
         return http.HTTPStatus(error.code).phrase

@@ -1,6 +1,6 @@
 """Requests to Google Cloud Storage about objects: read, list, find, delete.
 
-A name in a bucket is a name here: no character of it is a wildcard or an escape.
+Names are literal: they contain no wildcards or escapes.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ LIST, GET, CREATE, DELETE = (
 
 
 class ListedObject(NamedTuple):
-    """An object as listed; the library's own `Blob`s would take a third of a listing's time.
+    """An object as listed; creating the library's `Blob`s would take a third of a listing's time.
 
     Attributes:
-      name: in the bucket.
+      name: its name in the bucket.
       size: bytes.
       generation: changes when the object does.
       crc32c: base64 of the big-endian checksum; empty if it was not requested.
@@ -119,8 +119,8 @@ def download(uri: str, blob: Any, **span: int) -> bytes:
 
 
 def _download(blob: Any, **span: int) -> bytes:
-    # Without the library's own retry, which would continue where the answer was cut and could then
-    # not check the whole.
+    # Without the library's own retry, which would continue after the truncated answer and could then
+    # not verify the checksum of the whole.
     data: bytes = blob.download_as_bytes(
         raw_download=True,
         checksum="crc32c",
@@ -134,8 +134,9 @@ def _download(blob: Any, **span: int) -> bytes:
 
 @functools.cache
 def _in_one_piece() -> dict[str, bool]:
-    """Returns the option that makes newer versions of the library read an answer in one piece;
-    small pieces cost a quarter of the samples a second.
+    """Returns the option that makes newer versions of the library read an answer in one piece.
+
+    Small pieces cost a quarter of the samples per second.
     """
     from google.cloud.storage import Blob
 
@@ -160,7 +161,7 @@ def list_objects(uri_prefix: str, start: str = "", end: str = "") -> Iterator[Fo
 
     Raises:
       BucketError: the bucket does not exist, or may not be listed.
-      OSError: the listing broke off.
+      OSError: the listing failed.
     """
     _, prefix = _parts(uri_prefix)
     token = None
@@ -213,14 +214,14 @@ def first_object(uri_prefix: str, start: str = "", end: str = "") -> str | None:
 
     Raises:
       BucketError: the bucket does not exist, or may not be listed.
-      OSError: the request did not succeed.
+      OSError: the request failed.
     """
     blobs, _ = _page(uri_prefix, start, end, size=1)
     return blobs[0].name[len(_parts(uri_prefix)[1]) :] if blobs else None
 
 
 def first_with_prefix(uri: str) -> ListedObject | None:
-    """Returns the first object whose name begins so: the object of that name, if there is one."""
+    """Returns the first object with a prefix; that is the object of that name, if it exists."""
     blobs, _ = _page(uri, size=1, fields=",crc32c")
     return blobs[0] if blobs else None
 

@@ -24,7 +24,7 @@ def open_input(uri: str) -> io.BufferedReader:
 
 
 class _Reader(io.RawIOBase):
-    """An object that is read by chunks, one of which is held."""
+    """An object that is read in chunks, one of which is held in memory."""
 
     def __init__(self, uri: str) -> None:
         self._uri = uri

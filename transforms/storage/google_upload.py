@@ -1,4 +1,4 @@
-"""Uploads to Google Cloud Storage, by the client library's public interface."""
+"""Uploads to Google Cloud Storage through the client library's public interface."""
 
 from __future__ import annotations
 
@@ -32,22 +32,25 @@ from beam_pipeline.transforms.storage.google_objects import (
 )
 
 CHUNK_BYTES = 16 << 20  # 16 MiB; a multiple of 256 KiB
-ONE_REQUEST_BYTES = 8 << 20  # 8 MiB; up to here the library sends name and content together
-_HANDED_ON_BYTES = 1 << 20  # 1 MiB; buffers are joined up to here before the library copies them
+ONE_REQUEST_BYTES = 8 << 20  # 8 MiB; up to this size the library sends name and content together
+_HANDED_ON_BYTES = (
+    1 << 20
+)  # 1 MiB; buffers are joined up to this size before the library copies them
 _CONTENT_TYPE = "application/octet-stream"
 _LOST_STATUS = (404, 410)
 
 
 @functools.cache
 def _writer_class() -> Any:
-    """Returns the library's writer of a resumable upload, changed in one point.
+    """Returns the library's writer of a resumable upload, with one change.
 
-    Python closes an open file that it collects, and `BlobWriter.close` completes the upload: a shard
-    whose writing failed would appear cut short. So `close` does nothing here, and `complete` does.
+    Python closes an open file when it is garbage collected, and `BlobWriter.close` completes the
+    upload: after a failed write, a truncated shard would appear. So `close` does nothing here, and
+    `complete` completes the upload.
 
-    The library's own remedy, `terminate`, is of no use: in version 3.17 it sends its DELETE to the
-    address that begins uploads, not to the upload's own, and where that request fails, the writer stays
-    open. An upload that nobody completes is never visible, and the server forgets it after a week.
+    The library's own remedy, `terminate`, does not work: version 3.17 sends its DELETE to the URL that
+    begins uploads, not to that of the upload, and if the request fails, the writer stays open. An
+    upload that is not completed is never visible, and the server discards it after a week.
     """
     from google.cloud.storage.fileio import BlobWriter
 
@@ -63,10 +66,10 @@ def _writer_class() -> Any:
 
 
 class Upload:
-    """An object that appears whole when its `with` block ends without error, or not at all.
+    """An object that appears, complete, only if its `with` block ends without error.
 
     Up to 8 MiB are sent with one request. More is sent by a resumable upload, in chunks, one of which is
-    held in memory and sent again after a transient error; the server drops bytes that it has already.
+    held in memory and resent after a transient error; the server drops bytes that it already has.
 
     A new object is created only if none of its name exists. If one exists, as when a retried bundle
     finds the shard that it wrote before, it must hold the same bytes.
@@ -126,14 +129,14 @@ class Upload:
         self._checksum.update(data)
 
     def _crc32c(self) -> str:
-        """Returns the checksum as the server writes it."""
+        """Returns the checksum in the server's notation."""
         return base64.b64encode(self._checksum.digest()).decode()
 
     def _precondition(self) -> dict[str, int]:
         return {"if_generation_match": 0} if self._new else {}
 
     def _unless_taken(self, request: Callable[[], object]) -> None:
-        """Makes a request of the upload; notes if the name turns out to be taken."""
+        """Makes a request of the upload; records if the name turns out to be taken."""
         from google.api_core.exceptions import PreconditionFailed
 
         needed = CREATE if self._new else f"{CREATE} or {DELETE}"
@@ -154,7 +157,7 @@ class Upload:
         )
 
     def _send(self, data: bytes) -> None:
-        """Hands bytes to the resumable upload, which sends them when they fill a chunk."""
+        """Passes bytes to the resumable upload, which sends them when they fill a chunk."""
         self._count(data)
         if self._taken:
             return
@@ -171,7 +174,7 @@ class Upload:
         self._unless_taken(lambda: self._resumable(lambda: self._writer.write(data)))
 
     def _complete(self) -> None:
-        """Ends the resumable upload, and makes sure that it has become the object."""
+        """Completes the resumable upload, and checks that the object exists."""
         if not self._taken:
             self._unless_taken(lambda: self._resumable(self._writer.complete))
         if not self._taken and not self._is_there():
@@ -190,11 +193,11 @@ class Upload:
     def _watched(self, request: Callable[[], object]) -> None:
         try:
             request()
-        except ValueError as error:  # the server has kept less of a chunk than it was sent
+        except ValueError as error:  # the server has stored less of a chunk than was sent
             raise _lost(self._uri, f"the upload cannot go on: {error}") from error
         except invalid_response() as error:
             answer: Any = error.response  # type: ignore[attr-defined]
-            # A POST begins an upload: it answers 404 where there is no such bucket.
+            # A POST begins an upload; the answer is 404 if the bucket does not exist.
             if answer.status_code in _LOST_STATUS and answer.request.method == "PUT":
                 raise _lost(self._uri, "the server has forgotten the upload") from error
             raise
@@ -207,7 +210,7 @@ class Upload:
         return (found.size, found.crc32c) == (self._size, self._crc32c())
 
     def _compare(self) -> None:
-        """Accepts the object that has taken the name of this one if it holds the same bytes."""
+        """Accepts an existing object with this name if it holds the same bytes."""
         try:
             found = find(self._uri)
         except FileNotFoundError as error:
@@ -264,5 +267,5 @@ def copy_object(source: str, uri: str, *, new: bool = False) -> None:
 
 
 def _lost(uri: str, what: str) -> OSError:
-    """Returns the error of an upload that a retry of the bundle must make again."""
+    """Returns the error of a lost upload, which a retry of the bundle must repeat."""
     return OSError(errno.EAGAIN, what, uri)

@@ -1,18 +1,18 @@
 """Cuts the names below a prefix of a bucket into ranges that can be listed in parallel.
 
-A listing returns names in order, a page at a time, and tells nothing about the names further on. So the
-names are explored by probes: a probe is a request for the first name at or after a point. It first finds
-how many characters all names of a range share, and then cuts the range at a point among the characters
-that follow. Each name found there begins a range. With img_000.jpg to img_399.jpg in a bucket, four ranges
-take 13 probes; these are some of them:
+A listing returns names in order, one page at a time, and gives no information on later names. So the
+names are explored by probes; a probe is a request for the first name at or after a point. The first
+probes of a range determine how many characters all of its names share. The next ones cut the range at
+points among the characters that follow; each name found there begins a range. With img_000.jpg to
+img_399.jpg in a bucket, four ranges take 13 probes. These are some of them:
 
-    probe from    finds          so
+    probe from    finds          conclusion
     ""            img_000.jpg    the first name
     "j"           nothing        all names begin with "i"
     "imh"         nothing        ... with "img": the steps double
     "img_1"       img_100.jpg    names differ after "img_": "0" is one character that follows
     "img_:"       nothing        no name has a character after the digits
-    "img_5"       nothing        ... nor one of 5 to 9: halve what is left of the digits
+    "img_5"       nothing        ... nor one of 5 to 9: halve the remaining digits
     "img_3"       img_300.jpg    cut:  ["", "img_3")  and  ["img_3", end)
     "img_2"       img_200.jpg    cut:  ["", "img_2")  and  ["img_2", "img_3")
     "img_1"       img_100.jpg    cut:  ["", "img_1")  and  ["img_1", "img_2")
@@ -32,7 +32,7 @@ PROBES_PER_RANGE = 4
 """Probes allowed for each wanted range, on average."""
 
 _BEYOND = 0x110000  # code points end here
-_SURROGATES = range(0xD800, 0xE000)  # have no UTF-8
+_SURROGATES = range(0xD800, 0xE000)  # not encodable in UTF-8
 _FIRST_PRINTABLE = 0x20
 
 _BOUNDARIES = (
@@ -49,14 +49,14 @@ _BOUNDARIES = (
     *(0xAC00, 0xD7B0),  # Korean syllables
     *(0xE000, 0x10000),
 )
-"""Where one kind of character ends and another begins. Names rarely use all kinds, so these points
-are tried first."""
+"""Boundaries between kinds of characters. Names rarely use all kinds, so these points are tried
+first."""
 
 _CONTROL = (*range(0x20), *range(0x7F, 0xA0))  # ranges are not cut between these
 
 
 class KeyRange(NamedTuple):
-    """The names from `start` up to, but not including, `end`; an empty string is no limit."""
+    """The names from `start` up to, but not including, `end`; an empty string means no limit."""
 
     start: str
     end: str
@@ -66,7 +66,13 @@ EVERYTHING = KeyRange("", "")
 
 
 class KeyRanges(NamedTuple):
-    """Attributes: ranges, in order; probes, the requests made; rounds, which follow one another."""
+    """The result of `find_key_ranges`.
+
+    Attributes:
+      ranges: the ranges, in order.
+      probes: the number of requests.
+      rounds: the number of rounds of probes; rounds are sequential.
+    """
 
     ranges: tuple[KeyRange, ...]
     probes: int
@@ -91,13 +97,13 @@ def find_key_ranges(
 ) -> KeyRanges:
     """Finds ranges of the names that begin with a prefix, each with at least one name in it.
 
-    The ranges are disjoint and leave no gap, so they hold every name, also one that is added meanwhile.
-    How many names each holds is unknown; where names branch evenly, it is about the same.
+    The ranges are disjoint and leave no gap, so they contain every name, even one that is added later.
+    The number of names in a range is unknown; if names branch evenly, it is about equal.
 
     Args:
       first: returns the first name at or after its first argument and before its second, where an
-        empty string is no limit, among the names that begin with the prefix; None if there is none.
-      wanted: about how many ranges to find; fewer if there are fewer names, at most twice as many.
+        empty string means no limit, among the names with the prefix; None if there is none.
+      wanted: the approximate number of ranges; fewer if there are fewer names, at most twice as many.
       prefix: the common prefix of all names.
       within: the range to cut.
       map_probes: calls `first` for the probes of one round, which are independent of each other.
@@ -140,20 +146,20 @@ def _heavy(parts: Sequence[_Part], wanted: int) -> list[int]:
 
 @dataclass(frozen=True)
 class _Part:
-    """A range, and what is known about the names in it.
+    """A range, and the knowledge about its names.
 
-    First, probes find how many characters its names share, in steps that double and then halve. Then the
-    range of the next character is halved, until one character is left or the range is light.
+    First, probes determine how many characters its names share, in steps that double and then halve. Then
+    the range of the next character is halved, until one character is left or the range is light.
 
     Attributes:
       start, end: its limits.
       name: the first known name in it.
-      same: how many characters all its names are known to share.
+      same: the number of characters that all its names are known to share.
       weight: the estimated share of all names that it holds.
       beyond: an upper limit, exclusive, of the code point that follows the shared characters.
       most: the most characters that its names can share; -1 if unknown.
-      step: how many characters more than `same` to try next, while `most` is unknown.
-      whole: there is nothing to cut, as in a range with a single name.
+      step: the number of characters beyond `same` to try next, while `most` is unknown.
+      whole: True if there is nothing to cut, as in a range with a single name.
     """
 
     start: str
@@ -168,7 +174,7 @@ class _Part:
 
     @property
     def point(self) -> str:
-        """The point of the next probe; empty if no probe can tell more."""
+        """The point of the next probe; empty if further probes are useless."""
         if self.whole:
             return ""
         if self.same == len(self.name):
@@ -191,7 +197,7 @@ class _Part:
         return (replace(self, most=_common(self.name, found)),)
 
     def settled(self) -> _Part:
-        """Returns the range with all that is known without a request: no name lies beyond its end."""
+        """Returns the range with the conclusions that need no request: no name is beyond its end."""
         part = self
         while part.end and part.point >= part.end:
             (part,) = part.learn(None)

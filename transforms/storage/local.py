@@ -1,4 +1,4 @@
-"""Local files: read whole with few system calls."""
+"""Local files, read with few system calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from beam_pipeline.transforms.storage.base import FileSystem, FoundFile
 from beam_pipeline.transforms.storage.regular_file import open_regular
 
 _CHUNK_BYTES = 1 << 20  # 1 MiB
-_LARGE_BYTES = 16 << 20  # 16 MiB, in whose time a call more does not count
+_LARGE_BYTES = 16 << 20  # 16 MiB; compared with reading that much, one more call is negligible
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # or opening a pipe would wait for a writer
 
 
@@ -36,7 +36,7 @@ def read_listed(path: str, size: int) -> bytes:
       size: its bytes as listed; no more are read.
 
     Raises:
-      ChangedFileError: it has another size now, or is no file any more.
+      ChangedFileError: it has another size now, or is no longer a file.
       OSError: it cannot be opened or read.
     """
     return read_and_close(os.open(path, _READ), path, size)
@@ -46,9 +46,9 @@ def read_and_close(file: int, path: str, size: int) -> bytes:
     """Reads a file that is open at its beginning, as `read_listed` does, and closes it."""
     try:
         if size > _LARGE_BYTES:
-            _check_listed(file, path, size)  # before the memory is taken
+            _check_listed(file, path, size)  # before memory is allocated
         try:
-            data = os.read(file, size + 1)  # a file that has grown returns the byte more
+            data = os.read(file, size + 1)  # a file that has grown returns the extra byte
         except BlockingIOError:  # a pipe whose writer has written nothing
             data = b""
         if len(data) == size > 0:
@@ -80,7 +80,7 @@ def open_prefetched(path: str) -> int:
 
     The kernel fetches one read-ahead window of it in the background.
 
-    Returns: the file descriptor, or -1 if the file cannot be opened; reading it later says why.
+    Returns: the file descriptor, or -1 if the file cannot be opened; reading it later reports why.
     """
     try:
         file = os.open(path, _READ)
@@ -88,7 +88,7 @@ def open_prefetched(path: str) -> int:
         return -1
     try:
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_WILLNEED)
-    except OSError:  # a pipe, for instance; reading it says so
+    except OSError:  # a pipe, for instance; reading it reports that
         pass
     return file
 
@@ -110,7 +110,7 @@ class LocalFiles(FileSystem):
         return read_file(uri) if offset < 0 else read_range(uri, size, offset)
 
     def read_listed(self, uri: str, size: int) -> bytes:
-        """Reads a file with one read, and no more of it than was listed. Raises OSError."""
+        """Reads a file with one read, up to its listed size. Raises OSError."""
         return read_and_close(os.open(uri, _READ), uri, size)
 
     def read_if_there(self, uri: str) -> bytes | None:
@@ -191,7 +191,7 @@ class LocalFiles(FileSystem):
         return {name: FoundFile(name, at.st_size, at.st_mtime_ns) for name, at in found}
 
     def open_output(self, uri: str, temporary: str, *, new: bool = False) -> AtomicFile:
-        """Opens an `AtomicFile`; the operating system cannot tell who else writes, so `new` is moot."""
+        """Opens an `AtomicFile`; `new` is ignored, as the system cannot detect other writers."""
         return AtomicFile(uri, temporary)
 
     def copy_from(self, source: str, uri: str, temporary: str, *, new: bool = False) -> bool:

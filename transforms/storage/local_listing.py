@@ -17,15 +17,15 @@ from beam_pipeline.transforms.core.text import is_utf8, is_utf8_everywhere, prin
 
 _Identity = tuple[int, int]  # of the device and the folder on it
 
-_MOST_REPEATS = 2_000  # by far more than the links within links of any data set that makes sense
+_MOST_REPEATS = 2_000  # far more than the links within links of any real data set
 
 
 def list_local_root(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
     """Lists a local root in batches, with sizes from `stat`.
 
-    Links to folders are followed, but not in circles. A folder may be reached by several links, and its
-    images then have several keys. The number of ways grows with the factorial of the number of folders where
-    they all link to each other, so links within links may lead to folders only so often.
+    Links to folders are followed, but not in circles. A folder may be reached by several links; its
+    images then have several keys. If folders all link to each other, the number of paths grows with the
+    factorial of their number, so the number of times that links within links lead to a folder is limited.
 
     Raises:
       ListingError: a folder below the root cannot be read, or links multiply the folders.
@@ -62,19 +62,25 @@ def list_local_root(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
 
 
 class _Folder(NamedTuple):
-    """Attributes: path; above, itself and the folders above it; links, how many of them are links."""
+    """A folder to list.
+
+    Attributes:
+      path: its path.
+      above: itself and the folders above it.
+      links: how many of these are links.
+    """
 
     path: str
     above: frozenset[_Identity]
     links: int = 0
 
     def below(self, entry: os.DirEntry[str], identity: _Identity) -> _Folder:
-        """Returns a folder in this one."""
+        """Returns a subfolder."""
         return _Folder(entry.path, self.above | {identity}, self.links + entry.is_symlink())
 
 
 class _Links:
-    """Counts how often links within links lead to a folder again."""
+    """Counts how often links within links lead to a folder."""
 
     def __init__(self) -> None:
         self._first: dict[_Identity, str] = {}

@@ -1,9 +1,9 @@
-"""Reads ahead of a shard's writer, since the order in which it needs images is known.
+"""Reads ahead of a shard's writer, which needs images in a known order.
 
-In a bucket, where a request takes tens of milliseconds, a writer that reads one image at a time would
+In a bucket, a request takes tens of milliseconds, so a writer that reads one image at a time would
 wait nearly all the time: `ReadAhead` keeps several reads in flight. On a disk, files in the order of a
-hash are scattered: `Prefetch` lets the kernel fetch the next ones while one is written, and costs hardly
-anything where the page cache has them.
+hash are scattered: `Prefetch` lets the kernel fetch the next files while one is written, at almost no
+cost if they are in the page cache.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from beam_pipeline.transforms.storage.local import open_prefetched, read_and_clo
 
 DEFAULT_MAX_BYTES = 128_000_000
 REMOTE_READS = 32
-"""Reads in flight of each writer if images lie in a bucket."""
+"""Reads in flight per writer if images are in a bucket."""
 
 LOCAL_FILES = 16 if sys.platform == "linux" else 0
-"""Files that each writer prefetches if images are local; 0 where the system has no prefetching."""
+"""Files that each writer prefetches if images are local; 0 if the system cannot prefetch."""
 
 LOOK_EVERY = 64
 """Files after which a writer checks whether any of them came from the disk."""
@@ -47,7 +47,7 @@ class ReadOptions:
     """How far one writer reads ahead.
 
     Attributes:
-      max_reads: reads in flight; with 1, each begins when its image is needed.
+      max_reads: reads in flight; with 1, a read begins when its image is needed.
       max_bytes: total expected size of the images in flight or waiting to be taken; a larger image
         is read alone.
       prefetched: local files that the kernel is asked to fetch ahead; excludes several reads.
@@ -68,7 +68,7 @@ ONE_BY_ONE = ReadOptions()
 
 
 def usual_reading(uris: Iterable[str], max_bytes: int = DEFAULT_MAX_BYTES) -> ReadOptions:
-    """Returns the default options for images at these URIs, each a file of its own."""
+    """Returns the default options for images at these URIs, each in a separate file."""
     if any(map(is_remote, uris)):
         return ReadOptions(REMOTE_READS, max_bytes)
     return ReadOptions(prefetched=LOCAL_FILES)
@@ -100,7 +100,7 @@ class ReadAhead:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Reads that have begun end by themselves, within their client's timeout.
+        # Reads in flight end within their client's timeout.
         self._threads.shutdown(cancel_futures=True)
 
     def _take(self, uri: str, size: int, offset: int) -> bytes:
@@ -128,7 +128,7 @@ class ReadAhead:
 class Prefetch:
     """Lets the kernel fetch local files before they are needed, while a `with` block runs.
 
-    While the page cache holds the files, so that nothing comes from the disk, they are read plainly.
+    While all files are in the page cache, it stops prefetching and only reads.
 
     Attributes:
       read: an `ImageReader` that must be called with exactly the requests, in their order.

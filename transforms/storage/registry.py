@@ -1,4 +1,4 @@
-"""Which class of file system serves which scheme. Each is imported when a URI first needs it."""
+"""The file system class of each scheme, imported when a URI first needs it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OTHERS = "beam_filesystems.BeamFileSystem"
 
 def file_system(uri: str) -> FileSystem:
     """Returns the file system of a URI or of a local path."""
-    if uri.startswith("/"):  # every image of a local job comes by here
+    if uri.startswith("/"):  # called for every image of a local job
         return _LOCAL
     scheme = scheme_of(uri)
     return _remote(scheme) if scheme else _LOCAL

@@ -1,4 +1,4 @@
-"""Which files below a root are listed as images."""
+"""Rules for the files below a root: which are listed as images, and which are ignored."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ IMAGE_EXTENSIONS = frozenset(
         ".jp2",
     ]
 )
-"""Extensions of the files listed in a folder, in lower case. A file without an extension is listed, too, as many
-data sets name files by a hash; its bytes show whether it is an image."""
+"""Extensions of the files listed in a folder, in lower case. Files without an extension are listed,
+too, as many data sets name files by a hash; their bytes show if they are images."""
 
 _FOLDERS = 4096  # cached
 
 
 @dataclass(frozen=True)
 class ImageRoot:
-    """A folder or an archive, and which of its files are listed.
+    """A folder or an archive, and rules for the files to list in it.
 
     Attributes:
       uri: the folder, without a slash at its end; keys are relative to it. Or an archive.
       patterns: globs relative to it; empty for all images below it.
       excluded: URIs that are never listed: the label files.
-      within: folders relative to it, each with a slash at its end, outside of which nothing is listed;
-        empty for all of it.
-      without: folders relative to it, each with a slash at its end, in which nothing is listed.
+      within: folders relative to it, each with a slash at its end; only files in them are listed. If
+        empty, files in all folders are.
+      without: folders relative to it, each with a slash at its end, in which no files are listed.
       archive: how the members of an archive are named; None for a folder.
     """
 
@@ -65,7 +65,7 @@ class ImageRoot:
 
 @dataclass
 class Listed:
-    """A batch of what a root holds; dead letters and counts of ignored files come with the last batch."""
+    """A batch of a root's files; dead letters and counts of ignored files come with the last batch."""
 
     images: list[ImageRef]
     dead_letters: list[DeadLetter]
@@ -89,18 +89,18 @@ class ListingFilter:
         self.ignored: Counter[str] = Counter()
 
     def can_hold(self, folder_key: str) -> bool:
-        """Decides whether a file below a folder can match; if none can, the folder is not looked at."""
+        """True if a file below a folder can match; otherwise the folder is skipped."""
         return not self._folders or any(glob.can_hold(folder_key) for glob in self._folders)
 
     def enters(self, folder_name: str) -> bool:
-        """Decides whether a folder that can hold images is listed; one that is not is counted."""
+        """True if a folder that can hold images is listed; counts it otherwise."""
         if folder_name == "__MACOSX" or (folder_name.startswith(".") and not self._names_hidden):
             self.ignored["hidden folders"] += 1
             return False
         return True
 
     def lists(self, key: str, uri: str) -> bool:
-        """Decides whether a file is listed; one that is not is counted by its extension."""
+        """True if a file is listed; counts it by its extension otherwise."""
         if uri in self._excluded or (self._within and not key.startswith(self._within)):
             return False
         if self._without and key.startswith(self._without):
@@ -122,7 +122,7 @@ class ListingFilter:
 class ObjectFilter:
     """A `ListingFilter` for storage that lists whole names in any order, without folders.
 
-    A hidden folder counts once, however many names lie below it.
+    A hidden folder counts once, however many names are below it.
 
     Attributes:
       rules: the filter that decides and counts.
@@ -154,7 +154,7 @@ class ObjectFilter:
         return ""
 
     def lists(self, key: str) -> bool:
-        """Decides whether an object is listed; one whose name ends with a slash stands for a folder."""
+        """True if an object is listed; one whose name ends with a slash stands for a folder."""
         if self.hidden_folder(key) or not key or key.endswith("/"):
             return False
         return self.rules.lists(key, self.prefix + key)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 
 def has_glob(path: str) -> bool:
-    """Tells whether a path contains a wildcard."""
+    """True if a path contains a wildcard."""
     return re.search(r"[*?\[]", path) is not None
 
 
@@ -27,7 +27,7 @@ def split_pattern(path: str) -> tuple[str, str]:
 
 
 def fixed_beginning(patterns: Sequence[str]) -> str:
-    """Returns what everything begins with that one of several globs matches.
+    """Returns the common prefix of everything that these globs match.
 
     >>> fixed_beginning(["cat/a*.jpg", "cat/b.jpg"])
     'cat/'
@@ -42,17 +42,17 @@ def glob_regex(pattern: str) -> re.Pattern[str]:
     `*`, `?` and `[...]` match within a folder, and not a dot at the beginning of a name; `**` matches any
     number of folders.
 
-    A star tries every length, and so would all stars before it for each of them: time would grow with
-    the length of a name to the power of the number of stars. But if what stands between two stars is found
-    at all, its first place is as good as any later one. So all but the last star of a kind are settled by
-    an atomic group, here written as a lookahead and a reference to what it found, as Python 3.10 has no
-    other. Of `a*b*c`:
+    A star tries every length, and for each of them so does every star before it: time would grow with the
+    length of a name to the power of the number of stars. But for the text between two stars, its first
+    occurrence is as good as any later one. So all stars of a kind except the last become atomic groups,
+    which never backtrack. Python 3.10 has none, so they are written as a lookahead and a reference to its
+    match. `a*b*c` becomes:
 
         a  (?=(?P<s0>[^/]*?b))(?P=s0)  [^/]*c
-           the first b, for good       the last star is free
+           up to the first b, fixed    the last star may backtrack
     """
     groups = itertools.count()
-    sections: list[str] = []  # between double stars, each with the one before it
+    sections: list[str] = []  # between double stars, each with the double star before it
     double, stars = "", _Stars(groups)
     i = 0
     while i < len(pattern):
@@ -84,20 +84,20 @@ class _Stars:
         self._done: list[str] = []
         self._star = ""
         self._fixed: list[str] = []
-        self._has_slash = True  # what follows a star up to a slash has but one place
+        self._has_slash = True  # the text between a star and a slash has only one possible place
 
     def begin(self, guard: str) -> None:
-        """Adds a star, which settles the one before it."""
+        """Adds a star, which makes the previous one atomic."""
         self._done.append(self._piece(is_last=self._has_slash))
         self._star, self._fixed, self._has_slash = guard + _NAME, [], False
 
     def add(self, piece: str, *, is_slash: bool) -> None:
-        """Adds a piece that is no star."""
+        """Adds a piece that is not a star."""
         self._fixed.append(piece)
         self._has_slash |= is_slash
 
     def text(self, *, is_last: bool) -> str:
-        """Returns it all; the last star is not settled in the last section."""
+        """Returns the whole expression; in the last section, the last star is not atomic."""
         return "".join((*self._done, self._piece(is_last=is_last)))
 
     def _piece(self, *, is_last: bool) -> str:
@@ -106,7 +106,7 @@ class _Stars:
 
 
 def _settled(star: str, fixed: str, groups: Iterator[int]) -> str:
-    """Returns a star and what follows it, at the first place where that is found."""
+    """Returns an atomic group of a star and the text after it, up to its first occurrence."""
     if not star:
         return fixed
     name = f"s{next(groups)}"
@@ -135,7 +135,7 @@ def _glob_piece(pattern: str, i: int, at_start: bool) -> tuple[str, int]:
 
 
 def _set_members(text: str) -> str:
-    """Returns the inside of a set, such as a-z, escaped; a range that runs backwards is empty."""
+    """Returns the inside of a set, such as a-z, escaped; a reversed range is empty."""
     out, i = [], 0
     while i < len(text):
         if text[i + 1 : i + 2] == "-" and i + 2 < len(text):
@@ -149,7 +149,7 @@ def _set_members(text: str) -> str:
 
 
 class FolderGlob:
-    """Tells which folders can hold what a glob matches, so that the others need not be listed.
+    """Finds the folders that can contain matches of a glob, so that the others need not be listed.
 
     >>> folders = FolderGlob("cat/*/a?.jpg")
     >>> [folders.can_hold(key) for key in ("cat", "cat/b", "cat/b/c", "dog")]
@@ -158,7 +158,7 @@ class FolderGlob:
 
     def __init__(self, pattern: str) -> None:
         *folders, _ = parts = pattern.split("/")
-        # Below a double star or a set that goes on behind a slash, any folder can.
+        # Below a double star, or a set that continues after a slash, any folder can.
         any_below = next(
             (i for i, part in enumerate(parts) if _is_open(part, parts[i + 1 :])), None
         )
@@ -166,7 +166,7 @@ class FolderGlob:
         self._folders = [glob_regex(folder) for folder in folders[:any_below]]
 
     def can_hold(self, folder: str) -> bool:
-        """Decides about a folder, given as a key without a slash at its end."""
+        """True if a folder, given as a key without a slash at its end, can contain matches."""
         names = folder.split("/")
         if len(names) > len(self._folders) and not self._any_below:
             return False

@@ -1,8 +1,8 @@
 """Inventories: listings of images that were made elsewhere, as CSV, gzipped CSV or Parquet.
 
-Two sets of columns are known: `uri` and `size`; and `bucket`, `name` and `size`, as in the inventory
-reports of Google's Storage Insights. `generation` is optional. A row with a `timeDeleted` is a version of
-an object that a newer one has replaced. Other columns are ignored:
+Two sets of columns are supported: `uri` and `size`; and `bucket`, `name` and `size`, as in the inventory
+reports of Google's Storage Insights. `generation` is optional. A row with a `timeDeleted` is an old
+version of an object that was replaced. Other columns are ignored:
 
     uri,size,generation                        bucket,name,size,timeDeleted
     gs://pets/cat/1.jpg,110321,17000001        pets,cat/1.jpg,110321,
@@ -28,8 +28,8 @@ _FURTHER = (_GENERATION, _DELETED)
 _GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
 _SEPARATORS = ",;\t|"
 _ROWS_AT_ONCE = 1 << 14  # of Parquet
-_MOST_OF_A_HEADER = 1 << 16  # characters; that of Storage Insights has some hundred
-_MOST_DIGITS = 4_000  # Python refuses to read some more
+_MOST_OF_A_HEADER = 1 << 16  # characters; that of Storage Insights has a few hundred
+_MOST_DIGITS = 4_000  # Python refuses to parse more than 4,300
 _BEYOND = 1 << 63  # sizes and generations are stored as signed integers of 64 bits
 
 
@@ -41,7 +41,7 @@ class InventoryRow(NamedTuple):
       size: bytes.
       version: its generation; 0 if the inventory has none.
       line: the line of a CSV file or the row of a Parquet file, from 1.
-      live: it is the newest version of the file.
+      live: True if it is the newest version of the file.
     """
 
     uri: str
@@ -52,7 +52,7 @@ class InventoryRow(NamedTuple):
 
 
 def read_inventory(file: BinaryIO, uri: str) -> Iterator[InventoryRow]:
-    """Reads an inventory row by row; its first bytes tell its format.
+    """Reads an inventory row by row; its format is detected from its first bytes.
 
     Args:
       file: the inventory, seekable, at its beginning.
@@ -81,7 +81,12 @@ def _unzipped_rows(file: BinaryIO, uri: str) -> Iterator[InventoryRow]:
 
 
 class _Cells(NamedTuple):
-    """Attributes: line; cells, by the names of the columns that are read."""
+    """A row of a file.
+
+    Attributes:
+      line: its line or row, from 1.
+      cells: column -> cell, for the columns that are read.
+    """
 
     line: int
     cells: dict[str, Any]
@@ -96,7 +101,7 @@ def _rows(rows: Iterator[_Cells], uri: str, unit: str) -> Iterator[InventoryRow]
 
 
 def _row(line: int, cells: dict[str, Any]) -> InventoryRow:
-    """Raises ValueError."""
+    """Parses a row. Raises ValueError."""
     size = _whole_number(cells[_SIZE], _SIZE)
     generation = cells.get(_GENERATION)
     version = 0 if generation in (None, "") else _whole_number(generation, _GENERATION)

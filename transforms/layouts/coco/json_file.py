@@ -213,7 +213,9 @@ class _Source:
             message = "a number beyond all measure"
         if isinstance(message, bytes):
             message = message.decode("utf-8", "backslashreplace")
-        what, _, context = str(message).partition("\n")  # the message goes on with the position and an arrow
+        what, _, context = str(message).partition(
+            "\n"
+        )  # the message goes on with the position and an arrow
         near = context.partition("(right here)")[0].strip()
         if self._start == self._end:
             where = f"at the end of the file, byte {self._end}"

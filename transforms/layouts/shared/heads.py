@@ -1,4 +1,4 @@
-"""The beginnings of label files, which settle what they hold before the job starts."""
+"""The beginnings of label files, from which their format is inferred before the job starts."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from beam_pipeline.transforms.core.labels.parquet_rows import read_parquet
 from beam_pipeline.transforms.core.labels.table_files import TableHead
 from beam_pipeline.transforms.storage import files
 
-_HEAD_BYTES = 4 << 20  # 4 MiB of each label file settle its columns' types
-_HEAD_ROWS = 20_000  # or so many rows of a Parquet file
+_HEAD_BYTES = 4 << 20  # 4 MiB of each label file, from which column types are inferred
+_HEAD_ROWS = 20_000  # or this many rows of a Parquet file
 _FIRST_LINE_BYTES = 64 << 10
 PARQUET_ENDING = ".parquet"
-_MAX_CELL_CHARACTERS = 16 << 20  # csv stops at 128 Ki; a mask or an embedding may be longer
+_MAX_CELL_CHARACTERS = 16 << 20  # csv's limit is 128 Ki; a mask or an embedding may be longer
 
 
 def head(uri: str) -> TableHead:
-    """As much of a label file as settles its columns' types.
+    """Reads the beginning of a label file, enough to infer its columns' types.
 
     Raises:
       LabelTableError: it cannot be read.
@@ -34,7 +34,7 @@ def head(uri: str) -> TableHead:
 
 
 def first_line(uri: str) -> TableHead | None:
-    """As much of a label file as its first line may be long; None if it cannot be read."""
+    """Reads a label file up to the longest possible first line; None if it cannot be read."""
     try:
         return _read(uri, _FIRST_LINE_BYTES)
     except OSError:
@@ -42,7 +42,7 @@ def first_line(uri: str) -> TableHead | None:
 
 
 def allow_long_cells() -> None:
-    """Raises the csv module's limit for this process; every reader of tables calls it."""
+    """Raises the csv module's limit of cells for this process; every reader of tables calls it."""
     csv.field_size_limit(_MAX_CELL_CHARACTERS)
 
 

@@ -1,4 +1,4 @@
-"""Folders with a label file for each image, as the person typed them."""
+"""Folders with a label file for each image, as given in --labels."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from beam_pipeline.transforms.storage.local_listing import list_local_root
 
 
 def label_folders(paths: Sequence[str], pattern: str, what: str) -> tuple[ImageRoot, ...]:
-    """The folders of label files that --labels names, sorted, each once.
+    """Returns the folders of label files in --labels, sorted, without repetitions.
 
     Args:
       paths: as typed.
-      pattern: which of a folder's files are label files.
-      what: what these are, for messages.
+      pattern: a glob of the label files in a folder.
+      what: a description of these files, for messages.
 
     Raises:
-      UsageError: one is not there, is a file, or holds no label files.
+      UsageError: a folder does not exist, is a file, or holds no label files.
     """
     found: set[str] = set()
     for path in paths:
@@ -40,12 +40,12 @@ def label_folders(paths: Sequence[str], pattern: str, what: str) -> tuple[ImageR
 
 
 def holds_files(root: ImageRoot) -> bool:
-    """Whether a local folder holds one file of its patterns. Raises ListingError."""
+    """True if a local folder holds a file that matches its patterns. Raises ListingError."""
     return any(listed.images for listed in list_local_root(root, 1))
 
 
 def shown(uri: str, typed: str) -> str:
-    """A local path as the person would write it: relative if what they typed is."""
+    """Returns a local path in the user's style: relative if the typed path is."""
     if is_remote(uri) or os.path.isabs(os.path.expanduser(typed)):
         return uri
     return os.path.relpath(uri)

@@ -1,16 +1,17 @@
-r"""Rows that name images where they once lay: in a bucket, on another machine, in a folder above.
+r"""Rows that name images by outdated paths: in a bucket, on another machine, or from a folder above.
 
 Images on this machine are found by the longest *tail* that a row's name and a file below a root have
 in common. For the root `photos` with the file `photos/cat/1.jpg`:
 
-| a row names | tail | what stands before it |
+| a row names | tail | beginning |
 |---|---|---|
 | `gs://bucket/pets/cat/1.jpg` | `cat/1.jpg` | `gs://bucket/pets/` |
 | `/home/bob/photos/cat/1.jpg` | `cat/1.jpg` | `/home/bob/photos/` |
 | `C:\data\cat\1.jpg` | `cat/1.jpg` | `C:/data/` |
 | `photos/cat/1.jpg` | `cat/1.jpg` | `photos/` |
 
-What stands before the tails of the first rows is removed from all rows; no row is guessed by itself.
+The beginnings that the first rows have before their tails are removed from all rows; no row is guessed
+individually.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from beam_pipeline.transforms.core.listing.filters import IMAGE_EXTENSIONS, Imag
 from beam_pipeline.transforms.core.references import LabelRow
 from beam_pipeline.transforms.core.uris import is_remote
 
-_NOT_FOUND = 1000  # images whose copies may be missing before the search is given up
+_NOT_FOUND = 1000  # missing images after which the search ends
 _LOOKED_UP = 1000  # rows whose paths are looked up on this machine
 _MOST_BEGINNINGS = 8
 _ADDED_EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".JPG", ".JPEG", ".PNG")
@@ -36,12 +37,12 @@ _is_absolute = re.compile(r"/|[A-Za-z]:/").match
 
 @dataclass(frozen=True)
 class LocalCopy:
-    """How rows that name images where they once lay name those on this machine.
+    """Maps outdated names of images in rows to the images on this machine.
 
     Attributes:
-      beginnings: of URIs or paths, with `/`; what stands behind one is a path below a root.
-      by_file_name: whether the images of URIs are known by their bare file names only.
-      paths_by_file_name: whether those of paths are.
+      beginnings: the beginnings of URIs or paths to remove, with `/`; the rest is a path below a root.
+      by_file_name: True if images of URIs are matched by bare file name only.
+      paths_by_file_name: True if images of paths are matched by bare file name only.
     """
 
     beginnings: tuple[str, ...] = ()
@@ -49,7 +50,7 @@ class LocalCopy:
     paths_by_file_name: bool = False
 
     def rename(self, rows: Iterator[LabelRow | DeadLetter]) -> Iterator[LabelRow | DeadLetter]:
-        """The rows, each naming the image on this machine."""
+        """Yields the rows with the names of the images on this machine."""
         if self == LocalCopy():
             return rows
         return (
@@ -58,7 +59,7 @@ class LocalCopy:
         )
 
     def name(self, name: str) -> str:
-        """How the image on this machine is named; a name that says nothing of another place stays."""
+        """Returns the name of the image on this machine; a name without such a beginning is unchanged."""
         path = _with_slashes(name)
         for beginning in self.beginnings:
             if path.startswith(beginning):
@@ -68,7 +69,7 @@ class LocalCopy:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the person should know of it."""
+        """Notes for the user on the removed beginnings."""
         if self.by_file_name:
             return (
                 "rows name images by URIs, and none of the first ones has a copy of the same path in "
@@ -88,13 +89,13 @@ class LocalCopy:
 def find_copies(
     names: Iterable[str], roots: Sequence[ImageRoot], label_files: Sequence[str] = ()
 ) -> LocalCopy:
-    """Looks below the roots, if these are on this machine, for the files that rows name elsewhere.
+    """Searches the roots, if these are on this machine, for the files that rows name elsewhere.
 
     Args:
-      names: how the rows of label files' beginnings name their images. The first one decides
-        whether URIs or paths are looked for.
+      names: the names of images in the first rows of the label files. The first name decides
+        whether URIs or paths are searched for.
       roots: the folders that are listed.
-      label_files: URIs; paths relative to their folders are no paths of another place.
+      label_files: URIs; paths relative to their folders are not outdated.
     """
     if any(is_remote(root.uri) for root in roots):
         return LocalCopy()
@@ -109,7 +110,7 @@ def find_copies(
 
 
 def _copies_of_uris(names: Iterable[str], roots: Sequence[str]) -> LocalCopy:
-    """How rows name copies of objects; a name that is no URI ends the search."""
+    """Finds copies of objects; a name that is not a URI ends the search."""
     beginnings: tuple[str, ...] = ()
     not_found = 0
     for name in names:
@@ -126,17 +127,17 @@ def _copies_of_uris(names: Iterable[str], roots: Sequence[str]) -> LocalCopy:
         beginning
         for beginning in beginnings
         if not any(beginning != other and beginning.startswith(other) for other in beginnings)
-    )  # of a folder that was copied whole, a folder in it was not copied once more on its own
+    )  # a folder that was copied as a whole contains the copies of its subfolders
     return LocalCopy(copied, by_file_name=not_found > 0 and not copied)
 
 
 def _copies_of_paths(
     names: Sequence[str], roots: Sequence[str], beside: Sequence[str]
 ) -> LocalCopy:
-    """How rows name images by paths of another place; as they stand unless that is unambiguous.
+    """Finds images of paths from elsewhere; changes no path unless the result is unambiguous.
 
-    Ambiguous is what would give two paths one image, what would change a path that a file has as it
-    stands, and folders of which one lies in the other.
+    A result is ambiguous if two paths would name one image, if a path that already names a file would
+    change, or if one beginning is inside another.
     """
     written = {_with_slashes(name): name for name in names}
     paths = [path for path in written if "/" in path]
@@ -164,7 +165,7 @@ def _copies_of_paths(
 
 
 def _is_unambiguous(found: LocalCopy, paths: Sequence[str], standing: Sequence[str]) -> bool:
-    """Tells whether beginnings, some but not many, may be removed from all of these paths."""
+    """True if these beginnings, at least one but not many, may be removed from all of these paths."""
     beginnings = found.beginnings
     if not 0 < len(beginnings) <= _MOST_BEGINNINGS:
         return False
@@ -179,7 +180,7 @@ def _all_different(names: Iterable[str]) -> bool:
 
 
 def _stands(path: str, roots: Sequence[str], beside: Sequence[str]) -> bool:
-    """Tells whether a path names a listed file as it is: below a root, or from a label file's folder."""
+    """True if an unchanged path names a listed file: below a root, or from a label file's folder."""
     if posixpath.isabs(path):
         candidates = [posixpath.normpath(path)]
     else:
@@ -190,7 +191,7 @@ def _stands(path: str, roots: Sequence[str], beside: Sequence[str]) -> bool:
 
 
 def _beginning(name: str, roots: Sequence[str]) -> str:
-    """What of a URI or path stands before its longest tail that is a file below a root, or ""."""
+    """Returns the part of a URI or path before its longest tail that is a file below a root, or ""."""
     scheme, mark, path = name.rpartition("://")
     folders = path.split("/")
     for skipped in range(1, len(folders)):
@@ -201,7 +202,7 @@ def _beginning(name: str, roots: Sequence[str]) -> str:
 
 
 def _is_file(path: str, *, exactly: bool = False) -> bool:
-    """Tells whether there is a file; unless `exactly`, a path without extension may lack one."""
+    """True if the file exists; unless `exactly`, a path may lack the file's extension."""
     if os.path.isfile(path):
         return True
     if exactly or posixpath.splitext(path)[1].lower() in IMAGE_EXTENSIONS:
@@ -210,5 +211,5 @@ def _is_file(path: str, *, exactly: bool = False) -> bool:
 
 
 def _with_slashes(name: str) -> str:
-    """A name with `/` for the backslashes of Windows, unless it is a URI."""
+    """Returns a name with `/` for the backslashes of Windows, unless it is a URI."""
     return name if "\\" not in name or is_remote(name) else name.replace("\\", "/")

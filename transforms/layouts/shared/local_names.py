@@ -1,7 +1,7 @@
-"""Names in the folders of this machine, where layouts look for files that they recognise.
+"""Names in local folders, in which layouts search for files that they recognise.
 
-Several layouts look into the same folders, some of which hold a million images: while `remembered` is in
-force, each folder is read once.
+Several layouts search the same folders, some of which hold a million images. Within `remembered`, each
+folder is read only once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class LocalNames(NamedTuple):
     """The names in a folder, without hidden ones.
 
     Attributes:
-      images: file names of images, sorted; some of them if there are thousands.
+      images: file names of images, sorted; only some if there are thousands.
       files: other file names, sorted.
       folders: paths of folders, sorted.
     """
@@ -41,7 +41,7 @@ _remembered: ContextVar[dict[Hashable, Any] | None] = ContextVar("remembered", d
 
 @contextmanager
 def remembered() -> Iterator[None]:
-    """While the block runs, a folder that was read is not read again."""
+    """Caches the names of each folder while the block runs."""
     token = _remembered.set({})
     try:
         yield
@@ -50,7 +50,7 @@ def remembered() -> Iterator[None]:
 
 
 def names_in(folder: str) -> LocalNames:
-    """The names in a local folder; none where there is no such folder or it cannot be read."""
+    """Returns the names in a local folder; none if it does not exist or cannot be read."""
     path = folder.rstrip("/") or "/"
     return once(path, functools.partial(_read, path))
 
@@ -67,7 +67,7 @@ def once(key: Hashable, read: Callable[[], _Found]) -> _Found:
 
 
 def image_names(folder: str) -> Iterator[str]:
-    """Yields the name of every image in a local folder, in no order; none where it cannot be read."""
+    """Yields the name of every image in a local folder, in no order; none if it cannot be read."""
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
@@ -78,17 +78,17 @@ def image_names(folder: str) -> Iterator[str]:
 
 
 def file_names(folder: str, suffix: str) -> list[str]:
-    """Names of the files in a local folder that end like this, whatever their case, sorted.
+    """Returns the sorted names of the files in a local folder with a suffix, in any case.
 
     Args:
-      folder: the folder; one that is not there or cannot be read holds no files.
+      folder: the folder; one that does not exist or cannot be read counts as empty.
       suffix: an extension in lower case that is not an image's.
     """
     return [name for name in names_in(folder).files if name.lower().endswith(suffix)]
 
 
 def subfolders(folder: str) -> list[str]:
-    """Paths of the folders in a local folder, sorted; none where it cannot be read."""
+    """Returns the sorted paths of the folders in a local folder; none if it cannot be read."""
     return list(names_in(folder).folders)
 
 
@@ -109,5 +109,5 @@ def _read(folder: str) -> LocalNames:
                 elif len(images) < _MOST_IMAGES:
                     images.append(name)
     except OSError:
-        pass  # the listing of the images says so
+        pass  # reported by the listing of the images
     return LocalNames(tuple(sorted(images)), tuple(sorted(others)), tuple(sorted(folders)))

@@ -1,4 +1,4 @@
-"""From paths that a person typed to folders to list and files to read."""
+"""Resolves typed paths to folders to list and files to read."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from beam_pipeline.transforms.storage import files
 def image_roots(
     paths: Sequence[str], label_uris: frozenset[str] = frozenset(), option: str = "--images"
 ) -> tuple[ImageRoot, ...]:
-    """The folders and archives to list: one root a folder, however many patterns it has, or an archive.
+    """Returns the folders and archives to list: one root per folder, with all of its patterns, or archive.
 
     Args:
       paths: as typed.
       label_uris: files that are never listed.
-      option: which names the paths, for messages.
+      option: the option with the paths, for messages.
 
     Raises:
-      UsageError: a path does not exist, or one root lies in another.
+      UsageError: a path does not exist, or one root is inside another.
     """
     patterns: dict[str, list[str]] = {}
     whole: set[str] = set()
@@ -53,7 +53,7 @@ def image_roots(
 
 
 def _root_and_pattern(path: str, option: str) -> tuple[str, str]:
-    """(folder, pattern below it); the pattern is empty for all images of the folder."""
+    """Returns (folder, pattern below it); the pattern is empty for all images of the folder."""
     if not path.strip():
         raise UsageError(f"{option}: an empty path")
     uri = files.canonical(path)
@@ -77,7 +77,7 @@ def _root_and_pattern(path: str, option: str) -> tuple[str, str]:
 
 
 def label_files(paths: Sequence[str], option: str = "--labels") -> list[str]:
-    """URIs of the files that an option names by paths and globs, sorted, each once.
+    """Returns the URIs of the files in an option's paths and globs, sorted, without repetitions.
 
     Raises:
       UsageError: a path or glob names no file.

@@ -1,4 +1,4 @@
-"""Lists of a data set that say which images are in a split: a name a line, as train.txt and val.txt."""
+"""Lists of the images of a split, one name per line, such as train.txt and val.txt."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from beam_pipeline.transforms.core.listing.filters import IMAGE_EXTENSIONS
 from beam_pipeline.transforms.storage import files
 
 UNLISTED = "unlisted"
-"""The split of images that none of the lists names, where there are lists."""
+"""The split of images that are in none of the lists, if there are lists."""
 
 _XML = ".xml"
 
@@ -18,16 +18,16 @@ _XML = ".xml"
 def check_not_listed_twice(
     uri: str, listed: Sequence[str], split: str, splits: Mapping[str, str]
 ) -> None:
-    """Makes sure that no other list gives these names to another split.
+    """Checks that these names are in no list of another split.
 
     Args:
-      uri: of the list.
+      uri: the list.
       listed: the names in it.
-      split: the split that it gives them.
-      splits: name -> split, of the lists before it.
+      split: its split.
+      splits: name -> split, from the previous lists.
 
     Raises:
-      UsageError: one does.
+      UsageError: a name is in two lists.
     """
     twice = [stem for stem in listed if splits.get(stem, split) != split]
     if twice:
@@ -39,7 +39,7 @@ def check_not_listed_twice(
 
 
 def read_list(uri: str) -> list[str]:
-    """The names in a list, one a line; none if there is no such list.
+    """Reads the names in a list, one per line; none if the list does not exist.
 
     Raises:
       UsageError: it cannot be read, or is not UTF-8.
@@ -51,7 +51,7 @@ def read_list(uri: str) -> list[str]:
 
 
 def _without_extension(name: str) -> str:
-    """000005 for 000005, 000005.jpg and JPEGImages/000005.jpg."""
+    """Returns 000005 for 000005, 000005.jpg and JPEGImages/000005.jpg."""
     name = posixpath.basename(name)
     stem, extension = posixpath.splitext(name)
     return stem if extension.lower() in (IMAGE_EXTENSIONS | {_XML}) - {""} else name

@@ -1,8 +1,8 @@
-"""Alternatives to the folder that was named: data sets above or below it that hold its images.
+"""Alternatives to the folder given: data sets above or below it that hold its images.
 
-People name the folder above or below the one that a layout expects. Another one is taken if its
-layout is recognised there, and it holds the images that were named and no others: for
-`kitti/training/image_2` that is `kitti/training`.
+Users often name the folder above or below the one that a layout expects. The other folder is used if
+a layout recognises it and it holds exactly the images in the folder given. For `kitti/training/image_2`
+that is `kitti/training`.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Alternative(NamedTuple):
     """A data set to which the images of --images may belong.
 
     Attributes:
-      options: its paths, and the options that were set.
+      options: its paths, and the options given.
       layout: the layout that recognises it.
-      why: the files by which it does.
+      why: the files by which the layout recognises it.
     """
 
     options: SourceOptions
@@ -49,11 +49,11 @@ class Alternative(NamedTuple):
 
 
 def certain_alternative(options: SourceOptions, layouts: Sequence[Layout]) -> Alternative | None:
-    """The data set to which the one folder of --images certainly belongs; None if there is none.
+    """Returns the data set to which the folder in --images certainly belongs; None if there is none.
 
     Args:
-      options: what the person named.
-      layouts: all of them, in the order in which they are asked.
+      options: the options given.
+      layouts: all layouts, in the order in which they are tried.
     """
     root = only_folder(options)
     if not root:
@@ -78,9 +78,9 @@ def certain_alternative(options: SourceOptions, layouts: Sequence[Layout]) -> Al
 def alternatives_above(
     root: str, options: SourceOptions, layouts: Sequence[Layout]
 ) -> list[Alternative]:
-    """Folders above that are recognised, if names tell that a folder is a part of a data set.
+    """Finds recognised folders above, if a folder's name is that of a part of a data set.
 
-    Those are `images` and its like, and splits in it: `images/train`.
+    Such names are `images` and similar ones, and splits in them: `images/train`.
     """
     parent = posixpath.dirname(root)
     if posixpath.basename(root).lower() in IMAGE_FOLDERS:
@@ -96,7 +96,7 @@ def alternatives_above(
 def alternatives_below(
     here: Folder, options: SourceOptions, layouts: Sequence[Layout]
 ) -> list[Alternative]:
-    """Folders in a folder that are recognised."""
+    """Finds recognised folders in a folder."""
     found = (_recognised(layouts, options, folder) for folder in here.folders[:MOST_FOLDERS])
     return [alternative for alternative in found if alternative]
 
@@ -104,7 +104,7 @@ def alternatives_below(
 def _recognised(
     layouts: Sequence[Layout], options: SourceOptions, folder: str
 ) -> Alternative | None:
-    """A folder of another layout than tables and class folders; None if it is none."""
+    """Recognises a folder by any layout except tables and class folders; None if none fits."""
     there = replace(options, images=(shown(folder, options.images[0]),))
     for layout in layouts:
         if layout.name not in _LAST_RESORTS:
@@ -115,14 +115,14 @@ def _recognised(
 
 
 def _folders_of(alternative: Alternative) -> set[str]:
-    """The folder of an alternative, and those that its layout lists; none if it cannot be opened."""
+    """Returns the folder of an alternative, and those that its layout lists; none if opening fails."""
     source = _opened(alternative)
     folder = files.canonical(alternative.options.images[0])
     return {folder, *(root.uri for root in source.roots)} if source else set()
 
 
 def _lists_only(alternative: Alternative, root: str) -> bool:
-    """True if an alternative holds images of a folder and no others."""
+    """True if an alternative holds only images of a folder."""
     source = _opened(alternative)
     if source is None or not source.roots:
         return False
@@ -130,7 +130,7 @@ def _lists_only(alternative: Alternative, root: str) -> bool:
 
 
 def _no_others(listed: str, root: str) -> bool:
-    """Whether all images below a folder that is listed lie below the root."""
+    """True if all images below a listed folder are below the root."""
     if f"{listed}/".startswith(f"{root}/"):
         return True
     if not root.startswith(f"{listed}/"):
@@ -150,7 +150,7 @@ def _opened(alternative: Alternative) -> Source | None:
 def _table_beside(
     here: Folder, images: str, options: SourceOptions, layouts: Sequence[Layout]
 ) -> Alternative | None:
-    """The one table beside a folder of images whose rows name them."""
+    """Finds the only table beside a folder of images whose rows name them."""
     tables = map(look_at_table, here.of_kind(TABLES)[:MOST_FOLDERS])
     naming = [table.path for table in tables if names_images(table, images, here.path)]
     if len(naming) != 1:
@@ -164,7 +164,7 @@ def _table_beside(
 def _splits_below(
     folder: str, options: SourceOptions, layouts: Sequence[Layout]
 ) -> Alternative | None:
-    """A folder that holds splits with class folders, and nothing else."""
+    """Finds a folder that holds only splits with class folders."""
     found = look(folder)
     if found.images or not found.folders:
         return None

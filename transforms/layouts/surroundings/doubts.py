@@ -1,9 +1,9 @@
-"""Doubts about classes that would be taken from folders by default: what lies around says otherwise.
+"""Doubts about classes that come from folders by default, raised by other files nearby.
 
-Where nothing else fits, an image's class is its folder. But label files among the images or beside
-their folder would be passed over then, and folders called `images` or `train` would be classes. So
-names are looked at, and the first bytes of a few files; each doubt says what was found, what it
-looks like, and which paths were probably meant.
+If no other layout fits, an image's class is its folder. But then label files among the images or beside
+their folder would be ignored, and folders called `images` or `train` would be classes. So this module
+checks names and the first bytes of a few files. Each doubt states what was found, what it looks like,
+and which paths were probably meant.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from beam_pipeline.transforms.layouts.surroundings.folders import (
 
 _SHOWN = 3
 _SHOWN_COLUMNS = 6
-_LOOKED_AT = 10  # text files, for one that is not empty
+_LOOKED_AT = 10  # text files to search for one that is not empty
 _KITTI_FIELDS = (15, 16)
 _YOLO_LINE = re.compile(rb"\d+(?:\s+[01]?\.?\d+(?:[eE]-?\d+)?){4,}")
 _COCO_MEMBERS = re.compile(rb'"(?:images|annotations|categories)"\s*:\s*\[')
@@ -49,11 +49,11 @@ _VOC_ROOT = re.compile(rb"<annotation[\s>]")
 
 
 def find_doubts(options: SourceOptions, layouts: Sequence[Layout]) -> list[Doubt]:
-    """What makes folder names doubtful as classes.
+    """Finds reasons why folder names may not be classes.
 
     Args:
-      options: what the person named.
-      layouts: all of them, in the order in which they are asked.
+      options: the options given.
+      layouts: all layouts, in the order in which they are tried.
     """
     root = only_folder(options)
     if not root:
@@ -71,36 +71,38 @@ def find_doubts(options: SourceOptions, layouts: Sequence[Layout]) -> list[Doubt
 
 
 def _parts(here: Folder, typed: str, above: Sequence[Alternative]) -> Iterator[Doubt]:
-    """A folder that is a part of a data set, which holds other images as well."""
+    """Finds data sets above of which the folder is only a part."""
     for alternative in above[:1]:
         yield Doubt(
-            f"{shown(here.path, typed)} is a part of a data set of the layout {alternative.layout.name}, "
-            f"which lies higher: {alternative.why}.",
+            f"{shown(here.path, typed)} is part of a data set of the layout {alternative.layout.name} "
+            f"in a folder above: {alternative.why}.",
             images=alternative.options.images,
             layout=alternative.layout.name,
         )
 
 
 def _sets_below(here: Folder, typed: str, below: Sequence[Alternative]) -> Iterator[Doubt]:
-    """Folders that look like data sets of their own."""
+    """Finds folders that look like separate data sets."""
     if not below:
         return
     layout, why = below[0].layout.name, below[0].why
     same = [alternative for alternative in below if alternative.layout.name == layout]
-    what = "folder looks like a data set" if len(same) == 1 else "folders look like data sets"
+    looks, classes = ("looks like a data set", "a class")
+    if len(same) > 1:
+        looks, classes = ("look like data sets", "classes")
     yield Doubt(
-        f"{len(same)} {what} of the layout {layout}, and not like a class, in "
-        f"{shown(here.path, typed)}: {why}.",
+        f"{counted(len(same), 'folder')} in {shown(here.path, typed)} {looks} of the layout {layout}, "
+        f"not like {classes}: {why}.",
         images=tuple(path for alternative in same for path in alternative.options.images),
         layout=layout,
     )
 
 
-# --- label files that would be passed over --------------------------------------------------------
+# --- label files that would be ignored ------------------------------------------------------------
 
 
 def _passed_over(here: Folder, typed: str) -> list[Doubt]:
-    """Label files among the images or beside their folder, by what they look like."""
+    """Finds label files among the images or beside their folder, by kind."""
     inside = tree(here)
     beside = [found for folder in _beside(here.path) for found in tree(look(folder))]
     tables = [path for folder in inside for path in folder.of_kind(TABLES)]
@@ -114,9 +116,9 @@ def _passed_over(here: Folder, typed: str) -> list[Doubt]:
 
 
 def _beside(root: str) -> list[str]:
-    """Folders beside the images' that are called as folders of labels are.
+    """Finds folders beside the images with the usual names of label folders.
 
-    Beside `images/` that is `labels/`, and so it is for `images/train/`.
+    For `images/` and for `images/train/`, that is `labels/` beside `images/`.
     """
     parent = posixpath.dirname(root)
     beside = _folders_of_labels(parent, root)
@@ -134,14 +136,14 @@ def _folders_of_labels(parent: str, images: str) -> list[str]:
 
 
 def _naming_tables_above(here: Folder) -> list[str]:
-    """Tables in the folder above whose rows name the images."""
+    """Finds tables in the folder above whose rows name the images."""
     parent = look(posixpath.dirname(here.path))
     tables = map(look_at_table, parent.of_kind(TABLES)[:MOST_FOLDERS])
     return [table.path for table in tables if names_images(table, here.path, parent.path)]
 
 
 def _tables(here: Folder, paths: Sequence[str], typed: str) -> Iterator[Doubt]:
-    """Tables: all of them, or if the rows of some name the images, these."""
+    """Doubts because of tables: those whose rows name the images or, if there are none, all."""
     if not paths:
         return
     tables = [look_at_table(path) for path in paths[:MOST_FOLDERS]]
@@ -153,7 +155,7 @@ def _tables(here: Folder, paths: Sequence[str], typed: str) -> Iterator[Doubt]:
     meant = [table.path for table in naming] if len(paths) <= MOST_FOLDERS and naming else paths
     what = "looks like a table" if len(meant) == 1 else "look like tables"
     yield Doubt(
-        f"{_listed(meant, typed)} would be passed over, and {what} of labels{described}.",
+        f"{_listed(meant, typed)} would be ignored, but {what} of labels{described}.",
         images=(typed,),
         labels=_as_typed(meant, typed),
     )
@@ -162,26 +164,29 @@ def _tables(here: Folder, paths: Sequence[str], typed: str) -> Iterator[Doubt]:
 def _json_files(
     here: Folder, inside: Sequence[Folder], beside: Sequence[Folder], typed: str
 ) -> Iterator[Doubt]:
-    """COCO's files among the images or in `annotations/` beside them, or other JSON among them."""
+    """Doubts because of COCO's files among the images or in `annotations/` beside them, or other JSON."""
     paths = _of_kind(".json", inside)
     coco = [
         path
         for path in (*paths, *_of_kind(".json", beside))
         if _COCO_MEMBERS.search(beginning(path))
     ]
-    for telling in ("instances_", posixpath.basename(here.path)):  # of many, those that are meant
+    for telling in (
+        "instances_",
+        posixpath.basename(here.path),
+    ):  # if there are many, the ones probably meant
         coco = [path for path in coco if telling in posixpath.basename(path)] or coco
     if coco:
         what = "looks like a file" if len(coco) == 1 else "look like files"
         yield Doubt(
-            f"{_listed(coco, typed)} would be passed over, and {what} of COCO's.",
+            f"{_listed(coco, typed)} would be ignored, but {what} of COCO's.",
             images=(typed,),
             labels=_as_typed(coco, typed),
             layout="coco",
         )
     elif paths:
         yield Doubt(
-            f"{_listed(paths, typed)} would be passed over.",
+            f"{_listed(paths, typed)} would be ignored.",
             'If labels are in it, write them as JSON Lines, such as {"file_name": "a.jpg", "label": '
             '"cat"}, and name the file with --labels.',
         )
@@ -191,21 +196,21 @@ def _xml_files(inside: Sequence[Folder], typed: str) -> Iterator[Doubt]:
     paths = _of_kind(".xml", inside)
     if not paths:
         return
-    passed_over = f"{_listed(paths, typed)} would be passed over"
+    ignored = f"{_listed(paths, typed)} would be ignored"
     if _VOC_ROOT.search(beginning(paths[0])):
         what = "looks like an annotation" if len(paths) == 1 else "look like annotations"
         yield Doubt(
-            f"{passed_over}, and {what} of Pascal VOC.",
+            f"{ignored}, but {what} of Pascal VOC.",
             images=(typed,),
             labels=(typed,),
             layout="voc",
         )
     else:
-        yield Doubt(f"{passed_over}; no XML but Pascal VOC's is read.")
+        yield Doubt(f"{ignored}; the only XML that is read is Pascal VOC's.")
 
 
 def _text_files(inside: Sequence[Folder], beside: Sequence[Folder], typed: str) -> Iterator[Doubt]:
-    """About as many .txt of the images' names as images, among them or beside their folder."""
+    """Doubts because of .txt files named like the images, if there are about as many as images."""
     images = {os.path.splitext(name)[0] for folder in inside for name in folder.images}
     found: list[str] = []
     for folder in (*inside, *beside):
@@ -214,27 +219,27 @@ def _text_files(inside: Sequence[Folder], beside: Sequence[Folder], typed: str) 
     if not found or 2 * len(found) < len(images):
         return
     line = next(filter(None, map(_first_line, found[:_LOOKED_AT])), b"")
-    passed_over = (
+    ignored = (
         f"{counted(len(found), 'text file')} with names of images, such as {shown(found[0], typed)}, "
-        "would be passed over"
+        "would be ignored"
     )
     if len(line.split()) in _KITTI_FIELDS:
         yield Doubt(
-            f"{passed_over}, and look like KITTI's labels.",
+            f"{ignored}, but look like KITTI's labels.",
             images=(typed,),
             labels=(shown(posixpath.dirname(found[0]), typed),),
             layout="kitti",
         )
     elif _YOLO_LINE.fullmatch(line):
         yield Doubt(
-            f"{passed_over}, and look like YOLO's labels: a class number and a box or outline a line.",
+            f"{ignored}, but look like YOLO's labels: a class number and a box or outline per line.",
             images=(typed,),
             labels=(shown(posixpath.dirname(found[0]), typed),),
             layout="yolo",
         )
     else:
         yield Doubt(
-            f"{passed_over}; the first says {line[:40].decode(errors='replace')!r}.",
+            f"{ignored}; the first says {line[:40].decode(errors='replace')!r}.",
             "If they are captions or labels, write a table such as filename,label and name it with "
             "--labels.",
         )
@@ -254,7 +259,7 @@ def _listed(paths: Sequence[str], typed: str) -> str:
 
 
 def _as_typed(paths: Sequence[str], typed: str) -> tuple[str, ...]:
-    """Files as --labels takes them: a few by name, many by a pattern in each folder."""
+    """Returns files in the form of --labels: a few by name, many by one pattern per folder."""
     if len(paths) <= _SHOWN:
         return tuple(shown(path, typed) for path in paths)
     folders = {posixpath.dirname(path) for path in paths}
@@ -265,11 +270,11 @@ def _as_typed(paths: Sequence[str], typed: str) -> tuple[str, ...]:
     return tuple(shown(pattern, typed) for pattern in patterns)
 
 
-# --- names that are no classes --------------------------------------------------------------------
+# --- names that are not classes -------------------------------------------------------------------
 
 
 def _doubtful_names(here: Folder, typed: str) -> Iterator[Doubt]:
-    """Folders whose names say what they hold, and not which class."""
+    """Doubts because of folder names that describe the kind of content, not a class."""
     with_images = folders_with_images(here)
     names = {posixpath.basename(folder).lower(): folder for folder in with_images}
     images = [name for name in names if name in IMAGE_FOLDERS]
@@ -282,10 +287,9 @@ def _doubtful_names(here: Folder, typed: str) -> Iterator[Doubt]:
             yield _usual_names(here, typed, [names[name] for name in (*images, *labels)])
     if names and all(map(is_split, with_images)) and all(look(f).images for f in with_images):
         yield Doubt(
-            f"The only class folders in {shown(here.path, typed)} are called as splits are: "
+            f"The only class folders in {shown(here.path, typed)} have names of splits: "
             f"{enumerated([f'{posixpath.basename(folder)}/' for folder in with_images], _SHOWN)}.",
-            "Put class folders into them, such as train/cat/, or name a file that says the labels "
-            "with --labels.",
+            "Put class folders into them, such as train/cat/, or name a label file with --labels.",
         )
     split = [
         folder
@@ -295,8 +299,8 @@ def _doubtful_names(here: Folder, typed: str) -> Iterator[Doubt]:
     if split:
         below = [f"{shown(folder, typed)}/{_first_split(folder)}" for folder in split]
         yield Doubt(
-            f"Splits lie below the class folders ({enumerated(below, _SHOWN)}), so that each class "
-            "would become several.",
+            f"Folders of splits are below the class folders ({enumerated(below, _SHOWN)}), so each "
+            "class would become several.",
             "Put the splits above: train/<class>/ and test/<class>/.",
         )
 
@@ -325,13 +329,12 @@ def _usual_names(here: Folder, typed: str, folders: Sequence[str]) -> Doubt:
     return Doubt(
         f"{enumerated(found, _SHOWN)} in {shown(here.path, typed)} would become {classes}, but such "
         f"names are usual for {what}.",
-        "Name the folder that holds class folders with --images, or a file that says the labels with "
-        "--labels.",
+        "Name the folder that holds class folders with --images, or a label file with --labels.",
     )
 
 
 def _has_splits(folder: str) -> bool:
-    """Whether all folders in a folder are called as splits are."""
+    """True if all folders in a folder have names of splits."""
     found = look(folder)
     return bool(found.folders) and not found.images and all(map(is_split, found.folders))
 

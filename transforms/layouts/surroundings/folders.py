@@ -1,6 +1,6 @@
-"""Names in folders on this machine, and the beginnings of tables: what a look around needs.
+"""Names in local folders, and the beginnings of tables, for the search around the images.
 
-A look is bounded: some thousands of names a folder, some tens of folders, no image.
+The search is bounded: thousands of names per folder, tens of folders, no images.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from beam_pipeline.transforms.layouts.shared.heads import first_line
 from beam_pipeline.transforms.layouts.shared.local_names import names_in
 from beam_pipeline.transforms.storage import files
 
-MOST_FOLDERS = 50  # looked into, of those in one folder
+MOST_FOLDERS = 50  # subfolders searched in one folder
 
 IMAGE_FOLDERS = frozenset(
     ["images", "image", "imgs", "img", "image_2", "image_3", "jpegimages", "pngimages", "jpgs"]
@@ -32,23 +32,23 @@ IMAGE_FOLDERS = frozenset(
 """Usual names of folders that hold all images of a data set, in lower case."""
 
 MASK_FOLDERS = frozenset(["masks", "segmentationclass", "segmentationobject"])
-"""The same for images whose pixels are labels."""
+"""Usual names of folders of images whose pixels are labels."""
 
 LABEL_FOLDERS = MASK_FOLDERS | {"labels", "label", "label_2", "annotations", "annotation", "xmls"}
-"""The same for label files or masks."""
+"""Usual names of folders of label files or masks."""
 
 TABLES = frozenset([".csv", ".tsv", ".jsonl", ".ndjson", ".parquet"])
 """Extensions of tables."""
 
 _FEW_FOLDERS = 10
-_ROWS = 20  # of a table, whose images are looked for
-_ENOUGH_NAMES = 3  # names without extension, such as numbers, that are also images'
+_ROWS = 20  # rows of a table whose images are looked up
+_ENOUGH_NAMES = 3  # names without extension, such as numbers, that are also names of images
 _USUAL_ENDINGS = (".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG")
 
 
 @dataclass(frozen=True)
 class Folder:
-    """The names in a folder, as far as they were looked at.
+    """The names in a folder, as far as they were read.
 
     Attributes:
       path: the folder, without a slash at its end.
@@ -63,17 +63,17 @@ class Folder:
     folders: Sequence[str]
 
     def of_kind(self, extensions: frozenset[str]) -> list[str]:
-        """Paths of the other files with one of these extensions, in lower case."""
+        """Returns the paths of the other files with one of these extensions, given in lower case."""
         return [f"{self.path}/{name}" for name in self.files if extension(name) in extensions]
 
     @property
     def is_written(self) -> bool:
-        """Whether it holds TFRecords, so that JSON files in it are no labels."""
+        """True if it holds TFRecords; then JSON files in it are not labels."""
         return any(".tfrecord" in name for name in self.files)
 
 
 def only_folder(options: SourceOptions) -> str:
-    """The one local folder that --images names, without labels; empty if it names anything else."""
+    """Returns the only path of --images if it is a local folder and no labels are given, else empty."""
     if options.labels or len(options.images) != 1 or not options.images[0].strip():
         return ""
     root = files.canonical(options.images[0])
@@ -81,19 +81,19 @@ def only_folder(options: SourceOptions) -> str:
 
 
 def look(folder: str) -> Folder:
-    """The names in a folder; none where it cannot be read, no hidden ones."""
+    """Reads the names in a folder, without hidden ones; none if it cannot be read."""
     return Folder(folder.rstrip("/"), *names_in(folder))
 
 
 def tree(here: Folder) -> list[Folder]:
-    """A folder and those in it, two levels down, without folders of TFRecords."""
+    """Reads a folder and its subfolders, two levels down, without folders of TFRecords."""
     below = [look(folder) for folder in here.folders[:MOST_FOLDERS]]
     lowest = [look(folder) for found in below for folder in found.folders[:_FEW_FOLDERS]]
     return [found for found in (here, *below, *lowest[:MOST_FOLDERS]) if not found.is_written]
 
 
 def folders_with_images(here: Folder) -> list[str]:
-    """Paths of the folders in a folder that hold images, up to three levels down."""
+    """Returns the paths of the folders that hold images, up to three levels below a folder."""
     return [folder for folder in here.folders[:MOST_FOLDERS] if _holds_images(folder, 3)]
 
 
@@ -107,17 +107,17 @@ def _holds_images(folder: str, levels: int) -> bool:
 
 
 def is_split(folder: str) -> bool:
-    """Whether a folder is called as a split is."""
+    """True if a folder has the name of a split."""
     return posixpath.basename(folder).lower() in SPLIT_NAMES
 
 
 def extension(name: str) -> str:
-    """A file name's extension in lower case, with its dot."""
+    """Returns a file name's extension in lower case, with its dot."""
     return posixpath.splitext(name)[1].lower()
 
 
 def beginning(path: str) -> bytes:
-    """The first bytes of a file; none if it cannot be read."""
+    """Reads the first bytes of a file; none if it cannot be read."""
     found = first_line(path)
     return found.data if found else b""
 
@@ -128,7 +128,7 @@ class TableLook(NamedTuple):
     Attributes:
       path: the file.
       columns: its header; empty if it cannot be read as a table.
-      images: how its first rows name their images.
+      images: the names of images in its first rows.
     """
 
     path: str
@@ -137,7 +137,7 @@ class TableLook(NamedTuple):
 
 
 def look_at_table(path: str) -> TableLook:
-    """The header and first rows of a table."""
+    """Reads the header and first rows of a table."""
     found = first_line(path)
     if found is None:
         return TableLook(path, (), ())
@@ -156,15 +156,15 @@ def _key_cells(found: TableHead, table: LabelTable) -> Iterator[str]:
 
 
 def names_images(table: TableLook, images: str, above: str) -> bool:
-    """Whether most of a table's first rows name files in a folder.
+    """True if most of a table's first rows name files in a folder.
 
-    Names without extension count only if there are a few: a single row that begins with 1 may have
-    to do with `1.jpg` by chance.
+    Names without extension count only if there are several: a single row that begins with 1 may match
+    `1.jpg` by chance.
 
     Args:
       table: the table.
-      images: the folder, which rows may be relative to.
-      above: the folder itself or one above it, which rows may be relative to as well.
+      images: the folder; names may be relative to it.
+      above: the folder itself or one above it; names may be relative to it, too.
     """
     exact = without_extension = 0
     for name in table.images:

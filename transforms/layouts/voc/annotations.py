@@ -1,4 +1,4 @@
-"""Pascal VOC's annotations: an XML file an image, an element `object` an object.
+"""Pascal VOC's annotations: one XML file per image, with one element `object` per object.
 
 Source: the VOC2012 development kit, section "Ground Truth Annotation"
 (http://host.robots.ox.ac.uk/pascal/VOC/voc2012/htmldoc/devkit_doc.html).
@@ -24,7 +24,7 @@ COLUMNS = (
     object_column("truncated", ColumnKind.INT64),
     object_column("view", ColumnKind.BYTES),
 )
-"""The label columns; VOC's `pose` is called view, as the TensorFlow Model Garden writes it."""
+"""The label columns; VOC's `pose` is called view, as in the TensorFlow Model Garden."""
 
 NO_OBJECTS: tuple[LabelValue, ...] = ((),) * len(COLUMNS)
 
@@ -39,7 +39,7 @@ _DEEPEST = 4  # annotation/object/bndbox/xmin
 
 
 class AnnotationError(Exception):
-    """A file is no annotation of VOC's. `line` is where, 0 if that cannot be said."""
+    """A file is not an annotation of VOC's. `line` is the position, 0 if unknown."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
@@ -47,9 +47,10 @@ class AnnotationError(Exception):
 
 
 def parse_annotation(data: bytes) -> tuple[tuple[LabelValue, ...], Size | None]:
-    """The values of an annotation, in the order of `COLUMNS`; boxes in pixels, as written.
+    """Returns (values in the order of `COLUMNS`, the image's size) of an annotation.
 
-    The second is the image's size, as `<size>` says it; None if it says none, as many tools write 0.
+    Boxes are in pixels, as written. The size is that of `<size>`; None if it has none, or 0, which many
+    tools write.
 
     Args:
       data: the whole file.
@@ -57,7 +58,7 @@ def parse_annotation(data: bytes) -> tuple[tuple[LabelValue, ...], Size | None]:
     Raises:
       AnnotationError: it is broken XML, has a document type, or an object is not VOC's.
     """
-    from defusedxml.sax import parseString  # takes 20 ms, which no other command should wait for
+    from defusedxml.sax import parseString  # a 20 ms import
 
     handler = _Objects()
     try:
@@ -71,7 +72,7 @@ def parse_annotation(data: bytes) -> tuple[tuple[LabelValue, ...], Size | None]:
             "files, so it is refused; annotations need none, remove it",
             handler.line,
         ) from error
-    except (SAXException, ValueError, LookupError) as error:  # unknown encodings, most of all
+    except (SAXException, ValueError, LookupError) as error:  # mostly unknown encodings
         raise AnnotationError(
             f"XML that cannot be read: {error}; save it as UTF-8", handler.line
         ) from error
@@ -83,12 +84,12 @@ def parse_annotation(data: bytes) -> tuple[tuple[LabelValue, ...], Size | None]:
 
 @dataclass
 class _Object:
-    """What an element `object` holds.
+    """The content of an element `object`.
 
     Attributes:
-      line: of its start tag.
-      texts: text of each element in it, by path below it such as "bndbox/xmin".
-      box_line: of the start tag of its last `bndbox`.
+      line: the line of its start tag.
+      texts: the text of each element in it, by path below it such as "bndbox/xmin".
+      box_line: the line of the start tag of its last `bndbox`.
     """
 
     line: int
@@ -97,7 +98,7 @@ class _Object:
 
 
 class _Objects(ContentHandler):
-    """Collects the objects of an annotation. Parts of objects have boxes too, further down."""
+    """Collects the objects of an annotation, without the boxes of their parts, further down."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -110,7 +111,7 @@ class _Objects(ContentHandler):
 
     @property
     def line(self) -> int:
-        """The line that is being read, from 1."""
+        """The current line, from 1."""
         return (self._locator.getLineNumber() or 0) if self._locator else 0
 
     @property
@@ -151,7 +152,7 @@ class _Objects(ContentHandler):
 
 
 def _values(number: int, found: _Object) -> tuple[object, ...]:
-    """The values of one object, in the order of `COLUMNS`."""
+    """Returns the values of one object, in the order of `COLUMNS`."""
     what = f"object {number}"
     name = _text(found, "name", what)
     if not name:
@@ -176,7 +177,7 @@ def _values(number: int, found: _Object) -> tuple[object, ...]:
 
 
 def _text(found: _Object, path: str, what: str) -> str:
-    """The text of an element that may be there once; empty if it is not."""
+    """Returns the text of an element that may occur once; empty if it does not."""
     texts: Sequence[str] = found.texts.get(path, ())
     if len(texts) > 1:
         raise AnnotationError(f"{what} has {len(texts)} <{path}>, expected one", found.line)

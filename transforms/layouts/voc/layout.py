@@ -1,4 +1,4 @@
-"""Pascal VOC: an XML file for each image, as in the VOC sets themselves and as LabelImg writes it."""
+"""Pascal VOC: an XML file for each image, as in the VOC data sets and as written by LabelImg."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _XML = ".xml"
 _LABEL_FILES = "**/*.[xX][mM][lL]"
 _LISTED = ("train", "val", "test")
 _ALL_OF_TRAINING = "trainval"
-_LOOKED_INTO = (*SPLIT_NAMES, "xmls")  # folders in which to look for XML, beside the one named
+_LOOKED_INTO = (*SPLIT_NAMES, "xmls")  # folders to search for XML, besides the one given
 _HEAD_BYTES = 4096
 _ROOT_ELEMENT = re.compile(rb"<annotation[\s>]")
 
@@ -56,8 +56,8 @@ class VocReader:
 
     Attributes:
       folders: the folders of annotations.
-      mirrored: those whose subfolders are also the images', so that a path below one names an image.
-      splits: name of an annotation, without folder and extension -> the split that a list gives it.
+      mirrored: those with the same subfolders as the images, so that a path below one names an image.
+      splits: name of an annotation, without folder and extension -> its split according to the lists.
     """
 
     folders: tuple[str, ...]
@@ -86,13 +86,13 @@ class VocReader:
 
 
 class Voc:
-    """An XML file of an image's name says its objects and their boxes."""
+    """An XML file named like the image holds its objects and their boxes."""
 
     name = "voc"
     option_names = frozenset({"label_base", "label_order", "class_ids"})
 
     def recognise(self, options: SourceOptions) -> str:
-        """The folders' names, or XML files beside the images that are annotations."""
+        """Recognises the folders' names, or annotations in XML files beside the images."""
         if options.labels:
             return _recognise_labels(options)
         reasons = []
@@ -131,18 +131,18 @@ class Voc:
         )
 
 
-# --- where images and annotations lie ------------------------------------------------------------
+# --- folders of images and annotations -----------------------------------------------------------
 
 
 class _Set(NamedTuple):
     """Images and their annotations.
 
     Attributes:
-      images, labels: their folders; images as `image_roots` takes it.
+      images, labels: their folders; `images` is an argument of `image_roots`.
       lists: the folder of the splits' lists, or empty.
-      folder: the one to name after `reason`.
-      reason: why this is VOC, up to the folder.
-      recognisable: whether that is enough for `--layout auto`.
+      folder: the folder to name after `reason`.
+      reason: why this is VOC, a phrase that ends before the folder.
+      recognisable: True if the reason is sufficient for `--layout auto`.
     """
 
     images: str
@@ -154,7 +154,7 @@ class _Set(NamedTuple):
 
 
 def _sets(path: str, *, labels_given: bool) -> list[_Set]:
-    """The sets that a path of --images means.
+    """Returns the sets of a path of --images.
 
     Raises:
       UsageError: there is none.
@@ -189,7 +189,7 @@ def _sets(path: str, *, labels_given: bool) -> list[_Set]:
 
 
 def _find_sets(path: str) -> list[_Set]:
-    """The sets that a path of --images means, as far as names of folders tell."""
+    """Finds the sets of a path of --images by the names of folders."""
     if not path.strip():
         return []
     uri = files.canonical(path)
@@ -241,7 +241,7 @@ def _year(folder: str, recognisable: bool) -> _Set:
 
 
 def _years(uri: str) -> list[_Set]:
-    """The folder itself if it is one of a year, else those in it or in VOCdevkit/ below it."""
+    """Returns the folder if it is that of a year, else the years in it or in VOCdevkit/ below it."""
     if posixpath.basename(uri) == _IMAGES:
         uri = posixpath.dirname(uri)
     for folders in ([uri], subfolders(uri), subfolders(f"{uri}/{_KIT}")):
@@ -252,7 +252,7 @@ def _years(uri: str) -> list[_Set]:
 
 
 def _remote_years(uri: str) -> list[_Set]:
-    """The same of a remote path, told from its name alone."""
+    """Returns the years of a remote path, judged by its name only."""
     if posixpath.basename(uri) == _IMAGES:
         uri = posixpath.dirname(uri)
         return [_year(uri, True)]
@@ -260,7 +260,7 @@ def _remote_years(uri: str) -> list[_Set]:
 
 
 def _first_xml(folder: str) -> str:
-    """The first .xml file of a local folder, or of its folders train/, test/ and the like."""
+    """Finds the first .xml file of a local folder, or of its folders train/, test/ and similar."""
     inside = [below for below in subfolders(folder) if posixpath.basename(below) in _LOOKED_INTO]
     for searched in (folder, *inside):
         names = file_names(searched, _XML)
@@ -270,7 +270,7 @@ def _first_xml(folder: str) -> str:
 
 
 def _is_annotation(path: str) -> bool:
-    """Whether a local XML file begins as VOC's do."""
+    """True if a local XML file begins like VOC's."""
     try:
         with open(path, "rb") as file:
             return _ROOT_ELEMENT.search(file.read(_HEAD_BYTES)) is not None
@@ -279,7 +279,7 @@ def _is_annotation(path: str) -> bool:
 
 
 def _mirrors(labels: str, images: str) -> bool:
-    """Whether every subfolder of the annotations is one of the images too."""
+    """True if every subfolder of the annotations is also a subfolder of the images."""
     if labels == images:
         return True
     if is_remote(labels) or is_remote(images):
@@ -301,7 +301,7 @@ def _recognise_labels(options: SourceOptions) -> str:
 
 
 def _annotation_names(folder: str) -> list[str]:
-    """Names of the annotations right in a folder, without extension."""
+    """Returns the names of the annotations directly in a folder, without extension."""
     if not is_remote(folder):
         return [posixpath.splitext(name)[0] for name in file_names(folder, _XML)]
     names = (posixpath.splitext(name) for name in files.list_folder(folder))
@@ -309,7 +309,7 @@ def _annotation_names(folder: str) -> list[str]:
 
 
 def _check_names_differ(folders: Sequence[str]) -> None:
-    """Raises UsageError where two folders hold annotations of the same name."""
+    """Raises UsageError if two folders hold annotations with the same name."""
     if len(folders) < 2:
         return
     counts = Counter(name for folder in folders for name in _annotation_names(folder))
@@ -325,7 +325,7 @@ def _check_names_differ(folders: Sequence[str]) -> None:
 def _splits(
     list_folders: Sequence[str], label_folders: Sequence[str]
 ) -> tuple[dict[str, str], tuple[str, ...]]:
-    """(name of an annotation -> split, notes) by train.txt, val.txt, test.txt and trainval.txt.
+    """Reads (name of an annotation -> split, notes) from train.txt, val.txt, test.txt and trainval.txt.
 
     Raises:
       UsageError: a name is in two of the first three.

@@ -1,4 +1,4 @@
-"""What describes a YOLO data set: `data.yaml`, and files that name the classes, one a line.
+"""Descriptions of a YOLO data set: `data.yaml`, and files that name the classes, one per line.
 
 Source: https://docs.ultralytics.com/datasets/detect/#ultralytics-yolo-format
 """
@@ -18,7 +18,7 @@ from beam_pipeline.transforms.storage import files
 
 YAML_SUFFIXES = (".yaml", ".yml")
 CLASS_FILES = ("classes.txt", "obj.names", "_darknet.labels")
-"""Files with the name of a class a line: LabelImg's, Darknet's, and Darknet's as Roboflow exports it."""
+"""Files with one class name per line, as written by LabelImg, Darknet, and Roboflow for Darknet."""
 
 _SPLITS = ("train", "val", "valid", "validation", "test")
 _LARGEST = 1 << 20  # bytes of a description
@@ -26,14 +26,14 @@ _LARGEST = 1 << 20  # bytes of a description
 
 @dataclass(frozen=True)
 class Description:
-    """What `data.yaml` says.
+    """The content of `data.yaml`.
 
     Attributes:
-      uri: of the file.
-      folder: the data set's folder, as `path` names it, or else the file's own.
+      uri: its URI.
+      folder: the data set's folder, as given by `path`, or else the folder of the file.
       splits: split -> folders and list files of its images, as written.
       names: class id -> name; None if it has none.
-      keypoints: how many key points an object has, and of how many values; None if it has none.
+      keypoints: (key points per object, values per key point); None if there are none.
       notes: notes for the user, one sentence each.
     """
 
@@ -49,7 +49,7 @@ def read_description(uri: str) -> Description | None:
     """Reads `data.yaml`; None if a file is not one.
 
     Raises:
-      UsageError: it cannot be read, or what it says of splits, names or key points is wrong.
+      UsageError: it cannot be read, or its splits, names or key points are wrong.
     """
     content = _load(uri)
     if not isinstance(content, dict) or not {"names", "nc"} & set(content):
@@ -77,7 +77,7 @@ def read_description(uri: str) -> Description | None:
 
 
 def read_class_file(uri: str) -> dict[int, str]:
-    """Class id -> name, by the lines of a file.
+    """Reads class id -> name from the lines of a file.
 
     Raises:
       UsageError: it cannot be read, or names a class twice.
@@ -89,7 +89,7 @@ def read_class_file(uri: str) -> dict[int, str]:
 
 
 def _load(uri: str) -> Any:
-    import yaml  # takes 20 ms, which no other layout should wait for
+    import yaml  # a 20 ms import
 
     text = files.read_text(uri, most=_LARGEST)
     try:
@@ -102,7 +102,7 @@ def _load(uri: str) -> Any:
 
 
 def _folder(path: Any, uri: str) -> tuple[str, tuple[str, ...]]:
-    """(the data set's folder, notes): that of the file if `path` names one of another machine."""
+    """Returns (the data set's folder, notes); the file's folder if `path` is of another machine."""
     own = posixpath.dirname(uri)
     if not isinstance(path, str) or path.strip() in ("", ".", "./"):
         return own, ()

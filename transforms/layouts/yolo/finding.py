@@ -1,4 +1,4 @@
-"""Where the images, label files, classes and splits of a YOLO data set are."""
+"""Finds the images, label files, classes and splits of a YOLO data set."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _FIRST_BYTES = 64 << 10
 
 
 class FolderPair(NamedTuple):
-    """A folder of images and that of their labels.
+    """A folder of images and the folder of their labels.
 
     Attributes:
       images, labels: URIs of the folders.
-      split: of all images in it; empty if their own folders or list files say it.
+      split: the split of all images in it; empty if their own folders or list files give it.
     """
 
     images: str
@@ -51,15 +51,15 @@ class FolderPair(NamedTuple):
 
 @dataclass
 class Found:
-    """What was found for the paths of --images.
+    """The findings for the paths of --images.
 
     Attributes:
-      pairs: folders of images, each with that of its labels.
+      pairs: folders of images, each with the folder of its labels.
       listed: URI of an image, without extension -> the split whose list file names it.
-      names: class id -> name; None if nothing names the classes.
-      names_from: URI of the file that does.
-      keypoints: how many key points an object has, and of how many values; None if it has none.
-      skipped: URIs of text files that may lie among label files and are none.
+      names: class id -> name; None if no file names the classes.
+      names_from: URI of the file that names them.
+      keypoints: (key points per object, values per key point); None if there are none.
+      skipped: URIs of text files that may be among label files but are not label files.
       notes: notes for the user, one sentence each.
     """
 
@@ -72,13 +72,13 @@ class Found:
     notes: list[str] = field(default_factory=list)
 
     def describe(self, description: Description) -> None:
-        """Takes classes and key points of a description. Raises UsageError where another differs."""
+        """Adds classes and key points of a description. Raises UsageError if another one differs."""
         if description.names is not None:
             self.name_classes(description.names, description.uri)
         self.keypoints = description.keypoints or self.keypoints
 
     def name_classes(self, names: Mapping[int, str], uri: str) -> None:
-        """Takes the names of classes. Raises UsageError where another file says others."""
+        """Adds the names of classes. Raises UsageError if another file has other names."""
         if self.names is not None and self.names != names:
             raise UsageError(
                 f"{self.names_from} and {uri} name the classes differently; convert the two data "
@@ -88,10 +88,10 @@ class Found:
 
 
 def find(path: str, found: Found) -> None:
-    """Adds what a path of --images means.
+    """Adds the findings for a path of --images.
 
     Raises:
-      UsageError: it is nothing of YOLO's.
+      UsageError: it is not a YOLO data set.
     """
     if not path.strip():
         raise UsageError("--images: an empty path")
@@ -127,7 +127,7 @@ def find(path: str, found: Found) -> None:
 
 
 def _base(uri: str, pairs: Sequence[FolderPair]) -> str:
-    """The folder of a data set that was found in a folder, or around it."""
+    """Returns the folder of a data set that was found in a folder, or around it."""
     images, labels, _ = pairs[0]
     if len(pairs) > 1 or images == labels:
         return uri
@@ -135,7 +135,7 @@ def _base(uri: str, pairs: Sequence[FolderPair]) -> str:
 
 
 def description_in(folder: str) -> Description | None:
-    """The description of a data set in its folder.
+    """Reads the description of a data set in its folder.
 
     Raises:
       UsageError: there are several, or the usual one is wrong.
@@ -159,7 +159,7 @@ def description_in(folder: str) -> Description | None:
 
 
 def folder_pairs_in(uri: str) -> list[FolderPair]:
-    """The folders of images and labels that a folder means, as names of folders tell."""
+    """Finds the folders of images and labels for a folder, by the names of folders."""
     if is_remote(uri):
         labels = _labels_of(uri)
         return [FolderPair(uri, labels)] if labels != uri else [_pair(uri)]
@@ -188,7 +188,7 @@ def _pair(folder: str, split: str = "") -> FolderPair:
 
 
 def _labels_of(images: str) -> str:
-    """The folder of the label files of a folder of images, by Ultralytics' rule.
+    """Returns the folder of the label files of a folder of images, by Ultralytics' rule.
 
     >>> _labels_of("/coco8/images/train")
     '/coco8/labels/train'
@@ -198,13 +198,13 @@ def _labels_of(images: str) -> str:
 
 
 def _labels_beside(folder: str) -> bool:
-    """Whether a local folder has an image with a label file of its name beside it."""
+    """True if a local folder has an image and a label file of the same name."""
     stems = {posixpath.splitext(name)[0] for name in file_names(folder, _TXT)}
     return bool(stems) and any(posixpath.splitext(name)[0] in stems for name in image_names(folder))
 
 
 def topmost(folders: Iterable[str]) -> list[str]:
-    """The folders without those that lie in others of them, sorted."""
+    """Returns the folders, sorted, without those inside others."""
     kept: list[str] = []
     for folder in sorted(set(folders), key=lambda folder: (folder.count("/"), folder)):
         if not any(folder.startswith(f"{outer}/") for outer in kept):
@@ -213,7 +213,7 @@ def topmost(folders: Iterable[str]) -> list[str]:
 
 
 def roots_of(folders: Sequence[str]) -> tuple[ImageRoot, ...]:
-    """The folders to list: the one above all of them, so that no two images have the same key."""
+    """Returns the folders to list: the one above all of them, so that no two images have the same key."""
     kept = topmost(folders)
     if len(kept) == 1:
         return (ImageRoot(kept[0]),)
@@ -221,12 +221,12 @@ def roots_of(folders: Sequence[str]) -> tuple[ImageRoot, ...]:
     start = len(scheme + separator)
     above = kept[0][:start] + posixpath.commonpath([folder[start:] for folder in kept])
     if above.count("/") < min(folder.count("/") for folder in kept) - 3 or above in ("/", ""):
-        return image_roots(kept)  # far apart: what lies between them is not theirs
+        return image_roots(kept)  # far apart: the folders in between are not part of the data set
     return (ImageRoot(above, within=tuple(f"{folder[len(above) + 1 :]}/" for folder in kept)),)
 
 
 def label_roots(pairs: Sequence[FolderPair]) -> tuple[ImageRoot, ...]:
-    """The folders of label files that are there.
+    """Returns the existing folders of label files.
 
     Raises:
       UsageError: there are none.
@@ -238,14 +238,14 @@ def label_roots(pairs: Sequence[FolderPair]) -> tuple[ImageRoot, ...]:
     return tuple(ImageRoot(folder, (LABEL_FILES,)) for folder in there)
 
 
-# --- what data.yaml and list files say -----------------------------------------------------------
+# --- data.yaml and list files --------------------------------------------------------------------
 
 
 def _described_pairs(description: Description, found: Found) -> list[FolderPair]:
-    """The folders that a description names; adds what its list files name.
+    """Returns the folders in a description; adds the images in its list files.
 
     Raises:
-      UsageError: none of them is there, or an image is in two splits.
+      UsageError: none of them exists, or an image is in two splits.
     """
     pairs: list[FolderPair] = []
     missing = []
@@ -290,9 +290,9 @@ def _check_one_split(pairs: Sequence[FolderPair], description: Description) -> N
 
 
 def _resolved(entry: str, description: Description) -> str:
-    """The URI of a folder or list file; empty if it is not there.
+    """Returns the URI of a folder or list file; empty if it does not exist.
 
-    Roboflow writes `../train/images` and means `train/images`, and Ultralytics reads it so.
+    Roboflow writes `../train/images` for `train/images`, and Ultralytics reads it that way.
     """
     entry = entry.strip()
     if is_remote(entry):
@@ -315,7 +315,7 @@ def _joined(folder: str, path: str) -> str:
 
 
 def _read_lists_in(folder: str, found: Found) -> None:
-    """Reads train.txt, val.txt and the like in a data set's folder, if they name images."""
+    """Reads train.txt, val.txt and similar in a data set's folder, if they name images."""
     for name in SPLIT_NAMES:
         uri = f"{folder}/{name}{_TXT}"
         if not is_remote(uri) and os.path.isfile(uri) and _is_list(uri):
@@ -329,10 +329,10 @@ def _is_list(uri: str) -> bool:
 
 
 def _read_list(uri: str, split: str, bases: Sequence[str], found: Found) -> list[str]:
-    """The folders of the images that a list file names, each once; adds the images themselves.
+    """Returns the folders of the images in a list file, each once; adds the images themselves.
 
     Raises:
-      UsageError: it cannot be read, names an image that another list names, or none that is there.
+      UsageError: it cannot be read, names an image of another list, or names no existing image.
     """
     lines = files.read_text(uri).splitlines()
     found.skipped.add(uri)
@@ -364,10 +364,10 @@ def _read_list(uri: str, split: str, bases: Sequence[str], found: Found) -> list
 
 
 def _listed_image(line: str, bases: Sequence[str], known: Iterable[str]) -> str:
-    """The URI of an image in a list file; empty if it is not there.
+    """Returns the URI of an image in a list file; empty if it does not exist.
 
-    Paths count from the list's folder or the data set's. Darknet's lists and those of other machines
-    name folders above these, which are left out one by one.
+    Paths are relative to the list's folder or the data set's. Darknet's lists and those of other
+    machines begin with folders above these, which are removed one by one.
     """
     if is_remote(line):
         return line
@@ -385,7 +385,7 @@ def _listed_image(line: str, bases: Sequence[str], known: Iterable[str]) -> str:
 
 
 def find_class_files(found: Found, bases: Sequence[str]) -> None:
-    """Finds the files that name classes; takes the first one's names if nothing else names them."""
+    """Finds the files that name classes; uses the first one's names if no other file names them."""
     near = [*bases]
     for pair in found.pairs:
         near += [pair.labels, posixpath.dirname(pair.labels), pair.images]

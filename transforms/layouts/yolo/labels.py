@@ -1,11 +1,11 @@
-"""YOLO's label files: a file an image, a line an object, places as fractions of the image.
+"""YOLO's label files: one file per image, one line per object, coordinates as fractions of the image.
 
 | task | line |
 |---|---|
 | detect | class, centre x, centre y, width, height |
-| segment | class, then x, y of three points or more of the object's outline |
+| segment | class, then x, y of three or more points of the object's outline |
 | pose | class, box as above, then x, y of each key point, with its visibility if there are three values |
-| obb | class, then x, y of the four corners of a box that is turned |
+| obb | class, then x, y of the four corners of a rotated box |
 
 Source: https://docs.ultralytics.com/datasets/detect/, and /segment/, /pose/ and /obb/ beside it.
 """
@@ -34,11 +34,11 @@ DETECT, SEGMENT, POSE, OBB = "detect", "segment", "pose", "obb"
 _BOX = 5  # columns of a class and its box
 _CORNERS = 9  # of a class and four corners
 _LEAST_OUTLINE = 7  # of a class and three points
-_HIDDEN, _VISIBLE = 0, 2  # as COCO has it
+_HIDDEN, _VISIBLE = 0, 2  # as in COCO
 
 
 class LabelLineError(ValueError):
-    """A line is none of YOLO's labels. `line` is its number."""
+    """A line is not one of YOLO's labels. `line` is its number."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
@@ -46,19 +46,19 @@ class LabelLineError(ValueError):
 
 
 class _LineError(ValueError):
-    """A line is none of YOLO's labels."""
+    """A line is not one of YOLO's labels."""
 
 
 @dataclass(frozen=True)
 class LineFormat:
-    """What the lines of all label files say.
+    """The format of the lines of all label files.
 
     Attributes:
       task: one of YOLO's tasks.
-      names: class id -> name; empty if nothing says the names, so that ids stand for themselves.
-      keypoints: how many key points an object has.
-      dimensions: of a key point: 2, or 3 with its visibility.
-      masks: whether outlines are kept, to draw masks of.
+      names: class id -> name; empty if no file names them, so that the ids serve as names.
+      keypoints: key points per object.
+      dimensions: values per key point: 2, or 3 with its visibility.
+      masks: True to keep outlines, from which masks are drawn.
     """
 
     task: str = DETECT
@@ -81,19 +81,19 @@ class LineFormat:
 
     @property
     def nothing(self) -> tuple[LabelValue, ...]:
-        """The values of an image without objects."""
+        """Returns the values of an image without objects."""
         return ((),) * len(self.columns)
 
     def parse(self, data: bytes) -> tuple[LabelValue, ...]:
-        """The values of a label file, in the order of the columns; without lines, there are no objects.
+        """Parses a label file to values in the order of the columns; without lines, to no objects.
 
-        A box, and what else an object has, is a tuple; those of points are put one behind another.
+        Each column is a tuple with one value per object; points of all objects are concatenated.
 
         Args:
           data: the whole file.
 
         Raises:
-          LabelLineError: names the first line that is not of this format.
+          LabelLineError: a line is not of this format; the error names the first.
         """
         rows = []
         for number, text in enumerate(data.removeprefix(codecs.BOM_UTF8).splitlines(), 1):
@@ -113,7 +113,7 @@ class LineFormat:
         return tuple(values)
 
     def _object(self, fields: Sequence[bytes], line: int) -> tuple[Any, ...]:
-        """The values of one object, in the order of the columns."""
+        """Returns the values of one object, in the order of the columns."""
         self._check_length(len(fields))
         name = self._class(fields[0])
         numbers = [_number(field) for field in fields[1:]]
@@ -181,7 +181,7 @@ class LineFormat:
         return self.names[int(number)]
 
     def _keypoints(self, numbers: Sequence[float]) -> tuple[Any, ...]:
-        """(x, y of all points, visibility of each, how many are labelled)."""
+        """Returns (x, y of all points, visibility of each, number of labelled points)."""
         step = self.dimensions
         points = [numbers[i : i + step] for i in range(0, len(numbers), step)]
         if step == 2:  # as Ultralytics does
@@ -193,7 +193,7 @@ class LineFormat:
 
 
 def guess_task(lengths: Sequence[int]) -> str:
-    """The task that lines of so many columns are of; several with "or" between them if none is sure."""
+    """Guesses the task from the numbers of columns; several joined by "or" if it is not certain."""
     found = set(lengths)
     if not found or found == {_BOX}:
         return DETECT
@@ -205,7 +205,7 @@ def guess_task(lengths: Sequence[int]) -> str:
 
 
 def line_lengths(data: bytes) -> list[int] | None:
-    """How many columns each line has; None if a line is not YOLO's: a class and fractions."""
+    """Returns the number of columns of each line; None if a line is not YOLO's: a class and fractions."""
     lengths = []
     for text in data.removeprefix(codecs.BOM_UTF8).splitlines():
         fields = text.split()
@@ -240,4 +240,4 @@ def _text(field: bytes) -> str:
 
 
 YOLO_TASKS = (DETECT, SEGMENT, POSE, OBB)
-"""What --yolo_task takes."""
+"""Choices of --yolo_task."""

@@ -1,8 +1,8 @@
-"""YOLO, as Ultralytics has it: `images/` beside `labels/`, with or without `data.yaml`.
+"""YOLO in Ultralytics' structure: `images/` beside `labels/`, with or without `data.yaml`.
 
-An image's label file has its name and lies in `labels/` where the image lies in `images/`, or beside
-the image where no folder of its path is called so. An image without a label file is one without
-objects, as in Ultralytics.
+An image in `images/` has a label file of the same name in `labels/`. If no folder of its path is
+called `images`, the label file is beside the image. As in Ultralytics, an image without a label file
+has no objects.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from beam_pipeline.transforms.storage.local_listing import list_local_root
 
 _TXT = ".txt"
 _README = "readme"
-_LOOKED_AT = 50  # label files that settle the task
+_LOOKED_AT = 50  # label files from which the task is guessed
 _HEAD_BYTES = 64 << 10
 _MASKS = OBJECT_FEATURES[0]
 
@@ -66,7 +66,7 @@ class YoloSplits:
     """The split of each image.
 
     Attributes:
-      folders: (URI of a folder of images, split), of those that are of one split.
+      folders: (URI of a folder of images, split), for folders whose images are all of one split.
       listed: URI of an image, without extension -> the split whose list file names it.
     """
 
@@ -74,7 +74,7 @@ class YoloSplits:
     listed: Mapping[str, str]
 
     def of(self, image: str) -> str:
-        """The split of an image, given its URI without extension; empty if its folder's name says it."""
+        """Returns the split of an image, by its URI without extension; empty if its folder names it."""
         split = self.listed.get(image, "")
         if split:
             return split
@@ -86,14 +86,14 @@ class YoloSplits:
 
 @dataclass(frozen=True)
 class YoloReader:
-    """Reads a label file: one image and all of its objects. Speaks for images without one, too.
+    """Reads a label file: one image and all of its objects. Also makes rows for images without one.
 
     Attributes:
-      lines: what the lines say.
+      lines: the format of the lines.
       splits: the split of each image.
-      image_folders: (folder of label files, folder of their images); without the second, an image
-        is known by its path below the first.
-      skipped: URIs of text files that lie among the label files and are none.
+      image_folders: (folder of label files, folder of their images); if the second is empty, images
+        are matched by their path below the first.
+      skipped: URIs of text files among the label files that are not label files.
     """
 
     lines: LineFormat
@@ -117,19 +117,19 @@ class YoloReader:
             yield LabelRow(name, values, split=split, file=uri, line=0)
 
     def row(self, image: ImageRef) -> LabelRow:
-        """An image without a label file has no objects."""
+        """Returns the row of an image without a label file: it has no objects."""
         stem = posixpath.splitext(image.uri)[0]
         return LabelRow(image.key, self.lines.nothing, split=self.splits.of(stem), file="", line=0)
 
     def unread(self, uri: str, problem: str) -> LabelRow:
-        """A label file that cannot be read is a fault of its image."""
+        """Returns the row for a label file that cannot be read, which is a fault of its image."""
         name = self._image(uri)
         return LabelRow(
             name, self.lines.nothing, split=self.splits.of(name), file=uri, line=0, problem=problem
         )
 
     def _image(self, uri: str) -> str:
-        """The URI of a label file's image, without extension."""
+        """Returns the URI of a label file's image, without extension."""
         inside = [pair for pair in self.image_folders if uri.startswith(f"{pair[0]}/")]
         labels, images = max(inside)
         path = posixpath.splitext(uri[len(labels) + 1 :])[0]
@@ -137,13 +137,13 @@ class YoloReader:
 
 
 class Yolo:
-    """A text file for each image says its objects, a line each."""
+    """Each image has a text file with one line per object."""
 
     name = "yolo"
     option_names = frozenset({"object_features", "yolo_task"})
 
     def recognise(self, options: SourceOptions) -> str:
-        """`data.yaml`, or label files that hold a class and fractions in each line."""
+        """Recognises `data.yaml`, or label files with a class and fractions in each line."""
         if options.labels:
             folders = [files.canonical(path) for path in options.labels if path.strip()]
             if len(folders) < len(options.labels) or not all(map(_holds_labels, folders)):
@@ -202,14 +202,14 @@ class Yolo:
 
 
 def _numbering(names: Mapping[int, str] | None) -> ClassNumbering:
-    """Class ids as the label files have them."""
+    """Numbers the classes by the ids in the label files."""
     if names is None:
         return ClassNumbering(from_name=True)
     return ClassNumbering(known=tuple((name, i) for i, name in names.items()))
 
 
 def _recognise(path: str) -> str:
-    """Why a path of --images is YOLO's; empty if it is not."""
+    """Returns the reason why a path of --images is YOLO's; empty if it is not."""
     uri = files.canonical(path)
     if uri.lower().endswith(YAML_SUFFIXES):
         return f"{posixpath.basename(uri)} describes a data set of YOLO"
@@ -218,7 +218,7 @@ def _recognise(path: str) -> str:
     pairs = folder_pairs_in(uri)
     try:
         description = description_in(uri)
-    except UsageError:  # open() says what is wrong with it
+    except UsageError:  # open() reports the fault
         description = None
     if description:
         return f"{posixpath.basename(description.uri)} in {shown(uri, path)}"
@@ -232,11 +232,11 @@ def _recognise(path: str) -> str:
     return ""
 
 
-# --- what the label files say --------------------------------------------------------------------
+# --- label files ---------------------------------------------------------------------------------
 
 
 def _first_labels(folder: str) -> Iterator[str]:
-    """URIs of some label files of a folder, the same ones each time."""
+    """Returns the URIs of some label files of a folder, the same ones each time."""
     if is_remote(folder):
         names = (found.name for found in files.list_files(folder))
         yield from (f"{folder}/{name}" for name in names if name.lower().endswith(_TXT))
@@ -247,19 +247,19 @@ def _first_labels(folder: str) -> Iterator[str]:
 
 
 def _lengths_of(uri: str) -> list[int] | None:
-    """How many columns each line of a label file's beginning has; None if it is not YOLO's."""
+    """Returns the number of columns of a label file's first lines; None if they are not YOLO's."""
     try:
         with files.open_input(uri) as file:
             data = file.read(_HEAD_BYTES)
     except OSError:
         return []
-    if len(data) == _HEAD_BYTES:  # its last line may be cut short
+    if len(data) == _HEAD_BYTES:  # its last line may be incomplete
         data = data.rpartition(b"\n")[0]
     return line_lengths(data)
 
 
 def _holds_labels(folder: str) -> bool:
-    """Whether most of the first label files of a local folder that are not empty are YOLO's."""
+    """True if most of the first non-empty label files of a local folder are YOLO's."""
     if is_remote(folder) or not os.path.isdir(folder):
         return False
     named = (*CLASS_FILES, *(f"{name}{_TXT}" for name in SPLIT_NAMES))
@@ -275,10 +275,10 @@ def _holds_labels(folder: str) -> bool:
 
 
 def _line_format(options: SourceOptions, found: Found) -> tuple[LineFormat, tuple[str, ...]]:
-    """What all lines say, and what should be asked about it.
+    """Returns the format of all lines, and the questions about it.
 
     Raises:
-      UsageError: key points that nothing describes, or masks where there are no outlines.
+      UsageError: key points without a description, or masks without outlines.
     """
     questions: tuple[str, ...] = ()
     task = options.yolo_task or (POSE if found.keypoints else "")
@@ -318,9 +318,9 @@ def _sampled_lengths(found: Found) -> list[int]:
 def _missing_labels(
     found: Found, roots: Sequence[ImageRoot]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(notes, questions) about images without a label file; none of remote folders.
+    """Returns (notes, questions) about images without a label file; none for remote folders.
 
-    A folder in which no image has one may just as well be unlabelled.
+    If no image of a folder has one, the folder may be unlabelled instead.
     """
     notes: list[str] = []
     questions: list[str] = []
@@ -355,7 +355,7 @@ def _missing_labels(
 
 
 def _stems(roots: Sequence[ImageRoot]) -> set[str]:
-    """Paths of the files in local folders, without extension."""
+    """Returns the paths of the files in local folders, without extension."""
     return {
         posixpath.splitext(found.key)[0]
         for root in roots

@@ -66,8 +66,8 @@ def test_many_tables_are_named_by_a_pattern() -> None:
     (doubt,) = doubts_of("photos")
     assert doubt.labels == ("photos/*/*.csv",)
     assert doubt.reason == (
-        "photos/a/GT-a.csv, photos/b/GT-b.csv, photos/c/GT-c.csv, and 1 more would be passed over, "
-        "and look like tables of labels with the columns file, label."
+        "photos/a/GT-a.csv, photos/b/GT-b.csv, photos/c/GT-c.csv, and 1 more would be ignored, "
+        "but look like tables of labels with the columns file, label."
     )
 
 
