@@ -30,8 +30,8 @@ class Command(Protocol):
     """A command; the module of the same name holds it as `COMMAND`.
 
     Attributes:
-      description: text for `beam-tfrecord COMMAND --help`; empty lines separate paragraphs, and lines
-        that start with two spaces are not wrapped.
+      description: text for `beam-tfrecord COMMAND --help`; empty lines separate paragraphs, and
+        lines that start with two spaces are not wrapped.
       usage: its arguments in one line, for the help; empty to list them all.
       examples: command lines with headings, shown at the end of the help.
       takes_beam_options: True if it passes unknown options on to Apache Beam.

@@ -27,8 +27,8 @@ def write_index(folder: str) -> None:
 
     Raises:
       UsageError: the shards are compressed, so records have no fixed offset.
-      ConversionError: there is no manifest, a shard is damaged or differs from the manifest, or a job
-        is writing to the folder.
+      ConversionError: there is no manifest, a shard is damaged or differs from the manifest, or a
+        job is writing to the folder.
     """
     folder = files.canonical(folder)
     read_manifest(folder)  # without a manifest, fails before the folder is claimed

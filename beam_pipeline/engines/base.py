@@ -22,7 +22,8 @@ class Engine:
 
     Attributes:
       failures: how a job reports fatal errors to the engine.
-      outlives_launcher: True if jobs continue when this program ends, so that `--no_wait` is possible.
+      outlives_launcher: True if jobs continue when this program ends, so that `--no_wait` is
+        possible.
       options: Beam's options.
       name: the runner, as `--runner` names it, without its module.
       waits: True if `run` returns when the job has ended, False if when it was submitted.
@@ -79,9 +80,9 @@ class Engine:
 def silence_process_reports() -> None:
     """Drops Beam's warnings about the normal start and stop of its processes.
 
-    Beam logs some of them through the root logger, such as "Waiting for grpc channel to be ready" on a
-    slow machine, so they are recognised by their module. Errors are not dropped. The filter is never
-    removed, as an engine's process may be stopped when the program exits.
+    Beam logs some of them through the root logger, such as "Waiting for grpc channel to be ready"
+    on a slow machine, so they are recognised by their module. Errors are not dropped. The filter is
+    never removed, as an engine's process may be stopped when the program exits.
     """
     for name in ("", "apache_beam.utils.subprocess_server"):
         logging.getLogger(name).addFilter(

@@ -76,7 +76,7 @@ class DataflowEngine(Engine):
                 f"({error}): pip install '.[gcp]' in the checkout of beam-tfrecord"
             ) from error
         if self.options.view_as(TestOptions).dry_run:
-            raise UsageError("--dry_run submits nothing; `plan` says what a conversion would do")
+            raise UsageError("--dry_run submits nothing; use `plan` to preview a conversion")
         set_defaults(self.options, config)
         try:
             beam.Pipeline(runner=self.runner, options=copy.deepcopy(self.options))
@@ -190,7 +190,7 @@ def _staging(config: ConvertConfig) -> str:
     bucket, _, folder = config.output.removeprefix("gs://").partition("/")
     if not config.output.startswith("gs://") or not folder.strip("/"):
         raise UsageError(
-            f"--runner=DataflowRunner keeps files of its own in a bucket, and --output {config.output} "
+            f"--runner=DataflowRunner keeps its own files in a bucket, and --output {config.output} "
             "leaves no place there beside the data set: give --temp_location=gs://BUCKET/FOLDER"
         )
     return f"gs://{bucket}/{STAGING_FOLDER}"

@@ -62,7 +62,8 @@ def follow(result: PipelineResult, runner: PipelineRunner, job: DataflowJob) -> 
       job: the same job.
 
     Raises:
-      JobError: the job failed or was cancelled, with the service's message, or it cannot be followed.
+      JobError: the job failed or was cancelled, with the service's message, or it cannot be
+        followed.
     """
     show = display()
     counts = _Counts(show)
@@ -111,7 +112,8 @@ def _told_by_beam(handler: logging.Handler) -> Iterator[None]:
 class _JobLog(logging.Handler):
     """Shows each state, warning and error of a job once, on one line.
 
-    Each wait makes Beam fetch all messages again. The last state is not shown, as the result follows.
+    Each wait makes Beam fetch all messages again. The last state is not shown, as the result
+    follows.
     """
 
     def __init__(self, show: Display) -> None:

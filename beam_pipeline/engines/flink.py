@@ -1,8 +1,9 @@
 """Jobs on Apache Flink.
 
-`--runner=FlinkRunner` runs Flink inside Beam's job server, with workers in this process, which report
-progress. `--flink_master=HOST:PORT` sends the job to a cluster, after asking it for its version and
-slots. Its workers report nothing while the job runs; Flink's own web pages show the progress.
+`--runner=FlinkRunner` runs Flink inside Beam's job server, with workers in this process, which
+report progress. `--flink_master=HOST:PORT` sends the job to a cluster, after asking it for its
+version and slots. Its workers report nothing while the job runs; Flink's own web pages show the
+progress.
 """
 
 from __future__ import annotations
@@ -161,7 +162,7 @@ def _check_java(options: PipelineOptions) -> None:
         )
     jar = options.view_as(FlinkRunnerOptions).flink_job_server_jar
     if jar and "://" not in jar and not os.path.isfile(jar):
-        raise UsageError(f"--flink_job_server_jar={jar}: there is no such file")
+        raise UsageError(f"--flink_job_server_jar={jar}: the file does not exist")
 
 
 def ask_cluster(master: str) -> Cluster:
@@ -201,7 +202,7 @@ def _rest(master: str, path: str, method: str = "GET") -> Any:
     url = master.strip().rstrip("/")
     if not re.match("https?://", url):
         url = f"http://{url}"
-    request = urllib.request.Request(f"{url}/{path}", method=method)  # noqa: S310 -- a person's own
+    request = urllib.request.Request(f"{url}/{path}", method=method)  # noqa: S310 -- given by the user
     with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS) as answer:  # noqa: S310
         return json.load(answer)
 
@@ -216,7 +217,9 @@ def _cancel(options: PipelineOptions) -> None:
     name = options.view_as(GoogleCloudOptions).job_name
     if master == _INSIDE or not name:
         return
-    with contextlib.suppress(OSError, ValueError, LookupError):  # then it goes on: nobody to tell
+    with contextlib.suppress(
+        OSError, ValueError, LookupError
+    ):  # then it goes on; nothing can be done
         for job in _rest(master, "jobs/overview")["jobs"]:
             if job["name"] == name:
                 _rest(master, f"jobs/{job['jid']}?mode=cancel", "PATCH")

@@ -1,7 +1,7 @@
 """Packs this package as a wheel that workers install, from the modules that are imported here.
 
-A wheel needs no build tool, here or on the worker, and no source tree: an installation by `pip install`
-and a checkout both have the modules and their requirements.
+A wheel needs no build tool, here or on the worker, and no source tree: an installation by `pip
+install` and a checkout both have the modules and their requirements.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _WHEEL = "Wheel-Version: 1.0\nGenerator: beam-tfrecord\nRoot-Is-Purelib: true\nT
 def build_package(folder: str) -> str:
     """Writes the wheel, with the same bytes each time, and returns its path.
 
-    It requires what this package and Google's client require, except Beam: a worker has Beam, and must
-    keep the version that its engine was started with.
+    It requires what this package and Google's client require, except Beam: a worker has Beam, and
+    must keep the version that its engine was started with.
 
     Raises:
       ConversionError: the requirements of this package are unknown.

@@ -1,8 +1,8 @@
 """Starts Beam's Python workers for the TaskManagers of a Flink cluster.
 
-`python -m beam_pipeline.engines.worker_pool` runs beside each TaskManager, in an environment where this
-package is installed. A TaskManager asks it for a worker when a job starts, and the worker ends with its
-connection.
+`python -m beam_pipeline.engines.worker_pool` runs beside each TaskManager, in an environment where
+this package is installed. A TaskManager asks it for a worker when a job starts, and the worker ends
+with its connection.
 
 Beam's own worker pool stops workers by an id that two TaskManagers may share, and starts the first
 `python` in the path.

@@ -1,7 +1,7 @@
 """Parsers for option values: each turns text from the command line into a field's value.
 
-A parser raises `argparse.ArgumentTypeError` that shows the text found and the text expected; argparse
-adds the option's name.
+A parser raises `argparse.ArgumentTypeError` that shows the text found and the text expected;
+argparse adds the option's name.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Output folder -> `tf.data.Dataset`, as described by the manifest.
 
-The steps, in the order of the data flow, are: shards, records, shuffle, repeat; then parse, decode and
-augment in one parallel map; batch, prefetch. So the shuffle buffer holds encoded images, not pixels.
+The steps, in the order of the data flow, are: shards, records, shuffle, repeat; then parse, decode
+and augment in one parallel map; batch, prefetch. So the shuffle buffer holds encoded images, not
+pixels.
 """
 
 from __future__ import annotations
@@ -76,7 +77,8 @@ def load(
     """Reads one split of a data set as its manifest describes it.
 
     An element is (image, label), or a batch of them. The image is [height, width, channels]: uint8,
-    or float32 from 0 to 255 if it was resized. The label is the first of these that the data set has:
+    or float32 from 0 to 255 if it was resized. The label is the first of these that the data set
+    has:
 
     - a mask: uint8 [height, width, 1], or uint16 if masks have 16 bits: the ids, resized with the
       image, each pixel to its nearest neighbour;
@@ -94,20 +96,20 @@ def load(
       folder: the output folder of a conversion, or its URI, such as gs://bucket/pets; or several of
         the same features and classes, which are mixed in proportion.
       split: name of a split.
-      batch_size: images per batch; by default single elements. With `input_context` it is the global
-        batch size, over all replicas, and each batch is one replica's share.
+      batch_size: images per batch; by default single elements. With `input_context` it is the
+        global batch size, over all replicas, and each batch is one replica's share.
       image_size: (height, width) in pixels to resize to, bilinear, ignoring the aspect ratio. By
         default images keep their size, and all images to be batched must have the same size.
       channels: 1, 3 or 4; images with another number are converted.
       shuffle: True, False, or the size of the shuffle buffer in samples. By default only the split
-        `train` is shuffled. True holds as many samples as take 128 MiB on disk. False gives the stored
-        order, shard after shard.
+        `train` is shuffled. True holds as many samples as take 128 MiB on disk. False gives the
+        stored order, shard after shard.
       repeat: True to repeat forever, or the number of passes.
       augment: called in parallel on each element before it is batched, as augment(image, label) or
         augment(features); returns its replacement.
       seed: shuffle seed.
-      deterministic: True if the order depends only on the seed, not on which of two samples is ready
-        first. By default True if there is a seed, and always without shuffle.
+      deterministic: True if the order depends only on the seed, not on which of two samples is
+        ready first. By default True if there is a seed, and always without shuffle.
       drop_remainder: True to drop the last batch if it is not full.
       max_boxes: pads and cuts boxes and classes to this number after `augment`, with boxes of
         zeros and class -1. By default batches of them are ragged.
@@ -164,8 +166,8 @@ def feature_spec(folder: Folders) -> dict[str, Any]:
     """Returns the specification of every feature for `tf.io.parse_example`.
 
     One value or a fixed number of them is a `FixedLenFeature`, a list of any length a
-    `RaggedFeature` with int64 row splits. If an optional feature is missing, a value becomes b"", NaN
-    or `tf.int64.min`, and a list is empty.
+    `RaggedFeature` with int64 row splits. If an optional feature is missing, a value becomes b"",
+    NaN or `tf.int64.min`, and a list is empty.
 
     Args:
       folder: the output folder of a conversion, or its URI.

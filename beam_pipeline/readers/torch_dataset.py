@@ -27,7 +27,8 @@ _LISTS = {"bytes": "bytes_list", "float": "float_list", "int64": "int64_list"}
 class TFRecordDataset(IterableDataset[Any]):
     """The examples of one split, divided among ranks and, within a rank, among a loader's workers.
 
-    Each gets an equal range of the split's records, so there may be more workers than shards. An example
+    Each gets an equal range of the split's records, so there may be more workers than shards. An
+    example
     is a dict with every feature of the manifest: bytes, int or float, None for a missing optional
     feature, or a list, depending on the manifest. Checksums are verified.
 
@@ -159,7 +160,7 @@ def _parse(record: bytes, uri: str, features: Mapping[str, StoredFeature]) -> di
     try:
         found = Example.FromString(record).features.feature
     except DecodeError as error:
-        raise DamagedRecordError(f"{uri}: a record is no tf.train.Example: {error}") from error
+        raise DamagedRecordError(f"{uri}: a record is not a tf.train.Example: {error}") from error
     return {key: _value(found, key, feature, uri) for key, feature in features.items()}
 
 

@@ -339,7 +339,7 @@ def test_no_credentials(cloud: Cloud, tmp_path: Path) -> None:
             timeout=60,
         )
         assert done.returncode == 2
-        assert "gs://: there are no credentials on this machine" in done.stderr
+        assert "gs://: no credentials found on this machine" in done.stderr
         assert "gcloud auth application-default login" in done.stderr
         assert "Traceback" not in done.stderr
 

@@ -94,7 +94,8 @@ class SampleRef(NamedTuple):
       size: bytes, as listed.
       split: "train", "validation", ...
       labels: one value per column of the schema, in the schema's order.
-      offset: the image's position in a file of several images, in bytes; -1 if the file is the image.
+      offset: the image's position in a file of several images, in bytes; -1 if the file is the
+        image.
       origin: the label file; empty if there is none, or several.
       version: that of the file, as in its `ImageRef`.
       claimed_size: the image's size in the label file; None if it gives none.

@@ -1,7 +1,7 @@
 """Text from data, such as file names and cells of tables, prepared for messages.
 
-It may be hostile: control characters drive a terminal, direction marks reorder a line, names may have
-megabytes, and UTF-8 cannot encode half of a surrogate pair.
+It may be hostile: control characters drive a terminal, direction marks reorder a line, names may
+have megabytes, and UTF-8 cannot encode half of a surrogate pair.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ class FileNames:
 
     def recognise(self, options: SourceOptions) -> str:
         """Recognises the option --label_from."""
-        return "--label_from says how names are read" if options.label_from else ""
+        return "--label_from is given" if options.label_from else ""
 
     def open(self, options: SourceOptions) -> Source:
         """Lists every image below the folders.

@@ -185,7 +185,7 @@ def _check(found: Sequence[Metadata], options: SourceOptions) -> None:
         other = by_folder.setdefault(folder, metadata.uri)
         if other != metadata.uri:
             raise LabelTableError(
-                f"{other} and {posixpath.basename(metadata.uri)} lie in one folder; remove the one that "
+                f"{other} and {posixpath.basename(metadata.uri)} are in one folder; remove the one that "
                 "does not count"
             )
 

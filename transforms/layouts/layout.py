@@ -104,8 +104,8 @@ class LabelReader(Protocol):
     def read(self, file: BinaryIO, uri: str) -> Iterator[LabelRow | DeadLetter]:
         """Yields a row for each image that a file names, with values in the order of the columns.
 
-        A fault in an image's labels is reported in the row's `problem` and `line`, so that the image
-        becomes a dead letter. An entry that names no image is yielded as a dead letter.
+        A fault in an image's labels is reported in the row's `problem` and `line`, so that the
+        image becomes a dead letter. An entry that names no image is yielded as a dead letter.
 
         Args:
           file: the file, open at its beginning.
@@ -152,7 +152,8 @@ class FileLabels:
       reader: reads the files.
       files: URIs of single files; or
       folders: folders of label files, listed by the job.
-      merge_rows: True if the rows of an image are merged, one per object; otherwise they must agree.
+      merge_rows: True if the rows of an image are merged, one per object; otherwise they must
+        agree.
       unnamed: makes rows for images without a row; None to reject these as dead letters.
     """
 

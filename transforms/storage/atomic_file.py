@@ -18,8 +18,8 @@ class AtomicFile:
     error in the block removes it. Buffers are kept, not copied, and written together.
 
     After the block, the file survives a power failure: first its content is synced to the disk
-    (`fsync`), then its name. So a file that is written later, such as a receipt, never exists without
-    the shard that it describes.
+    (`fsync`), then its name. So a file that is written later, such as a receipt, never exists
+    without the shard that it describes.
 
     Args:
       path: the file.

@@ -30,8 +30,8 @@ class FileSystem(ABC):
     """One kind of storage.
 
     A new kind is a subclass in a new file, and a line in `registry.py`. URIs are in the form that
-    `files.canonical` returns: a local path is absolute, and no URI ends with a slash. Every method may
-    be called from several threads at once, and raises OSError unless documented otherwise.
+    `files.canonical` returns: a local path is absolute, and no URI ends with a slash. Every method
+    may be called from several threads at once, and raises OSError unless documented otherwise.
 
     Attributes:
       lists_ranges: True if listings are sorted by name and may begin and end at any name, so that

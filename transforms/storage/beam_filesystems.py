@@ -76,8 +76,8 @@ class BeamFileSystem(FileSystem):
     def read(self, uri: str, size: int = 0, offset: int = -1) -> bytes:
         """Reads a file, or part of it. Raises OSError.
 
-        For a part, the whole file is read once and cached: a request for each of its images would take
-        as long as reading it.
+        For a part, the whole file is read once and cached: a request for each of its images would
+        take as long as reading it.
         """
         if offset < 0:
             return self._read_whole(uri)
@@ -158,8 +158,8 @@ class RenamedFile:
       deleting the temporary one. A crash between the two leaves the new file and a leftover.
     - Local disks rename over the old file in one step.
     - HDFS does not rename over a file. The old file is moved aside, to the temporary name with
-      `.replaced` at its end, and deleted when the new one is in place. A crash in between leaves both
-      under these names.
+      `.replaced` at its end, and deleted when the new one is in place. A crash in between leaves
+      both under these names.
     """
 
     def __init__(self, uri: str, temporary: str) -> None:

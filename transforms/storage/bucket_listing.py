@@ -1,8 +1,8 @@
 """Lists a folder of a bucket in ranges of names, many in parallel.
 
-A bucket returns a thousand names per request, and each request needs the answer of the previous one.
-So the first few pages are listed in order. If there are more names, `key_ranges` cuts them into ranges
-that are listed in parallel, and a range that turns out to be long is cut again:
+A bucket returns a thousand names per request, and each request needs the answer of the previous
+one. So the first few pages are listed in order. If there are more names, `key_ranges` cuts them
+into ranges that are listed in parallel, and a range that turns out to be long is cut again:
 
     photos/a ... photos/ad | photos/ae ................................ photos/z
     listed in order        | cut into ranges, listed in parallel

@@ -116,8 +116,8 @@ def is_link(uri: str) -> bool:
 def holds(uri: str, size: int, crc32c: int) -> bool:
     """True if a file has this length and this CRC-32C.
 
-    A local file is read. Google Cloud Storage stores the checksums of its objects. Other storage has no
-    partial files, and only the length is compared.
+    A local file is read. Google Cloud Storage stores the checksums of its objects. Other storage
+    has no partial files, and only the length is compared.
 
     Raises:
       OSError: the file cannot be read.
@@ -144,8 +144,8 @@ def free_bytes(folder: str) -> int | None:
 def version_of(uri: str) -> int:
     """Returns a number that changes when a file does. Raises OSError.
 
-    It is the time of the last change in nanoseconds for a local file, the generation in Google Cloud
-    Storage, and 0 if unknown.
+    It is the time of the last change in nanoseconds for a local file, the generation in Google
+    Cloud Storage, and 0 if unknown.
     """
     return file_system(uri).version_of(uri)
 

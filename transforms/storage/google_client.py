@@ -89,9 +89,9 @@ def _new_client() -> Any:
 def _keep_connections(made: Any, adapter: Any) -> None:
     """Lets a client keep one connection open per reading thread; its default is 10.
 
-    With fewer, every other read pays for a new connection and a TLS handshake. The client has no public
-    option for this: neither its constructor nor `client_options` takes a session or a pool size, except
-    by `_http`, which only this function touches.
+    With fewer, every other read pays for a new connection and a TLS handshake. The client has no
+    public option for this: neither its constructor nor `client_options` takes a session or a pool
+    size, except by `_http`, which only this function touches.
     """
     session = made._http
     if not getattr(session, "is_mtls", False):  # otherwise its own adapter holds the certificate
@@ -117,7 +117,7 @@ def _credentials() -> tuple[Any, str | None]:
     from google.auth.exceptions import GoogleAuthError
 
     if not (_credentials_named() or _metadata_server_answers()):
-        raise CredentialsError(f"gs://: there are no credentials on this machine; {_HELP}")
+        raise CredentialsError(f"gs://: no credentials found on this machine; {_HELP}")
     try:
         credentials, project = google.auth.default(
             scopes=["https://www.googleapis.com/auth/devstorage.read_write"]

@@ -156,8 +156,8 @@ def list_objects(uri_prefix: str, start: str = "", end: str = "") -> Iterator[Fo
       start: the first name to list, relative to the prefix.
       end: the first name not to list, relative to the prefix; empty for no end.
 
-    Yields: files by names relative to the prefix. Empty objects whose names end with a slash stand for
-      folders and are left out.
+    Yields: files by names relative to the prefix. Empty objects whose names end with a slash stand
+      for folders and are left out.
 
     Raises:
       BucketError: the bucket does not exist, or may not be listed.
@@ -230,7 +230,7 @@ def find(uri: str) -> ListedObject:
     """Returns an object as listed. Raises FileNotFoundError, and as `list_objects`."""
     blob = first_with_prefix(uri)
     if blob is None or blob.name != _parts(uri)[1]:
-        raise FileNotFoundError(errno.ENOENT, "there is no object of this name", uri)
+        raise FileNotFoundError(errno.ENOENT, "no object has this name", uri)
     return blob
 
 

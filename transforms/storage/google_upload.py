@@ -48,9 +48,9 @@ def _writer_class() -> Any:
     upload: after a failed write, a truncated shard would appear. So `close` does nothing here, and
     `complete` completes the upload.
 
-    The library's own remedy, `terminate`, does not work: version 3.17 sends its DELETE to the URL that
-    begins uploads, not to that of the upload, and if the request fails, the writer stays open. An
-    upload that is not completed is never visible, and the server discards it after a week.
+    The library's own remedy, `terminate`, does not work: version 3.17 sends its DELETE to the URL
+    that begins uploads, not to that of the upload, and if the request fails, the writer stays open.
+    An upload that is not completed is never visible, and the server discards it after a week.
     """
     from google.cloud.storage.fileio import BlobWriter
 
@@ -68,8 +68,9 @@ def _writer_class() -> Any:
 class Upload:
     """An object that appears, complete, only if its `with` block ends without error.
 
-    Up to 8 MiB are sent with one request. More is sent by a resumable upload, in chunks, one of which is
-    held in memory and resent after a transient error; the server drops bytes that it already has.
+    Up to 8 MiB are sent with one request. More is sent by a resumable upload, in chunks, one of
+    which is held in memory and resent after a transient error; the server drops bytes that it
+    already has.
 
     A new object is created only if none of its name exists. If one exists, as when a retried bundle
     finds the shard that it wrote before, it must hold the same bytes.

@@ -1,10 +1,10 @@
 """Cuts the names below a prefix of a bucket into ranges that can be listed in parallel.
 
-A listing returns names in order, one page at a time, and gives no information on later names. So the
-names are explored by probes; a probe is a request for the first name at or after a point. The first
-probes of a range determine how many characters all of its names share. The next ones cut the range at
-points among the characters that follow; each name found there begins a range. With img_000.jpg to
-img_399.jpg in a bucket, four ranges take 13 probes. These are some of them:
+A listing returns names in order, one page at a time, and gives no information on later names. So
+the names are explored by probes; a probe is a request for the first name at or after a point. The
+first probes of a range determine how many characters all of its names share. The next ones try
+points among the characters that follow; a point after which they find a name cuts the range. With
+img_000.jpg to img_399.jpg in a bucket, four ranges take 13 probes. These are some of them:
 
     probe from    finds          conclusion
     ""            img_000.jpg    the first name
@@ -17,8 +17,8 @@ img_399.jpg in a bucket, four ranges take 13 probes. These are some of them:
     "img_2"       img_200.jpg    cut:  ["", "img_2")  and  ["img_2", "img_3")
     "img_1"       img_100.jpg    cut:  ["", "img_1")  and  ["img_1", "img_2")
 
-A bucket orders names by their UTF-8 bytes. That is the order of their code points, and so the order of
-Python's strings.
+A bucket orders names by their UTF-8 bytes. That is the order of their code points, and so the order
+of Python's strings.
 """
 
 from __future__ import annotations
@@ -97,13 +97,14 @@ def find_key_ranges(
 ) -> KeyRanges:
     """Finds ranges of the names that begin with a prefix, each with at least one name in it.
 
-    The ranges are disjoint and leave no gap, so they contain every name, even one that is added later.
-    The number of names in a range is unknown; if names branch evenly, it is about equal.
+    The ranges are disjoint and leave no gap, so they contain every name, even one that is added
+    later. The number of names in a range is unknown; if names branch evenly, it is about equal.
 
     Args:
       first: returns the first name at or after its first argument and before its second, where an
         empty string means no limit, among the names with the prefix; None if there is none.
-      wanted: the approximate number of ranges; fewer if there are fewer names, at most twice as many.
+      wanted: the approximate number of ranges; fewer if there are fewer names, at most twice as
+        many.
       prefix: the common prefix of all names.
       within: the range to cut.
       map_probes: calls `first` for the probes of one round, which are independent of each other.
@@ -148,8 +149,9 @@ def _heavy(parts: Sequence[_Part], wanted: int) -> list[int]:
 class _Part:
     """A range, and the knowledge about its names.
 
-    First, probes determine how many characters its names share, in steps that double and then halve. Then
-    the range of the next character is halved, until one character is left or the range is light.
+    First, probes determine how many characters its names share, in steps that double and then
+    halve. Then the range of the next character is halved, until one character is left or the range
+    is light.
 
     Attributes:
       start, end: its limits.

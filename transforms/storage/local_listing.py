@@ -24,8 +24,9 @@ def list_local_root(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
     """Lists a local root in batches, with sizes from `stat`.
 
     Links to folders are followed, but not in circles. A folder may be reached by several links; its
-    images then have several keys. If folders all link to each other, the number of paths grows with the
-    factorial of their number, so the number of times that links within links lead to a folder is limited.
+    images then have several keys. If folders all link to each other, the number of paths grows with
+    the factorial of their number, so the number of times that links within links lead to a folder
+    is limited.
 
     Raises:
       ListingError: a folder below the root cannot be read, or links multiply the folders.

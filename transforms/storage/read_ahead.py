@@ -1,9 +1,9 @@
 """Reads ahead of a shard's writer, which needs images in a known order.
 
 In a bucket, a request takes tens of milliseconds, so a writer that reads one image at a time would
-wait nearly all the time: `ReadAhead` keeps several reads in flight. On a disk, files in the order of a
-hash are scattered: `Prefetch` lets the kernel fetch the next files while one is written, at almost no
-cost if they are in the page cache.
+wait nearly all the time: `ReadAhead` keeps several reads in flight. On a disk, files in the order
+of a hash are scattered: `Prefetch` lets the kernel fetch the next files while one is written, at
+almost no cost if they are in the page cache.
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ class ReadAhead:
     """Reads ahead in threads while a `with` block runs.
 
     Attributes:
-      read: an `ImageReader` that must be called with exactly the requests, in their order. It raises the
-        error of a read when that read's turn comes. With `max_reads` of 1 it is the plain function, and
-        there is no thread.
+      read: an `ImageReader` that must be called with exactly the requests, in their order. It
+        raises the error of a read when that read's turn comes. With `max_reads` of 1 it is the
+        plain function, and there is no thread.
     """
 
     def __init__(

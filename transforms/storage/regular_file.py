@@ -12,7 +12,8 @@ _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 def open_regular(path: str) -> int:
     """Opens a regular file for reading and returns its descriptor.
 
-    Opening a pipe would wait for a writer, perhaps forever, and opening a device can have side effects.
+    Opening a pipe would wait for a writer, perhaps forever, and opening a device can have side
+    effects.
 
     Raises:
       OSError: the file cannot be opened, or it is a folder, a pipe, a socket or a device.

@@ -154,8 +154,8 @@ def test_words_stand_behind_numbers_in_numeric_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("cat", "--label_from_folder_name: class 'cat' is no integer, so it cannot be an id"),
-        ("1/2", "--label_from_folder_name: class '1/2' is no integer, so it cannot be an id"),
+        ("cat", "--label_from_folder_name: class 'cat' is not an integer, so it cannot be an id"),
+        ("1/2", "--label_from_folder_name: class '1/2' is not an integer, so it cannot be an id"),
         ("01", "--label_from_folder_name: classes '01' and '1' are the same integer"),
     ],
 )

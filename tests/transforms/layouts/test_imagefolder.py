@@ -456,13 +456,13 @@ def test_two_files_that_disagree_are_a_conflict(folders: Path) -> None:
         (
             {"metadata.parquet": b"PAR1"},
             [],
-            "{here}/new/metadata.parquet is no Parquet file, or damaged or cut short (Parquet file "
+            "{here}/new/metadata.parquet is not a Parquet file, or is damaged or cut short (Parquet file "
             "size is 4 bytes, smaller than the minimum file footer (8 bytes)); write it again",
         ),
         (
             {"metadata.csv": "file_name,label\n", "metadata.jsonl": "{}\n"},
             [],
-            "{here}/new/metadata.csv and metadata.jsonl lie in one folder; remove the one that does "
+            "{here}/new/metadata.csv and metadata.jsonl are in one folder; remove the one that does "
             "not count",
         ),
         (

@@ -223,8 +223,8 @@ def _by_plain_name(names: Sequence[str]) -> dict[str, str]:
 def _unit(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[bool, bool]:
     """Returns (boxes are in pixels, rows disagree), judged by the range of the values.
 
-    Values beyond the range of fractions mean pixels. In a box of fractions no value exceeds one, and
-    at least one is not a whole number.
+    Values beyond the range of fractions mean pixels. In a box of fractions no value exceeds one,
+    and at least one is not a whole number.
     """
     pixels = fractions = small = 0
     for row in rows:

@@ -33,8 +33,8 @@ def check_boxes(
       boxes: the boxes of one sample.
       header: the header of its image.
       pixels: True if corners are in pixels, False if in fractions.
-      clip: True to accept a box that extends beyond the image, which is clipped later. A box that is
-        entirely outside is bad in any case.
+      clip: True to accept a box that extends beyond the image, which is clipped later. A box that
+        is entirely outside is bad in any case.
       ids: the name of each box in the label file, for the message; empty if boxes have no names.
 
     Raises:

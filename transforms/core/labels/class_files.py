@@ -1,7 +1,7 @@
 """Files that fix the classes: a list of names, or the manifest of an earlier data set.
 
-In a list of names, such as `labels.txt`, the position of a line gives the class its id, counting from
-the data set's first id. A `manifest.json` contains the ids:
+In a list of names, such as `labels.txt`, the position of a line gives the class its id, counting
+from the data set's first id. A `manifest.json` contains the ids:
 
     labels.txt    ids with --label_base 0    ids with --label_base 1
     cat           0                          1
@@ -40,13 +40,13 @@ def parse_class_list(data: bytes, uri: str, base: int) -> Classes:
     text = decoded(data, f"--classes {uri}")
     names = [line.strip() for line in text.rstrip().splitlines()]
     if not any(names):
-        raise UsageError(f"--classes {uri} is empty; expected a class a line")
+        raise UsageError(f"--classes {uri} is empty; expected one class per line")
     seen: dict[str, int] = {}
     for line, name in enumerate(names, 1):
         if not name:
             raise UsageError(
-                f"--classes {uri}, line {line} is empty; expected a class a line, as the number of "
-                "a line is an id"
+                f"--classes {uri}, line {line} is empty; expected one class per line, as the line "
+                "gives the id"
             )
         if name in seen:
             raise UsageError(
@@ -70,8 +70,8 @@ def parse_class_manifest(data: bytes, uri: str) -> Classes:
         classes = tuple((str(entry["name"]), int(entry["id"])) for entry in manifest["classes"])
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise UsageError(
-            f"--classes {uri} is no manifest of beam-tfrecord ({error!r}); name such a manifest.json, "
-            "or a text file with a class a line"
+            f"--classes {uri} is not a manifest of beam-tfrecord ({error!r}); name such a manifest.json, "
+            "or a text file with one class per line"
         ) from error
     if not classes:
         raise UsageError(f"--classes {uri}: the data set has no classes")

@@ -34,8 +34,8 @@ class ClassNumbering:
       base: id of the first class.
       order: "code_point" sorts names as text, "numeric" sorts names that are integers as numbers,
         and before all others; "auto" is "numeric" if all names are integers, else "code_point".
-      known: (name, id) of classes whose ids are fixed by the data set's format. Other classes get the
-        ids after them; a known class without samples keeps its id.
+      known: (name, id) of classes whose ids are fixed by the data set's format. Other classes get
+        the ids after them; a known class without samples keeps its id.
       from_name: True if a class's name is its id.
       unsigned: True if, with `from_name`, a negative name is an error.
     """
@@ -53,7 +53,8 @@ class ClassNumbering:
           names: the classes that samples have.
 
         Raises:
-          ClassNumberingError: with `from_name`, a name is not an integer, or two are the same integer.
+          ClassNumberingError: with `from_name`, a name is not an integer, or two are the same
+            integer.
         """
         if self.from_name:
             return self._from_names(names)
@@ -78,7 +79,9 @@ class ClassNumbering:
         by_id: dict[int, str] = {}
         for name in sorted(set(names)):
             if not _INTEGER.fullmatch(name) or int(name) not in INT64:
-                raise ClassNumberingError(f"class {name!r} is no integer, so it cannot be an id")
+                raise ClassNumberingError(
+                    f"class {name!r} is not an integer, so it cannot be an id"
+                )
             if self.unsigned and int(name) < 0:
                 raise ClassNumberingError(
                     f"class {name!r} is negative, and losses and metrics count ids from 0"

@@ -37,8 +37,8 @@ class FolderMeaning:
 def folder_meaning(key: str) -> FolderMeaning:
     """Returns split and class of `[<split>/]<class>/.../file`.
 
-    A first folder with a split's name counts as a split only if a class folder follows it, so a class
-    may be called "train".
+    A first folder with a split's name counts as a split only if a class folder follows it, so a
+    class may be called "train".
     """
     return _meaning_of(key.rpartition("/")[0])
 
@@ -55,7 +55,8 @@ def _meaning_of(folder: str) -> FolderMeaning:
 def without_class(meaning: FolderMeaning) -> FolderMeaning:
     """Adjusts a folder's meaning if images without labels are kept.
 
-    Images directly in a folder with a split's name, and those in a folder `unlabelled`, have no class.
+    Images directly in a folder with a split's name, and those in a folder `unlabelled`, have no
+    class.
     """
     name = meaning.class_name.lower()
     if not meaning.split and name in SPLIT_NAMES:

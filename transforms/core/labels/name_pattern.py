@@ -1,6 +1,7 @@
 r"""Labels in the names of image files, by a regular expression with named groups.
 
-`(?P<label>.+)_(?P<camera>\d+)\.jpg` gives `night/tawny_owl_3.jpg` the label tawny_owl and the camera 3.
+`(?P<label>.+)_(?P<camera>\d+)\.jpg` gives `night/tawny_owl_3.jpg` the label tawny_owl and the
+camera 3.
 """
 
 from __future__ import annotations

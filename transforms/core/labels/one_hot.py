@@ -58,9 +58,9 @@ class OneHot:
     def question(self) -> str:
         """The question to ask if the user did not name these columns."""
         return (
-            f"the columns {enumerated(self.names, _SHOWN_NAMES)} hold a single 1 in each row; they are "
-            f"taken for one-hot classes. --one_hot {','.join(self.names)} says so; "
-            "--label_column none makes a feature of each"
+            f"the columns {enumerated(self.names, _SHOWN_NAMES)} hold a single 1 in each row; they "
+            f"look like one-hot classes. Confirm that with --one_hot {','.join(self.names)}, or make "
+            "each a feature with --label_column none"
         )
 
 
@@ -83,7 +83,8 @@ def chosen_one_hot(
     """Returns the columns named by --one_hot.
 
     Args:
-      patterns: names, or `prefix_*` for all columns with that prefix; the class is the part for `*`.
+      patterns: names, or `prefix_*` for all columns with that prefix; the class is the part for
+        `*`.
       names: the columns of the table.
       rows: the first rows of the files, which show if an image may have several classes.
       where: the files, for messages.

@@ -15,8 +15,8 @@ _ROWS_AT_ONCE = 4096
 def read_parquet(file: BinaryIO, uri: str) -> Iterator[tuple[int, Mapping[str, Any], str]]:
     """Yields (number, fields by column, problem or empty) of every row.
 
-    Values are of JSON's types: numbers, texts, true and false, None, lists and dicts. A missing number
-    (NaN, as pandas writes it) becomes None, a date or a decimal becomes its text.
+    Values are of JSON's types: numbers, texts, true and false, None, lists and dicts. A missing
+    number (NaN, as pandas writes it) becomes None, a date or a decimal becomes its text.
 
     Raises:
       LabelTableError: the file is not Parquet, or damaged.
@@ -33,10 +33,10 @@ def read_parquet(file: BinaryIO, uri: str) -> Iterator[tuple[int, Mapping[str, A
                     yield number, {name: _value(value) for name, value in fields.items()}, ""
                 except UnicodeDecodeError:
                     names = [name for name, value in fields.items() if not _is_text(value)]
-                    yield number, {}, f"bytes that are no UTF-8 text in {', '.join(names)}"
+                    yield number, {}, f"bytes that are not UTF-8 text in {', '.join(names)}"
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise LabelTableError(
-            f"{uri} is no Parquet file, or damaged or cut short ({error}); write it again"
+            f"{uri} is not a Parquet file, or is damaged or cut short ({error}); write it again"
         ) from error
 
 

@@ -39,8 +39,8 @@ class Column:
         is not written.
       required: True if an empty value is a fault; otherwise the feature is left out.
       repeated: True if a sample has a list of such values, as always for boxes.
-      pixels: for boxes, points and masks: True if coordinates are in pixels, False if in fractions of
-        the image.
+      pixels: for boxes, points and masks: True if coordinates are in pixels, False if in fractions
+        of the image.
     """
 
     name: str
@@ -152,8 +152,8 @@ def point_column(name: str, *, pixels: bool) -> Column:
 def keypoint_columns(*, pixels: bool) -> tuple[Column, Column, Column]:
     """Returns the columns of key points, the visibility of each, and the number labelled per object.
 
-    Visibility is 0 for not labelled, 1 for hidden, 2 for visible. Every object has the same number of
-    points, in the same order.
+    Visibility is 0 for not labelled, 1 for hidden, 2 for visible. Every object has the same number
+    of points, in the same order.
 
     Source: create_coco_tf_record.py of TensorFlow's Object Detection API.
     """

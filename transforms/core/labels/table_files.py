@@ -143,7 +143,8 @@ def encoding_of(data: bytes) -> str:
 def guess_encoding(head: TableHead) -> str:
     """Guesses the encoding of a text: Windows-1252 if its beginning is not UTF-8.
 
-    If it contains valid multi-byte characters, it is UTF-8, and a broken byte is a fault of its row.
+    If it contains valid multi-byte characters, it is UTF-8, and a broken byte is a fault of its
+    row.
     """
     encoding = encoding_of(head.data)
     if encoding != UTF_8 or head.data.isascii():
@@ -168,7 +169,7 @@ def file_notes(head: TableHead, table: LabelTable) -> Iterator[str]:
         words = re.findall(r"\w*[^\x00-\x7f]\w*", head.data.decode(table.encoding, "replace"))
         yield (
             f"{name} is not UTF-8 and is read as {_ENCODING_NAMES[table.encoding]}, with words such "
-            f"as {', '.join(map(repr, words[:1]))}; --labels_encoding NAME says another"
+            f"as {', '.join(map(repr, words[:1]))}; override it with --labels_encoding NAME"
         )
     if not table.has_header:
         yield (
@@ -256,7 +257,8 @@ def read_fields(
     Args:
       file: the file, open at its beginning.
       table: how it is read.
-      strict: True if a quote that spans many lines is an error; False if the file may be incomplete.
+      strict: True if a quote that spans many lines is an error; False if the file may be
+        incomplete.
 
     Raises:
       LabelTableError: a Parquet file is broken, or a quote spans other rows.
@@ -297,8 +299,8 @@ def csv_records(
 ) -> Iterator[tuple[int, list[str], str]]:
     """Yields (first line, cells, problem or empty) of every record; skips empty lines.
 
-    A cell that is longer than `csv.field_size_limit` is a problem. That limit is global to the process,
-    so the code that opens files sets it.
+    A cell that is longer than `csv.field_size_limit` is a problem. That limit is global to the
+    process, so the code that opens files sets it.
 
     Args:
       file: the file, open at its beginning.
@@ -456,7 +458,7 @@ def _check_header(uri: str, header: Sequence[str]) -> None:
     if repeated:
         raise LabelTableError(
             f"{uri}: the header names {', '.join(map(repr, repeated))} more than once; "
-            "give each column a name of its own"
+            "give each column a different name"
         )
     for cell in header:
         if _is_image(cell):

@@ -75,8 +75,8 @@ class Listed:
 class ListingFilter:
     """Decides which files of a root are listed as images, and counts the others.
 
-    In a folder, these are files with an image's extension or none; with patterns, the files that match.
-    Hidden files and folders, macOS's `__MACOSX` and label files are skipped.
+    In a folder, these are files with an image's extension or none; with patterns, the files that
+    match. Hidden files and folders, macOS's `__MACOSX` and label files are skipped.
     """
 
     def __init__(self, root: ImageRoot) -> None:

@@ -39,14 +39,14 @@ def fixed_beginning(patterns: Sequence[str]) -> str:
 def glob_regex(pattern: str) -> re.Pattern[str]:
     """Returns a glob as a regular expression.
 
-    `*`, `?` and `[...]` match within a folder, and not a dot at the beginning of a name; `**` matches any
-    number of folders.
+    `*`, `?` and `[...]` match within a folder, and not a dot at the beginning of a name; `**`
+    matches any number of folders.
 
-    A star tries every length, and for each of them so does every star before it: time would grow with the
-    length of a name to the power of the number of stars. But for the text between two stars, its first
-    occurrence is as good as any later one. So all stars of a kind except the last become atomic groups,
-    which never backtrack. Python 3.10 has none, so they are written as a lookahead and a reference to its
-    match. `a*b*c` becomes:
+    A star tries every length, and for each of them so does every star before it: time would grow
+    with the length of a name to the power of the number of stars. But for the text between two
+    stars, its first occurrence is as good as any later one. So all stars of a kind except the last
+    become atomic groups, which never backtrack. Python 3.10 has none, so they are written as a
+    lookahead and a reference to its match. `a*b*c` becomes:
 
         a  (?=(?P<s0>[^/]*?b))(?P=s0)  [^/]*c
            up to the first b, fixed    the last star may backtrack

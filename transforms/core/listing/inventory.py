@@ -1,8 +1,8 @@
 """Inventories: listings of images that were made elsewhere, as CSV, gzipped CSV or Parquet.
 
-Two sets of columns are supported: `uri` and `size`; and `bucket`, `name` and `size`, as in the inventory
-reports of Google's Storage Insights. `generation` is optional. A row with a `timeDeleted` is an old
-version of an object that was replaced. Other columns are ignored:
+Two sets of columns are supported: `uri` and `size`; and `bucket`, `name` and `size`, as in the
+inventory reports of Google's Storage Insights. `generation` is optional. A row with a `timeDeleted`
+is an old version of an object that was replaced. Other columns are ignored:
 
     uri,size,generation                        bucket,name,size,timeDeleted
     gs://pets/cat/1.jpg,110321,17000001        pets,cat/1.jpg,110321,

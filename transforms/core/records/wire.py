@@ -8,7 +8,8 @@ An example is
 
 and a map is a repeated message { key = 1, value = 2 }. Entries are written in the order of their
 keys' bytes, as in protobuf's deterministic serialization (its C implementation, upb, differs where
-one key is the beginning of another). Property tests compare the bytes with TensorFlow's own message.
+one key is the beginning of another). Property tests compare the bytes with TensorFlow's own
+message.
 Source: https://protobuf.dev/programming-guides/encoding and tensorflow/core/example/*.proto.
 
 Each message is a tag, the length of its content, and the content. An example with a single feature

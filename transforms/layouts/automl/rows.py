@@ -220,7 +220,7 @@ def _object(rest: Sequence[str], line: int) -> tuple[LabelValue, ...]:
 
 def _box(cells: Sequence[str], line: int) -> Box | None:
     if len(cells) > _COORDINATES:
-        raise _BadRowError(f"{len(cells)} cells behind the label, expected {_COORDINATES}")
+        raise _BadRowError(f"{len(cells)} cells after the label, expected {_COORDINATES}")
     padded = [*cells, *[""] * (_COORDINATES - len(cells))]
     pairs = [(x, y) for x, y in zip(padded[::2], padded[1::2], strict=True) if x or y]
     vertices = [(_coordinate(x), _coordinate(y)) for x, y in pairs]

@@ -1,13 +1,13 @@
 """The files of CIFAR-10 and CIFAR-100, pickled and binary, read without trusting them.
 
-An image is 32 x 32 RGB, 3,072 bytes: the red plane, then green, then blue, each row by row. A file of
-the binary version holds records: a byte for each label, then the image. A file of the Python version
-holds a pickled dict: the images as a NumPy array, one row each, and lists of labels and file names. It
-was pickled by Python 2, so its texts are bytes.
+An image is 32 x 32 RGB, 3,072 bytes: the red plane, then green, then blue, each row by row. A file
+of the binary version holds records: a byte for each label, then the image. A file of the Python
+version holds a pickled dict: the images as a NumPy array, one row each, and lists of labels and
+file names. It was pickled by Python 2, so its texts are bytes.
 
-A pickle can call anything that it names. Here it may only name the functions that pickled NumPy arrays
-use, and gets stand-ins that store their arguments. NumPy's own functions trust a pickle: a forged
-dtype turns an array of bytes into one of pointers, and reading it crashes the process.
+A pickle can call anything that it names. Here it may only name the functions that pickled NumPy
+arrays use, and gets stand-ins that store their arguments. NumPy's own functions trust a pickle: a
+forged dtype turns an array of bytes into one of pointers, and reading it crashes the process.
 
 Source: https://www.cs.toronto.edu/~kriz/cifar.html
 """
@@ -288,8 +288,8 @@ _ADMITTED: dict[tuple[str, str], type] = {
 }
 """Every name that a pickle may use -> its stand-in.
 
-Each class has a `__setstate__`, so that the opcode BUILD calls that, and cannot set attributes of the
-class for the next pickle to find.
+Each class has a `__setstate__`, so that the opcode BUILD calls that, and cannot set attributes of
+the class for the next pickle to find.
 """
 
 # All errors that the standard library's modules raise on broken pickles.
@@ -349,9 +349,10 @@ def _check_opcodes(data: bytes) -> None:
     """Refuses a pickle that would crash the C unpickler, or make it fill the memory.
 
     - Tuples nested a million deep, as the key of a dict, overflow the C stack when they are hashed.
-    - `LONG_BINPUT 2147483647` makes the unpickler's memo, an array, that long: 32 GiB. Real picklers
-      number the objects that they memorise from 0 or 1 on.
-    - Bytes with a stated length beyond the end of the file would be allocated; `genops` detects that.
+    - `LONG_BINPUT 2147483647` makes the unpickler's memo, an array, that long: 32 GiB. Real
+      picklers number the objects that they memorise from 0 or 1 on.
+    - Bytes with a stated length beyond the end of the file would be allocated; `genops` detects
+      that.
     """
     tuples = 0
     for count, (opcode, argument, _) in enumerate(pickletools.genops(data), 1):

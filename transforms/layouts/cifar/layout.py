@@ -66,8 +66,8 @@ class CifarReader:
     def read(self, uri: str, unpack_to: str) -> Iterator[SampleRef | DeadLetter]:
         """Yields a reference to each image; its key is `<batch>/<number, from 00000>`.
 
-        References to binary records on disk point into the original file. Everything else is unpacked
-        first, to one file per batch, named after it.
+        References to binary records on disk point into the original file. Everything else is
+        unpacked first, to one file per batch, named after it.
 
         Args:
           uri: the file.
@@ -189,8 +189,8 @@ def _columns(fmt: CifarFormat) -> tuple[Column, ...]:
 def _members(file: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
     """Yields (name without folders, content) of each file of a .tar.gz, in its order.
 
-    Nothing is written, and no name is used as a path. The archive is read to the end, which holds the
-    checksum of the whole.
+    Nothing is written, and no name is used as a path. The archive is read to the end, which holds
+    the checksum of the whole.
     """
     with (
         gzip.GzipFile(fileobj=file) as unzipped,
@@ -212,7 +212,7 @@ def _archive_errors(uri: str) -> Iterator[None]:
         yield
     except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, RecursionError) as error:
         raise ContainerError(
-            f"{uri} is no .tar.gz, or is damaged or cut short ({error}); download it again"
+            f"{uri} is not a .tar.gz, or is damaged or cut short ({error}); download it again"
         ) from error
 
 
@@ -362,7 +362,7 @@ class Cifar:
             expected = f"{fmt.meta_file} or {' and '.join(f.names_file for f in fmt.fields)}"
             if not all(meanings):
                 raise UsageError(
-                    f"--images: {where} lacks what says the names of the classes, {expected}; "
+                    f"--images: {where} lacks the file with the names of the classes, {expected}; "
                     "download it again"
                 )
             notes.append(

@@ -60,9 +60,7 @@ def read_captions(
                 problem = f"is {shown(entry)}, expected an object with an image_id"
                 images.dead_letters.append(bad_row(what, problem, uri))
             elif not is_text(caption):
-                problem = (
-                    f"annotation number {number} of the list: caption {shown(caption)} is no text"
-                )
+                problem = f"annotation number {number} of the list: caption {shown(caption)} is not a text"
                 problems.setdefault(image_id, problem)
             else:
                 captions[image_id].append(caption)

@@ -3,8 +3,8 @@
     {"segmentation": [[x, y, x, y, ...], ...] or {"counts": ..., "size": [height, width]},
      "keypoints": [x, y, visibility, ...], "num_keypoints": 2, ...}
 
-The names of key points are in the category. LVIS lists for each image the categories that were looked
-for and not found. Sources: https://cocodataset.org/#format-data and
+The names of key points are in the category. LVIS lists for each image the categories that were
+looked for and not found. Sources: https://cocodataset.org/#format-data and
 https://www.lvisdataset.org/dataset
 """
 
@@ -83,7 +83,7 @@ class Extras:
         if points is None:  # as crowds, and categories that have none
             points = [0] * (3 * len(self.keypoints))
         if not isinstance(points, list) or not all(map(is_finite, points)):
-            raise BadAnnotationError(f"keypoints {shown(points)} are no list of numbers")
+            raise BadAnnotationError(f"keypoints {shown(points)} are not a list of numbers")
         if len(points) != 3 * len(self.keypoints):
             raise BadAnnotationError(
                 f"{len(points)} numbers of keypoints, expected x, y and visibility of "

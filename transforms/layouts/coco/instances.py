@@ -135,7 +135,7 @@ def parse_categories(entries: Sequence[Any], uri: str) -> dict[int, str]:
         if category in names:
             raise LabelTableError(
                 f"{uri}: category id {category} is there twice, as {names[category]!r} and {name!r}; "
-                "give each category an id of its own"
+                "give each category a different id"
             )
         names[category] = name
     twice = [name for name, count in Counter(names.values()).items() if count > 1]
@@ -167,8 +167,8 @@ def read_instances(
       file: open at its beginning.
       uri: its URI.
       split: the split of its images, or empty.
-      folder: URI of the folder of the images, if images elsewhere may have the same bare names; empty
-        to use names as written.
+      folder: URI of the folder of the images, if images elsewhere may have the same bare names;
+        empty to use names as written.
       extras: the features to read besides boxes and classes.
 
     Raises:
@@ -465,9 +465,9 @@ def parse_object(annotation: Mapping[str, Any]) -> tuple[int, int, tuple[float, 
     """
     object_id, category = annotation.get("id"), annotation.get("category_id")
     if not _is_int64(object_id):
-        raise BadAnnotationError(f"id {shown(object_id)} is no integer")
+        raise BadAnnotationError(f"id {shown(object_id)} is not an integer")
     if not _is_int64(category):
-        raise BadAnnotationError(f"category_id {shown(category)} is no integer")
+        raise BadAnnotationError(f"category_id {shown(category)} is not an integer")
     box = annotation.get("bbox")
     if not isinstance(box, list) or len(box) != 4 or not all(map(is_finite, box)):
         raise BadAnnotationError(
@@ -478,7 +478,7 @@ def parse_object(annotation: Mapping[str, Any]) -> tuple[int, int, tuple[float, 
     if area is None:
         area = width * height
     elif not is_finite(area):
-        raise BadAnnotationError(f"area {shown(area)} is no number")
+        raise BadAnnotationError(f"area {shown(area)} is not a number")
     crowd = annotation.get("iscrowd")
     if crowd is not None and crowd not in (0, 1):
         raise BadAnnotationError(f"iscrowd {shown(crowd)} is neither 0 nor 1")

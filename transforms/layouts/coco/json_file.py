@@ -54,8 +54,8 @@ class JsonFileError(ValueError):
 def json_members(file: BinaryIO, keys: Collection[str]) -> Iterator[tuple[str, Any]]:
     """Yields (key, value) of each member that has one of these keys, in the file's order.
 
-    A value that is a list is returned as an iterator over its elements. It ends when the next member is
-    requested; the remaining elements are skipped.
+    A value that is a list is returned as an iterator over its elements. It ends when the next
+    member is requested; the remaining elements are skipped.
 
     Args:
       file: UTF-8, with or without a byte order mark, open at its beginning.

@@ -94,7 +94,7 @@ def _parse_line(fields: Sequence[bytes]) -> tuple[str, list[float]]:
     """Returns (type, the 14 numbers) of a line."""
     if len(fields) != _FIELDS:
         hint = (
-            "; a 16th is the score of a detector's results, which are no labels"
+            "; a 16th is the score of a detector's results, which are not labels"
             if len(fields) == _WITH_SCORE
             else ""
         )

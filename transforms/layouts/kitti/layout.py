@@ -43,8 +43,8 @@ class KittiReader:
     """Reads a label file: one image and all of its objects.
 
     Attributes:
-      splits: name of an image, without extension -> its split according to the lists; empty if there
-        are no lists.
+      splits: name of an image, without extension -> its split according to the lists; empty if
+        there are no lists.
     """
 
     splits: Mapping[str, str] = field(default_factory=dict)
@@ -155,7 +155,8 @@ def _listed_splits(
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """Reads (name of an image -> split, notes) from ImageSets/train.txt and val.txt beside training/.
 
-    test.txt lists testing/, whose images have no labels and share their names with those in training/.
+    test.txt lists testing/, whose images have no labels and share their names with those in
+    training/.
 
     Raises:
       UsageError: a name is in both lists.
@@ -176,7 +177,7 @@ def _listed_splits(
         if unlisted:
             notes.append(
                 f"{unlisted} of {len(names)} label files are in no list of {_LISTS}/, so their images "
-                f"go to a split {UNLISTED!r} unless --splits says otherwise"
+                f"go to a split {UNLISTED!r} unless --splits is given"
             )
     return splits, tuple(notes)
 

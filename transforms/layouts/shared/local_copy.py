@@ -1,7 +1,7 @@
 r"""Rows that name images by outdated paths: in a bucket, on another machine, or from a folder above.
 
-Images on this machine are found by the longest *tail* that a row's name and a file below a root have
-in common. For the root `photos` with the file `photos/cat/1.jpg`:
+Images on this machine are found by the longest *tail* that a row's name and a file below a root
+have in common. For the root `photos` with the file `photos/cat/1.jpg`:
 
 | a row names | tail | beginning |
 |---|---|---|
@@ -10,8 +10,8 @@ in common. For the root `photos` with the file `photos/cat/1.jpg`:
 | `C:\data\cat\1.jpg` | `cat/1.jpg` | `C:/data/` |
 | `photos/cat/1.jpg` | `cat/1.jpg` | `photos/` |
 
-The beginnings that the first rows have before their tails are removed from all rows; no row is guessed
-individually.
+The beginnings that the first rows have before their tails are removed from all rows; no row is
+guessed individually.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class LocalCopy:
     """Maps outdated names of images in rows to the images on this machine.
 
     Attributes:
-      beginnings: the beginnings of URIs or paths to remove, with `/`; the rest is a path below a root.
+      beginnings: the beginnings of URIs or paths to remove, with `/`; the rest is a path below a
+        root.
       by_file_name: True if images of URIs are matched by bare file name only.
       paths_by_file_name: True if images of paths are matched by bare file name only.
     """
@@ -136,8 +137,8 @@ def _copies_of_paths(
 ) -> LocalCopy:
     """Finds images of paths from elsewhere; changes no path unless the result is unambiguous.
 
-    A result is ambiguous if two paths would name one image, if a path that already names a file would
-    change, or if one beginning is inside another.
+    A result is ambiguous if two paths would name one image, if a path that already names a file
+    would change, or if one beginning is inside another.
     """
     written = {_with_slashes(name): name for name in names}
     paths = [path for path in written if "/" in path]

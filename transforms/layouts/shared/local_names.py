@@ -1,7 +1,7 @@
 """Names in local folders, in which layouts search for files that they recognise.
 
-Several layouts search the same folders, some of which hold a million images. Within `remembered`, each
-folder is read only once.
+Several layouts search the same folders, some of which hold a million images. Within `remembered`,
+each folder is read only once.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def image_roots(
         for outer in patterns:
             if inner != outer and inner.startswith(outer.rstrip("/") + "/"):
                 raise UsageError(
-                    f"{option}: {inner} lies in {outer}, so its images could be listed twice; "
+                    f"{option}: {inner} is inside {outer}, so its images could be listed twice; "
                     "name only one of the two, or patterns below the same folder"
                 )
     folders = (

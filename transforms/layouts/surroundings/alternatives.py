@@ -1,8 +1,8 @@
 """Alternatives to the folder given: data sets above or below it that hold its images.
 
-Users often name the folder above or below the one that a layout expects. The other folder is used if
-a layout recognises it and it holds exactly the images in the folder given. For `kitti/training/image_2`
-that is `kitti/training`.
+Users often name the folder above or below the one that a layout expects. The other folder is used
+if a layout recognises it and it holds exactly the images in the folder given. For
+`kitti/training/image_2` that is `kitti/training`.
 """
 
 from __future__ import annotations

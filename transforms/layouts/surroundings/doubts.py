@@ -1,9 +1,9 @@
 """Doubts about classes that come from folders by default, raised by other files nearby.
 
-If no other layout fits, an image's class is its folder. But then label files among the images or beside
-their folder would be ignored, and folders called `images` or `train` would be classes. So this module
-checks names and the first bytes of a few files. Each doubt states what was found, what it looks like,
-and which paths were probably meant.
+If no other layout fits, an image's class is its folder. But then label files among the images or
+beside their folder would be ignored, and folders called `images` or `train` would be classes. So
+this module checks names and the first bytes of a few files. Each doubt states what was found, what
+it looks like, and which paths were probably meant.
 """
 
 from __future__ import annotations

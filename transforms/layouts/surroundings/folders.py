@@ -158,8 +158,8 @@ def _key_cells(found: TableHead, table: LabelTable) -> Iterator[str]:
 def names_images(table: TableLook, images: str, above: str) -> bool:
     """True if most of a table's first rows name files in a folder.
 
-    Names without extension count only if there are several: a single row that begins with 1 may match
-    `1.jpg` by chance.
+    Names without extension count only if there are several: a single row that begins with 1 may
+    match `1.jpg` by chance.
 
     Args:
       table: the table.

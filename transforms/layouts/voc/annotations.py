@@ -49,8 +49,8 @@ class AnnotationError(Exception):
 def parse_annotation(data: bytes) -> tuple[tuple[LabelValue, ...], Size | None]:
     """Returns (values in the order of `COLUMNS`, the image's size) of an annotation.
 
-    Boxes are in pixels, as written. The size is that of `<size>`; None if it has none, or 0, which many
-    tools write.
+    Boxes are in pixels, as written. The size is that of `<size>`; None if it has none, or 0, which
+    many tools write.
 
     Args:
       data: the whole file.

@@ -56,8 +56,10 @@ class VocReader:
 
     Attributes:
       folders: the folders of annotations.
-      mirrored: those with the same subfolders as the images, so that a path below one names an image.
-      splits: name of an annotation, without folder and extension -> its split according to the lists.
+      mirrored: those with the same subfolders as the images, so that a path below one names an
+        image.
+      splits: name of an annotation, without folder and extension -> its split according to the
+        lists.
     """
 
     folders: tuple[str, ...]
@@ -184,7 +186,7 @@ def _sets(path: str, *, labels_given: bool) -> list[_Set]:
     raise UsageError(
         f"--images {path}: no Pascal VOC set; expected a folder with {_IMAGES}/ and {_LABELS}/ (or "
         "a folder with several of these), images/ beside annotations/, or .xml files beside the "
-        "images. --labels names a folder of .xml files that lies elsewhere"
+        "images. --labels names a folder of .xml files elsewhere"
     )
 
 
@@ -356,7 +358,7 @@ def _splits(
     if unlisted:
         notes.append(
             f"{unlisted} of {len(annotated)} .xml files are in no list of {_LISTS}/, so their images "
-            f"go to a split {UNLISTED!r} unless --splits says otherwise. In the VOC sets themselves "
+            f"go to a split {UNLISTED!r} unless --splits is given. In the VOC sets themselves "
             "these are images of other tasks, in which objects without a box may be seen"
         )
     return splits, tuple(notes)

@@ -111,7 +111,7 @@ def _folder(path: Any, uri: str) -> tuple[str, tuple[str, ...]]:
     for folder in (files.canonical(posixpath.join(own, path)), files.canonical(path)):
         if files.exists(folder):
             return folder, ()
-    return own, (f"{uri}: its path {path} is not there; its folders are looked for in {own}",)
+    return own, (f"{uri}: its path {path} does not exist; its folders are looked up in {own}",)
 
 
 def _names(value: Any, uri: str) -> dict[int, str] | None:

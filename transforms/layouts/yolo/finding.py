@@ -115,7 +115,7 @@ def find(path: str, found: Found) -> None:
             raise UsageError(
                 f"--images {path}: no data set of YOLO; expected {_IMAGES}/ beside {_LABELS}/, label "
                 f"files ({_TXT}) beside the images, or a description such as {USUAL_YAML[0]}. "
-                "--labels names a folder of label files that lies elsewhere"
+                "--labels names a folder of label files elsewhere"
             )
         base = _base(uri, pairs)
         described = description_in(base) if base != uri else None
@@ -268,7 +268,7 @@ def _described_pairs(description: Description, found: Found) -> list[FolderPair]
         )
     if missing:
         found.notes.append(
-            f"{description.uri} names {some(missing)}, which is not there and left out"
+            f"{description.uri} names {some(missing)}, which does not exist and is left out"
         )
     _check_one_split(pairs, description)
     return sorted(set(pairs))
@@ -353,7 +353,7 @@ def _read_list(uri: str, split: str, bases: Sequence[str], found: Found) -> list
             )
     if not folders and named:
         raise UsageError(
-            f"{uri}: none of its {len(named)} images is there, such as {named[0]!r}, in "
+            f"{uri}: none of its {len(named)} images exists, such as {named[0]!r}, in "
             f"{bases[0]}; correct its paths"
         )
     if missing:

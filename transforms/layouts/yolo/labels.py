@@ -158,7 +158,7 @@ class LineFormat:
 
     def _hint(self, found: int) -> str:
         if found == _BOX + 1:
-            return "; the confidence of a model's results is none of a label's columns"
+            return "; a label has no column for the confidence of a model's results"
         if self.task == DETECT and found >= _LEAST_OUTLINE and found % 2:
             other = f"{SEGMENT} or {OBB}" if found == _CORNERS else SEGMENT
             return f"; --yolo_task {other} reads such lines"
@@ -175,7 +175,7 @@ class LineFormat:
             return str(int(number))
         if int(number) not in self.names:
             raise _LineError(
-                f"class {int(number)} is none of the {len(self.names)} names, which end at "
+                f"class {int(number)} is not among the {len(self.names)} names, which end at "
                 f"{max(self.names)}; add its name to them"
             )
         return self.names[int(number)]
@@ -232,7 +232,7 @@ def _number(field: bytes) -> float:
     try:
         return parse_number(_text(field), ColumnKind.FLOAT)
     except ValueError as error:
-        raise _LineError(f"{_text(field)!r} is no number") from error
+        raise _LineError(f"{_text(field)!r} is not a number") from error
 
 
 def _text(field: bytes) -> str:

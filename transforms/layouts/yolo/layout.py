@@ -1,8 +1,8 @@
 """YOLO in Ultralytics' structure: `images/` beside `labels/`, with or without `data.yaml`.
 
 An image in `images/` has a label file of the same name in `labels/`. If no folder of its path is
-called `images`, the label file is beside the image. As in Ultralytics, an image without a label file
-has no objects.
+called `images`, the label file is beside the image. As in Ultralytics, an image without a label
+file has no objects.
 """
 
 from __future__ import annotations
@@ -349,7 +349,7 @@ def _missing_labels(
     if unlisted:
         notes.append(
             f"{unlisted} of {images} images are in no list file, so they go to a split {UNLISTED!r} "
-            "unless --splits says otherwise"
+            "unless --splits is given"
         )
     return tuple(notes), tuple(questions)
 

@@ -39,8 +39,11 @@ def test_the_number_of_a_line_is_an_id(data: bytes, names: list[str]) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b" \n", "--classes c.txt is empty; expected a class a line"),
-        (b"cat\n\ndog", "--classes c.txt, line 2 is empty; expected a class a line, as the number"),
+        (b" \n", "--classes c.txt is empty; expected one class per line"),
+        (
+            b"cat\n\ndog",
+            "--classes c.txt, line 2 is empty; expected one class per line, as the number",
+        ),
         (
             b"cat\ndog\ncat",
             "--classes c.txt: lines 1 and 3 both say 'cat'; expected each class once",
@@ -65,9 +68,12 @@ def test_a_manifest_says_the_ids_itself() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"{", "--classes m.json is no manifest of beam-tfrecord (JSONDecodeError("),
-        (b"[1]", "--classes m.json is no manifest of beam-tfrecord (TypeError("),
-        (b'{"format": "x"}', '--classes m.json is no manifest of beam-tfrecord (ValueError("its'),
+        (b"{", "--classes m.json is not a manifest of beam-tfrecord (JSONDecodeError("),
+        (b"[1]", "--classes m.json is not a manifest of beam-tfrecord (TypeError("),
+        (
+            b'{"format": "x"}',
+            '--classes m.json is not a manifest of beam-tfrecord (ValueError("its',
+        ),
         (
             b'{"format": "beam-tfrecord", "classes": []}',
             "--classes m.json: the data set has no classes",

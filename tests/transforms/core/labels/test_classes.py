@@ -128,7 +128,7 @@ def test_a_name_that_is_no_integer_cannot_be_an_id(name: str) -> None:
     """The first such name is shown; ids are int64."""
     with pytest.raises(ClassNumberingError) as caught:
         ClassNumbering(from_name=True).number(["1", name])
-    assert str(caught.value) == f"class {name!r} is no integer, so it cannot be an id"
+    assert str(caught.value) == f"class {name!r} is not an integer, so it cannot be an id"
 
 
 def test_an_id_may_be_any_int64() -> None:
@@ -137,7 +137,9 @@ def test_an_id_may_be_any_int64() -> None:
     assert ClassNumbering(from_name=True).number(names) == tuple(
         (name, int(name)) for name in names
     )
-    with pytest.raises(ClassNumberingError, match=r"^class '9223372036854775808' is no integer"):
+    with pytest.raises(
+        ClassNumberingError, match=r"^class '9223372036854775808' is not an integer"
+    ):
         ClassNumbering(from_name=True).number([str(1 << 63)])
 
 

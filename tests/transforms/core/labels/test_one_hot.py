@@ -98,6 +98,6 @@ def test_the_question_has_the_answers() -> None:
     one_hot = OneHot((("a", "a"), ("b", "b")), several=False)
     assert one_hot.note == "one-hot columns are 2 classes: a, b; an image is of one"
     assert one_hot.question == (
-        "the columns a, b hold a single 1 in each row; they are taken for one-hot classes. "
-        "--one_hot a,b says so; --label_column none makes a feature of each"
+        "the columns a, b hold a single 1 in each row; they look like one-hot classes. Confirm "
+        "that with --one_hot a,b, or make each a feature with --label_column none"
     )

@@ -86,7 +86,7 @@ def test_bytes_that_are_no_text_are_a_problem_of_their_row() -> None:
     """The message names the column."""
     rows = list(read_parquet(parquet_file({"name": ["a", "b"], "image": [b"\xff\xd8", b"x"]}), "l"))
     assert rows == [
-        (1, {}, "bytes that are no UTF-8 text in image"),
+        (1, {}, "bytes that are not UTF-8 text in image"),
         (2, {"name": "b", "image": "x"}, ""),
     ]
 

@@ -187,11 +187,11 @@ def test_rows_come_back_as_python_wrote_them(
         (b",,\n , \n", "l.csv: no header; expected column names in the first line"),
         (
             b"filename,label,label\na,b,c\n",
-            "l.csv: the header names 'label' more than once; give each column a name of its own",
+            "l.csv: the header names 'label' more than once; give each column a different name",
         ),
         (
             b"a,b, a,b ,c\n",
-            "l.csv: the header names 'a', 'b' more than once; give each column a name of its own",
+            "l.csv: the header names 'a', 'b' more than once; give each column a different name",
         ),
         (
             b"cat/1.jpg,cat,3\ncat/2.jpg,cat,4\n",

@@ -267,7 +267,7 @@ def test_an_image_may_have_no_objects(row: str) -> None:
             "car,0,0,1,0,1,1",
             "3 vertices of a box, expected 2 or 4: ['0', '0', '1', '0', '1', '1']",
         ),
-        ("car,0,0,1,0,1,1,0,1,9", "9 cells behind the label, expected 8"),
+        ("car,0,0,1,0,1,1,0,1,9", "9 cells after the label, expected 8"),
     ],
 )
 def test_a_box_that_cannot_be_understood_is_a_fault_of_its_image(cells: str, problem: str) -> None:

@@ -746,7 +746,7 @@ def test_an_archive_that_is_cut_short_is_refused(tmp_path: Path, share: float) -
     ("content", "message"),
     [
         (b"", "damaged or cut short"),
-        (b"no archive", "is no .tar.gz, or is damaged or cut short (Not a gzipped file"),
+        (b"no archive", "is not a .tar.gz, or is damaged or cut short (Not a gzipped file"),
         (gzip.compress(b"some text, and not a tar", mtime=0), "is no .tar.gz, or is damaged"),
         (gzip.compress(bytes(10240), mtime=0), "lacks data_batch_1, data_batch_2, "),
     ],
@@ -905,7 +905,7 @@ def test_cifar100_needs_the_names_of_its_classes(data: Path, version: str, file:
     """A hundred names are not guessed."""
     (data / f"data/{version}/{file}").unlink()
     assert usage_error(SourceOptions(images=(f"data/{version}",)), "cifar100") == (
-        f"--images: {data}/data/{version} lacks what says the names of the classes, meta or "
+        f"--images: {data}/data/{version} lacks the file with the names of the classes, meta or "
         "coarse_label_names.txt and fine_label_names.txt; download it again"
     )
 

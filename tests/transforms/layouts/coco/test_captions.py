@@ -42,7 +42,7 @@ def test_what_is_wrong_is_told_of_its_image() -> None:
         [caption(5, 3), caption(5, "One."), caption(True, "x"), caption(9, "x")]
     )
     assert (first.reason, first.key) == ("bad_row", "annotation number 3 of the list")
-    assert second.problem == "annotation number 1 of the list: caption 3 is no text"
+    assert second.problem == "annotation number 1 of the list: caption 3 is not a text"
     assert third == LabelRow("b.jpg", ((), "6"), "test", "x.json", 0)
     assert (fourth.reason, fourth.message) == (
         "missing_image",

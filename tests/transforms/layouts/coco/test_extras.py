@@ -134,8 +134,8 @@ def test_an_image_without_objects_has_empty_lists() -> None:
     ("points", "problem"),
     [
         ([1, 2, 2], "3 numbers of keypoints, expected x, y and visibility of 2"),
-        ([1, 2, 2, 1, 2, "x"], "keypoints [1, 2, 2, 1, 2, 'x'] are no list of numbers"),
-        ("x", "keypoints 'x' are no list of numbers"),
+        ([1, 2, 2, 1, 2, "x"], "keypoints [1, 2, 2, 1, 2, 'x'] are not a list of numbers"),
+        ("x", "keypoints 'x' are not a list of numbers"),
     ],
 )
 def test_key_points_that_are_wrong(points: Any, problem: str) -> None:

@@ -26,12 +26,12 @@ BAD_ANNOTATIONS: list[tuple[dict[str, Any], str]] = [
     ({"bbox": None}, "bbox None is not [x, y, width, height], four numbers of pixels"),
     ({"bbox": ...}, "bbox None is not [x, y, width, height], four numbers of pixels"),
     ({"category_id": 2}, "category_id 2 is not among the categories"),
-    ({"category_id": "18"}, "category_id '18' is no integer"),
-    ({"category_id": ...}, "category_id None is no integer"),
-    ({"category_id": 2**63}, "category_id 9223372036854775808 is no integer"),
-    ({"area": "much"}, "area 'much' is no number"),
-    ({"area": float("inf")}, "area inf is no number"),
-    ({"area": float("nan")}, "area nan is no number"),
+    ({"category_id": "18"}, "category_id '18' is not an integer"),
+    ({"category_id": ...}, "category_id None is not an integer"),
+    ({"category_id": 2**63}, "category_id 9223372036854775808 is not an integer"),
+    ({"area": "much"}, "area 'much' is not a number"),
+    ({"area": float("inf")}, "area inf is not a number"),
+    ({"area": float("nan")}, "area nan is not a number"),
     ({"iscrowd": 2}, "iscrowd 2 is neither 0 nor 1"),
     ({"iscrowd": []}, "iscrowd [] is neither 0 nor 1"),
 ]
@@ -65,7 +65,7 @@ def test_a_bad_annotation_is_its_images_problem(changes: dict[str, Any], problem
         (["cat"], ": category number 1 is 'cat'; expected an object with an integer id and a name"),
         (
             [{"id": 1, "name": "a"}, {"id": 1, "name": "b"}],
-            ": category id 1 is there twice, as 'a' and 'b'; give each category an id of its own",
+            ": category id 1 is there twice, as 'a' and 'b'; give each category a different id",
         ),
         (
             [{"id": 1, "name": "a"}, {"id": 4, "name": "a"}],

@@ -346,7 +346,7 @@ def test_a_bad_annotation_leaves_its_image_out(folder: Path) -> None:
 def test_an_annotation_without_an_id_is_named_by_its_number(folder: Path) -> None:
     """Ids are what evaluation and messages go by."""
     write_val([entry(), entry("000000000285.jpg", 285)], [one(), one(id="a"), one(id=...)])
-    message = "annotation number 2 of the list: id 'a' is no integer"
+    message = "annotation number 2 of the list: id 'a' is not an integer"
     assert problems_with_coco() == [(KEY, "bad_label_value", VAL_JSON, message)]
 
 
@@ -424,7 +424,7 @@ def test_annotations_of_no_image_are_dead_letters(folder: Path) -> None:
             "image_id x",
             "missing_image",
             VAL_JSON,
-            f"annotation number 4 of the list: id None is no integer: image_id 'x'{at}",
+            f"annotation number 4 of the list: id None is not an integer: image_id 'x'{at}",
         ),
     ]
     counts = manifest_of("out")["counts"]

@@ -458,7 +458,7 @@ def test_lists_beside_training_say_the_splits(
     assert f"Note: 2 images of train by {folder}/train.txt\n" in out
     assert (
         "Note: 3 of 6 label files are in no list of ImageSets/, so their images go to a split "
-        "'unlisted' unless --splits says otherwise\n"
+        "'unlisted' unless --splits is given\n"
     ) in out
 
 

@@ -74,7 +74,7 @@ def test_patterns_of_one_folder_are_one_root(folder: Path) -> None:
         (["gone/*.jpg"], "--images gone/*.jpg: no folder {folder}/gone"),
         (
             ["photos/cat", "photos"],
-            "--images: {folder}/photos/cat lies in {folder}/photos, so its images could be listed "
+            "--images: {folder}/photos/cat is inside {folder}/photos, so its images could be listed "
             "twice; name only one of the two, or patterns below the same folder",
         ),
     ],

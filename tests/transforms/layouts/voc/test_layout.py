@@ -278,7 +278,7 @@ def test_images_in_no_list_have_a_split_of_their_own_and_are_counted(
         f"Note: 2 of 2 names in {voc}/VOCdevkit/VOC2012/ImageSets/Main/test.txt, such as "
         "'2012_000001', have no .xml file",
         "Note: 1 of 4 .xml files are in no list of ImageSets/Main/, so their images go to a "
-        "split 'unlisted' unless --splits says otherwise. In the VOC sets themselves these are "
+        "split 'unlisted' unless --splits is given. In the VOC sets themselves these are "
         "images of other tasks, in which objects without a box may be seen",
     ]
 

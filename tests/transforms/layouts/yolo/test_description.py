@@ -77,7 +77,7 @@ def test_a_path_of_another_machine(tmp_path: Path) -> None:
     assert found is not None
     assert found.folder == str(tmp_path)
     assert found.notes == (
-        f"{found.uri}: its path /home/bob/x is not there; its folders are looked for in {tmp_path}",
+        f"{found.uri}: its path /home/bob/x does not exist; its folders are looked up in {tmp_path}",
     )
 
 

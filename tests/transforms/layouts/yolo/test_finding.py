@@ -88,7 +88,7 @@ def test_an_image_in_two_lists(tmp_path: Path) -> None:
 def test_a_list_of_images_that_are_not_there(tmp_path: Path) -> None:
     """One is named."""
     files: dict[str, bytes | str] = {"images/a.jpg": b"x", "labels/a.txt": LINE}
-    with pytest.raises(UsageError, match=r"none of its 1 images is there, such as 'b\.jpg'"):
+    with pytest.raises(UsageError, match=r"none of its 1 images exists, such as 'b\.jpg'"):
         found_in(tmp_path, {**files, "train.txt": "b.jpg\n"})
 
 

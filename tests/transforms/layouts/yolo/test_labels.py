@@ -78,7 +78,7 @@ def test_boxes_that_are_turned() -> None:
     [
         (LineFormat(), b"0 0.1 0.2 0.3", "4 columns, expected the 5 of a class and its box"),
         (LineFormat(), b"0 0.1 0.2 0.3 0.4 0.9", "6 columns, expected the 5 of a class and its box; "
-         "the confidence of a model's results is none of a label's columns"),
+         "a label has no column for the confidence of a model's results"),
         (LineFormat(), b"0 0.1 0.2 0.3 0.4 0.1 0.2", "7 columns, expected the 5 of a class and its "
          "box; --yolo_task segment reads such lines"),
         (LineFormat(), b"0 0 0 1 0 1 1 0 1", "9 columns, expected the 5 of a class and its box; "
@@ -91,11 +91,11 @@ def test_boxes_that_are_turned() -> None:
         (LineFormat(), b"cat 0 0 1 1", "the class is 'cat', expected its number"),
         (LineFormat(), b"-1 0 0 1 1", "the class is '-1', expected a whole number from 0 on"),
         (LineFormat(), b"0.5 0 0 1 1", "the class is '0.5', expected a whole number from 0 on"),
-        (LineFormat(names=NAMES), b"2 0 0 1 1", "class 2 is none of the 3 names, which end at 5; add "
+        (LineFormat(names=NAMES), b"2 0 0 1 1", "class 2 is not among the 3 names, which end at 5; add "
          "its name to them"),
-        (LineFormat(), b"0 0 0 1 x\xff", r"'x\\xff' is no number"),
-        (LineFormat(), b"0 0 0 1 nan", "'nan' is no number"),
-        (LineFormat(), b"0 0 0 1 1e999", "'1e999' is no number"),
+        (LineFormat(), b"0 0 0 1 x\xff", r"'x\\xff' is not a number"),
+        (LineFormat(), b"0 0 0 1 nan", "'nan' is not a number"),
+        (LineFormat(), b"0 0 0 1 1e999", "'1e999' is not a number"),
     ],
 )  # fmt: skip
 def test_a_bad_line_is_named(lines: LineFormat, data: bytes, message: str) -> None:
