@@ -50,7 +50,7 @@ def parse_side_lengths(text: str) -> str:
     found = re.fullmatch(r"([0-9]{1,5})(?:x([0-9]{1,5}))?", text.strip().lower())
     if found is None or not all(int(side) for side in found.groups("1")):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no size of an image; expected pixels, as 256, or WIDTHxHEIGHT, as 320x240"
+            f"{text!r} is not an image size; expected pixels, as 256, or WIDTHxHEIGHT, as 320x240"
         )
     return found[0]
 
