@@ -42,7 +42,7 @@ def test_the_number_of_a_line_is_an_id(data: bytes, names: list[str]) -> None:
         (b" \n", "--classes c.txt is empty; expected one class per line"),
         (
             b"cat\n\ndog",
-            "--classes c.txt, line 2 is empty; expected one class per line, as the number",
+            "--classes c.txt, line 2 is empty; expected one class per line, as the line",
         ),
         (
             b"cat\ndog\ncat",

@@ -94,5 +94,5 @@ def test_bytes_that_are_no_text_are_a_problem_of_their_row() -> None:
 @pytest.mark.parametrize("data", [b"", b"filename,label\n", b"PAR1" + b"x" * 40 + b"PAR1"])
 def test_a_file_that_is_no_parquet_is_an_error(data: bytes) -> None:
     """It names the file and what to do."""
-    with pytest.raises(LabelTableError, match=r"^l\.parquet is no Parquet file, or damaged"):
+    with pytest.raises(LabelTableError, match=r"^l\.parquet is not a Parquet file, or is damaged"):
         list(read_parquet(io.BytesIO(data), "l.parquet"))
