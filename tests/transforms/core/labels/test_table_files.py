@@ -519,7 +519,7 @@ def test_another_encoding_is_said_with_a_word_in_it() -> None:
     table = inspect_file(head)
     assert list(file_notes(head, table)) == [
         "l.csv is not UTF-8 and is read as Windows-1252, with words such as 'Käfer'; "
-        "--labels_encoding NAME says another"
+        "override it with --labels_encoding NAME"
     ]
     assert rows_of(content, table) == [(2, ["a.jpg", "Käfer"], "")]
 

@@ -20,7 +20,7 @@ BAD_LINES: dict[str, tuple[str | bytes, str]] = {
         f"{CAR} 0.97",
         "16 columns, expected the 15 of KITTI's labels: type, truncated, occluded, alpha, left, "
         "top, right, bottom, height, width, length, x, y, z, rotation_y; a 16th is the score of a "
-        "detector's results, which are no labels",
+        "detector's results, which are not labels",
     ),
     "text": (CAR.replace("10.00", "ten"), "left is 'ten', expected a number"),
     "nan": (CAR.replace("14.20", "nan"), "z is 'nan', expected a number"),
