@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +33,7 @@ from beam_pipeline.transforms.core.labels.schema import (
     object_column,
     object_columns,
 )
-from beam_pipeline.transforms.core.references import Box, LabelValue
+from beam_pipeline.transforms.core.references import Box, LabelValue, Size
 from beam_pipeline.transforms.core.text import shown
 
 _CLASS_NAMES = ("classid", "categoryid", "labelid", "labelname", "objectclass", "name")
@@ -72,6 +72,8 @@ _IMAGE_SIZES = (
 
 _NUMERIC_SHARE = 0.9  # of a column's values must be numbers; the rest are then faults
 _LARGEST_FRACTION = 1.5  # a box may extend slightly beyond its image
+_ROUNDED = 1.0  # pixel by which the sides of a box may be off, as ends may count or not
+_ROUNDED_FRACTION = 1e-3
 
 _Numbers = tuple[float, float, float, float]
 
@@ -93,7 +95,7 @@ class BoxColumns:
       label: the column of the class; empty if all objects are of one class.
       integer_classes: True if classes are integers, which are then used as ids.
       columns: the boxes, their classes, and each further column under its own name.
-      size: the two columns with the image's width and height, which become no features; or none.
+      size: the two columns that claim the image's width and height; or none.
       mixed: True if some rows look like pixels and others like fractions.
     """
 
@@ -111,9 +113,10 @@ class BoxColumns:
         """How the boxes are read, in a sentence."""
         unit = "pixels" if self.pixels else "fractions of the image"
         classes = f"classes from {self.label}" if self.label else f"all of the class {ONLY_CLASS}"
+        size = f", the image's size from {', '.join(self.size)}" if self.size else ""
         return (
             f"rows are objects: {self.form} of a box in {unit} from {', '.join(self.names)}, "
-            f"{classes}; --columns {self.names[0]}:float keeps them as plain columns"
+            f"{classes}{size}; --columns {self.names[0]}:float keeps them as plain columns"
         )
 
     @property
@@ -142,6 +145,32 @@ def class_name_column(names: Sequence[str]) -> str:
     return next((known[name] for name in _CLASS_NAMES if name in known), "")
 
 
+def find_size(names: Sequence[str]) -> tuple[str, ...]:
+    """The two columns that are called as an image's width and height are; none if there are none.
+
+    Where two pairs are, that called `width` and `height` may be the box's.
+    """
+    known = _by_plain_name(names, of_boxes=False)
+    return _pair(known, reversed(_IMAGE_SIZES))
+
+
+def claimed_size(fields: Mapping[str, Any], names: Sequence[str]) -> Size | None:
+    """The size of an image as its row says it; None unless both sides are whole numbers above 0.
+
+    Args:
+      fields: the row.
+      names: the columns of width and height, or none.
+    """
+    try:
+        sides = [parse_number(text_of(fields.get(name)), ColumnKind.FLOAT) for name in names]
+    except ValueError:
+        return None
+    if not sides or not all(side > 0 and side.is_integer() for side in sides):
+        return None
+    width, height = map(int, sides)
+    return width, height
+
+
 def inspect_boxes(
     values: Mapping[str, Sequence[Any]],
     rows: Sequence[Mapping[str, Any]],
@@ -165,15 +194,15 @@ def inspect_boxes(
         ):
             return None
     known = _by_plain_name([name for name in values if name not in names])
-    size = next(
-        (tuple(known[side] for side in pair) for pair in _IMAGE_SIZES if set(pair) <= known.keys()),
-        (),
-    )
+    no_features = (*names, *_pair(known, _IMAGE_SIZES), label)
+    size = find_size([name for name in values if name not in names and kinds.get(name, form)])
     pixels, mixed = _unit(rows, names)
+    if size and _is_of_boxes(rows, size, names, form, pixels=pixels):
+        size = ()
     columns = list(object_columns(pixels=pixels))
     for name in values:
         kind = kinds.get(name, _object_kind(rows, names, name))
-        if name not in (*names, *size, label) and kind:
+        if name not in no_features and kind:
             columns.append(object_column(name, kind))
     classes = [value for value in values.get(label, ()) if not is_empty(value)]
     return BoxColumns(
@@ -211,13 +240,52 @@ def parse_box(fields: Mapping[str, Any], boxes: BoxColumns, line: int) -> tuple[
     return tuple(values)
 
 
-def _by_plain_name(names: Sequence[str]) -> dict[str, str]:
-    """Returns name without case, marks and the prefix `bbox` -> the first column of that name."""
+def _by_plain_name(names: Sequence[str], *, of_boxes: bool = True) -> dict[str, str]:
+    """Returns name without case and marks -> the first column of that name.
+
+    Args:
+      names: the columns.
+      of_boxes: True to remove the prefix `bbox`, too.
+    """
     plain: dict[str, str] = {}
     for name in names:
         bare = re.sub(r"[\s_.\-]", "", name.lower())
-        plain.setdefault(re.sub(r"^(bbox|box|bndbox)(?=.)", "", bare), name)
+        plain.setdefault(re.sub(r"^(bbox|box|bndbox)(?=.)", "", bare) if of_boxes else bare, name)
     return plain
+
+
+def _pair(known: Mapping[str, str], pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """The columns of the first of the pairs of names that is there."""
+    found = (pair for pair in pairs if set(pair) <= known.keys())
+    return tuple(known[side] for side in next(found, ()))
+
+
+def _is_of_boxes(
+    rows: Sequence[Mapping[str, Any]],
+    size: Sequence[str],
+    names: Sequence[str],
+    form: str,
+    *,
+    pixels: bool,
+) -> bool:
+    """Returns True if width and height are the boxes' own; an image is as large as its boxes' ends."""
+    rounded = _ROUNDED if pixels else _ROUNDED_FRACTION
+    outside = False
+    for row in rows:
+        try:
+            numbers, sides = (
+                [parse_number(text_of(row.get(name)), ColumnKind.FLOAT) for name in columns]
+                for columns in (names, size)
+            )
+        except ValueError:
+            continue
+        a, b, c, d = numbers
+        xmin, ymin, xmax, ymax = _TO_CORNERS[form](a, b, c, d)
+        width, height = sides
+        if abs(xmax - xmin - width) > rounded or abs(ymax - ymin - height) > rounded:
+            return False
+        outside = outside or xmax > width + rounded or ymax > height + rounded
+    return outside
 
 
 def _unit(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[bool, bool]:

@@ -96,9 +96,10 @@ class Joined:
             what = "mask is for" if merger.complete else "label row names"
             self.add_unlabelled(image, split, f"no {what} this image", keep)
             return
-        distinct = merger.distinct(_in_order(rows)) if len(rows) > 1 else rows
+        rows = _in_order(rows) if len(rows) > 1 else rows
+        distinct = merger.distinct(rows) if len(rows) > 1 else rows
         self.repeated_rows += len(rows) - len(distinct)
-        outcome = _sample(image, distinct, merger)
+        outcome = _sample(image, distinct, merger, _claims(rows))
         if isinstance(outcome, SampleRef):
             self.samples.append(keep.marked(outcome) if keep else outcome)
         else:
@@ -268,8 +269,21 @@ def _without_lines(value: Any) -> Any:
 def _in_order(rows: Sequence[LabelRow]) -> Sequence[LabelRow]:
     """Rows as their files have them; in a file without lines, by what they say."""
     return sorted(
-        rows, key=lambda row: (row.file, row.line, row.split, row.problem, repr(row.values))
+        rows,
+        key=lambda row: (
+            *(row.file, row.line, row.split, row.problem),
+            *(repr(row.values), row.size or ()),
+        ),
     )
+
+
+def _claims(rows: Sequence[LabelRow]) -> Mapping[Size, LabelRow]:
+    """The sizes that rows of one image claim, each with the first that does; many tools write 0."""
+    claims: dict[Size, LabelRow] = {}
+    for row in rows:
+        if row.size and min(row.size) > 0:
+            claims.setdefault(row.size, row)
+    return claims
 
 
 AGREE = RowMerger()
@@ -455,7 +469,13 @@ def _normalized(name: str) -> str:
     return name if name.isascii() else unicodedata.normalize("NFC", name)
 
 
-def _sample(image: ImageRef, rows: Sequence[LabelRow], merger: RowMerger) -> SampleRef | DeadLetter:
+def _sample(
+    image: ImageRef,
+    rows: Sequence[LabelRow],
+    merger: RowMerger,
+    claims: Mapping[Size, LabelRow],
+) -> SampleRef | DeadLetter:
+    """What comes of an image and its distinct rows, in order, and of the sizes that they claim."""
     for row in rows:
         if row.problem:
             return DeadLetter(
@@ -467,10 +487,12 @@ def _sample(image: ImageRef, rows: Sequence[LabelRow], merger: RowMerger) -> Sam
                 file=row.file,
                 line=row.line,
             )
+    if len(claims) > 1:
+        return _conflicting_sizes(image, claims)
     merged = merger.merge(rows)
     if isinstance(merged, LabelRow):
         split = merged.split or first_folder_split(image.path) or DEFAULT_SPLIT
-        return labelled(image, split, merged.values, merged.file, merged.size)
+        return labelled(image, split, merged.values, merged.file, next(iter(claims), None))
     first, row = merged
     if merger.complete and first.split == row.split:
         message = (
@@ -478,13 +500,26 @@ def _sample(image: ImageRef, rows: Sequence[LabelRow], merger: RowMerger) -> Sam
             "that are meant with a pattern, such as --masks 'masks/**/*_labelIds.png'"
         )
         return _image_dead_letter(image, Reason.CONFLICTING_LABELS, message)
+    message = f"{_source_of(first)} says {_said(first)}, {_source_of(row)} says {_said(row)}; "
+    return _conflict(image, row, f"{message}remove the wrong one")
+
+
+def _conflicting_sizes(image: ImageRef, claims: Mapping[Size, LabelRow]) -> DeadLetter:
+    (first_size, first), (size, row), *_ = claims.items()
+    message = (
+        f"{_source_of(first)} claims an image of {first_size[0]} x {first_size[1]} pixels, "
+        f"{_source_of(row)} one of {size[0]} x {size[1]}; correct the wrong one"
+    )
+    return _conflict(image, row, message)
+
+
+def _conflict(image: ImageRef, row: LabelRow, message: str) -> DeadLetter:
     return DeadLetter(
         stage=Stage.JOIN.value,
         key=image.key,
         uri=image.uri,
         reason=Reason.CONFLICTING_LABELS.value,
-        message=f"{_source_of(first)} says {_said(first)}, {_source_of(row)} says {_said(row)}; "
-        "remove the wrong one",
+        message=message,
         file=row.file,
         line=row.line,
     )

@@ -17,8 +17,10 @@ from beam_pipeline.transforms.core.dead_letters import DeadLetter, Reason, Stage
 from beam_pipeline.transforms.core.errors import LabelTableError
 from beam_pipeline.transforms.core.labels.box_columns import (
     BoxColumns,
+    claimed_size,
     class_name_column,
     find_boxes,
+    find_size,
     inspect_boxes,
     parse_box,
 )
@@ -143,6 +145,7 @@ class LabelSchema:
       one_hot: how one-hot columns are read; None if there are none.
       guessed: columns of numbers that nobody called so.
       several_rows: whether the lists of all rows of an image are put together.
+      size: the columns that claim the image's width and height, beside objects; or none.
       notes: what the person should know of how the files are read.
       questions: what is not safe to assume of them.
     """
@@ -155,6 +158,7 @@ class LabelSchema:
     one_hot: OneHot | None = None
     guessed: frozenset[str] = frozenset()
     several_rows: bool = False
+    size: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     questions: tuple[str, ...] = ()
 
@@ -298,6 +302,7 @@ class _Inspection:
                 split,
                 boxes=boxes,
                 several_rows=True,
+                size=boxes.size,
                 notes=(boxes.note,),
                 questions=tuple(filter(None, [boxes.question])),
             )
@@ -334,6 +339,7 @@ class _Inspection:
             one_hot=one_hot,
             guessed=frozenset(guessed),
             several_rows=bool(listed),
+            size=find_size([column.name for column in columns]) if objects else (),
             notes=tuple(notes),
             questions=() if asked or one_hot is None else (one_hot.question,),
         )
@@ -448,7 +454,11 @@ def typed_row(
         split = SPLIT_NAMES.get(text.lower(), text)
         if not re.fullmatch(r"\w+", split):
             problems.append(f"column {schema.split_column!r}: {text!r} names no split")
-    return LabelRow(name, tuple(values), split, table.uri, line, problems[0] if problems else "")
+    return LabelRow(
+        *(name, tuple(values), split, table.uri, line),
+        problem=problems[0] if problems else "",
+        size=claimed_size(fields, schema.size),
+    )
 
 
 def _leading_values(

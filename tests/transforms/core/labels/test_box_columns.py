@@ -11,8 +11,10 @@ from beam_pipeline.transforms.core.labels.box_columns import (
     CORNER_AND_SIZE,
     CORNERS,
     BoxColumns,
+    claimed_size,
     class_name_column,
     find_boxes,
+    find_size,
     inspect_boxes,
     parse_box,
 )
@@ -190,3 +192,71 @@ def test_the_note_says_how_boxes_are_read() -> None:
         "rows are objects: corner and size of a box in fractions of the image from x, y, w, h, "
         "classes from label; --columns x:float keeps them as plain columns"
     )
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        ("width,height,class", ("width", "height")),
+        ("Height,class,Width", ("Width", "Height")),
+        ("img_w,img_h", ("img_w", "img_h")),
+        ("width,height,image_width,image_height", ("image_width", "image_height")),
+        ("bbox_width,bbox_height", ()),
+        ("width,class", ()),
+    ],
+)
+def test_the_size_of_an_image_is_known_by_its_columns(names: str, found: tuple[str, ...]) -> None:
+    """Width first; a pair of the box's is none."""
+    assert find_size(names.split(",")) == found
+
+
+@pytest.mark.parametrize(
+    ("row", "size"),
+    [
+        ({"w": "640", "h": "480"}, (640, 480)),
+        ({"w": "640.0", "h": 480}, (640, 480)),
+        ({"w": 640.0, "h": 480.0}, (640, 480)),
+        ({"w": "0", "h": "0"}, None),
+        ({"w": "", "h": "480"}, None),
+        ({"w": None, "h": "480"}, None),
+        ({"w": "nan", "h": "480"}, None),
+        ({"w": "-640", "h": "480"}, None),
+        ({"w": "640.5", "h": "480"}, None),
+        ({"w": "wide", "h": "480"}, None),
+        ({"w": ["640"], "h": "480"}, None),
+        ({}, None),
+    ],
+)
+def test_a_size_is_two_whole_numbers(row: Mapping[str, Any], size: tuple[int, int] | None) -> None:
+    """Many tools write 0 where they do not know it; anything else claims nothing."""
+    assert claimed_size(row, ("w", "h")) == size
+    assert claimed_size(row, ()) is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "size"),
+    [
+        (["30,40,10,20,40,60", "30,40,0,0,30,40"], ()),
+        (["29,39,10,20,40,60"], ()),
+        (["0.25,0.5,0.5,0.25,0.75,0.75"], ()),
+        (["30,40,0,0,30,40"], ("width", "height")),
+        (["30,40,10,20,40,60", "64,48,10,20,40,60"], ("width", "height")),
+        (["64,48,10,20,40,60"], ("width", "height")),
+    ],
+)
+def test_sides_of_boxes_are_not_those_of_images(rows: list[str], size: tuple[str, ...]) -> None:
+    """Width and height beside corners are the box's if they always are its sides, and too small to
+    be the image's; they become no features in either case.
+    """
+    boxes = inspect("width,height,xmin,ymin,xmax,ymax", rows)
+    assert boxes
+    assert boxes.size == size
+    assert boxes.columns == object_columns(pixels=boxes.pixels)
+
+
+def test_a_size_that_is_left_out_claims_nothing() -> None:
+    """One of its columns is enough; the other becomes no feature."""
+    header, rows = "width,height,xmin,ymin,xmax,ymax", ["64,48,10,20,40,30"]
+    boxes = inspect(header, rows, height=None)
+    assert boxes
+    assert (boxes.size, boxes.columns) == ((), object_columns(pixels=True))

@@ -21,7 +21,14 @@ from beam_pipeline.transforms.core.labels.join import (
 )
 from beam_pipeline.transforms.core.labels.schema import ColumnKind, label_column
 from beam_pipeline.transforms.core.labels.unlabelled import KeepUnlabelled
-from beam_pipeline.transforms.core.references import Box, ImageRef, LabelRow, LabelValue, SampleRef
+from beam_pipeline.transforms.core.references import (
+    Box,
+    ImageRef,
+    LabelRow,
+    LabelValue,
+    SampleRef,
+    Size,
+)
 from tests.profiles import examples
 
 NFC, NFD = (unicodedata.normalize(form, "café") for form in ("NFC", "NFD"))
@@ -899,6 +906,43 @@ def test_a_sample_keeps_the_size_that_its_row_claims() -> None:
     rows = [row("a.jpg")._replace(size=(3, 4)), row("b.jpg")]
     joined = join_bucket([image("a.jpg"), image("b.jpg")], rows)
     assert [sample.claimed_size for sample in joined.samples] == [(3, 4), None]
+
+
+@pytest.mark.parametrize("unknown", [None, (0, 0), (0, 4)])
+def test_a_row_that_claims_no_size_agrees_with_one_that_does(unknown: Size | None) -> None:
+    """In any order, also where one says again what the other says."""
+    rows = [box_row(box(1, 2))._replace(size=unknown), box_row(box(1, 3), line=3)]
+    for order in (rows, rows[::-1]):
+        (sample,) = join_bucket([image("a.jpg")], order, OBJECTS).samples
+        assert sample.claimed_size is None
+    rows[1] = rows[1]._replace(size=(3, 4))
+    for order in (rows, rows[::-1]):
+        (sample,) = join_bucket([image("a.jpg")], order, OBJECTS).samples
+        assert (sample.labels[0], sample.claimed_size) == ((box(1, 2),), (3, 4))
+
+
+@pytest.mark.promise("bad_label")
+@pytest.mark.parametrize("second", [box(1, 9), box(2, 9)])
+def test_rows_that_claim_other_sizes_cost_the_image(second: Box) -> None:
+    """Both are named, though they say the same otherwise; a size turned is another size."""
+    rows = [
+        box_row(box(1, 3), line=3)._replace(size=(4, 3)),
+        box_row(box(3, 5), line=5),
+        box_row(second, line=9)._replace(size=(3, 4)),
+    ]
+    expected = DeadLetter(
+        "join",
+        "a.jpg",
+        "/photos/a.jpg",
+        "conflicting_labels",
+        "/labels/labels.csv, line 3 claims an image of 4 x 3 pixels, /labels/labels.csv, line 9 one "
+        "of 3 x 4; correct the wrong one",
+        "/labels/labels.csv",
+        9,
+    )
+    for order in (rows, rows[::-1]):
+        joined = join_bucket([image("a.jpg")], order, OBJECTS)
+        assert (joined.samples, joined.dead_letters) == ([], [expected])
 
 
 def test_files_of_one_image_complete_each_other() -> None:

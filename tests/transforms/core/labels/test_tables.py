@@ -785,13 +785,44 @@ def test_rows_with_boxes_are_objects() -> None:
     assert schema.has_label
     assert schema.notes == (
         "rows are objects: corners of a box in pixels from xmin, ymin, xmax, ymax, classes from "
-        "class; --columns xmin:float keeps them as plain columns",
+        "class, the image's size from width, height; --columns xmin:float keeps them as plain "
+        "columns",
     )
     assert said(BOXES) == [
         (2, "a", (((1, 2, 3, 4, 2),), ("cat",))),
         (3, "a", (((2, 2, 3, 4, 3),), ("dog",))),
         (4, "b", ((), ())),
     ]
+
+
+def test_rows_with_boxes_claim_the_size_of_their_image() -> None:
+    """A side that is 0, empty or no whole number claims nothing; a column left out neither."""
+    content = f"{BOXES}c,0,0,cat,1,2,3,4\nd,,7,cat,1,2,3,4\ne,9.0,7.0,cat,1,2,3,4\nf,9.5,7,,,,,\n"
+    assert inspect(content)[0].size == ("width", "height")
+    sizes = {row.name: row.size for row in read(content) if isinstance(row, LabelRow)}
+    assert sizes == {"a": (9, 7), "b": (9, 7), "c": None, "d": None, "e": (9, 7), "f": None}
+    assert inspect(content, kinds={"height": "skip"})[0].size == ()
+
+
+def test_rows_without_boxes_claim_no_size() -> None:
+    """Width and height are columns as any other."""
+    content = "filename,label,width,height\na,cat,9,7\n"
+    assert kinds(content) == {"label": CLASS, "width": INT64, "height": INT64}
+    assert [row.size for row in read(content) if isinstance(row, LabelRow)] == [None]
+
+
+def test_a_row_with_a_list_of_objects_claims_a_size_too() -> None:
+    """Width and height stay columns, as they were."""
+    objects = {"bbox": [[1, 2, 3, 4]], "category": ["x"]}
+    content = json_lines(
+        {"file_name": "a", "objects": objects, "width": 9, "height": 7},
+        {"file_name": "b", "objects": objects, "width": None, "height": 7},
+    )
+    schema, table = inspect(content, "l.jsonl")
+    assert [column.feature for column in schema.columns[2:]] == ["label/width", "label/height"]
+    rows = [*read_rows(io.BytesIO(content.encode()), table, schema)]
+    assert [row.size for row in rows if isinstance(row, LabelRow)] == [(9, 7), None]
+    assert inspect(content, "l.jsonl", kinds={"width": "skip"})[0].size == ()
 
 
 def test_columns_of_boxes_stay_columns_if_one_is_named() -> None:
