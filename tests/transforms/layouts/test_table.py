@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import struct
@@ -11,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from PIL import Image
 from pyarrow import parquet
 
 from beam_pipeline.cli import main
@@ -30,7 +32,7 @@ from tests.harness import (
     reasons_of,
     shard_names,
 )
-from tests.pictures import write_files, write_pictures
+from tests.pictures import picture, write_files, write_pictures
 from tests.transforms.layouts import make_captions, make_table_boxes
 from tests.transforms.layouts.make_multi_label import PHOTOS, TAGS, make, tags_of
 
@@ -349,6 +351,56 @@ def test_boxes_in_a_table_become_objects(tmp_path: Path, monkeypatch: pytest.Mon
             )
     assert "image/object/width" not in manifest_of("one")["features"]
     assert Path("one/label_map.pbtxt").read_text().count("item {") == 2
+
+
+def turned_picture() -> bytes:
+    """An image stored as 9 x 7 pixels, which a viewer shows as 7 x 9."""
+    exif, out = Image.Exif(), io.BytesIO()
+    exif[0x0112] = 6  # a quarter turn clockwise
+    Image.new("RGB", (9, 7), (40, 80, 120)).save(out, "PNG", exif=exif)
+    return out.getvalue()
+
+
+def test_a_table_claims_sizes_beside_boxes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An image of another size is left out, and so is one of which rows claim two; 0 claims nothing.
+
+    Of a turned image, the size says whether boxes were measured on the picture as shown.
+    """
+    monkeypatch.chdir(tmp_path)
+    images = {f"p/{name}.png": picture(1, file_format="PNG") for name in ("same", "none", "other")}
+    images |= {f"p/{name}.png": picture(1, file_format="PNG") for name in ("swapped", "two")}
+    images |= {f"p/{name}.png": turned_picture() for name in ("shown", "stored")}
+    rows = [
+        *("same.png,9,7,cat,1,2,3,4", "same.png,,,dog,3,2,5,4", "none.png,0,0,cat,1,2,3,4"),
+        *("other.png,18,14,cat,1,2,3,4", "swapped.png,7,9,cat,1,2,3,4"),
+        *("two.png,9,7,cat,1,2,3,4", "two.png,7,9,dog,1,2,3,4"),
+        *("shown.png,7,9,cat,1,2,3,4", "stored.png,9,7,cat,1,2,3,4"),
+    ]
+    header = "filename,width,height,class,xmin,ymin,xmax,ymax"
+    write_files(".", {**images, "l.csv": "\n".join([header, *rows, ""])})
+    argv = ("--images", "p", "--labels", "l.csv", "--output", "out", "--writers=0", ALL_BAD)
+    assert convert(*argv) == 0
+    found = read_all("out")
+    sides = [f"image/object/bbox/{side}" for side in ("xmin", "ymin", "xmax", "ymax")]
+    boxes = {name: [example[side][0] for side in sides] for name, example in found.items()}
+    upright = float32([1 / 9, 2 / 7, 3 / 9, 4 / 7])
+    assert boxes == {
+        "same.png": upright,
+        "none.png": upright,
+        "shown.png": float32([1 / 7, 2 / 9, 3 / 7, 4 / 9]),
+        "stored.png": float32([3 / 7, 1 / 9, 5 / 7, 3 / 9]),
+    }
+    letters = {letter["key"]: letter for letter in dead_letters_of("out")}
+    assert {key: (letter["reason"], letter.get("line", 0)) for key, letter in letters.items()} == {
+        "other.png": ("size_mismatch", 0),
+        "swapped.png": ("size_mismatch", 0),
+        "two.png": ("conflicting_labels", 8),
+    }
+    assert letters["other.png"]["file"] == f"{tmp_path}/l.csv"
+    assert letters["two.png"]["message"] == (
+        f"{tmp_path}/l.csv, line 7 claims an image of 9 x 7 pixels, {tmp_path}/l.csv, line 8 one of "
+        "7 x 9; correct the wrong one"
+    )
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ import PIL
 from PIL import Image, ImageCms, JpegImagePlugin, PngImagePlugin, WebPImagePlugin, features
 
 from beam_pipeline.transforms.core.dead_letters import Reason
-from beam_pipeline.transforms.core.images import sixteen_bits
+from beam_pipeline.transforms.core.images import bmp, sixteen_bits
 from beam_pipeline.transforms.core.images.changes import ImageChanges
 from beam_pipeline.transforms.core.images.exif import QUARTER_TURNS, UPRIGHT, exif_orientation
 from beam_pipeline.transforms.core.images.geometry import Geometry, Rectangle, orienting
@@ -107,8 +107,8 @@ def open_image(data: bytes) -> Opened:
         if image is None:
             raise BadImageError(
                 Reason.UNSUPPORTED_FORMAT,
-                "it cannot be decoded to be encoded anew: formats are "
-                f"{', '.join((*_OWN_FORMATS, *_FOREIGN_FORMATS_HERE))}"
+                "Pillow cannot open it, to encode it anew: it is broken, of a rare kind, or of none of "
+                f"the formats {', '.join((*_OWN_FORMATS, *_FOREIGN_FORMATS_HERE))}"
                 + ("" if "HEIF" in Image.OPEN else " (HEIC: pip install 'beam-tfrecord[heif]')"),
             )
         width, height = image.size
@@ -118,8 +118,10 @@ def open_image(data: bytes) -> Opened:
         orientation = _orientation(image)
         animated = image.format != "MPO" and bool(getattr(image, "is_animated", False))
     except PARSER_ERRORS as error:
+        unknown = str(error).startswith("Unsupported")
         raise BadImageError(
-            Reason.CORRUPT_IMAGE, f"its header cannot be read by Pillow: {error}"
+            Reason.UNSUPPORTED_FORMAT if unknown else Reason.CORRUPT_IMAGE,
+            f"its header cannot be read by Pillow: {error}",
         ) from error
     channels = {"1": 1, "L": 1, "LA": 2, "RGBA": 4, "PA": 4, "I;16": 1}.get(image.mode, 3)
     foreign = image.format in _FOREIGN_FORMATS
@@ -128,9 +130,19 @@ def open_image(data: bytes) -> Opened:
         or image.mode in ("CMYK", "YCCK")
         or (image.mode == "P" and name == "png" and "transparency" in image.info)
         or (animated and name == "webp")
+        or (name == "bmp" and _is_unusual_bmp(data, image))
     )
     header = ImageHeader(name, height, width, channels, orientation)
     return Opened(image, header, animated, unreadable)
+
+
+def _is_unusual_bmp(data: bytes, image: Image.Image) -> bool:
+    """Whether TensorFlow refuses a BMP, or takes numbers of colours or padding for channels."""
+    try:
+        header = bmp.bmp_header(data)
+    except BadImageError:
+        return True
+    return image.mode == "P" or header.channels != len(image.getbands())
 
 
 _FOREIGN_FORMATS_HERE: list[str] = []
@@ -254,7 +266,10 @@ def _plain(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I"):
         return sixteen_bits.grey(image)
     if image.mode == "F":
-        raise ValueError("its pixels are floating-point numbers, which no format to write holds")
+        raise BadImageError(
+            Reason.UNSUPPORTED_FORMAT,
+            "its pixels are floating-point numbers, which no format to write holds",
+        )
     plain = {"1": "L", "RGBX": "RGB", "La": "LA", "RGBa": "RGBA"}.get(image.mode)
     return image.convert(plain) if plain else image
 

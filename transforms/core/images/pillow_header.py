@@ -182,6 +182,8 @@ def _unreadable(data: bytes) -> BadImageError:
         return BadImageError(Reason.DECOMPRESSION_BOMB, f"the header claims {_TOO_MANY}")
     except PARSER_ERRORS:
         found = None
+    if found is None and (magic := next(filter(data.startswith, _FOREIGN_MAGIC), b"")):
+        return _unsupported(_FOREIGN_MAGIC[magic])
     if found is None:
         return BadImageError(
             Reason.NOT_AN_IMAGE,
@@ -206,6 +208,12 @@ _DOCUMENTS = {  # told by how they begin, and never interpreted
     "PDF": re.compile(rb"%PDF-"),
     "PostScript": re.compile(rb"%!"),
     "HEIC": re.compile(rb"....ftyp(?:hei[cxms]|hev[cxms]|mif1|msf1)", re.DOTALL),
+}
+_FOREIGN_MAGIC = {  # of files that Pillow does not open, being broken or of a rare kind
+    b"II*\0": "TIFF",
+    b"MM\0*": "TIFF",
+    b"II+\0": "TIFF",
+    b"\0\0\0\x0cjP  ": "JPEG 2000",
 }
 _MAGIC = {
     "JPEG": (0, b"\xff\xd8"),

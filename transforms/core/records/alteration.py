@@ -131,6 +131,7 @@ class Alteration:
         if self.orientation == UNREAD:
             header = header._replace(orientation=UPRIGHT)
         needed = _is_other_format(header.format, changes) or changes.reencode == "always"
+        size = (header.width, header.height)
         if changes.encodes and header.format != _JPEG_XL:
             opened = _opened(image)
             if changes.animated == "refuse" and opened.animated:
@@ -139,11 +140,13 @@ class Alteration:
                     "an animation; --animated first_frame takes the first frame of those that are "
                     "encoded anew",
                 )
-            needed = needed or (opened.unreadable and changes.reencode == "auto")
-        size = (header.width, header.height)
+            unreadable = opened.unreadable or opened.image.size != size  # of a GIF, the screen
+            needed = needed or (unreadable and changes.reencode == "auto")
         geometry = plan_geometry(size, applied, changes.target)
         events: list[str] = []
         if not needed and geometry.is_identity:
+            if opened and opened.animated and changes.reencode == "auto":
+                _check_first_frame(opened, image)
             events += [Event.UNCHANGED.value] * changes.encodes
             events += [Event.LEFT_TURNED.value] * (header.orientation != UPRIGHT)
             return Altered(image, header, geometry, tuple(events))
@@ -224,6 +227,18 @@ def other_codec(expected: str) -> str:
 
 def _is_other_format(name: str, changes: ImageChanges) -> bool:
     return changes.image_format not in ("keep", name)
+
+
+def _check_first_frame(opened: Opened, image: bytes) -> None:
+    """Decodes a PNG with an animation, which Pillow may refuse and TensorFlow does not look at.
+
+    Raises:
+      BadImageError: Pillow does not decode it.
+    """
+    if opened.header.format == "png":
+        from beam_pipeline.transforms.core.images.pillow_header import check_agreement
+
+        check_agreement(opened.header, image)
 
 
 def _opened(image: bytes) -> Opened:

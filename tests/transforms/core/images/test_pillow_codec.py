@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 from typing import Any
 
 import numpy as np
@@ -213,7 +214,86 @@ def test_floating_point_pixels_cannot_be_written() -> None:
     data = saved(Image.new("F", (9, 9), 0.5), "TIFF")
     with pytest.raises(BadImageError, match="floating-point") as caught:
         rewritten(data)
+    assert caught.value.reason is Reason.UNSUPPORTED_FORMAT
+
+
+def bmp_with(data: bytes, at: int, value: int) -> bytes:
+    return data[:at] + struct.pack("<I", value) + data[at + 4 :]
+
+
+@pytest.mark.parametrize(
+    ("data", "unreadable", "channels"),
+    [
+        (saved(gradient((20, 10), "L"), "BMP"), False, 1),
+        (saved(gradient((20, 10), "RGBA"), "BMP"), True, 3),
+        (saved(PALETTE, "BMP"), True, 3),
+        (saved(gradient((20, 10), "1"), "BMP"), True, 1),
+    ],
+)
+def test_bmps_that_tensorflow_does_not_show(data: bytes, unreadable: bool, channels: int) -> None:
+    """It gives the numbers of colours in a palette, takes the fourth byte of a pixel for alpha, which
+    viewers ignore, and refuses 1 bit a pixel.
+    """
+    assert open_image(data).unreadable == unreadable
+    _, header = rewritten(data)
+    assert header == ("png", 10, 20, channels, 1)
+
+
+def test_a_kind_of_bmp_that_pillow_does_not_know_is_unsupported() -> None:
+    """It is sound, for all that is known."""
+    data = saved(gradient((20, 10)), "BMP")
+    with pytest.raises(BadImageError, match="Unsupported BMP compression") as caught:
+        open_image(bmp_with(data, 30, 6))
+    assert caught.value.reason is Reason.UNSUPPORTED_FORMAT
+
+
+@pytest.mark.parametrize(("mode", "written"), [("RGB", ("jpeg", 3)), ("RGBA", ("png", 4))])
+def test_heic_is_decoded_where_its_library_is(mode: str, written: tuple[str, int]) -> None:
+    """It is written as JPEG, or with its transparency as PNG; a cut file is a bad image."""
+    heif = pytest.importorskip("pillow_heif")
+    image = gradient((64, 32), mode)
+    if mode == "RGBA":
+        image.putalpha(gradient((64, 32)).getchannel("R"))
+    out = io.BytesIO()
+    heif.from_pillow(image).save(out, quality=95)
+    data = out.getvalue()
+    assert open_image(data).unreadable
+    found, header = rewritten(data)
+    assert header == (written[0], 32, 64, written[1], 1)
+    difference = np.asarray(found).astype(int) - np.asarray(image).astype(int)
+    assert np.abs(difference).mean() < 3
+    with pytest.raises(BadImageError, match="decoding fails") as caught:
+        rewritten(data[:-30])
     assert caught.value.reason is Reason.CORRUPT_IMAGE
+
+
+def test_heic_is_turned_once() -> None:
+    """Its library turns it as EXIF says, so nothing is left to turn."""
+    heif = pytest.importorskip("pillow_heif")
+    exif, out = Image.Exif(), io.BytesIO()
+    exif[0x0112] = 6
+    heif.from_pillow(gradient((64, 32))).save(out, quality=95, exif=exif.tobytes())
+    opened = open_image(out.getvalue())
+    assert opened.header == ("heic", *opened.image.size[::-1], 3, 1)
+    found, header = rewritten(out.getvalue())
+    assert (header.height, header.width) == opened.image.size[::-1]
+    expected = heif.open_heif(out.getvalue()).to_pillow()
+    difference = np.asarray(found).astype(int) - np.asarray(expected).astype(int)
+    assert np.abs(difference).mean() < 3
+
+
+@pytest.mark.parametrize(("mode", "written"), [("RGB", ("jpeg", 3)), ("RGBA", ("png", 4))])
+def test_jpeg_xl_is_encoded_anew_where_its_library_is(mode: str, written: tuple[str, int]) -> None:
+    """As when it is to be resized; else it keeps its bytes, as TensorFlow decodes it."""
+    pytest.importorskip("pillow_jxl")
+    image = gradient((64, 32), mode)
+    if mode == "RGBA":
+        image.putalpha(gradient((64, 32)).getchannel("R"))
+    data = saved(image, "JXL", lossless=True)
+    found, header = rewritten(data)
+    assert header == (written[0], 32, 64, written[1], 1)
+    difference = np.asarray(found).astype(int) - np.asarray(image).astype(int)
+    assert np.abs(difference).mean() < 3
 
 
 def test_a_vector_graphic_is_never_interpreted() -> None:

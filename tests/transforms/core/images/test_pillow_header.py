@@ -302,3 +302,9 @@ def test_a_bmp_of_greys_passes_the_full_check() -> None:
     """The numbers of its palette are the greys themselves."""
     data = picture(5, file_format="BMP", mode="L")
     assert decode_fully(data) == ImageHeader("bmp", 7, 9, 1)
+
+
+@pytest.mark.parametrize("data", [b"II*\0" + b"\0" * 40, b"MM\0*", b"\0\0\0\x0cjP  " + b"\0" * 40])
+def test_a_file_of_another_format_is_no_other_thing_for_being_broken(data: bytes) -> None:
+    """Pillow opens none of these; how they begin says what they are."""
+    assert reason_of(data) is Reason.UNSUPPORTED_FORMAT

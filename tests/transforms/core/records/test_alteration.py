@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 
 import pytest
 from PIL import Image
@@ -54,6 +55,37 @@ def test_an_image_that_needs_no_change_keeps_its_bytes() -> None:
     assert altered.image is image
     assert altered.events == ("unchanged",)
     assert Alteration().alter(image, read_header(image)).events == ()
+
+
+def test_a_gif_whose_frame_is_smaller_than_its_screen_is_encoded_anew() -> None:
+    """TensorFlow would give the frame, and Pillow the screen, which is written."""
+    out = io.BytesIO()
+    Image.new("P", (8, 6)).save(out, "GIF")
+    image = out.getvalue()
+    image = image[:6] + struct.pack("<HH", 12, 9) + image[10:]
+    assert read_header(image)[:3] == ("gif", 6, 8)
+    altered = Alteration(ImageChanges(reencode="auto")).alter(image, read_header(image))
+    assert altered.header[:3] == ("png", 9, 12)
+    assert read_header(altered.image) == altered.header
+    assert altered.events == ("encoded",)
+    kept = Alteration(ImageChanges(resize=(64, 64))).alter(image, read_header(image))
+    assert kept.image is image
+
+
+def test_an_animated_png_that_pillow_refuses_is_left_out() -> None:
+    """TensorFlow reads its picture and passes over the frames; a sound one keeps its bytes."""
+    out = io.BytesIO()
+    frames = [Image.new("RGB", (8, 6), colour) for colour in ("red", "blue")]
+    frames[0].save(out, "PNG", save_all=True, append_images=frames[1:])
+    image = out.getvalue()
+    auto = Alteration(ImageChanges(reencode="auto"))
+    assert auto.alter(image, read_header(image)).image is image
+    start = image.index(b"fcTL") - 4
+    broken = image[:start] + image[start + 38 :]  # without the control of the first frame
+    header = read_header(broken)
+    with pytest.raises(BadImageError, match="Pillow does not decode it") as caught:
+        auto.alter(broken, header)
+    assert caught.value.reason is Reason.CORRUPT_IMAGE
 
 
 def test_an_image_resized_without_turning_it_still_has_its_orientation() -> None:
