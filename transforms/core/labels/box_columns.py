@@ -195,7 +195,8 @@ def inspect_boxes(
             return None
     known = _by_plain_name([name for name in values if name not in names])
     no_features = (*names, *_pair(known, _IMAGE_SIZES), label)
-    size = find_size([name for name in values if name not in names and kinds.get(name, form)])
+    left_out = {name for name, kind in kinds.items() if kind is None}
+    size = find_size([name for name in values if name not in {*names, *left_out}])
     pixels, mixed = _unit(rows, names)
     if size and _is_of_boxes(rows, size, names, form, pixels=pixels):
         size = ()
