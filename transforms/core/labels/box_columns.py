@@ -269,7 +269,7 @@ def _is_of_boxes(
     *,
     pixels: bool,
 ) -> bool:
-    """Returns True if width and height are the boxes' own; an image is as large as its boxes' ends."""
+    """Returns True if width and height are the sides of the boxes, too short for an image."""
     rounded = _ROUNDED if pixels else _ROUNDED_FRACTION
     outside = False
     for row in rows:
