@@ -168,6 +168,7 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
         assumed=options.inputs.yes,
         overridden=tuple(question.reason for question in _questions(source, options)),
         command=options.command(),
+        unseen=source.unseen,
     )
     if index is None or objects or source.numbering.known:
         return checked

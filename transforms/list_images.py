@@ -78,7 +78,7 @@ def _list_remote_root(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
         if len(images) >= batch_size:
             yield Listed(images, [], Counter())
             images = []
-    yield Listed(images, [], names.rules.ignored)
+    yield Listed(images, [], names.rules.ignored, names.rules.label_files)
 
 
 def _found_in(root: ImageRoot) -> Iterator[FoundFile]:
@@ -99,6 +99,7 @@ class _List(beam.DoFn):
                 continue
             tally.listed += len(listed.images) + len(listed.dead_letters)
             tally.ignored.update(listed.ignored)
+            tally.label_files.add(listed.label_files)
             counters.count(counters.IMAGES_LISTED, len(listed.images) + len(listed.dead_letters))
             if listed.images:
                 yield ImageBatch(listed.images)

@@ -137,6 +137,7 @@ class _ListGroup(beam.DoFn):
             yield images
         for root in rules:
             tally.ignored.update(root.rules.ignored)
+            tally.label_files.add(root.rules.label_files)
         counters.count(counters.IMAGES_LISTED, tally.listed)
         yield TaggedOutput(TALLY, tally)
 

@@ -25,6 +25,7 @@ from beam_pipeline.transforms.layouts.shared.archives import (
 from beam_pipeline.transforms.layouts.shared.local_names import remembered
 from beam_pipeline.transforms.layouts.surroundings.alternatives import certain_alternative
 from beam_pipeline.transforms.layouts.surroundings.doubts import find_doubts
+from beam_pipeline.transforms.layouts.surroundings.folders import only_folder
 from beam_pipeline.transforms.layouts.table import Table
 from beam_pipeline.transforms.layouts.voc.layout import Voc
 from beam_pipeline.transforms.layouts.webdataset import WebDataset
@@ -91,12 +92,16 @@ def _open(name: str, options: SourceOptions) -> tuple[Source, str]:
                 f"the layout {layout.name}{f' ({why})' if why else ''}; it is for {', '.join(users)}"
             )
     source = layout.open(options)
-    doubts = tuple(find_doubts(options, LAYOUTS)) if guessed and not alternative else ()
+    doubts = source.doubts
+    if guessed and not alternative:
+        doubts = (*doubts, *find_doubts(options, LAYOUTS))
+    archives = any(root.archive for root in source.roots)
     return dataclasses.replace(
         source,
         notes=(*notes, *archive_notes(source.roots), *source.notes),
         questions=(*source.questions, *archive_questions(source.roots)),
         doubts=doubts,
+        unseen=guessed and not doubts and (archives or not only_folder(options)),
     ), why
 
 

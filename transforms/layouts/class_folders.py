@@ -29,7 +29,7 @@ class ClassFolders:
         """
         if options.labels:
             raise UsageError("--layout class_folders takes labels from folders; leave out --labels")
-        roots, questions = opened_for_folders(image_roots(options.images))
+        roots, questions, doubts = opened_for_folders(image_roots(options.images))
         if options.split_by == FOLDER:
             questions = (*questions, _WHOLE_CLASSES)
         return Source(
@@ -39,6 +39,7 @@ class ClassFolders:
             examples=LabelledImages(CLASS_FOLDER_COLUMNS),
             numbering=options.numbering(),
             questions=questions,
+            doubts=doubts,
         )
 
 

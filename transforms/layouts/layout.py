@@ -237,6 +237,8 @@ class Source:
       questions: unsafe assumptions, each with its evidence and the command that answers it; the run
         stops for them unless --yes is given.
       doubts: unsafe assumptions about folder names, with the paths that would answer them.
+      unseen: True if classes are taken from folders by default, where nobody could look for label
+        files; the listing of the images finds them.
       tables: how the tables among the label files are read.
     """
 
@@ -248,6 +250,7 @@ class Source:
     notes: tuple[str, ...] = ()
     questions: tuple[str, ...] = ()
     doubts: tuple[Doubt, ...] = ()
+    unseen: bool = False
     tables: tuple[LabelTable, ...] = ()
 
     @property

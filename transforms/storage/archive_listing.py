@@ -55,7 +55,7 @@ def list_archive(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
         if len(images) >= batch_size:
             yield Listed(images, [], Counter())
             images = []
-    yield Listed(images, dead_letters, rules.ignored)
+    yield Listed(images, dead_letters, rules.ignored, rules.label_files)
 
 
 class MemberFilter:
@@ -71,6 +71,7 @@ class MemberFilter:
         self._uri = root.uri
         self._names = ObjectFilter(root)
         self.ignored = self._names.rules.ignored
+        self.label_files = self._names.rules.label_files
 
     def lists(self, entry: Entry) -> bool:
         """Decides whether a member is listed as an image; one that is not is counted."""

@@ -155,7 +155,7 @@ def list_range(part: NameRange, batch_size: int, most: int) -> Iterator[Listed |
                 images = []
     except (BucketError, OSError) as error:
         raise _listing_error(part.root, error) from error
-    yield Listed(images, [], names.rules.ignored)
+    yield Listed(images, [], names.rules.ignored, names.rules.label_files)
     if rest is not None:
         yield rest
 

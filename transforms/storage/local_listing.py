@@ -59,7 +59,7 @@ def list_local_root(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
             if len(images) >= batch_size:
                 yield Listed(images, [], Counter())
                 images = []
-    yield Listed(images, dead_letters, rules.ignored)
+    yield Listed(images, dead_letters, rules.ignored, rules.label_files)
 
 
 class _Folder(NamedTuple):

@@ -18,6 +18,7 @@ from beam_pipeline.transforms.core.dataset.plausibility import (
     NO_CHECKS,
     LabelChecks,
     class_questions,
+    label_file_questions,
     question_error,
 )
 from beam_pipeline.transforms.core.dataset.sharding import (
@@ -41,6 +42,7 @@ from beam_pipeline.transforms.core.errors import (
 from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.core.images.filters import FILTER_REASONS
 from beam_pipeline.transforms.core.labels.classes import ClassNumbering, ClassNumberingError
+from beam_pipeline.transforms.core.listing.label_files import LabelFiles
 from beam_pipeline.transforms.core.records.record_format import RecordFormat
 from beam_pipeline.transforms.core.references import SampleRef, bytes_of
 from beam_pipeline.transforms.core.text import counted, quoted, terminal_line
@@ -72,6 +74,7 @@ class Tally:
     Attributes:
       listed: images listed, broken names included.
       ignored: files skipped in listing, by extension.
+      label_files: files that may say labels and were skipped in listing.
       label_rows: rows of all label files, broken ones included.
       orphan_rows: rows without an image of their own that became dead letters.
       repeated_rows: rows that repeat another one.
@@ -99,11 +102,13 @@ class Tally:
     refusals: list[Refusal] = field(default_factory=list)
     first: dict[str, tuple[str, str, str, int]] = field(default_factory=dict)
     measured: list[Measured] = field(default_factory=list)
+    label_files: LabelFiles = field(default_factory=LabelFiles)
 
     def add(self, other: Tally) -> None:
         """Adds the counts of another tally."""
         self.listed += other.listed
         self.ignored.update(other.ignored)
+        self.label_files.add(other.label_files)
         self.label_rows += other.label_rows
         self.orphan_rows += other.orphan_rows
         self.repeated_rows += other.repeated_rows
@@ -241,8 +246,21 @@ def make_plan(
     )
     counts = counted_shards.counts
     too_small = _too_small_shards(shards, counts, tally)
+    numbered, unnumbered = NumberedClasses(()), None
+    try:
+        numbered = kept.number_classes(numbering, tally.classes)
+    except ClassNumberingError as error:
+        option = "--class_ids keep" if numbering.unsigned else "--label_from_folder_name"
+        unnumbered = Refusal.from_error(
+            UsageError(f"{option}: {error}; rename it or leave the option out")
+        )
+    passed_over = list(label_file_questions(tally.label_files, tally.listed, checks))
+    of_classes = () if numbered.kept else class_questions(tally.classes, checks)
+    asked = [*passed_over, *of_classes]
+    question = Refusal.from_error(question_error(asked)) if asked and not checks.assumed else None
     refusal = (
         next(iter(tally.refusals), None)
+        or (question if passed_over else None)  # flat folders have no labels but those in the files
         or _other_classes(tally, checks)
         or nothing_joined(tally, checks.option)
         or _unknown_splits(shards, names)
@@ -250,20 +268,11 @@ def make_plan(
         or too_small
         or too_many_bad(tally, max_bad_fraction)
         or (None if may_be_unlabelled else mostly_unlabelled(tally, checks.option))
+        or unnumbered
+        or question
     )
     # Shards without number are not even named.
     shard_plan = ShardPlan(name, () if too_small else tuple(counts.items()), record_format)
-    numbered = NumberedClasses(())
-    try:
-        numbered = kept.number_classes(numbering, tally.classes)
-    except ClassNumberingError as error:
-        option = "--class_ids keep" if numbering.unsigned else "--label_from_folder_name"
-        refusal = refusal or Refusal.from_error(
-            UsageError(f"{option}: {error}; rename it or leave the option out")
-        )
-    asked = [] if numbered.kept else list(class_questions(tally.classes, checks))
-    if asked and not checks.assumed:
-        refusal = refusal or Refusal.from_error(question_error(asked))
     overridden = (*checks.overridden, *(question.reason for question in asked))
     return Plan(
         shard_plan=shard_plan,

@@ -1,4 +1,4 @@
-"""Checks of what classes look like, from their counts alone: a guess that is not safe is a question.
+"""Checks of classes and of files beside images, from counts alone: a guess that is not safe is a question.
 
 A question stops a run before any image is opened. It says what was found, what that looks like, and
 the command to run instead; with `--yes` the run goes on, and the manifest records the reason.
@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from beam_pipeline.transforms.core.errors import QuestionError
-from beam_pipeline.transforms.core.text import counted, enumerated, terminal_line
+from beam_pipeline.transforms.core.listing.label_files import LabelFiles
+from beam_pipeline.transforms.core.text import counted, enumerated, printable, terminal_line
 
 _SHOWN = 3
 _FEW_IMAGES = 5  # fewer are a try-out, of which nothing can be told
@@ -22,6 +23,8 @@ _NEARLY_EVERY = 0.9  # of 5,749 people in Labeled Faces in the Wild, 0.71 have o
 _FEW_NUMBERS = 3
 _FRACTION = re.compile(r"[+-]?\d*[.,]\d+(?:[eE][+-]?\d+)?|[+-]?\d+[eE][+-]?\d+")
 _SEPARATORS = ",;|"
+_FEW_TEXTS = 2  # one may be a README
+_TABLES = frozenset([".csv", ".tsv", ".jsonl", ".ndjson", ".parquet"])
 
 
 class Question(NamedTuple):
@@ -52,6 +55,7 @@ class LabelChecks:
       known_from: the file of --classes, or empty.
       known_only: whether any other class is an error.
       option: which names the label files, for messages.
+      unseen: whether classes are taken from folders by default, and nobody has looked for label files.
     """
 
     where: str = ""
@@ -62,6 +66,7 @@ class LabelChecks:
     known_from: str = ""
     known_only: bool = False
     option: str = "--labels"
+    unseen: bool = False
 
 
 NO_CHECKS = LabelChecks()
@@ -98,6 +103,61 @@ def class_questions(classes: Mapping[str, int], checks: LabelChecks) -> Iterator
         yield _lists(classes, lists, checks)
     elif _mostly_single(classes):
         yield _single_images(classes, checks)
+
+
+def label_file_questions(found: LabelFiles, images: int, checks: LabelChecks) -> Iterator[Question]:
+    """Asks about files that may say labels, one question an extension.
+
+    Args:
+      found: the files that the listing passed over.
+      images: how many images it found. Text files count if there are half as many.
+      checks: whether folder names are a guess that nobody has checked.
+    """
+    if not checks.unseen or not images:
+        return
+    found = found.by_extension()
+    for extension, count in sorted(found.counts.items()):
+        if extension != ".txt" or (count >= _FEW_TEXTS and 2 * count >= images):
+            yield _passed_over(extension, found, images, checks)
+
+
+def _passed_over(extension: str, found: LabelFiles, images: int, checks: LabelChecks) -> Question:
+    count, first = found.counts[extension], found.first[extension]
+    more = [f"and {count - len(first)} more"] if count > len(first) else []
+    names = ", ".join([*(printable(file.key) for file in first), *more])
+    looks, advice, option = _looks(extension, count, images)
+    question = Question(
+        f"{counted(count, f'{extension} file')} ({names}) would be passed over{looks}.", advice
+    )
+    if any(file.archive for file in first):
+        return question._replace(
+            advice=f"{advice} Take what says the labels out of the archive first."
+        )
+    if count > 1 or not option or not checks.command:
+        return question
+    uri = shlex.quote(printable(first[0].uri))
+    return question._replace(command=f"{checks.command} {option.format(uri)}")
+
+
+def _looks(extension: str, count: int, images: int) -> tuple[str, str, str]:
+    """(what files of an extension look like, what to do, the options where there is a single file)."""
+    if extension in _TABLES:
+        looks = ", and looks like a table of labels" if count == 1 else ", and look like tables"
+        return looks, "Name the file whose rows name the images with --labels.", "--labels {}"
+    if extension == ".json":
+        advice = (
+            "A file of COCO's is named with --labels and --layout coco; other JSON has to be written as "
+            "JSON Lines, a row per image."
+        )
+        return "", advice, "--labels {} --layout coco"
+    if extension == ".xml":
+        looks = ", and look like annotations" if 2 * count >= images and count > 1 else ""
+        return looks, "With --layout voc, those of Pascal VOC are read; no other XML is.", ""
+    advice = (
+        "Labels of YOLO or KITTI are read with --layout yolo or --layout kitti, and their folder as "
+        "--labels; captions and others have to be in a table such as filename,label."
+    )
+    return ", about as many as images, and may be labels of each", advice, ""
 
 
 def _single_class(name: str, images: int, checks: LabelChecks) -> Question:

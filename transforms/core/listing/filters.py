@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
 from beam_pipeline.transforms.core.listing.archives import Archive
 from beam_pipeline.transforms.core.listing.globs import FolderGlob, glob_regex
+from beam_pipeline.transforms.core.listing.label_files import LabelFile, LabelFiles, kind_of
 from beam_pipeline.transforms.core.references import ImageRef
 from beam_pipeline.transforms.core.text import printable
 
@@ -65,11 +66,15 @@ class ImageRoot:
 
 @dataclass
 class Listed:
-    """A batch of a root's files; dead letters and counts of ignored files come with the last batch."""
+    """A batch of a root's files; dead letters and counts of ignored files come with the last batch.
+
+    Label files are those that the listing has passed over.
+    """
 
     images: list[ImageRef]
     dead_letters: list[DeadLetter]
     ignored: Counter[str]
+    label_files: LabelFiles = field(default_factory=LabelFiles)
 
 
 class ListingFilter:
@@ -77,6 +82,11 @@ class ListingFilter:
 
     In a folder, these are files with an image's extension or none; with patterns, the files that
     match. Hidden files and folders, macOS's `__MACOSX` and label files are skipped.
+
+    Attributes:
+      ignored: files that were skipped for their names, by extension; with patterns, none is.
+      label_files: files that may say labels and were skipped; with patterns, those in folders that
+        can hold what matches.
     """
 
     def __init__(self, root: ImageRoot) -> None:
@@ -86,7 +96,9 @@ class ListingFilter:
         self._excluded = root.excluded
         self._within = root.within
         self._without = root.without
+        self._archive = root.archive
         self.ignored: Counter[str] = Counter()
+        self.label_files = LabelFiles()
 
     def can_hold(self, folder_key: str) -> bool:
         """True if a file below a folder can match; otherwise the folder is skipped."""
@@ -106,7 +118,11 @@ class ListingFilter:
         if self._without and key.startswith(self._without):
             return False
         if self._patterns:
-            return any(pattern.fullmatch(key) for pattern in self._patterns)
+            if any(pattern.fullmatch(key) for pattern in self._patterns):
+                return True
+            if kind_of(key) and ("/" not in key or self.can_hold(key[: key.rfind("/")])):
+                self._see(key, uri)
+            return False
         name = key[key.rfind("/") + 1 :]
         if name.startswith("."):
             self.ignored["hidden files"] += 1
@@ -115,8 +131,14 @@ class ListingFilter:
         extension = name[dot:].lower() if dot > 0 else ""
         if extension and extension not in IMAGE_EXTENSIONS:
             self.ignored[printable(extension)] += 1
+            self._see(key, uri)
             return False
         return True
+
+    def _see(self, key: str, uri: str) -> None:
+        archive = self._archive
+        found = LabelFile(archive.key(key), uri, True) if archive else LabelFile(key, uri)
+        self.label_files.see(found)
 
 
 class ObjectFilter:

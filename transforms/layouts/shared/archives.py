@@ -18,6 +18,7 @@ from beam_pipeline.transforms.core.listing.filters import IMAGE_EXTENSIONS, Imag
 from beam_pipeline.transforms.core.listing.globs import glob_regex, has_glob, split_pattern
 from beam_pipeline.transforms.core.text import enumerated
 from beam_pipeline.transforms.core.uris import is_remote, scheme_of
+from beam_pipeline.transforms.layouts.layout import Doubt
 from beam_pipeline.transforms.storage import files
 from beam_pipeline.transforms.storage.archive_listing import MemberFilter, archive_entries
 
@@ -186,11 +187,14 @@ def first_entries(roots: Sequence[ImageRoot]) -> Iterator[tuple[ImageRoot, Entry
             yield root, entry
 
 
-def opened_for_folders(roots: Sequence[ImageRoot]) -> tuple[tuple[ImageRoot, ...], tuple[str, ...]]:
+def opened_for_folders(
+    roots: Sequence[ImageRoot],
+) -> tuple[tuple[ImageRoot, ...], tuple[str, ...], tuple[Doubt, ...]]:
     """Looks into archives whose folders say the classes.
 
-    Returns: the roots, whose archives know the folder around all others, which says no class; and
-      questions, if archives hold files that look like labels and would be passed over.
+    Returns: the roots, whose archives know the folder around all others, which says no class;
+      questions, if archives differ in it; and doubts, if they hold files that look like labels and
+      would be passed over.
 
     Raises:
       ListingError: an archive cannot be read.
@@ -214,14 +218,19 @@ def opened_for_folders(roots: Sequence[ImageRoot]) -> tuple[tuple[ImageRoot, ...
         for extension, where in first.items()
         if extension not in _TEXTS or 2 * labels[extension] > len(everything)
     ]
-    questions = [_passed_over(found)] if found else []
     unlike = {uri: own for uri, names in images.items() if (own := top_folder(names)) != top}
-    if unlike and all(images.values()):
-        questions.append(_different_tops(*next(iter(unlike.items()))))
-    return tuple(
-        dataclasses.replace(root, archive=root.archive._replace(top=top)) if root.archive else root
-        for root in roots
-    ), tuple(questions)
+    different = bool(unlike) and all(images.values())
+    questions = (_different_tops(*next(iter(unlike.items()))),) if different else ()
+    return (
+        tuple(
+            dataclasses.replace(root, archive=root.archive._replace(top=top))
+            if root.archive
+            else root
+            for root in roots
+        ),
+        questions,
+        (_passed_over(found),) if found else (),
+    )
 
 
 def _different_tops(uri: str, top: str) -> str:
@@ -232,9 +241,9 @@ def _different_tops(uri: str, top: str) -> str:
     )
 
 
-def _passed_over(found: Sequence[str]) -> str:
-    return (
-        f"{enumerated(found, _SHOWN)} may say labels and would be passed over, as class folders say them. "
+def _passed_over(found: Sequence[str]) -> Doubt:
+    return Doubt(
+        f"{enumerated(found, _SHOWN)} may say labels and would be passed over, as class folders say them.",
         "Take a table out of the archive, and name it with --labels; where each image has a label "
-        "file of its own, unpack the archive and name its folder."
+        "file of its own, unpack the archive and name its folder.",
     )

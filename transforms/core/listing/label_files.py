@@ -1,0 +1,91 @@
+"""Files that may say labels and that a listing of images passes over, counted by their kind.
+
+The kinds are a fixed set, and few names of each are kept, so that the counts stay small however many
+files there are. Counts of several workers add up to the same in any order.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+_EXTENSIONS = frozenset([".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".xml", ".txt"])
+_OF_DATA_SETS = frozenset(
+    ["manifest.json", "dataset_info.json", "features.json", "dead_letters.jsonl", "labels.txt"]
+)
+_SHARD = ".tfrecord"
+_KEPT = 2
+
+
+class LabelFile(NamedTuple):
+    """Attributes: key, as an image there would have; uri; archive, whether it lies in one."""
+
+    key: str
+    uri: str
+    archive: bool = False
+
+
+@dataclass
+class LabelFiles:
+    """Files that may say labels.
+
+    Attributes:
+      counts: how many there are of each extension, in lower case. Files that are called as those of
+        a written data set are counted by their names, and its shards as `.tfrecord`.
+      first: the first two of each in the order of their keys.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    first: dict[str, list[LabelFile]] = field(default_factory=dict)
+
+    def see(self, file: LabelFile) -> None:
+        """Counts a file if its name is that of a label file or of a data set's."""
+        kind = kind_of(file.key)
+        if kind:
+            self.counts[kind] += 1
+            kept = self.first.setdefault(kind, [])
+            if len(kept) < _KEPT or file < kept[-1]:
+                self.first[kind] = sorted((*kept, file))[:_KEPT]
+
+    def add(self, other: LabelFiles) -> None:
+        """Adds the counts of another listing."""
+        self.counts.update(other.counts)
+        self._keep(other.first)
+
+    def _keep(self, first: Mapping[str, Sequence[LabelFile]]) -> None:
+        for kind, files in first.items():
+            self.first[kind] = sorted((*self.first.get(kind, ()), *files))[:_KEPT]
+
+    def by_extension(self) -> LabelFiles:
+        """All label files by their extensions, without those of data sets if there are shards of any.
+
+        >>> found = LabelFiles()
+        >>> for key in ("a.csv", "out/manifest.json", "out/d.tfrecord-00000-of-00001"):
+        ...     found.see(LabelFile(key, f"gs://b/{key}"))
+        >>> found.by_extension().counts
+        Counter({'.csv': 1})
+        """
+        found = LabelFiles()
+        for kind, count in self.counts.items():
+            if kind == _SHARD or (kind in _OF_DATA_SETS and self.counts[_SHARD]):
+                continue
+            extension = posixpath.splitext(f"x{kind}")[1]
+            found.counts[extension] += count
+            found._keep({extension: self.first[kind]})
+        return found
+
+
+def kind_of(key: str) -> str:
+    """The kind by which a file is counted; empty for one that is neither a label file nor a shard."""
+    name = posixpath.basename(key)
+    if name.startswith("."):
+        return ""
+    if name in _OF_DATA_SETS:
+        return name
+    if _SHARD in name:
+        return _SHARD
+    extension = posixpath.splitext(name)[1].lower()
+    return extension if extension in _EXTENSIONS else ""
