@@ -29,7 +29,8 @@ def together(parts: Iterable[Listed | NameRange]) -> Listed:
         assert isinstance(part, Listed)
         whole.images += part.images
         whole.ignored.update(part.ignored)
-    return Listed(sorted(whole.images), [], whole.ignored)
+        whole.label_files.add(part.label_files)
+    return Listed(sorted(whole.images), [], whole.ignored, whole.label_files)
 
 
 def photos(count: int) -> list[str]:

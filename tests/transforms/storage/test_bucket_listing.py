@@ -208,6 +208,8 @@ def test_what_is_passed_over_is_what_is_in_a_local_folder(
     assert [image.key for image in listed.images] == [image.key for image in local.images]
     assert listed.ignored == local.ignored
     assert local.ignored == {"hidden folders": 3, "hidden files": 1, ".txt": 2}
+    assert [file.key for file in listed.label_files.first[".txt"]] == ["c.TXT", "cat/b.txt"]
+    assert listed.label_files.counts == local.label_files.counts == {".txt": 2}
     inside = [request for request in server.requests if "/.git/" in request.start]
     assert inside or ranges == 1
 

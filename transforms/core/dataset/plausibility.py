@@ -110,14 +110,16 @@ def label_file_questions(found: LabelFiles, images: int, checks: LabelChecks) ->
 
     Args:
       found: the files that the listing passed over.
-      images: how many images it found. Text files count if there are half as many.
+      images: how many images it found. Text files count if there are half as many; in archives, XML too.
       checks: whether folder names are a guess that nobody has checked.
     """
     if not checks.unseen or not images:
         return
     found = found.by_extension()
     for extension, count in sorted(found.counts.items()):
-        if extension != ".txt" or (count >= _FEW_TEXTS and 2 * count >= images):
+        in_archive = any(file.archive for file in found.first[extension])
+        may_be_few = extension != ".txt" and not (extension == ".xml" and in_archive)
+        if may_be_few or (count >= _FEW_TEXTS and 2 * count >= images):
             yield _passed_over(extension, found, images, checks)
 
 

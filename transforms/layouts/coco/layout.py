@@ -103,8 +103,8 @@ class Coco:
         """Finds the JSON files, and reads their categories.
 
         Raises:
-          UsageError: there are none, one of them holds no instances, or they disagree on a
-            category.
+          UsageError: there are none, one of them holds no instances, two are of the same images,
+            or they disagree on a category.
         """
         uris = label_files(_typed_labels(options) if options.labels else _labels_beside(options))
         roots = image_roots(options.images, frozenset(uris))
@@ -116,6 +116,7 @@ class Coco:
                 f"{captions} holds captions, not objects with a bbox; leave it out, and name COCO's "
                 "instances_*.json instead"
             )
+        _check_images_differ(list(described))
         categories = common_categories({uri: one.names for uri, one in described.items()})
         extras = _extras(options, described)
         reader = CocoReader(
@@ -136,6 +137,24 @@ class Coco:
 
 
 # --- where the files are -------------------------------------------------------------------------
+
+
+def _check_images_differ(uris: Sequence[str]) -> None:
+    """Checks that no two files are called as those of two tasks for the same images.
+
+    Raises:
+      LabelTableError: says which one to name for what.
+    """
+    for uri in uris:
+        folder, name = posixpath.split(uri)
+        other = f"{folder}/{_KEYPOINTS}{name.removeprefix(_INSTANCES)}"
+        if name.startswith(_INSTANCES) and other in uris:
+            raise LabelTableError(
+                f"{uri} and {other} describe the same images, and objects of two files are not put "
+                f"together. Name one of them with --labels: {name} for the boxes of all classes, or "
+                f"{posixpath.basename(other)} with --object_features {_KEYPOINT_FEATURES} for people "
+                "and their key points"
+            )
 
 
 def _wanted(options: SourceOptions) -> tuple[str, ...]:

@@ -12,9 +12,11 @@ from beam_pipeline.transforms.core.dataset.plausibility import (
     LabelChecks,
     Question,
     class_questions,
+    label_file_questions,
     question_error,
 )
 from beam_pipeline.transforms.core.errors import QuestionError
+from beam_pipeline.transforms.core.listing.label_files import LabelFile, LabelFiles
 
 COLUMN = LabelChecks("the column 'l'", "l", command="convert")
 FOLDERS = LabelChecks("folder names", command="convert")
@@ -130,3 +132,92 @@ def test_the_error_lists_questions_and_commands() -> None:
         "    do that",
         "Correct the command, or go on as it is with --yes.",
     ]
+
+
+UNSEEN = dataclasses.replace(FOLDERS, unseen=True)
+
+
+def passed_over(*keys: str, archive: bool = False) -> LabelFiles:
+    """What a listing counts of these files."""
+    found = LabelFiles()
+    for key in keys:
+        found.see(LabelFile(key, f"gs://b/{key}", archive))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("keys", "reasons", "commands"),
+    [
+        (
+            ["labels.csv"],
+            ["1 .csv file (labels.csv) would be passed over, and looks like a table of labels."],
+            ["convert --labels gs://b/labels.csv"],
+        ),
+        (
+            ["a b.tsv", "c.json"],
+            [
+                "1 .json file (c.json) would be passed over.",
+                "1 .tsv file (a b.tsv) would be passed over, and looks like a table of labels.",
+            ],
+            ["convert --labels gs://b/c.json --layout coco", "convert --labels 'gs://b/a b.tsv'"],
+        ),
+        (
+            ["a.csv", "b.csv", "c.csv"],
+            ["3 .csv files (a.csv, b.csv, and 1 more) would be passed over, and look like tables."],
+            [""],
+        ),
+        (["a.xml"], ["1 .xml file (a.xml) would be passed over."], [""]),
+        (
+            [f"{i}.xml" for i in range(5)],
+            [
+                "5 .xml files (0.xml, 1.xml, and 3 more) would be passed over, and look like annotations."
+            ],
+            [""],
+        ),
+        (
+            [f"{i}.txt" for i in range(5)],
+            [
+                "5 .txt files (0.txt, 1.txt, and 3 more) would be passed over, about as many as "
+                "images, and may be labels of each."
+            ],
+            [""],
+        ),
+    ],
+)
+def test_label_files_are_asked_about(
+    keys: list[str], reasons: list[str], commands: list[str]
+) -> None:
+    """A question an extension; a single file has a command."""
+    questions = list(label_file_questions(passed_over(*keys), 10, UNSEEN))
+    assert [question.reason for question in questions] == reasons
+    assert [question.command for question in questions] == commands
+
+
+@pytest.mark.parametrize(
+    ("found", "images", "checks"),
+    [
+        (passed_over("a.csv"), 10, FOLDERS),
+        (passed_over("a.csv"), 10, COLUMN),
+        (passed_over("a.csv"), 0, UNSEEN),
+        (passed_over(), 10, UNSEEN),
+        (passed_over("README.txt"), 1, UNSEEN),
+        (passed_over("1.txt", "2.txt", "3.txt", "4.txt"), 9, UNSEEN),
+        (passed_over("1.xml", "2.xml", archive=True), 5, UNSEEN),
+        (passed_over("out/manifest.json", "out/d.tfrecord-00000-of-00001"), 5, UNSEEN),
+    ],
+)
+def test_nothing_is_asked_about_other_files(
+    found: LabelFiles, images: int, checks: LabelChecks
+) -> None:
+    """Where somebody has looked, without images, and of a few texts or a written data set."""
+    assert list(label_file_questions(found, images, checks)) == []
+
+
+def test_a_table_in_an_archive_has_no_command() -> None:
+    """--labels reads no members."""
+    (question,) = label_file_questions(passed_over("p.zip/a.csv", archive=True), 10, UNSEEN)
+    assert question == Question(
+        "1 .csv file (p.zip/a.csv) would be passed over, and looks like a table of labels.",
+        "Name the file whose rows name the images with --labels. Take what says the labels out of the "
+        "archive first.",
+    )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from beam_pipeline.transforms.core.listing.archives import Archive
 from beam_pipeline.transforms.core.listing.filters import (
     ImageRoot,
     ListingFilter,
     ObjectFilter,
 )
+from beam_pipeline.transforms.core.listing.label_files import LabelFile
 
 
 def test_a_filter_counts_over_all_it_was_asked() -> None:
@@ -64,3 +66,38 @@ def test_a_root_may_be_listed_in_some_folders_only() -> None:
         "b/x/a.jpg",
     ]
     assert rules.ignored == {".csv": 1}
+
+
+def test_label_files_that_are_passed_over_are_seen() -> None:
+    """Neither those of --labels nor hidden ones; those in an archive by the keys of its members."""
+    excluded = frozenset({"gs://b/x/known.csv"})
+    names = ObjectFilter(ImageRoot("gs://b/x", excluded=excluded))
+    for key in ("known.csv", "a.csv", ".b.csv", ".git/c.csv", "cat/1.jpg", "cat/1.txt", "cat/1.db"):
+        names.lists(key)
+    assert names.rules.label_files.first == {
+        ".csv": [LabelFile("a.csv", "gs://b/x/a.csv")],
+        ".txt": [LabelFile("cat/1.txt", "gs://b/x/cat/1.txt")],
+    }
+    names = ObjectFilter(ImageRoot("/d/p.zip", archive=Archive("zip", "p.zip")))
+    names.lists("cat/a.csv")
+    assert names.rules.label_files.first == {
+        ".csv": [LabelFile("p.zip/cat/a.csv", "/d/p.zip/cat/a.csv", archive=True)]
+    }
+
+
+def test_with_patterns_label_files_count_in_folders_on_their_way() -> None:
+    """Not in other folders, nor if they match themselves; ignored files are not counted, as ever."""
+    names = ObjectFilter(ImageRoot("gs://b", ("cat*/*.jpg", "odd.csv")))
+    keys = [
+        "a.csv",
+        "odd.csv",
+        "cats/1.jpg",
+        "cats/1.png",
+        "cats/b.csv",
+        "dog/c.csv",
+        "cats/x/d.csv",
+    ]
+    assert [key for key in keys if names.lists(key)] == ["odd.csv", "cats/1.jpg"]
+    found = names.rules.label_files
+    assert [file.key for file in found.first[".csv"]] == ["a.csv", "cats/b.csv"]
+    assert (found.counts, names.rules.ignored) == ({".csv": 2}, {})

@@ -599,6 +599,21 @@ def test_key_points_are_read_as_the_boxes_of_persons(folder: Path) -> None:
         assert labels_of(examples[f"train2017/{name}"]) == features_of(*what, persons)
 
 
+def test_instances_and_key_points_of_the_same_images_are_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their objects are not put together; the message says which file is for what."""
+    train = [
+        f"coco/annotations/{task}_train2017.json" for task in ("instances", "person_keypoints")
+    ]
+    assert error_of(capsys, "--images", "coco/", "--labels", *train) == (
+        f"beam-tfrecord: error: {train[0]} and {train[1]} describe the same images, and objects of two "
+        "files are not put together. Name one of them with --labels: instances_train2017.json for the "
+        "boxes of all classes, or person_keypoints_train2017.json with --object_features keypoints for "
+        "people and their key points\n"
+    )
+
+
 def test_files_that_disagree_on_a_category_are_refused(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,6 +14,7 @@ from beam_pipeline.transforms.core.errors import ConversionError, UsageError
 from beam_pipeline.transforms.core.listing.filters import ImageRoot
 from beam_pipeline.transforms.layouts import open_source
 from beam_pipeline.transforms.layouts.layout import Source, SourceOptions
+from beam_pipeline.transforms.layouts.shared import archives
 from beam_pipeline.transforms.layouts.shared.archives import archive_roots, expanded
 from tests.archives import make_tar, make_zip, tar_bytes
 from tests.harness import (
@@ -24,6 +25,7 @@ from tests.harness import (
     convert_asking,
     dead_letters_of,
     digests,
+    manifest_of,
     read_all,
     reasons_of,
     split_of_each,
@@ -271,10 +273,26 @@ def test_labels_in_an_archive_are_not_passed_over(
     assert "labels.csv in " in capsys.readouterr().err
     xmls = {f"xml/{i}.xml": b"" for i in range(4)}
     make_zip(Path("b.zip"), {**PETS, **xmls})
-    (question,) = _source("b.zip").questions
-    assert question.startswith("xml/0.xml in ")
+    (doubt,) = _source("b.zip").doubts
+    assert doubt.reason.startswith("xml/0.xml in ")
     make_zip(Path("c.zip"), {**PETS, "README.txt": b"", ".x/labels.csv": b""})
-    assert _source("c.zip").questions == ()
+    assert _source("c.zip").doubts == ()
+
+
+def test_a_table_at_the_end_of_a_long_archive_is_a_question(
+    working_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The look before the job does not reach it; the listing does, and asks once."""
+    monkeypatch.setattr(archives, "_LOOKED_AT", 2)
+    make_zip(Path("a.zip"), {**PETS, "labels.csv": b"x", "few.xml": b""})
+    assert _source("a.zip").doubts == ()
+    assert convert_asking("--images", "a.zip", "--output", "out") == 2
+    assert (
+        "- 1 .csv file (a.zip/labels.csv) would be passed over, and looks like a table of labels."
+        in (capsys.readouterr().err)
+    )
+    assert convert("--images", "a.zip", "--output", "out") == 0
+    assert len(manifest_of("out")["questions"]) == 1
 
 
 @pytest.mark.slow
