@@ -451,3 +451,23 @@ def test_a_few_images_are_not_asked_about() -> None:
     """Four of one class may well be a try-out."""
     write_pictures("photos/pets", NAMES[:4])
     assert convert_asking("--images", "photos", "--output", "out") == 0
+
+
+@pytest.mark.parametrize("images", [["a", "b"], ["a/*/*.jpg", "b/*/*.jpg"]])
+def test_the_listing_finds_label_files_where_nobody_looked(
+    images: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In several folders and globs; the command names the file, and --yes is recorded."""
+    write_pictures("a/cat", NAMES[:6])
+    write_pictures("b/dog", NAMES[6:])
+    write_files(".", {"a/labels.csv": table(dict.fromkeys(NAMES, "pet"))})
+    argv = ["--images", *images, "--output", "out"]
+    assert convert_asking(*argv) == 2
+    question, command = asked_of(capsys.readouterr().err)
+    reason = "1 .csv file (labels.csv) would be passed over, and looks like a table of labels."
+    assert question.startswith(reason)
+    assert os.listdir("out") == []
+    assert shlex.split(command)[-2:] == ["--labels", os.path.abspath("a/labels.csv")]
+    assert convert(*argv) == 0
+    assert manifest_of("out")["questions"] == [reason]
+    assert " ".join(re.sub(r"\n> ?", " ", PAGE).split()).count(reason) == 1

@@ -10,6 +10,7 @@ import pytest
 
 from beam_pipeline.transforms.core.errors import BucketError, ListingError
 from beam_pipeline.transforms.core.listing.filters import ImageRoot, Listed
+from beam_pipeline.transforms.core.listing.label_files import LabelFile, LabelFiles
 from beam_pipeline.transforms.core.references import ImageRef
 from beam_pipeline.transforms.list_images import list_root
 from beam_pipeline.transforms.storage import registry
@@ -65,14 +66,17 @@ IGNORED = Counter({".txt": 2, "hidden files": 1, "hidden folders": 1})
 def test_every_name_is_listed_once(storage: MemoryFiles, fan_out: FanOut, batch_size: int) -> None:
     """However the names are cut into ranges and batches, and so is what is passed over."""
     listed = list(list_bucket(ROOT, batch_size, fan_out))
-    assert together(listed) == Listed(IMAGES, [], IGNORED)
+    texts = [LabelFile(name, f"mem://pets/{name}") for name in ("a.txt", "zebra.TXT")]
+    passed_over = LabelFiles(Counter({".txt": 2}), {".txt": texts})
+    assert together(listed) == Listed(IMAGES, [], IGNORED, passed_over)
     assert max(len(batch.images) for batch in listed) <= batch_size
 
 
 def test_a_long_range_ends_with_the_rest_of_it(storage: MemoryFiles) -> None:
     """The rest begins with the first name that was not listed."""
     *batches, rest = list_range(NameRange(ROOT), 2, most=5)
-    assert together(batches) == Listed(IMAGES[:2], [], Counter({".txt": 1, "hidden files": 1}))
+    listed = together(batches)
+    assert (listed.images, listed.ignored) == (IMAGES[:2], {".txt": 1, "hidden files": 1})
     assert rest == NameRange(ROOT, KeyRange("cat/002.jpg", ""))
     assert isinstance(rest, NameRange)
     assert together(list_range(rest, 1000, most=1000)).images == IMAGES[2:]
