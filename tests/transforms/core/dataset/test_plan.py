@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,18 +19,30 @@ from beam_pipeline.transforms.core.dataset.plan import (
     nothing_joined,
     too_many_bad,
 )
+from beam_pipeline.transforms.core.dataset.plausibility import LabelChecks
 from beam_pipeline.transforms.core.dataset.sharding import ShardConfig, ShardInfo, ShardPlan
 from beam_pipeline.transforms.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.core.labels.classes import ClassNumbering
+from beam_pipeline.transforms.core.listing.label_files import LabelFile, LabelFiles
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
 from beam_pipeline.transforms.core.references import SampleRef
+
+
+def label_files(keys: Sequence[str]) -> LabelFiles:
+    """What a listing counts of these files."""
+    found = LabelFiles()
+    for key in keys:
+        found.see(LabelFile(key, f"/photos/{key}"))
+    return found
+
 
 COUNTS = st.dictionaries(st.sampled_from("abcd"), st.integers(1, 9), max_size=3).map(Counter)
 TALLIES = st.builds(
     Tally,
     listed=st.integers(0, 99),
     ignored=COUNTS,
+    label_files=st.lists(st.sampled_from(["a.csv", "b.csv", "c.csv", "d.xml"])).map(label_files),
     label_rows=st.integers(0, 99),
     orphan_rows=st.integers(0, 99),
     repeated_rows=st.integers(0, 99),
@@ -348,6 +361,22 @@ def test_a_refusal_names_an_error_that_there_is(tally: Tally) -> None:
     refusal = plan_of(tally).refusal
     assert refusal is not None
     assert type(refusal.to_error()).__name__ == refusal.error
+
+
+@pytest.mark.parametrize("classes", [Counter(), Counter(cat=6)])
+def test_a_flat_folder_with_a_table_is_asked_about_the_table(classes: Counter[str]) -> None:
+    """Rather than told that nothing has a label; a single class is asked about in the same error."""
+    tally = Tally(listed=6, samples=Counter(train=classes.total()), classes=classes)
+    tally.label_files = label_files(["labels.csv"])
+    checks = LabelChecks("folder names", command="convert", unseen=True)
+    refusal = plan_of(tally, checks=checks).refusal
+    assert refusal is not None
+    assert refusal.error == "QuestionError"
+    asked = [line[2:9] for line in refusal.message.splitlines() if line.startswith("- ")]
+    assert asked == ["1 .csv ", *(["There i"] if classes else [])]
+    plan = plan_of(tally, checks=replace(checks, assumed=True))
+    assert len(plan.questions) == len(asked)
+    assert (plan.refusal is None) == bool(classes)
 
 
 # --- nothing joined -----------------------------------------------------------------------------
