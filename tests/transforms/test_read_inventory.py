@@ -14,6 +14,7 @@ from beam_pipeline.transforms.batches import DEAD_LETTERS, TALLY
 from beam_pipeline.transforms.core.dataset.plan import Tally
 from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.core.listing.filters import ImageRoot
+from beam_pipeline.transforms.core.listing.label_files import LabelFile, LabelFiles
 from beam_pipeline.transforms.core.references import ImageRef
 from beam_pipeline.transforms.read_inventory import OUTSIDE, REPLACED, ReadInventory
 from tests.pictures import write_files
@@ -55,7 +56,13 @@ def test_rows_below_a_root_are_its_images(
             image("gs://pets/cats/deep/2.jpg", 20),
             image("gs://pets/dogs/1.jpg", 30, 9, "gs://pets/dogs"),
         ],
-        Tally(listed=3, ignored=Counter({".txt": 1, OUTSIDE: 2, REPLACED: 1})),
+        Tally(
+            listed=3,
+            ignored=Counter({".txt": 1, OUTSIDE: 2, REPLACED: 1}),
+            label_files=LabelFiles(
+                Counter({".txt": 1}), {".txt": [LabelFile("a.txt", "gs://pets/dogs/a.txt")]}
+            ),
+        ),
         f"{HEADER}gs://pets/cats/1.jpg,10,7,\ngs://pets/cats/deep/2.jpg,20,,\n"
         "gs://pets/cats/,0,,\ngs://pets/catsandmore/1.jpg,1,,\ngs://pets/cats/1.jpg,9,6,2024-01-01\n",
         f"{HEADER}gs://pets/dogs/1.jpg,30,9,\ngs://pets/dogs/a.txt,1,,\ngs://pets/owls/1.jpg,1,,\n",
