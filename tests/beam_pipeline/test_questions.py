@@ -464,7 +464,7 @@ def test_the_listing_finds_label_files_where_nobody_looked(
     argv = ["--images", *images, "--output", "out"]
     assert convert_asking(*argv) == 2
     question, command = asked_of(capsys.readouterr().err)
-    reason = "1 .csv file (labels.csv) would be passed over, and looks like a table of labels."
+    reason = "1 .csv file (labels.csv) would be ignored, and looks like a table of labels."
     assert question.startswith(reason)
     assert os.listdir("out") == []
     assert shlex.split(command)[-2:] == ["--labels", os.path.abspath("a/labels.csv")]

@@ -34,7 +34,7 @@ def test_a_table_among_the_images_is_a_question_that_its_command_answers(
     assert convert_asking(*argv) == 2
     assert not any("labels.csv" in request.path for request in cloud.proxy.take_log())
     *_, question, command, _ = capsys.readouterr().err.strip().splitlines()
-    reason = "1 .csv file (labels.csv) would be passed over, and looks like a table of labels."
+    reason = "1 .csv file (labels.csv) would be ignored, and looks like a table of labels."
     assert question.startswith(f"- {reason}")
     answer = shlex.split(command)[2:]
     assert answer[-2:] == ["--labels", f"{cloud.uri}/in/labels.csv"]
@@ -56,7 +56,7 @@ def test_a_text_beside_each_image_is_a_question(
     argv = ["--images", f"{cloud.uri}/in", "--output", str(tmp_path / "out")]
     assert convert_asking(*argv) == 2
     assert (
-        "- 12 .txt files (a/0.txt, a/10.txt, and 10 more) would be passed over, about as many as images"
+        "- 12 .txt files (a/0.txt, a/10.txt, and 10 more) would be ignored, about as many as images"
     ) in capsys.readouterr().err
     assert convert_asking(*argv, "--layout", "class_folders") == 0
 

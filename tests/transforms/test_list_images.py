@@ -14,6 +14,7 @@ from beam_pipeline.transforms.batches import DEAD_LETTERS, TALLY
 from beam_pipeline.transforms.core.dataset.plan import Tally
 from beam_pipeline.transforms.core.errors import ListingError
 from beam_pipeline.transforms.core.listing.filters import ImageRoot
+from beam_pipeline.transforms.core.listing.label_files import LabelFile, LabelFiles
 from beam_pipeline.transforms.core.references import ImageRef
 from beam_pipeline.transforms.list_images import ListImages, list_root
 from beam_pipeline.transforms.storage.bucket_listing import (
@@ -94,7 +95,11 @@ def test_the_job_lists_buckets_in_ranges_and_folders_as_ever(serve: Serve, tmp_p
             ImageRef("x.jpg", x, 1, os.stat(x).st_mtime_ns),
         ]
     )
-    assert tally == Tally(20_002, Counter({"hidden folders": 3, ".csv": 2}))
+    tables = [LabelFile("labels.csv", "gs://pets/photos/labels.csv")]
+    tables.append(LabelFile("z.csv", f"{tmp_path}/z.csv"))
+    label_files = LabelFiles(Counter({".csv": 2}), {".csv": tables})
+    ignored = Counter({"hidden folders": 3, ".csv": 2})
+    assert tally == Tally(20_002, ignored, label_files=label_files)
     assert max(server.chains()) <= 6
 
 

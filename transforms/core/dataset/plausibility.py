@@ -129,7 +129,7 @@ def _passed_over(extension: str, found: LabelFiles, images: int, checks: LabelCh
     names = ", ".join([*(printable(file.key) for file in first), *more])
     looks, advice, option = _looks(extension, count, images)
     question = Question(
-        f"{counted(count, f'{extension} file')} ({names}) would be passed over{looks}.", advice
+        f"{counted(count, f'{extension} file')} ({names}) would be ignored{looks}.", advice
     )
     if any(file.archive for file in first):
         return question._replace(

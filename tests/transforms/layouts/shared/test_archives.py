@@ -288,7 +288,7 @@ def test_a_table_at_the_end_of_a_long_archive_is_a_question(
     assert _source("a.zip").doubts == ()
     assert convert_asking("--images", "a.zip", "--output", "out") == 2
     assert (
-        "- 1 .csv file (a.zip/labels.csv) would be passed over, and looks like a table of labels."
+        "- 1 .csv file (a.zip/labels.csv) would be ignored, and looks like a table of labels."
         in (capsys.readouterr().err)
     )
     assert convert("--images", "a.zip", "--output", "out") == 0
