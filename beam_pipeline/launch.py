@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import os
 import signal
 import threading
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -176,30 +178,37 @@ def _run_job(config: ConvertConfig, engine: Engine, writers: int) -> None:
         raise
 
 
+def new_job() -> str:
+    """A name for a job that no other has, as `FailurePolicy.job` has it."""
+    return uuid.uuid4().hex
+
+
 def _run_jobs(config: ConvertConfig, engine: Engine, writers: int) -> None:
     shard_plan = None
+    failures = dataclasses.replace(engine.failures, job=new_job())
     if config.options.engine.shuffle == "records":
         _run(lambda pipeline: build_planning_pipeline(pipeline, config), config, engine)
         shard_plan = read_note(config.output)
     with writer_processes(writers):
         _run(
             lambda pipeline: build_pipeline(
-                pipeline, config, shard_plan=shard_plan, failures=engine.failures
+                pipeline, config, shard_plan=shard_plan, failures=failures
             ),
             config,
             engine,
+            failures.job,
         )
 
 
-def _run(build: Build, config: ConvertConfig, engine: Engine) -> None:
+def _run(build: Build, config: ConvertConfig, engine: Engine, job: str = "") -> None:
     try:
         engine.run(build)
     except Exception as error:
-        refusal = take_refusal(config.output)
+        refusal = take_refusal(config.output, job)
         if refusal is None:
             raise
         raise refusal from error
-    refusal = take_refusal(config.output) if engine.waits else None
+    refusal = take_refusal(config.output, job) if engine.waits else None
     if refusal is not None:
         raise refusal
 

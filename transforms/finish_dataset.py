@@ -20,6 +20,7 @@ from beam_pipeline.transforms.core.dataset.manifest import (
     DEAD_LETTERS_NAME,
     MANIFEST_NAME,
     build_manifest,
+    crc32c_text,
     dump_json,
 )
 from beam_pipeline.transforms.core.dataset.names import WRITING_NAME
@@ -35,6 +36,7 @@ from beam_pipeline.transforms.core.dataset.sharding import ImageFigures, ShardIn
 from beam_pipeline.transforms.core.dataset.tfds_metadata import tfds_files
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
 from beam_pipeline.transforms.core.errors import (
+    AnotherJobError,
     ChangedInputsError,
     CodecError,
     ConversionError,
@@ -140,9 +142,15 @@ class DatasetFinisher:
     ) -> Refusal | None:
         """Writes the files; returns the reason if the data set is not complete.
 
-        A complete data set that was there before is not rewritten.
+        A complete data set that was there before is not rewritten. Where another job writes to the
+        folder, nothing is, as every file may be the other's.
         """
         folder = self.output_folder
+        refusals = list(refusals)
+        another = next((one for one in refusals if one.error == AnotherJobError.__name__), None)
+        another = another or self._replaced(shards)
+        if another:
+            return plan.refusal or another
         earlier = earlier_manifest(folder)
         asked = plan.refusal is not None and plan.refusal.error == QuestionError.__name__
         if not asked and (
@@ -190,9 +198,37 @@ class DatasetFinisher:
             there = set()
         for name, content in side_files.items():
             if name not in there:
-                files.write_bytes(files.join(folder, name), content)
+                files.write_bytes(files.join(folder, name), content, new=name == MANIFEST_NAME)
+        replaced = self._replaced(shards) if MANIFEST_NAME not in there else None
+        if replaced:
+            self._withdraw(side_files[MANIFEST_NAME])
+            return replaced
         delete_incomplete(folder)
         return None
+
+    def _replaced(self, shards: Sequence[ShardInfo]) -> Refusal | None:
+        """The refusal of a job whose shards another job has deleted or replaced.
+
+        Before the manifest is written, it keeps most jobs from writing one. After, it finds what was
+        deleted in between. What is deleted still later is deleted with the manifest: the other job
+        looks for one after its last shard is gone.
+        """
+        expected = {shard.file_name: (shard.bytes, crc32c_text(shard.crc32c)) for shard in shards}
+        altered = files.altered(self.output_folder, expected)
+        if not altered:
+            return None
+        what = (
+            f"another job is writing to this folder: {files.join(self.output_folder, altered[0])} is "
+            "not there any more as this job wrote it. No manifest was written; wait for the other job, "
+            "or choose another --output"
+        )
+        return Refusal.from_error(AnotherJobError(what))
+
+    def _withdraw(self, manifest: bytes) -> None:
+        """Deletes the manifest if it is this job's."""
+        uri = files.join(self.output_folder, MANIFEST_NAME)
+        if files.read_if_there(uri) == manifest:
+            files.delete(self.output_folder, [MANIFEST_NAME])
 
     def _manifest(
         self, plan: Plan, tally: Tally, shards: Sequence[ShardInfo], images: ImageFigures
@@ -212,7 +248,7 @@ class DatasetFinisher:
     def _refuse(self, refusal: Refusal) -> None:
         """Notes the reason for the launcher, which may be another process."""
         try:
-            note_refusal(self.output_folder, refusal)
+            note_refusal(self.output_folder, refusal, self.failures.job)
         except OSError:  # a full disk: the launcher in this process, if it is this one, knows
             if self.failures.retries:
                 raise

@@ -6,7 +6,8 @@ share the claim: the folder is free when the last of them has gone.
 
 What a claim does not see: jobs on other machines, and folders of a file system that locks no folders,
 such as NFS. There, and in buckets, two jobs at once meet later, at a shard that both write: see
-`ShardTask`.
+`ShardTask`. In a bucket, `DatasetFinisher` also compares the shards with what the job wrote, before
+and after it writes the manifest.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import os
 import time
 from collections.abc import Iterator
 
-from beam_pipeline.transforms.core.errors import OutputError
+from beam_pipeline.transforms.core.errors import AnotherJobError, OutputError
 from beam_pipeline.transforms.core.uris import is_remote
 
 _PATIENCE_S = 1.0
@@ -85,7 +86,7 @@ def _claim(folder: str) -> int:
         _held.discard(claim)
         os.close(claim)
         if time.monotonic() > end:
-            raise OutputError(
+            raise AnotherJobError(
                 f"another job is writing to {folder}. Nothing of it was touched; wait for the other "
                 "job or choose another folder"
             )

@@ -26,16 +26,17 @@ from beam_pipeline.transforms.core.dataset.names import (
     INCOMPLETE_FOLDER,
     NOTE_NAME,
     RECEIPTS_FOLDER,
-    REFUSAL_NAME,
     UNPACKED_FOLDER,
     WRITING_NAME,
     is_ours_in_incomplete,
+    refusal_name,
 )
 from beam_pipeline.transforms.core.dataset.plan import Plan
 from beam_pipeline.transforms.core.dataset.receipts import option_changes, receipt_name
 from beam_pipeline.transforms.core.dataset.sharding import ShardPlan
 from beam_pipeline.transforms.core.dataset.tfds_metadata import tfds_names
 from beam_pipeline.transforms.core.errors import (
+    AnotherJobError,
     ChangedInputsError,
     CodecError,
     ConversionError,
@@ -57,7 +58,7 @@ from beam_pipeline.transforms.receipt_files import delete_receipts, receipts_the
 from beam_pipeline.transforms.storage import files
 
 _refusals: dict[str, Refusal] = {}
-"""Output folder -> the refusal of a run in this process."""
+"""URI of a refusal's note -> the refusal of a job in this process."""
 
 _SIDE_FILES = (LABELS_NAME, LABEL_MAP_NAME, CHANGES_NAME, DEAD_LETTERS_NAME, *tfds_names({}))
 _OUR_NAMES = re.compile(
@@ -205,26 +206,31 @@ def _by_id(entry: tuple[str, int]) -> int:
     return entry[1]
 
 
-def note_refusal(folder: str, refusal: Refusal) -> None:
+def note_refusal(folder: str, refusal: Refusal, job: str = "") -> None:
     """Notes the reason why there is no complete data set.
 
     A full disk has no room for the note either. A launcher in the same process still hears of it.
 
+    Args:
+      folder: the output folder.
+      refusal: the reason.
+      job: the job, as `FailurePolicy.job` has it.
+
     Raises:
       OSError: it cannot be noted.
     """
-    _refusals[folder] = refusal
-    uri = files.join(folder, INCOMPLETE_FOLDER, REFUSAL_NAME)
+    uri = files.join(folder, INCOMPLETE_FOLDER, refusal_name(job))
+    _refusals[uri] = refusal
     files.write_bytes(uri, dump_json(refusal._asdict()))
 
 
-def take_refusal(folder: str) -> ConversionError | None:
-    """The error that a run in this folder noted when it ended, if it did.
+def take_refusal(folder: str, job: str = "") -> ConversionError | None:
+    """The error that a job in this folder noted when it ended, if it did; not that of another job.
 
     A data set that was complete before the run still is, and its note is removed.
     """
-    noted = _refusals.pop(folder, None)
-    uri = files.join(folder, INCOMPLETE_FOLDER, REFUSAL_NAME)
+    uri = files.join(folder, INCOMPLETE_FOLDER, refusal_name(job))
+    noted = _refusals.pop(uri, None)
     data = _read_note_file(uri)
     if data is None and noted is None:
         return None
@@ -263,6 +269,7 @@ def prepare_output(folder: str, overwrite: bool) -> None:
 
     Raises:
       OutputNotEmptyError: other files are in the way, and which.
+      AnotherJobError: another job completed a data set there while this one deleted the earlier.
       BucketError: the folder is in a bucket that does not exist or cannot be written to.
       OSError: a file cannot be deleted.
     """
@@ -462,7 +469,32 @@ def _delete_earlier(folder: str, names: set[str], earlier: set[str]) -> None:
     files.delete(folder, sorted(found - receipts - {MANIFEST_NAME}))
     delete_receipts(folder, receipts)
     _delete_in_incomplete(folder, keep={DELETING_NAME})
+    _delete_manifest_of_another(folder)
     _delete_in_incomplete(folder)
+
+
+def _delete_manifest_of_another(folder: str) -> None:
+    """Deletes a manifest that another job wrote while its shards were being deleted.
+
+    Raises:
+      AnotherJobError: its shards are all there.
+    """
+    manifest = earlier_manifest(folder)
+    if manifest is None:
+        return
+    if files.altered(folder, _listed_shards(manifest)):
+        files.delete(folder, [MANIFEST_NAME])
+        return
+    raise AnotherJobError(
+        f"another job has just completed a data set in {folder}. Nothing of it was changed; choose "
+        "another --output, or run this again to replace it"
+    )
+
+
+def _listed_shards(manifest: Mapping[str, Any]) -> dict[str, tuple[int, str]]:
+    """Path -> (bytes, CRC-32C) of the shards that a manifest lists."""
+    shards = [shard for split in manifest["splits"].values() for shard in split["shards"]]
+    return {shard["path"]: (shard["bytes"], shard["crc32c"]) for shard in shards}
 
 
 def note_names(folder: str, note: str, names: Iterable[str]) -> None:

@@ -36,11 +36,17 @@ def read_receipt(folder: str, shard: str) -> Receipt | None:
     return receipt
 
 
-def write_receipt(folder: str, receipt: Receipt) -> None:
-    """Writes the receipt of a shard that has just been written."""
+def write_receipt(folder: str, receipt: Receipt, *, new: bool = False) -> None:
+    """Writes the receipt of a shard that has just been written.
+
+    Args:
+      folder: the output folder.
+      receipt: the receipt.
+      new: as `files.open_output` has it, so that the receipt of another job's shard stays.
+    """
     files.make_folder(files.join(folder, RECEIPTS_FOLDER))
     name = receipt_name(receipt.inputs.spec.file_name)
-    files.write_bytes(files.join(folder, name), receipt.to_bytes())
+    files.write_bytes(files.join(folder, name), receipt.to_bytes(), new=new)
 
 
 def receipts_there(folder: str) -> set[str]:

@@ -16,10 +16,10 @@ from beam_pipeline.transforms.core.dataset.receipts import Receipt, ShardInputs,
 from beam_pipeline.transforms.core.dataset.sharding import KeyHasher, ShardInfo, ShardSpec
 from beam_pipeline.transforms.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.transforms.core.errors import (
+    AnotherJobError,
     ChangedInputsError,
     CodecError,
     ConversionError,
-    OutputError,
 )
 from beam_pipeline.transforms.core.failures import DEFAULT_POLICY, FailurePolicy, Refusal
 from beam_pipeline.transforms.core.records.alteration import codec_in_use, other_codec
@@ -108,7 +108,8 @@ class ShardTask:
             if encoded_otherwise(own):
                 what = f"--resume: in {self.uri}, {other_codec(own.info.codec)}"
                 return Written(None, [], Refusal.from_error(CodecError(what)))
-        receipt = found.take(self.folder, new=own is None) if found else None
+        new = own is None or not files.exists(self.uri)
+        receipt = found.take(self.folder, new=new) if found else None
         if receipt:
             progress.add(len(inputs.refs), sum(ref.size for ref in inputs.refs))
         else:
@@ -117,10 +118,10 @@ class ShardTask:
                 inputs=inputs,
                 record_format=self.record_format,
                 reading=self.reading,
-                new=own is None,
+                new=new,
             )
         if self.encoding.examples.resumable:
-            write_receipt(self.folder, receipt)
+            write_receipt(self.folder, receipt, new=own is None)
         return _written(receipt, found)
 
     def _is_kept(self, earlier: Receipt) -> bool:
@@ -147,7 +148,7 @@ class ShardTask:
             f"another job is writing to this folder: {self.uri} is there already, of other samples: "
             f"{changed}. Nothing of it was changed; wait for the other job or choose another --output"
         )
-        return Refusal.from_error(OutputError(what))
+        return Refusal.from_error(AnotherJobError(what))
 
     def _inputs(self) -> ShardInputs:
         refs = sort_by_key_hash(

@@ -91,7 +91,7 @@ class _WriteShard(beam.DoFn):
             if self._failures.retries or isinstance(error, WriterProcessError):
                 with contextlib.suppress(OSError, ConversionError):
                     # If a retry succeeds, the note is removed with the rest of `.incomplete`.
-                    note_refusal(self._folder, refusal)
+                    note_refusal(self._folder, refusal, self._failures.job)
                 raise
             written = Written(None, [], refusal)
         _count(written)

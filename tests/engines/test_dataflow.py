@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 import beam_pipeline
-from beam_pipeline import progress_bar
+from beam_pipeline import launch, progress_bar
 from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.output_folder import note_refusal
 from beam_pipeline.transforms.storage import google_client
@@ -33,6 +33,7 @@ from tests.pictures import write_pictures
 pytestmark = pytest.mark.dataflow
 
 _servers, cloud = gcs._servers, gcs.cloud
+JOB_NAME = "0" * 32
 FIRST_ID = "2026-01-01_00_00_00-0"
 URL = f"https://console.cloud.google.com/dataflow/jobs/{REGION}/{FIRST_ID}?project={PROJECT}"
 WHEEL = f"beam_tfrecord-{beam_pipeline.__version__}-py3-none-any.whl"
@@ -335,10 +336,12 @@ def test_the_reason_that_a_worker_noted_comes_first(
     look = service._look
 
     def look_and_note(job: Any) -> dict[str, Any]:
-        note_refusal(f"{cloud.uri}/sets/pets", Refusal("TooManyBadSamplesError", "4 bad samples"))
+        refusal = Refusal("TooManyBadSamplesError", "4 bad samples")
+        note_refusal(f"{cloud.uri}/sets/pets", refusal, JOB_NAME)
         return look(job)
 
     monkeypatch.setattr(service, "_look", look_and_note)
+    monkeypatch.setattr(launch, "new_job", lambda: JOB_NAME)
     service.script = (Step("FAILED", {}, (("ERROR", "Traceback\nTooManyBadSamplesError: 4"),)),)
     assert convert(*argv, *IN_REGION) == 1
     assert capsys.readouterr().err.splitlines()[-1] == "beam-tfrecord: error: 4 bad samples"

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from google_crc32c import value
 
 from beam_pipeline.transforms.core.dataset.manifest import crc32c_text
+from beam_pipeline.transforms.core.errors import AnotherJobError
+from beam_pipeline.transforms.output_folder import prepare_output, take_refusal
 from tests.gcs.conftest import Cloud
-from tests.harness import PATIENCE_S, convert, job
+from tests.gcs.proxy import Fault
+from tests.harness import PATIENCE_S, convert, job, wait_until
 from tests.pictures import write_pictures
+from tests.transforms.test_finish_dataset import DEAD, PLAN, finisher_of
+from tests.transforms.test_finish_dataset import SHARDS as SHARDS_OF_PLAN
 
 pytestmark = pytest.mark.gcs
 
@@ -22,10 +28,10 @@ SHARDS = 8
 @pytest.mark.promise("bucket_two_jobs")
 @pytest.mark.parametrize("first", OPTIONS)
 @pytest.mark.parametrize("second", OPTIONS)
-def test_of_two_jobs_at_most_one_wins(
+def test_of_two_jobs_one_wins_or_none_and_nothing_is_mixed(
     cloud: Cloud, tmp_path: Path, first: str, second: str
 ) -> None:
-    """A manifest lists what lies there, shards of one job; who lost says so."""
+    """A manifest lists what lies there, the winner's shards. Without a winner, --overwrite starts afresh."""
     whole = []
     for side in "ab":
         write_pictures(f"{tmp_path}/{side}", [f"x/{side}{i:03d}.jpg" for i in range(60)])
@@ -45,13 +51,127 @@ def test_of_two_jobs_at_most_one_wins(
     for code, error in zip(codes, errors, strict=True):
         assert "Traceback" not in error
         assert code == 0 or "beam-tfrecord: error: " in error.splitlines()[-1], error
-    names = cloud.names("out/")
-    if 0 in codes:
-        assert "out/manifest.json" in names
-    if "out/manifest.json" not in names:
-        return
-    found = {n.removeprefix("out/"): cloud.get(n) for n in names if ".tfrecord-" in n}
-    assert found in whole, (codes, errors)
+    assert ("out/manifest.json" in cloud.names("out/")) == (0 in codes), (codes, errors)
+    winners = [side for side, code in zip(whole, codes, strict=True) if code == 0]
+    if len(winners) == 2:  # the one was complete when the other replaced it
+        assert "--overwrite" in (first, second)
+    if not winners:
+        assert convert(*jobs[1][: len(common) + 2], "--overwrite") == 0
+        winners = whole[1:]
+    shards = _shards(cloud)
+    assert shards in winners, (codes, errors)
+    assert _listed(cloud) == {name: crc32c_text(value(data)) for name, data in shards.items()}
+
+
+def _shards(cloud: Cloud) -> dict[str, bytes]:
+    names = (name for name in cloud.names("out/") if ".tfrecord-" in name)
+    return {name.removeprefix("out/"): cloud.get(name) for name in names}
+
+
+def _listed(cloud: Cloud) -> dict[str, str]:
+    """Shard -> checksum, as the manifest has it."""
     manifest = json.loads(cloud.get("out/manifest.json"))
-    listed = {shard["path"]: shard["crc32c"] for shard in manifest["splits"]["train"]["shards"]}
-    assert listed == {name: crc32c_text(value(content)) for name, content in found.items()}
+    return {shard["path"]: shard["crc32c"] for shard in manifest["splits"]["train"]["shards"]}
+
+
+CONTENT = b"shard"
+WRITTEN = [shard._replace(bytes=len(CONTENT), crc32c=value(CONTENT)) for shard in SHARDS_OF_PLAN]
+GONE = f"out/{WRITTEN[0].file_name}"
+SLOW = Fault("POST", delay=1)
+"""Each file beside the shards takes a second, so that the manifest is on its way when the others are there."""
+
+
+def _put_shards(cloud: Cloud) -> None:
+    for shard in WRITTEN:
+        cloud.put(f"out/{shard.file_name}", CONTENT)
+
+
+def _finish(cloud: Cloud) -> None:
+    finisher = finisher_of(Path(), output_folder=f"{cloud.uri}/out")
+    finisher.finish(PLAN, WRITTEN, DEAD, [])
+
+
+def _refusal(cloud: Cloud) -> str:
+    error = take_refusal(f"{cloud.uri}/out")
+    assert isinstance(error, AnotherJobError)
+    return str(error).partition(" any more")[0]
+
+
+def _before_the_manifest(cloud: Cloud) -> None:
+    side_files = {"out/dataset_info.json", "out/features.json", "out/labels.txt"}
+    wait_until(lambda: side_files <= set(cloud.names("out/")))
+
+
+@pytest.mark.promise("bucket_two_jobs")
+@pytest.mark.parametrize("theirs", [b"other", None])
+def test_a_job_whose_shard_was_replaced_writes_no_manifest(
+    cloud: Cloud, theirs: bytes | None
+) -> None:
+    """Nor another file beside the shards: all of them may be the other job's."""
+    _put_shards(cloud)
+    cloud.delete(GONE)
+    if theirs is not None:
+        cloud.put(GONE, theirs)
+    cloud.put("out/dead_letters.jsonl", b"theirs")
+    before = cloud.names("out/")
+    _finish(cloud)
+    assert (
+        _refusal(cloud) == f"another job is writing to this folder: {cloud.uri}/{GONE} is not there"
+    )
+    assert [n for n in cloud.names("out/") if "/.incomplete/" not in n] == before
+    assert cloud.get("out/dead_letters.jsonl") == b"theirs"
+
+
+@pytest.mark.promise("bucket_two_jobs")
+def test_a_manifest_is_withdrawn_if_a_shard_goes_while_it_is_written(cloud: Cloud) -> None:
+    """The other job looks for a manifest after its last deletion, and may have looked before."""
+    _put_shards(cloud)
+    cloud.proxy.spoil(SLOW)
+    with ThreadPoolExecutor(1) as pool:
+        finished = pool.submit(_finish, cloud)
+        _before_the_manifest(cloud)
+        cloud.delete(GONE)
+        finished.result(PATIENCE_S)
+    assert (
+        _refusal(cloud) == f"another job is writing to this folder: {cloud.uri}/{GONE} is not there"
+    )
+    deleted = [r.path for r in cloud.proxy.take_log() if r.method == "DELETE"]
+    assert f"/storage/v1/b/{cloud.bucket}/o/out/manifest.json" in deleted
+    assert "out/manifest.json" not in cloud.names("out/")
+
+
+@pytest.mark.promise("bucket_two_jobs")
+def test_a_manifest_that_appeared_meanwhile_is_not_replaced(cloud: Cloud) -> None:
+    """It is another job's, which won."""
+    _put_shards(cloud)
+    cloud.proxy.spoil(SLOW)
+    with ThreadPoolExecutor(1) as pool:
+        finished = pool.submit(_finish, cloud)
+        _before_the_manifest(cloud)
+        cloud.put("out/manifest.json", b"theirs")
+        finished.result(PATIENCE_S)
+    assert _refusal(cloud).startswith("another job is writing to this folder: ")
+    assert cloud.get("out/manifest.json") == b"theirs"
+
+
+@pytest.mark.promise("bucket_two_jobs")
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_a_manifest_that_appears_while_overwrite_deletes(cloud: Cloud, is_whole: bool) -> None:
+    """It goes with its shards; if they are all there, another job has won."""
+    _put_shards(cloud)
+    _finish(cloud)
+    manifest = json.loads(cloud.get("out/manifest.json"))
+    if is_whole:
+        for entry in manifest["splits"]["train"]["shards"]:
+            entry["path"] = entry["path"].replace("pets", "dogs")
+    cloud.proxy.spoil(Fault("DELETE", GONE, delay=2, times=1))
+    with ThreadPoolExecutor(1) as pool:
+        prepared = pool.submit(prepare_output, f"{cloud.uri}/out", True)
+        wait_until(lambda: "out/manifest.json" not in cloud.names("out/"))
+        if is_whole:
+            for entry in manifest["splits"]["train"]["shards"]:
+                cloud.put(f"out/{entry['path']}", CONTENT)
+        cloud.put("out/manifest.json", json.dumps(manifest).encode())
+        error = prepared.exception(PATIENCE_S)
+    assert (type(error) is AnotherJobError) == is_whole, error
+    assert ("out/manifest.json" in cloud.names("out/")) == is_whole

@@ -137,6 +137,17 @@ def test_a_refusal_is_taken_once_by_the_launcher(tmp_path: Path, is_complete: bo
     assert (take_refusal(str(tmp_path)) is None) is is_complete
 
 
+def test_the_refusal_of_another_job_is_not_taken(tmp_path: Path) -> None:
+    """Two jobs that write to one folder note their refusals apart."""
+    one, two = "1" * 32, "2" * 32
+    note_refusal(str(tmp_path), Refusal("OutputError", "no space"), one)
+    assert take_refusal(str(tmp_path), two) is None
+    assert take_refusal(str(tmp_path)) is None
+    assert str(take_refusal(str(tmp_path), one)) == "no space"
+    delete_incomplete(str(tmp_path))
+    assert names_in(tmp_path) == []
+
+
 def test_an_empty_or_missing_folder_may_be_written_to(tmp_path: Path) -> None:
     """It is made, with the folders above it."""
     prepare_output(f"{tmp_path}/a/b", overwrite=False)

@@ -57,7 +57,11 @@ def test_work_that_runs_again_keeps_what_it_wrote(task: ShardTask, tmp_path: Pat
             "ChangedInputsError",
             "--resume: since {shard} was written, its samples have changed",
         ),
-        (False, "OutputError", "another job is writing to this folder: {shard} is there already"),
+        (
+            False,
+            "AnotherJobError",
+            "another job is writing to this folder: {shard} is there already",
+        ),
     ],
 )
 def test_a_shard_of_other_samples_is_left_alone(

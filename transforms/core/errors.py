@@ -103,6 +103,10 @@ class OutputError(ConversionError):
     """A file of the data set cannot be written."""
 
 
+class AnotherJobError(OutputError):
+    """Another job writes to the same output folder at the same time."""
+
+
 class WriterProcessError(ConversionError):
     """A writer process died, for instance because the system ran out of memory."""
 
@@ -147,6 +151,7 @@ ERRORS: tuple[type[ConversionError], ...] = (
     TooManyBadSamplesError,
     LostSamplesError,
     OutputError,
+    AnotherJobError,
     ChangedInputsError,
     WriterProcessError,
     JobError,

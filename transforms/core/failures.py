@@ -45,10 +45,13 @@ class FailurePolicy:
         `Refusal`, which the launcher reports without tracebacks.
       raises_refusals: a job that leaves no data set has to fail for the engine to know. Otherwise the
         launcher reads the refusal when the job has ended, and raising it would only add tracebacks.
+      job: 32 hex digits, by which the launcher tells its job's refusal from that of another job that
+        writes to the same folder; empty for a job without a launcher.
     """
 
     retries: bool = True
     raises_refusals: bool = True
+    job: str = ""
 
 
 DEFAULT_POLICY = FailurePolicy()

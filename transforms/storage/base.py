@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import BinaryIO, NamedTuple
 
@@ -112,6 +112,17 @@ class FileSystem(ABC):
         False where the storage cannot tell.
         """
         return False
+
+    def altered(self, folder: str, expected: Mapping[str, tuple[int, str]]) -> list[str]:
+        """Returns the sorted names of files that are missing in a folder, or hold something else.
+
+        Only where a listing tells; elsewhere none, and a claim keeps other jobs out if one can.
+
+        Args:
+          folder: the folder.
+          expected: name -> (length in bytes, CRC-32C as a manifest has it).
+        """
+        return []
 
     def free_bytes(self, folder: str) -> int | None:
         """Returns the bytes that can still be written to a folder; None if unknown."""

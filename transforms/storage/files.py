@@ -6,7 +6,7 @@ import errno
 import os
 import posixpath
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import BinaryIO
 
@@ -134,6 +134,22 @@ def is_older(uri: str, size: int, other: str) -> bool:
       OSError: one of them cannot be found.
     """
     return file_system(uri).is_older(uri, size, other)
+
+
+def altered(folder: str, expected: Mapping[str, tuple[int, str]]) -> list[str]:
+    """Returns the sorted names of files that are missing in a folder, or hold something else.
+
+    Only Google Cloud Storage tells, whose listings have checksums; elsewhere the result is empty.
+
+    Args:
+      folder: the folder.
+      expected: name -> (length in bytes, CRC-32C as a manifest has it).
+
+    Raises:
+      BucketError: the bucket does not exist or may not be listed.
+      OSError: the listing broke off.
+    """
+    return file_system(folder).altered(folder, expected)
 
 
 def free_bytes(folder: str) -> int | None:
@@ -275,7 +291,7 @@ class _OtherBytesError(Exception):
     """Keeps a file from appearing that holds other bytes than it should."""
 
 
-def write_bytes(uri: str, data: bytes) -> None:
-    """Writes a whole file atomically; replaces an older one."""
-    with open_output(uri) as file:
+def write_bytes(uri: str, data: bytes, *, new: bool = False) -> None:
+    """Writes a whole file atomically; replaces an older one; `new` is `open_output`'s."""
+    with open_output(uri, new=new) as file:
         file.write(data)

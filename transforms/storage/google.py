@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import BinaryIO
 
 from beam_pipeline.transforms.core.dataset.manifest import crc32c_text
@@ -43,6 +43,14 @@ class GoogleStorage(FileSystem):
         except FileNotFoundError:
             return False
         return found.size == size and found.crc32c in ("", crc32c_text(crc32c))
+
+    def altered(self, folder: str, expected: Mapping[str, tuple[int, str]]) -> list[str]:
+        """Compares what one listing tells. Raises as `list_files`."""
+        if not expected:
+            return []
+        first, last = min(expected), max(expected)
+        found = objects.checksums(folder + "/", first, last + "0")  # the end is left out
+        return sorted(name for name in expected if found.get(name) != expected[name])
 
     def version_of(self, uri: str) -> int:
         """Returns the generation. Raises FileNotFoundError, and as `list_files`."""

@@ -163,14 +163,29 @@ def list_objects(uri_prefix: str, start: str = "", end: str = "") -> Iterator[Fo
       BucketError: the bucket does not exist, or may not be listed.
       OSError: the listing failed.
     """
+    for name, blob in _listed(uri_prefix, start, end):
+        if name and not (name.endswith("/") and not blob.size):
+            yield FoundFile(name, blob.size, blob.generation)
+
+
+def checksums(uri_prefix: str, start: str = "", end: str = "") -> dict[str, tuple[int, str]]:
+    """Lists a range of names; returns name -> (bytes, CRC-32C as `ListedObject` has it).
+
+    The arguments and the errors are those of `list_objects`.
+    """
+    found = _listed(uri_prefix, start, end, fields=",crc32c")
+    return {name: (blob.size, blob.crc32c) for name, blob in found}
+
+
+def _listed(
+    uri_prefix: str, start: str, end: str, fields: str = ""
+) -> Iterator[tuple[str, ListedObject]]:
+    """Yields names relative to the prefix, with the objects, page by page."""
     _, prefix = _parts(uri_prefix)
     token = None
     while True:
-        blobs, token = _page(uri_prefix, start, end, token=token, size=PAGE_SIZE)
-        for blob in blobs:
-            name = blob.name[len(prefix) :]
-            if name and not (name.endswith("/") and not blob.size):
-                yield FoundFile(name, blob.size, blob.generation)
+        blobs, token = _page(uri_prefix, start, end, token=token, size=PAGE_SIZE, fields=fields)
+        yield from ((blob.name[len(prefix) :], blob) for blob in blobs)
         if not token:
             return
 

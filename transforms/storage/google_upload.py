@@ -11,7 +11,7 @@ from typing import Any
 
 from google_crc32c import Checksum
 
-from beam_pipeline.transforms.core.errors import OutputError
+from beam_pipeline.transforms.core.errors import AnotherJobError
 from beam_pipeline.transforms.storage.google_client import (
     TIMEOUT,
     answer_is_transient,
@@ -76,7 +76,7 @@ class Upload:
     finds the shard that it wrote before, it must hold the same bytes.
 
     Raises on exit:
-      OutputError: a new object's name is taken by other bytes.
+      AnotherJobError: a new object's name is taken by other bytes.
       BucketError: the bucket does not exist, or a permission is missing.
       OSError: the object cannot be written now.
     """
@@ -217,7 +217,7 @@ class Upload:
         except FileNotFoundError as error:
             raise _lost(self._uri, "an object was in its place and is gone again") from error
         if (found.size, found.crc32c) != (self._size, self._crc32c()):
-            raise OutputError(
+            raise AnotherJobError(
                 f"another job is writing to this folder: {self._uri} is there already with "
                 f"{found.size} bytes, CRC-32C {found.crc32c}; this job has {self._size} bytes, "
                 f"CRC-32C {self._crc32c()}. Nothing of it was changed; wait for the other "
@@ -234,7 +234,7 @@ def copy_object(source: str, uri: str, *, new: bool = False) -> None:
       new: no object of its name may exist, unless it holds the same bytes.
 
     Raises:
-      OutputError: a new object's name is taken by other bytes.
+      AnotherJobError: a new object's name is taken by other bytes.
       BucketError: the bucket does not exist, or a permission is missing.
       FileNotFoundError: there is no object to copy.
       OSError: the object cannot be copied now.
@@ -259,7 +259,7 @@ def copy_object(source: str, uri: str, *, new: bool = False) -> None:
     except PreconditionFailed:
         found = find(uri)
         if (found.size, found.crc32c) != (wanted.size, wanted.crc32c):
-            raise OutputError(
+            raise AnotherJobError(
                 f"another job is writing to this folder: {uri} is there already with {found.size} "
                 f"bytes, CRC-32C {found.crc32c}, expected a copy of {source} with {wanted.size} "
                 f"bytes, CRC-32C {wanted.crc32c}. Nothing of it was changed; wait for the other "

@@ -6,7 +6,8 @@ d-train.tfrecord-00000-of-00002        the data set: shards, manifest, label map
 .incomplete/plan.json                  the shards of a run that has not finished
 .incomplete/writing.json               files beside the shards that it has written or is about to write
 .incomplete/deleting.json              files that --overwrite has deleted or is about to delete
-.incomplete/refusal.json               why it writes no data set
+.incomplete/refusal-<32 hex digits>.json
+why a job writes no data set; the digits tell jobs apart that write to one folder
 .incomplete/unpacked/                  files that it needs until it ends
 .incomplete/d-train.tfrecord-00001-of-00002.4711.<32 hex digits>
 a file that process 4711 is writing
@@ -49,16 +50,25 @@ def temporary_name(uri: str) -> str:
 NOTE_NAME = "plan.json"
 WRITING_NAME = "writing.json"
 DELETING_NAME = "deleting.json"
-REFUSAL_NAME = "refusal.json"
 UNPACKED_FOLDER = "unpacked"
 """In `.incomplete`, as shown above."""
 
-_NOTES = frozenset({NOTE_NAME, WRITING_NAME, DELETING_NAME, REFUSAL_NAME})
+_NOTES = frozenset({NOTE_NAME, WRITING_NAME, DELETING_NAME})
+_REFUSAL_NAME = re.compile(r"refusal(-[0-9a-f]{32})?\.json")
+
+
+def refusal_name(job: str) -> str:
+    """Returns the name of a job's refusal in `.incomplete`.
+
+    Args:
+      job: the job, as `FailurePolicy.job` has it; empty for one that has no name.
+    """
+    return f"refusal-{job}.json" if job else "refusal.json"
 
 
 def is_ours_in_incomplete(name: str) -> bool:
     """Tells whether a path relative to `.incomplete` is one that a run gives to a file of its own."""
-    if name in _NOTES or name.startswith(f"{UNPACKED_FOLDER}/"):
+    if name in _NOTES or name.startswith(f"{UNPACKED_FOLDER}/") or _REFUSAL_NAME.fullmatch(name):
         return True
     return "/" not in name and writer_of(name.removesuffix(".replaced")) is not None
 
