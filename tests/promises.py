@@ -181,7 +181,8 @@ PROMISES: Mapping[str, Mapping[str, Promise]] = {
         ),
         "bucket_two_jobs": Promise(
             "two jobs write to one folder of a bucket",
-            "one wins or none; a shard of the other is not replaced",
+            "one wins or none, and who lost says so; a manifest never lists another job's shards, and "
+            "where none won, `--overwrite` starts afresh",
         ),
         "bucket_killed": Promise(
             "a job on a bucket is killed", "whole objects only; `--resume` gives the same ones"

@@ -16,6 +16,7 @@ ConversionError
 ├── TooManyBadSamplesError   more bad samples than --max_bad_fraction allows
 ├── LostSamplesError         samples do not add up: a fault of the program or the runner
 ├── OutputError              a shard cannot be written: no space, no permission
+│   └── AnotherJobError      another job writes to the output folder
 ├── ChangedInputsError       the inputs differ from those that an earlier run began with
 ├── CodecError               other versions of libraries encode images than those that began
 ├── WriterProcessError       a writer process died
