@@ -109,7 +109,7 @@ def open_image(data: bytes) -> Opened:
                 Reason.UNSUPPORTED_FORMAT,
                 "Pillow cannot open it, to encode it anew: it is broken, of a rare kind, or of none of "
                 f"the formats {', '.join((*_OWN_FORMATS, *_FOREIGN_FORMATS_HERE))}"
-                + ("" if "HEIF" in Image.OPEN else " (HEIC: pip install 'beam-tfrecord[heif]')"),
+                + ("" if "HEIF" in Image.OPEN else " (HEIC: pip install pillow-heif)"),
             )
         width, height = image.size
         if is_bomb(height, width):
