@@ -81,7 +81,7 @@ class ConvertConfig:
 
     @cached_property
     def split_assigner(self) -> SplitAssigner:
-        """How samples get their splits.
+        """The rule that gives samples their splits.
 
         Raises:
           UsageError: the samples have no such groups, or no classes to divide.
@@ -194,12 +194,12 @@ class ConvertConfig:
 
     @property
     def measures(self) -> bool:
-        """Whether samples are encoded before shards are planned, as their number depends on the size."""
+        """True if samples are encoded before shards are planned, as their number depends on the size."""
         return self.changes.encodes and not isinstance(self.options.splits.num_shards, int)
 
     @property
     def reading(self) -> ReadOptions:
-        """How far each writer reads ahead."""
+        """The read-ahead of each writer."""
         engine = self.options.engine
         if engine.read_ahead:
             return ReadOptions(engine.read_ahead, engine.read_ahead_size)
@@ -218,7 +218,7 @@ class ConvertConfig:
 
     @property
     def run(self) -> dict[str, Any]:
-        """What a run must share with an earlier one to keep its shards, as in the manifest."""
+        """The values that a run must share with an earlier one to keep its shards, as in the manifest."""
         return {
             "name": self.name,
             "seed": self.options.splits.seed,

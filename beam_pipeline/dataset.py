@@ -232,7 +232,7 @@ class Dataset:
         return f"<table>{rows}</table>"
 
     def _rows(self) -> list[tuple[str, str]]:
-        """(value, name) of what a person wants to see first."""
+        """(value, name) of the figures to show first."""
         rows = [(counted(count, "example"), name) for name, count in self.splits.items()]
         if self.classes:
             names = list(self.classes.values())

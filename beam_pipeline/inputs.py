@@ -60,7 +60,7 @@ THE_LABEL = "label"
 def convert_config(options: ConvertOptions) -> tuple[ConvertConfig, str]:
     """Finds the layout and resolves paths, names and features.
 
-    Returns: the configuration, and why this layout was chosen; empty if the person named it.
+    Returns: the configuration, and why this layout was chosen; empty if the user named it.
 
     Raises:
       UsageError: names the path or option that cannot be used, and why.
@@ -108,7 +108,7 @@ def _exclusion(path: str) -> Exclusion | None:
 
 
 def _unlabelled(source: Source) -> KeepUnlabelled:
-    """How images without labels are kept.
+    """The rule for images without labels.
 
     Raises:
       UsageError: there can be none.
@@ -139,7 +139,7 @@ def check_questions(config: ConvertConfig) -> None:
 
 
 def _questions(source: Source, options: ConvertOptions) -> list[Question]:
-    """What is asked before a job starts."""
+    """The questions that are asked before a job starts."""
     return [
         *(Question(reason) for reason in source.questions),
         *(Question(doubt.reason, doubt.advice, _answer(doubt, options)) for doubt in source.doubts),
@@ -157,7 +157,7 @@ def _answer(doubt: Doubt, options: ConvertOptions) -> str:
 
 
 def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
-    """What the plan checks of classes whose names come from folders, or from one column."""
+    """The checks of classes whose names come from folders, or from one column."""
     labels, checked = options.labels, LabelChecks(known_from=options.labels.classes)
     index = class_column(source.columns)
     objects = any(column.kind is ColumnKind.BOX for column in source.columns)
@@ -219,7 +219,7 @@ def read_classes(
     Args:
       path: a list, a manifest, or the folder of an earlier data set, as typed.
       columns: the label columns. A list counts from 1 if there are objects.
-      base: the id of a list's first line, where the person said so.
+      base: the id of a list's first line, if the user gave one.
 
     Returns: the classes, and a sentence that says where they come from.
 

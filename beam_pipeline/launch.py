@@ -95,7 +95,7 @@ def _report(folder: str, before: Mapping[str, int], exclusion: Exclusion | None)
             say(f"{folder} is up to date: all is as it was when it was written")
         else:
             print_summary(folder, exclusion)
-    except BrokenPipeError:  # nobody reads what is printed
+    except BrokenPipeError:  # the reader of our output has gone
         raise
     except OSError as error:
         raise OutputError(

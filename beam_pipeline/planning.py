@@ -56,7 +56,7 @@ def print_plan(
 ) -> None:
     """Lists images, joins labels, and prints what the conversion would write.
 
-    What it would cost on Dataflow is printed if anything that the person said is about a cloud.
+    Prints the cost on Dataflow if an option or a path is about a cloud.
 
     Args:
       config: the conversion.
@@ -94,7 +94,7 @@ def print_plan(
 
 
 def _names_a_cloud(config: ConvertConfig, beam_argv: Sequence[str]) -> bool:
-    """Whether the job is for Dataflow, or reads or writes in Google Cloud Storage."""
+    """True if the job is for Dataflow, or reads or writes in Google Cloud Storage."""
     return engine_for(beam_argv).name == "DataflowRunner" or any(
         uri.startswith("gs://") for uri in config.uris
     )

@@ -110,7 +110,7 @@ def _image_lines(events: Mapping[str, int]) -> Iterator[str]:
 
 
 def _change_lines(folder: str) -> Iterator[str]:
-    """What changed since the data set whose shards were reused; nothing if there was none."""
+    """Lines on the changes since the data set whose shards were reused; none without one."""
     uri = files.join(folder, CHANGES_NAME)
     data = files.read_if_there(uri)
     if data is None:
@@ -158,7 +158,7 @@ def _class_lines(manifest: Mapping[str, Any]) -> Iterator[str]:
 def class_line(classes: Sequence[tuple[int, str, int]], of: str = "") -> str:
     """Lists classes as (id, name, samples): `  2 classes: 0 cat (15), 1 dog (4)`.
 
-    Where a name is a number, the id is told from it: `  2 classes: 0 is '1' (15), 1 is '2' (4)`.
+    If a name is a number, the id is set apart from it: `  2 classes: 0 is '1' (15), 1 is '2' (4)`.
     """
     numbers = any(name[:1].isdecimal() for _, name, _ in classes)
     form = "{} is {!r} ({})" if numbers else "{} {} ({})"

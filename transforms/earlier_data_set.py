@@ -54,7 +54,7 @@ class EarlierDataSet:
 
     @property
     def kept(self) -> Kept:
-        """What is kept of it where its shards are taken."""
+        """The values to keep where its shards are taken."""
         return Kept(dict(self.shard_plan.shards), self.classes)
 
     def look_up(self, inputs: ShardInputs) -> EarlierShards:
@@ -162,7 +162,7 @@ class EarlierShards:
         return Receipt(self.inputs, info, earlier.dead_letters)
 
     def changes(self, receipt: Receipt) -> ShardChanges:
-        """What became of the shard, given its receipt."""
+        """The fate of the shard, given its receipt."""
         samples = NO_CHANGES
         if self.reusable is None:
             hasher = KeyHasher(self.data_set.seed)

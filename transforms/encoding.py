@@ -36,7 +36,7 @@ class EncodingOptions:
     Attributes:
       examples: what the samples are.
       seed: of the hash that orders samples.
-      options: a person's options.
+      options: the user's options.
     """
 
     examples: ExampleSource

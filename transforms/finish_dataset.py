@@ -300,7 +300,7 @@ def _has_boxes(columns: Sequence[Column]) -> bool:
 
 
 def _counted(columns: Sequence[Column]) -> str:
-    """What is counted of each class; nothing where only masks say classes."""
+    """Counts of each class; none if only masks have classes."""
     if _has_boxes(columns):
         return "objects"
     return "" if file_columns(columns) and class_column(columns) is None else "examples"

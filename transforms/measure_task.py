@@ -35,7 +35,7 @@ class MeasureTask:
 
     @property
     def uri(self) -> str:
-        """What it is about, for messages."""
+        """Its subject, for messages."""
         return "an estimate of the size of shards"
 
     def run(self) -> list[Measured]:

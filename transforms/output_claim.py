@@ -23,7 +23,7 @@ from beam_pipeline.transforms.core.errors import AnotherJobError, OutputError
 from beam_pipeline.transforms.core.uris import is_remote
 
 _PATIENCE_S = 1.0
-"""How long a claim is waited for: the writer processes of a job that was killed end in less."""
+"""Seconds to wait for a claim: the writer processes of a killed job end sooner."""
 
 _NO_LOCKS = frozenset({errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP})
 
@@ -104,7 +104,7 @@ def _open(folder: str) -> int:
         return claim
     os.close(claim)
     raise OutputError(
-        f"the output folder {folder} cannot be written to: it is read-only or belongs to somebody "
+        f"the output folder {folder} cannot be written to: it is read-only or belongs to someone "
         "else. Change its permissions or choose another folder"
     )
 

@@ -354,7 +354,7 @@ def prepare_resume(folder: str, run: Mapping[str, Any], open_options: Collection
 
 
 def without_options(run: Mapping[str, Any], names: Collection[str]) -> Mapping[str, Any]:
-    """What a run records, without options, and without the feature that depends on the images."""
+    """The record of a run, without options, and without the feature that depends on the images."""
     options = {k: v for k, v in run.get("options", {}).items() if k not in names}
     features = {k: v for k, v in run.get("features", {}).items() if k != ORIENTATION.key}
     return {**run, "options": options, "features": features}
@@ -430,7 +430,7 @@ def _earlier_files(folder: str) -> set[str]:
 
 
 def _unchanged_class_files(folder: str, manifest: Mapping[str, Any]) -> Iterator[str]:
-    """Names of the files with class names that a run wrote and nobody has replaced since."""
+    """Names of the files with class names that a run wrote and that were not replaced since."""
     for name, content in class_files_of(manifest).items():
         uri = files.join(folder, name)
         if files.size_of(uri) == len(content) and files.read_if_there(uri) == content:

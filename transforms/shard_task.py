@@ -82,7 +82,7 @@ class ShardTask:
 
     @property
     def uri(self) -> str:
-        """Where the shard goes."""
+        """The path of the shard."""
         return files.join(self.folder, self.spec.file_name)
 
     def run(self) -> Written:

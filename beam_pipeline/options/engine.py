@@ -13,7 +13,7 @@ SHUFFLES = ("references", "records")
 
 @dataclass(frozen=True)
 class EngineOptions(OptionGroup):
-    """How the job shuffles, writes and reads. These options do not change the samples."""
+    """Shuffling, writing and reading. These options do not change the samples."""
 
     title = "engine"
 

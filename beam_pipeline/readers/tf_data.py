@@ -41,7 +41,7 @@ _BOX_CLASS = "image/object/class/label"
 _IMAGE, _MASK = "image", "mask"
 """The keys of the pixels with `as_dict`."""
 _MASKS = ("image/segmentation/class/encoded", "image/panoptic/category_mask")
-_VOID = 255  # of pixels that nobody labelled
+_VOID = 255  # unlabelled pixels
 
 _DTYPES = {"bytes": tf.string, "float": tf.float32, "int64": tf.int64}
 _MISSING: dict[str, Any] = {"bytes": b"", "float": float("nan"), "int64": tf.int64.min}

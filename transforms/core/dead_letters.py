@@ -10,7 +10,7 @@ from beam_pipeline.transforms.core.uris import uri_without_secrets, without_secr
 
 
 class Stage(str, enum.Enum):
-    """Where in the flow of the data a sample was left out."""
+    """The stage of the dataflow that left a sample out."""
 
     LIST = "list"
     LABELS = "labels"
@@ -51,7 +51,7 @@ class Reason(str, enum.Enum):
     NOT_UPRIGHT = "not_upright"
     BAD_BOX = "bad_box"
     BAD_MASK = "bad_mask"
-    # check, where a person asked for it: not bad
+    # check, by an option: not bad
     FILTERED_MIN_SIDE = "filtered_min_side"
     FILTERED_MAX_ASPECT = "filtered_max_aspect"
     FILTERED_MAX_PIXELS = "filtered_max_pixels"

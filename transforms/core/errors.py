@@ -31,7 +31,7 @@ from beam_pipeline.transforms.core.uris import without_secrets
 
 
 class ConversionError(Exception):
-    """Base of every error whose message is written for the person who ran the command.
+    """Base of every error whose message is written for the user of the command.
 
     The message shows no secret of a URL in it, wherever it goes: a log, a notebook, a file.
     """

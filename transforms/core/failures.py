@@ -37,7 +37,7 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True)
 class FailurePolicy:
-    """How a job reports that it cannot go on, which depends on its engine.
+    """The way in which a job reports that it cannot go on, which depends on its engine.
 
     Attributes:
       retries: the engine runs failed work again. Then a shard that cannot be written fails its bundle,

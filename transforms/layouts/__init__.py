@@ -64,7 +64,7 @@ _OPTION_FIELDS = (
 def open_source(name: str, options: SourceOptions) -> tuple[Source, str]:
     """Finds images and labels by the layout of that name, or by the first that recognises them.
 
-    Returns: the source, and why this layout was taken; empty if the person named it.
+    Returns: the source, and why this layout was taken; empty if the user named it.
 
     Raises:
       UsageError: there is no such layout, or a path or option cannot be used.
@@ -106,7 +106,7 @@ def _open(name: str, options: SourceOptions) -> tuple[Source, str]:
 
 
 def _taken_instead(typed: SourceOptions, taken: SourceOptions) -> str:
-    """Says which paths were taken for those that the person named."""
+    """A note on the paths that were taken instead of those given."""
     labels = f" --labels {' '.join(taken.labels)}" if taken.labels else ""
     return (
         f"--images {' '.join(taken.images)}{labels} was taken for --images {' '.join(typed.images)}; "

@@ -237,7 +237,7 @@ class Source:
       questions: unsafe assumptions, each with its evidence and the command that answers it; the run
         stops for them unless --yes is given.
       doubts: unsafe assumptions about folder names, with the paths that would answer them.
-      unseen: True if classes are taken from folders by default, where nobody could look for label
+      unseen: True if classes are taken from folders by default, where the layout could not look for label
         files; the listing of the images finds them.
       tables: how the tables among the label files are read.
     """
@@ -260,7 +260,7 @@ class Source:
 
     @property
     def may_repeat_keys(self) -> bool:
-        """Whether two images may have the same key: below several roots, or in an archive."""
+        """True if two images may have the same key: below several roots, or in an archive."""
         return len(self.roots) > 1 or any(root.archive for root in self.roots)
 
     @property

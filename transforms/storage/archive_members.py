@@ -28,7 +28,7 @@ class ArchiveMembers(FileSystem):
         return data if offset < 0 else data[offset:]
 
     def open_input(self, uri: str) -> BinaryIO:
-        """Refuses, as nobody knows the size. Raises OSError."""
+        """Refuses, since the size is unknown. Raises OSError."""
         _refuse(uri)
 
     def size_of(self, uri: str) -> int:

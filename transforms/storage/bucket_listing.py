@@ -33,7 +33,7 @@ _T = TypeVar("_T")
 
 
 class FanOut(NamedTuple):
-    """How a listing is parallelized.
+    """The parallelism of a listing.
 
     Attributes:
       first: names listed in order before the rest is cut into ranges.

@@ -23,7 +23,7 @@ TIMEOUT = (10.0, 60.0)
 """Seconds to wait for a connection, and for the next bytes of an answer."""
 
 RETRY_SECONDS = 300.0
-"""How long one request is retried."""
+"""Seconds for which one request is retried."""
 
 _FIRST_DELAY = 0.2  # seconds; the library's own is 1
 _LONGEST_DELAY = 32.0

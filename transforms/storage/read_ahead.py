@@ -44,7 +44,7 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How far one writer reads ahead.
+    """The read-ahead of one writer.
 
     Attributes:
       max_reads: reads in flight; with 1, a read begins when its image is needed.

@@ -44,11 +44,11 @@ _UNPACKERS |= {"zst": "unzstd", "tzst": "unzstd", "lz4": "unlz4"}
 
 
 class ArchiveError(ValueError):
-    """An archive is broken as a whole, so nobody knows what it held. The message does not name it."""
+    """An archive is broken as a whole, so its content is unknown. The message does not name it."""
 
 
 class Member(NamedTuple):
-    """Where the content of a member lies.
+    """The position of a member's content.
 
     Attributes:
       kind: "tar" or "zip".

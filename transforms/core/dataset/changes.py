@@ -140,7 +140,7 @@ def shards_meeting(spec: ShardSpec, plan: ShardPlan) -> list[ShardSpec]:
 
 
 class ShardChanges(NamedTuple):
-    """What became of a shard in a conversion that reuses those of an earlier data set.
+    """The fate of a shard in a conversion that reuses those of an earlier data set.
 
     Attributes:
       samples: the samples by which its range of hashes differs from the earlier data set's.

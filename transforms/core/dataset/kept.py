@@ -1,4 +1,4 @@
-"""What a conversion keeps of the earlier data set whose shards it reuses: their number, and class ids.
+"""The values that a conversion with --reuse keeps: the number of shards, and class ids.
 
 An option that this settles is recorded as if it had been typed, so that a conversion from nothing with
 the recorded options gives the same data set.
@@ -55,7 +55,7 @@ class NumberedClasses:
 
 @dataclass(frozen=True)
 class Kept:
-    """What is kept of an earlier data set.
+    """The values kept from an earlier data set.
 
     Attributes:
       shards: split -> number of shards.

@@ -50,7 +50,7 @@ def build_manifest(
       options: the other options that shape the bytes.
       features: key -> kind, shape and whether it is optional, of every feature of an example.
       counted: the unit of class counts, "examples" or "objects"; empty where classes are not counted,
-        as in masks, whose pixels nobody reads.
+        as for masks, whose pixels are not read.
       images: what happened to images.
     """
     by_split: dict[str, list[ShardInfo]] = {split: [] for split, _ in plan.shard_plan.shards}
@@ -91,7 +91,7 @@ def build_manifest(
 def _class_counts(
     class_id: int, counted: str, classes: Mapping[str, Counter[int]]
 ) -> dict[str, Any]:
-    """How often a class occurs, in all and in each split."""
+    """The number of times that a class occurs, in all and in each split."""
     return {
         counted: sum(counts[class_id] for counts in classes.values()),
         "splits": {split: counts[class_id] for split, counts in classes.items()},

@@ -30,7 +30,7 @@ RECEIPTS_FOLDER = ".receipts"
 """Inside the output folder: the receipt of each shard, a list of what it was made from."""
 
 TEMPORARY_SUFFIX_BYTES = 1 + 7 + 1 + 32
-"""What `temporary_name` adds to a name at most: two dots, a process id and 32 digits."""
+"""The most that `temporary_name` adds to a name: two dots, a process id and 32 digits."""
 
 
 def temporary_name(uri: str) -> str:

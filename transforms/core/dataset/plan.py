@@ -507,7 +507,7 @@ def _empty_split(tally: Tally, splits: Sequence[str]) -> Refusal | None:
 
 
 def _told(tally: Tally) -> str:
-    """What the first dead letter of a row says, or else that of an image, as a sentence."""
+    """The message of the first dead letter of a row, or else of an image, as a sentence."""
     for reason in sorted(
         tally.first, key=lambda reason: (reason == Reason.UNLABELLED.value, reason)
     ):
@@ -516,7 +516,7 @@ def _told(tally: Tally) -> str:
 
 
 def _first(tally: Tally, reason: str) -> str:
-    """What the first dead letter of a reason says, and where; empty if it is not known."""
+    """The message of the first dead letter with a reason, and its file; empty if unknown."""
     if reason not in tally.first:
         return ""
     key, message, file, line = tally.first[reason]
@@ -540,6 +540,6 @@ def _nearest(rows: Sequence[str], images: Sequence[str]) -> str:
 
 
 def _unmatched_name(tally: Tally) -> str:
-    """What --label_from says of the first image, if that is why none has a label."""
+    """The fault that --label_from finds in the first image's name, if no image has a label for it."""
     _, message, _, _ = tally.first.get(Reason.UNLABELLED.value, ("", "", "", 0))
     return f". Of the first: {message}" if "--label_from" in message else ""

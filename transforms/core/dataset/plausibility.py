@@ -43,19 +43,19 @@ class Question(NamedTuple):
 
 @dataclass(frozen=True)
 class LabelChecks:
-    """What is checked of the labels at planning, and what is known for the messages.
+    """The checks of labels at planning, and the facts for their messages.
 
     Attributes:
       where: where classes come from: "folder names", "names of images", or "the column 'label'"; empty to
         ask nothing.
       column: the label column of a table, or empty.
       command: the command line as it was given, to which a question adds the option that answers it.
-      assumed: whether the person said --yes.
+      assumed: True with --yes.
       overridden: reasons of the questions that came up before the job and that --yes answered.
       known_from: the file of --classes, or empty.
       known_only: whether any other class is an error.
       option: which names the label files, for messages.
-      unseen: whether classes are taken from folders by default, and nobody has looked for label files.
+      unseen: True if classes are taken from folders by default, and label files were not looked for.
     """
 
     where: str = ""
@@ -85,7 +85,7 @@ def question_error(questions: Sequence[Question]) -> QuestionError:
 
 
 def class_questions(classes: Mapping[str, int], checks: LabelChecks) -> Iterator[Question]:
-    """What is doubtful about classes.
+    """Questions about doubtful classes.
 
     Args:
       classes: class -> number of images that have it.
@@ -111,7 +111,7 @@ def label_file_questions(found: LabelFiles, images: int, checks: LabelChecks) ->
     Args:
       found: the files that the listing passed over.
       images: how many images it found. Text files count if there are half as many; in archives, XML too.
-      checks: whether folder names are a guess that nobody has checked.
+      checks: True if folder names are an unchecked guess.
     """
     if not checks.unseen or not images:
         return

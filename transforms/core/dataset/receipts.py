@@ -331,7 +331,7 @@ def has_same_outcome(receipt: Receipt, now: ShardInputs) -> bool:
 
 
 def with_settled(run: Mapping[str, Any], settled: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a run records, with the options that its plan settled.
+    """The record of a run, with the options that its plan settled.
 
     Classes that it leaves open and that the plan did not settle are not recorded.
     """

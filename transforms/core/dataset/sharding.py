@@ -165,12 +165,12 @@ class ShardInfo(NamedTuple):
 
     @property
     def images(self) -> ImageFigures:
-        """What happened to its images."""
+        """Counts of the changes to its images."""
         return ImageFigures(self.events, (self.codec,) if self.codec else ())
 
 
 class ImageFigures(NamedTuple):
-    """What happened to the images of some shards.
+    """Counts of the changes to the images of some shards.
 
     Attributes:
       events: (what happened, how often), sorted.

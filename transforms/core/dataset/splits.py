@@ -37,7 +37,7 @@ from beam_pipeline.transforms.core.labels.schema import Column, ColumnKind, clas
 from beam_pipeline.transforms.core.references import SampleRef
 
 FOLDER = "folder"
-"""What --split_by calls the folder of an image."""
+"""The value of --split_by that means the folder of an image."""
 
 NO_CLASS = ""
 """The stratum of samples without a class."""
@@ -52,7 +52,7 @@ _LEAST_GAIN = 1e-9  # of a move; a smaller one may be an error of rounding
 
 @dataclass(frozen=True)
 class GroupBy:
-    """What keeps samples together.
+    """The key that keeps samples together.
 
     Attributes:
       name: as --split_by has it.
@@ -157,7 +157,7 @@ def _no_group(sample: SampleRef, name: str) -> DeadLetter:
         key=sample.key,
         uri=sample.uri,
         reason=Reason.BAD_LABEL_VALUE,
-        message=f"column {name!r}: is empty, so nobody knows on which side of --split_by it belongs",
+        message=f"column {name!r}: is empty, so its side of --split_by is unknown",
         file=sample.origin,
     )
 
@@ -244,7 +244,7 @@ def apportion(
 
 
 class Cut(NamedTuple):
-    """Where a stratum is cut, as far as counts tell.
+    """The cuts of a stratum, as far as counts tell.
 
     Attributes:
       prefix: of the first sample behind the cut.
@@ -362,7 +362,7 @@ class _Division:
         return moves
 
     def _growth(self, group: str, split: int) -> float:
-        """What a group adds to the distance of a split: ((f + n - w)**2 - (f - w)**2) / w."""
+        """The amount that a group adds to the distance of a split: ((f + n - w)**2 - (f - w)**2) / w."""
         found, wanted = self._found[split], self._wanted[split]
         return sum(
             (2 * (found[stratum] - wanted[stratum]) + n) * n / wanted[stratum]

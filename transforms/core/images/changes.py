@@ -1,4 +1,4 @@
-"""The changes to images that a person asked for: their orientation, size and encoding."""
+"""The changes to images that options ask for: orientation, size and encoding."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUALITY = 90
 
 @dataclass(frozen=True)
 class ImageChanges:
-    """What is done to images before they are written.
+    """The changes to images before they are written.
 
     Attributes:
       orientation: one of `ORIENTATIONS`, or `UNREAD`; empty for the default, which depends on the labels
@@ -58,7 +58,7 @@ class ImageChanges:
 
     @property
     def encodes(self) -> bool:
-        """Whether images may be written anew for another reason than to turn them."""
+        """True if images may be re-encoded for another reason than to turn them."""
         return bool(self.resize) or self.image_format != "keep" or self.reencode != "never"
 
     @property
@@ -69,7 +69,7 @@ class ImageChanges:
         return Resize(*self.resize, self.resize_mode, self.never_enlarge)
 
     def recorded(self) -> dict[str, Any]:
-        """What is not at its default, as JSON has it; `from_recorded` reads it."""
+        """The values that are not at their defaults, for JSON; `from_recorded` reads them."""
         plain = dataclasses.asdict(self)
         found = {
             field.name: plain[field.name]

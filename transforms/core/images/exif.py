@@ -29,7 +29,7 @@ QUARTER_TURNS = frozenset({5, 6, 7, 8})
 """Orientations that swap width and height."""
 
 PREFIX = b"Exif\0\0"
-"""What precedes the TIFF header in a JPEG's segment, and in some PNGs and WebPs."""
+"""The prefix of the TIFF header in a JPEG's segment, and in some PNGs and WebPs."""
 
 _TAG = 0x0112
 _ORDERS = {b"II": "<", b"MM": ">"}

@@ -1,4 +1,4 @@
-"""Filters: sound images that a person does not want, by their size.
+"""Filters: sound images that are not wanted, by their size.
 
 A filter is a function from the header to what it found, and a line in `FILTERS`; its option has the
 same name. Sides are those of the file, before an image is turned or resized. `MAX_IMAGE_BYTES` is

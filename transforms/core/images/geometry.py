@@ -1,4 +1,4 @@
-"""Where the pixels of an image go when it is turned, cropped, scaled and padded.
+"""The map from the pixels of an image to those of its turned, cropped, scaled and padded copy.
 
 A `Geometry` is planned from the size of an image alone. The image follows it, and so do boxes, points
 and masks, through its `affine` map. Places are in pixels from the upper left corner: a pixel of the
@@ -86,7 +86,7 @@ def orienting(size: Size, orientation: int) -> Affine:
 
 @dataclass(frozen=True)
 class Geometry:
-    """What becomes of the pixels of an image, step by step.
+    """The steps by which the pixels of an image change.
 
     Attributes:
       stored: (width, height) before.
@@ -117,12 +117,12 @@ class Geometry:
 
     @property
     def is_identity(self) -> bool:
-        """Whether the image stays as it is."""
+        """True if the image is not changed."""
         return self == Geometry.of(self.stored)
 
     @property
     def is_resized(self) -> bool:
-        """Whether it does more than to turn the image."""
+        """True if it does more than turn the image."""
         return self != Geometry.of(self.stored, self.orientation)
 
     @property

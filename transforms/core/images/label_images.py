@@ -55,7 +55,7 @@ def png_kind(head: bytes) -> tuple[int, int] | None:
 
 
 def is_coloured(head: bytes) -> bool:
-    """Whether a file is an RGB PNG, with or without transparency."""
+    """True for an RGB PNG, with or without transparency."""
     kind = png_kind(head)
     return kind is not None and kind[1] not in (_GREY, 4, PNG_PALETTE)
 

@@ -137,7 +137,7 @@ def open_image(data: bytes) -> Opened:
 
 
 def _is_unusual_bmp(data: bytes, image: Image.Image) -> bool:
-    """Whether TensorFlow refuses a BMP, or takes numbers of colours or padding for channels."""
+    """True if TensorFlow refuses a BMP, or takes numbers of colours or padding for channels."""
     try:
         header = bmp.bmp_header(data)
     except BadImageError:
@@ -218,7 +218,7 @@ def _left(opened: Opened, geometry: Geometry) -> int:
 
 
 def _keeps_depth(changes: ImageChanges) -> bool:
-    """Whether PNGs of 16 bits stay so: JPEG and WebP hold 8."""
+    """True if PNGs of 16 bits stay so: JPEG and WebP hold 8."""
     return changes.image_format in ("keep", "png")
 
 

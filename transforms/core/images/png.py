@@ -74,7 +74,7 @@ class _Chunk(NamedTuple):
 
 
 class _Start(NamedTuple):
-    """What the chunks before the pixels say.
+    """The content of the chunks before the pixels.
 
     Attributes:
       transparent: colours of the palette are transparent.

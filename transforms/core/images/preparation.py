@@ -29,7 +29,7 @@ _OWN_READERS = (
     (bmp.MAGIC, bmp.bmp_header, bmp.bmp_header),
     ((jxl.MAGIC, jxl.CONTAINER), jxl.jxl_header, jxl.check_jxl),
 )
-"""How files begin, and what reads their header or all of them, by TensorFlow's rules."""
+"""(first bytes, reader of the header, reader of all) of each format, by TensorFlow's rules."""
 
 
 def read_header(data: bytes) -> ImageHeader:

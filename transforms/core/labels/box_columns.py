@@ -86,7 +86,7 @@ _TO_CORNERS: Mapping[str, Callable[[float, float, float, float], _Numbers]] = {
 
 @dataclass(frozen=True)
 class BoxColumns:
-    """How the box of a row and the other columns of its object are read.
+    """The columns of a row's box and of its object.
 
     Attributes:
       names: the four columns of the box.
@@ -110,7 +110,7 @@ class BoxColumns:
 
     @property
     def note(self) -> str:
-        """How the boxes are read, in a sentence."""
+        """A sentence on how the boxes are read."""
         unit = "pixels" if self.pixels else "fractions of the image"
         classes = f"classes from {self.label}" if self.label else f"all of the class {ONLY_CLASS}"
         size = f", the image's size from {', '.join(self.size)}" if self.size else ""

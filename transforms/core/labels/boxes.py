@@ -8,7 +8,7 @@ from beam_pipeline.transforms.core.images.header import ImageHeader
 from beam_pipeline.transforms.core.references import Box
 
 ROUNDING_PIXELS = 1.0
-"""How far a corner may be outside its image and still count as a rounding error."""
+"""The distance that a corner may be outside its image and still count as a rounding error."""
 
 
 class BadBoxError(Exception):

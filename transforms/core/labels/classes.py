@@ -28,7 +28,7 @@ class ClassNumberingError(ValueError):
 
 @dataclass(frozen=True)
 class ClassNumbering:
-    """How classes get their ids.
+    """The rule that gives classes their ids.
 
     Attributes:
       base: id of the first class.

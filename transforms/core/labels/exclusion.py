@@ -1,4 +1,4 @@
-"""Samples that a person has left out by their keys (`--exclude`), and what else sorts samples out."""
+"""Samples that are left out by their keys (`--exclude`) or for another reason."""
 
 from __future__ import annotations
 

@@ -406,7 +406,7 @@ class _ImageNames:
                 yield named, name
 
     def _exact(self, name: str) -> _Named:
-        """What may hold a path: no URI is relative, so most paths can only be keys."""
+        """The columns that may hold a path: no URI is relative, so most paths can only be keys."""
         return self._paths if name.startswith("/") or is_remote(name) else self._keys
 
 
@@ -451,7 +451,7 @@ def _names_of(row: LabelRow) -> Sequence[str]:
 
 
 def _is_file_name(path: str) -> bool:
-    """Whether a path ends in a name; one that does not keeps its form, as `bucket_of` sees it."""
+    """True if a path ends in a name; one that does not keeps its form, as in `bucket_of`."""
     return posixpath.basename(path) not in ("", ".", "..")
 
 
@@ -475,7 +475,7 @@ def _sample(
     merger: RowMerger,
     claims: Mapping[Size, LabelRow],
 ) -> SampleRef | DeadLetter:
-    """What comes of an image and its distinct rows, in order, and of the sizes that they claim."""
+    """The sample or dead letter of an image, its distinct rows in order, and the sizes they claim."""
     for row in rows:
         if row.problem:
             return DeadLetter(
@@ -568,7 +568,7 @@ def _orphan(row: LabelRow, found: Sequence[ImageRef], names: _ImageNames) -> Dea
 
 
 def _missing(row: LabelRow, names: _ImageNames) -> str:
-    """What was looked for; of a path also which images have its file name in other folders."""
+    """The name that was looked for; for a path, also images of its file name in other folders."""
     if "/" not in _names_of(row)[-1]:
         return "no listed image has this name, with or without folder or extension"
     elsewhere = sorted(image.key for image in names.called_like(row))

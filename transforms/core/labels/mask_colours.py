@@ -27,7 +27,7 @@ _MOST_OF_A_CHANNEL = 255
 
 
 class MaskColours(NamedTuple):
-    """What colours stand for.
+    """The class ids of colours.
 
     Attributes:
       ids: (red, green, blue, id) of each colour.
@@ -83,7 +83,7 @@ def parse_mask_colours(data: bytes, uri: str) -> MaskColours:
 
 
 def _header(text: str) -> list[int] | None:
-    """Where name, r, g, b and id stand in the lines below a header, -1 for no id; None if it is none."""
+    """The columns of name, r, g, b and id below a header, -1 for no id; None if it is not a header."""
     cells = [cell.strip().lower() for cell in next(csv.reader([text]))]
     places = [
         next((cells.index(name) for name in names if name in cells), -1)

@@ -1,4 +1,4 @@
-"""How the names of masks differ from those of their images, found out from some of both.
+"""The difference between the names of masks and of their images, inferred from some of both.
 
 | image | mask | |
 |---|---|---|
@@ -34,7 +34,7 @@ _OTHER_KIND = 0.5  # of the masks of the first kind, for a second one to be no a
 
 
 class Addition(NamedTuple):
-    """What stands before and behind the common part of the names of an image and its mask."""
+    """The text before and after the common part of the names of an image and its mask."""
 
     image_prefix: str = ""
     image_suffix: str = ""
@@ -57,7 +57,7 @@ _NO_ADDITION = Addition()
 
 @dataclass(frozen=True)
 class MaskNames:
-    """Which image a mask is for, by its name.
+    """The image that a mask is for, by its name.
 
     Attributes:
       addition: to the names of files.
@@ -87,7 +87,7 @@ class MaskNames:
 
 
 class FoundNames(NamedTuple):
-    """What was found out about some images and masks.
+    """Facts about some images and masks.
 
     Attributes:
       names: which image a mask is for.
@@ -101,7 +101,7 @@ class FoundNames(NamedTuple):
 
     @property
     def certain(self) -> bool:
-        """Whether there is one kind of masks, or is known which of several holds class ids."""
+        """True if there is one kind of masks, or one of several is known to hold class ids."""
         return not self.others or self.names.addition.mask_suffix.endswith(CLASS_KINDS)
 
 
@@ -222,7 +222,7 @@ def _has_letter(text: str) -> bool:
 
 
 def _with_folders(addition: Addition, images: Collection[str], masks: Sequence[str]) -> MaskNames:
-    """How the folders of masks differ from those of their images."""
+    """The difference between the folders of masks and those of their images."""
     same = MaskNames(addition)
     named = [same.image_name(key) for key in masks]
     if 2 * sum(path in images for path in named) > len(masks):

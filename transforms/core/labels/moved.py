@@ -138,7 +138,7 @@ _MOVERS: Mapping[ColumnKind, Callable[[Any, Column, Move], Any]] = MappingProxyT
         **dict.fromkeys(FILE_KINDS, _files),
     }
 )
-"""How values of a kind follow their image; other kinds do not say where something is."""
+"""Functions by which values of a kind follow their image; other kinds are not coordinates."""
 
 
 def _is_inside(box: Box, column: Column, move: Move) -> bool:

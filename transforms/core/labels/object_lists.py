@@ -38,7 +38,7 @@ _NUMERIC_SHARE = 0.9  # of a list's values must be numbers; the rest are then fa
 
 @dataclass(frozen=True)
 class ObjectLists:
-    """How the objects of a column are read.
+    """The columns of the objects in a list.
 
     Attributes:
       column: name of the column.

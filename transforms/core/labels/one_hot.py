@@ -26,7 +26,7 @@ _SHOWN_NAMES = 5
 
 @dataclass(frozen=True)
 class OneHot:
-    """How one-hot columns are read.
+    """One-hot columns, and the classes that they mean.
 
     Attributes:
       classes: (column, class) pairs.

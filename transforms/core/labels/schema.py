@@ -95,10 +95,10 @@ class Column:
 
 
 OBJECT_PREFIX = "image/object/"
-"""What the keys of features of objects begin with."""
+"""The prefix of the keys of features of objects."""
 
 VISIBILITY = "/visibility"
-"""What follows the feature of points in that of their visibility: 0 for a point without a place."""
+"""The suffix of the key of points' visibility: 0 for a point without coordinates."""
 
 BOX_SIDES = ("xmin", "ymin", "xmax", "ymax")
 """In the order of `Box`; fractions of the image's width and height, as in TensorFlow's detectors."""
@@ -201,7 +201,7 @@ def file_columns(columns: Sequence[Column]) -> tuple[int, ...]:
 
 
 SEGMENTATION = "image/segmentation"
-"""What the keys of masks begin with."""
+"""The prefix of the keys of masks."""
 
 OBJECT_FEATURES = ("masks", "keypoints")
 """Choices of --object_features: features besides boxes and classes, if the label files have them."""

@@ -54,7 +54,7 @@ BOX_LIST_HEADER = ("filename", "x1", "y1", "x2", "y2", "class")
 
 @dataclass(frozen=True)
 class LabelTable:
-    """How one file is read.
+    """The format of one file.
 
     Attributes:
       uri: the file.

@@ -85,7 +85,7 @@ TEXT_NAMES = ("text", "caption", "captions", "description", "prompt", "comment",
 SPLIT_COLUMN = "split"
 
 NO_LABEL_COLUMN = "none"
-"""What --label_column says for a table in which no column is the label."""
+"""The value of --label_column for a table without a label."""
 
 KIND_NAMES = {
     "int": ColumnKind.INT64,
@@ -106,7 +106,7 @@ _REGRESSION_SHARE = 0.5  # the same for the label, where a fraction all but excl
 
 @dataclass(frozen=True)
 class ColumnChoices:
-    """What the person said of the columns, where guessing is not wanted.
+    """The user's options on columns, which override guesses.
 
     Attributes:
       key: name of the key column, or empty.
@@ -134,7 +134,7 @@ class ColumnChoices:
 
 @dataclass(frozen=True)
 class LabelSchema:
-    """What all files of a run have in common.
+    """The columns and kinds that all files of a run share.
 
     Attributes:
       columns: the label columns, the label or the objects first, then as they first appear.
@@ -143,10 +143,10 @@ class LabelSchema:
       objects: how the column of objects is read; None if there is none.
       boxes: how rows with a box each are read; None if rows have none.
       one_hot: how one-hot columns are read; None if there are none.
-      guessed: columns of numbers that nobody called so.
+      guessed: columns inferred to be numbers.
       several_rows: whether the lists of all rows of an image are put together.
       size: the columns that claim the image's width and height, beside objects; or none.
-      notes: what the person should know of how the files are read.
+      notes: for the user, on how the files are read.
       questions: what is not safe to assume of them.
     """
 
@@ -164,12 +164,12 @@ class LabelSchema:
 
     @property
     def has_label(self) -> bool:
-        """Whether there is a label or objects, and not further columns alone."""
+        """True if there is a label or objects, not only further columns."""
         return bool(self.columns) and self.columns[0].feature.startswith("image/")
 
     @property
     def detection(self) -> ObjectLists | BoxColumns | None:
-        """What says the objects, however it does; None if there are no objects."""
+        """The columns of objects, in any of the forms; None if there are no objects."""
         return self.objects or self.boxes
 
     @property
@@ -255,7 +255,7 @@ def path_columns(names: Sequence[str]) -> Sequence[str]:
 
 @dataclass
 class _Sample:
-    """What the beginnings of all files hold.
+    """The content of the beginnings of all files.
 
     Attributes:
       values: column -> its cells.
@@ -345,7 +345,7 @@ class _Inspection:
         )
 
     def _boxes(self, names: Sequence[str]) -> BoxColumns | None:
-        """How rows with a box each are read; None if rows have none, or the person says so."""
+        """The columns of rows with a box each; None if rows have none, or options say so."""
         choices = self._choices
         _, sides = find_boxes([name for name in names if name != choices.label])
         if not sides or any(side in {**self._kinds, **choices.separators} for side in sides):
@@ -362,7 +362,7 @@ class _Inspection:
         )
 
     def _one_hot(self, names: Sequence[str]) -> tuple[OneHot | None, bool]:
-        """One-hot columns, and whether the person named them."""
+        """One-hot columns, and True if the user named them."""
         choices, rows = self._choices, self._sample.fields
         if choices.one_hot:
             return chosen_one_hot(choices.one_hot, names, rows, self._where), True
@@ -395,7 +395,7 @@ class _Inspection:
 
 
 def _objects(values: Mapping[str, Sequence[Any]], choices: ColumnChoices) -> ObjectLists | None:
-    """How the column of objects is read, if there is one and it is not to be left out."""
+    """The column of objects, if there is one and it is not skipped."""
     kinds = choices.kinds or {}
     cells = values.get(OBJECTS_COLUMN, ())
     if not has_objects(cells) or kinds.get(OBJECTS_COLUMN) == SKIP_KIND:
@@ -406,7 +406,7 @@ def _objects(values: Mapping[str, Sequence[Any]], choices: ColumnChoices) -> Obj
 
 
 def _column(name: str, values: Sequence[Any], choices: ColumnChoices, *, is_label: bool) -> Column:
-    """A column of the kind that the person said or that its values look like."""
+    """A column of the kind that the user gave, or else that its values look like."""
     separator = choices.separators.get(name, "")
     repeated = bool(separator) or any(isinstance(value, list) for value in values)
     if repeated:
@@ -486,7 +486,7 @@ def _check_not_padded(cell: Any, separator: str, column: str) -> None:
 
 
 def _inspect_table(head: TableHead, choices: ColumnChoices, sample: _Sample) -> LabelTable:
-    """How a file is read; adds its beginning to that of all files."""
+    """Returns the format of a file; adds its beginning to that of all files."""
     table = inspect_file(head, choices.encoding)
     kinds = choices.kinds or {}
     texts = {name for name, kind in kinds.items() if KIND_NAMES.get(kind) is ColumnKind.BYTES}

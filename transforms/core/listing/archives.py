@@ -11,7 +11,7 @@ from beam_pipeline.transforms.core.labels.folders import SPLIT_NAMES, first_fold
 
 
 class Archive(NamedTuple):
-    """How the members of an archive are named.
+    """The naming of the members of an archive.
 
     Attributes:
       kind: "tar" or "zip".

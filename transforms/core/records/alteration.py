@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Event(str, Enum):
-    """What may happen to an image; the manifest counts it."""
+    """Changes to an image that the manifest counts."""
 
     UNCHANGED = "unchanged"
     ENCODED = "encoded"
@@ -75,7 +75,7 @@ class Alteration:
 
     @cached_property
     def always(self) -> bool:
-        """Whether an upright image may change, too."""
+        """True if an upright image may change, too."""
         return self.changes.encodes
 
     @cached_property

@@ -39,7 +39,7 @@ _OBJECT_IDS = object_column("id", ColumnKind.INT64).feature
 
 @dataclass(frozen=True)
 class ExampleOptions:
-    """The options of a person that shape examples.
+    """The user's options that shape examples.
 
     Attributes:
       image_check: a name in `IMAGE_CHECKS`.
@@ -98,7 +98,7 @@ class ExampleSource(Protocol):
         """Turns references into examples.
 
         Args:
-          options: a person's options.
+          options: the user's options.
           class_ids: class -> id, of all classes in the references at least.
           read: reads the bytes of a sample.
 

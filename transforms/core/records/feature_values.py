@@ -166,7 +166,7 @@ class FeatureSchema:
         return encode_example(features)
 
     def _learn(self, key: str, feature: FeatureValue) -> str:
-        """The kind to write a feature with; empty if nobody knows it yet."""
+        """The kind to write a feature with; empty if it is not known yet."""
         seen = self._seen.setdefault(key, _Seen(feature.kind, feature.shape))
         if feature.kind and seen.kind and feature.kind != seen.kind:
             hint = (

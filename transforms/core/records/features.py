@@ -67,7 +67,7 @@ class Feature:
 
     @property
     def described(self) -> dict[str, Any]:
-        """What the manifest says of it: the shape is [] for one value, [None] for a list."""
+        """Its description in the manifest: the shape is [] for one value, [None] for a list."""
         return {
             "kind": self.kind,
             "optional": self.optional,

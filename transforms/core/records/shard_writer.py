@@ -334,7 +334,7 @@ def write_shard(
 
 
 def image_figures(events: Mapping[str, int]) -> ImageFigures:
-    """What happened to images here, with the codec if any was encoded."""
+    """Counts of the changes to images, with the codec if any was encoded."""
     codecs = (codec_in_use(),) if events.get(Event.ENCODED.value) else ()
     return ImageFigures(tuple(sorted(events.items())), codecs)
 

@@ -1,4 +1,4 @@
-"""Where masks lie: folders of masks beside folders of images, and the names in them."""
+"""Folders of masks beside folders of images, and the names in them."""
 
 from __future__ import annotations
 

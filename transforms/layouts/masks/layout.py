@@ -204,7 +204,7 @@ def _known_kind(pairs: Pairs) -> tuple[ImageRoot, ...]:
     """The masks, or those with class ids where there are several of each image.
 
     Raises:
-      UsageError: nobody knows which are meant.
+      UsageError: it is ambiguous which are meant.
     """
     if not pairs.names.others:
         return pairs.masks

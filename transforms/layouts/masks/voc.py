@@ -80,7 +80,7 @@ def voc_masks(uri: str) -> list[VocMasks]:
 
 
 def has_annotations(found: VocMasks) -> bool:
-    """Whether there are boxes, too, which the layout voc reads."""
+    """True if there are boxes, too, which the layout voc reads."""
     return os.path.isdir(f"{found.folder}/Annotations")
 
 

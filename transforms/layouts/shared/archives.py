@@ -140,7 +140,7 @@ def _with_splits(roots: Sequence[ImageRoot]) -> Iterator[ImageRoot]:
 
 
 def archive_notes(roots: Sequence[ImageRoot]) -> Iterator[str]:
-    """What the person should know of how archives are understood, a sentence each."""
+    """Notes for the user on how archives are understood, a sentence each."""
     archives = [root.archive for root in roots if root.archive]
     splits: dict[str, list[str]] = {}
     for archive in archives:
@@ -154,7 +154,7 @@ def archive_notes(roots: Sequence[ImageRoot]) -> Iterator[str]:
 
 
 def archive_questions(roots: Sequence[ImageRoot]) -> Iterator[str]:
-    """What is not safe to assume of the archives' names: some say a split, and others do not."""
+    """Questions about the archives' names, if only some of them say a split."""
     archives = [root.archive for root in roots if root.archive]
     found = {archive.name: named_splits(archive.stem) for archive in archives}
     others = [name for name, splits in found.items() if len(splits) != 1]

@@ -56,7 +56,7 @@ def names_in(folder: str) -> LocalNames:
 
 
 def once(key: Hashable, read: Callable[[], _Found]) -> _Found:
-    """What was read under a key while `remembered` is in force, else what is read now."""
+    """Returns what was read under a key while `remembered` is in force, else reads it now."""
     known = _remembered.get()
     if known is None:
         return read()

@@ -306,7 +306,7 @@ def _doubtful_names(here: Folder, typed: str) -> Iterator[Doubt]:
 
 
 def _are_masks(folder: str) -> bool:
-    """Whether a folder called as label files are holds images alone."""
+    """True if a folder named like one of label files holds only images."""
     found = tree(look(folder))
     return any(one.images for one in found) and not any(one.files for one in found)
 

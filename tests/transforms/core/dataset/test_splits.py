@@ -110,7 +110,7 @@ def test_a_sample_without_a_group_is_a_dead_letter() -> None:
             "2.jpg",
             "/photos/2.jpg",
             "bad_label_value",
-            "column 'patient': is empty, so nobody knows on which side of --split_by it belongs",
+            "column 'patient': is empty, so its side of --split_by is unknown",
             "/labels.json",
         )
     ]
