@@ -61,6 +61,7 @@ def test_the_regression_trains(beside_the_demo: Path) -> None:
     assert re.search(r"^\d+/\d+ .* loss: \d.* - mae: \d", printed, re.M)
 
 
+@pytest.mark.slow
 def test_the_code_of_the_readers_page_runs(beside_the_demo: Path) -> None:
     """Every block of docs/reader.md, in order, in one program."""
     text = Path(REPOSITORY, "docs/reader.md").read_text(encoding="utf-8")

@@ -22,6 +22,7 @@ from beam_pipeline.transforms.core.dead_letters import DeadLetter, Reason, Stage
 from beam_pipeline.transforms.core.errors import LabelTableError, ListingError
 from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.core.listing.filters import ImageRoot
+from beam_pipeline.transforms.core.listing.label_files import LabelFiles
 from beam_pipeline.transforms.core.references import LabelRow
 from beam_pipeline.transforms.layouts.layout import FileLabels, ListedLabels, ListedReader
 from beam_pipeline.transforms.list_images import ListImages, list_root
@@ -113,7 +114,12 @@ def _of_labels(tally: Tally) -> Tally:
     """The counts of a listing of label files: each is a row, and files that are none do not count."""
     rows = tally.listed
     return replace(
-        tally, listed=0, ignored=Counter(), label_rows=rows, orphan_rows=tally.dead.total()
+        tally,
+        listed=0,
+        ignored=Counter(),
+        label_files=LabelFiles(),
+        label_rows=rows,
+        orphan_rows=tally.dead.total(),
     )
 
 

@@ -328,7 +328,14 @@ def asked_of(stderr: str) -> tuple[str, str]:
     return question.removeprefix("- "), "".join(commands).strip()
 
 
-@pytest.mark.parametrize("name", CASES)
+FAST = ("single_class", "table", "yolo")
+"""The cases that the default tests run, of each kind one."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in CASES],
+)
 def test_a_question_stops_the_run_and_its_command_answers_it(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -390,6 +397,7 @@ def test_both_kinds_of_questions_are_recorded() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_yes_without_a_question_changes_nothing() -> None:
     """The manifest is the same, byte for byte."""
     write_pictures("photos", ["cat/1.jpg", "dog/2.jpg"])
@@ -421,8 +429,8 @@ def test_a_named_layout_is_not_questioned() -> None:
     ("typed", "images", "labels", "layout"),
     [
         ("demo", "demo/images", "demo/labels.csv", "table"),
-        ("wrapped", "wrapped/data", "", "class_folders"),
-        ("boxes", "boxes/set", "", "voc"),
+        pytest.param("wrapped", "wrapped/data", "", "class_folders", marks=pytest.mark.slow),
+        pytest.param("boxes", "boxes/set", "", "voc", marks=pytest.mark.slow),
     ],
 )
 def test_a_folder_that_is_certain_is_taken(

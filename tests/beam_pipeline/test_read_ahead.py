@@ -88,11 +88,11 @@ def test_what_is_too_large_to_read_is_not_read_ahead(tmp_path: Path, reading: Re
         record_format=TFRecordFormat(),
         reading=reading,
     )
-    info, dead_letters, refusal, _ = task.run()
-    assert info
-    assert refusal is None
-    assert info.examples == 8
-    assert {(dead_letter.key, dead_letter.reason) for dead_letter in dead_letters} == {
+    written = task.run()
+    assert written.info
+    assert written.refusal is None
+    assert written.info.examples == 8
+    assert {(dead_letter.key, dead_letter.reason) for dead_letter in written.dead_letters} == {
         (f"{number}.jpg", Reason.TOO_LARGE) for number in (0, 3, 6, 9)
     }
 

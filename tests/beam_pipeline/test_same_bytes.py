@@ -145,7 +145,7 @@ def test_only_references_cross_the_shuffle(tmp_path: Path) -> None:
             | beam.Flatten()
             | PlanShards(
                 output_folder=str(tmp_path / "out"),
-                run={},
+                run={"options": {}},
                 resume=False,
                 name="d",
                 shards=ShardConfig(2),

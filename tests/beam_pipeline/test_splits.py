@@ -68,6 +68,7 @@ def test_a_column_that_is_left_out_groups_all_the_same(patients: Path) -> None:
     assert manifest["options"]["split_by"] == "patient"
 
 
+@pytest.mark.slow
 def test_each_class_is_divided_exactly(patients: Path) -> None:
     """96 and 24 images, by 0.6, 0.2 and 0.2: less than one image from the shares, everywhere."""
     label = ("--label_column", "diagnosis")
@@ -79,6 +80,7 @@ def test_each_class_is_divided_exactly(patients: Path) -> None:
     assert manifest_of("one")["options"]["stratify"] is True
 
 
+@pytest.mark.slow
 def test_patients_are_divided_by_class(patients: Path) -> None:
     """Whole patients, and each class near its shares."""
     both = ("--stratify", "--split_by", "patient")
@@ -148,7 +150,10 @@ def test_folders_stay_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             ["--labels", "labels.csv", *SHARES, "--split_by", "patient", "--unlabelled", "keep"],
             "an image without a label has no patient, so it could be on either side",
         ),
-        (["--labels", "labels.csv", "--stratify"], "--stratify says how --splits divides"),
+        (
+            ["--labels", "labels.csv", "--stratify"],
+            "--stratify needs --splits with the split sizes",
+        ),
         (
             ["--labels", "labels.csv", "--splits", "a=0.999,b=0.001", "--split_by", "patient"],
             "--splits: not one of 120 samples fell into b; there are too few groups",

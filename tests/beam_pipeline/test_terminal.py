@@ -82,6 +82,7 @@ def test_hostile_columns_and_options_reach_no_terminal(tmp_path: Path) -> None:
     assert NOT_PLAIN.search(asked.stderr) is None
 
 
+@pytest.mark.slow
 @pytest.mark.promise("secrets")
 def test_signed_urls_and_passwords_are_in_no_output(tmp_path: Path) -> None:
     """Of rows that name no image: neither on the terminal nor in any file."""

@@ -88,6 +88,7 @@ def test_class_folders_beside_images_without_a_class(photos: Path) -> None:
     assert manifest_of("out")["counts"]["unlabelled"] == 7
 
 
+@pytest.mark.slow
 def test_numbers_lists_and_objects_without_a_label(photos: Path) -> None:
     """NaN, -1 for each class, and boxes with `labelled` beside them; none is taken for a label."""
     tables = {
@@ -125,6 +126,7 @@ def test_rows_that_meet_no_image_are_no_unlabelled_images(
     assert "none of 6 images met one of 1 label rows" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_paths_of_another_place(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
     r"""A table made elsewhere, with `C:\` and folders that are not here: said in a note."""
     rows = "".join(f"C:\\data\\pets\\{name},cat\n" for name in NAMES[:5])

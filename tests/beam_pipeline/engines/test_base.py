@@ -40,6 +40,7 @@ def test_waiting_for_an_engine_is_not_reported(caplog: pytest.LogCaptureFixture)
     assert caplog.records == []
 
 
+@pytest.mark.slow
 def test_other_records_pass(caplog: pytest.LogCaptureFixture) -> None:
     """Warnings of anybody else, and errors of the module itself, are shown."""
     silence_process_reports()

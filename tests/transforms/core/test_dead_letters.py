@@ -66,6 +66,7 @@ def test_reasons_and_stages_are_these() -> None:
         "ambiguous_key",
         "conflicting_labels",
         "duplicate_key",
+        "excluded",
         "unreadable",
         "empty_file",
         "changed_since_listing",

@@ -27,7 +27,7 @@ def test_names_of_images_say_their_labels(named: Path, capsys: pytest.CaptureFix
     """The class, a number, and the split of the folder; a name that does not match is left out."""
     argv = ("--label_from", PATTERN, "--columns", "shot:int", "--output", "out")
     assert convert("--images", "photos", NONE_BAD, *argv) == 0
-    assert "Layout file_names: --label_from says how names are read" in capsys.readouterr().out
+    assert "Layout file_names: --label_from is given" in capsys.readouterr().out
     found = {
         key: [
             *features["image/class/text"],

@@ -469,7 +469,7 @@ def test_two_files_that_disagree_are_a_conflict(folders: Path) -> None:
             {"metadata.csv": "file_name,label,label\n1.png,a,b\n"},
             [],
             "{here}/new/metadata.csv: the header names 'label' more than once; give each column a "
-            "name of its own",
+            "different name",
         ),
         (
             {"train/metadata.jsonl": "[1]\n"},

@@ -216,8 +216,8 @@ def test_bad_items_are_dead_letters_with_their_places(tmp_path: Path) -> None:
         ),
         (
             ["--labels", "twice.csv"],
-            "{here}/twice.csv: the header names 'label' more than once; give each column a name of "
-            "its own",
+            "{here}/twice.csv: the header names 'label' more than once; give each column a "
+            "different name",
         ),
         (
             ["--labels", "labels.csv", "--layout", "class_folders", "--list_column", "tags=;"],

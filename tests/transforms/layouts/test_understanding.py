@@ -36,7 +36,7 @@ def test_class_folders_have_no_table() -> None:
 def test_names_of_images_say_labels() -> None:
     """The folder has nothing to do with them."""
     assert lines_of(label_from=r"(?P<label>.+)\.jpg") == [
-        "Layout file_names: --label_from says how names are read",
+        "Layout file_names: --label_from is given",
         "  label: classes, from each image's name",
     ]
 

@@ -747,7 +747,7 @@ def test_an_archive_that_is_cut_short_is_refused(tmp_path: Path, share: float) -
     [
         (b"", "damaged or cut short"),
         (b"no archive", "is not a .tar.gz, or is damaged or cut short (Not a gzipped file"),
-        (gzip.compress(b"some text, and not a tar", mtime=0), "is no .tar.gz, or is damaged"),
+        (gzip.compress(b"some text, and not a tar", mtime=0), "is not a .tar.gz, or is damaged"),
         (gzip.compress(bytes(10240), mtime=0), "lacks data_batch_1, data_batch_2, "),
     ],
     ids=["nothing", "text", "gzip of text", "gzip of an empty tar"],
@@ -1016,7 +1016,7 @@ def test_attributes_of_half_a_gigabyte_are_not_read(tmp_path: Path, kind: bytes)
 def test_names_of_names_are_refused(tmp_path: Path) -> None:
     """Each long name belongs to what follows, and `tarfile` calls itself for it."""
     chain = (_header(tarfile.GNUTYPE_LONGNAME, 2) + b"x".ljust(512, b"\0")) * 5_000
-    with pytest.raises(ContainerError, match=r"x\.tar\.gz is no \.tar\.gz, or is damaged"):
+    with pytest.raises(ContainerError, match=r"x\.tar\.gz is not a \.tar\.gz, or is damaged"):
         read_archive(gzip.compress(chain), tmp_path)
 
 

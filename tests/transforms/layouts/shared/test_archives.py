@@ -185,6 +185,7 @@ def test_stored_deflated_and_tar_have_the_same_images(working_folder: Path) -> N
     assert shards[0] == shards[1] != {}
 
 
+@pytest.mark.slow
 def test_a_run_is_resumed_unless_an_archive_has_changed(
     working_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
