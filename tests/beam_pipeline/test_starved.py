@@ -24,7 +24,7 @@ MIB = 1 << 20
 
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
-    """A folder outside /tmp with images, and in `whole` what they are converted to."""
+    """A folder outside the temporary files with images, and in `whole` what they are converted to."""
     base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     path = tempfile.mkdtemp(prefix="beam-tfrecord-starved-", dir=base)
     write_pictures(f"{path}/photos", [f"{'ab'[i % 2]}/{i:03d}.jpg" for i in range(200)])
@@ -113,13 +113,15 @@ def test_one_core(folder: Path) -> None:
 
 @pytest.mark.promise("starved")
 @pytest.mark.parametrize("runner", [[], ["--shuffle=records"]])
-def test_a_full_tmp_and_a_home_that_cannot_be_written(folder: Path, runner: list[str]) -> None:
+def test_a_full_tmp_and_a_home_that_cannot_be_written(
+    folder: Path, tmp_path: Path, runner: list[str]
+) -> None:
     """Neither is used by a conversion."""
-    full = "mount -t tmpfs -o size=4k none /tmp && head -c 8k /dev/zero > /tmp/x 2>/dev/null"
-    wrap = ("unshare", "-rm", "sh", "-c", f'{full}; exec "$@"', "sh")
+    full = f"mount -t tmpfs -o size=4k none {tmp_path} && head -c 8k /dev/zero > {tmp_path}/x"
+    wrap = ("unshare", "-rm", "sh", "-c", f'{full} 2>/dev/null; exec "$@"', "sh")
     if not shutil.which("unshare") or subprocess.run([*wrap, "true"], check=False).returncode:
         pytest.skip("no file system can be mounted here")
-    env = {**os.environ, "HOME": "/proc/nobody", "TMPDIR": "/tmp"}
+    env = {**os.environ, "HOME": "/proc/nobody", "TMPDIR": str(tmp_path)}
     done = _run(folder, *runner, wrap=wrap, env=env)
     if runner:
         assert done.returncode == 0, done.stderr

@@ -229,7 +229,7 @@ def test_a_mask_that_changes_is_noticed(here: Path, capsys: pytest.CaptureFixtur
     assert "1 changed (train/scene_001.jpg)" in capsys.readouterr().err
     os.remove(f"out/{shard}")
     assert main(["repair", "out"]) == 1
-    assert "its images have changed since" in capsys.readouterr().err
+    assert "Restore the images, or convert again with --overwrite" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -188,8 +188,8 @@ def test_list_files_say_the_splits(folder: Path) -> None:
     write_files("set", {"train.txt": "./images/a.jpg\n", "val.txt": "images/b.jpg\n"})
     source = source_of("set")
     assert (
-        "1 of 3 images are in no list file, so they go to a split 'unlisted' unless --splits says "
-        "otherwise"
+        "1 of 3 images are in no list file, so they go to a split 'unlisted' unless --splits is "
+        "given"
     ) in source.notes
     assert convert("--images", "set", "--output", "out", NONE_BAD) == 0
     assert split_of_each("out") == {"a.jpg": "train", "b.jpg": "validation", "c.jpg": "unlisted"}
