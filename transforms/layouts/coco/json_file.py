@@ -28,6 +28,9 @@ _MOST_DIGITS = 4000  # ijson 3.6 crashes where Python refuses an integer, by def
 _MANY_DIGITS = re.compile(b"[0-9]{%d}" % _MOST_DIGITS)
 _DEEPEST = 100  # lists in lists
 # ValueError is for bytes that are not UTF-8, InvalidOperation for exponents beyond Decimal's
+_MOST_OPEN = (
+    4000  # ijson keeps the path to each level, so memory grows with the square of the depth
+)
 _FAULTS = (ijson.JSONError, ValueError, InvalidOperation)
 
 _HELD_BACK = re.compile(rb"[NI\\]")  # at a piece's end: may begin one of the words below
@@ -116,6 +119,7 @@ class _Source:
         self._held = b""  # read, but not yet passed to the parser
         self._read = 0
         self._in_text = False
+        self._open = 0  # brackets without an end so far, those in texts among them
 
     def read(self, size: int = -1) -> bytes:
         """Returns the next bytes, with words disguised and without a byte order mark."""
@@ -146,6 +150,10 @@ class _Source:
         if _MANY_DIGITS.search(recent):
             self._start, self._end = self._end, self._read
             raise ijson.JSONError(f"a number of more than {_MOST_DIGITS} digits")
+        self._open += data.count(b"[") + data.count(b"{") - data.count(b"]") - data.count(b"}")
+        if self._open > _MOST_OPEN:
+            self._start, self._end = self._end, self._read
+            raise ijson.JSONError(f"more than {_MOST_OPEN} brackets without an end")
         if b"," in data:
             self._comma = self._read
         if self._read - self._comma > _LONGEST_TEXT:

@@ -182,11 +182,13 @@ BROKEN = [
     (b'{"a": 1} {', "parse error: trailing garbage in bytes 1 to 10, near '{\"a\": 1} {'"),
     (b'{"a": ["\xc3("]}', "lexical error: invalid bytes in UTF8 string in bytes 1 to 13, near"),
     (b'{"a": ' + b"9" * 100_000 + b"}", "a number of more than 4000 digits in bytes"),
-    (b'{"a": ' + b'{"a": ' * 100_000, "nested more than 100 deep in bytes 1 to 65536"),
+    (b'{"a": ' + b'{"a": ' * 3000, "nested more than 100 deep in bytes 1 to "),
+    (b'{"a": ' + b"[" * 3000 + b"]" * 3000 + b"}", "nested more than 100 deep in bytes 1 to "),
     (
-        b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
-        "nested more than 100 deep in bytes 1 to ",
+        b'{"a": ' + b'{"a": ' * 100_000,
+        "more than 4000 brackets without an end in bytes 1 to 65536",
     ),
+    (b'{"a": ' + b"[" * 100_000, "more than 4000 brackets without an end in bytes 1 to 65536"),
 ]
 
 
