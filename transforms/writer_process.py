@@ -104,11 +104,17 @@ class _WriterPool:
 
     def __init__(self, count: int) -> None:
         self.count = count
+        self._threads = ThreadPoolExecutor(count, thread_name_prefix="writer")
+        all_started = threading.Event()
+        try:  # now, as Beam would log a traceback if a thread could not be started within the job
+            for _ in range(count):
+                self._threads.submit(all_started.wait)
+        finally:
+            all_started.set()
         self._processes = [_WriterProcess() for _ in range(count)]
         self._idle: SimpleQueue[_WriterProcess] = SimpleQueue()
         for process in self._processes:
             self._idle.put(process)
-        self._threads = ThreadPoolExecutor(count, thread_name_prefix="writer")
 
     def submit(self, task: Task[_Result]) -> Future[_Result]:
         return self._threads.submit(self._run, task)

@@ -198,6 +198,7 @@ def test_reencode_auto_changes_what_readers_cannot_read() -> None:
     }
 
 
+@pytest.mark.slow
 def test_the_same_bytes_everywhere_and_on_record(capsys: pytest.CaptureFixture[str]) -> None:
     """Whatever the number of writers; with the options and the codec in the manifest."""
     class_folders()
@@ -214,6 +215,7 @@ def test_the_same_bytes_everywhere_and_on_record(capsys: pytest.CaptureFixture[s
     assert manifest["counts"]["images"]["encoded"] == 23
 
 
+@pytest.mark.slow
 def test_shuffled_records_count_the_same() -> None:
     """--shuffle=records encodes elsewhere, and its manifest says as much."""
     class_folders()

@@ -430,6 +430,7 @@ def test_a_disk_too_small_is_found_before_a_shard_is_written(
     assert os.listdir(tmp_path / "out") == []
 
 
+@pytest.mark.slow
 @pytest.mark.promise("disk_full")
 def test_a_disk_that_is_full_at_the_last_files_is_one_line(argv: list[str], tmp_path: Path) -> None:
     """A limit on the size of files lets shards and receipts through, and stops the manifest."""

@@ -90,6 +90,7 @@ class Sum:
         """Sums stay."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "argv",
     [

@@ -43,6 +43,7 @@ def splits_by_patient(folder: str) -> dict[str, set[str]]:
     return dict(found)
 
 
+@pytest.mark.slow
 def test_a_patient_is_in_one_split(patients: Path) -> None:
     """Everywhere in the same; the column is a feature as well, and the manifest names it."""
     assert_the_same_bytes_everywhere(*TABLE, "--split_by", "patient", "--name", "x")
@@ -92,6 +93,7 @@ def test_patients_are_divided_by_class(patients: Path) -> None:
             assert abs(found[kind, split] - total * share) <= 0.06 * total
 
 
+@pytest.mark.slow
 def test_a_shard_is_written_again_by_resume(patients: Path) -> None:
     """The splits are worked out anew, and are the same."""
     argv = (*TABLE, "--split_by", "patient", "--stratify", "--num_shards", "2", "--output", "out")

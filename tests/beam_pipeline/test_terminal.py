@@ -58,6 +58,7 @@ def test_hostile_names_reach_no_terminal(tmp_path: Path, command: str) -> None:
         assert dead_letters_of(output)[0]["key"] == "top\x1b[5m.jpg"
 
 
+@pytest.mark.slow
 @pytest.mark.promise("terminal")
 def test_hostile_columns_and_options_reach_no_terminal(tmp_path: Path) -> None:
     """In errors, whatever they are about."""
@@ -114,6 +115,7 @@ def _content(path: Path) -> str:
     return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("latin-1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "iso8859-1"])
 def test_a_terminal_of_another_encoding_gets_escapes(tmp_path: Path, encoding: str) -> None:
     """No character that it lacks ends the program."""

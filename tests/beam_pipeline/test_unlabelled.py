@@ -45,6 +45,7 @@ def loaded(folder: str) -> list[Any]:
     return [label for _, label in beam_pipeline.load(folder, shuffle=False)]
 
 
+@pytest.mark.slow
 def test_images_without_a_row_or_a_label_are_written(photos: Path) -> None:
     """Without label features, the same everywhere; the manifest counts them and has optional features."""
     write_files(".", {"labels.csv": "filename,label,age\n0.jpg,cat,3\n1.jpg,dog,\n2.jpg,,5\n"})
