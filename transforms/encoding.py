@@ -112,12 +112,16 @@ class EncodingOptions:
         """
         columns, largest = self.examples.file_columns, self.examples.max_bytes
         filters = self.options.filters
+        wanted = (ref for ref in refs if not (filters and outside_bytes(ref.size, filters)))
         requests = (
-            request
-            for ref in refs
-            if bytes_of(ref, columns) <= largest
-            and not (filters and outside_bytes(ref.size, filters))
-            for request in _requests(ref, columns)
+            (
+                request
+                for ref in wanted
+                if bytes_of(ref, columns) <= largest
+                for request in _requests(ref, columns)
+            )
+            if columns
+            else (Request(ref.uri, ref.size, ref.offset) for ref in wanted if ref.size <= largest)
         )
         ahead_of_writer = Prefetch if reading.prefetched else ReadAhead
         with ahead_of_writer(requests, files.read_image, reading) as ahead:

@@ -110,12 +110,14 @@ class ExampleMaker:
         """
         if self.filters and (found := outside_bytes(ref.size, self.filters)):
             return _dead_letter(ref, Stage.CHECK, Reason.FILTERED_MAX_IMAGE_BYTES, found)
-        size = bytes_of(ref, self.file_columns)
+        size = bytes_of(ref, self.file_columns) if self.file_columns else ref.size
         if size > MAX_IMAGE_BYTES:
             return _dead_letter(
                 ref, Stage.READ, Reason.TOO_LARGE, f"{size} bytes; an example holds 2 GiB"
             )
         image = self._read(ref, ref.uri, ref.size, ref.offset)
+        if not self.file_columns:
+            return image if isinstance(image, DeadLetter) else self._example(ref, image, {})
         # Read whatever is wrong with the image, as the files are read ahead in this order.
         files = {
             index: self._read(ref, uri, size, -1)
