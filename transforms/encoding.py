@@ -112,7 +112,7 @@ class EncodingOptions:
         """
         columns, largest = self.examples.file_columns, self.examples.max_bytes
         filters = self.options.filters
-        wanted = (ref for ref in refs if not (filters and outside_bytes(ref.size, filters)))
+        wanted = (ref for ref in refs if not outside_bytes(ref.size, filters)) if filters else refs
         requests = (
             (
                 request

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from functools import lru_cache
 
 from beam_pipeline.transforms.core.images import jpeg, png
 from beam_pipeline.transforms.core.images.exif import PREFIX, exif_orientation
@@ -25,6 +26,8 @@ from beam_pipeline.transforms.core.images.header import (
     PNG_PALETTE,
     ImageHeader,
 )
+
+_CACHED_STARTS = 4096
 
 _PNG_SKIPPED = {  # name -> lengths
     b"cHRM": (32,),
@@ -103,16 +106,8 @@ def _is_usual(data: bytes, offset: int, kind: int, length: int) -> bool:
 
 def _png_header(data: bytes) -> ImageHeader | None:
     """Reads the first chunk and walks from chunk to chunk up to the pixels."""
-    if len(data) < png.HEADER_END:
-        return None
-    width, height, depth, colour_type, compression, filters, interlaced, crc = (
-        png.HEADER.unpack_from(data, len(png.START))
-    )
-    if colour_type == PNG_PALETTE or depth not in png.DEPTHS.get(colour_type, ()):
-        return None
-    if compression or filters or interlaced > 1 or max(height, width) > png.MAX_SIDE:
-        return None
-    if zlib.crc32(data[12 : png.HEADER_END - 4]) != crc or not 0 < height * width <= MAX_PIXELS:
+    header = _png_start(data[: png.HEADER_END])
+    if not header:
         return None
     offset = png.HEADER_END
     while (kind := data[offset + 4 : offset + 8]) != b"IDAT":
@@ -125,5 +120,22 @@ def _png_header(data: bytes) -> ImageHeader | None:
         offset = end + 4
     end = offset + 8 + int.from_bytes(data[offset : offset + 4], "big")
     if end + 4 > len(data) or not png.has_end(data, offset):
+        return None
+    return header
+
+
+@lru_cache(_CACHED_STARTS)
+def _png_start(start: bytes) -> ImageHeader | None:
+    """Reads the signature and the first chunk, which are the same in all images of a size and kind."""
+    if len(start) < png.HEADER_END:
+        return None
+    width, height, depth, colour_type, compression, filters, interlaced, crc = (
+        png.HEADER.unpack_from(start, len(png.START))
+    )
+    if colour_type == PNG_PALETTE or depth not in png.DEPTHS.get(colour_type, ()):
+        return None
+    if compression or filters or interlaced > 1 or max(height, width) > png.MAX_SIDE:
+        return None
+    if zlib.crc32(start[12:-4]) != crc or not 0 < height * width <= MAX_PIXELS:
         return None
     return ImageHeader("png", height, width, PNG_CHANNELS[colour_type])

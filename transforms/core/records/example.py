@@ -14,7 +14,7 @@ from beam_pipeline.transforms.core.labels.schema import (
     written_key,
 )
 from beam_pipeline.transforms.core.records.features import Writer, sample_features
-from beam_pipeline.transforms.core.records.wire import TAG_1, value_prefix, varint
+from beam_pipeline.transforms.core.records.wire import TAG_1, value_prefixes, varint
 from beam_pipeline.transforms.core.references import SampleRef
 
 
@@ -37,7 +37,7 @@ class SampleEncoder:
         self._class_column = class_column(columns)
         encoded_key = written_key(ENCODED_KEY, renames)
         assert encoded_key, f"{renames} leave the image no key"
-        self._encoded_key = encoded_key
+        self._image_prefix = value_prefixes(encoded_key)
         image_key = encoded_key.encode()
         self._before: list[Writer] = []
         self._after: list[Writer] = []
@@ -63,9 +63,8 @@ class SampleEncoder:
         """
         before = b"".join([write(ref, header, image) for write in self._before])
         after = b"".join([write(ref, header, image) for write in self._after])
-        image_prefix = value_prefix(self._encoded_key, len(image))
-        length = len(before) + len(image_prefix) + len(image) + len(after)
-        return TAG_1 + varint(length) + before + image_prefix, after
+        before += self._image_prefix(len(image))
+        return TAG_1 + varint(len(before) + len(image) + len(after)) + before, after
 
     def classes(self, ref: SampleRef) -> Sequence[int]:
         """The ids of the sample's classes: one, one an object, or none."""

@@ -29,7 +29,7 @@ from beam_pipeline.transforms.core.records.wire import (
     bytes_entry,
     float_entry,
     int64_entry,
-    value_prefix,
+    value_prefixes,
 )
 from beam_pipeline.transforms.core.references import SampleRef
 
@@ -114,7 +114,7 @@ def _from_header(field: str) -> WriterMaker:
 
 def _key_writer(key: str) -> Writer:
     """Of the sample's key, which is different in each."""
-    prefixes: _Cache[int] = _Cache(lambda length: value_prefix(key, length))
+    prefixes = _Cache(value_prefixes(key))
 
     def write(ref: SampleRef, _header: ImageHeader, _image: bytes) -> bytes:
         name = ref.key.encode()

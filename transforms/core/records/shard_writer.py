@@ -212,11 +212,14 @@ class ExampleMaker:
 
     def _checked(self, ref: SampleRef, header: ImageHeader) -> DeadLetter | None:
         """Compares the labels with the picture on which they were measured."""
-        try:
-            check_claimed_size(ref.claimed_size, header, boxes=bool(self.box_columns))
-        except BadImageError as error:
-            letter = _dead_letter(ref, Stage.CHECK, error.reason, str(error))
-            return letter._replace(file=ref.origin)
+        if ref.claimed_size:
+            try:
+                check_claimed_size(ref.claimed_size, header, boxes=bool(self.box_columns))
+            except BadImageError as error:
+                letter = _dead_letter(ref, Stage.CHECK, error.reason, str(error))
+                return letter._replace(file=ref.origin)
+        if not self.box_columns:
+            return None
         ids: Any = () if self.id_column is None else ref.labels[self.id_column] or ()
         try:
             for index, pixels in self.box_columns:

@@ -123,13 +123,17 @@ def encode_example(features: Mapping[str, tuple[str, FeatureList]]) -> bytes:
     return _field(TAG_1, b"".join(entries))
 
 
-def value_prefix(key: str, length: int) -> bytes:
-    """The beginning of a BytesList entry of one value, up to the value itself.
+def value_prefixes(key: str) -> Callable[[int], bytes]:
+    """Makes a function: length of a value -> the beginning of its BytesList entry, up to the value.
 
     Each message's length comes before its content, so it is put together from the inside out.
     """
-    prefix = TAG_1 + varint(length)
-    prefix = TAG_1 + varint(len(prefix) + length) + prefix
-    prefix = _TAG_2 + varint(len(prefix) + length) + prefix
-    prefix = _field(TAG_1, key.encode()) + prefix
-    return TAG_1 + varint(len(prefix) + length) + prefix
+    name = _field(TAG_1, key.encode())
+
+    def prefix(length: int) -> bytes:
+        value = TAG_1 + varint(length)
+        values = TAG_1 + varint(len(value) + length) + value
+        feature = name + _TAG_2 + varint(len(values) + length) + values
+        return TAG_1 + varint(len(feature) + length) + feature
+
+    return prefix

@@ -12,7 +12,7 @@ from beam_pipeline.transforms.core.records.wire import (
     encode_example,
     float_entry,
     int64_entry,
-    value_prefix,
+    value_prefixes,
     varint,
 )
 from tests.profiles import examples
@@ -106,4 +106,4 @@ def test_the_worked_example_of_the_format_is_right() -> None:
 def test_a_prefix_and_its_value_are_an_entry(length: int) -> None:
     """The prefix is the entry up to its one value, which stands at the end."""
     value = b"x" * length
-    assert value_prefix("key", length) + value == bytes_entry("key", [value])
+    assert value_prefixes("key")(length) + value == bytes_entry("key", [value])
