@@ -25,6 +25,15 @@ def say(*lines: str, file: TextIO | None = None) -> None:
     print(*map(terminal_line, lines), sep="\n", file=file or sys.stdout, flush=True)
 
 
+def draw(*lines: str) -> None:
+    """Prints lines to standard output that hold control sequences of our own, such as colours.
+
+    Args:
+      lines: a line each; whatever comes from data in them has been through `terminal_line`.
+    """
+    print(*lines, sep="\n", flush=True)
+
+
 def complain(*lines: str) -> None:
     """Prints lines to standard error."""
     say(*lines, file=sys.stderr)

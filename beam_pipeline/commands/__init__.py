@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "convert": "convert images and labels to TFRecords",
     "plan": "preview a conversion without writing anything",
+    "inspect": "show figures and examples of a data set, or of any TFRecords",
     "diff": "list the samples by which two data sets differ",
     "verify": "check a data set against its manifest",
     "repair": "rewrite damaged or missing shards",

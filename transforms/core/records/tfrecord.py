@@ -62,8 +62,13 @@ def _read_exactly(file: BinaryIO, length: int) -> bytes:
     return b"".join(pieces)
 
 
-def read_records(file: BinaryIO, path: str) -> Iterator[bytes]:
+def read_records(file: BinaryIO, path: str, most: int = MAX_RECORD_BYTES) -> Iterator[bytes]:
     """Yields the data of each record of an (uncompressed) TFRecord stream, checking both CRCs.
+
+    Args:
+      file: the stream.
+      path: its name in messages.
+      most: the bytes that a record may have.
 
     Raises:
       DamagedRecordError: names the path, the record's number and its offset in bytes.
@@ -81,10 +86,11 @@ def read_records(file: BinaryIO, path: str) -> Iterator[bytes]:
         (length_crc,) = _CRC.unpack_from(header, _LENGTH.size)
         if mask_crc(google_crc32c.value(header[: _LENGTH.size])) != length_crc:
             raise DamagedRecordError(f"{where}: the checksum of the record's length is wrong")
-        if length > MAX_RECORD_BYTES:
-            raise DamagedRecordError(
-                f"{where}: it claims {length} bytes, an example has less than 2 GiB"
-            )
+        if length > most:
+            known = "an example has less than 2 GiB"
+            if length <= MAX_RECORD_BYTES:
+                known = f"expected {most} at most"
+            raise DamagedRecordError(f"{where}: it claims {length} bytes, {known}")
         data = _read_exactly(file, length)
         footer = file.read(FOOTER_BYTES)
         if len(data) < length or len(footer) < FOOTER_BYTES:

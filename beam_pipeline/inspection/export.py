@@ -1,0 +1,98 @@
+"""`inspect --to`: examples as image files and JSON Lines."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from beam_pipeline.inspection.lookup import FoundExample
+from beam_pipeline.inspection.sources import Source
+from beam_pipeline.transforms.core.dataset.names import INCOMPLETE_FOLDER
+from beam_pipeline.transforms.core.errors import OutputError, OutputNotEmptyError
+from beam_pipeline.transforms.core.inspection.values import (
+    bare_pixels_of,
+    image_extension,
+    json_value,
+    safe_name,
+)
+from beam_pipeline.transforms.storage import files
+
+EXAMPLES_NAME = "examples.jsonl"
+
+
+class Export(Protocol):
+    """Writes examples somewhere."""
+
+    def __call__(self, found: FoundExample) -> None:
+        """Writes one example."""
+
+
+@contextlib.contextmanager
+def exporting(source: Source, folder: str) -> Iterator[Export]:
+    """While the block runs, writes examples to a folder, and at its end their list.
+
+    Args:
+      source: where the examples come from.
+      folder: the folder or its URI, new or empty. No file is written outside it, whatever the keys are.
+
+    Raises:
+      OutputNotEmptyError: the folder holds files.
+      OutputError: a file cannot be written.
+    """
+    folder = files.canonical(folder)
+    try:
+        if files.list_folder(folder):
+            raise OutputNotEmptyError(f"--to {folder} is not empty; name a new folder")
+        files.make_folder(folder)
+        try:
+            with files.open_output(files.join(folder, EXAMPLES_NAME)) as lines:
+                writer = _Writer(source, folder)
+                yield lambda found: lines.write(writer.write(found))
+        finally:
+            files.remove_folder(files.join(folder, INCOMPLETE_FOLDER))
+    except OSError as error:
+        raise OutputError(f"--to {folder} cannot be written: {error.strerror or error}") from error
+
+
+class _Writer:
+    """Numbers examples and writes their images."""
+
+    def __init__(self, source: Source, folder: str) -> None:
+        self._source = source
+        self._folder = folder
+        self._files = 0
+
+    def write(self, found: FoundExample) -> bytes:
+        """Writes the images of an example; returns its line of JSON."""
+        key = next(iter(self._source.naming.keys_of(found.features)), "")
+        values = {name: json_value(values) for name, values in found.features.items()}
+        for name, data, extension in _images(found):
+            values[name] = {"file": self._write_file(key, data, extension)}
+        line = {
+            "key": key,
+            "split": found.file.split,
+            "file": found.file.uri.rpartition("/")[2],
+            "record": found.number,
+            "features": values,
+        }
+        text = json.dumps(line, ensure_ascii=False, allow_nan=False)
+        return f"{text}\n".encode("utf-8", "backslashreplace")
+
+    def _write_file(self, key: str, data: bytes, extension: str) -> str:
+        name = safe_name(self._files, key, extension)
+        files.write_bytes(files.join(self._folder, name), data)
+        self._files += 1
+        return name
+
+
+def _images(found: FoundExample) -> Iterator[tuple[str, bytes, str]]:
+    """(feature, content of a file, extension) of each image of an example."""
+    if pixels := bare_pixels_of(found.features):
+        key, rows, width, height = pixels
+        yield key, b"P6\n%d %d\n255\n" % (width, height) + rows, "ppm"
+    for key, values in found.features.items():
+        data: Any = values.values[0] if len(values.values) == 1 else b""
+        if values.kind == "bytes" and (extension := image_extension(data)):
+            yield key, data, extension

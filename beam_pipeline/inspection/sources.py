@@ -1,0 +1,211 @@
+"""The files that `inspect` reads: those of a data set of ours, or any TFRecord files."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from beam_pipeline.readers.shards import open_shard
+from beam_pipeline.transforms.core.dataset.manifest import MANIFEST_NAME
+from beam_pipeline.transforms.core.errors import ConversionError, DamagedRecordError, UsageError
+from beam_pipeline.transforms.core.inspection.examples import (
+    Features,
+    parse_features,
+    read_examples,
+)
+from beam_pipeline.transforms.core.inspection.statistics import (
+    CLASS_IDS,
+    CLASS_TEXTS,
+    KEYS,
+    Naming,
+)
+from beam_pipeline.transforms.core.labels.folders import SPLIT_NAMES
+from beam_pipeline.transforms.core.labels.schema import written_key
+from beam_pipeline.transforms.core.records.formats import DEFAULT_FORMAT, recorded_format
+from beam_pipeline.transforms.core.text import quoted
+from beam_pipeline.transforms.core.uris import is_remote
+from beam_pipeline.transforms.output_folder import read_manifest
+from beam_pipeline.transforms.storage import files
+
+_NUMBER = re.compile(r"-\d+-of-\d+")
+_SHARD_NAME = re.compile(r"(?!\.).*(tfrecord|\.tfrec|-\d{5,}-of-\d{5,}).*", re.IGNORECASE)
+_NOT_SHARDS = re.compile(r".*(\.tfindex.*|\.(json|jsonl|txt|csv|idx|index|md|tar|zip|npy))")
+_CLASS_NAMES = ".labels.txt"
+_WORDS = re.compile(r"[^A-Za-z]+")
+_LONGEST_LIST = 16 << 20  # bytes of a file of class names
+
+
+@dataclass(frozen=True)
+class RecordFile:
+    """A file of records.
+
+    Attributes:
+      uri: the file.
+      split: its split; empty if nothing names one.
+      bytes: its length.
+    """
+
+    uri: str
+    split: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """What `inspect` was pointed at.
+
+    Attributes:
+      name: the folder or files, for people.
+      files: the files of records, those of one split together.
+      naming: the features that name samples and classes.
+      folder: the folder of a data set of ours; else empty.
+      manifest: its manifest; else empty.
+    """
+
+    name: str
+    files: Sequence[RecordFile]
+    naming: Naming = field(default_factory=Naming)
+    folder: str = ""
+    manifest: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def splits(self) -> list[str]:
+        """The splits, in their order."""
+        return list(dict.fromkeys(file.split for file in self.files))
+
+    def of_split(self, split: str) -> Source:
+        """The same with the files of one split alone.
+
+        Raises:
+          UsageError: there is no such split.
+        """
+        found = [file for file in self.files if file.split == split]
+        if not found:
+            known = [name for name in self.splits if name]
+            has = f"it has {quoted(known)}" if known else "no file's name says a split"
+            raise UsageError(f"{self.name} has no split {split!r}; {has}")
+        return Source(self.name, found, self.naming, self.folder, self.manifest)
+
+    def read(self, file: RecordFile) -> Iterator[tuple[int, Features]]:
+        """Yields (bytes, features) of each example of a file.
+
+        Raises:
+          DamagedRecordError: the file is damaged, or cannot be read; says where.
+        """
+        other = self.manifest and recorded_format(self.manifest["options"])
+        with open_shard(file.uri) as stream:
+            try:
+                if not other or other.name == DEFAULT_FORMAT:
+                    yield from read_examples(stream, file.uri)
+                    return
+                for number, record in enumerate(other.records(stream, file.uri)):
+                    yield len(record), parse_features(record, file.uri, number)
+            except OSError as error:
+                raise DamagedRecordError(
+                    f"{file.uri} cannot be read: {error.strerror or error}"
+                ) from error
+
+
+def open_source(paths: Sequence[str]) -> Source:
+    """Finds the files of records.
+
+    Args:
+      paths: the output folder of a conversion, or folders, files and globs of any TFRecords.
+
+    Raises:
+      ConversionError: there are none, or a manifest is damaged.
+    """
+    uris = [files.canonical(path) for path in paths]
+    files.check_credentials(filter(is_remote, uris))
+    if len(uris) == 1 and files.exists(files.join(uris[0], MANIFEST_NAME)):
+        return _data_set(uris[0])
+    try:
+        found = [file for uri in uris for file in _files_of(uri)]
+    except OSError as error:
+        raise ConversionError(f"{uris[0]} cannot be read: {error.strerror or error}") from error
+    folders = {posixpath.dirname(file.uri) for file in found}
+    names = _class_names(folders.pop()) if len(folders) == 1 else {}
+    more = f" and {len(uris) - 1} more" if len(uris) > 1 else ""
+    order = {split: number for number, split in enumerate(dict.fromkeys(f.split for f in found))}
+    found.sort(key=lambda file: order[file.split])
+    return Source(f"{uris[0]}{more}", found, Naming(names=names))
+
+
+def _data_set(folder: str) -> Source:
+    manifest = read_manifest(folder)
+    renames = manifest["options"].get("features") or {}
+
+    def written(*standards: str) -> tuple[str, ...]:
+        return tuple(key for one in standards if (key := written_key(one, renames)))
+
+    naming = Naming(
+        keys=written(*KEYS),
+        class_texts=written(*CLASS_TEXTS),
+        class_ids=written(*CLASS_IDS),
+        names={entry["id"]: entry["name"] for entry in manifest["classes"]},
+    )
+    shards = [
+        RecordFile(files.join(folder, entry["path"]), split, entry["bytes"])
+        for split, entries in manifest["splits"].items()
+        for entry in entries["shards"]
+    ]
+    return Source(folder, shards, naming, folder, manifest)
+
+
+def _files_of(uri: str) -> Iterator[RecordFile]:
+    """The files of records that a path names: a file, the files in a folder, or those of a glob.
+
+    Raises:
+      UsageError: there are none.
+    """
+    is_folder = os.path.isdir(uri)
+    if not is_folder and (size := files.size_of(uri)) >= 0:
+        yield RecordFile(uri, split_of(uri), size)
+        return
+    folder, name = posixpath.split(uri)
+    is_glob = not is_folder and any(sign in name for sign in "*?[")
+    try:
+        sizes = files.sizes_in(folder if is_glob else uri)
+    except (FileNotFoundError, NotADirectoryError):
+        sizes = {}
+    chosen = sorted(
+        path
+        for path in sizes
+        if (fnmatchcase(path, name) if is_glob else _may_hold_records(posixpath.basename(path)))
+    )
+    if not chosen:
+        expected = f"no such file, and no folder with {MANIFEST_NAME} or files *tfrecord*"
+        raise UsageError(f"{uri}: {'no file has such a name' if is_glob else expected}")
+    for path in chosen:
+        yield RecordFile(files.join(folder if is_glob else uri, path), split_of(path), sizes[path])
+
+
+def _may_hold_records(name: str) -> bool:
+    return bool(_SHARD_NAME.fullmatch(name)) and not _NOT_SHARDS.fullmatch(name)
+
+
+def split_of(path: str) -> str:
+    """The split that a file's name says: `train` for `shapes-train.tfrecord-00000-of-00016`."""
+    stem = _NUMBER.split(posixpath.basename(path))[0]
+    found = [SPLIT_NAMES[w] for w in _WORDS.split(stem.lower()) if w in SPLIT_NAMES]
+    return found[-1] if found else ""
+
+
+def _class_names(folder: str) -> dict[int, str]:
+    """Names of classes by id, as TFDS and this program write them beside the shards."""
+    for feature in CLASS_IDS:
+        data = None
+        uri = files.join(folder, feature.replace("/", ".") + _CLASS_NAMES)
+        try:
+            if 0 <= files.size_of(uri) <= _LONGEST_LIST:
+                data = files.read_if_there(uri)
+        except OSError:
+            continue  # ids are shown instead
+        if data:
+            return dict(enumerate(data.decode(errors="replace").splitlines()))
+    return {}
