@@ -197,14 +197,14 @@ def _dead_letter_lines(folder: str, manifest: Mapping[str, Any]) -> Iterator[str
             dead_letter = json.loads(line)
             if len(first[dead_letter["reason"]]) < _SHOWN:
                 first[dead_letter["reason"]].append(
-                    f"{dead_letter['key']}{_location(dead_letter)}: {dead_letter['message']}"
+                    f"{dead_letter['key']}{location(dead_letter)}: {dead_letter['message']}"
                 )
     for reason, count in by_reason.items():
         yield f"    {reason}: {count}"
         yield from (f"      {text}" for text in first[reason])
 
 
-def _location(dead_letter: Mapping[str, Any]) -> str:
+def location(dead_letter: Mapping[str, Any]) -> str:
     """The label file and line that a dead letter names, if any: ` (labels.csv, line 3)`."""
     if "file" not in dead_letter:
         return ""

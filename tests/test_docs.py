@@ -87,6 +87,20 @@ def test_every_command_of_the_page_on_growing_runs(tmp_path: Path) -> None:
     assert run_shell(f"{sys.executable} - <<'END'\n{code}\nEND\n", tmp_path).stdout == "19\n"
 
 
+@pytest.mark.slow
+def test_every_command_of_the_page_on_inspect_runs(tmp_path: Path) -> None:
+    """In their order, from the demo's data; what the page shows is what they print."""
+    run_shell("beam-tfrecord demo", tmp_path)
+    text = Path(REPOSITORY, "docs/inspect.md").read_text(encoding="utf-8")
+    printed = ""
+    for language, block in re.findall(r"```(\w*)\n(.*?)```", text, re.DOTALL):
+        if language == "bash":
+            printed = run_shell(block, tmp_path).stdout
+            assert printed
+        else:
+            assert block in printed
+
+
 def test_every_option_is_documented(capsys: pytest.CaptureFixture[str]) -> None:
     """The help and docs/options.md name the same options."""
     text = Path(REPOSITORY, "docs/options.md").read_text(encoding="utf-8")

@@ -183,8 +183,8 @@ def _show_key(source: Source, key: str, to: str) -> bool:
         places = [file.uri.rpartition("/")[2] for file in files_for(source, key)]
         reason = reason_left_out(source, key)
         say(
-            f"{source.name}: no sample has the key {key!r}; looked in {enumerated(places, 3)}"
-            + (f". It was left out as {reason}" if reason else "")
+            f"{source.name}: no sample has the key {key!r}; looked in {enumerated(places, 3)}",
+            *([f"its dead letter: {reason}"] if reason else ()),
         )
         return False
     _Screen().example(source, found)
@@ -219,6 +219,8 @@ def show(source: Source, selection: Selection, to: str = "") -> bool:
         except KeyboardInterrupt:
             result.whole = False
             complain("", "Stopped; these are the figures so far.")
+    if result.damaged and not result.read:
+        return False
     _check_features(source, selection, result)
     _print(source, selection, result, kept)
     shown = min(selection.num, result.figures.examples.total())

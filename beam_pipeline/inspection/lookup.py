@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from beam_pipeline.inspection.sources import RecordFile, Source
 from beam_pipeline.readers.shards import open_shard
+from beam_pipeline.summary import location
 from beam_pipeline.transforms.core.dataset.changes import written_samples
 from beam_pipeline.transforms.core.dataset.manifest import DEAD_LETTERS_NAME
 from beam_pipeline.transforms.core.dataset.sharding import KeyHasher, shard_of
@@ -106,7 +107,7 @@ def _scan(source: Source, places: Sequence[RecordFile], key: str) -> Iterator[Fo
 
 
 def reason_left_out(source: Source, key: str) -> str:
-    """The reason for which a conversion left a sample out; empty if it did not, or if that is not known."""
+    """What the dead letter of a sample says; empty if there is none."""
     if not source.folder:
         return ""
     uri = files.join(source.folder, DEAD_LETTERS_NAME)
@@ -117,5 +118,5 @@ def reason_left_out(source: Source, key: str) -> str:
         for line in lines:
             found = json.loads(line)
             if found["key"] == key:
-                return f"{found['reason']}: {found['message']}"
+                return f"{found['reason']}{location(found)}: {found['message']}"
     return ""

@@ -179,8 +179,15 @@ def _files_of(uri: str) -> Iterator[RecordFile]:
         if (fnmatchcase(path, name) if is_glob else _may_hold_records(posixpath.basename(path)))
     )
     if not chosen:
-        expected = f"no such file, and no folder with {MANIFEST_NAME} or files *tfrecord*"
-        raise UsageError(f"{uri}: {'no file has such a name' if is_glob else expected}")
+        missing = "no such file or folder"
+        if is_glob:
+            missing = "no file has such a name"
+        elif is_folder or sizes:
+            missing = (
+                f"the folder has no {MANIFEST_NAME}, and no file with 'tfrecord' in its name; name "
+                "the files"
+            )
+        raise UsageError(f"{uri}: {missing}")
     for path in chosen:
         yield RecordFile(files.join(folder if is_glob else uri, path), split_of(path), sizes[path])
 
