@@ -8,6 +8,7 @@ import dataclasses
 import os
 import signal
 import threading
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,10 +20,10 @@ from beam_pipeline.engines.base import Build, Engine
 from beam_pipeline.engines.registry import engine_for
 from beam_pipeline.pipeline import build_pipeline, build_planning_pipeline
 from beam_pipeline.progress_bar import show_progress
+from beam_pipeline.startup import EXIT_INTERRUPTED
 from beam_pipeline.summary import print_summary
 from beam_pipeline.terminal import complain, say
 from beam_pipeline.transforms.core.errors import ConversionError, OutputError
-from beam_pipeline.transforms.core.labels.exclusion import Exclusion
 from beam_pipeline.transforms.output_claim import claimed
 from beam_pipeline.transforms.output_folder import (
     clean_up_refused,
@@ -33,8 +34,6 @@ from beam_pipeline.transforms.output_folder import (
     take_refusal,
 )
 from beam_pipeline.transforms.writer_process import cores, writer_processes
-
-EXIT_INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
@@ -73,6 +72,7 @@ def convert(config: ConvertConfig, beam_argv: Sequence[str], *, wait: bool = Tru
     Raises:
       ConversionError: there is no complete data set, and why.
     """
+    started = time.monotonic()
     engine = engine_for(beam_argv, wait=wait)
     engine.prepare(config)
     with claimed(config.output, make=True):
@@ -81,20 +81,27 @@ def convert(config: ConvertConfig, beam_argv: Sequence[str], *, wait: bool = Tru
             _run_job(config, engine, _writers(config, beam_argv))
         if not engine.waits:
             return
-        _report(config.output, before, config.exclusion)
+        _report(config, before, time.monotonic() - started)
 
 
-def _report(folder: str, before: Mapping[str, int], exclusion: Exclusion | None) -> None:
+def _report(config: ConvertConfig, before: Mapping[str, int], seconds: float) -> None:
     """Says what a complete data set holds, or that none of its shards has changed.
+
+    Args:
+      config: the conversion.
+      before: the versions of the shards as they were before; empty if there were none.
+      seconds: the time that it took.
 
     Raises:
       OutputError: it cannot be read.
     """
+    folder, output = config.output, config.options.output
     try:
         if before and shard_versions(folder) == before:
             say(f"{folder} is up to date: all is as it was when it was written")
         else:
-            print_summary(folder, exclusion)
+            whole = not (output.resume or output.reuse)
+            print_summary(folder, config.exclusion, seconds=seconds, wrote_all=whole)
     except BrokenPipeError:  # the reader of our output has gone
         raise
     except OSError as error:

@@ -19,7 +19,7 @@ from beam_pipeline.engines.registry import engine_for
 from beam_pipeline.launch import run_pipeline
 from beam_pipeline.options import ConvertOptions
 from beam_pipeline.pipeline import plan_samples
-from beam_pipeline.progress_bar import human_size
+from beam_pipeline.progress_bar import human_size, show_progress
 from beam_pipeline.summary import class_line
 from beam_pipeline.terminal import say
 from beam_pipeline.transforms.batches import SampleBatch
@@ -116,7 +116,8 @@ def _planned(config: ConvertConfig, beam_argv: Sequence[str]) -> tuple[Plan, int
             )
             _ = plan | "Keep" >> beam.Map(_keep, AsSingleton(packed), path)
 
-        run_pipeline(build, here, engine)
+        with show_progress(writes=False):
+            run_pipeline(build, here, engine)
         plan, packed = pickle.loads(files.read_bytes(path))
         return plan, packed
 

@@ -20,6 +20,9 @@ _LINE_INTERVAL = 10.0  # seconds between plain lines
 class Display(Protocol):
     """Shows counts; used by one thread at a time."""
 
+    def listed(self, images: int) -> None:
+        """Adds the images listed since the last call; they come before the totals."""
+
     def start(self, samples: int, image_bytes: int) -> None:
         """Takes the totals of the whole job."""
 
@@ -57,10 +60,14 @@ def _tqdm() -> Any:
 
 
 @contextlib.contextmanager
-def show_progress() -> Iterator[None]:
-    """While the block runs, shows the progress of a job whose workers are on this machine."""
+def show_progress(*, writes: bool = True) -> Iterator[None]:
+    """While the block runs, shows the progress of a job whose workers are on this machine.
+
+    Args:
+      writes: False for a job that only plans, of which the listing is shown.
+    """
     show = display()
-    with progress.reported_to(_Locked(show)):
+    with progress.reported_to(_Locked(show, writes)):
         try:
             yield
         finally:
@@ -70,13 +77,19 @@ def show_progress() -> Iterator[None]:
 class _Locked:
     """Lets several threads report to a display."""
 
-    def __init__(self, show: Display) -> None:
+    def __init__(self, show: Display, writes: bool) -> None:
         self._show = show
+        self._writes = writes
         self._lock = threading.Lock()
+
+    def listed(self, images: int) -> None:
+        with self._lock:
+            self._show.listed(images)
 
     def start(self, samples: int, image_bytes: int) -> None:
         with self._lock:
-            self._show.start(samples, image_bytes)
+            if self._writes:
+                self._show.start(samples, image_bytes)
 
     def add(self, samples: int, image_bytes: int) -> None:
         with self._lock:
@@ -84,14 +97,24 @@ class _Locked:
 
 
 class _Bar:
-    """A bar with samples, bytes, rate and time left."""
+    """A count of listed images, then a bar with samples, bytes, rate and time left."""
 
     def __init__(self) -> None:
         self._tqdm = _tqdm()
+        self._listing: Any = None
         self._bar: Any = None
         self._bytes = self._total_bytes = 0
 
+    def listed(self, images: int) -> None:
+        if self._bar is not None:
+            return
+        if self._listing is None:
+            self._listing = self._tqdm(unit=" images listed", leave=False, dynamic_ncols=True)
+        self._listing.update(images)
+        self._listing.refresh()  # of a short listing, there may be no further report
+
     def start(self, samples: int, image_bytes: int) -> None:
+        self._end_listing()
         self._total_bytes = image_bytes
         if self._bar is None:
             self._bar = self._tqdm(
@@ -111,16 +134,30 @@ class _Bar:
         self._tqdm.write(terminal_line(text), file=sys.stderr)
 
     def close(self) -> None:
+        self._end_listing()
         if self._bar is not None:
             self._bar.close()
+
+    def _end_listing(self) -> None:
+        if self._listing is not None:
+            self._listing.close()
+            self._listing = None
 
 
 class _Lines:
     """A line every ten seconds, for logs."""
 
     def __init__(self) -> None:
+        self._listed = 0
         self._samples = self._bytes = self._total = self._total_bytes = 0
         self._started = self._next = time.monotonic()
+
+    def listed(self, images: int) -> None:
+        self._listed += images
+        now = time.monotonic()
+        if now >= self._next and not self._total and self._listed:
+            self._next = now + _LINE_INTERVAL
+            complain(f"{counted(self._listed, 'image')} listed")
 
     def start(self, samples: int, image_bytes: int) -> None:
         self._total, self._total_bytes = samples, image_bytes

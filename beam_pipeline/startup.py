@@ -53,6 +53,7 @@ _SIGNS_OF_SHORTAGE = (
     "Cannot allocate memory",
     "failed to map segment",
 )
+EXIT_INTERRUPTED = 130
 _UTF8_MODE = "BEAM_TFRECORD_UTF8_MODE"
 _OBJECTS_A_COLLECTION = 50_000  # references are many, and hold no cycles
 
@@ -66,6 +67,9 @@ def run(command: Callable[[], int]) -> NoReturn:
     try:
         check_address_space()
         code = command()
+    except KeyboardInterrupt:  # before a job has begun, or in a command that has none
+        complain("", "beam-tfrecord: interrupted")
+        code = EXIT_INTERRUPTED
     except Exception as error:
         if not is_shortage(error):
             raise

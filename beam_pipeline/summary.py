@@ -34,14 +34,24 @@ _MASKS = ("image/segmentation/class", "image/panoptic")
 _LABELS = ("image/class", "image/label", "image/object/class", *_MASKS)
 
 
-def print_summary(folder: str, exclusion: Exclusion | None = None) -> None:
+def print_summary(
+    folder: str,
+    exclusion: Exclusion | None = None,
+    *,
+    seconds: float | None = None,
+    wrote_all: bool = True,
+) -> None:
     """Prints splits, classes, dead letters and the lines of code that read the data set.
 
     Args:
       folder: the data set.
       exclusion: the keys that were to be left out, to name those of no image.
+      seconds: the time that the job took; None to leave it out.
+      wrote_all: the job wrote every shard, so that its rate is that of the whole data set.
     """
-    say(*_lines(folder, files.join(folder, MANIFEST_NAME), read_manifest(folder)))
+    manifest = read_manifest(folder)
+    time_line = [] if seconds is None else [_time_line(manifest, seconds, wrote_all)]
+    say(*_lines(folder, files.join(folder, MANIFEST_NAME), manifest, time_line))
     if exclusion:
         _warn_of_keys_not_met(folder, exclusion)
 
@@ -57,7 +67,19 @@ def _warn_of_keys_not_met(folder: str, exclusion: Exclusion) -> None:
         )
 
 
-def _lines(folder: str, uri: str, manifest: Mapping[str, Any]) -> Iterator[str]:
+def _time_line(manifest: Mapping[str, Any], seconds: float, wrote_all: bool) -> str:
+    """Says how long the job took and, if it wrote everything, at which rate."""
+    time = f"{seconds:.1f} s" if seconds < 100 else f"{seconds / 60:.0f} minutes"
+    if not wrote_all or not seconds:
+        return f"  time: {time}"
+    examples = manifest["counts"]["examples"] / seconds
+    size = sum(split["bytes"] for split in manifest["splits"].values()) / seconds
+    return f"  time: {time}, {examples:.0f} examples/s, {human_size(int(size))}/s"
+
+
+def _lines(
+    folder: str, uri: str, manifest: Mapping[str, Any], time_line: Sequence[str]
+) -> Iterator[str]:
     counts = manifest["counts"]
     size = sum(split["bytes"] for split in manifest["splits"].values())
     yield f"Wrote {counted(counts['examples'], 'example')}, {human_size(size)}, to {folder}"
@@ -81,6 +103,7 @@ def _lines(folder: str, uri: str, manifest: Mapping[str, Any]) -> Iterator[str]:
     yield from _dead_letter_lines(folder, manifest)
     for reason in manifest.get("questions", ()):
         yield f"  accepted with --yes: {reason}"
+    yield from time_line
     yield f"  manifest: {uri}"
     yield ""
     yield from _reading_lines(folder, manifest)
@@ -147,6 +170,12 @@ def _class_lines(manifest: Mapping[str, Any]) -> Iterator[str]:
     figure = "objects" if "objects" in classes[0] else "examples"
     of = ", objects of each" if figure == "objects" else ""
     yield class_line([(c["id"], c["name"], c[figure]) for c in classes], of)
+    if len(classes) > _SHOWN_CLASSES:
+        smallest, *_, largest = sorted(classes, key=lambda c: (c[figure], -c["id"]))
+        yield (
+            f"  largest class: {largest['name']} ({largest[figure]}), smallest: {smallest['name']} "
+            f"({smallest[figure]})"
+        )
     options = manifest["options"]
     chosen = options.get("label_from_name") or options.get("classes")
     note = "" if chosen else numbering_note([(c["name"], c["id"]) for c in classes])

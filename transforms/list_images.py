@@ -10,7 +10,7 @@ from typing import TypeVar
 import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
 
-from beam_pipeline.transforms import counters
+from beam_pipeline.transforms import counters, progress
 from beam_pipeline.transforms.batches import (
     BATCH_SIZE,
     DEAD_LETTERS,
@@ -97,10 +97,12 @@ class _List(beam.DoFn):
             if isinstance(listed, NameRange):
                 yield TaggedOutput(_REST, listed)
                 continue
-            tally.listed += len(listed.images) + len(listed.dead_letters)
             tally.ignored.update(listed.ignored)
             tally.label_files.add(listed.label_files)
-            counters.count(counters.IMAGES_LISTED, len(listed.images) + len(listed.dead_letters))
+            images = len(listed.images) + len(listed.dead_letters)
+            tally.listed += images
+            counters.count(counters.IMAGES_LISTED, images)
+            progress.listed(images)
             if listed.images:
                 yield ImageBatch(listed.images)
             if listed.dead_letters:

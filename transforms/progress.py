@@ -22,6 +22,9 @@ _INTERVAL = 0.1  # seconds between two reports of a reporter
 class Listener(Protocol):
     """Takes counts; may be called by several threads at once."""
 
+    def listed(self, images: int) -> None:
+        """Takes the images that were listed since the last report."""
+
     def start(self, samples: int, image_bytes: int) -> None:
         """Takes the totals of the whole job."""
 
@@ -41,6 +44,12 @@ def reported_to(listener: Listener) -> Iterator[None]:
         yield
     finally:
         _listener = before
+
+
+def listed(images: int) -> None:
+    """Reports images that were listed."""
+    if _listener:
+        _listener.listed(images)
 
 
 def announce(samples: int, image_bytes: int) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
 
-from beam_pipeline.transforms import counters
+from beam_pipeline.transforms import counters, progress
 from beam_pipeline.transforms.batches import (
     BATCH_SIZE,
     DEAD_LETTERS,
@@ -61,6 +61,7 @@ class _ReadContainer(beam.DoFn):
             yield self._counted(samples, dead_letters, tally)
         tally.add_dead_letters(dead_letters)
         counters.count(counters.IMAGES_LISTED, tally.listed)
+        progress.listed(tally.listed)
         yield TaggedOutput(DEAD_LETTERS, dead_letters)
         yield TaggedOutput(TALLY, tally)
 

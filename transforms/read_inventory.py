@@ -11,7 +11,7 @@ from typing import NamedTuple
 import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
 
-from beam_pipeline.transforms import counters
+from beam_pipeline.transforms import counters, progress
 from beam_pipeline.transforms.batches import BATCH_SIZE, DEAD_LETTERS, TALLY, ImageBatch
 from beam_pipeline.transforms.core.dataset.plan import Tally
 from beam_pipeline.transforms.core.errors import InventoryError
@@ -139,6 +139,7 @@ class _ListGroup(beam.DoFn):
             tally.ignored.update(root.rules.ignored)
             tally.label_files.add(root.rules.label_files)
         counters.count(counters.IMAGES_LISTED, tally.listed)
+        progress.listed(tally.listed)
         yield TaggedOutput(TALLY, tally)
 
 

@@ -183,6 +183,9 @@ class _ToLauncher:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
+    def listed(self, images: int) -> None:
+        """Does nothing: no image is listed here."""
+
     def start(self, samples: int, image_bytes: int) -> None:
         """Does nothing: totals are known to the launcher."""
 

@@ -152,7 +152,7 @@ class _Counts:
         samples = found.get(counters.SAMPLES_DONE, 0)
         image_bytes = found.get(counters.BYTES_DONE, 0)
         if listed > self._listed and not planned:
-            self._show.note(f"{listed} images listed")
+            self._show.listed(listed - self._listed)
             self._listed = listed
         if planned and not self._started:
             self._show.start(planned, found.get(counters.BYTES_PLANNED, 0))

@@ -274,7 +274,7 @@ def test_a_job_in_a_terminal_less_process_prints_plain_lines(photos: str, tmp_pa
     """No control characters, no tracebacks, no warnings of Beam's."""
     done = convert_in_process_of_its_own("--images", photos, "--output", f"{tmp_path}/out")
     assert done.returncode == 0
-    assert done.stderr == "10 samples, 6.3 kB to write\n"
+    assert done.stderr == "10 images listed\n10 samples, 6.3 kB to write\n"
     layout, label, wrote = done.stdout.splitlines()[:3]
     assert label == "  label: classes, each image's folder"
     assert layout == "Layout class_folders: no --labels and no other layout's files"

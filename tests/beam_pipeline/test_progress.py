@@ -37,6 +37,7 @@ def test_a_terminal_shows_a_bar_with_samples_bytes_rate_and_time(tmp_path: Path)
         except OSError:  # the terminal's other end is closed
             break
     assert job.wait() == 0
+    assert "60 images listed [" in shown.decode()
     last = shown.decode().rpartition("100%")[2]
     assert " 60/60 [00:00<00:00, " in last
     assert f" samples/s, {size} of {size}]" in last
@@ -59,8 +60,25 @@ def test_plain_lines_say_how_far_the_job_is(
     assert rest[-1].endswith(" s left")
 
 
+def test_listed_images_are_counted_from_the_beginning(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At once and then now and then, until the totals are known; a job that only plans shows no more."""
+    with show_progress():
+        progress.listed(1)
+        progress.listed(4096)
+    assert capsys.readouterr().err == "1 image listed\n"
+    monkeypatch.setattr("beam_pipeline.progress_bar._LINE_INTERVAL", 0.0)
+    with show_progress(writes=False):
+        progress.listed(1)
+        progress.listed(4096)
+        progress.announce(4097, 5_000_000)
+    assert capsys.readouterr().err == "1 image listed\n4097 images listed\n"
+
+
 def test_workers_without_a_listener_report_nothing() -> None:
     """On another machine nobody listens, and nothing is counted or kept."""
+    progress.listed(1)
     progress.announce(1, 1)
     progress.add(1, 1)
     reporter = progress.Reporter()
@@ -74,7 +92,11 @@ class Sum:
 
     def __init__(self) -> None:
         self.total = self.done = (0, 0)
-        self.reports = 0
+        self.found = self.reports = 0
+
+    def listed(self, images: int) -> None:
+        assert self.total == (0, 0), "images are listed before the totals are known"
+        self.found += images
 
     def start(self, samples: int, image_bytes: int) -> None:
         self.total = (samples, image_bytes)
@@ -114,6 +136,7 @@ def test_every_sample_is_reported_once(
     monkeypatch.setattr("beam_pipeline.progress_bar.display", lambda: listener)
     inputs = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", "--num_shards=4")
     assert main(["convert", *inputs, *argv, "--yes"]) == 0
+    assert listener.found == 40
     assert listener.total == total
     assert listener.done == total
     assert listener.reports >= 4

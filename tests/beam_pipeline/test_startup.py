@@ -117,3 +117,14 @@ def test_a_shortage_is_known_by_its_error(error: Exception, expected: bool) -> N
     outer = KeyError("outer")
     outer.__cause__ = error
     assert startup.is_shortage(outer) is expected
+
+
+def test_an_interrupted_command_is_one_line() -> None:
+    """Ctrl-C before a job has begun, or in a command without one: exit code 130, no traceback."""
+    code = (
+        "from beam_pipeline import startup\ndef command():\n    raise KeyboardInterrupt\n"
+        "startup.run(command)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "\nbeam-tfrecord: interrupted\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,22 @@ def test_a_class_called_by_a_number_is_told_from_its_id() -> None:
     """Else one would read `0 1 (20), 1 2 (20)`."""
     assert class_line([(0, "1", 20), (1, "2", 7)]) == "  2 classes: 0 is '1' (20), 1 is '2' (7)"
     assert class_line([(0, "3d", 1), (1, "cat", 2)]) == "  2 classes: 0 is '3d' (1), 1 is 'cat' (2)"
+
+
+def test_of_many_classes_the_largest_and_the_smallest_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Beside the first ten; and the time of the whole, without a rate where shards may have been kept."""
+    names = [f"c{i:02}/{j}.bmp" for i in range(12) for j in range(3 if i == 11 else 1 + (i != 10))]
+    write_pictures(f"{tmp_path}/photos", names)
+    argv = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out")
+    assert convert(*argv) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "  largest class: c11 (3), smallest: c10 (1)" in lines
+    (time,) = (line for line in lines if line.startswith("  time: "))
+    assert re.fullmatch(r"  time: [0-9.]+ s, \d+ examples/s, [0-9.]+ k?B/s", time)
+    assert convert(*argv[:2], "--output", f"{tmp_path}/new", "--reuse", f"{tmp_path}/out") == 0
+    assert re.search(r"^  time: [0-9.]+ s$", capsys.readouterr().out, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
