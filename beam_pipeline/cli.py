@@ -8,7 +8,7 @@ import sys
 from collections.abc import Collection, Sequence
 
 import beam_pipeline
-from beam_pipeline.commands import COMMANDS, load_command
+from beam_pipeline.commands import COMMANDS, grouped_commands, load_command
 from beam_pipeline.commands.command import PROGRAM as PROGRAM
 from beam_pipeline.commands.command import Call, refuse_unknown
 from beam_pipeline.terminal import complain
@@ -21,6 +21,26 @@ from beam_pipeline.transforms.core.errors import (
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 _WIDEST_HELP = 100  # columns; prose in longer lines is hard to read
+_COMPLETING = "_ARGCOMPLETE"
+"""A variable that shells set while a person presses the tabulator."""
+
+_SHORT_HELP = f"""\
+{PROGRAM} turns images and their labels into shuffled, sharded TFRecords.
+
+Try it on 300 drawings, which takes some seconds:
+  {PROGRAM} demo
+
+Convert a folder of images, one folder per class or any other layout:
+  {PROGRAM} convert --images photos/ --output tfrecords/
+
+With a table of labels:
+  {PROGRAM} convert --images photos/ --labels labels.csv --output tfrecords/
+
+See what was written:
+  {PROGRAM} inspect tfrecords/
+
+`{PROGRAM} --help` lists all commands, `{PROGRAM} COMMAND --help` describes one."""
+_EXAMPLES = _SHORT_HELP.partition("\n\n")[2].rpartition("\n\n")[0]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,6 +64,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: list[str]) -> bool:
+    if _COMPLETING in os.environ:
+        _complete(os.environ.get("COMP_LINE", ""))
+    if not argv:
+        complain(*_SHORT_HELP.split("\n"))
+        raise SystemExit(EXIT_USAGE)
     argv = _with_underscores(argv)
     named = next((token for token in argv if not token.startswith("-")), "")
     arguments, unknown = _parser({named}).parse_known_args(argv)
@@ -51,6 +76,14 @@ def _run(argv: list[str]) -> bool:
     if not command.takes_beam_options:
         refuse_unknown(unknown, ())
     return command.run(Call(arguments, unknown))
+
+
+def _complete(line: str) -> None:
+    """Writes the completions of a line for the shell, and ends the process."""
+    import argcomplete
+
+    named = COMMANDS.keys() & set(line.split())
+    argcomplete.autocomplete(_parser(named), always_complete_options=False)
 
 
 def _with_underscores(argv: Sequence[str]) -> list[str]:
@@ -87,6 +120,14 @@ class _HelpFormatter(argparse.HelpFormatter):
         )
 
 
+def _description() -> str:
+    """What the program does, and its commands by groups."""
+    lines = ["Turns images and their labels into shuffled, sharded TFRecords."]
+    for heading, names in grouped_commands().items():
+        lines += ["", f"{heading}:", *(f"  {name:<10}{COMMANDS[name]}" for name in names)]
+    return "\n".join(lines)
+
+
 def _parser(loaded: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
     """The parser of the whole command line.
 
@@ -95,14 +136,16 @@ def _parser(loaded: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentParse
     """
     parser = _Parser(
         prog=PROGRAM,
-        description="Turns images and their labels into shuffled TFRecords.",
-        epilog=f"`{PROGRAM} COMMAND --help` describes a command.",
+        usage=f"{PROGRAM} COMMAND [OPTION...]",
+        description=_description(),
+        epilog=f"examples:\n\n{_EXAMPLES}\n\n`{PROGRAM} COMMAND --help` describes a command and its "
+        "options. Dashes in their names are as good as underscores: --num-shards is --num_shards.",
         allow_abbrev=False,
         formatter_class=_HelpFormatter,
     )
     parser.add_argument("--version", action="version", version=beam_pipeline.__version__)
     subparsers = parser.add_subparsers(
-        title="commands", dest="command", required=True, metavar="COMMAND"
+        prog=PROGRAM, dest="command", required=True, metavar="COMMAND", help=argparse.SUPPRESS
     )
     for name, help_line in COMMANDS.items():
         subparser = subparsers.add_parser(

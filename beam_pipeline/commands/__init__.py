@@ -23,6 +23,19 @@ COMMANDS = {
 }
 """Name of the command and its module -> one line of help."""
 
+GROUPS = {
+    "make a data set": ("convert", "plan", "demo"),
+    "look at one": ("inspect", "diff", "verify"),
+}
+"""Heading in the help -> commands; those that are in no group come last."""
+
+
+def grouped_commands() -> dict[str, list[str]]:
+    """Heading -> names of commands, for the help."""
+    grouped = {name for names in GROUPS.values() for name in names}
+    others = [name for name in COMMANDS if name not in grouped]
+    return {**{heading: list(names) for heading, names in GROUPS.items()}, "other": others}
+
 
 def load_command(name: str) -> Command:
     """Imports a command."""

@@ -308,8 +308,8 @@ A data set, or files of any other program:
   {PROGRAM} inspect 'gs://my-sets/pets-train.tfrecord-*'
 
 Small photographs, written to a folder as images and JSON Lines:
-  {PROGRAM} inspect tfrecords/ --where 'image/width<200 and image/format=png' \\
-      --num 100 --to small/
+  {PROGRAM} inspect tfrecords/ --num 100 --to small/ \\
+      --where 'image/width<200 and image/format=png'
 
 One sample by its key, as in dead_letters.jsonl and image/source_id:
   {PROGRAM} inspect tfrecords/ --key cat/1.jpg

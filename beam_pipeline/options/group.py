@@ -91,7 +91,9 @@ class Option:
             settings["action"] = _Collect
         elif self.repeated:
             settings.update(action="extend", nargs="+", default=list(self.default))
-        parser.add_argument(self.flag, **settings)
+        action: Any = parser.add_argument(self.flag, **settings)
+        if self.choices:
+            action.completer = lambda **_: map(str, self.choices)  # for argcomplete
 
     def typed(self, value: Any) -> list[str]:
         """Returns the arguments that set the option to a value; none for its default."""

@@ -15,6 +15,7 @@ from beam_pipeline import cli
 from beam_pipeline.cli import main
 from beam_pipeline.commands import COMMANDS
 from beam_pipeline.launch import beam_option_names
+from beam_pipeline.transforms.core.errors import UsageError
 from tests.harness import (
     convert,
     convert_in_process_of_its_own,
@@ -371,13 +372,69 @@ def test_the_examples_of_the_help_run(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["labels.csv", "photos", "split", "tfrecords"]
 
 
-def test_no_command_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 2 and one line."""
-    assert main([]) == 2
-    assert capsys.readouterr().err == (
-        "beam-tfrecord: error: the following arguments are required: COMMAND "
-        "(see beam-tfrecord --help)\n"
+def test_no_command_gives_a_short_help(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2, so that a script notices; commands to begin with."""
+    with pytest.raises(SystemExit) as end:
+        main([])
+    assert end.value.code == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("beam-tfrecord turns images")
+    assert "  beam-tfrecord demo" in lines
+    with pytest.raises(UsageError, match="required: COMMAND"):
+        cli._parser().parse_args([])
+
+
+def test_the_help_lists_each_command_once_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    """By what a person wants to do; a command of no group comes last."""
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    text = capsys.readouterr().out
+    listed = re.findall(r"^  (\w+)  +\w", text.partition("\noptions:")[0], re.MULTILINE)
+    assert sorted(listed) == sorted(COMMANDS)
+    assert listed[:3] == ["convert", "plan", "demo"]
+    headings = ["make a data set", "look at one", "other", "options", "examples"]
+    assert re.findall(r"^(\w[\w ]*):$", text, re.MULTILINE)[:5] == headings
+    assert "--num-shards is --num_shards" in text.replace("\n", " ")
+
+
+def completions(line: str) -> list[str]:
+    """What the shell is told at the end of a line."""
+    code = (
+        "import os, sys\nr, w = os.pipe()\nos.dup2(w, 8)\n"
+        "from beam_pipeline.cli import main\n"
+        "os._exit = lambda code: (os.close(8), os.close(w), print(os.read(r, 99999).decode()), "
+        "sys.stdout.flush(), sys.exit(code))\nmain([])"
     )
+    point = str(len(line.encode()))
+    asked = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": point, "_ARGCOMPLETE_IFS": " "}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **asked},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+@pytest.mark.slow
+def test_shells_complete_commands_options_and_values() -> None:
+    """As `register-python-argcomplete` asks for them; a command's options without the others'."""
+    assert completions("beam-tfrecord ins") == ["inspect"]
+    assert set(COMMANDS) <= set(completions("beam-tfrecord "))
+    assert completions("beam-tfrecord convert --num_s") == ["--num_shards"]
+    assert completions("beam-tfrecord inspect out --wh") == ["--where"]
+    assert completions("beam-tfrecord convert --compression g") == ["gzip"]
+
+
+def test_completion_costs_nothing_at_other_times() -> None:
+    """The library is imported while a shell asks for completions, and else never."""
+    code = (
+        "import sys; from beam_pipeline.cli import main\n"
+        "assert main(['verify', 'nowhere']) == 1\nassert 'argcomplete' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
 
 
 def test_options_before_the_command_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
