@@ -1,8 +1,8 @@
-"""Runs commands as in a terminal and draws what they print as an SVG: `docs/first_minute.svg`.
+"""Runs a command as in a terminal and draws what it prints as an SVG: `docs/first_minute.svg`.
 
     python docs/terminal_picture.py
 
-The picture is that of the demo and of `inspect` on what it made. Half blocks are drawn as rectangles, so
+The picture is that of the demo. Half blocks are drawn as rectangles, so
 that no font has to have them.
 """
 
@@ -27,11 +27,7 @@ CELL_WIDTH, CELL_HEIGHT = 7.8, 16.0  # pixels, of a font of 13 pixels
 _GROUND, _INK, _PROMPT = "#16181d", "#d7dae0", "#7fc8ff"
 _MARGIN = 16
 _PICTURE = Path(__file__).with_name("first_minute.svg")
-_COMMANDS = (
-    ("beam-tfrecord demo", 15),
-    ("beam-tfrecord inspect beam-tfrecord-demo/tfrecords --num 2", None),
-)
-"""(command, the lines of its output to draw; None for all)"""
+_COMMAND = "beam-tfrecord demo"
 _SGR = re.compile(r"\x1b\[([0-9;]*)m")
 _UPPER_HALF = "\u2580"
 
@@ -172,17 +168,11 @@ def _texts(row: int, cells: list[Cell]) -> list[str]:
 
 def picture() -> str:
     """The SVG of the first minute: the demo, and what it made."""
-    lines: list[list[Cell]] = []
     with tempfile.TemporaryDirectory() as folder:
-        for command, most in _COMMANDS:
-            lines.append([Cell(character, _PROMPT, bold=True) for character in f"$ {command}"])
-            printed = output_in_terminal(command, folder).replace(
-                f"{os.path.realpath(folder)}/", ""
-            )
-            shown = [part for line in printed.rstrip("\n").split("\n") for part in wrapped(line)]
-            lines += map(cells_of, shown[:most])
-            lines += [[Cell("...")], []] if most and len(shown) > most else [[]]
-    return svg(lines[:-1])
+        printed = output_in_terminal(_COMMAND, folder).replace(f"{os.path.realpath(folder)}/", "")
+    prompt = [Cell(character, _PROMPT, bold=True) for character in f"$ {_COMMAND}"]
+    lines = [part for line in printed.rstrip("\n").split("\n") for part in wrapped(line)]
+    return svg([prompt, *map(cells_of, lines)])
 
 
 def main() -> None:

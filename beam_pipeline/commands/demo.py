@@ -12,6 +12,7 @@ from PIL import Image, ImageDraw
 
 from beam_pipeline.commands.command import PROGRAM, Call
 from beam_pipeline.commands.convert import run_convert
+from beam_pipeline.commands.inspect import show_some
 from beam_pipeline.options import ConvertOptions
 from beam_pipeline.options.inputs import InputOptions
 from beam_pipeline.options.output import OutputOptions
@@ -25,6 +26,7 @@ COLOURS = {"red": (214, 69, 65), "green": (38, 166, 91), "blue": (65, 131, 215)}
 SAMPLES = 300
 _SIDE = 96  # pixels
 _NAME = "shapes"
+_SHOWN = 2  # examples
 _SPLITS = "train=0.9,validation=0.1"
 
 
@@ -89,8 +91,8 @@ class Demo:
     """Draws a small data set and converts it."""
 
     description = (
-        "Draws images of coloured shapes, writes a CSV file with their classes and sizes, and "
-        "converts them. Options of Apache Beam are passed on."
+        "Draws images of coloured shapes, writes a CSV file with their classes and sizes, "
+        "converts them, and shows some examples. Options of Apache Beam are passed on."
     )
     usage = ""
     examples = ""
@@ -122,6 +124,14 @@ class Demo:
             "",
         )
         run_convert(options, call)
+        say("", f"{_SHOWN} of the examples:", "")
+        show_some(folder.output, _SHOWN)
+        say(
+            "See more of them, or convert images of your own:",
+            "",
+            f"  {PROGRAM} inspect {folder.output}",
+            f"  {PROGRAM} convert --images photos/ --output tfrecords/",
+        )
         return True
 
 

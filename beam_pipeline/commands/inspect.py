@@ -229,6 +229,17 @@ def show(source: Source, selection: Selection, to: str = "") -> bool:
     return not result.damaged and (bool(shown or not selection.filters) or not selection.num)
 
 
+def show_some(folder: str, num: int) -> None:
+    """Prints some examples of a data set, without figures.
+
+    Raises:
+      ConversionError: it cannot be read.
+    """
+    source, screen = open_source([folder]), _Screen()
+    for found in scan(source, Selection(num=num), Scan()):
+        screen.example(source, found)
+
+
 def _check_class(source: Source, name: str) -> None:
     """Checks that a data set with a manifest has a class.
 

@@ -20,6 +20,11 @@ def test_the_demo_draws_and_converts(
     monkeypatch.chdir(tmp_path)
     assert main(["demo"]) == 0
     first = digests(tmp_path / "beam-tfrecord-demo/tfrecords")
+    lines = capsys.readouterr().out.splitlines()
+    shown = lines.index("2 of the examples:")
+    assert ", shapes-train.tfrecord-00000-of-00001, record 0" in lines[shown + 2]
+    assert ", shapes-validation.tfrecord-00000-of-00001, record 0" in lines[shown + 15]
+    assert lines[-2] == "  beam-tfrecord inspect beam-tfrecord-demo/tfrecords"
     assert main(["demo"]) == 0
     assert digests(tmp_path / "beam-tfrecord-demo/tfrecords") == first
     assert main(["verify", "beam-tfrecord-demo/tfrecords"]) == 0
