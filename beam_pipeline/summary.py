@@ -74,7 +74,8 @@ def _time_line(manifest: Mapping[str, Any], seconds: float, wrote_all: bool) -> 
         return f"  time: {time}"
     examples = manifest["counts"]["examples"] / seconds
     size = sum(split["bytes"] for split in manifest["splits"].values()) / seconds
-    return f"  time: {time}, {examples:.0f} examples/s, {human_size(int(size))}/s"
+    rate = f"{examples:.0f}" if examples >= 10 else f"{examples:.1f}"
+    return f"  time: {time}, {rate} examples/s, {human_size(int(size))}/s"
 
 
 def _lines(

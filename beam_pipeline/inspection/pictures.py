@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import io
+import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -49,20 +50,28 @@ def thumbnail(features: Features, size: tuple[int, int]) -> Image.Image | None:
     from beam_pipeline.transforms.core.images.pillow_header import PARSER_ERRORS
 
     try:
-        image = open_image(found[1]).image
-        image.draft("RGB", size)
-        image.load()
-        if image.mode in ("I", "I;16", "F"):
-            image = image.point(lambda value: value / 256).convert("L")
-        image = image.convert("RGBA" if image.has_transparency_data else "RGB")
-        image.thumbnail(size)
-        if image.mode == "RGBA":
-            ground = Image.new("RGB", image.size, (128, 128, 128))
-            ground.paste(image, mask=image.getchannel("A"))
-            return ground
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what is odd about a file: it is only shown
+            return _scaled(open_image(found[1]).image, size)
     except (*PARSER_ERRORS, BadImageError, Image.DecompressionBombError):
         return None
-    return image
+
+
+def _scaled(image: Image.Image, size: tuple[int, int]) -> Image.Image:
+    """Decodes an image to RGB of at most a size; what is transparent becomes grey."""
+    from PIL import Image
+
+    image.draft("RGB", size)
+    image.load()
+    if image.mode in ("I", "I;16", "F"):
+        image = image.point(lambda value: value / 256).convert("L")
+    image = image.convert("RGBA" if image.has_transparency_data else "RGB")
+    image.thumbnail(size)
+    if image.mode == "RGB":
+        return image
+    ground = Image.new("RGB", image.size, (128, 128, 128))
+    ground.paste(image, mask=image.getchannel("A"))
+    return ground
 
 
 class Painter:

@@ -87,7 +87,10 @@ def class_rows(source: Source, figures: Figures, *, filtered: bool) -> Table:
             for one in of_manifest
         ]
         return Table(("id", "class", *columns, counted_as), rows, "> " + ">" * (len(columns) + 1))
-    ordered = sorted(figures.classes.items(), key=lambda item: (-item[1].total(), item[0]))
+    ordered = sorted(
+        figures.classes.items(),
+        key=lambda item: (-item[1].total(), item[0].zfill(20) if item[0].isdecimal() else item[0]),
+    )
     found = [
         (name, *(str(counts[split]) for split in columns), str(counts.total()))
         for name, counts in ordered

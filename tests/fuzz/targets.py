@@ -12,6 +12,7 @@ import os
 import re
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from PIL import Image
 
+from beam_pipeline.inspection.pictures import thumbnail
 from beam_pipeline.transforms.core.dataset.manifest import parse_manifest
 from beam_pipeline.transforms.core.dataset.manifest_check import check_manifest
 from beam_pipeline.transforms.core.dataset.receipts import parse_receipt
@@ -27,6 +29,8 @@ from beam_pipeline.transforms.core.errors import ConversionError, UsageError
 from beam_pipeline.transforms.core.images.header import BadImageError, ImageHeader
 from beam_pipeline.transforms.core.images.masks import BadShapeError, check_shape, mask_png
 from beam_pipeline.transforms.core.images.preparation import decode_fully, read_header
+from beam_pipeline.transforms.core.inspection.examples import FeatureList, read_examples
+from beam_pipeline.transforms.core.inspection.where import parse_conditions
 from beam_pipeline.transforms.core.labels.class_files import parse_class_list, parse_class_manifest
 from beam_pipeline.transforms.core.labels.name_pattern import name_pattern
 from beam_pipeline.transforms.core.labels.parquet_rows import read_parquet
@@ -430,11 +434,29 @@ def _dumped(value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
+def _picture(data: bytes) -> None:
+    thumbnail({"image": FeatureList("bytes", [data])}, (24, 24))
+
+
 TARGETS: dict[str, Target] = {
     "image header": Target(_header, _pictures(), (BadImageError,)),
     "image pixels": Target(_pixels, _pictures(), (BadImageError,)),
     "TFRecord": Target(_all(read_records), [_framed(_examples())]),
     "TFRecord examples": Target(_shard, [_framed(_examples())]),
+    "any TFRecord": Target(
+        _all(read_examples),
+        [
+            _framed(_examples()),
+            gzip.compress(_framed(_examples()), 1),
+            zlib.compress(_framed(_examples()), 1),
+        ],
+    ),
+    "where-expression": Target(
+        lambda data: parse_conditions(data.decode(errors="replace")),
+        [b"image/width<200 and 'a b' != \"c\""],
+        words=(b" and ", b"'", b"<=", b"=="),
+    ),
+    "picture for a terminal": Target(_picture, _pictures(), ()),
     "example": Target(_framed_example, _examples(), (ConversionError, DecodeError)),
     "wire format": Target(_encoder, [b"\1" * 20, b"\xff" * 9 + b"\0a\0"], ()),
     "TFRecord index": Target(_index, [_framed(_examples())]),
