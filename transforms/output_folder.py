@@ -53,7 +53,7 @@ from beam_pipeline.transforms.core.records.formats import (
     format_options,
     recorded_format,
 )
-from beam_pipeline.transforms.core.text import shown
+from beam_pipeline.transforms.core.text import counted, shown
 from beam_pipeline.transforms.receipt_files import delete_receipts, receipts_there
 from beam_pipeline.transforms.storage import files
 
@@ -278,7 +278,7 @@ def prepare_output(folder: str, overwrite: bool) -> None:
     if names and not overwrite and not _is_left_by_refusal(folder, names):
         first = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
         unfinished = any(name.split("/")[0] == INCOMPLETE_FOLDER for name in names)
-        found = "an earlier run that did not finish" if unfinished else f"{len(names)} files"
+        found = "an earlier run that did not finish" if unfinished else counted(len(names), "file")
         raise OutputNotEmptyError(
             f"--output {folder} is not empty: it holds {found} ({first}). Choose another folder, or "
             f"say {'--resume to go on with it, or ' if unfinished else ''}--overwrite to replace the "

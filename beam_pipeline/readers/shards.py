@@ -10,6 +10,7 @@ from typing import BinaryIO
 from beam_pipeline.dataset import Dataset, Shard
 from beam_pipeline.transforms.core.errors import DamagedRecordError
 from beam_pipeline.transforms.core.records.record_format import RecordFormat
+from beam_pipeline.transforms.core.text import counted
 from beam_pipeline.transforms.core.uris import is_remote
 from beam_pipeline.transforms.storage import files
 
@@ -46,7 +47,7 @@ def _check_lengths(shard: Shard, record_format: RecordFormat) -> None:
         found = sum(1 for _ in walk(file, shard.uri))
     if found != shard.examples:
         raise DamagedRecordError(
-            f"{shard.uri} has {found} records, the manifest says {shard.examples}"
+            f"{shard.uri} has {counted(found, 'record')}, the manifest says {shard.examples}"
         )
 
 

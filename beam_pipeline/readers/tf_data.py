@@ -18,6 +18,7 @@ from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.core.labels.schema import ENCODED_KEY
 from beam_pipeline.transforms.core.records.record_format import RecordFormat
+from beam_pipeline.transforms.core.text import counted
 
 try:
     import tensorflow as tf
@@ -203,7 +204,7 @@ def _own_shards(dataset: Dataset, split: str, input_context: Any) -> list[Shard]
     pipelines = input_context.num_input_pipelines
     if len(shards) < pipelines:
         raise UsageError(
-            f"split {split!r} of {dataset.path} has {len(shards)} shards for {pipelines} input "
+            f"split {split!r} of {dataset.path} has {counted(len(shards), 'shard')} for {pipelines} input "
             f"pipelines, which each need one; convert with --num_shards {pipelines} or more"
         )
     return shards[input_context.input_pipeline_id :: pipelines]

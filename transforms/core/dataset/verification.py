@@ -13,6 +13,7 @@ from beam_pipeline.transforms.core.errors import DamagedRecordError
 from beam_pipeline.transforms.core.labels.schema import ColumnKind, written_key
 from beam_pipeline.transforms.core.records.formats import recorded_format
 from beam_pipeline.transforms.core.records.shard_reader import read_shard
+from beam_pipeline.transforms.core.text import counted
 
 _KIND_FIELDS = {"bytes": "bytes_list", "float": "float_list", "int64": "int64_list"}
 
@@ -48,7 +49,7 @@ def verify_shard(
         yield str(error)
         return
     for fault, count in sorted(faults.items()):
-        yield f"{path}: {fault} in {count} examples"
+        yield f"{path}: {fault} in {counted(count, 'example')}"
     figures = {
         "examples": info.examples,
         "bytes": info.bytes,

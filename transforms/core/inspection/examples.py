@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 from beam_pipeline.transforms.core.errors import DamagedRecordError
 from beam_pipeline.transforms.core.records.example_proto import Example
 from beam_pipeline.transforms.core.records.tfrecord import HEADER_BYTES, frame_header, read_records
-from beam_pipeline.transforms.core.text import shown
+from beam_pipeline.transforms.core.text import counted, shown
 
 MOST_RECORD_BYTES = 256 << 20  # 256 MiB
 MOST_FEATURES = 10_000
@@ -94,7 +94,7 @@ def read_examples(
             number += 1
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DamagedRecordError(
-            f"{path}: the {compression} stream is broken after {number} records: {error}"
+            f"{path}: the {compression} stream is broken after {counted(number, 'record')}: {error}"
         ) from error
 
 

@@ -17,6 +17,7 @@ from beam_pipeline.transforms.core.labels.schema import (
     object_columns,
 )
 from beam_pipeline.transforms.core.references import Box, LabelRow, LabelValue
+from beam_pipeline.transforms.core.text import counted
 
 OBJECT_TYPES = (
     *("Car", "Van", "Truck", "Pedestrian"),
@@ -99,7 +100,7 @@ def _parse_line(fields: Sequence[bytes]) -> tuple[str, list[float]]:
             else ""
         )
         raise _LineError(
-            f"{len(fields)} columns, expected the {_FIELDS} of KITTI's labels: type, "
+            f"{counted(len(fields), 'column')}, expected the {_FIELDS} of KITTI's labels: type, "
             f"{', '.join(_NUMBERS)}{hint}"
         )
     try:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.core.listing.filters import IMAGE_EXTENSIONS
+from beam_pipeline.transforms.core.text import counted
 from beam_pipeline.transforms.storage import files
 
 UNLISTED = "unlisted"
@@ -32,7 +33,7 @@ def check_not_listed_twice(
     twice = [stem for stem in listed if splits.get(stem, split) != split]
     if twice:
         raise UsageError(
-            f"{uri} names {len(twice)} images, such as {twice[0]!r}, that another list beside it "
+            f"{uri} names {counted(len(twice), 'image')}, such as {twice[0]!r}, that another list beside it "
             f"gives to {splits[twice[0]]}; an image can be in one split only, so take it out of one "
             "of the lists"
         )

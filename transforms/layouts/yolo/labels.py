@@ -28,6 +28,7 @@ from beam_pipeline.transforms.core.labels.schema import (
     point_column,
 )
 from beam_pipeline.transforms.core.references import LabelValue
+from beam_pipeline.transforms.core.text import counted
 
 DETECT, SEGMENT, POSE, OBB = "detect", "segment", "pose", "obb"
 
@@ -154,7 +155,7 @@ class LineFormat:
                 f"a class and the points of its outline, or the {_BOX} of a class and its box"
             )
         if not fits:
-            raise _LineError(f"{found} columns, expected {expected}{self._hint(found)}")
+            raise _LineError(f"{counted(found, 'column')}, expected {expected}{self._hint(found)}")
 
     def _hint(self, found: int) -> str:
         if found == _BOX + 1:

@@ -171,9 +171,9 @@ def test_a_feature_that_is_missing_or_of_another_kind_is_found() -> None:
     *faults, info = verify(content, content, 4)
     assert faults == [
         "out/x: feature image/class/label is a bytes_list, the manifest says int64 in 2 examples",
-        "out/x: feature image/class/label is missing in 1 examples",
-        "out/x: feature image/encoded is missing in 1 examples",
-        "out/x: feature label/weight is a int64_list, the manifest says float in 1 examples",
+        "out/x: feature image/class/label is missing in 1 example",
+        "out/x: feature image/encoded is missing in 1 example",
+        "out/x: feature label/weight is a int64_list, the manifest says float in 1 example",
     ]
     assert info == info_of(content, (1, 1), examples=4)
 
@@ -184,7 +184,7 @@ def test_a_feature_that_the_manifest_does_not_have_is_found() -> None:
     *faults, info = verify(content, content, 3)
     assert faults == [
         "out/x: feature label/age is not in the manifest in 2 examples",
-        "out/x: feature x is not in the manifest in 1 examples",
+        "out/x: feature x is not in the manifest in 1 example",
     ]
     assert info == info_of(content, (1, 3), examples=3)
 
@@ -210,7 +210,7 @@ def test_a_feature_of_another_number_of_values_is_found(
             if count == expected or expected is None
             else [
                 f"out/x: feature label/weight has {count} values, the manifest says {expected} "
-                "in 1 examples"
+                "in 1 example"
             ]
         )
 
@@ -223,7 +223,7 @@ def test_a_manifest_without_shapes_means_one_value() -> None:
     }
     content = shard(SOUND, SOUND | {"label/weight": [0.5, 1.5]})
     *faults, _ = verify(content, content, 2, features=features)
-    assert faults == ["out/x: feature label/weight has 2 values, the manifest says 1 in 1 examples"]
+    assert faults == ["out/x: feature label/weight has 2 values, the manifest says 1 in 1 example"]
 
 
 def test_classes_are_counted_under_the_key_that_they_were_given() -> None:

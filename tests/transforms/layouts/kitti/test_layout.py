@@ -466,4 +466,4 @@ def test_an_image_in_two_lists(kitti: Path, capsys: pytest.CaptureFixture[str]) 
     """Is refused."""
     write_files("kitti/ImageSets", {"train.txt": "000000\n", "val.txt": "000000\n"})
     assert convert("--images", "kitti", "--output", "out") == 2
-    assert "val.txt names 1 images, such as '000000', that another list" in capsys.readouterr().err
+    assert "val.txt names 1 image, such as '000000', that another list" in capsys.readouterr().err

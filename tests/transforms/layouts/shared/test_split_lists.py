@@ -29,5 +29,5 @@ def test_a_list_that_is_no_utf_8(tmp_path: Path) -> None:
 def test_a_name_in_two_lists() -> None:
     """Of the same split it may be."""
     check_not_listed_twice("x/train.txt", ["a"], "train", {"a": "train"})
-    with pytest.raises(UsageError, match=r"x/val\.txt names 1 images, such as 'a', that another"):
+    with pytest.raises(UsageError, match=r"x/val\.txt names 1 image, such as 'a', that another"):
         check_not_listed_twice("x/val.txt", ["a", "b"], "validation", {"a": "train"})

@@ -389,7 +389,7 @@ def test_impossible_boxes_and_lone_files_become_dead_letters(tmp_path: Path) -> 
         (
             {"ImageSets/Main/train.txt": "a\nb\n", "ImageSets/Main/val.txt": "c\nb\n"},
             ["--images", "set"],
-            "{here}/set/ImageSets/Main/val.txt names 1 images, such as 'b', that another list "
+            "{here}/set/ImageSets/Main/val.txt names 1 image, such as 'b', that another list "
             "beside it gives to train; an image can be in one split only, so take it out of one of "
             "the lists",
         ),
