@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from beam_pipeline.transforms.core.images.header import BadImageError
+from beam_pipeline.transforms.core.images.header import BadImageError, bomb
 from beam_pipeline.transforms.core.inspection.examples import Features
 from beam_pipeline.transforms.core.inspection.values import bare_pixels_of, image_of
 
@@ -25,6 +25,8 @@ COLUMNS, ROWS = 24, 12
 _RESET = "\x1b[0m"
 _CHUNK = 4096  # characters of a kitty command
 _PIXELS_OF_A_CELL = (10, 20)  # of a picture that is sent as an image file
+_MOST_PIXELS = 50_000_000
+"""Of an image that is decoded; a JPEG is scaled down while it is decoded."""
 _CUBE = (0, 95, 135, 175, 215, 255)
 """The levels of red, green and blue among a terminal's 256 colours."""
 
@@ -62,6 +64,8 @@ def _scaled(image: Image.Image, size: tuple[int, int]) -> Image.Image:
     from PIL import Image
 
     image.draft("RGB", size)
+    if image.width * image.height > _MOST_PIXELS:
+        raise bomb(image.height, image.width)
     image.load()
     if image.mode in ("I", "I;16", "F"):
         image = image.point(lambda value: value / 256).convert("L")

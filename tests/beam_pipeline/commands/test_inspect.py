@@ -315,6 +315,7 @@ def test_missing_files_are_named(tmp_path: Path, run: Run) -> None:
         assert message in error
 
 
+@pytest.mark.promise("terminal")
 def test_names_from_data_neither_drive_the_terminal_nor_leave_the_folder(
     tmp_path: Path, run: Run
 ) -> None:

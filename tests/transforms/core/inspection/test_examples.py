@@ -98,6 +98,7 @@ def test_a_record_that_claims_too_much_is_not_read() -> None:
         read(frame_header((1 << 20) + 1))
 
 
+@pytest.mark.promise("bombs")
 @pytest.mark.parametrize("compress", [gzip.compress, zlib.compress])
 def test_a_compressed_record_takes_no_more_memory_than_one_may_have(compress: Any) -> None:
     """50 MB of zeros, in 50 kB, behind the header of a record that may have 1 MiB."""
