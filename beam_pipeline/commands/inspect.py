@@ -50,12 +50,19 @@ class Selection:
       conditions: all of them have to hold.
       num: how many examples are shown or written.
       read_all: read every example, not only some of a large data set.
+      writes: they are written: the first ones, as many as asked for; else some of each file.
     """
 
     class_name: str = ""
     conditions: Sequence[Condition] = ()
     num: int = _SHOWN
     read_all: bool = False
+    writes: bool = False
+
+    @property
+    def reads_all(self) -> bool:
+        """Tells whether every example has to be read."""
+        return self.filters or self.read_all
 
     @property
     def filters(self) -> bool:
@@ -103,11 +110,16 @@ def scan(source: Source, selection: Selection, result: Scan) -> Iterator[FoundEx
     chosen, quota = _plan(source, selection)
     left, next_line = selection.num, time.monotonic() + _LINE_INTERVAL
     for number, file in enumerate(chosen):
-        share = -(-left // (len(chosen) - number))
+        if selection.writes and left == 0 and not selection.reads_all:
+            result.whole = False
+            break
+        spread = not (selection.filters or selection.writes)
+        share = -(-left // (len(chosen) - number)) if spread else left
         result.files += 1
         try:
             for at, (size, features) in enumerate(source.read(file)):
-                if quota is not None and at >= quota:
+                enough = left == 0 if selection.writes else quota is not None and at >= quota
+                if enough and not selection.reads_all:
                     result.whole = False
                     break
                 found = FoundExample(file, at, size, features)
@@ -133,11 +145,11 @@ def scan(source: Source, selection: Selection, result: Scan) -> Iterator[FoundEx
 
 def _plan(source: Source, selection: Selection) -> tuple[Sequence[RecordFile], int | None]:
     """The files to read, and the examples to read of each; None for all of them."""
-    if selection.filters or selection.read_all:
+    if selection.reads_all or selection.writes:
         return source.files, None
     step = max(1, -(-len(source.files) // _SAMPLED_FILES))
     chosen = source.files[::step]
-    return chosen, -(-max(_SAMPLE, selection.num) // max(1, len(chosen)))
+    return chosen, -(-_SAMPLE // max(1, len(chosen)))
 
 
 class _Screen:
@@ -206,7 +218,7 @@ def show(source: Source, selection: Selection, to: str = "") -> bool:
     Returns: True if examples were found, and no file is damaged.
     """
     _check_class(source, selection.class_name)
-    result, kept, size = Scan(), [], 0
+    result, kept, written, size = Scan(), [], 0, 0
     with contextlib.ExitStack() as stack:
         write = stack.enter_context(exporting(source, to)) if to else None
         try:
@@ -214,6 +226,7 @@ def show(source: Source, selection: Selection, to: str = "") -> bool:
                 size += found.size
                 if write:
                     write(found)
+                    written += 1
                 elif size <= _MOST_KEPT_BYTES:
                     kept.append(found)
         except KeyboardInterrupt:
@@ -223,10 +236,9 @@ def show(source: Source, selection: Selection, to: str = "") -> bool:
         return False
     _check_features(source, selection, result)
     _print(source, selection, result, kept)
-    shown = min(selection.num, result.figures.examples.total())
     if to:
-        say(f"Wrote {counted(shown, 'example')} to {to}")
-    return not result.damaged and (bool(shown or not selection.filters) or not selection.num)
+        say(f"Wrote {counted(written, 'example')} to {to}")
+    return not result.damaged and bool(result.figures.examples or not selection.filters)
 
 
 def show_some(folder: str, num: int) -> None:
@@ -378,6 +390,7 @@ One sample by its key, as in dead_letters.jsonl and image/source_id:
             conditions=parse_conditions(given.where) if given.where else (),
             num=given.num,
             read_all=given.read_all,
+            writes=bool(given.to),
         )
         source = open_source(given.paths)
         if given.split:

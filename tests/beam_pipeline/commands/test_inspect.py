@@ -108,7 +108,7 @@ def test_filters_choose_examples(data_set: str, run: Run) -> None:
         0,
         "2 of 12 examples found",
     )
-    assert found("--where", "image/width>99") == (0, "0 of 12 examples found")
+    assert found("--where", "image/width>99") == (1, "0 of 12 examples found")
     assert run(data_set, "--where", "image/width>99")[0] == 1
 
 
@@ -362,3 +362,17 @@ def test_of_a_large_data_set_some_files_are_read_in_part(
     assert run(str(tmp_path), "--where", "id=4", "--num", "0")[1][-2] == "5 of 25 examples found"
     _, lines, _ = run(str(tmp_path), "--num", "9", "--to", f"{tmp_path}/to")
     assert lines[-1] == f"Wrote 9 examples to {tmp_path}/to"
+    assert lines[-2 - 1].startswith("Features are those of 9 examples from ")
+    _, lines, _ = run(str(tmp_path), "--num", "99", "--to", f"{tmp_path}/every")
+    assert lines[-1] == f"Wrote 25 examples to {tmp_path}/every"
+
+
+def test_examples_that_are_all_in_one_file_are_written(tmp_path: Path, run: Run) -> None:
+    """As in files that are sorted by class; to show some, some of each file are taken."""
+    contents = {f"{i}.tfrecord": framed(*(foreign(3 * j + i) for j in range(9))) for i in range(3)}
+    write_files(str(tmp_path), contents)
+    _, lines, _ = run(str(tmp_path), "--class", "1", "--num", "8", "--to", f"{tmp_path}/to")
+    assert lines[-1] == f"Wrote 8 examples to {tmp_path}/to"
+    _, lines, _ = run(str(tmp_path), "--num", "3")
+    shown = [line for line in lines if line.endswith(", record 0")]
+    assert shown == [f"{i}, {i}.tfrecord, record 0" for i in range(3)]
