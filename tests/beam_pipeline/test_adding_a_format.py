@@ -78,6 +78,17 @@ def test_it_is_converted_and_verified(converted: Path) -> None:
 
 
 @pytest.mark.slow
+def test_it_is_inspected(converted: Path) -> None:
+    """Its figures, and a sample by its key."""
+    inspect = "sys.exit(main(['inspect', *sys.argv[1:]]))"
+    done = with_the_format(inspect, str(converted), "--where", "image/class/text=b", "--num", "0")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "6 of 12 examples found" in done.stdout
+    done = with_the_format(inspect, str(converted), "--key", "a/3.jpg")
+    assert done.stdout.startswith("a/3.jpg, out-train.lines-0000")
+
+
+@pytest.mark.slow
 def test_it_is_loaded(converted: Path) -> None:
     """Each example once, shuffled or not, although tf.data has no reader of such files."""
     code = """
