@@ -85,6 +85,7 @@ def build_pipeline(
             recorded_options=config.recorded,
             failures=failures,
             reuse=config.earlier,
+            card=not options.output.no_card,
         ),
         images=written[IMAGES] if options.engine.shuffle == "records" else None,
         changes=written[CHANGES] if config.earlier else None,

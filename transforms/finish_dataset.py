@@ -15,7 +15,6 @@ from beam_pipeline.transforms.core.dataset.changes import (
     ShardChanges,
     changes_file,
 )
-from beam_pipeline.transforms.core.dataset.class_files import class_files
 from beam_pipeline.transforms.core.dataset.manifest import (
     DEAD_LETTERS_NAME,
     MANIFEST_NAME,
@@ -33,7 +32,7 @@ from beam_pipeline.transforms.core.dataset.plan import (
 )
 from beam_pipeline.transforms.core.dataset.receipts import option_changes, with_settled
 from beam_pipeline.transforms.core.dataset.sharding import ImageFigures, ShardInfo
-from beam_pipeline.transforms.core.dataset.tfds_metadata import tfds_files
+from beam_pipeline.transforms.core.dataset.side_files import files_from_manifest, gives_way
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
 from beam_pipeline.transforms.core.errors import (
     AnotherJobError,
@@ -57,6 +56,7 @@ from beam_pipeline.transforms.encoding import EncodingOptions
 from beam_pipeline.transforms.output_folder import (
     delete_incomplete,
     earlier_manifest,
+    is_somebody_elses,
     note_names,
     note_refusal,
     noted_names,
@@ -76,6 +76,7 @@ class DatasetFinisher:
       recorded_options: the options that the manifest records.
       failures: says whether the job itself fails when there is no complete data set.
       reuse: the data set whose shards were reused; None if there is none.
+      card: whether the data set gets a data card.
     """
 
     output_folder: str
@@ -84,6 +85,7 @@ class DatasetFinisher:
     recorded_options: Mapping[str, Any]
     failures: FailurePolicy
     reuse: EarlierDataSet | None = None
+    card: bool = True
 
     def finish(
         self,
@@ -181,13 +183,16 @@ class DatasetFinisher:
             return Refusal.from_error(ChangedInputsError(what))
         there = set(files.list_folder(folder))
         side_files = {
-            **dict(class_files(plan.classes, has_boxes=_has_boxes(self.encoding.columns))),
-            **tfds_files(manifest),
+            **dict(files_from_manifest(manifest, card=self.card)),
             **(_changes_file(self.reuse, plan, changes) if self.reuse else {}),
             MANIFEST_NAME: dump_json(manifest),
         }
         if earlier is None:
-            strangers = sorted((there & set(side_files)) - noted_names(folder))
+            for name in sorted(there & set(side_files)):
+                if is_somebody_elses(folder, name):
+                    del side_files[name]
+            in_the_way = {name for name in there & set(side_files) if not gives_way(name)}
+            strangers = sorted(in_the_way - noted_names(folder))
             if strangers:
                 what = (
                     f"{folder} holds {strangers[0]}, which this run did not write and will not "

@@ -5,16 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
-from beam_pipeline.transforms.core.dataset.changes import CHANGES_NAME, parse_changes
-from beam_pipeline.transforms.core.dataset.class_files import class_files_of
 from beam_pipeline.transforms.core.dataset.manifest import (
     DEAD_LETTERS_NAME,
-    LABEL_MAP_NAME,
-    LABELS_NAME,
     MANIFEST_NAME,
     dump_json,
     parse_manifest,
@@ -34,7 +30,7 @@ from beam_pipeline.transforms.core.dataset.names import (
 from beam_pipeline.transforms.core.dataset.plan import Plan
 from beam_pipeline.transforms.core.dataset.receipts import option_changes, receipt_name
 from beam_pipeline.transforms.core.dataset.sharding import ShardPlan
-from beam_pipeline.transforms.core.dataset.tfds_metadata import tfds_names
+from beam_pipeline.transforms.core.dataset.side_files import SIDE_FILES, gives_way, side_file
 from beam_pipeline.transforms.core.errors import (
     AnotherJobError,
     ChangedInputsError,
@@ -60,11 +56,7 @@ from beam_pipeline.transforms.storage import files
 _refusals: dict[str, Refusal] = {}
 """URI of a refusal's note -> the refusal of a job in this process."""
 
-_SIDE_FILES = (LABELS_NAME, LABEL_MAP_NAME, CHANGES_NAME, DEAD_LETTERS_NAME, *tfds_names({}))
-_OUR_NAMES = re.compile(
-    rf"{OUR_FILES.pattern}|.*\.labels\.txt|"
-    + "|".join(map(re.escape, (MANIFEST_NAME, *_SIDE_FILES)))
-)
+_OUR_NAMES = re.compile("|".join([OUR_FILES.pattern, *(one.pattern for one in SIDE_FILES)]))
 _OUR_RECEIPTS = re.compile(rf"{re.escape(RECEIPTS_FOLDER)}/[^/]+\.json\.gz")
 
 
@@ -285,10 +277,10 @@ def prepare_output(folder: str, overwrite: bool) -> None:
             "data set that an earlier run wrote there"
         )
     try:
-        earlier = _earlier_files(folder)
+        earlier = _earlier_files(folder, names)
     except ConversionError as error:
         raise OutputNotEmptyError(f"--overwrite: {error}") from error
-    strangers = sorted(_strangers(folder, names, earlier) | (_receipts_like_ours(folder) - earlier))
+    strangers = sorted(_strangers(names, earlier) | (_receipts_like_ours(folder) - earlier))
     if strangers:
         raise OutputNotEmptyError(
             f"--output {folder} holds {strangers[0]}, which no manifest there lists, so "
@@ -316,11 +308,11 @@ def prepare_resume(folder: str, run: Mapping[str, Any], open_options: Collection
     check_no_links(folder)
     names = set(files.list_folder(folder))
     if _read_names(folder, DELETING_NAME) and MANIFEST_NAME not in names:
-        _delete_earlier(folder, names, _earlier_files(folder))
+        _delete_earlier(folder, names, _earlier_files(folder, names))
         names = set(files.list_folder(folder))
     earlier = read_earlier(folder)
     if earlier is None or not earlier.complete:
-        strangers = sorted(_strangers(folder, names, _earlier_files(folder)))
+        strangers = sorted(_strangers(names, _earlier_files(folder, names)))
         if strangers:
             known = "neither a manifest nor the note of a run that began here"
             raise OutputNotEmptyError(
@@ -370,7 +362,7 @@ def clean_up_refused(folder: str) -> None:
     shards = {spec.file_name for spec in unfinished.specs} if unfinished else set()
     if MANIFEST_NAME in names or names & shards or _receipts_like_ours(folder):
         return
-    kept = {DEAD_LETTERS_NAME} & names & _earlier_files(folder)
+    kept = {DEAD_LETTERS_NAME} & names & _earlier_files(folder, names)
     if kept and not files.size_of(files.join(folder, DEAD_LETTERS_NAME)):
         files.delete(folder, [DEAD_LETTERS_NAME])
         kept = set()
@@ -406,20 +398,24 @@ def shard_versions(folder: str) -> dict[str, int]:
     return versions
 
 
-def _earlier_files(folder: str) -> set[str]:
+def _earlier_files(folder: str, names: Collection[str]) -> set[str]:
     """Paths in the folder of all files that an earlier run has written, or was about to write.
+
+    Args:
+      folder: the output folder.
+      names: the files in it.
 
     Raises:
       ConversionError: its manifest or a note cannot be read.
     """
-    earlier = _read_names(folder, DELETING_NAME) | _read_names(folder, WRITING_NAME)
+    noted = _read_names(folder, DELETING_NAME) | _read_names(folder, WRITING_NAME)
+    earlier = {name for name in noted if not gives_way(name)}
     shards: list[str] = []
     manifest = earlier_manifest(folder)
     if manifest:
         shards += shard_paths(manifest)
-        earlier.update([MANIFEST_NAME, DEAD_LETTERS_NAME], tfds_names(manifest))
-        earlier.update(_unchanged_class_files(folder, manifest))
-        earlier.update(_changes_file(folder))
+    unsure = names if manifest else [name for name in names if name in noted and gives_way(name)]
+    earlier.update(name for name in unsure if _is_side_file(folder, name, manifest or {}))
     unfinished = read_note(folder)
     if unfinished:
         shards += [spec.file_name for spec in unfinished.specs]
@@ -429,26 +425,28 @@ def _earlier_files(folder: str) -> set[str]:
     return earlier
 
 
-def _unchanged_class_files(folder: str, manifest: Mapping[str, Any]) -> Iterator[str]:
-    """Names of the files with class names that a run wrote and that were not replaced since."""
-    for name, content in class_files_of(manifest).items():
-        uri = files.join(folder, name)
-        if files.size_of(uri) == len(content) and files.read_if_there(uri) == content:
-            yield name
-
-
-def _changes_file(folder: str) -> Iterator[str]:
-    """The name of the list of changes, if there is one, and a run wrote it."""
-    uri = files.join(folder, CHANGES_NAME)
+def _is_side_file(folder: str, name: str, manifest: Mapping[str, Any]) -> bool:
+    """True for a file beside the shards that a run wrote and that was not replaced since."""
+    entry = side_file(name)
+    if entry is None:
+        return False
+    if entry.is_ours is None:
+        return True
     with contextlib.suppress(ConversionError):
-        data = _read_note_file(uri)
-        if data is not None and parse_changes(data, uri):
-            yield CHANGES_NAME
+        content = _read_note_file(files.join(folder, name))
+        return content is not None and entry.is_ours(manifest, name, content)
+    return False
 
 
-def _strangers(folder: str, names: Iterable[str], earlier: set[str]) -> set[str]:
+def is_somebody_elses(folder: str, name: str) -> bool:
+    """True for a file that a run leaves alone, instead of writing its own of that name."""
+    return gives_way(name) and not _is_side_file(folder, name, {})
+
+
+def _strangers(names: Iterable[str], earlier: set[str]) -> set[str]:
     """Files with names that a run could overwrite, although no earlier run has written them."""
-    return {name for name in names if "/" not in name and _is_ours(name)} - earlier
+    ours = {name for name in names if "/" not in name and _is_ours(name)}
+    return {name for name in ours - earlier if not gives_way(name)}
 
 
 def _receipts_like_ours(folder: str) -> set[str]:

@@ -53,6 +53,9 @@ class OutputOptions(OptionGroup):
         parse=parse_features,
         help="write a feature or label column under another key, such as image/source_id=label",
     )
+    no_card: bool = option(
+        False, help="write no data card (README.md and croissant.json) beside the shards"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -357,6 +357,51 @@ def test_resume_refuses_a_file_that_no_run_wrote(
     assert digests(out) == digests(tmp_path / "whole")
 
 
+@pytest.mark.promise("files_of_others")
+@pytest.mark.parametrize("option", ["--overwrite", "--resume"])
+@pytest.mark.parametrize("changed", [b"my own words\n", b"license: mit\n"])
+def test_a_card_of_somebodys_own_stays(
+    argv: list[str], out: Path, tmp_path: Path, option: str, changed: bytes
+) -> None:
+    """One put there, or one of ours with a line more; the run goes on and leaves out its own."""
+    readme = out / "README.md"
+    mine = changed if changed.startswith(b"my") else readme.read_bytes() + changed
+    readme.write_bytes(mine)
+    croissant = (out / "croissant.json").read_bytes()
+    if option == "--resume":
+        _make_unfinished(out)
+        readme.write_bytes(mine)
+    assert convert(*argv, option) == 0
+    assert readme.read_bytes() == mine
+    assert (out / "croissant.json").read_bytes() == croissant
+    assert manifest_of(out) == manifest_of(tmp_path / "whole")
+
+
+def test_a_card_is_replaced_with_its_data_set(argv: list[str], out: Path) -> None:
+    """With --no_card there is none, --resume adds it, and another data set has another."""
+    before = digests(out)
+    assert convert(*argv, "--overwrite", "--no_card") == 0
+    assert set(before) - set(digests(out)) == {"README.md", "croissant.json"}
+    assert convert(*argv, "--resume") == 0
+    assert digests(out) == before
+    assert convert(*argv, "--overwrite", "--seed", "1") == 0
+    assert "| seed | 1 |" in (out / "README.md").read_text()
+
+
+def test_a_run_killed_before_its_manifest_writes_its_card_again(
+    argv: list[str], out: Path, tmp_path: Path
+) -> None:
+    """The files of the killed run are no stranger's, though no manifest lists them."""
+    cards = {name: (out / name).read_bytes() for name in ("README.md", "croissant.json")}
+    for option in ("--resume", "--overwrite"):
+        _make_unfinished(out)
+        for name, content in cards.items():
+            (out / name).write_bytes(content)
+        (out / ".incomplete" / "writing.json").write_text(json.dumps({"files": list(cards)}))
+        assert convert(*argv, option) == 0
+        assert digests(out) == digests(tmp_path / "whole")
+
+
 @pytest.mark.promise("hostile_manifest")
 def test_a_note_cannot_have_files_elsewhere_deleted(
     argv: list[str], out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

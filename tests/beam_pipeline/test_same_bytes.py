@@ -86,6 +86,8 @@ def test_every_engine_gives_the_same_bytes(
     )
     assert done.returncode == 0, done.stderr
     assert sorted(wanted) == [
+        "README.md",
+        "croissant.json",
         "d-test.tfrecord-00000-of-00002",
         "d-test.tfrecord-00001-of-00002",
         "d-train.tfrecord-00000-of-00003",

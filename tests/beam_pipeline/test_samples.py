@@ -63,6 +63,8 @@ def test_each_sample_becomes_an_example_of_its_values(tmp_path: Path) -> None:
         {"id": 1, "name": "quick", "examples": 10, "splits": {"train": 10}},
     ]
     assert sorted(os.listdir(tmp_path / "out")) == [
+        "README.md",
+        "croissant.json",
         "dataset_info.json",
         "dead_letters.jsonl",
         "features.json",

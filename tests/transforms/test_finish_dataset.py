@@ -91,6 +91,8 @@ def test_a_complete_data_set_has_its_files(tmp_path: Path) -> None:
     finish(tmp_path)
     found = files_of(tmp_path)
     assert sorted(found) == [
+        "README.md",
+        "croissant.json",
         "dataset_info.json",
         "dead_letters.jsonl",
         "features.json",
@@ -116,7 +118,9 @@ def test_a_complete_data_set_has_its_files(tmp_path: Path) -> None:
 
 def test_boxes_have_a_label_map_and_objects_to_count(tmp_path: Path) -> None:
     """If ids begin at 1, as TensorFlow's detectors expect; ids with gaps make no list of names."""
-    finish(tmp_path, replace(PLAN, classes=(("cat", 1), ("dog", 7))), columns=object_columns(pixels=True))  # fmt: skip
+    plan, columns = replace(PLAN, classes=(("cat", 1), ("dog", 7))), object_columns(pixels=True)
+    recorded = [{"name": c.name, "kind": c.kind.value, "feature": c.feature} for c in columns]
+    finish(tmp_path, plan, columns=columns, recorded_options={**OPTIONS, "columns": recorded})
     found = files_of(tmp_path)
     assert "labels.txt" not in found
     assert found["label_map.pbtxt"].decode() == (

@@ -14,7 +14,14 @@ from typing import NamedTuple
 
 _EXTENSIONS = frozenset([".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".xml", ".txt"])
 _OF_DATA_SETS = frozenset(
-    ["manifest.json", "dataset_info.json", "features.json", "dead_letters.jsonl", "labels.txt"]
+    [
+        "manifest.json",
+        "dataset_info.json",
+        "features.json",
+        "croissant.json",
+        "dead_letters.jsonl",
+        "labels.txt",
+    ]
 )
 _SHARD = ".tfrecord"
 _KEPT = 2
