@@ -18,6 +18,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.engines.base import Build, Engine
 from beam_pipeline.engines.registry import engine_for
+from beam_pipeline.notebook import as_in_a_script
 from beam_pipeline.pipeline import build_pipeline, build_planning_pipeline
 from beam_pipeline.progress_bar import show_progress
 from beam_pipeline.startup import EXIT_INTERRUPTED
@@ -209,7 +210,8 @@ def _run_jobs(config: ConvertConfig, engine: Engine, writers: int) -> None:
 
 def _run(build: Build, config: ConvertConfig, engine: Engine, job: str = "") -> None:
     try:
-        engine.run(build)
+        with as_in_a_script():
+            engine.run(build)
     except Exception as error:
         refusal = take_refusal(config.output, job)
         if refusal is None:

@@ -29,13 +29,20 @@ include_patterns = [
     "CONTRIBUTING.md",
     "SECURITY.md",
 ]
-exclude_patterns = ["**/.*", ".*", "build", "site", "tests", "**/*.egg-info", "beam_pipeline/transforms"]
+exclude_patterns = [
+    "**/.*",
+    ".*",
+    "build",
+    "site",
+    "tests",
+    "**/*.egg-info",
+    "beam_pipeline/transforms",
+]
 highlight_language = "text"
 smartquotes = False  # --option is no dash
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4  # levels of headings that links may name
-
 
 
 autodoc_mock_imports = ["tensorflow", "torch"]
@@ -50,3 +57,5 @@ html_theme = "furo"
 html_extra_path = ["site_root"]  # index.html, which leads to docs/index.html
 html_copy_source = False
 html_show_sphinx = False
+html_show_copyright = False
+default_role = "code"  # docstrings write `code`

@@ -128,8 +128,24 @@ def _lead(markdown: Path) -> str:
     return ""
 
 
+def _mark_code(
+    _app: Sphinx, _what: str, _name: str, _object: Any, _options: Any, lines: list[str]
+) -> None:
+    """Marks an indented block after a colon as code, which docstrings here show as Markdown does."""
+    for number, line in enumerate(lines[:-2]):
+        after = lines[number + 2]
+        is_code = not lines[number + 1].strip() and _indent(after) >= _indent(line) + 4
+        if line.endswith(":") and not line.endswith("::") and after.strip() and is_code:
+            lines[number] = f"{line}:"
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Registers both with Sphinx."""
     app.add_directive("commands", Commands)
+    app.connect("autodoc-process-docstring", _mark_code, priority=400)  # before napoleon
     app.connect("build-finished", _write_llms_txt)
     return {"parallel_read_safe": True}

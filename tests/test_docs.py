@@ -124,6 +124,18 @@ def test_every_command_of_the_page_on_inspect_runs(tmp_path: Path) -> None:
             assert block in printed
 
 
+@pytest.mark.slow
+def test_the_five_minutes_run(tmp_path: Path) -> None:
+    """Every command of docs/start.md, in order, then its training, which prints its epochs."""
+    text = Path(REPOSITORY, "docs/start.md").read_text(encoding="utf-8")
+    for command in re.findall(r"```bash\n(.*?)```", text, re.DOTALL):
+        run_shell(command, tmp_path)
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    done = run_shell(f"{sys.executable} - <<'END'\n{code}\nEND\n", tmp_path)
+    assert "Epoch 3/3" in done.stdout
+    assert {"README.md", "manifest.json"} <= set(os.listdir(tmp_path / "out/first"))
+
+
 def test_every_option_is_documented(capsys: pytest.CaptureFixture[str]) -> None:
     """The help and docs/options.md name the same options."""
     text = Path(REPOSITORY, "docs/options.md").read_text(encoding="utf-8")

@@ -7,11 +7,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from beam_pipeline.cli import main
 from tests.harness import REPOSITORY, convert
+from tests.notebook import NOTEBOOK, executed
 
 
 @pytest.fixture(scope="module")
@@ -71,3 +73,31 @@ def test_the_code_of_the_readers_page_runs(beside_the_demo: Path) -> None:
     assert "(96, 96, 3) b'shape_" in printed
     assert "TensorSpec(shape=(None, 56, 56, 3), dtype=tf.float32, name=None)" in printed
     assert printed.splitlines()[-1].startswith("(64,) [b'")
+
+
+@pytest.mark.docs
+def test_the_notebook_runs(tmp_path: Path) -> None:
+    """Every cell; the stored output has the same splits and classes, and no log of a library."""
+    nbformat = pytest.importorskip("nbformat")
+    pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    stored = nbformat.read(NOTEBOOK, as_version=4)
+    found = executed(str(tmp_path))
+    assert [cell.source for cell in found.cells] == [cell.source for cell in stored.cells]
+    before, now = (_printed(notebook) for notebook in (stored, found))
+    assert "{'train': 253, 'validation': 47}" in before
+    assert [line for line in now if line.startswith("{")] == [
+        line for line in before if line.startswith("{")
+    ]
+    assert sum(line.startswith("epoch ") for line in now) == 4
+    assert NOTEBOOK.stat().st_size < 100_000
+
+
+def _printed(notebook: Any) -> list[str]:
+    """The lines that all cells printed."""
+    return [
+        line
+        for cell in notebook.cells
+        for output in cell.get("outputs", [])
+        for line in output.get("text", "").splitlines()
+    ]

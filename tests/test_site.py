@@ -78,7 +78,9 @@ def test_the_reference_has_the_arguments_of_the_pytorch_data_set() -> None:
 
 def test_troubleshooting_has_every_reason() -> None:
     """Each reason of a dead letter is in one row of one table."""
-    rows = re.findall(r"^\| `(\w+)` \|", TROUBLESHOOTING.partition("## By message")[0], re.MULTILINE)
+    rows = re.findall(
+        r"^\| `(\w+)` \|", TROUBLESHOOTING.partition("## By message")[0], re.MULTILINE
+    )
     assert sorted(rows) == sorted(reason.value for reason in Reason)
 
 
