@@ -98,7 +98,8 @@ def _refusal(cloud: Cloud) -> str:
 
 
 def _before_the_manifest(cloud: Cloud) -> None:
-    side_files = {"out/dataset_info.json", "out/features.json", "out/labels.txt"}
+    names = ("dataset_info.json", "features.json", "labels.txt", "README.md", "croissant.json")
+    side_files = {f"out/{name}" for name in names}
     wait_until(lambda: side_files <= set(cloud.names("out/")))
 
 
