@@ -62,7 +62,17 @@ def test_every_option_reaches_its_group() -> None:
         *("--never_enlarge", "false", "--image_format", "png", "--quality", "80"),
         *("--reencode", "always", "--color_profile", "keep", "--animated", "refuse"),
         *("--max_bad_fraction", "0.5", "--name", "pets", "--overwrite", "--compression", "gzip"),
-        *("--no_card", "--features", "a=b", "--shuffle", "records", "--writers", "2", "--read_ahead", "3"),
+        *(
+            "--no_card",
+            "--features",
+            "a=b",
+            "--shuffle",
+            "records",
+            "--writers",
+            "2",
+            "--read_ahead",
+            "3",
+        ),
         *("--read_ahead_size", "4MB"),
     ]
     found = parsed(*argv)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +12,8 @@ import yaml
 
 from beam_pipeline.transforms.core.card.readme import readme
 from beam_pipeline.transforms.core.card.seal import is_unchanged
+from tests.harness import convert, run_shell
+from tests.pictures import write_files, write_pictures
 from tests.transforms.core.card.cases import CASES, golden, manifest_of
 
 
@@ -99,3 +104,19 @@ def test_masks_bare_pixels_and_an_entry_of_a_later_version() -> None:
     assert b"bare pixels, height x width x channels bytes" in card
     assert b"\n| id | class |\n|---:|---|\n| 3 | road |\n" in card
     assert b"as_dict=True" in card
+
+
+@pytest.mark.slow
+def test_the_code_of_a_card_reads_its_data_set(tmp_path: Path) -> None:
+    """Run in the output folder, each block reads every example: compressed, with boxes and lists."""
+    write_pictures(f"{tmp_path}/photos", ["1.jpg", "2.png"])
+    table = "image,xmin,ymin,xmax,ymax,class,note\n1.jpg,0,0,2,2,a,x\n2.png,1,1,3,3,b,\n"
+    write_files(str(tmp_path), {"boxes.csv": table})
+    argv = ("--images", f"{tmp_path}/photos", "--labels", f"{tmp_path}/boxes.csv")
+    assert convert(*argv, "--compression", "gzip", "--output", f"{tmp_path}/out") == 0
+    text = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    ours, plain = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    script = f"{ours}\nprint(sum(len(images) for images, _ in dataset))\n{plain}\n"
+    script += 'print(sorted(one["image/filename"].numpy() for one in examples))'
+    done = run_shell(f"{sys.executable} - <<'END'\n{script}\nEND\n", tmp_path / "out")
+    assert done.stdout == "2\n[b'1.jpg', b'2.png']\n"
