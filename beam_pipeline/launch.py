@@ -22,7 +22,7 @@ from beam_pipeline.notebook import as_in_a_script
 from beam_pipeline.pipeline import build_pipeline, build_planning_pipeline
 from beam_pipeline.progress_bar import show_progress
 from beam_pipeline.startup import EXIT_INTERRUPTED
-from beam_pipeline.summary import print_summary
+from beam_pipeline.summary import print_summary, say_what_was_kept
 from beam_pipeline.terminal import complain, say
 from beam_pipeline.transforms.core.errors import ConversionError, OutputError
 from beam_pipeline.transforms.output_claim import claimed
@@ -103,6 +103,8 @@ def _report(config: ConvertConfig, before: Mapping[str, int], seconds: float) ->
         else:
             whole = not (output.resume or output.reuse)
             print_summary(folder, config.exclusion, seconds=seconds, wrote_all=whole)
+            if not config.options.output.no_card:
+                say_what_was_kept(folder)
     except BrokenPipeError:  # the reader of our output has gone
         raise
     except OSError as error:

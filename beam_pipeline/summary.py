@@ -14,6 +14,7 @@ from beam_pipeline.terminal import complain, say
 from beam_pipeline.transforms.core.dataset.changes import CHANGES_NAME, parse_changes, summary_of
 from beam_pipeline.transforms.core.dataset.manifest import DEAD_LETTERS_NAME, MANIFEST_NAME
 from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
+from beam_pipeline.transforms.core.dataset.side_files import CARD_NAMES
 from beam_pipeline.transforms.core.errors import ConversionError
 from beam_pipeline.transforms.core.images.filters import FILTER_REASONS
 from beam_pipeline.transforms.core.labels.classes import numbering_note
@@ -22,7 +23,7 @@ from beam_pipeline.transforms.core.records.alteration import Event
 from beam_pipeline.transforms.core.records.example_proto import Example
 from beam_pipeline.transforms.core.records.formats import recorded_format
 from beam_pipeline.transforms.core.text import counted, enumerated
-from beam_pipeline.transforms.output_folder import read_manifest
+from beam_pipeline.transforms.output_folder import is_somebody_elses, read_manifest
 from beam_pipeline.transforms.storage import files
 
 _SHOWN = 3
@@ -54,6 +55,16 @@ def print_summary(
     say(*_lines(folder, files.join(folder, MANIFEST_NAME), manifest, time_line))
     if exclusion:
         _warn_of_keys_not_met(folder, exclusion)
+
+
+def say_what_was_kept(folder: str) -> None:
+    """Names the files of a data card that are a person's own, so that they may be out of date."""
+    for name in CARD_NAMES:
+        if files.exists(files.join(folder, name)) and is_somebody_elses(folder, name):
+            say(
+                f"Note: {name} was put there or changed by hand, so it was left as it is; delete it and "
+                "run the same command with --resume to get one of this data set"
+            )
 
 
 def _warn_of_keys_not_met(folder: str, exclusion: Exclusion) -> None:

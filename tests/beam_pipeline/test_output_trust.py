@@ -361,9 +361,14 @@ def test_resume_refuses_a_file_that_no_run_wrote(
 @pytest.mark.parametrize("option", ["--overwrite", "--resume"])
 @pytest.mark.parametrize("changed", [b"my own words\n", b"license: mit\n"])
 def test_a_card_of_somebodys_own_stays(
-    argv: list[str], out: Path, tmp_path: Path, option: str, changed: bytes
+    argv: list[str],
+    out: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    option: str,
+    changed: bytes,
 ) -> None:
-    """One put there, or one of ours with a line more; the run goes on and leaves out its own."""
+    """One put there, or one of ours with a line more; the run goes on, leaves out its own and says so."""
     readme = out / "README.md"
     mine = changed if changed.startswith(b"my") else readme.read_bytes() + changed
     readme.write_bytes(mine)
@@ -371,7 +376,10 @@ def test_a_card_of_somebodys_own_stays(
     if option == "--resume":
         _make_unfinished(out)
         readme.write_bytes(mine)
+    capsys.readouterr()
     assert convert(*argv, option) == 0
+    notes = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Note: ")]
+    assert [note.split()[1] for note in notes] == ["README.md"]
     assert readme.read_bytes() == mine
     assert (out / "croissant.json").read_bytes() == croissant
     assert manifest_of(out) == manifest_of(tmp_path / "whole")

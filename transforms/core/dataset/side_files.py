@@ -28,6 +28,9 @@ from beam_pipeline.transforms.core.errors import ConversionError
 
 _Manifest = Mapping[str, Any]
 
+CARD_NAMES = (README_NAME, CROISSANT_NAME)
+"""The files of the data card."""
+
 
 @dataclass(frozen=True)
 class SideFile:
