@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from beam_pipeline.dataset import Dataset, Folders, Shard, StoredFeature, open_to_read
+from beam_pipeline.readers.pixels import IMAGE, MASK, MASK_KEYS, VOID, checked_size
 from beam_pipeline.readers.shards import check_regular, check_shards, open_shard
 from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.transforms.core.errors import UsageError
@@ -39,10 +40,6 @@ _CLASS = "image/class/label"
 _NUMBER = "image/label"
 _BOX_SIDES = tuple(f"image/object/bbox/{side}" for side in ("ymin", "xmin", "ymax", "xmax"))
 _BOX_CLASS = "image/object/class/label"
-_IMAGE, _MASK = "image", "mask"
-"""The keys of the pixels with `as_dict`."""
-_MASKS = ("image/segmentation/class/encoded", "image/panoptic/category_mask")
-_VOID = 255  # unlabelled pixels
 
 _DTYPES = {"bytes": tf.string, "float": tf.float32, "int64": tf.int64}
 _MISSING: dict[str, Any] = {"bytes": b"", "float": float("nan"), "int64": tf.int64.min}
@@ -133,10 +130,11 @@ def load(
     buffer = _shuffle_buffer(split == DEFAULT_SPLIT if shuffle is None else shuffle, shards)
     passes = _passes(repeat)
     batch = _batch_size(batch_size, input_context)
-    image = _image_reader(dataset, channels, _image_size(image_size))
+    size = checked_size(image_size)
+    image = _image_reader(dataset, channels, size)
     if image and batch and not image_size:
         image = _of_one_size(image, dataset, shards)
-    mask = _mask_reader(dataset, _image_size(image_size)) if image else None
+    mask = _mask_reader(dataset, size) if image else None
     make_reader = _dict_reader if as_dict else _pair_reader
     reader = make_reader(dataset, image, mask)
     if max_boxes is not None:
@@ -280,18 +278,6 @@ def _batch_size(batch_size: int | None, input_context: Any) -> int | None:
     return int(input_context.get_per_replica_batch_size(batch_size))
 
 
-def _image_size(image_size: Any) -> tuple[int, int] | None:
-    if image_size is None:
-        return None
-    try:
-        height, width = image_size
-    except (TypeError, ValueError):
-        raise UsageError(f"image_size is {image_size!r}, expected (height, width)") from None
-    if height < 1 or width < 1:
-        raise UsageError(f"image_size is {image_size!r}, expected 1 pixel or more each way")
-    return height, width
-
-
 def _records(dataset: Dataset, shards: Sequence[Shard], *, shuffled: bool, seed: int | None) -> Any:
     """Reads the serialized examples, shard after shard, or interleaved from shards in random order."""
     open_shards = _opener(dataset.record_format)
@@ -366,7 +352,7 @@ def _image_reader(
 
 def _mask_reader(dataset: Dataset, image_size: tuple[int, int] | None) -> _MaskReader | None:
     """Decodes and resizes the mask; None if the examples have none."""
-    key = next(filter(None, map(dataset.key_of, _MASKS)), None)
+    key = next(filter(None, map(dataset.key_of, MASK_KEYS)), None)
     if key is None or not dataset.features[key].pixels:
         return None
     pixels = tf.as_dtype(dataset.features[key].pixels)
@@ -376,7 +362,7 @@ def _mask_reader(dataset: Dataset, image_size: tuple[int, int] | None) -> _MaskR
             return tf.io.decode_png(parsed[key], channels=1, dtype=pixels)
 
         def void() -> Any:
-            return tf.fill([*tf.unstack(tf.shape(image)[:2]), 1], tf.cast(_VOID, pixels))
+            return tf.fill([*tf.unstack(tf.shape(image)[:2]), 1], tf.cast(VOID, pixels))
 
         if dataset.features[key].optional:
             mask = tf.cond(tf.strings.length(parsed[key]) > 0, decode, void)
@@ -494,7 +480,7 @@ def _dict_reader(dataset: Dataset, image: _Reader | None, mask: _MaskReader | No
     """Every feature under its key, with the pixels instead of the encoded image and mask."""
     features = dataset.features
     encoded = dataset.key_of(ENCODED_KEY)
-    for made, name, key in ((image, _IMAGE, encoded), (mask, _MASK, mask.key if mask else "")):
+    for made, name, key in ((image, IMAGE, encoded), (mask, MASK, mask.key if mask else "")):
         if made and name in features and key != name:
             raise UsageError(
                 f"{dataset.path} has a feature {name!r}, which is where as_dict puts the pixels; "
@@ -505,10 +491,10 @@ def _dict_reader(dataset: Dataset, image: _Reader | None, mask: _MaskReader | No
         if image is None:
             return dict(parsed)
         element = {key: value for key, value in parsed.items() if key != encoded}
-        element[_IMAGE] = image.read(parsed)
+        element[IMAGE] = image.read(parsed)
         if mask:
             del element[mask.key]
-            element[_MASK] = mask.read(parsed, element[_IMAGE])
+            element[MASK] = mask.read(parsed, element[IMAGE])
         return element
 
     ragged = any(feature.ragged for feature in features.values())
@@ -532,7 +518,7 @@ def _pair_reader(dataset: Dataset, image: _Reader | None, mask: _MaskReader | No
             f"images ({ENCODED_KEY})"
             if image is None
             else (
-                f"masks ({_MASKS[0]}), classes ({_CLASS}), numbers ({_NUMBER}) or boxes ({_BOX_SIDES[0]}, ... and {_BOX_CLASS})"
+                f"masks ({MASK_KEYS[0]}), classes ({_CLASS}), numbers ({_NUMBER}) or boxes ({_BOX_SIDES[0]}, ... and {_BOX_CLASS})"
             )
         )
         raise UsageError(

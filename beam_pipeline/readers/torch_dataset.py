@@ -6,22 +6,19 @@ Needs torch, google-crc32c and protobuf, but neither TensorFlow nor, for local f
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
 import torch
-from google.protobuf.message import DecodeError
 from torch import distributed
 from torch.utils.data import IterableDataset, get_worker_info
 
-from beam_pipeline.dataset import Folders, StoredFeature, open_to_read
+from beam_pipeline.dataset import Folders, open_to_read
+from beam_pipeline.readers.example_values import example_values
 from beam_pipeline.readers.shards import open_shard
 from beam_pipeline.transforms.core.errors import DamagedRecordError, UsageError
-from beam_pipeline.transforms.core.records.example_proto import Example
 from beam_pipeline.transforms.core.records.record_format import RecordFormat
-
-_LISTS = {"bytes": "bytes_list", "float": "float_list", "int64": "int64_list"}
 
 
 class TFRecordDataset(IterableDataset[Any]):
@@ -99,7 +96,7 @@ class TFRecordDataset(IterableDataset[Any]):
             rng = self._rng(self._rank, worker)
             records = _shuffled(records, self._shuffle_buffer, rng)
         for uri, record in records:
-            example = _parse(record, uri, self._features)
+            example = example_values(record, uri, self._features)
             yield self._decode(example) if self._decode else example
 
     def _rng(self, *names: int) -> random.Random:
@@ -154,25 +151,3 @@ def _read_range(uri: str, wanted: range, record_format: RecordFormat) -> Iterato
         raise DamagedRecordError(
             f"{uri}: ends before record {wanted.start + found}, the manifest says there are more"
         )
-
-
-def _parse(record: bytes, uri: str, features: Mapping[str, StoredFeature]) -> dict[str, Any]:
-    try:
-        found = Example.FromString(record).features.feature
-    except DecodeError as error:
-        raise DamagedRecordError(f"{uri}: a record is not a tf.train.Example: {error}") from error
-    return {key: _value(found, key, feature, uri) for key, feature in features.items()}
-
-
-def _value(found: Any, key: str, feature: StoredFeature, uri: str) -> Any:
-    values = list(getattr(found[key], _LISTS[feature.kind]).value) if key in found else []
-    if feature.shape:
-        return values
-    if not values and feature.optional:
-        return None
-    if len(values) != 1:
-        raise DamagedRecordError(
-            f"{uri}: feature {key} has {len(values)} values of kind {feature.kind}, "
-            "the manifest says 1"
-        )
-    return values[0]

@@ -20,10 +20,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from beam_pipeline.transforms.core.records.tfrecord import crc32c_extend, frame_footer, frame_header
-from beam_pipeline.transforms.core.records.wire import encode_example
+from tests.beam_pipeline.readers.by_hand import feature, write_by_hand
 from tests.harness import REPOSITORY, convert, manifest_of, read_shard, shard_names
-from tests.pictures import picture, write_files, write_pictures
+from tests.pictures import picture, write_pictures
 
 pytestmark = [
     pytest.mark.torch,
@@ -259,31 +258,6 @@ def test_what_is_not_there_is_an_error_that_says_what_is(plain: Converted, tmp_p
     )
 
 
-def _by_hand(
-    folder: Path, features: Mapping[str, Mapping[str, Any]], examples: list[dict[str, Any]]
-) -> None:
-    """A data set of one shard with any features, key -> what the manifest says of it."""
-    data = b""
-    for example in examples:
-        record = encode_example({k: (features[k]["kind"], v) for k, v in example.items()})
-        data += frame_header(len(record)) + record + frame_footer(crc32c_extend(0, record))
-    path = "d-train.tfrecord-00000-of-00001"
-    totals = {"examples": len(examples), "bytes": len(data)}
-    manifest = {
-        "format": "beam-tfrecord",
-        "format_version": 1,
-        "options": {"compression": "none"},
-        "features": features,
-        "classes": [],
-        "splits": {"train": {**totals, "shards": [{"path": path, **totals}]}},
-    }
-    write_files(str(folder), {path: data, "manifest.json": json.dumps(manifest)})
-
-
-def _feature(kind: str, *shape: int | None, optional: bool = False) -> dict[str, Any]:
-    return {"kind": kind, "optional": optional, "shape": list(shape)}
-
-
 PRINTER = """
 import sys
 from beam_pipeline.readers.torch_dataset import TFRecordDataset
@@ -300,20 +274,22 @@ def test_an_example_has_every_feature_of_the_manifest(tmp_path: Path) -> None:
     """
     features = {
         "one": {"kind": "int64", "optional": False},
-        "text": _feature("bytes", optional=True),
-        "number": _feature("float", optional=True),
-        "list": _feature("bytes", None),
-        "two": _feature("float", 2),
-        "any": _feature("int64", None, optional=True),
+        "text": feature("bytes", optional=True),
+        "number": feature("float", optional=True),
+        "list": feature("bytes", None),
+        "two": feature("float", 2),
+        "any": feature("int64", None, optional=True),
     }
     full = {"one": [-1], "text": [b"x"], "number": [0.5], "list": [b"", b"y"], "two": [1.0, 2.0]}
     bare = {"one": [7], "list": [], "two": [3.0, 4.0], "any": [5]}
-    _by_hand(tmp_path / "d", features, [full, bare, {"list": []}])
+    write_by_hand(tmp_path / "d", features, [full, bare, {"list": []}])
     done = _run("-c", PRINTER, str(tmp_path / "d"))
     assert done.stdout.splitlines() == [
         "set()",
-        "{'one': -1, 'text': b'x', 'number': 0.5, 'list': [b'', b'y'], 'two': [1.0, 2.0], 'any': []}",
-        "{'one': 7, 'text': None, 'number': None, 'list': [], 'two': [3.0, 4.0], 'any': [5]}",
+        "{'one': -1, 'text': b'x', 'number': np.float32(0.5), 'list': [b'', b'y'], "
+        "'two': array([1., 2.], dtype=float32), 'any': array([], dtype=int64)}",
+        "{'one': 7, 'text': None, 'number': None, 'list': [], "
+        "'two': array([3., 4.], dtype=float32), 'any': array([5])}",
     ], done.stderr
     assert done.stderr.strip().endswith(
         "d-train.tfrecord-00000-of-00001: feature one has 0 values of kind int64, "
@@ -358,9 +334,9 @@ def test_the_documented_reading_of_boxes_runs(tmp_path: Path) -> None:
     """Fractions become pixels of the image, and an image without objects has none."""
     sides = [f"image/object/bbox/{side}" for side in ("xmin", "ymin", "xmax", "ymax")]
     features = {
-        "image/encoded": _feature("bytes"),
-        "image/object/class/label": _feature("int64", None),
-        **{side: _feature("float", None) for side in sides},
+        "image/encoded": feature("bytes"),
+        "image/object/class/label": feature("int64", None),
+        **{side: feature("float", None) for side in sides},
     }
     corners = [[0.25, 0.5], [0.0, 0.5], [0.5, 1.0], [0.75, 1.0]]
     two = {
@@ -370,7 +346,7 @@ def test_the_documented_reading_of_boxes_runs(tmp_path: Path) -> None:
     }
     none: dict[str, list[Any]] = {key: [] for key in two}
     none["image/encoded"] = [picture(size=(9, 7))]
-    _by_hand(tmp_path / "out" / "boxes", features, [two, none])
+    write_by_hand(tmp_path / "out" / "boxes", features, [two, none])
     (tmp_path / "boxes.py").write_text(_documented("Boxes"))
     done = _run("boxes.py", folder=tmp_path)
     assert sorted(done.stdout.splitlines()) == [

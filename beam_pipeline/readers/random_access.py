@@ -1,0 +1,191 @@
+"""The examples of a split by number, in any order: for Grain, PyTorch's samplers, and notebooks."""
+
+from __future__ import annotations
+
+import io
+import logging
+import operator
+import sys
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate, islice
+from typing import Any, overload
+
+from beam_pipeline.dataset import Dataset, Folders, open_to_read
+from beam_pipeline.readers.example_values import example_values
+from beam_pipeline.readers.pixels import Decoder, decoder_of
+from beam_pipeline.readers.record_locations import noted_offsets, scanned_offsets
+from beam_pipeline.readers.shards import check_regular, check_shards
+from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
+from beam_pipeline.transforms.core.errors import DamagedRecordError, UsageError
+from beam_pipeline.transforms.core.records.tfrecord import FRAMING_BYTES, MAX_RECORD_BYTES
+from beam_pipeline.transforms.core.uris import is_remote
+from beam_pipeline.transforms.storage import files
+from beam_pipeline.transforms.storage.read_ahead import REMOTE_READS
+
+_log = logging.getLogger("beam_pipeline")
+
+
+class RandomAccess:
+    """The examples of one split, by their number in the stored order.
+
+    An example is a dict with every feature of the manifest under its key: bytes, an int, a
+    `numpy.float32`, a NumPy array of int64 or float32, a list of bytes, or None for a missing
+    optional feature. Each access reads one record, with one request if the shard is in a bucket,
+    and checks both of its checksums. Several indices at once are read in parallel from a bucket.
+
+    It is a data source for Grain and a map-style data set for PyTorch. It may be pickled, and used
+    by several threads and by forked processes.
+
+    Args:
+      folder: the output folder of a conversion, or its URI; or several of the same features and
+        classes, which are mixed in proportion.
+      split: name of a split.
+      decode: a function that turns an example into a sample; or True to replace the encoded image
+        by its pixels, "image", uint8 [height, width, channels], and an encoded mask by "mask",
+        uint8 or uint16 [height, width, 1].
+      image_size: (height, width) in pixels to resize to with decode=True, bilinear with
+        antialiasing, ignoring the aspect ratio. By default images keep their size.
+      channels: 1, 3 or 4, with decode=True; images with another number are converted.
+      exact: True to decode every pixel of a JPEG before it is resized. By default it is decoded at
+        1/2, 1/4 or 1/8 of its size if that is still `image_size` or more.
+
+    Raises:
+      UsageError: there is no such split, shards are compressed, or an option does not fit the data set.
+      ConversionError: the folder holds no complete data set.
+      DamagedRecordError: a local shard does not have the length in the manifest; later, a record is
+        damaged.
+    """
+
+    def __init__(
+        self,
+        folder: Folders,
+        split: str = DEFAULT_SPLIT,
+        *,
+        decode: bool | Decoder = False,
+        image_size: tuple[int, int] | None = None,
+        channels: int = 3,
+        exact: bool = False,
+    ) -> None:
+        dataset: Dataset = open_to_read(folder)
+        self._shards = dataset.shards(split)
+        self._format = dataset.record_format
+        if not self._format.indexable:
+            raise UsageError(
+                f"{dataset.path} is compressed with {self._format.compression}: to reach a record, "
+                "all before it would have to be decompressed; convert with --compression none"
+            )
+        check_regular(self._shards)
+        check_shards(dataset, self._shards)
+        self._name = f"{dataset.path!r}, {split!r}"
+        self._features = dataset.features
+        self._decode = decoder_of(
+            dataset, decode, image_size=image_size, channels=channels, exact=exact
+        )
+        self._ends = list(accumulate(shard.examples for shard in self._shards))
+        if len(self) > sys.maxsize:
+            raise DamagedRecordError(f"{dataset.path}: the manifest claims {len(self)} examples")
+        self._offsets: dict[int, Sequence[int]] = {}
+        self._told = False
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice | Iterable[int]) -> list[Any]: ...
+    def __getitem__(self, index: Any) -> Any:
+        """The sample of a number from -len to len - 1; a list of them for a slice or several numbers.
+
+        Raises:
+          IndexError: there is no such sample.
+          DamagedRecordError: its record, or the index of its shard, is damaged or cannot be read.
+        """
+        if isinstance(index, slice):
+            return self.__getitems__(range(*index.indices(len(self))))
+        try:
+            number = operator.index(index)
+        except TypeError:
+            if not isinstance(index, Iterable) or isinstance(index, str | bytes):
+                raise TypeError(
+                    f"the index is {index!r}, expected an int, a slice or several ints"
+                ) from None
+            return self.__getitems__(index)
+        return self._sample(*self._place(number))
+
+    def __getitems__(self, indices: Iterable[int]) -> list[Any]:
+        """The samples of several numbers, in their order; PyTorch asks for batches in this way."""
+        places = [self._place(operator.index(index)) for index in indices]
+        if len(places) < 2 or not is_remote(self._shards[0].uri):
+            return [self._sample(*place) for place in places]
+        with ThreadPoolExecutor(min(REMOTE_READS, len(places))) as threads:
+            shards = sorted({shard for shard, _ in places} - self._offsets.keys())
+            list(threads.map(self._offsets_of, shards))
+            return list(threads.map(lambda place: self._sample(*place), places))
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[index] for index in range(len(self)))
+
+    def __repr__(self) -> str:
+        """Names the data set, the same in every process: Grain compares it before it resumes."""
+        return f"RandomAccess({self._name}, {len(self)} examples)"
+
+    def record(self, index: int) -> bytes:
+        """The serialized `tf.train.Example` of a number. Raises as indexing does."""
+        return self._record(*self._place(operator.index(index)))
+
+    def _place(self, index: int) -> tuple[int, int]:
+        """(number of the shard, number of the record in it)."""
+        number = index + len(self) if index < 0 else index
+        if not 0 <= number < len(self):
+            raise IndexError(f"sample {index} of {len(self)}")
+        shard = bisect_right(self._ends, number)
+        return shard, number - (self._ends[shard - 1] if shard else 0)
+
+    def _sample(self, shard: int, number: int) -> Any:
+        record = self._record(shard, number)
+        example = example_values(record, self._shards[shard].uri, self._features)
+        return self._decode(example) if self._decode else example
+
+    def _record(self, shard: int, number: int) -> bytes:
+        """Reads one record and checks its checksums."""
+        offsets, uri = self._offsets_of(shard), self._shards[shard].uri
+        offset, size = offsets[number], offsets[number + 1] - offsets[number]
+        where = f"{uri}: record {number} at byte {offset}"
+        if size > MAX_RECORD_BYTES + FRAMING_BYTES:
+            raise DamagedRecordError(
+                f"{where}: it has {size} bytes, an example has less than 2 GiB"
+            )
+        try:
+            data = files.read_image(uri, size, offset)
+        except OSError as error:
+            raise DamagedRecordError(
+                f"{where} cannot be read: {error.strerror or error}"
+            ) from error
+        found = list(islice(self._format.records(io.BytesIO(data), where), 2))
+        if len(found) != 1:
+            raise DamagedRecordError(f"{where}: {len(found)} records where one is indexed")
+        return found[0]
+
+    def _offsets_of(self, shard: int) -> Sequence[int]:
+        """The offset of each record of a shard, looked up when the shard is first used."""
+        if shard not in self._offsets:
+            found = noted_offsets(self._shards[shard], self._format)
+            if found is None:
+                self._tell_of_scan(self._shards[shard].uri)
+                found = scanned_offsets(self._shards[shard], self._format)
+            self._offsets[shard] = found
+        return self._offsets[shard]
+
+    def _tell_of_scan(self, uri: str) -> None:
+        if not self._told:
+            self._told = True
+            folder = uri.rpartition("/")[0]
+            _log.warning(
+                "%s has no receipts that say where records begin, so whole shards are searched for "
+                "them; once only, after: beam-tfrecord index %s",
+                folder,
+                folder,
+            )
