@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import io
-import logging
 import operator
 import sys
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import accumulate, islice
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from typing import Any, overload
 
 from beam_pipeline.dataset import Dataset, Folders, open_to_read
 from beam_pipeline.readers.example_values import example_values
 from beam_pipeline.readers.pixels import Decoder, decoder_of
-from beam_pipeline.readers.record_locations import noted_offsets, scanned_offsets
+from beam_pipeline.readers.records import Place, Records
 from beam_pipeline.readers.shards import check_regular, check_shards
 from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.transforms.core.errors import DamagedRecordError, UsageError
-from beam_pipeline.transforms.core.records.tfrecord import FRAMING_BYTES, MAX_RECORD_BYTES
-from beam_pipeline.transforms.core.uris import is_remote
-from beam_pipeline.transforms.storage import files
-from beam_pipeline.transforms.storage.read_ahead import REMOTE_READS
-
-_log = logging.getLogger("beam_pipeline")
 
 
 class RandomAccess:
@@ -70,10 +61,10 @@ class RandomAccess:
     ) -> None:
         dataset: Dataset = open_to_read(folder)
         self._shards = dataset.shards(split)
-        self._format = dataset.record_format
-        if not self._format.indexable:
+        record_format = dataset.record_format
+        if not record_format.indexable:
             raise UsageError(
-                f"{dataset.path} is compressed with {self._format.compression}: to reach a record, "
+                f"{dataset.path} is compressed with {record_format.compression}: to reach a record, "
                 "all before it would have to be decompressed; convert with --compression none"
             )
         check_regular(self._shards)
@@ -86,8 +77,7 @@ class RandomAccess:
         self._ends = list(accumulate(shard.examples for shard in self._shards))
         if len(self) > sys.maxsize:
             raise DamagedRecordError(f"{dataset.path}: the manifest claims {len(self)} examples")
-        self._offsets: dict[int, Sequence[int]] = {}
-        self._told = False
+        self._records = Records(self._shards, record_format)
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
@@ -113,17 +103,14 @@ class RandomAccess:
                     f"the index is {index!r}, expected an int, a slice or several ints"
                 ) from None
             return self.__getitems__(index)
-        return self._sample(*self._place(number))
+        place = self._place(number)
+        return self._sample(place, self._records.read(place))
 
     def __getitems__(self, indices: Iterable[int]) -> list[Any]:
         """The samples of several numbers, in their order; PyTorch asks for batches in this way."""
         places = [self._place(operator.index(index)) for index in indices]
-        if len(places) < 2 or not is_remote(self._shards[0].uri):
-            return [self._sample(*place) for place in places]
-        with ThreadPoolExecutor(min(REMOTE_READS, len(places))) as threads:
-            shards = sorted({shard for shard, _ in places} - self._offsets.keys())
-            list(threads.map(self._offsets_of, shards))
-            return list(threads.map(lambda place: self._sample(*place), places))
+        records = self._records.read_all(places)
+        return [self._sample(place, record) for place, record in zip(places, records, strict=True)]
 
     def __iter__(self) -> Iterator[Any]:
         return (self[index] for index in range(len(self)))
@@ -134,58 +121,15 @@ class RandomAccess:
 
     def record(self, index: int) -> bytes:
         """The serialized `tf.train.Example` of a number. Raises as indexing does."""
-        return self._record(*self._place(operator.index(index)))
+        return self._records.read(self._place(operator.index(index)))
 
-    def _place(self, index: int) -> tuple[int, int]:
-        """(number of the shard, number of the record in it)."""
+    def _place(self, index: int) -> Place:
         number = index + len(self) if index < 0 else index
         if not 0 <= number < len(self):
             raise IndexError(f"sample {index} of {len(self)}")
         shard = bisect_right(self._ends, number)
-        return shard, number - (self._ends[shard - 1] if shard else 0)
+        return Place(shard, number - (self._ends[shard - 1] if shard else 0))
 
-    def _sample(self, shard: int, number: int) -> Any:
-        record = self._record(shard, number)
-        example = example_values(record, self._shards[shard].uri, self._features)
+    def _sample(self, place: Place, record: bytes) -> Any:
+        example = example_values(record, self._shards[place.shard].uri, self._features)
         return self._decode(example) if self._decode else example
-
-    def _record(self, shard: int, number: int) -> bytes:
-        """Reads one record and checks its checksums."""
-        offsets, uri = self._offsets_of(shard), self._shards[shard].uri
-        offset, size = offsets[number], offsets[number + 1] - offsets[number]
-        where = f"{uri}: record {number} at byte {offset}"
-        if size > MAX_RECORD_BYTES + FRAMING_BYTES:
-            raise DamagedRecordError(
-                f"{where}: it has {size} bytes, an example has less than 2 GiB"
-            )
-        try:
-            data = files.read_image(uri, size, offset)
-        except OSError as error:
-            raise DamagedRecordError(
-                f"{where} cannot be read: {error.strerror or error}"
-            ) from error
-        found = list(islice(self._format.records(io.BytesIO(data), where), 2))
-        if len(found) != 1:
-            raise DamagedRecordError(f"{where}: {len(found)} records where one is indexed")
-        return found[0]
-
-    def _offsets_of(self, shard: int) -> Sequence[int]:
-        """The offset of each record of a shard, looked up when the shard is first used."""
-        if shard not in self._offsets:
-            found = noted_offsets(self._shards[shard], self._format)
-            if found is None:
-                self._tell_of_scan(self._shards[shard].uri)
-                found = scanned_offsets(self._shards[shard], self._format)
-            self._offsets[shard] = found
-        return self._offsets[shard]
-
-    def _tell_of_scan(self, uri: str) -> None:
-        if not self._told:
-            self._told = True
-            folder = uri.rpartition("/")[0]
-            _log.warning(
-                "%s has no receipts that say where records begin, so whole shards are searched for "
-                "them; once only, after: beam-tfrecord index %s",
-                folder,
-                folder,
-            )

@@ -44,6 +44,9 @@ _BOX_CLASS = "image/object/class/label"
 _DTYPES = {"bytes": tf.string, "float": tf.float32, "int64": tf.int64}
 _MISSING: dict[str, Any] = {"bytes": b"", "float": float("nan"), "int64": tf.int64.min}
 _CHANNELS = (1, 3, 4)
+_SIDES = ("image/height", "image/width")
+_JPEG = b"\xff\xd8"
+_SCALES = (2, 4, 8)  # that libjpeg can divide the sides of an image by, besides 1
 _OWN_CHANNELS = (b"RI", b"\xff\x0a", b"\0\0")
 """The beginnings of WebP and of JPEG XL, bare or in a container."""
 _PADDING_CLASS = -1
@@ -71,6 +74,8 @@ def load(
     as_dict: bool = False,
     input_context: tf.distribute.InputContext | None = None,
     check_lengths: bool = False,
+    antialias: bool = False,
+    exact: bool | None = None,
 ) -> tf.data.Dataset:
     """Reads one split of a data set as its manifest describes it.
 
@@ -81,6 +86,7 @@ def load(
     - a mask: uint8 [height, width, 1], or uint16 if masks have 16 bits: the ids, resized with the
       image, each pixel to its nearest neighbour;
     - boxes: {"boxes": float32 [n, 4], ymin, xmin, ymax, xmax from 0 to 1; "classes": int64 [n]};
+      the classes are also there as "labels", as Keras names them;
     - a class: int64 [], the stored id, which counts from `--label_base`;
     - several classes: float32 [number of classes], 1 for those of the image, in the order of
       `class_names`;
@@ -116,6 +122,12 @@ def load(
       input_context: the context of one of several input pipelines, each of which reads its own shards.
       check_lengths: True to check the header of every record first, for a data set from an untrusted
         source: TensorFlow crashes on a record that claims terabytes.
+      antialias: True to average all pixels where `image_size` makes an image smaller, as Pillow and
+        OpenCV's INTER_AREA do. By default a pixel is made of four neighbours, as in Keras's
+        `image_dataset_from_directory`.
+      exact: True to decode every pixel of a JPEG before it is resized; False to decode it at 1/2,
+        1/4 or 1/8 of its size if that is still `image_size` or more. By default True without
+        `antialias`, where it changes pixels by more than 1 % of the range, and False with it.
 
     Returns: a data set of known length.
 
@@ -131,7 +143,10 @@ def load(
     passes = _passes(repeat)
     batch = _batch_size(batch_size, input_context)
     size = checked_size(image_size)
-    image = _image_reader(dataset, channels, size)
+    if antialias and not size:
+        raise UsageError("antialias is for images that are resized: give image_size, too")
+    scaled = bool(size) and not (not antialias if exact is None else exact)
+    image = _image_reader(dataset, channels, size, antialias=antialias, scaled=scaled)
     if image and batch and not image_size:
         image = _of_one_size(image, dataset, shards)
     mask = _mask_reader(dataset, size) if image else None
@@ -150,6 +165,8 @@ def load(
         elements = elements.map(augment, num_parallel_calls=tf.data.AUTOTUNE)
     if max_boxes is not None:
         elements = _mapped(elements, partial(_with_max_boxes, max_boxes))
+    if reader.named_twice:
+        elements = _mapped(elements, _with_labels)
     if batch and reader.ragged and max_boxes is None:
         elements = elements.ragged_batch(batch, drop_remainder)
     elif batch:
@@ -215,11 +232,13 @@ class _Reader(NamedTuple):
       spec: the features to parse.
       read: makes the element from the parsed features.
       ragged: True if elements differ in length.
+      named_twice: True if elements get their classes as "labels", too, after `augment`.
     """
 
     spec: dict[str, Any]
     read: Callable[[_Parsed], Any]
     ragged: bool = False
+    named_twice: bool = False
 
     def of_record(self, record: Any) -> Any:
         """Returns the element of a serialized example."""
@@ -331,7 +350,12 @@ def _unconverted(function: Callable[..., Any]) -> Any:
 
 
 def _image_reader(
-    dataset: Dataset, channels: int, image_size: tuple[int, int] | None
+    dataset: Dataset,
+    channels: int,
+    image_size: tuple[int, int] | None,
+    *,
+    antialias: bool,
+    scaled: bool,
 ) -> _Reader | None:
     """Returns a reader that decodes and resizes the image; None if the examples have no image."""
     if channels not in _CHANNELS:
@@ -339,13 +363,18 @@ def _image_reader(
     encoded = dataset.key_of(ENCODED_KEY)
     if encoded is None:
         return None
-    decoder = _raw_decoder if dataset.bare_pixels else _file_decoder
-    spec, decode = decoder(dataset, encoded, channels)
+    sides = dataset.keys_of(_SIDES) if scaled else None
+    if dataset.bare_pixels:
+        spec, decode = _raw_decoder(dataset, encoded, channels)
+    elif image_size and sides:
+        spec, decode = _scaled_decoder(dataset, encoded, channels, image_size, sides)
+    else:
+        spec, decode = _file_decoder(dataset, encoded, channels)
 
     def read(parsed: _Parsed) -> Any:
         image = decode(parsed)
         image.set_shape([None, None, channels])
-        return tf.image.resize(image, image_size) if image_size else image
+        return tf.image.resize(image, image_size, antialias=antialias) if image_size else image
 
     return _Reader(spec, read)
 
@@ -386,6 +415,49 @@ def _file_decoder(
         return _decoded(parsed[encoded], channels)
 
     return _spec(dataset, encoded), decode
+
+
+def _scaled_decoder(
+    dataset: Dataset,
+    encoded: str,
+    channels: int,
+    image_size: tuple[int, int],
+    sides: Sequence[str],
+) -> tuple[dict[str, Any], Callable[[_Parsed], Any]]:
+    """Decodes image files, JPEGs at the smallest scale at which both sides are still long enough.
+
+    libjpeg then leaves out the finest details of each block of 8 x 8 pixels instead of computing them.
+    """
+
+    def decode(parsed: _Parsed) -> Any:
+        data = parsed[encoded]
+        # A side of 1001 pixels becomes 126 at the scale 1/8.
+        enough = [
+            tf.reduce_all(
+                [
+                    -(-parsed[key] // scale) >= side
+                    for key, side in zip(sides, image_size, strict=True)
+                ]
+            )
+            for scale in _SCALES
+        ]
+        is_jpeg = tf.strings.substr(data, 0, 2) == _JPEG
+        number = tf.where(is_jpeg, tf.reduce_sum(tf.cast(enough, tf.int32)), 0)
+        decoders = [partial(_decoded, data, channels)]
+        decoders += [
+            partial(tf.io.decode_jpeg, data, channels=min(channels, 3), ratio=scale)
+            for scale in _SCALES
+        ]
+        if channels > 3:
+            decoders[1:] = [partial(_opaque, decoder) for decoder in decoders[1:]]
+        return tf.switch_case(number, decoders)
+
+    return _spec(dataset, encoded, *sides), decode
+
+
+def _opaque(decode: Callable[[], Any]) -> Any:
+    """Decodes an image of three channels and adds an alpha channel."""
+    return _converted(decode(), 4)
 
 
 def _decoded(data: Any, channels: int) -> Any:
@@ -530,6 +602,7 @@ def _pair_reader(dataset: Dataset, image: _Reader | None, mask: _MaskReader | No
         {**image.spec, **label.spec},
         lambda parsed: (read_image(parsed), read_label(parsed)),
         label.ragged,
+        label.named_twice,
     )
 
 
@@ -568,7 +641,9 @@ def _box_reader(dataset: Dataset, keys: Sequence[str]) -> _Reader:
         label = {"boxes": tf.stack(sides, axis=-1), "classes": classes}
         return {**label, "labelled": parsed[labelled]} if labelled else label
 
-    return _Reader(_spec(dataset, *keys, *filter(None, [labelled])), read, ragged=True)
+    return _Reader(
+        _spec(dataset, *keys, *filter(None, [labelled])), read, ragged=True, named_twice=True
+    )
 
 
 def _classes_reader(dataset: Dataset, key: str) -> _Reader:
@@ -625,3 +700,11 @@ def _padded(values: Any, length: int, filler: int) -> Any:
     paddings = [[0, length - tf.shape(cut)[0]]] + [[0, 0]] * (values.shape.rank - 1)
     padded = tf.pad(cut, paddings, constant_values=tf.cast(filler, values.dtype))
     return tf.ensure_shape(padded, [length, *values.shape[1:]])
+
+
+def _with_labels(*element: Any) -> Any:
+    """Adds the classes of objects as "labels", as layers and models of Keras name them."""
+    if len(element) == 2 and isinstance(element[1], Mapping) and "classes" in element[1]:
+        image, label = element
+        return image, {"labels": label["classes"], **label}
+    return element if len(element) > 1 else element[0]

@@ -160,6 +160,139 @@ def test_without_shuffling_the_order_is_that_of_the_shards(
     assert [key for key, _, _ in samples] == stored
 
 
+RESUMER = """
+import io, json, sys, torch
+from torch.utils.data import DataLoader
+from torchdata.stateful_dataloader import StatefulDataLoader
+from beam_pipeline import RandomAccess
+from beam_pipeline.readers.torch_dataset import TFRecordDataset
+from beam_pipeline.transforms.core.errors import UsageError
+
+def name(example):
+    return example["image/source_id"].decode()
+
+def kept(state):
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    return torch.load(file)
+
+def loader_of(folder, kind, workers, buffer, **options):
+    if kind == "map":
+        dataset = RandomAccess(folder, decode=name)
+        return StatefulDataLoader(dataset, 3, shuffle=True, num_workers=workers)
+    dataset = TFRecordDataset(folder, decode=name, shuffle_buffer=buffer, **options)
+    dataset.set_epoch(1)
+    return StatefulDataLoader(dataset, 3, num_workers=workers)
+
+def rest(after, arguments):
+    torch.manual_seed(7)
+    loader = loader_of(**arguments)
+    batches = iter(loader)
+    first = [next(batches) for _ in range(after)]
+    state = kept(loader.state_dict())
+    rest = list(batches)
+    other = loader_of(**arguments)
+    other.load_state_dict(state)
+    assert list(other) == rest, (after, arguments, list(other), rest)
+    return sorted(sum(first + rest, []))
+
+if __name__ == "__main__":
+    folder, all_workers = sys.argv[1], json.loads(sys.argv[2])
+    for workers in all_workers:
+        for kind, buffer in json.loads(sys.argv[3]):
+            for after in json.loads(sys.argv[4]):
+                arguments = {"folder": folder, "kind": kind, "workers": workers, "buffer": buffer}
+                print(json.dumps(rest(after, arguments)))
+    loader = loader_of(folder, "iterable", 0, 5)
+    next(iter(loader))
+    other = loader_of(folder, "iterable", 0, 5, seed=1)
+    other.load_state_dict(loader.state_dict())
+    try:
+        next(iter(other))
+    except UsageError as error:
+        print(json.dumps(str(error)))
+"""
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("torchdata") is None, reason="needs torchdata: pip install torchdata"
+)
+@pytest.mark.parametrize("workers", [0, 1, 4])
+def test_a_saved_position_is_restored_in_the_middle_of_an_epoch(
+    plain: Converted, compressed: Converted, tmp_path: Path, workers: int
+) -> None:
+    """The rest of the epoch is the same, in order, whether records are drawn from a buffer or not.
+
+    Positions lie before the first batch, within the buffer, behind it, and in the epoch's last batches.
+    With other settings a position means nothing and is refused.
+    """
+    script = tmp_path / "resumer.py"
+    script.write_text(RESUMER)
+    names = json.dumps(sorted(NAMES))
+    after = [0, 1, 3, 6, 7] if workers < 2 else [2, 5]
+    for data_set, kinds in (
+        (plain, [("iterable", 0), ("iterable", 4), ("iterable", 100), ("map", 0)]),
+        (compressed, [("iterable", 4), ("iterable", 100)]),
+    ):
+        arguments = [json.dumps(one) for one in ([workers], kinds, after)]
+        done = _run(str(script), str(data_set.folder), *arguments)
+        assert done.returncode == 0, done.stderr
+        *found, refused = done.stdout.splitlines()
+        assert found == [names] * len(kinds) * len(after)
+        assert "'seed': 0" in refused
+        assert "'seed': 1" in refused
+
+
+def test_the_length_is_that_of_the_epoch(plain: Converted, tmp_path: Path) -> None:
+    """Of the split, or of the share of a rank; a loader counts its batches by it."""
+    code = (
+        "import sys; from torch.utils.data import DataLoader\n"
+        "from beam_pipeline.readers.torch_dataset import TFRecordDataset\n"
+        "whole = TFRecordDataset(sys.argv[1])\n"
+        "part = TFRecordDataset(sys.argv[1], rank=1, ranks=4)\n"
+        "print(len(whole), len(list(whole)), len(part), len(list(part)), len(DataLoader(whole, 4)))\n"
+    )
+    done = _run("-c", code, str(plain.folder))
+    assert done.stdout == "23 23 6 6 6\n", done.stderr
+
+
+def test_pixels_and_numbers_become_tensors(plain: Converted, tmp_path: Path) -> None:
+    """With `decode=True` PyTorch's own collation makes batches; numbers stay of 32 bits."""
+    features = {"image/encoded": feature("bytes"), "image/label": feature("float", 2)}
+    example = {"image/encoded": [picture()], "image/label": [0.1, 2]}
+    write_by_hand(tmp_path / "d", features, [example] * 3)
+    code = (
+        "import sys; from torch.utils.data import DataLoader\n"
+        "from beam_pipeline import RandomAccess\n"
+        "from beam_pipeline.readers.torch_dataset import TFRecordDataset\n"
+        "for kind in (TFRecordDataset, RandomAccess):\n"
+        "    dataset = kind(sys.argv[1], decode=True, image_size=(4, 5))\n"
+        "    for batch in DataLoader(dataset, 3):\n"
+        "        print({key: (value.dtype, list(value.shape)) for key, value in batch.items()})\n"
+    )
+    done = _run("-c", code, str(tmp_path / "d"))
+    line = "{'image/label': (torch.float32, [3, 2]), 'image': (torch.uint8, [3, 4, 5, 3])}\n"
+    assert done.stdout == line * 2, done.stderr
+
+
+def test_without_pytorch_the_error_says_what_to_install(plain: Converted, tmp_path: Path) -> None:
+    """As `load` does without TensorFlow."""
+    code = (
+        "import importlib.abc, sys\n"
+        "class Missing(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'torch':\n"
+        "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
+        "sys.meta_path.insert(0, Missing())\n"
+        "import beam_pipeline.readers.torch_dataset\n"
+    )
+    done = _run("-c", code)
+    assert done.stderr.endswith(
+        "ModuleNotFoundError: reading with PyTorch needs PyTorch: pip install torch\n"
+    )
+
+
 def test_ranks_share_the_samples(plain: Converted, tmp_path: Path) -> None:
     """Over all ranks and their workers each sample comes once, in shares that differ by one."""
     share = {"loader": {"num_workers": 2}, "ranks": 4, "epochs": [7]}
