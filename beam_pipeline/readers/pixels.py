@@ -66,6 +66,16 @@ def checked_size(image_size: Any) -> tuple[int, int] | None:
     return height, width
 
 
+def scaled_side(side: int) -> int:
+    """The pixels that a JPEG is decoded to at least, to be resized to that many.
+
+    libjpeg's scaling weighs pixels otherwise than resizing does. Measured on photographs, the result
+    differs from that of full decoding by 0.4 to 0.8 % of the range if half as many pixels remain to be
+    taken away, and by 1 % or more if none do.
+    """
+    return -(-3 * side // 2)
+
+
 @dataclass(frozen=True)
 class PixelDecoder:
     """Replaces the encoded image of an example by "image", and an encoded mask by "mask".
@@ -167,7 +177,8 @@ class PixelDecoder:
         else:
             image = pillow_codec.open_image(data).image
         if self.image_size and not self.exact and image.format in ("JPEG", "MPO"):
-            image.draft(image.mode, self.image_size[::-1])
+            height, width = map(scaled_side, self.image_size)
+            image.draft(image.mode, (width, height))
         mode = _MODES[self.channels]
         image = sixteen_bits.to_8_bits(image)
         if image.mode != mode:

@@ -40,7 +40,7 @@ class RandomAccess:
         antialiasing, ignoring the aspect ratio. By default images keep their size.
       channels: 1, 3 or 4, with decode=True; images with another number are converted.
       exact: True to decode every pixel of a JPEG before it is resized. By default it is decoded at
-        1/2, 1/4 or 1/8 of its size if that is still `image_size` or more.
+        1/2, 1/4 or 1/8 of its size if that is still 1.5 times `image_size` or more.
 
     Raises:
       UsageError: there is no such split, shards are compressed, or an option does not fit the data set.

@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from beam_pipeline.dataset import Dataset, Folders, Shard, StoredFeature, open_to_read
-from beam_pipeline.readers.pixels import IMAGE, MASK, MASK_KEYS, VOID, checked_size
+from beam_pipeline.readers.pixels import IMAGE, MASK, MASK_KEYS, VOID, checked_size, scaled_side
 from beam_pipeline.readers.shards import check_regular, check_shards, open_shard
 from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.transforms.core.errors import UsageError
@@ -126,8 +126,8 @@ def load(
         OpenCV's INTER_AREA do. By default a pixel is made of four neighbours, as in Keras's
         `image_dataset_from_directory`.
       exact: True to decode every pixel of a JPEG before it is resized; False to decode it at 1/2,
-        1/4 or 1/8 of its size if that is still `image_size` or more. By default True without
-        `antialias`, where it changes pixels by more than 1 % of the range, and False with it.
+        1/4 or 1/8 of its size if that is still 1.5 times `image_size` or more. By default True
+        without `antialias`, where it changes pixels by more than 1 % of the range, and False with it.
 
     Returns: a data set of known length.
 
@@ -363,7 +363,8 @@ def _image_reader(
     encoded = dataset.key_of(ENCODED_KEY)
     if encoded is None:
         return None
-    sides = dataset.keys_of(_SIDES) if scaled else None
+    # TensorFlow decodes no JPEG to four channels.
+    sides = dataset.keys_of(_SIDES) if scaled and channels < 4 else None
     if dataset.bare_pixels:
         spec, decode = _raw_decoder(dataset, encoded, channels)
     elif image_size and sides:
@@ -435,7 +436,7 @@ def _scaled_decoder(
         enough = [
             tf.reduce_all(
                 [
-                    -(-parsed[key] // scale) >= side
+                    -(-parsed[key] // scale) >= scaled_side(side)
                     for key, side in zip(sides, image_size, strict=True)
                 ]
             )
@@ -445,19 +446,11 @@ def _scaled_decoder(
         number = tf.where(is_jpeg, tf.reduce_sum(tf.cast(enough, tf.int32)), 0)
         decoders = [partial(_decoded, data, channels)]
         decoders += [
-            partial(tf.io.decode_jpeg, data, channels=min(channels, 3), ratio=scale)
-            for scale in _SCALES
+            partial(tf.io.decode_jpeg, data, channels=channels, ratio=scale) for scale in _SCALES
         ]
-        if channels > 3:
-            decoders[1:] = [partial(_opaque, decoder) for decoder in decoders[1:]]
         return tf.switch_case(number, decoders)
 
     return _spec(dataset, encoded, *sides), decode
-
-
-def _opaque(decode: Callable[[], Any]) -> Any:
-    """Decodes an image of three channels and adds an alpha channel."""
-    return _converted(decode(), 4)
 
 
 def _decoded(data: Any, channels: int) -> Any:
