@@ -1,12 +1,13 @@
 """Output folder -> `tf.data.Dataset`, as described by the manifest.
 
-The steps, in the order of the data flow, are: shards, records, shuffle, repeat; then parse, decode
-and augment in one parallel map; batch, prefetch. So the shuffle buffer holds encoded images, not
-pixels.
+The steps, in the order of the data flow, are: shards, records, filter, shuffle, repeat; then parse
+and decode in one parallel map; augment, batch, prefetch. So the shuffle buffer holds encoded images,
+not pixels. With a cache, which holds pixels, it follows decoding, and shuffle and repeat follow it.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
@@ -76,6 +77,8 @@ def load(
     check_lengths: bool = False,
     antialias: bool = False,
     exact: bool | None = None,
+    filter: Callable[..., Any] | None = None,  # noqa: A002
+    cache: bool | str | os.PathLike[str] = False,
 ) -> tf.data.Dataset:
     """Reads one split of a data set as its manifest describes it.
 
@@ -128,8 +131,14 @@ def load(
       exact: True to decode every pixel of a JPEG before it is resized; False to decode it at 1/2,
         1/4 or 1/8 of its size if that is still 1.5 times `image_size` or more. By default True
         without `antialias`, where it changes pixels by more than 1 % of the range, and False with it.
+      filter: called as filter(features) on each example before its image is decoded; returns a
+        boolean tensor, False to leave the example out. The features are those of `feature_spec`
+        without image and mask. The data set has no length then.
+      cache: True to keep the decoded, resized samples of the first pass in memory, or the path of
+        local files to keep them in; later passes read no shards and decode nothing.
 
-    Returns: a data set of known length.
+    Returns: a data set of known length, unless there is a `filter`. Its iterator can be saved by
+      `tf.train.Checkpoint`, except where tf.data has no reader for the format of the shards.
 
     Raises:
       DamagedRecordError: a local shard does not have the length in the manifest.
@@ -155,12 +164,15 @@ def load(
     if max_boxes is not None:
         _check_max_boxes(max_boxes, dataset, as_dict)
 
-    records = _records(dataset, shards, shuffled=buffer > 0, seed=seed)
-    if buffer:
-        records = records.shuffle(buffer, seed=seed)
-    if passes != 1:
-        records = records.repeat(passes)
-    elements = _mapped(records, reader.of_record)
+    if cache and buffer and (shuffle is None or shuffle is True):
+        buffer = _cached_buffer(buffer, shards, cache, size, channels)
+    order = partial(_ordered, buffer=buffer, passes=passes, seed=seed)
+    records = _records(dataset, shards, shuffled=buffer > 0 and not cache, seed=seed)
+    if filter:
+        records = _filtered(records, dataset, filter)
+    elements = _mapped(records if cache else order(records), reader.of_record)
+    if cache:
+        elements = order(elements.cache("" if cache is True else os.fspath(cache)))
     if augment:
         elements = elements.map(augment, num_parallel_calls=tf.data.AUTOTUNE)
     if max_boxes is not None:
@@ -269,6 +281,41 @@ def _shuffle_buffer(shuffle: bool | int, shards: Sequence[Shard]) -> int:
         return 0
     examples, size = sum(s.examples for s in shards), sum(s.bytes for s in shards)
     return max(1, examples * min(size, SHUFFLE_BUFFER_BYTES) // max(1, size))
+
+
+def _cached_buffer(
+    buffer: int,
+    shards: Sequence[Shard],
+    cache: bool | str | os.PathLike[str],
+    image_size: tuple[int, int] | None,
+    channels: int,
+) -> int:
+    """Returns the number of decoded samples to hold: all if they are in memory anyway."""
+    examples = sum(shard.examples for shard in shards)
+    if cache is True:
+        return max(1, examples)
+    if image_size is None:
+        return buffer
+    sample_bytes = image_size[0] * image_size[1] * channels * 4  # float32
+    return max(1, min(examples, SHUFFLE_BUFFER_BYTES // sample_bytes))
+
+
+def _ordered(elements: Any, *, buffer: int, passes: int | None, seed: int | None) -> Any:
+    """Shuffles and repeats a data set."""
+    if buffer:
+        elements = elements.shuffle(buffer, seed=seed)
+    return elements if passes == 1 else elements.repeat(passes)
+
+
+def _filtered(records: Any, dataset: Dataset, keep: Callable[..., Any]) -> Any:
+    """Leaves out the examples for whose features a function returns False."""
+    pixels = {dataset.key_of(key) for key in (ENCODED_KEY, *MASK_KEYS)}
+    spec = _spec(dataset, *(key for key in dataset.features if key not in pixels))
+    if not spec:
+        raise UsageError(f"{dataset.path} has no features besides its pixels to filter by")
+    examples = _mapped(records, lambda record: (tf.io.parse_single_example(record, spec), record))
+    kept = examples.filter(lambda features, _: keep(features))
+    return _mapped(kept, lambda _, record: record)
 
 
 def _passes(repeat: bool | int) -> int | None:

@@ -977,3 +977,119 @@ def test_antialias_needs_a_size(pets: Path) -> None:
     """There is nothing to resize without one."""
     with pytest.raises(UsageError, match="give image_size, too"):
         beam_pipeline.load(pets, antialias=True)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"shuffle": False},
+        {"seed": 3, "repeat": 2},
+        {},
+        {"seed": 3, "cache": True},
+        {"filter": lambda features: features["image/class/label"] == 1},
+    ],
+)
+def test_the_position_is_saved_and_restored_in_the_middle_of_an_epoch(
+    pets: Path, tmp_path: Path, options: Any
+) -> None:
+    """`tf.train.Checkpoint` of the iterator: the rest is the same, in order, also without a seed."""
+
+    def batches() -> Any:
+        return iter(beam_pipeline.load(pets, batch_size=4, as_dict=True, **options))
+
+    iterator = batches()
+    for _ in range(2):
+        next(iterator)
+    path = tf.train.Checkpoint(iterator=iterator).write(f"{tmp_path}/position")
+    rest = [batch["image/source_id"].numpy().tolist() for batch in iterator]
+    restored = batches()
+    tf.train.Checkpoint(iterator=restored).read(path).assert_consumed()
+    assert [batch["image/source_id"].numpy().tolist() for batch in restored] == rest
+    assert len(rest) in (3, 8, 18)
+
+
+def test_a_position_among_ragged_batches_is_restored(tmp_path: Path) -> None:
+    """Boxes of different numbers."""
+    sides = {key: [0.0, 1.0] for key in OBJECTS}
+    sides["image/object/class/label"] = [1, 2]
+    one = {key: values[:1] for key, values in sides.items()}
+    examples = [{**(one if i % 3 else sides), "image/encoded": picture(i)} for i in range(12)]
+    folder = write_set(tmp_path / "d", {**IMAGE, **OBJECTS}, [examples[:5], examples[5:]])
+
+    def batches() -> Any:
+        return iter(beam_pipeline.load(folder, batch_size=2, seed=1))
+
+    iterator = batches()
+    next(iterator)
+    path = tf.train.Checkpoint(iterator=iterator).write(f"{tmp_path}/position")
+    rest = [(images.numpy().tolist(), label["boxes"].to_list()) for images, label in iterator]
+    restored = batches()
+    tf.train.Checkpoint(iterator=restored).read(path).assert_consumed()
+    assert rest == [
+        (images.numpy().tolist(), label["boxes"].to_list()) for images, label in restored
+    ]
+
+
+def test_a_filter_leaves_examples_out_before_they_are_decoded(pets: Path, tmp_path: Path) -> None:
+    """By any feature but the pixels; an image that cannot be decoded may be left out as well."""
+    expected = [name for name, label in stored(pets, "train") if label == 1]
+
+    def dogs(features: Any) -> Any:
+        assert "image/encoded" not in features
+        if features["image/class/text"] == b"dog":  # AutoGraph makes an operation of it
+            return True
+        return False
+
+    found = beam_pipeline.load(pets, as_dict=True, shuffle=False, filter=dogs)
+    assert ids(found) == expected
+    assert found.cardinality().numpy() == tf.data.UNKNOWN_CARDINALITY
+    shuffled = beam_pipeline.load(pets, as_dict=True, seed=1, repeat=2, filter=dogs)
+    assert Counter(ids(shuffled)) == Counter(expected * 2)
+    broken = {"image/encoded": b"broken", "image/class/label": 0}
+    sound = {"image/encoded": picture(), "image/class/label": 1}
+    features = {**IMAGE, "image/class/label": feature("int64")}
+    folder = write_set(tmp_path / "d", features, [[broken, sound]])
+    kept = beam_pipeline.load(folder, filter=lambda found: found["image/class/label"] > 0)
+    assert [label for _, label in kept.as_numpy_iterator()] == [1]
+    pixels = write_set(tmp_path / "e", IMAGE, [[{"image/encoded": picture()}]])
+    with pytest.raises(UsageError, match="no features besides its pixels to filter by"):
+        beam_pipeline.load(pixels, as_dict=True, filter=dogs)
+
+
+@pytest.mark.parametrize("kept", ["memory", "files"])
+def test_a_cache_needs_the_shards_once(pets: Path, tmp_path: Path, kept: str) -> None:
+    """Later passes are complete though the shards are gone, in another order and augmented anew."""
+    folder = shutil.copytree(pets, tmp_path / "out")
+    cache: Any = True if kept == "memory" else tmp_path / "cache"
+
+    def marked(features: Any) -> Any:
+        return {**features, "draw": tf.random.uniform([])}
+
+    dataset = beam_pipeline.load(
+        folder, as_dict=True, image_size=(4, 4), seed=1, cache=cache, augment=marked
+    )
+    first = list(dataset.as_numpy_iterator())
+    for name in shard_names(folder):
+        (folder / name).unlink()
+    second = list(dataset.as_numpy_iterator())
+    names = [[element["image/source_id"] for element in found] for found in (first, second)]
+    expected = sorted(name for name, _ in stored(pets, "train"))
+    assert [sorted(found) for found in names] == [expected, expected]
+    assert names[0] != names[1]
+    assert {float(e["draw"]) for e in first}.isdisjoint(float(e["draw"]) for e in second)
+    assert len(dataset) == 40
+
+
+def test_each_host_of_several_reads_its_own_shards(pets: Path) -> None:
+    """As on the hosts of a TPU pod: together they read each example once."""
+    parts = [
+        tf.distribute.InputContext(
+            num_input_pipelines=5, input_pipeline_id=host, num_replicas_in_sync=5
+        )
+        for host in range(5)
+    ]
+    found = [
+        ids(beam_pipeline.load(pets, as_dict=True, input_context=part, seed=1)) for part in parts
+    ]
+    assert all(found)
+    assert sorted(sum(found, [])) == sorted(name for name, _ in stored(pets, "train"))
