@@ -31,6 +31,10 @@ pytestmark = [
     ),
 ]
 
+needs_torchdata = pytest.mark.skipif(
+    importlib.util.find_spec("torchdata") is None, reason="needs torchdata: pip install torchdata"
+)
+
 NAMES = [f"{'ab'[i % 2]}/{i}.{'jpg' if i % 3 else 'png'}" for i in range(23)]
 
 # For each pass that the command line describes, reads a data set and notes what came of it.
@@ -215,9 +219,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("torchdata") is None, reason="needs torchdata: pip install torchdata"
-)
+@needs_torchdata
 @pytest.mark.parametrize("workers", [0, 1, 4])
 def test_a_saved_position_is_restored_in_the_middle_of_an_epoch(
     plain: Converted, compressed: Converted, tmp_path: Path, workers: int
@@ -452,6 +454,22 @@ def test_the_documented_training_runs(shapes: Path) -> None:
     (shapes / "train.py").write_text(_documented("Images and labels"))
     done = _run("train.py", folder=shapes)
     assert done.stdout == "epoch 0: 40 samples\nepoch 1: 40 samples\n", done.stderr
+
+
+def test_the_documented_random_access_runs(shapes: Path) -> None:
+    """40 samples in batches of 16."""
+    (shapes / "train.py").write_text(_documented("Random access"))
+    done = _run("train.py", folder=shapes)
+    expected = [f"[{size}, 64, 64, 3] torch.int64" for size in (16, 16, 8)]
+    assert done.stdout.splitlines() == expected, done.stderr
+
+
+@needs_torchdata
+def test_the_documented_position_is_restored(shapes: Path) -> None:
+    """Each of two workers has 20 samples, in three batches of up to 8; one of all was read."""
+    (shapes / "train.py").write_text(_documented("Saving the position"))
+    done = _run("train.py", folder=shapes)
+    assert done.stdout == "5 batches were left\n", done.stderr
 
 
 def test_the_documented_distributed_training_runs(shapes: Path) -> None:
