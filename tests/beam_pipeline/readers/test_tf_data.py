@@ -1057,14 +1057,16 @@ def test_a_filter_leaves_examples_out_before_they_are_decoded(pets: Path, tmp_pa
         beam_pipeline.load(pixels, as_dict=True, filter=dogs)
 
 
+def marked(features: Any) -> Any:
+    """Adds a number that is drawn anew each time."""
+    return {**features, "draw": tf.random.uniform([])}
+
+
 @pytest.mark.parametrize("kept", ["memory", "files"])
 def test_a_cache_needs_the_shards_once(pets: Path, tmp_path: Path, kept: str) -> None:
     """Later passes are complete though the shards are gone, in another order and augmented anew."""
     folder = shutil.copytree(pets, tmp_path / "out")
     cache: Any = True if kept == "memory" else tmp_path / "cache"
-
-    def marked(features: Any) -> Any:
-        return {**features, "draw": tf.random.uniform([])}
 
     dataset = beam_pipeline.load(
         folder, as_dict=True, image_size=(4, 4), seed=1, cache=cache, augment=marked
