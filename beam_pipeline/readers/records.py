@@ -41,6 +41,7 @@ class Records:
     def __init__(self, shards: Sequence[Shard], record_format: RecordFormat) -> None:
         self._shards = shards
         self._format = record_format
+        self._remote = any(is_remote(shard.uri) for shard in shards)
         self._offsets: dict[int, Sequence[int]] = {}
         self._told = False
 
@@ -71,7 +72,7 @@ class Records:
 
     def read_all(self, places: Sequence[Place]) -> Iterable[bytes]:
         """Reads several records in their order; those of a bucket in parallel. Raises as `read`."""
-        if len(places) < 2 or not is_remote(self._shards[0].uri):
+        if len(places) < 2 or not self._remote:
             return map(self.read, places)
         with ThreadPoolExecutor(min(REMOTE_READS, len(places))) as threads:
             shards = sorted({place.shard for place in places} - self._offsets.keys())

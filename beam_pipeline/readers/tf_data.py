@@ -154,8 +154,8 @@ def load(
     size = checked_size(image_size)
     if antialias and not size:
         raise UsageError("antialias is for images that are resized: give image_size, too")
-    scaled = bool(size) and not (not antialias if exact is None else exact)
-    image = _image_reader(dataset, channels, size, antialias=antialias, scaled=scaled)
+    exact = not antialias if exact is None else exact
+    image = _image_reader(dataset, channels, size, antialias=antialias, scaled=not exact)
     if image and batch and not image_size:
         image = _of_one_size(image, dataset, shards)
     mask = _mask_reader(dataset, size) if image else None
