@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from beam_pipeline.conversion import convert as convert
     from beam_pipeline.dataset import Dataset as Dataset
     from beam_pipeline.dataset import class_names as class_names
+    from beam_pipeline.readers.random_access import RandomAccess as RandomAccess
     from beam_pipeline.readers.tf_data import feature_spec as feature_spec
     from beam_pipeline.readers.tf_data import load as load
     from beam_pipeline.samples import convert_samples as convert_samples
@@ -18,6 +19,7 @@ else:
         "Dataset": "beam_pipeline.dataset",
         "convert": "beam_pipeline.conversion",
         "convert_samples": "beam_pipeline.samples",
+        "RandomAccess": "beam_pipeline.readers.random_access",
         "feature_spec": "beam_pipeline.readers.tf_data",
         "load": "beam_pipeline.readers.tf_data",
     }

@@ -4,7 +4,7 @@
 
 makes images and shards in the folder `--work`, where they stay for the next run, and prints a table.
 Each way makes one pass over all images in batches of 32, in its own process. The time starts with the
-listing or `load()`, and leaves out TensorFlow's import. Every round runs each way once, in turn, with
+listing or `load()`, and leaves out the import of TensorFlow or PyTorch. Every round runs each way once, in turn, with
 the files in the page cache and with their pages dropped from it. The table shows medians over the
 rounds, with the span, and each way's time as a ratio to that of `load()`, as the median of the
 rounds' own ratios.
@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import random
+import resource
 import statistics
 import subprocess
 import sys
@@ -51,6 +52,43 @@ def by_load(data: Data) -> Any:
     from beam_pipeline import load
 
     return load(data.shards, batch_size=BATCH, image_size=(data.side, data.side))
+
+
+def by_scaled_load(data: Data) -> Any:
+    """Reads with `load()` and antialiasing, with which large JPEGs are decoded at a smaller scale."""
+    from beam_pipeline import load
+
+    return load(data.shards, batch_size=BATCH, image_size=(data.side, data.side), antialias=True)
+
+
+def by_pytorch(data: Data) -> Any:
+    """Reads the shards with our data set for PyTorch, decoding as most people do."""
+    import io
+
+    import numpy as np
+    import torch
+    from PIL import Image
+    from torch.utils.data import DataLoader
+
+    from beam_pipeline.readers.torch_dataset import TFRecordDataset
+
+    def decode(example: Any) -> Any:
+        image = Image.open(io.BytesIO(example["image/encoded"])).convert("RGB")
+        image = image.resize((data.side, data.side), Image.Resampling.BILINEAR)
+        return torch.from_numpy(np.array(image)), example["image/class/label"]
+
+    return DataLoader(TFRecordDataset(data.shards, decode=decode), BATCH, num_workers=2)
+
+
+def by_scaled_pytorch(data: Data) -> Any:
+    """Reads the shards with our data set for PyTorch and its own decoding."""
+    from torch.utils.data import DataLoader
+
+    from beam_pipeline.readers.torch_dataset import TFRecordDataset
+
+    dataset = TFRecordDataset(data.shards, decode=True, image_size=(data.side, data.side))
+    for batch in DataLoader(dataset, BATCH, num_workers=2):
+        yield batch["image"], batch["image/class/label"]
 
 
 def by_hand(data: Data) -> Any:
@@ -123,22 +161,33 @@ def by_keras(data: Data) -> Any:
 
 WAYS: Mapping[str, Callable[[Data], Any]] = {
     FIRST: by_load,
+    "load(antialias=True)": by_scaled_load,
     "tf.data by hand, the same shards": by_hand,
     "image_dataset_from_directory, files": by_keras,
     "Python generator, files": by_generator,
+    "TFRecordDataset, Pillow by hand": by_pytorch,
+    "TFRecordDataset(decode=True)": by_scaled_pytorch,
 }
+WITHOUT_TENSORFLOW = (by_pytorch, by_scaled_pytorch)  # its threads do not survive a loader's fork
 
 
 def one_pass(way: str, data: Data) -> Figures:
     """Makes a pass in this process."""
-    import tensorflow as tf
+    if WAYS[way] in WITHOUT_TENSORFLOW:
+        import torch  # noqa: F401
+    else:
+        import tensorflow as tf
 
-    tf.constant(0)  # starts TensorFlow's runtime
+        tf.constant(0)  # starts TensorFlow's runtime
     start, cpu = time.perf_counter(), time.process_time()
     images = 0
     for batch, _ in WAYS[way](data):
         images += batch.shape[0]
-    return Figures(images, time.perf_counter() - start, time.process_time() - cpu)
+    used = time.process_time() - cpu
+    if WAYS[way] in WITHOUT_TENSORFLOW:
+        workers = resource.getrusage(resource.RUSAGE_CHILDREN)
+        used += workers.ru_utime + workers.ru_stime
+    return Figures(images, time.perf_counter() - start, used)
 
 
 def pass_of_its_own(way: str, data: Data) -> Figures:

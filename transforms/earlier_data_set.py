@@ -159,7 +159,7 @@ class EarlierShards:
             self.notes.append(f"{uri} was damaged or deleted meanwhile: the shard is written again")
             return None
         info = earlier.info._replace(file_name=spec.file_name)
-        return Receipt(self.inputs, info, earlier.dead_letters)
+        return Receipt(self.inputs, info, earlier.dead_letters, earlier.record_sizes)
 
     def changes(self, receipt: Receipt) -> ShardChanges:
         """The fate of the shard, given its receipt."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from beam_pipeline.transforms.core.dataset.names import RECEIPTS_FOLDER
 from beam_pipeline.transforms.core.dataset.receipts import (
     Receipt,
     parse_receipt,
+    parse_record_sizes,
     receipt_name,
 )
 from beam_pipeline.transforms.core.errors import ConversionError
@@ -20,11 +21,7 @@ def read_receipt(folder: str, shard: str) -> Receipt | None:
     Raises:
       ConversionError: it is damaged, cannot be read, or is another shard's.
     """
-    uri = files.join(folder, receipt_name(shard))
-    try:
-        data = files.read_if_there(uri)
-    except OSError as error:
-        raise ConversionError(f"{uri} cannot be read: {error.strerror or error}") from error
+    uri, data = _read(folder, shard)
     if data is None:
         return None
     receipt = parse_receipt(data, uri)
@@ -34,6 +31,25 @@ def read_receipt(folder: str, shard: str) -> Receipt | None:
             f"{uri} is damaged: it is of {found!r}, not of {shard}; remove it by hand"
         )
     return receipt
+
+
+def read_record_sizes(folder: str, shard: str) -> Sequence[int]:
+    """The bytes of each record of a shard, by its receipt; none if that does not say.
+
+    Raises:
+      ConversionError: the receipt is damaged, or cannot be read.
+    """
+    uri, data = _read(folder, shard)
+    return () if data is None else parse_record_sizes(data, uri)
+
+
+def _read(folder: str, shard: str) -> tuple[str, bytes | None]:
+    """The URI and the content of a receipt; None if there is none. Raises ConversionError."""
+    uri = files.join(folder, receipt_name(shard))
+    try:
+        return uri, files.read_if_there(uri)
+    except OSError as error:
+        raise ConversionError(f"{uri} cannot be read: {error.strerror or error}") from error
 
 
 def write_receipt(folder: str, receipt: Receipt, *, new: bool = False) -> None:

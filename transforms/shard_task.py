@@ -24,6 +24,7 @@ from beam_pipeline.transforms.core.errors import (
 from beam_pipeline.transforms.core.failures import DEFAULT_POLICY, FailurePolicy, Refusal
 from beam_pipeline.transforms.core.records.alteration import codec_in_use, other_codec
 from beam_pipeline.transforms.core.records.record_format import RecordFormat
+from beam_pipeline.transforms.core.records.record_sizes import SizingWriter
 from beam_pipeline.transforms.core.records.shard_writer import sort_by_key_hash, write_shard
 from beam_pipeline.transforms.core.references import SampleRef, unpack
 from beam_pipeline.transforms.earlier_data_set import EarlierDataSet, EarlierShards
@@ -206,13 +207,14 @@ def write_inputs(
         files.open_output(files.join(folder, inputs.spec.file_name), new=new) as sink,
         encoding.maker(inputs.class_ids, inputs.refs, reading) as maker,
     ):
-        output = record_format.writer(sink)
+        output = SizingWriter(record_format.writer(sink))
         for item in write_shard(inputs.spec, reported(inputs.refs), maker, output):
             if isinstance(item, DeadLetter):
                 dead_letters.append(item)
             else:
                 info = item
-        receipt = Receipt(inputs, info, dead_letters)
+        sizes = output.sizes if record_format.indexable else ()
+        receipt = Receipt(inputs, info, dead_letters, tuple(sizes))
         accept(receipt)
     return receipt
 

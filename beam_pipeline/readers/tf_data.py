@@ -1,18 +1,20 @@
 """Output folder -> `tf.data.Dataset`, as described by the manifest.
 
-The steps, in the order of the data flow, are: shards, records, shuffle, repeat; then parse, decode
-and augment in one parallel map; batch, prefetch. So the shuffle buffer holds encoded images, not
-pixels.
+The steps, in the order of the data flow, are: shards, records, filter, shuffle, repeat; then parse
+and decode in one parallel map; augment, batch, prefetch. So the shuffle buffer holds encoded images,
+not pixels. With a cache, which holds pixels, it follows decoding, and shuffle and repeat follow it.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from beam_pipeline.dataset import Dataset, Folders, Shard, StoredFeature, open_to_read
+from beam_pipeline.readers.pixels import IMAGE, MASK, MASK_KEYS, VOID, checked_size, scaled_side
 from beam_pipeline.readers.shards import check_regular, check_shards, open_shard
 from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.transforms.core.errors import UsageError
@@ -39,14 +41,13 @@ _CLASS = "image/class/label"
 _NUMBER = "image/label"
 _BOX_SIDES = tuple(f"image/object/bbox/{side}" for side in ("ymin", "xmin", "ymax", "xmax"))
 _BOX_CLASS = "image/object/class/label"
-_IMAGE, _MASK = "image", "mask"
-"""The keys of the pixels with `as_dict`."""
-_MASKS = ("image/segmentation/class/encoded", "image/panoptic/category_mask")
-_VOID = 255  # unlabelled pixels
 
 _DTYPES = {"bytes": tf.string, "float": tf.float32, "int64": tf.int64}
 _MISSING: dict[str, Any] = {"bytes": b"", "float": float("nan"), "int64": tf.int64.min}
 _CHANNELS = (1, 3, 4)
+_SIDES = ("image/height", "image/width")
+_JPEG = b"\xff\xd8"
+_SCALES = (2, 4, 8)  # that libjpeg can divide the sides of an image by, besides 1
 _OWN_CHANNELS = (b"RI", b"\xff\x0a", b"\0\0")
 """The beginnings of WebP and of JPEG XL, bare or in a container."""
 _PADDING_CLASS = -1
@@ -74,6 +75,10 @@ def load(
     as_dict: bool = False,
     input_context: tf.distribute.InputContext | None = None,
     check_lengths: bool = False,
+    antialias: bool = False,
+    exact: bool | None = None,
+    filter: Callable[..., Any] | None = None,  # noqa: A002
+    cache: bool | str | os.PathLike[str] = False,
 ) -> tf.data.Dataset:
     """Reads one split of a data set as its manifest describes it.
 
@@ -84,6 +89,7 @@ def load(
     - a mask: uint8 [height, width, 1], or uint16 if masks have 16 bits: the ids, resized with the
       image, each pixel to its nearest neighbour;
     - boxes: {"boxes": float32 [n, 4], ymin, xmin, ymax, xmax from 0 to 1; "classes": int64 [n]};
+      the classes are also there as "labels", as Keras names them;
     - a class: int64 [], the stored id, which counts from `--label_base`;
     - several classes: float32 [number of classes], 1 for those of the image, in the order of
       `class_names`;
@@ -119,8 +125,20 @@ def load(
       input_context: the context of one of several input pipelines, each of which reads its own shards.
       check_lengths: True to check the header of every record first, for a data set from an untrusted
         source: TensorFlow crashes on a record that claims terabytes.
+      antialias: True to average all pixels where `image_size` makes an image smaller, as Pillow and
+        OpenCV's INTER_AREA do. By default a pixel is made of four neighbours, as in Keras's
+        `image_dataset_from_directory`.
+      exact: True to decode every pixel of a JPEG before it is resized; False to decode it at 1/2,
+        1/4 or 1/8 of its size if that is still 1.5 times `image_size` or more. By default True
+        without `antialias`, where it changes pixels by more than 1 % of the range, and False with it.
+      filter: called as filter(features) on each example before its image is decoded; returns a
+        boolean tensor, False to leave the example out. The features are those of `feature_spec`
+        without image and mask. The data set has no length then.
+      cache: True to keep the decoded, resized samples of the first pass in memory, or the path of
+        local files to keep them in; later passes read no shards and decode nothing.
 
-    Returns: a data set of known length.
+    Returns: a data set of known length, unless there is a `filter`. Its iterator can be saved by
+      `tf.train.Checkpoint`, except where tf.data has no reader for the format of the shards.
 
     Raises:
       DamagedRecordError: a local shard does not have the length in the manifest.
@@ -133,25 +151,34 @@ def load(
     buffer = _shuffle_buffer(split == DEFAULT_SPLIT if shuffle is None else shuffle, shards)
     passes = _passes(repeat)
     batch = _batch_size(batch_size, input_context)
-    image = _image_reader(dataset, channels, _image_size(image_size))
+    size = checked_size(image_size)
+    if antialias and not size:
+        raise UsageError("antialias is for images that are resized: give image_size, too")
+    exact = not antialias if exact is None else exact
+    image = _image_reader(dataset, channels, size, antialias=antialias, scaled=not exact)
     if image and batch and not image_size:
         image = _of_one_size(image, dataset, shards)
-    mask = _mask_reader(dataset, _image_size(image_size)) if image else None
+    mask = _mask_reader(dataset, size) if image else None
     make_reader = _dict_reader if as_dict else _pair_reader
     reader = make_reader(dataset, image, mask)
     if max_boxes is not None:
         _check_max_boxes(max_boxes, dataset, as_dict)
 
-    records = _records(dataset, shards, shuffled=buffer > 0, seed=seed)
-    if buffer:
-        records = records.shuffle(buffer, seed=seed)
-    if passes != 1:
-        records = records.repeat(passes)
-    elements = _mapped(records, reader.of_record)
+    if cache and buffer and (shuffle is None or shuffle is True):
+        buffer = _cached_buffer(buffer, shards, cache, size, channels)
+    order = partial(_ordered, buffer=buffer, passes=passes, seed=seed)
+    records = _records(dataset, shards, shuffled=buffer > 0 and not cache, seed=seed)
+    if filter:
+        records = _filtered(records, dataset, filter)
+    elements = _mapped(records if cache else order(records), reader.of_record)
+    if cache:
+        elements = order(elements.cache("" if cache is True else os.fspath(cache)))
     if augment:
         elements = elements.map(augment, num_parallel_calls=tf.data.AUTOTUNE)
     if max_boxes is not None:
         elements = _mapped(elements, partial(_with_max_boxes, max_boxes))
+    if reader.named_twice:
+        elements = _mapped(elements, _with_labels)
     if batch and reader.ragged and max_boxes is None:
         elements = elements.ragged_batch(batch, drop_remainder)
     elif batch:
@@ -217,11 +244,13 @@ class _Reader(NamedTuple):
       spec: the features to parse.
       read: makes the element from the parsed features.
       ragged: True if elements differ in length.
+      named_twice: True if elements get their classes as "labels", too, after `augment`.
     """
 
     spec: dict[str, Any]
     read: Callable[[_Parsed], Any]
     ragged: bool = False
+    named_twice: bool = False
 
     def of_record(self, record: Any) -> Any:
         """Returns the element of a serialized example."""
@@ -254,6 +283,41 @@ def _shuffle_buffer(shuffle: bool | int, shards: Sequence[Shard]) -> int:
     return max(1, examples * min(size, SHUFFLE_BUFFER_BYTES) // max(1, size))
 
 
+def _cached_buffer(
+    buffer: int,
+    shards: Sequence[Shard],
+    cache: bool | str | os.PathLike[str],
+    image_size: tuple[int, int] | None,
+    channels: int,
+) -> int:
+    """Returns the number of decoded samples to hold: all if they are in memory anyway."""
+    examples = sum(shard.examples for shard in shards)
+    if cache is True:
+        return max(1, examples)
+    if image_size is None:
+        return buffer
+    sample_bytes = image_size[0] * image_size[1] * channels * 4  # float32
+    return max(1, min(examples, SHUFFLE_BUFFER_BYTES // sample_bytes))
+
+
+def _ordered(elements: Any, *, buffer: int, passes: int | None, seed: int | None) -> Any:
+    """Shuffles and repeats a data set."""
+    if buffer:
+        elements = elements.shuffle(buffer, seed=seed)
+    return elements if passes == 1 else elements.repeat(passes)
+
+
+def _filtered(records: Any, dataset: Dataset, keep: Callable[..., Any]) -> Any:
+    """Leaves out the examples for whose features a function returns False."""
+    pixels = {dataset.key_of(key) for key in (ENCODED_KEY, *MASK_KEYS)}
+    spec = _spec(dataset, *(key for key in dataset.features if key not in pixels))
+    if not spec:
+        raise UsageError(f"{dataset.path} has no features besides its pixels to filter by")
+    examples = _mapped(records, lambda record: (tf.io.parse_single_example(record, spec), record))
+    kept = examples.filter(lambda features, _: keep(features))
+    return _mapped(kept, lambda _, record: record)
+
+
 def _passes(repeat: bool | int) -> int | None:
     """Returns the number of passes; None to repeat forever."""
     if isinstance(repeat, bool):
@@ -278,18 +342,6 @@ def _batch_size(batch_size: int | None, input_context: Any) -> int | None:
             f"expected a multiple of {replicas}"
         )
     return int(input_context.get_per_replica_batch_size(batch_size))
-
-
-def _image_size(image_size: Any) -> tuple[int, int] | None:
-    if image_size is None:
-        return None
-    try:
-        height, width = image_size
-    except (TypeError, ValueError):
-        raise UsageError(f"image_size is {image_size!r}, expected (height, width)") from None
-    if height < 1 or width < 1:
-        raise UsageError(f"image_size is {image_size!r}, expected 1 pixel or more each way")
-    return height, width
 
 
 def _records(dataset: Dataset, shards: Sequence[Shard], *, shuffled: bool, seed: int | None) -> Any:
@@ -345,7 +397,12 @@ def _unconverted(function: Callable[..., Any]) -> Any:
 
 
 def _image_reader(
-    dataset: Dataset, channels: int, image_size: tuple[int, int] | None
+    dataset: Dataset,
+    channels: int,
+    image_size: tuple[int, int] | None,
+    *,
+    antialias: bool,
+    scaled: bool,
 ) -> _Reader | None:
     """Returns a reader that decodes and resizes the image; None if the examples have no image."""
     if channels not in _CHANNELS:
@@ -353,20 +410,26 @@ def _image_reader(
     encoded = dataset.key_of(ENCODED_KEY)
     if encoded is None:
         return None
-    decoder = _raw_decoder if dataset.bare_pixels else _file_decoder
-    spec, decode = decoder(dataset, encoded, channels)
+    # TensorFlow decodes no JPEG to four channels.
+    sides = dataset.keys_of(_SIDES) if scaled and channels < 4 else None
+    if dataset.bare_pixels:
+        spec, decode = _raw_decoder(dataset, encoded, channels)
+    elif image_size and sides:
+        spec, decode = _scaled_decoder(dataset, encoded, channels, image_size, sides)
+    else:
+        spec, decode = _file_decoder(dataset, encoded, channels)
 
     def read(parsed: _Parsed) -> Any:
         image = decode(parsed)
         image.set_shape([None, None, channels])
-        return tf.image.resize(image, image_size) if image_size else image
+        return tf.image.resize(image, image_size, antialias=antialias) if image_size else image
 
     return _Reader(spec, read)
 
 
 def _mask_reader(dataset: Dataset, image_size: tuple[int, int] | None) -> _MaskReader | None:
     """Decodes and resizes the mask; None if the examples have none."""
-    key = next(filter(None, map(dataset.key_of, _MASKS)), None)
+    key = next(filter(None, map(dataset.key_of, MASK_KEYS)), None)
     if key is None or not dataset.features[key].pixels:
         return None
     pixels = tf.as_dtype(dataset.features[key].pixels)
@@ -376,7 +439,7 @@ def _mask_reader(dataset: Dataset, image_size: tuple[int, int] | None) -> _MaskR
             return tf.io.decode_png(parsed[key], channels=1, dtype=pixels)
 
         def void() -> Any:
-            return tf.fill([*tf.unstack(tf.shape(image)[:2]), 1], tf.cast(_VOID, pixels))
+            return tf.fill([*tf.unstack(tf.shape(image)[:2]), 1], tf.cast(VOID, pixels))
 
         if dataset.features[key].optional:
             mask = tf.cond(tf.strings.length(parsed[key]) > 0, decode, void)
@@ -400,6 +463,41 @@ def _file_decoder(
         return _decoded(parsed[encoded], channels)
 
     return _spec(dataset, encoded), decode
+
+
+def _scaled_decoder(
+    dataset: Dataset,
+    encoded: str,
+    channels: int,
+    image_size: tuple[int, int],
+    sides: Sequence[str],
+) -> tuple[dict[str, Any], Callable[[_Parsed], Any]]:
+    """Decodes image files, JPEGs at the smallest scale at which both sides are still long enough.
+
+    libjpeg then leaves out the finest details of each block of 8 x 8 pixels instead of computing them.
+    """
+
+    def decode(parsed: _Parsed) -> Any:
+        data = parsed[encoded]
+        # A side of 1001 pixels becomes 126 at the scale 1/8.
+        enough = [
+            tf.reduce_all(
+                [
+                    -(-parsed[key] // scale) >= scaled_side(side)
+                    for key, side in zip(sides, image_size, strict=True)
+                ]
+            )
+            for scale in _SCALES
+        ]
+        is_jpeg = tf.strings.substr(data, 0, 2) == _JPEG
+        number = tf.where(is_jpeg, tf.reduce_sum(tf.cast(enough, tf.int32)), 0)
+        decoders = [partial(_decoded, data, channels)]
+        decoders += [
+            partial(tf.io.decode_jpeg, data, channels=channels, ratio=scale) for scale in _SCALES
+        ]
+        return tf.switch_case(number, decoders)
+
+    return _spec(dataset, encoded, *sides), decode
 
 
 def _decoded(data: Any, channels: int) -> Any:
@@ -494,7 +592,7 @@ def _dict_reader(dataset: Dataset, image: _Reader | None, mask: _MaskReader | No
     """Every feature under its key, with the pixels instead of the encoded image and mask."""
     features = dataset.features
     encoded = dataset.key_of(ENCODED_KEY)
-    for made, name, key in ((image, _IMAGE, encoded), (mask, _MASK, mask.key if mask else "")):
+    for made, name, key in ((image, IMAGE, encoded), (mask, MASK, mask.key if mask else "")):
         if made and name in features and key != name:
             raise UsageError(
                 f"{dataset.path} has a feature {name!r}, which is where as_dict puts the pixels; "
@@ -505,10 +603,10 @@ def _dict_reader(dataset: Dataset, image: _Reader | None, mask: _MaskReader | No
         if image is None:
             return dict(parsed)
         element = {key: value for key, value in parsed.items() if key != encoded}
-        element[_IMAGE] = image.read(parsed)
+        element[IMAGE] = image.read(parsed)
         if mask:
             del element[mask.key]
-            element[_MASK] = mask.read(parsed, element[_IMAGE])
+            element[MASK] = mask.read(parsed, element[IMAGE])
         return element
 
     ragged = any(feature.ragged for feature in features.values())
@@ -532,7 +630,7 @@ def _pair_reader(dataset: Dataset, image: _Reader | None, mask: _MaskReader | No
             f"images ({ENCODED_KEY})"
             if image is None
             else (
-                f"masks ({_MASKS[0]}), classes ({_CLASS}), numbers ({_NUMBER}) or boxes ({_BOX_SIDES[0]}, ... and {_BOX_CLASS})"
+                f"masks ({MASK_KEYS[0]}), classes ({_CLASS}), numbers ({_NUMBER}) or boxes ({_BOX_SIDES[0]}, ... and {_BOX_CLASS})"
             )
         )
         raise UsageError(
@@ -544,6 +642,7 @@ def _pair_reader(dataset: Dataset, image: _Reader | None, mask: _MaskReader | No
         {**image.spec, **label.spec},
         lambda parsed: (read_image(parsed), read_label(parsed)),
         label.ragged,
+        label.named_twice,
     )
 
 
@@ -582,7 +681,9 @@ def _box_reader(dataset: Dataset, keys: Sequence[str]) -> _Reader:
         label = {"boxes": tf.stack(sides, axis=-1), "classes": classes}
         return {**label, "labelled": parsed[labelled]} if labelled else label
 
-    return _Reader(_spec(dataset, *keys, *filter(None, [labelled])), read, ragged=True)
+    return _Reader(
+        _spec(dataset, *keys, *filter(None, [labelled])), read, ragged=True, named_twice=True
+    )
 
 
 def _classes_reader(dataset: Dataset, key: str) -> _Reader:
@@ -639,3 +740,11 @@ def _padded(values: Any, length: int, filler: int) -> Any:
     paddings = [[0, length - tf.shape(cut)[0]]] + [[0, 0]] * (values.shape.rank - 1)
     padded = tf.pad(cut, paddings, constant_values=tf.cast(filler, values.dtype))
     return tf.ensure_shape(padded, [length, *values.shape[1:]])
+
+
+def _with_labels(*element: Any) -> Any:
+    """Adds the classes of objects as "labels", as layers and models of Keras name them."""
+    if len(element) == 2 and isinstance(element[1], Mapping) and "classes" in element[1]:
+        image, label = element
+        return image, {"labels": label["classes"], **label}
+    return element if len(element) > 1 else element[0]

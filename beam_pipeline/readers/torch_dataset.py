@@ -6,37 +6,53 @@ Needs torch, google-crc32c and protobuf, but neither TensorFlow nor, for local f
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
-import torch
-from google.protobuf.message import DecodeError
+from beam_pipeline.dataset import Folders, Shard, open_to_read
+from beam_pipeline.readers.example_values import example_values
+from beam_pipeline.readers.pixels import Decoder, decoder_of
+from beam_pipeline.readers.records import Place, Records
+from beam_pipeline.readers.shards import open_shard
+from beam_pipeline.transforms.core.errors import DamagedRecordError, UsageError
+from beam_pipeline.transforms.core.records.record_format import RecordFormat
+
+try:
+    import torch
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise ModuleNotFoundError(
+        "reading with PyTorch needs PyTorch: pip install torch",
+        name="torch",
+    ) from error
 from torch import distributed
 from torch.utils.data import IterableDataset, get_worker_info
 
-from beam_pipeline.dataset import Folders, StoredFeature, open_to_read
-from beam_pipeline.readers.shards import open_shard
-from beam_pipeline.transforms.core.errors import DamagedRecordError, UsageError
-from beam_pipeline.transforms.core.records.example_proto import Example
-from beam_pipeline.transforms.core.records.record_format import RecordFormat
-
-_LISTS = {"bytes": "bytes_list", "float": "float_list", "int64": "int64_list"}
+_Record = tuple[str, bytes]
+"""(shard, serialized example)"""
 
 
 class TFRecordDataset(IterableDataset[Any]):
     """The examples of one split, divided among ranks and, within a rank, among a loader's workers.
 
     Each gets an equal range of the split's records, so there may be more workers than shards. An
-    example
-    is a dict with every feature of the manifest: bytes, int or float, None for a missing optional
-    feature, or a list, depending on the manifest. Checksums are verified.
+    example is a dict with every feature of the manifest under its key: bytes, an int, a
+    `numpy.float32`, a NumPy array of int64 or float32, a list of bytes, or None for a missing
+    optional feature. Checksums are verified.
+
+    Its length is the number of samples that this rank gets in an epoch. Iterators have `state_dict`
+    and `load_state_dict`, by which torchdata's `StatefulDataLoader` saves and restores its position.
 
     Args:
       folder: a complete data set, or a URI that Beam reads; or several of the same features and
         classes, which are mixed in proportion.
       split: the name of one of its splits.
-      decode: turns an example into a sample, in the worker; by default the dict is the sample.
+      decode: turns an example into a sample, in the worker; by default the dict is the sample. True
+        replaces the encoded image by its pixels, "image", uint8 [height, width, channels], and an
+        encoded mask by "mask", uint8 or uint16 [height, width, 1].
       shuffle_buffer: records that each worker holds to draw from at random; shards then come in
         another order each epoch. With 0, records come in the stored order, which is shuffled once.
       seed: shuffle seed.
@@ -44,12 +60,17 @@ class TFRecordDataset(IterableDataset[Any]):
       ranks: number of training processes; by default torch.distributed's, or 1.
       even: gives every rank the same number of samples, as DistributedDataParallel needs; up to
         ranks - 1 samples are left out of an epoch.
+      image_size: (height, width) in pixels to resize to with decode=True, bilinear with
+        antialiasing, ignoring the aspect ratio. By default images keep their size.
+      channels: 1, 3 or 4, with decode=True; images with another number are converted.
+      exact: True to decode every pixel of a JPEG before it is resized. By default it is decoded at
+        1/2, 1/4 or 1/8 of its size if that is still 1.5 times `image_size` or more.
 
     Attributes:
       examples: number of examples that this rank gets in an epoch.
 
     Raises:
-      UsageError: there is no such split or rank.
+      UsageError: there is no such split or rank, or an option does not fit the data set.
       ConversionError: there is no manifest, or it cannot be read.
       DamagedRecordError: while iterating: a shard is damaged or ends too early.
     """
@@ -59,19 +80,24 @@ class TFRecordDataset(IterableDataset[Any]):
         folder: Folders,
         split: str = "train",
         *,
-        decode: Callable[[dict[str, Any]], Any] | None = None,
+        decode: bool | Decoder | None = None,
         shuffle_buffer: int = 0,
         seed: int = 0,
         rank: int | None = None,
         ranks: int | None = None,
         even: bool = False,
+        image_size: tuple[int, int] | None = None,
+        channels: int = 3,
+        exact: bool = False,
     ) -> None:
         super().__init__()
         dataset = open_to_read(folder)
         self._shards = dataset.shards(split)
         self._features = dataset.features
         self._record_format = dataset.record_format
-        self._decode = decode
+        self._decode = decoder_of(
+            dataset, decode, image_size=image_size, channels=channels, exact=exact
+        )
         self._shuffle_buffer = shuffle_buffer
         self._seed = seed
         running = distributed.is_available() and distributed.is_initialized()
@@ -89,28 +115,62 @@ class TFRecordDataset(IterableDataset[Any]):
         """Sets the number of the epoch, on which the order depends; call it before each epoch."""
         self._epoch[0] = epoch
 
+    def __len__(self) -> int:
+        return self.examples
+
     def __iter__(self) -> Iterator[Any]:
         info = get_worker_info()
         worker, workers = (info.id, info.num_workers) if info else (0, 1)
         part = _part(len(self._range), worker, workers)
         start = self._range.start
-        records = self._records(range(start + part.start, start + part.stop))
-        if self._shuffle_buffer:
-            rng = self._rng(self._rank, worker)
-            records = _shuffled(records, self._shuffle_buffer, rng)
-        for uri, record in records:
-            example = _parse(record, uri, self._features)
-            yield self._decode(example) if self._decode else example
+        return _Samples(
+            self, range(start + part.start, start + part.stop), int(self._epoch[0]), worker
+        )
 
-    def _rng(self, *names: int) -> random.Random:
-        """Returns a random number generator for this epoch; equal names give equal generators."""
-        return random.Random(repr((self._seed, int(self._epoch[0]), *names)))  # noqa: S311
+    def _sample(self, uri: str, record: bytes) -> Any:
+        example = example_values(record, uri, self._features)
+        return self._decode(example) if self._decode else example
 
-    def _records(self, wanted: range) -> Iterator[tuple[str, bytes]]:
-        """Yields (shard, record) of a range of the split's records, in this epoch's order of shards."""
+    def _left(self, part: range, read: int, epoch: int, worker: int) -> Iterator[_Record]:
+        """Yields the records of a worker's part that follow those it has read in an epoch.
+
+        Those that it drew from its buffer are not read again: drawing numbers instead of records
+        tells which were left in the buffer.
+        """
+        shards = self._order(epoch)
+        size = self._shuffle_buffer
+        if not size:
+            yield from self._records(shards, part[read:])
+            return
+        rng = self._rng(epoch, self._rank, worker)
+        if not read:
+            buffer = list(self._records(shards, part[:size]))
+            yield from _shuffled(buffer, self._records(shards, part[size:]), rng)
+            return
+        held, following = list(part[:size]), part[size:]
+        drawn = min(read, len(following))
+        for position in following[:drawn]:
+            held[rng.randrange(size)] = position
+        if drawn == read:
+            buffer = list(self._at(shards, held))
+            yield from _shuffled(buffer, self._records(shards, following[drawn:]), rng)
+        else:
+            rng.shuffle(held)
+            yield from self._at(shards, held[read - drawn :])
+
+    def _order(self, epoch: int) -> Sequence[Shard]:
+        """The shards in the order of an epoch."""
         shards = list(self._shards)
         if self._shuffle_buffer:
-            self._rng().shuffle(shards)
+            self._rng(epoch).shuffle(shards)
+        return shards
+
+    def _rng(self, epoch: int, *names: int) -> random.Random:
+        """Returns a random number generator for an epoch; equal names give equal generators."""
+        return random.Random(repr((self._seed, epoch, *names)))  # noqa: S311
+
+    def _records(self, shards: Sequence[Shard], wanted: range) -> Iterator[_Record]:
+        """Yields a range of the records of shards, read one after another."""
         first = 0
         for shard in shards:
             last = first + shard.examples
@@ -120,6 +180,93 @@ class TFRecordDataset(IterableDataset[Any]):
                     yield shard.uri, record
             first = last
 
+    def _at(self, shards: Sequence[Shard], positions: Sequence[int]) -> Iterable[_Record]:
+        """The records at some positions, in their order."""
+        places = _places(shards, positions)
+        uris = [shards[place.shard].uri for place in places]
+        if self._record_format.indexable:
+            found: Iterable[bytes] = Records(shards, self._record_format).read_all(places)
+        else:
+            read = self._read_in_order(shards, sorted(places))
+            found = (read[place] for place in places)
+        return zip(uris, found, strict=True)
+
+    def _read_in_order(
+        self, shards: Sequence[Shard], places: Sequence[Place]
+    ) -> Mapping[Place, bytes]:
+        """Reads records of shards that have to be read from their beginning."""
+        read = {}
+        for index, shard in enumerate(shards):
+            wanted = {place.number for place in places if place.shard == index}
+            if wanted:
+                first, last = min(wanted), max(wanted)
+                found = _read_range(shard.uri, range(first, last + 1), self._record_format)
+                for number, record in enumerate(found, first):
+                    if number in wanted:
+                        read[Place(index, number)] = record
+        return read
+
+
+class _Samples(Iterator[Any]):
+    """The samples of one worker in one epoch; its position can be saved and restored."""
+
+    def __init__(self, dataset: TFRecordDataset, part: range, epoch: int, worker: int) -> None:
+        self._dataset = dataset
+        self._part = part
+        self._epoch = epoch
+        self._worker = worker
+        self._read = 0
+        self._records: Iterator[_Record] | None = None
+
+    def __next__(self) -> Any:
+        if self._records is None:
+            self._records = self._dataset._left(self._part, self._read, self._epoch, self._worker)
+        uri, record = next(self._records)
+        self._read += 1
+        return self._dataset._sample(uri, record)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The position, with what it depends on."""
+        return {"epoch": self._epoch, "read": self._read, **self._settings()}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Goes to a position that `state_dict` returned.
+
+        Raises:
+          UsageError: it was saved with other settings, with which the order is another.
+        """
+        settings = self._settings()
+        saved = {name: state_dict.get(name) for name in settings}
+        if saved != settings:
+            raise UsageError(
+                f"the position was saved with {saved}, but now there are {settings}; expected the "
+                "same data set, seed, shuffle_buffer, rank and numbers of ranks and workers"
+            )
+        self._epoch, self._read = state_dict["epoch"], state_dict["read"]
+        self._records = None
+
+    def _settings(self) -> dict[str, int]:
+        dataset = self._dataset
+        return {
+            "rank": dataset._rank,
+            "worker": self._worker,
+            "first": self._part.start,
+            "last": self._part.stop,
+            "examples": sum(shard.examples for shard in dataset._shards),
+            "seed": dataset._seed,
+            "shuffle_buffer": dataset._shuffle_buffer,
+        }
+
+
+def _places(shards: Sequence[Shard], positions: Iterable[int]) -> list[Place]:
+    """The places of records, given their positions in shards that follow one another."""
+    ends = list(accumulate(shard.examples for shard in shards))
+    places = []
+    for position in positions:
+        shard = bisect_right(ends, position)
+        places.append(Place(shard, position - ends[shard] + shards[shard].examples))
+    return places
+
 
 def _part(total: int, number: int, of: int) -> range:
     """Returns one of `of` ranges, as equal as possible, that divide range(total)."""
@@ -127,11 +274,11 @@ def _part(total: int, number: int, of: int) -> range:
 
 
 def _shuffled(
-    records: Iterator[tuple[str, bytes]], size: int, rng: random.Random
-) -> Iterator[tuple[str, bytes]]:
-    """Yields each record once, drawn at random from a buffer."""
-    held = list(islice(records, size))
-    for record in records:
+    held: list[_Record], following: Iterable[_Record], rng: random.Random
+) -> Iterator[_Record]:
+    """Yields each record once, drawn at random from those that are held and replaced by the next."""
+    size = len(held)
+    for record in following:
         index = rng.randrange(size)
         yield held[index]
         held[index] = record
@@ -154,25 +301,3 @@ def _read_range(uri: str, wanted: range, record_format: RecordFormat) -> Iterato
         raise DamagedRecordError(
             f"{uri}: ends before record {wanted.start + found}, the manifest says there are more"
         )
-
-
-def _parse(record: bytes, uri: str, features: Mapping[str, StoredFeature]) -> dict[str, Any]:
-    try:
-        found = Example.FromString(record).features.feature
-    except DecodeError as error:
-        raise DamagedRecordError(f"{uri}: a record is not a tf.train.Example: {error}") from error
-    return {key: _value(found, key, feature, uri) for key, feature in features.items()}
-
-
-def _value(found: Any, key: str, feature: StoredFeature, uri: str) -> Any:
-    values = list(getattr(found[key], _LISTS[feature.kind]).value) if key in found else []
-    if feature.shape:
-        return values
-    if not values and feature.optional:
-        return None
-    if len(values) != 1:
-        raise DamagedRecordError(
-            f"{uri}: feature {key} has {len(values)} values of kind {feature.kind}, "
-            "the manifest says 1"
-        )
-    return values[0]

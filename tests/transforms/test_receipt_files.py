@@ -13,6 +13,7 @@ from beam_pipeline.transforms.core.references import SampleRef
 from beam_pipeline.transforms.receipt_files import (
     delete_receipts,
     read_receipt,
+    read_record_sizes,
     receipts_there,
     write_receipt,
 )
@@ -28,6 +29,7 @@ RECEIPT = Receipt(
     ),
     ShardInfo("train", 0, NAME, 1, 99, 7, ((0, 1),)),
     [],
+    (99,),
 )
 
 
@@ -36,6 +38,8 @@ def test_a_receipt_is_read_back(tmp_path: Path) -> None:
     write_receipt(str(tmp_path), RECEIPT)
     assert read_receipt(str(tmp_path), NAME) == RECEIPT
     assert read_receipt(str(tmp_path), OTHER) is None
+    assert read_record_sizes(str(tmp_path), NAME) == (99,)
+    assert read_record_sizes(str(tmp_path), OTHER) == ()
     assert receipts_there(str(tmp_path)) == {".receipts/d-train-00000-of-00002.json.gz"}
 
 

@@ -29,6 +29,7 @@ from beam_pipeline.transforms.core.errors import (
 )
 from beam_pipeline.transforms.core.records.tfrecord import frame_header
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
+from tests.beam_pipeline.readers.test_pixels import jpeg
 from tests.harness import REPOSITORY, convert, manifest_of, read_shard, shard_names
 from tests.pictures import picture, write_files, write_pictures
 from tests.transforms.layouts.make_segmentation import grey
@@ -220,7 +221,7 @@ def test_boxes_come_as_corners_and_classes(tmp_path: Path) -> None:
     assert [label["boxes"].shape for label in labels] == [(2, 4), (0, 4), (0, 4), (3, 4)]
     for label, boxes, classes in zip(labels, BOXES, CLASSES, strict=True):
         np.testing.assert_array_equal(label["boxes"], np.float32(boxes).reshape(-1, 4))
-        assert label["classes"].tolist() == classes
+        assert label["classes"].tolist() == label["labels"].tolist() == classes
 
 
 def test_batches_of_boxes_are_ragged(tmp_path: Path) -> None:
@@ -233,7 +234,7 @@ def test_batches_of_boxes_are_ragged(tmp_path: Path) -> None:
     assert (
         label["boxes"].to_list() == tf.ragged.constant(BOXES, tf.float32, ragged_rank=1).to_list()
     )
-    assert label["classes"].to_list() == CLASSES
+    assert label["classes"].to_list() == label["labels"].to_list() == CLASSES
 
 
 def test_max_boxes_pads_and_cuts_behind_augment(tmp_path: Path) -> None:
@@ -248,6 +249,7 @@ def test_max_boxes_pads_and_cuts_behind_augment(tmp_path: Path) -> None:
     dataset = beam_pipeline.load(folder, shuffle=False, batch_size=4, max_boxes=2, augment=flipped)
     ((images, label),) = dataset.as_numpy_iterator()
     assert label["classes"].tolist() == [[4, 2], [-1, -1], [-1, -1], [1, 1]]
+    assert label["labels"].tolist() == label["classes"].tolist()
     assert label["boxes"].shape == (4, 2, 4)
     np.testing.assert_array_equal(label["boxes"][1:3], np.zeros((2, 2, 4)))
     np.testing.assert_allclose(label["boxes"][0, 0], [0.1, 0.3, 0.5, 0.7], rtol=1e-6)
@@ -636,6 +638,7 @@ def test_static_shapes_for_accelerators_that_need_them(pets: Path, tmp_path: Pat
         {
             "boxes": tf.TensorSpec((4, 10, 4), tf.float32),
             "classes": tf.TensorSpec((4, 10), tf.int64),
+            "labels": tf.TensorSpec((4, 10), tf.int64),
         },
     )
     features = {**IMAGE, "image/class/label": feature("int64", [None])}
@@ -925,3 +928,173 @@ def test_two_data_sets_are_loaded_as_one(tmp_path: Path) -> None:
     assert min(halves[True], halves[False]) >= 2
     assert beam_pipeline.class_names(folders) == {0: "a", 1: "b"}
     assert beam_pipeline.feature_spec(folders) == beam_pipeline.feature_spec(folders[0])
+
+
+SIZES = {"image/height": feature("int64"), "image/width": feature("int64")}
+
+
+@pytest.mark.parametrize(
+    ("size", "scale"), [((50, 66), 2), ((51, 66), 1), ((25, 33), 4), ((12, 16), 8), ((300, 9), 1)]
+)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_large_jpegs_are_decoded_at_a_smaller_scale(
+    tmp_path: Path, size: tuple[int, int], scale: int, channels: int
+) -> None:
+    """With `antialias` or `exact=False`; one and a half times the pixels wanted have to remain.
+
+    PNGs, and data sets that do not say how large images are, are decoded in full.
+    """
+    data = jpeg(200, 150)
+    features = {**IMAGE, **SIZES}
+    example = {"image/encoded": data, "image/height": 150, "image/width": 200}
+    folder = write_set(tmp_path / "d", features, [[example]])
+    asked = {"image_size": size, "channels": channels, "as_dict": True}
+
+    def found(folder: str = folder, **options: Any) -> Any:
+        (element,) = beam_pipeline.load(folder, **asked, **options)
+        return element["image"].numpy()
+
+    def expected(scale: int, *, antialias: bool) -> Any:
+        image = tf.io.decode_jpeg(data, channels=channels, ratio=scale)
+        return tf.image.resize(image, size, antialias=antialias).numpy()
+
+    assert (found(antialias=True) == expected(scale, antialias=True)).all()
+    assert (found(exact=False) == expected(scale, antialias=False)).all()
+    assert (found() == expected(1, antialias=False)).all()
+    assert (found(antialias=True, exact=True) == expected(1, antialias=True)).all()
+    unknown = write_set(tmp_path / "e", IMAGE, [[{"image/encoded": data}]])
+    assert (found(unknown, antialias=True) == expected(1, antialias=True)).all()
+    data = picture(size=(200, 150), file_format="PNG")
+    other = write_set(tmp_path / "f", features, [[{**example, "image/encoded": data}]])
+    image = tf.image.resize(decoded(data, channels), size, antialias=True).numpy()
+    assert (found(other, antialias=True) == image).all()
+    asked["channels"] = 4
+    image = tf.image.resize(decoded(data, 4), size, antialias=True).numpy()
+    assert (found(other, antialias=True) == image).all()
+
+
+def test_antialias_needs_a_size(pets: Path) -> None:
+    """There is nothing to resize without one."""
+    with pytest.raises(UsageError, match="give image_size, too"):
+        beam_pipeline.load(pets, antialias=True)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"shuffle": False},
+        {"seed": 3, "repeat": 2},
+        {},
+        {"seed": 3, "cache": True},
+        {"filter": lambda features: features["image/class/label"] == 1},
+    ],
+)
+def test_the_position_is_saved_and_restored_in_the_middle_of_an_epoch(
+    pets: Path, tmp_path: Path, options: Any
+) -> None:
+    """`tf.train.Checkpoint` of the iterator: the rest is the same, in order, also without a seed."""
+
+    def batches() -> Any:
+        return iter(beam_pipeline.load(pets, batch_size=4, as_dict=True, **options))
+
+    iterator = batches()
+    for _ in range(2):
+        next(iterator)
+    path = tf.train.Checkpoint(iterator=iterator).write(f"{tmp_path}/position")
+    rest = [batch["image/source_id"].numpy().tolist() for batch in iterator]
+    restored = batches()
+    tf.train.Checkpoint(iterator=restored).read(path).assert_consumed()
+    assert [batch["image/source_id"].numpy().tolist() for batch in restored] == rest
+    assert len(rest) in (3, 8, 18)
+
+
+def test_a_position_among_ragged_batches_is_restored(tmp_path: Path) -> None:
+    """Boxes of different numbers."""
+    sides = {key: [0.0, 1.0] for key in OBJECTS}
+    sides["image/object/class/label"] = [1, 2]
+    one = {key: values[:1] for key, values in sides.items()}
+    examples = [{**(one if i % 3 else sides), "image/encoded": picture(i)} for i in range(12)]
+    folder = write_set(tmp_path / "d", {**IMAGE, **OBJECTS}, [examples[:5], examples[5:]])
+
+    def batches() -> Any:
+        return iter(beam_pipeline.load(folder, batch_size=2, seed=1))
+
+    iterator = batches()
+    next(iterator)
+    path = tf.train.Checkpoint(iterator=iterator).write(f"{tmp_path}/position")
+    rest = [(images.numpy().tolist(), label["boxes"].to_list()) for images, label in iterator]
+    restored = batches()
+    tf.train.Checkpoint(iterator=restored).read(path).assert_consumed()
+    assert rest == [
+        (images.numpy().tolist(), label["boxes"].to_list()) for images, label in restored
+    ]
+
+
+def test_a_filter_leaves_examples_out_before_they_are_decoded(pets: Path, tmp_path: Path) -> None:
+    """By any feature but the pixels; an image that cannot be decoded may be left out as well."""
+    expected = [name for name, label in stored(pets, "train") if label == 1]
+
+    def dogs(features: Any) -> Any:
+        assert "image/encoded" not in features
+        is_dog = False
+        if features["image/class/text"] == b"dog":  # AutoGraph makes an operation of it
+            is_dog = True
+        return is_dog
+
+    found = beam_pipeline.load(pets, as_dict=True, shuffle=False, filter=dogs)
+    assert ids(found) == expected
+    assert found.cardinality().numpy() == tf.data.UNKNOWN_CARDINALITY
+    shuffled = beam_pipeline.load(pets, as_dict=True, seed=1, repeat=2, filter=dogs)
+    assert Counter(ids(shuffled)) == Counter(expected * 2)
+    broken = {"image/encoded": b"broken", "image/class/label": 0}
+    sound = {"image/encoded": picture(), "image/class/label": 1}
+    features = {**IMAGE, "image/class/label": feature("int64")}
+    folder = write_set(tmp_path / "d", features, [[broken, sound]])
+    kept = beam_pipeline.load(folder, filter=lambda found: found["image/class/label"] > 0)
+    assert [label for _, label in kept.as_numpy_iterator()] == [1]
+    pixels = write_set(tmp_path / "e", IMAGE, [[{"image/encoded": picture()}]])
+    with pytest.raises(UsageError, match="no features besides its pixels to filter by"):
+        beam_pipeline.load(pixels, as_dict=True, filter=dogs)
+
+
+def marked(features: Any) -> Any:
+    """Adds a number that is drawn anew each time."""
+    return {**features, "draw": tf.random.uniform([])}
+
+
+@pytest.mark.parametrize("kept", ["memory", "files"])
+def test_a_cache_needs_the_shards_once(pets: Path, tmp_path: Path, kept: str) -> None:
+    """Later passes are complete though the shards are gone, in another order and augmented anew."""
+    folder = shutil.copytree(pets, tmp_path / "out")
+    cache: Any = True if kept == "memory" else tmp_path / "cache"
+
+    dataset = beam_pipeline.load(
+        folder, as_dict=True, image_size=(4, 4), seed=1, cache=cache, augment=marked
+    )
+    first = list(dataset.as_numpy_iterator())
+    for name in shard_names(folder):
+        (folder / name).unlink()
+    second = list(dataset.as_numpy_iterator())
+    names = [[element["image/source_id"] for element in found] for found in (first, second)]
+    expected = sorted(name for name, _ in stored(pets, "train"))
+    assert [sorted(found) for found in names] == [expected, expected]
+    assert names[0] != names[1]
+    assert {float(e["draw"]) for e in first}.isdisjoint(float(e["draw"]) for e in second)
+    assert len(dataset) == 40
+
+
+def test_each_host_of_several_reads_its_own_shards(pets: Path) -> None:
+    """As on the hosts of a TPU pod: together they read each example once."""
+    parts = [
+        tf.distribute.InputContext(
+            num_input_pipelines=5, input_pipeline_id=host, num_replicas_in_sync=5
+        )
+        for host in range(5)
+    ]
+    found = [
+        ids(beam_pipeline.load(pets, as_dict=True, input_context=part, seed=1)) for part in parts
+    ]
+    assert all(found)
+    assert sorted(name for names in found for name in names) == sorted(
+        name for name, _ in stored(pets, "train")
+    )

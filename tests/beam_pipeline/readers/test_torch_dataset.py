@@ -20,10 +20,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from beam_pipeline.transforms.core.records.tfrecord import crc32c_extend, frame_footer, frame_header
-from beam_pipeline.transforms.core.records.wire import encode_example
+from tests.beam_pipeline.readers.by_hand import feature, write_by_hand
 from tests.harness import REPOSITORY, convert, manifest_of, read_shard, shard_names
-from tests.pictures import picture, write_files, write_pictures
+from tests.pictures import picture, write_pictures
 
 pytestmark = [
     pytest.mark.torch,
@@ -31,6 +30,10 @@ pytestmark = [
         importlib.util.find_spec("torch") is None, reason="needs PyTorch: pip install torch"
     ),
 ]
+
+needs_torchdata = pytest.mark.skipif(
+    importlib.util.find_spec("torchdata") is None, reason="needs torchdata: pip install torchdata"
+)
 
 NAMES = [f"{'ab'[i % 2]}/{i}.{'jpg' if i % 3 else 'png'}" for i in range(23)]
 
@@ -161,6 +164,137 @@ def test_without_shuffling_the_order_is_that_of_the_shards(
     assert [key for key, _, _ in samples] == stored
 
 
+RESUMER = """
+import io, json, sys, torch
+from torch.utils.data import DataLoader
+from torchdata.stateful_dataloader import StatefulDataLoader
+from beam_pipeline import RandomAccess
+from beam_pipeline.readers.torch_dataset import TFRecordDataset
+from beam_pipeline.transforms.core.errors import UsageError
+
+def name(example):
+    return example["image/source_id"].decode()
+
+def kept(state):
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    return torch.load(file)
+
+def loader_of(folder, kind, workers, buffer, **options):
+    if kind == "map":
+        dataset = RandomAccess(folder, decode=name)
+        return StatefulDataLoader(dataset, 3, shuffle=True, num_workers=workers)
+    dataset = TFRecordDataset(folder, decode=name, shuffle_buffer=buffer, **options)
+    dataset.set_epoch(1)
+    return StatefulDataLoader(dataset, 3, num_workers=workers)
+
+def rest(after, arguments):
+    torch.manual_seed(7)
+    loader = loader_of(**arguments)
+    batches = iter(loader)
+    first = [next(batches) for _ in range(after)]
+    state = kept(loader.state_dict())
+    rest = list(batches)
+    other = loader_of(**arguments)
+    other.load_state_dict(state)
+    assert list(other) == rest, (after, arguments, list(other), rest)
+    return sorted(sum(first + rest, []))
+
+if __name__ == "__main__":
+    folder, all_workers = sys.argv[1], json.loads(sys.argv[2])
+    for workers in all_workers:
+        for kind, buffer in json.loads(sys.argv[3]):
+            for after in json.loads(sys.argv[4]):
+                arguments = {"folder": folder, "kind": kind, "workers": workers, "buffer": buffer}
+                print(json.dumps(rest(after, arguments)))
+    loader = loader_of(folder, "iterable", 0, 5)
+    next(iter(loader))
+    other = loader_of(folder, "iterable", 0, 5, seed=1)
+    other.load_state_dict(loader.state_dict())
+    try:
+        next(iter(other))
+    except UsageError as error:
+        print(json.dumps(str(error)))
+"""
+
+
+@needs_torchdata
+@pytest.mark.parametrize("workers", [0, 1, 4])
+def test_a_saved_position_is_restored_in_the_middle_of_an_epoch(
+    plain: Converted, compressed: Converted, tmp_path: Path, workers: int
+) -> None:
+    """The rest of the epoch is the same, in order, whether records are drawn from a buffer or not.
+
+    Positions lie before the first batch, within the buffer, behind it, and in the epoch's last batches.
+    With other settings a position means nothing and is refused.
+    """
+    script = tmp_path / "resumer.py"
+    script.write_text(RESUMER)
+    names = json.dumps(sorted(NAMES))
+    after = [0, 1, 3, 6, 7] if workers < 2 else [2, 5]
+    for data_set, kinds in (
+        (plain, [("iterable", 0), ("iterable", 4), ("iterable", 100), ("map", 0)]),
+        (compressed, [("iterable", 4), ("iterable", 100)]),
+    ):
+        arguments = [json.dumps(one) for one in ([workers], kinds, after)]
+        done = _run(str(script), str(data_set.folder), *arguments)
+        assert done.returncode == 0, done.stderr
+        *found, refused = done.stdout.splitlines()
+        assert found == [names] * len(kinds) * len(after)
+        assert "'seed': 0" in refused
+        assert "'seed': 1" in refused
+
+
+def test_the_length_is_that_of_the_epoch(plain: Converted, tmp_path: Path) -> None:
+    """Of the split, or of the share of a rank; a loader counts its batches by it."""
+    code = (
+        "import sys; from torch.utils.data import DataLoader\n"
+        "from beam_pipeline.readers.torch_dataset import TFRecordDataset\n"
+        "whole = TFRecordDataset(sys.argv[1])\n"
+        "part = TFRecordDataset(sys.argv[1], rank=1, ranks=4)\n"
+        "print(len(whole), len(list(whole)), len(part), len(list(part)), len(DataLoader(whole, 4)))\n"
+    )
+    done = _run("-c", code, str(plain.folder))
+    assert done.stdout == "23 23 6 6 6\n", done.stderr
+
+
+def test_pixels_and_numbers_become_tensors(plain: Converted, tmp_path: Path) -> None:
+    """With `decode=True` PyTorch's own collation makes batches; numbers stay of 32 bits."""
+    features = {"image/encoded": feature("bytes"), "image/label": feature("float", 2)}
+    example = {"image/encoded": [picture()], "image/label": [0.1, 2]}
+    write_by_hand(tmp_path / "d", features, [example] * 3)
+    code = (
+        "import sys; from torch.utils.data import DataLoader\n"
+        "from beam_pipeline import RandomAccess\n"
+        "from beam_pipeline.readers.torch_dataset import TFRecordDataset\n"
+        "for kind in (TFRecordDataset, RandomAccess):\n"
+        "    dataset = kind(sys.argv[1], decode=True, image_size=(4, 5))\n"
+        "    for batch in DataLoader(dataset, 3):\n"
+        "        print({key: (value.dtype, list(value.shape)) for key, value in batch.items()})\n"
+    )
+    done = _run("-c", code, str(tmp_path / "d"))
+    line = "{'image/label': (torch.float32, [3, 2]), 'image': (torch.uint8, [3, 4, 5, 3])}\n"
+    assert done.stdout == line * 2, done.stderr
+
+
+def test_without_pytorch_the_error_says_what_to_install(plain: Converted, tmp_path: Path) -> None:
+    """As `load` does without TensorFlow."""
+    code = (
+        "import importlib.abc, sys\n"
+        "class Missing(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'torch':\n"
+        "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
+        "sys.meta_path.insert(0, Missing())\n"
+        "import beam_pipeline.readers.torch_dataset\n"
+    )
+    done = _run("-c", code)
+    assert done.stderr.endswith(
+        "ModuleNotFoundError: reading with PyTorch needs PyTorch: pip install torch\n"
+    )
+
+
 def test_ranks_share_the_samples(plain: Converted, tmp_path: Path) -> None:
     """Over all ranks and their workers each sample comes once, in shares that differ by one."""
     share = {"loader": {"num_workers": 2}, "ranks": 4, "epochs": [7]}
@@ -259,31 +393,6 @@ def test_what_is_not_there_is_an_error_that_says_what_is(plain: Converted, tmp_p
     )
 
 
-def _by_hand(
-    folder: Path, features: Mapping[str, Mapping[str, Any]], examples: list[dict[str, Any]]
-) -> None:
-    """A data set of one shard with any features, key -> what the manifest says of it."""
-    data = b""
-    for example in examples:
-        record = encode_example({k: (features[k]["kind"], v) for k, v in example.items()})
-        data += frame_header(len(record)) + record + frame_footer(crc32c_extend(0, record))
-    path = "d-train.tfrecord-00000-of-00001"
-    totals = {"examples": len(examples), "bytes": len(data)}
-    manifest = {
-        "format": "beam-tfrecord",
-        "format_version": 1,
-        "options": {"compression": "none"},
-        "features": features,
-        "classes": [],
-        "splits": {"train": {**totals, "shards": [{"path": path, **totals}]}},
-    }
-    write_files(str(folder), {path: data, "manifest.json": json.dumps(manifest)})
-
-
-def _feature(kind: str, *shape: int | None, optional: bool = False) -> dict[str, Any]:
-    return {"kind": kind, "optional": optional, "shape": list(shape)}
-
-
 PRINTER = """
 import sys
 from beam_pipeline.readers.torch_dataset import TFRecordDataset
@@ -300,20 +409,22 @@ def test_an_example_has_every_feature_of_the_manifest(tmp_path: Path) -> None:
     """
     features = {
         "one": {"kind": "int64", "optional": False},
-        "text": _feature("bytes", optional=True),
-        "number": _feature("float", optional=True),
-        "list": _feature("bytes", None),
-        "two": _feature("float", 2),
-        "any": _feature("int64", None, optional=True),
+        "text": feature("bytes", optional=True),
+        "number": feature("float", optional=True),
+        "list": feature("bytes", None),
+        "two": feature("float", 2),
+        "any": feature("int64", None, optional=True),
     }
     full = {"one": [-1], "text": [b"x"], "number": [0.5], "list": [b"", b"y"], "two": [1.0, 2.0]}
     bare = {"one": [7], "list": [], "two": [3.0, 4.0], "any": [5]}
-    _by_hand(tmp_path / "d", features, [full, bare, {"list": []}])
+    write_by_hand(tmp_path / "d", features, [full, bare, {"list": []}])
     done = _run("-c", PRINTER, str(tmp_path / "d"))
     assert done.stdout.splitlines() == [
         "set()",
-        "{'one': -1, 'text': b'x', 'number': 0.5, 'list': [b'', b'y'], 'two': [1.0, 2.0], 'any': []}",
-        "{'one': 7, 'text': None, 'number': None, 'list': [], 'two': [3.0, 4.0], 'any': [5]}",
+        "{'one': -1, 'text': b'x', 'number': np.float32(0.5), 'list': [b'', b'y'], "
+        "'two': array([1., 2.], dtype=float32), 'any': array([], dtype=int64)}",
+        "{'one': 7, 'text': None, 'number': None, 'list': [], "
+        "'two': array([3., 4.], dtype=float32), 'any': array([5])}",
     ], done.stderr
     assert done.stderr.strip().endswith(
         "d-train.tfrecord-00000-of-00001: feature one has 0 values of kind int64, "
@@ -345,6 +456,22 @@ def test_the_documented_training_runs(shapes: Path) -> None:
     assert done.stdout == "epoch 0: 40 samples\nepoch 1: 40 samples\n", done.stderr
 
 
+def test_the_documented_random_access_runs(shapes: Path) -> None:
+    """40 samples in batches of 16."""
+    (shapes / "train.py").write_text(_documented("Random access"))
+    done = _run("train.py", folder=shapes)
+    expected = [f"[{size}, 64, 64, 3] torch.int64" for size in (16, 16, 8)]
+    assert done.stdout.splitlines() == expected, done.stderr
+
+
+@needs_torchdata
+def test_the_documented_position_is_restored(shapes: Path) -> None:
+    """Each of two workers has 20 samples, in three batches of up to 8; one of all was read."""
+    (shapes / "train.py").write_text(_documented("Saving the position"))
+    done = _run("train.py", folder=shapes)
+    assert done.stdout == "5 batches were left\n", done.stderr
+
+
 def test_the_documented_distributed_training_runs(shapes: Path) -> None:
     """Three processes see 13 samples each in each epoch, and none that another sees."""
     (shapes / "train.py").write_text(_documented("Several processes"))
@@ -358,9 +485,9 @@ def test_the_documented_reading_of_boxes_runs(tmp_path: Path) -> None:
     """Fractions become pixels of the image, and an image without objects has none."""
     sides = [f"image/object/bbox/{side}" for side in ("xmin", "ymin", "xmax", "ymax")]
     features = {
-        "image/encoded": _feature("bytes"),
-        "image/object/class/label": _feature("int64", None),
-        **{side: _feature("float", None) for side in sides},
+        "image/encoded": feature("bytes"),
+        "image/object/class/label": feature("int64", None),
+        **{side: feature("float", None) for side in sides},
     }
     corners = [[0.25, 0.5], [0.0, 0.5], [0.5, 1.0], [0.75, 1.0]]
     two = {
@@ -370,7 +497,7 @@ def test_the_documented_reading_of_boxes_runs(tmp_path: Path) -> None:
     }
     none: dict[str, list[Any]] = {key: [] for key in two}
     none["image/encoded"] = [picture(size=(9, 7))]
-    _by_hand(tmp_path / "out" / "boxes", features, [two, none])
+    write_by_hand(tmp_path / "out" / "boxes", features, [two, none])
     (tmp_path / "boxes.py").write_text(_documented("Boxes"))
     done = _run("boxes.py", folder=tmp_path)
     assert sorted(done.stdout.splitlines()) == [

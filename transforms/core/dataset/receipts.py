@@ -71,11 +71,14 @@ class Receipt:
       inputs: the samples and options it was made from.
       info: its figures.
       dead_letters: the samples that were left out.
+      record_sizes: bytes of each record in the file, one after another from its beginning; empty if
+        they are not known, or records cannot be read one by one.
     """
 
     inputs: ShardInputs
     info: ShardInfo
     dead_letters: Sequence[DeadLetter]
+    record_sizes: Sequence[int] = ()
 
     def to_bytes(self) -> bytes:
         """The content of the receipt's file; the same receipt has the same bytes."""
@@ -88,6 +91,7 @@ class Receipt:
             "options": dict(inputs.options),
             "info": _figures(self.info),
             "dead_letters": self.dead_letters,
+            **({"record_sizes": self.record_sizes} if self.record_sizes else {}),
         }
         text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
         return gzip.compress(text.encode("utf-8", "surrogatepass"), _FASTEST, mtime=0)
@@ -113,9 +117,33 @@ def parse_receipt(data: bytes, uri: str) -> Receipt:
                 _dead_letter(dead_letter)
                 for dead_letter in _lists(content["dead_letters"], "dead_letters")
             ],
+            _record_sizes(content),
         )
     except (EOFError, zlib.error, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ConversionError(f"{uri} is damaged ({shown(error)}); remove it by hand") from error
+
+
+def parse_record_sizes(data: bytes, uri: str) -> Sequence[int]:
+    """Reads no more of a receipt than its `record_sizes`, for readers of the shard.
+
+    Raises:
+      ConversionError: it is damaged.
+    """
+    try:
+        content = json.loads(_inflate(data).decode("utf-8", "surrogatepass"))
+        _expect(content, dict, "its content")
+        return _record_sizes(content)
+    except (EOFError, zlib.error, ValueError, TypeError, RecursionError) as error:
+        raise ConversionError(f"{uri} is damaged ({shown(error)}); remove it by hand") from error
+
+
+def _record_sizes(content: Mapping[str, Any]) -> Sequence[int]:
+    """The sizes of records, which older receipts do not have."""
+    sizes = content.get("record_sizes", [])
+    _expect(sizes, list, "record_sizes")
+    if not {*map(type, sizes)} <= {int}:
+        raise TypeError("record_sizes are not all whole numbers")
+    return tuple(sizes)
 
 
 def _inflate(data: bytes) -> bytes:

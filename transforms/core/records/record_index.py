@@ -14,6 +14,7 @@ tfrecord/tools/tfrecord2idx.py of the Python package `tfrecord`.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
@@ -27,6 +28,7 @@ from beam_pipeline.transforms.core.records.tfrecord import (
 )
 
 _LENGTH_BYTES = 8
+_LINE = re.compile(rb"(\d{1,19}) (\d{1,19})\n")
 
 
 def record_spans(file: BinaryIO, path: str) -> Iterator[RecordSpan]:
@@ -70,3 +72,27 @@ def record_spans(file: BinaryIO, path: str) -> Iterator[RecordSpan]:
 def index_file(spans: Iterable[RecordSpan]) -> bytes:
     """The content of an index file: a line for each record."""
     return "".join(f"{span.offset} {span.size}\n" for span in spans).encode()
+
+
+def parse_index(data: bytes, path: str) -> list[int]:
+    """The sizes of the records of an index file, which must lie one after another from 0 on.
+
+    Args:
+      data: the content of the file.
+      path: its name in messages.
+
+    Raises:
+      DamagedRecordError: names the path and the line.
+    """
+    sizes: list[int] = []
+    end = 0
+    for number, line in enumerate(data.splitlines(keepends=True), 1):
+        found = _LINE.fullmatch(line)
+        if not found or int(found[1]) != end:
+            raise DamagedRecordError(
+                f"{path}: line {number} is no offset {end} and size; write the index again: "
+                "beam-tfrecord index"
+            )
+        sizes.append(int(found[2]))
+        end += sizes[-1]
+    return sizes

@@ -19,6 +19,7 @@ from beam_pipeline.transforms.core.dataset.receipts import (
     changes,
     option_changes,
     parse_receipt,
+    parse_record_sizes,
     receipt_name,
 )
 from beam_pipeline.transforms.core.dataset.sharding import ShardInfo, ShardSpec
@@ -55,17 +56,22 @@ REFS = st.builds(
 )
 
 
-@given(refs=st.lists(REFS, max_size=4), dead_letters=st.lists(st.text(max_size=5), max_size=2))
+@given(
+    refs=st.lists(REFS, max_size=4),
+    dead_letters=st.lists(st.text(max_size=5), max_size=2),
+    sizes=st.lists(st.integers(0), max_size=3),
+)
 def test_a_receipt_is_read_as_it_was_written(
-    refs: list[SampleRef], dead_letters: list[str]
+    refs: list[SampleRef], dead_letters: list[str], sizes: list[int]
 ) -> None:
     """Every kind of label comes back as the same value of the same type."""
     dead = [DeadLetter("read", text, text, "unreadable", text, text, 3) for text in dead_letters]
-    receipt = Receipt(inputs(*refs, seed=1, columns=[{"name": "x"}]), INFO, dead)
+    receipt = Receipt(inputs(*refs, seed=1, columns=[{"name": "x"}]), INFO, dead, tuple(sizes))
     found = parse_receipt(receipt.to_bytes(), "r")
     assert found == receipt
     assert repr(found.inputs.refs) == repr(refs)  # 1 is not 1.0 is not True
     assert found.to_bytes() == receipt.to_bytes()
+    assert parse_record_sizes(receipt.to_bytes(), "r") == tuple(sizes)
 
 
 def test_the_content_is_json_for_everybody() -> None:
@@ -99,6 +105,16 @@ def test_a_damaged_receipt_is_an_error_that_names_it(data: bytes) -> None:
     """Nothing is guessed from it."""
     with pytest.raises(ConversionError, match=r"^out/r is damaged .* remove it by hand$"):
         parse_receipt(data, "out/r")
+
+
+@pytest.mark.parametrize("sizes", [{}, [1.5], [True], ["1"]])
+def test_sizes_of_records_are_whole_numbers(sizes: object) -> None:
+    """Either way of reading them says so."""
+    content = json.loads(gzip.decompress(Receipt(inputs(), INFO, []).to_bytes()))
+    data = gzip.compress(json.dumps({**content, "record_sizes": sizes}).encode())
+    for read in (parse_receipt, parse_record_sizes):
+        with pytest.raises(ConversionError, match=r"^r is damaged \(.*record_sizes .* by hand$"):
+            read(data, "r")
 
 
 def test_a_receipt_of_another_version_is_an_error() -> None:

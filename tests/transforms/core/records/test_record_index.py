@@ -10,6 +10,7 @@ from beam_pipeline.transforms.core.errors import DamagedRecordError
 from beam_pipeline.transforms.core.records.record_index import (
     RecordSpan,
     index_file,
+    parse_index,
     record_spans,
 )
 from beam_pipeline.transforms.core.records.tfrecord import crc32c_extend, frame_footer, frame_header
@@ -102,3 +103,28 @@ def test_a_length_that_is_nonsense_is_an_error_and_no_memory() -> None:
     """A length of petabytes with a right checksum ends behind the file."""
     with pytest.raises(DamagedRecordError, match=r"ends inside the record \(0 of 1125899906842628"):
         _spans(frame_header(1 << 50))
+
+
+def test_an_index_is_read_back() -> None:
+    """The sizes of the records, in order."""
+    assert parse_index(b"0 19\n19 16\n35 21\n", "i") == [19, 16, 21]
+    assert parse_index(b"", "i") == []
+
+
+@pytest.mark.parametrize(
+    ("data", "line"),
+    [
+        (b"0 19\n20 16\n", 2),
+        (b"1 19\n", 1),
+        (b"0 -19\n", 1),
+        (b"0 19", 1),
+        (b"0 19 \n", 1),
+        (b"\n", 1),
+        (b"0 99999999999999999999\n", 1),
+        (b"\xff 1\n", 1),
+    ],
+)
+def test_an_index_with_gaps_or_other_text_is_an_error(data: bytes, line: int) -> None:
+    """Names the file and the line."""
+    with pytest.raises(DamagedRecordError, match=f"^i: line {line} is no offset"):
+        parse_index(data, "i")

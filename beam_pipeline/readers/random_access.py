@@ -1,0 +1,135 @@
+"""The examples of a split by number, in any order: for Grain, PyTorch's samplers, and notebooks."""
+
+from __future__ import annotations
+
+import operator
+import sys
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
+from typing import Any, overload
+
+from beam_pipeline.dataset import Dataset, Folders, open_to_read
+from beam_pipeline.readers.example_values import example_values
+from beam_pipeline.readers.pixels import Decoder, decoder_of
+from beam_pipeline.readers.records import Place, Records
+from beam_pipeline.readers.shards import check_regular, check_shards
+from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
+from beam_pipeline.transforms.core.errors import DamagedRecordError, UsageError
+
+
+class RandomAccess:
+    """The examples of one split, by their number in the stored order.
+
+    An example is a dict with every feature of the manifest under its key: bytes, an int, a
+    `numpy.float32`, a NumPy array of int64 or float32, a list of bytes, or None for a missing
+    optional feature. Each access reads one record, with one request if the shard is in a bucket,
+    and checks both of its checksums. Several indices at once are read in parallel from a bucket.
+
+    It is a data source for Grain and a map-style data set for PyTorch. It may be pickled, and used
+    by several threads and by forked processes.
+
+    Args:
+      folder: the output folder of a conversion, or its URI; or several of the same features and
+        classes, which are mixed in proportion.
+      split: name of a split.
+      decode: a function that turns an example into a sample; or True to replace the encoded image
+        by its pixels, "image", uint8 [height, width, channels], and an encoded mask by "mask",
+        uint8 or uint16 [height, width, 1].
+      image_size: (height, width) in pixels to resize to with decode=True, bilinear with
+        antialiasing, ignoring the aspect ratio. By default images keep their size.
+      channels: 1, 3 or 4, with decode=True; images with another number are converted.
+      exact: True to decode every pixel of a JPEG before it is resized. By default it is decoded at
+        1/2, 1/4 or 1/8 of its size if that is still 1.5 times `image_size` or more.
+
+    Raises:
+      UsageError: there is no such split, shards are compressed, or an option does not fit the data set.
+      ConversionError: the folder holds no complete data set.
+      DamagedRecordError: a local shard does not have the length in the manifest; later, a record is
+        damaged.
+    """
+
+    def __init__(
+        self,
+        folder: Folders,
+        split: str = DEFAULT_SPLIT,
+        *,
+        decode: bool | Decoder = False,
+        image_size: tuple[int, int] | None = None,
+        channels: int = 3,
+        exact: bool = False,
+    ) -> None:
+        dataset: Dataset = open_to_read(folder)
+        self._shards = dataset.shards(split)
+        record_format = dataset.record_format
+        if not record_format.indexable:
+            raise UsageError(
+                f"{dataset.path} is compressed with {record_format.compression}: to reach a record, "
+                "all before it would have to be decompressed; convert with --compression none"
+            )
+        check_regular(self._shards)
+        check_shards(dataset, self._shards)
+        self._name = f"{dataset.path!r}, {split!r}"
+        self._features = dataset.features
+        self._decode = decoder_of(
+            dataset, decode, image_size=image_size, channels=channels, exact=exact
+        )
+        self._ends = list(accumulate(shard.examples for shard in self._shards))
+        if len(self) > sys.maxsize:
+            raise DamagedRecordError(f"{dataset.path}: the manifest claims {len(self)} examples")
+        self._records = Records(self._shards, record_format)
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice | Iterable[int]) -> list[Any]: ...
+    def __getitem__(self, index: Any) -> Any:
+        """The sample of a number from -len to len - 1; a list of them for a slice or several numbers.
+
+        Raises:
+          IndexError: there is no such sample.
+          DamagedRecordError: its record, or the index of its shard, is damaged or cannot be read.
+        """
+        if isinstance(index, slice):
+            return self.__getitems__(range(*index.indices(len(self))))
+        try:
+            number = operator.index(index)
+        except TypeError:
+            if not isinstance(index, Iterable) or isinstance(index, str | bytes):
+                raise TypeError(
+                    f"the index is {index!r}, expected an int, a slice or several ints"
+                ) from None
+            return self.__getitems__(index)
+        place = self._place(number)
+        return self._sample(place, self._records.read(place))
+
+    def __getitems__(self, indices: Iterable[int]) -> list[Any]:
+        """The samples of several numbers, in their order; PyTorch asks for batches in this way."""
+        places = [self._place(operator.index(index)) for index in indices]
+        records = self._records.read_all(places)
+        return [self._sample(place, record) for place, record in zip(places, records, strict=True)]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[index] for index in range(len(self)))
+
+    def __repr__(self) -> str:
+        """Names the data set, the same in every process: Grain compares it before it resumes."""
+        return f"RandomAccess({self._name}, {len(self)} examples)"
+
+    def record(self, index: int) -> bytes:
+        """The serialized `tf.train.Example` of a number. Raises as indexing does."""
+        return self._records.read(self._place(operator.index(index)))
+
+    def _place(self, index: int) -> Place:
+        number = index + len(self) if index < 0 else index
+        if not 0 <= number < len(self):
+            raise IndexError(f"sample {index} of {len(self)}")
+        shard = bisect_right(self._ends, number)
+        return Place(shard, number - (self._ends[shard - 1] if shard else 0))
+
+    def _sample(self, place: Place, record: bytes) -> Any:
+        example = example_values(record, self._shards[place.shard].uri, self._features)
+        return self._decode(example) if self._decode else example
