@@ -300,7 +300,7 @@ def test_a_damaged_receipt_is_an_error_of_one_line(
     before = modified(tmp_path / "out")
     capsys.readouterr()
     assert convert(*argv, "--resume") == 1
-    (_, error) = capsys.readouterr().err.splitlines()
+    error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith(f"beam-tfrecord: error: {receipt} is damaged ")
     assert modified(tmp_path / "out") == before
 
