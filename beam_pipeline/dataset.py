@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +11,6 @@ from functools import cached_property
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from beam_pipeline.transforms.core.dataset.manifest import DEAD_LETTERS_NAME
 from beam_pipeline.transforms.core.dataset.receipts import option_changes
 from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.transforms.core.errors import UsageError
@@ -21,6 +19,7 @@ from beam_pipeline.transforms.core.labels.schema import written_key
 from beam_pipeline.transforms.core.records.formats import recorded_format
 from beam_pipeline.transforms.core.records.record_format import RecordFormat
 from beam_pipeline.transforms.core.text import counted
+from beam_pipeline.transforms.dead_letter_files import read_dead_letters
 from beam_pipeline.transforms.output_folder import read_manifest
 from beam_pipeline.transforms.storage import files
 
@@ -174,11 +173,9 @@ class Dataset:
         """The images and label rows that became no example, each with its reason.
 
         Raises:
-          OSError: their file cannot be read.
+          OSError: their file, or a part of it, cannot be read.
         """
-        with files.open_input(files.join(self.path, DEAD_LETTERS_NAME)) as file:
-            for line in file:
-                yield json.loads(line)
+        yield from read_dead_letters(self.path, self.manifest)
 
     @property
     def record_format(self) -> RecordFormat:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -12,7 +11,7 @@ from google.protobuf.message import DecodeError
 from beam_pipeline.progress_bar import human_size
 from beam_pipeline.terminal import complain, say
 from beam_pipeline.transforms.core.dataset.changes import CHANGES_NAME, parse_changes, summary_of
-from beam_pipeline.transforms.core.dataset.manifest import DEAD_LETTERS_NAME, MANIFEST_NAME
+from beam_pipeline.transforms.core.dataset.manifest import MANIFEST_NAME
 from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.transforms.core.dataset.side_files import CARD_NAMES
 from beam_pipeline.transforms.core.errors import ConversionError
@@ -23,6 +22,7 @@ from beam_pipeline.transforms.core.records.alteration import Event
 from beam_pipeline.transforms.core.records.example_proto import Example
 from beam_pipeline.transforms.core.records.formats import recorded_format
 from beam_pipeline.transforms.core.text import counted, enumerated
+from beam_pipeline.transforms.dead_letter_files import read_dead_letters, shown_uri
 from beam_pipeline.transforms.output_folder import is_somebody_elses, read_manifest
 from beam_pipeline.transforms.storage import files
 
@@ -54,7 +54,7 @@ def print_summary(
     time_line = [] if seconds is None else [_time_line(manifest, seconds, wrote_all)]
     say(*_lines(folder, files.join(folder, MANIFEST_NAME), manifest, time_line))
     if exclusion:
-        _warn_of_keys_not_met(folder, exclusion)
+        _warn_of_keys_not_met(folder, manifest, exclusion)
 
 
 def say_what_was_kept(folder: str) -> None:
@@ -67,10 +67,9 @@ def say_what_was_kept(folder: str) -> None:
             )
 
 
-def _warn_of_keys_not_met(folder: str, exclusion: Exclusion) -> None:
+def _warn_of_keys_not_met(folder: str, manifest: Mapping[str, Any], exclusion: Exclusion) -> None:
     """Warns of keys that were to be left out and are those of no image: perhaps misspelt."""
-    with files.open_input(files.join(folder, DEAD_LETTERS_NAME)) as file:
-        found = exclusion.not_met(json.loads(line)["key"] for line in file)
+    found = exclusion.not_met(one["key"] for one in read_dead_letters(folder, manifest))
     if found:
         complain(
             f"Warning: {counted(len(found), 'key')} of {exclusion.uri} (--exclude) left nothing out, "
@@ -218,7 +217,7 @@ def _class_differences(classes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _dead_letter_lines(folder: str, manifest: Mapping[str, Any]) -> Iterator[str]:
-    uri = files.join(folder, DEAD_LETTERS_NAME)
+    uri = shown_uri(folder, manifest)
     by_reason = dict(manifest["dead_letters"])
     filtered = {
         name: by_reason.pop(reason.value)
@@ -233,13 +232,16 @@ def _dead_letter_lines(folder: str, manifest: Mapping[str, Any]) -> Iterator[str
         return
     yield f"  dead letters: {sum(by_reason.values())}, each with its reason in {uri}"
     first: dict[str, list[str]] = defaultdict(list)
-    with files.open_input(uri) as file:
-        for line in file:
-            dead_letter = json.loads(line)
-            if len(first[dead_letter["reason"]]) < _SHOWN:
-                first[dead_letter["reason"]].append(
-                    f"{dead_letter['key']}{location(dead_letter)}: {dead_letter['message']}"
-                )
+    missing = sum(min(count, _SHOWN) for count in by_reason.values())
+    for dead_letter in read_dead_letters(folder, manifest):
+        reason = dead_letter["reason"]
+        if reason in by_reason and len(first[reason]) < _SHOWN:
+            first[reason].append(
+                f"{dead_letter['key']}{location(dead_letter)}: {dead_letter['message']}"
+            )
+            missing -= 1
+            if not missing:
+                break
     for reason, count in by_reason.items():
         yield f"    {reason}: {count}"
         yield from (f"      {text}" for text in first[reason])

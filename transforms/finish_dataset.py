@@ -7,16 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.pvalue import AsIter
+from apache_beam.pvalue import AsIter, AsSingleton
 
-from beam_pipeline.transforms.batches import DeadLetterBatch
+from beam_pipeline.transforms.batches import DEAD_LETTERS, DeadLetterBatch
 from beam_pipeline.transforms.core.dataset.changes import (
     CHANGES_NAME,
     ShardChanges,
     changes_file,
 )
+from beam_pipeline.transforms.core.dataset.dead_letter_names import (
+    MOST_IN_ONE,
+    dead_letter_names,
+    parts_for,
+)
 from beam_pipeline.transforms.core.dataset.manifest import (
-    DEAD_LETTERS_NAME,
     MANIFEST_NAME,
     build_manifest,
     crc32c_text,
@@ -33,12 +37,14 @@ from beam_pipeline.transforms.core.dataset.plan import (
 from beam_pipeline.transforms.core.dataset.receipts import option_changes, with_settled
 from beam_pipeline.transforms.core.dataset.sharding import ImageFigures, ShardInfo
 from beam_pipeline.transforms.core.dataset.side_files import files_from_manifest, gives_way
+from beam_pipeline.transforms.core.dataset.totals import Totals, without_totals
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
 from beam_pipeline.transforms.core.errors import (
     AnotherJobError,
     ChangedInputsError,
     CodecError,
     ConversionError,
+    LostSamplesError,
     OutputError,
     OutputNotEmptyError,
     QuestionError,
@@ -54,6 +60,7 @@ from beam_pipeline.transforms.core.records.alteration import Event
 from beam_pipeline.transforms.earlier_data_set import EarlierDataSet
 from beam_pipeline.transforms.encoding import EncodingOptions
 from beam_pipeline.transforms.output_folder import (
+    delete_dead_letters,
     delete_incomplete,
     earlier_manifest,
     is_somebody_elses,
@@ -63,6 +70,14 @@ from beam_pipeline.transforms.output_folder import (
     read_note,
 )
 from beam_pipeline.transforms.storage import files
+from beam_pipeline.transforms.sum_totals import SumTotals
+from beam_pipeline.transforms.write_dead_letters import (
+    FEW,
+    IN_PARTS,
+    DivideDeadLetters,
+    WriteDeadLetters,
+    WrittenPart,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +92,7 @@ class DatasetFinisher:
       failures: says whether the job itself fails when there is no complete data set.
       reuse: the data set whose shards were reused; None if there is none.
       card: whether the data set gets a data card.
+      most_dead_letters: the most that one file lists; more are written in parts.
     """
 
     output_folder: str
@@ -86,6 +102,7 @@ class DatasetFinisher:
     failures: FailurePolicy
     reuse: EarlierDataSet | None = None
     card: bool = True
+    most_dead_letters: int = MOST_IN_ONE
 
     def finish(
         self,
@@ -95,16 +112,20 @@ class DatasetFinisher:
         refusals: Iterable[Refusal],
         images: Iterable[ImageFigures] = (),
         changes: Iterable[ShardChanges] = (),
+        totals: Totals | None = None,
+        in_parts: Iterable[WrittenPart] = (),
     ) -> None:
         """Finishes a run, or notes in the output folder why the data set is not complete.
 
         Args:
           plan: the planned shards and classes.
           shards: the figures of those that were written.
-          dead_letters: of all stages.
+          dead_letters: of all stages, unless they are so many that parts list them.
           refusals: the reasons why shards were not written.
           images: what happened to images, where `shards` do not know.
           changes: what became of each shard since the data set whose shards were reused.
+          totals: the sums over shards, images and dead letters; None for those of the arguments.
+          in_parts: the parts of dead letters that were written.
 
         Raises:
           ConversionError: the data set is not complete, if `failures.raises_refusals`.
@@ -113,14 +134,19 @@ class DatasetFinisher:
         all_dead_letters = sorted(one for batch in dead_letters for one in batch)
         try:
             infos = list(shards)
-            figures = ImageFigures.sum_of((*images, *(info.images for info in infos)))
+            if totals is None:
+                totals = Totals.of_shards(infos)
+                totals.add_dead_letters(all_dead_letters)
+                for figures in images:
+                    totals.add_images(figures)
             refusal = self._write(
                 plan=plan,
                 shards=infos,
                 dead_letters=all_dead_letters,
                 refusals=refusals,
-                images=figures,
+                totals=totals,
                 changes=changes,
+                in_parts=list(in_parts),
             )
         except ConversionError as error:
             refusal = plan.refusal or Refusal.from_error(error)
@@ -139,8 +165,9 @@ class DatasetFinisher:
         shards: Sequence[ShardInfo],
         dead_letters: Sequence[DeadLetter],
         refusals: Iterable[Refusal],
-        images: ImageFigures,
+        totals: Totals,
         changes: Iterable[ShardChanges],
+        in_parts: Sequence[WrittenPart],
     ) -> Refusal | None:
         """Writes the files; returns the reason if the data set is not complete.
 
@@ -149,31 +176,38 @@ class DatasetFinisher:
         """
         folder = self.output_folder
         refusals = list(refusals)
-        another = next((one for one in refusals if one.error == AnotherJobError.__name__), None)
-        another = another or self._replaced(shards)
+        refusals += (part.refusal for part in in_parts if part.refusal)
+        another = self._another(refusals, shards)
         if another:
             return plan.refusal or another
         earlier = earlier_manifest(folder)
-        asked = plan.refusal is not None and plan.refusal.error == QuestionError.__name__
-        if not asked and (
-            earlier is None or not files.exists(files.join(folder, DEAD_LETTERS_NAME))
-        ):
+        parts = parts_for(totals.dead.dead.total(), self.most_dead_letters)
+        names = dead_letter_names(parts)
+        if not self._lists_dead_letters(plan, earlier, names):
+            pass
+        elif parts and not in_parts:
+            what = f"the files of dead letters in {folder} cannot be written"
+            return plan.refusal or Refusal.from_error(OutputError(what))
+        elif not parts:
             if plan.refusal and earlier is None and read_note(folder) is None:
                 # The note could not be written, and the next run has to know whose file this is.
-                note_names(folder, WRITING_NAME, [DEAD_LETTERS_NAME])
-            _write_lines(folder, DEAD_LETTERS_NAME, (one.to_json() for one in dead_letters))
-        tally = _final_tally(plan.tally, dead_letters)
+                note_names(folder, WRITING_NAME, names)
+            delete_dead_letters(folder, keep=names)
+            _write_lines(folder, names[0], (one.to_json() for one in dead_letters))
+        tally = _final_tally(plan.tally, totals.dead)
+        images = totals.images
         refusal = (
             plan.refusal
             or min(refusals, default=None)
             or too_many_bad(tally, self.max_bad_fraction)
             or accounting_error(plan, tally, shards)
+            or _lost_in_parts(in_parts, totals)
             or all_filtered(tally, shards)
             or _several_codecs(images)
         )
         if refusal:
             return refusal
-        manifest = self._manifest(plan, tally, shards, images)
+        manifest = self._manifest(plan, tally, shards, totals, parts)
         changed = option_changes(_compared(earlier), _compared(manifest)) if earlier else []
         if changed:
             what = (
@@ -199,7 +233,7 @@ class DatasetFinisher:
                     "overwrite. Move it away and continue with --resume"
                 )
                 return Refusal.from_error(OutputNotEmptyError(what))
-            note_names(folder, WRITING_NAME, side_files)
+            note_names(folder, WRITING_NAME, [*side_files, *(names if parts else [])])
             there = set()
         for name, content in side_files.items():
             if name not in there:
@@ -210,6 +244,49 @@ class DatasetFinisher:
             return replaced
         delete_incomplete(folder)
         return None
+
+    def parts_to_write(
+        self, plan: Plan, shards: Iterable[ShardInfo], refusals: Iterable[Refusal], totals: Totals
+    ) -> list[str]:
+        """The names of the parts in which dead letters are to be written, noted before they are.
+
+        None where one file is enough, where `finish` would write none, and where `finish` will refuse
+        as they cannot be written.
+
+        Raises:
+          OSError: the note cannot be written, if `failures.retries`.
+        """
+        parts = parts_for(totals.dead.dead.total(), self.most_dead_letters)
+        if not parts or self._another(list(refusals), list(shards)):
+            return []
+        names = dead_letter_names(parts)
+        try:
+            earlier = earlier_manifest(self.output_folder)
+            if not self._lists_dead_letters(plan, earlier, names):
+                return []
+            delete_dead_letters(self.output_folder, keep=names)
+            note_names(self.output_folder, WRITING_NAME, names)
+        except ConversionError:
+            return []
+        except OSError:
+            if self.failures.retries:
+                raise
+            return []
+        return names
+
+    def _lists_dead_letters(
+        self, plan: Plan, earlier: Mapping[str, Any] | None, names: Sequence[str]
+    ) -> bool:
+        """Tells whether dead letters are to be written: not for a question, and not anew."""
+        if plan.refusal is not None and plan.refusal.error == QuestionError.__name__:
+            return False
+        folder = self.output_folder
+        return earlier is None or not all(files.exists(files.join(folder, name)) for name in names)
+
+    def _another(self, refusals: Sequence[Refusal], shards: Sequence[ShardInfo]) -> Refusal | None:
+        """The refusal of a job that met another one in its folder."""
+        another = next((one for one in refusals if one.error == AnotherJobError.__name__), None)
+        return another or self._replaced(shards)
 
     def _replaced(self, shards: Sequence[ShardInfo]) -> Refusal | None:
         """The refusal of a job whose shards another job has deleted or replaced.
@@ -236,9 +313,14 @@ class DatasetFinisher:
             files.delete(self.output_folder, [MANIFEST_NAME])
 
     def _manifest(
-        self, plan: Plan, tally: Tally, shards: Sequence[ShardInfo], images: ImageFigures
+        self,
+        plan: Plan,
+        tally: Tally,
+        shards: Sequence[ShardInfo],
+        totals: Totals,
+        dead_letter_parts: int,
     ) -> dict[str, Any]:
-        turned = Event.LEFT_TURNED.value in dict(images.events)
+        turned = Event.LEFT_TURNED.value in totals.events
         return build_manifest(
             plan=plan,
             tally=tally,
@@ -246,7 +328,8 @@ class DatasetFinisher:
             seed=self.encoding.seed,
             options=with_settled({"options": self.recorded_options}, plan.settled)["options"],
             features=self.encoding.features(turned=turned),
-            images=images,
+            totals=totals,
+            dead_letter_parts=dead_letter_parts,
             counted=_counted(self.encoding.columns),
         )
 
@@ -290,14 +373,24 @@ def _compared(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**same, "counts": counts}
 
 
-def _final_tally(planned: Tally, dead_letters: Iterable[DeadLetter]) -> Tally:
+def _final_tally(planned: Tally, dead: Tally) -> Tally:
     """The plan's counts, with all dead letters counted again, including those of the shards."""
     total = Tally()
     total.add(planned)
     total.dead.clear()
     total.shown.clear()
-    total.add_dead_letters(dead_letters)
+    total.add(dead)
     return total
+
+
+def _lost_in_parts(in_parts: Sequence[WrittenPart], totals: Totals) -> Refusal | None:
+    """The refusal of a run whose parts do not list every dead letter, a fault of the program."""
+    dead, found = totals.dead.dead.total(), sum(part.letters for part in in_parts)
+    if not in_parts or found == dead:
+        return None
+    return Refusal.from_error(
+        LostSamplesError(f"the parts list {found} dead letters of {dead}; please report it")
+    )
 
 
 def _has_boxes(columns: Sequence[Column]) -> bool:
@@ -315,6 +408,16 @@ def _write_lines(folder: str, name: str, lines: Iterable[str]) -> None:
     with files.open_output(files.join(folder, name)) as sink:
         for line in lines:
             sink.write(line.encode() + b"\n")
+
+
+def _with_parts(
+    plan: Plan,
+    finisher: DatasetFinisher,
+    shards: Iterable[ShardInfo],
+    refusals: Iterable[Refusal],
+    totals: Totals,
+) -> tuple[Plan, list[str]]:
+    return plan, finisher.parts_to_write(plan, shards, refusals, totals)
 
 
 @dataclass(kw_only=True)
@@ -338,11 +441,36 @@ class FinishDataset(beam.PTransform):
     changes: beam.PCollection[ShardChanges] | None = None
 
     def expand(self, plan: beam.PCollection[Plan]) -> beam.PCollection[None]:
-        return plan | "Finish" >> beam.Map(
-            self.finisher.finish,
-            AsIter(self.shards),
-            AsIter(self.dead_letters),
-            AsIter(self.refusals),
-            () if self.images is None else AsIter(self.images),
-            () if self.changes is None else AsIter(self.changes),
+        reports = {"shards": self.shards, DEAD_LETTERS: self.dead_letters}
+        if self.images is not None:
+            reports["images"] = self.images
+        totals = AsSingleton(reports | "SumTotals" >> SumTotals(), default_value=Totals())
+        shards = AsIter(
+            self.shards | "WithoutTotals" >> beam.Map(without_totals).with_output_types(ShardInfo)
+        )
+        divided = self.dead_letters | "DivideDeadLetters" >> DivideDeadLetters(
+            totals=totals, most=self.finisher.most_dead_letters
+        )
+        # The plan goes on with the names: FnApiRunner would wait for ever for a second reader of it.
+        chosen = plan | "ChooseParts" >> beam.Map(
+            _with_parts, self.finisher, shards, AsIter(self.refusals), totals
+        ).with_output_types(tuple[Plan, list[str]])
+        written = divided[IN_PARTS] | "WriteDeadLetters" >> WriteDeadLetters(
+            chosen=chosen,
+            folder=self.finisher.output_folder,
+            failures=self.finisher.failures,
+        )
+        return (
+            chosen
+            | "Plan" >> beam.Keys()
+            | "Finish"
+            >> beam.Map(
+                self.finisher.finish,
+                shards,
+                AsIter(divided[FEW]),
+                AsIter(self.refusals),
+                changes=() if self.changes is None else AsIter(self.changes),
+                totals=totals,
+                in_parts=AsIter(written),
+            )
         )

@@ -9,8 +9,11 @@ from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
-from beam_pipeline.transforms.core.dataset.manifest import (
+from beam_pipeline.transforms.core.dataset.dead_letter_names import (
     DEAD_LETTERS_NAME,
+    lists_dead_letters,
+)
+from beam_pipeline.transforms.core.dataset.manifest import (
     MANIFEST_NAME,
     dump_json,
     parse_manifest,
@@ -362,8 +365,8 @@ def clean_up_refused(folder: str) -> None:
     shards = {spec.file_name for spec in unfinished.specs} if unfinished else set()
     if MANIFEST_NAME in names or names & shards or _receipts_like_ours(folder):
         return
-    kept = {DEAD_LETTERS_NAME} & names & _earlier_files(folder, names)
-    if kept and not files.size_of(files.join(folder, DEAD_LETTERS_NAME)):
+    kept = set(filter(lists_dead_letters, names & _earlier_files(folder, names)))
+    if kept == {DEAD_LETTERS_NAME} and not files.size_of(files.join(folder, DEAD_LETTERS_NAME)):
         files.delete(folder, [DEAD_LETTERS_NAME])
         kept = set()
     if kept:
@@ -371,12 +374,24 @@ def clean_up_refused(folder: str) -> None:
     _delete_in_incomplete(folder, keep={WRITING_NAME} if kept else set())
 
 
+def delete_dead_letters(folder: str, keep: Collection[str]) -> None:
+    """Deletes files with dead letters that an unfinished run has left, but some.
+
+    Args:
+      folder: the output folder.
+      keep: the names that this run writes.
+    """
+    left = filter(lists_dead_letters, noted_names(folder))
+    files.delete(folder, sorted(set(left) - set(keep)))
+
+
 def _is_left_by_refusal(folder: str, names: set[str]) -> bool:
     """Tells whether a folder holds nothing but what `clean_up_refused` leaves."""
-    if {name.split("/")[0] for name in names} - {INCOMPLETE_FOLDER, DEAD_LETTERS_NAME}:
+    dead_letters = set(filter(lists_dead_letters, names))
+    if {name.split("/")[0] for name in names - dead_letters} - {INCOMPLETE_FOLDER}:
         return False
     inside = files.list_folder(files.join(folder, INCOMPLETE_FOLDER))
-    return inside == [WRITING_NAME] and _read_names(folder, WRITING_NAME) == {DEAD_LETTERS_NAME}
+    return inside == [WRITING_NAME] and _read_names(folder, WRITING_NAME) == dead_letters
 
 
 def shard_versions(folder: str) -> dict[str, int]:

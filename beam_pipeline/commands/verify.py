@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from beam_pipeline.commands.command import Call, DatasetCommand
 from beam_pipeline.terminal import complain, say
-from beam_pipeline.transforms.core.dataset.manifest import (
-    DEAD_LETTERS_NAME,
-    LABELS_NAME,
-    shard_paths,
-)
+from beam_pipeline.transforms.core.dataset.manifest import LABELS_NAME, shard_paths
 from beam_pipeline.transforms.core.dataset.sharding import ShardInfo
 from beam_pipeline.transforms.core.dataset.verification import verify_classes, verify_shard
 from beam_pipeline.transforms.core.labels.classes import fit_a_list
 from beam_pipeline.transforms.core.text import counted
+from beam_pipeline.transforms.dead_letter_files import read_dead_letters, shown_uri
 from beam_pipeline.transforms.output_folder import read_manifest
 from beam_pipeline.transforms.storage import files
 
@@ -107,9 +103,9 @@ def _side_file_faults(folder: str, manifest: Mapping[str, Any]) -> Iterator[str]
                 yield f"{uri}: its {len(found)} lines are not the manifest's {len(names)} classes"
         except OSError as error:
             yield f"{uri}: cannot be read: {error.strerror or error}"
-    uri = files.join(folder, DEAD_LETTERS_NAME)
+    uri = shown_uri(folder, manifest)
     try:
-        reasons = Counter(json.loads(line)["reason"] for line in files.read_bytes(uri).splitlines())
+        reasons = Counter(one["reason"] for one in read_dead_letters(folder, manifest))
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         yield f"{uri}: cannot be read: {error}"
     else:

@@ -9,19 +9,19 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from beam_pipeline.transforms.core.dataset.dead_letter_names import (
+    DEAD_LETTERS_NAME as DEAD_LETTERS_NAME,
+)
+from beam_pipeline.transforms.core.dataset.dead_letter_names import PARTS_ENTRY
 from beam_pipeline.transforms.core.dataset.names import MANIFEST_NAME as MANIFEST_NAME
 from beam_pipeline.transforms.core.dataset.plan import Plan, Tally
-from beam_pipeline.transforms.core.dataset.sharding import (
-    NO_FIGURES,
-    ImageFigures,
-    ShardInfo,
-)
+from beam_pipeline.transforms.core.dataset.sharding import ShardInfo
+from beam_pipeline.transforms.core.dataset.totals import Totals
 from beam_pipeline.transforms.core.errors import ConversionError
 
 FORMAT_VERSION = 1
 LABELS_NAME = "labels.txt"
 LABEL_MAP_NAME = "label_map.pbtxt"
-DEAD_LETTERS_NAME = "dead_letters.jsonl"
 
 
 def crc32c_text(crc: int) -> str:
@@ -38,7 +38,8 @@ def build_manifest(
     options: Mapping[str, Any],
     features: Mapping[str, Any],
     counted: str = "examples",
-    images: ImageFigures = NO_FIGURES,
+    totals: Totals | None = None,
+    dead_letter_parts: int = 0,
 ) -> dict[str, Any]:
     """The manifest as a value. Nothing in it depends on time, place, runner or workers.
 
@@ -51,13 +52,15 @@ def build_manifest(
       features: key -> kind, shape and whether it is optional, of every feature of an example.
       counted: the unit of class counts, "examples" or "objects"; empty where classes are not counted,
         as for masks, whose pixels are not read.
-      images: what happened to images.
+      totals: the sums over all shards; None for those of `shards`.
+      dead_letter_parts: in how many files dead letters are listed; 0 for one that is no part.
     """
+    totals = totals or Totals.of_shards(shards)
+    images = totals.images
     by_split: dict[str, list[ShardInfo]] = {split: [] for split, _ in plan.shard_plan.shards}
-    classes: dict[str, Counter[int]] = {split: Counter() for split in by_split}
+    classes = {split: totals.classes.get(split, Counter()) for split in by_split}
     for shard in sorted(shards, key=lambda shard: (shard.split, shard.number)):
         by_split[shard.split].append(shard)
-        classes[shard.split].update(dict(shard.classes))
     return {
         "format": "beam-tfrecord",
         "format_version": FORMAT_VERSION,
@@ -83,6 +86,7 @@ def build_manifest(
             **({"images": dict(images.events)} if images.events else {}),
         },
         "dead_letters": dict(sorted(tally.dead.items())),
+        **({PARTS_ENTRY: dead_letter_parts} if dead_letter_parts else {}),
         **({"questions": list(plan.questions)} if plan.questions else {}),
         **({"codec": images.codecs[0]} if images.codecs else {}),
     }

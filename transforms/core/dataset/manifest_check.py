@@ -13,6 +13,7 @@ import binascii
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from beam_pipeline.transforms.core.dataset.dead_letter_names import MOST_PARTS, PARTS_ENTRY
 from beam_pipeline.transforms.core.errors import ConversionError
 from beam_pipeline.transforms.core.records.formats import COMPRESSIONS, FORMATS
 from beam_pipeline.transforms.core.text import is_utf8, shown
@@ -44,6 +45,8 @@ def check_manifest(manifest: Mapping[str, Any], uri: str, *, whole: bool = True)
     try:
         for path, check in (_ENTRIES if whole else _READ_ENTRIES).items():
             if path not in manifest:
+                if path in _MAY_BE_MISSING:
+                    continue
                 raise ValueError(f"it has no entry {path!r}")
             check(manifest[path], path)
     except ValueError as error:
@@ -76,6 +79,12 @@ def _count(value: Any, path: str) -> None:
     _integer(value, path)
     if value < 0:
         raise _UnexpectedError(value, path, "a whole number from 0 on")
+
+
+def _parts(value: Any, path: str) -> None:
+    _count(value, path)
+    if value > MOST_PARTS:
+        raise _UnexpectedError(value, path, f"{MOST_PARTS} at most")
 
 
 def _truth(value: Any, path: str) -> None:
@@ -198,6 +207,7 @@ _READ_ENTRIES: Mapping[str, _Check] = {
     "features": _each(_FEATURE),
     "splits": _each(_split(_object(_READ_SHARD))),
     "classes": _list(_CLASS),
+    PARTS_ENTRY: _parts,
 }
 """Entry that a reader of examples needs -> its check."""
 
@@ -213,5 +223,8 @@ _ENTRIES: Mapping[str, _Check] = {
         {"ignored_files": _each(_count), "label_rows_repeated": _count, "listed_images": _count},
     ),
     "dead_letters": _each(_count),
+    PARTS_ENTRY: _parts,
 }
 """Entry of a manifest -> its check."""
+
+_MAY_BE_MISSING = frozenset({PARTS_ENTRY})

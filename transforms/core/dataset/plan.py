@@ -85,7 +85,7 @@ class Tally:
       shown: the first few keys of each reason, for messages.
       first: of each reason, the first dead letter's key, message, file and line.
       measured: samples that were encoded to be measured.
-      refusals: reasons why nothing may be written, found by the stage.
+      refusals: reasons why nothing may be written, found by the stage; of many, the first few.
     """
 
     listed: int = 0
@@ -119,7 +119,7 @@ class Tally:
         self.dead.update(other.dead)
         for reason, keys in other.shown.items():
             self.shown[reason] = sorted((*self.shown.get(reason, ()), *keys))[:_SHOWN]
-        self.refusals = sorted((*self.refusals, *other.refusals))
+        self.refusals = sorted((*self.refusals, *other.refusals))[:_SHOWN]
         for reason, dead_letter in other.first.items():
             self.first[reason] = min(self.first.get(reason, dead_letter), dead_letter)
         self.measured = sorted((*self.measured, *other.measured))

@@ -17,11 +17,11 @@ from beam_pipeline.transforms.core.card.readme import README_NAME, readme
 from beam_pipeline.transforms.core.card.seal import is_unchanged
 from beam_pipeline.transforms.core.dataset.changes import CHANGES_NAME, parse_changes
 from beam_pipeline.transforms.core.dataset.class_files import class_files_of
-from beam_pipeline.transforms.core.dataset.manifest import (
+from beam_pipeline.transforms.core.dataset.dead_letter_names import (
     DEAD_LETTERS_NAME,
-    LABEL_MAP_NAME,
-    LABELS_NAME,
+    PART_PATTERN,
 )
+from beam_pipeline.transforms.core.dataset.manifest import LABEL_MAP_NAME, LABELS_NAME
 from beam_pipeline.transforms.core.dataset.names import MANIFEST_NAME
 from beam_pipeline.transforms.core.dataset.tfds_metadata import tfds_files, tfds_names
 from beam_pipeline.transforms.core.errors import ConversionError
@@ -71,6 +71,7 @@ def _is_unchanged(_manifest: _Manifest, _name: str, content: bytes) -> bool:
 SIDE_FILES = (
     SideFile(re.escape(MANIFEST_NAME)),
     SideFile(re.escape(DEAD_LETTERS_NAME)),
+    SideFile(PART_PATTERN),
     SideFile(re.escape(LABELS_NAME), _has_classes_of),
     SideFile(re.escape(LABEL_MAP_NAME), _has_classes_of),
     SideFile(re.escape(CHANGES_NAME), _lists_changes),

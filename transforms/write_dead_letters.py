@@ -1,0 +1,137 @@
+"""Writes dead letters in parts where they are too many for one worker to sort.
+
+dead letters ─┬─> too few for parts: as they are ─> FinishDataset writes dead_letters.jsonl
+└─> many: by a hash ─> group ─> sort each part ─> dead_letters-00000-of-00010.jsonl
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+from apache_beam.pvalue import AsSingleton, TaggedOutput
+
+from beam_pipeline.transforms.batches import DeadLetterBatch
+from beam_pipeline.transforms.core.dataset.dead_letter_names import part_of, parts_for
+from beam_pipeline.transforms.core.dataset.plan import Plan
+from beam_pipeline.transforms.core.dataset.totals import Totals
+from beam_pipeline.transforms.core.dead_letters import DeadLetter
+from beam_pipeline.transforms.core.errors import OutputError
+from beam_pipeline.transforms.core.failures import FailurePolicy, Refusal
+from beam_pipeline.transforms.core.references import pack, unpack
+from beam_pipeline.transforms.pack_parts import PackParts
+from beam_pipeline.transforms.storage import files
+
+FEW, IN_PARTS = "few", "in_parts"
+
+
+class _Divide(PackParts):
+    """(part, packed dead letters); tagged, the batches as they are where one file lists them all."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+
+    def process(self, batch: DeadLetterBatch, totals: Totals) -> Iterator[Any]:
+        parts = parts_for(totals.dead.dead.total(), self._most)
+        if parts:
+            yield from self.hold(batch, (part_of(one, parts) for one in batch), parts)
+        else:
+            yield TaggedOutput(FEW, batch)
+
+
+def _every_part(chosen: tuple[Plan, Sequence[str]]) -> Iterator[tuple[int, bytes]]:
+    """An empty piece of every part, so that each is written even if nothing falls into it."""
+    yield from ((part, pack(())) for part in range(len(chosen[1])))
+
+
+class WrittenPart(NamedTuple):
+    """A part that was written.
+
+    Attributes:
+      letters: the number of its dead letters.
+      refusal: why it could not be written, or None.
+    """
+
+    letters: int
+    refusal: Refusal | None = None
+
+
+class _WritePart(beam.DoFn):
+    """Sorts a part and writes it."""
+
+    def __init__(self, folder: str, failures: FailurePolicy) -> None:
+        self._folder = folder
+        self._failures = failures
+
+    def process(
+        self, part: tuple[int, Iterable[bytes]], chosen: tuple[Plan, Sequence[str]]
+    ) -> Iterator[WrittenPart]:
+        names = chosen[1]
+        if not names:
+            return
+        uri = files.join(self._folder, names[part[0]])
+        found = sorted(itertools.chain.from_iterable(unpack(DeadLetter, one) for one in part[1]))
+        refusal = None
+        try:
+            with files.open_output(uri) as sink:
+                for one in found:
+                    sink.write(one.to_json().encode() + b"\n")
+        except OSError as error:
+            if self._failures.retries:
+                raise
+            refusal = Refusal.from_error(OutputError(f"{uri} cannot be written: {error}"))
+        yield WrittenPart(len(found), refusal)
+
+
+@dataclass(kw_only=True)
+class DivideDeadLetters(beam.PTransform):
+    """Divides dead letters by parts if they are many.
+
+    Attributes:
+      totals: PCollection of the one `Totals`.
+      most: the most that one file lists.
+
+    Returns (tagged): main, (part, packed dead letters); "few", the batches where there are no parts.
+    """
+
+    totals: AsSingleton
+    most: int
+
+    def expand(self, batches: beam.PCollection[DeadLetterBatch]) -> beam.pvalue.DoOutputsTuple:
+        return batches | "Divide" >> beam.ParDo(_Divide(self.most), self.totals).with_output_types(
+            tuple[int, bytes]
+        ).with_outputs(FEW, main=IN_PARTS)
+
+
+@dataclass(kw_only=True)
+class WriteDeadLetters(beam.PTransform):
+    """Writes the parts of `DivideDeadLetters`.
+
+    Attributes:
+      chosen: PCollection of the plan and the names of the parts; none where nothing may be written.
+      folder: the output folder.
+      failures: says whether the engine tries again.
+
+    Returns a PCollection of a `WrittenPart` each.
+    """
+
+    chosen: beam.PCollection[tuple[Plan, list[str]]]
+    folder: str
+    failures: FailurePolicy
+
+    def expand(self, parts: beam.PCollection[tuple[int, bytes]]) -> beam.PCollection[WrittenPart]:
+        every = self.chosen | "EveryPart" >> beam.FlatMap(_every_part).with_output_types(
+            tuple[int, bytes]
+        )
+        return (
+            (parts, every)
+            | beam.Flatten()
+            | "GroupByPart" >> beam.GroupByKey()
+            | "WritePart"
+            >> beam.ParDo(
+                _WritePart(self.folder, self.failures), AsSingleton(self.chosen)
+            ).with_output_types(WrittenPart)
+        )
