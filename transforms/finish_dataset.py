@@ -77,6 +77,8 @@ from beam_pipeline.transforms.write_dead_letters import (
     DivideDeadLetters,
     WriteDeadLetters,
     WrittenPart,
+    write_lines,
+    write_parts,
 )
 
 
@@ -124,8 +126,8 @@ class DatasetFinisher:
           refusals: the reasons why shards were not written.
           images: what happened to images, where `shards` do not know.
           changes: what became of each shard since the data set whose shards were reused.
-          totals: the sums over shards, images and dead letters; None for those of the arguments.
-          in_parts: the parts of dead letters that were written.
+          totals: the sums over shards, images and dead letters; None to sum up the arguments.
+          in_parts: the parts of dead letters that were written; without `totals`, they are now.
 
         Raises:
           ConversionError: the data set is not complete, if `failures.raises_refusals`.
@@ -134,11 +136,15 @@ class DatasetFinisher:
         all_dead_letters = sorted(one for batch in dead_letters for one in batch)
         try:
             infos = list(shards)
+            written = list(in_parts)
             if totals is None:
                 totals = Totals.of_shards(infos)
                 totals.add_dead_letters(all_dead_letters)
                 for figures in images:
                     totals.add_images(figures)
+                refusals = list(refusals)
+                names = self.parts_to_write(plan, infos, refusals, totals)
+                written = list(write_parts(self.output_folder, names, all_dead_letters))
             refusal = self._write(
                 plan=plan,
                 shards=infos,
@@ -146,7 +152,7 @@ class DatasetFinisher:
                 refusals=refusals,
                 totals=totals,
                 changes=changes,
-                in_parts=list(in_parts),
+                in_parts=written,
             )
         except ConversionError as error:
             refusal = plan.refusal or Refusal.from_error(error)
@@ -193,7 +199,7 @@ class DatasetFinisher:
                 # The note could not be written, and the next run has to know whose file this is.
                 note_names(folder, WRITING_NAME, names)
             delete_dead_letters(folder, keep=names)
-            _write_lines(folder, names[0], (one.to_json() for one in dead_letters))
+            write_lines(files.join(folder, names[0]), dead_letters)
         tally = _final_tally(plan.tally, totals.dead)
         images = totals.images
         refusal = (
@@ -404,12 +410,6 @@ def _counted(columns: Sequence[Column]) -> str:
     return "" if file_columns(columns) and class_column(columns) is None else "examples"
 
 
-def _write_lines(folder: str, name: str, lines: Iterable[str]) -> None:
-    with files.open_output(files.join(folder, name)) as sink:
-        for line in lines:
-            sink.write(line.encode() + b"\n")
-
-
 def _with_parts(
     plan: Plan,
     finisher: DatasetFinisher,
@@ -441,6 +441,15 @@ class FinishDataset(beam.PTransform):
     changes: beam.PCollection[ShardChanges] | None = None
 
     def expand(self, plan: beam.PCollection[Plan]) -> beam.PCollection[None]:
+        if not self.finisher.failures.retries:  # one machine, where each further step costs 20 ms
+            return plan | "Finish" >> beam.Map(
+                self.finisher.finish,
+                AsIter(self.shards),
+                AsIter(self.dead_letters),
+                AsIter(self.refusals),
+                () if self.images is None else AsIter(self.images),
+                () if self.changes is None else AsIter(self.changes),
+            )
         reports = {"shards": self.shards, DEAD_LETTERS: self.dead_letters}
         if self.images is not None:
             reports["images"] = self.images

@@ -59,6 +59,34 @@ class WrittenPart(NamedTuple):
     refusal: Refusal | None = None
 
 
+def write_lines(uri: str, dead_letters: Iterable[DeadLetter]) -> None:
+    """Writes a file with a line for each dead letter. Raises OSError."""
+    with files.open_output(uri) as sink:
+        for one in dead_letters:
+            sink.write(one.to_json().encode() + b"\n")
+
+
+def write_parts(
+    folder: str, names: Sequence[str], dead_letters: Iterable[DeadLetter]
+) -> Iterator[WrittenPart]:
+    """Writes all parts in one process.
+
+    Args:
+      folder: the output folder.
+      names: of all parts; if there is none, nothing is written.
+      dead_letters: sorted.
+
+    Raises:
+      OSError: a file cannot be written.
+    """
+    parts: list[list[DeadLetter]] = [[] for _ in names]
+    for one in dead_letters if names else ():
+        parts[part_of(one, len(names))].append(one)
+    for name, part in zip(names, parts, strict=True):
+        write_lines(files.join(folder, name), part)
+        yield WrittenPart(len(part))
+
+
 class _WritePart(beam.DoFn):
     """Sorts a part and writes it."""
 
@@ -76,9 +104,7 @@ class _WritePart(beam.DoFn):
         found = sorted(itertools.chain.from_iterable(unpack(DeadLetter, one) for one in part[1]))
         refusal = None
         try:
-            with files.open_output(uri) as sink:
-                for one in found:
-                    sink.write(one.to_json().encode() + b"\n")
+            write_lines(uri, found)
         except OSError as error:
             if self._failures.retries:
                 raise

@@ -12,8 +12,10 @@ import apache_beam as beam
 import pytest
 
 from beam_pipeline.transforms.batches import DeadLetterBatch
+from beam_pipeline.transforms.core.dataset.dead_letter_names import part_of
 from beam_pipeline.transforms.core.dataset.plan import Plan, Tally
 from beam_pipeline.transforms.core.dataset.sharding import ShardInfo, ShardPlan
+from beam_pipeline.transforms.core.dataset.totals import Totals
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
 from beam_pipeline.transforms.core.errors import ChangedInputsError, TooManyBadSamplesError
 from beam_pipeline.transforms.core.failures import FailurePolicy, Refusal
@@ -24,9 +26,16 @@ from beam_pipeline.transforms.core.labels.schema import (
 )
 from beam_pipeline.transforms.core.records.example_source import LabelledImages
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.transforms.dead_letter_files import read_dead_letters
 from beam_pipeline.transforms.encoding import EncodingOptions
 from beam_pipeline.transforms.finish_dataset import DatasetFinisher, FinishDataset
-from beam_pipeline.transforms.output_folder import take_refusal, write_note
+from beam_pipeline.transforms.output_folder import (
+    clean_up_refused,
+    prepare_output,
+    take_refusal,
+    write_note,
+)
+from beam_pipeline.transforms.write_dead_letters import WrittenPart
 
 UNREADABLE = DeadLetter("read", "b.jpg", "/photos/b.jpg", "unreadable", "no such file")
 EMPTY = DeadLetter("read", "c.jpg", "/photos/c.jpg", "empty_file", "the file has no bytes")
@@ -203,3 +212,79 @@ def test_the_transform_waits_for_all_outputs(tmp_path: Path) -> None:
         _ = pipeline | "Plan" >> beam.Create([PLAN]) | finishing
     finish(tmp_path / "here")
     assert files_of(tmp_path / "job") == files_of(tmp_path / "here")
+
+
+PARTS = ["dead_letters-00000-of-00002.jsonl", "dead_letters-00001-of-00002.jsonl"]
+
+
+@pytest.mark.parametrize("retries", [False, True])
+def test_many_dead_letters_are_written_in_parts(tmp_path: Path, retries: bool) -> None:
+    """One worker or several write the same parts, each sorted; readers see one list."""
+    finisher = finisher_of(
+        tmp_path, most_dead_letters=2, failures=FailurePolicy(retries, raises_refusals=False)
+    )
+    write_note(str(tmp_path), PLAN, {})
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        finishing = FinishDataset(
+            shards=pipeline | "Shards" >> beam.Create(SHARDS),
+            dead_letters=pipeline | "DeadLetters" >> beam.Create(DEAD),
+            refusals=pipeline | "Refusals" >> beam.Create([], reshuffle=False),
+            finisher=finisher,
+        )
+        _ = pipeline | "Plan" >> beam.Create([PLAN]) | finishing
+    found = files_of(tmp_path)
+    assert sorted(found) == [
+        "dataset_info.json",
+        *PARTS,
+        "features.json",
+        "labels.txt",
+        "manifest.json",
+    ]
+    lines = {name: found[name].decode().splitlines() for name in PARTS}
+    of_part = {
+        name: [one.to_json() for one in (UNLABELLED, UNREADABLE, EMPTY) if part_of(one, 2) == part]
+        for part, name in enumerate(PARTS)
+    }
+    assert lines == of_part
+    manifest = json.loads(found["manifest.json"])
+    assert manifest["dead_letter_parts"] == 2
+    assert manifest["counts"]["dead_letters"] == 3
+    assert list(read_dead_letters(str(tmp_path), manifest)) == [
+        json.loads(line) for name in PARTS for line in of_part[name]
+    ]
+    prepare_output(str(tmp_path), overwrite=True)
+    assert files_of(tmp_path) == {}
+
+
+def test_a_resumed_run_with_fewer_dead_letters_deletes_the_parts(tmp_path: Path) -> None:
+    """Parts of an unfinished run are not mixed with the one file of the run that goes on."""
+    write_note(str(tmp_path), PLAN, {})
+    finish(tmp_path, most_dead_letters=2, max_bad_fraction=0.1)
+    assert {name for name in files_of(tmp_path) if "/" not in name} == set(PARTS)
+    take_refusal(str(tmp_path))
+    finish(tmp_path)
+    assert "dead_letters.jsonl" in files_of(tmp_path)
+    assert not set(PARTS) & set(files_of(tmp_path))
+
+
+def test_parts_of_a_refused_run_may_be_replaced(tmp_path: Path) -> None:
+    """They are kept for their reasons, as the one file is."""
+    write_note(str(tmp_path), PLAN, {})
+    finish(tmp_path, replace(PLAN, refusal=Refusal("ListingError", "no")), most_dead_letters=2)
+    take_refusal(str(tmp_path))
+    clean_up_refused(str(tmp_path))
+    assert set(files_of(tmp_path)) == {".incomplete/writing.json", *PARTS}
+    prepare_output(str(tmp_path), overwrite=False)
+    assert files_of(tmp_path) == {}
+
+
+def test_lost_parts_are_a_fault(tmp_path: Path) -> None:
+    """Every dead letter of the sums must be in a part."""
+    totals = Totals.of_shards(SHARDS)
+    for batch in DEAD:
+        totals.add_dead_letters(batch)
+    finisher = finisher_of(tmp_path, most_dead_letters=2)
+    for in_parts, error in (([WrittenPart(2), WrittenPart(0)], "LostSamplesError"), ([], "OutputError")):  # fmt: skip
+        finisher.finish(PLAN, SHARDS, [], [], totals=totals, in_parts=in_parts)
+        assert type(take_refusal(str(tmp_path))).__name__ == error
+    assert "manifest.json" not in files_of(tmp_path)

@@ -1,0 +1,31 @@
+"""Summing in a job what shards and stages report."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import apache_beam as beam
+from apache_beam.testing.util import assert_that, equal_to
+
+from beam_pipeline.transforms.batches import DeadLetterBatch
+from beam_pipeline.transforms.core.dataset.sharding import ImageFigures, ShardInfo
+from beam_pipeline.transforms.core.dataset.totals import Totals
+from beam_pipeline.transforms.core.dead_letters import DeadLetter
+from beam_pipeline.transforms.sum_totals import SumTotals
+
+
+def test_all_reports_are_summed_into_one() -> None:
+    """Shards, dead letters and images, whoever reports them."""
+    shards = [ShardInfo("train", n, f"d-{n}", 1, 80, 7, ((n, 1),)) for n in range(3)]
+    dead = DeadLetterBatch([DeadLetter("read", "b", "/b", "unreadable", "gone")])
+    expected = Totals.of_shards(shards)
+    expected.add_dead_letters([*dead, *dead])
+    expected.add_images(ImageFigures((("resized", 3),)))
+    assert expected.classes == {"train": Counter([0, 1, 2])}
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        reports = {
+            "shards": pipeline | "Shards" >> beam.Create(shards),
+            "dead_letters": pipeline | "DeadLetters" >> beam.Create([dead, dead]),
+            "images": pipeline | "Images" >> beam.Create([ImageFigures((("resized", 3),))]),
+        }
+        assert_that(reports | SumTotals(), equal_to([expected]))

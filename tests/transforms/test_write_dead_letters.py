@@ -1,0 +1,80 @@
+"""Writing dead letters in parts, and how the memory of one worker grows with their number."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from beam_pipeline.transforms.core.dataset.dead_letter_names import (
+    dead_letter_names,
+    part_of,
+    parts_for,
+)
+from beam_pipeline.transforms.core.dataset.plan import Plan, Tally
+from beam_pipeline.transforms.core.dataset.sharding import ShardPlan
+from beam_pipeline.transforms.core.dead_letters import DeadLetter
+from beam_pipeline.transforms.core.failures import DEFAULT_POLICY, FailurePolicy
+from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.transforms.core.references import pack
+from beam_pipeline.transforms.write_dead_letters import WrittenPart, _WritePart, write_parts
+
+MOST = 1000
+PLAN = Plan(ShardPlan("d", (("train", 1),), TFRecordFormat()), (), Tally(), None)
+
+
+def dead_letters(count: int) -> Iterator[DeadLetter]:
+    """Images without a label."""
+    return (
+        DeadLetter("join", f"a/{n:07}.jpg", f"/photos/a/{n:07}.jpg", "unlabelled", "no row")
+        for n in range(count)
+    )
+
+
+@pytest.mark.parametrize("count", [10_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_the_memory_of_a_worker_does_not_grow(count: int, tmp_path: Path) -> None:
+    """A part has as many dead letters, however many there are in all."""
+    parts = parts_for(count, MOST)
+    pieces = [pack([one for one in dead_letters(count) if part_of(one, parts) == 0])]
+    names = dead_letter_names(parts)
+    tracemalloc.start()
+    try:
+        (written,) = _WritePart(str(tmp_path), DEFAULT_POLICY).process((0, pieces), (PLAN, names))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(pieces[0]) < 40_000
+    assert written.letters < 1.2 * MOST
+    assert peak < 1_500_000
+    keys = [json.loads(line)["key"] for line in (tmp_path / names[0]).read_text().splitlines()]
+    assert len(keys) == written.letters
+    assert keys == sorted(keys)
+
+
+def test_one_process_writes_the_same_parts(tmp_path: Path) -> None:
+    """Their bytes do not depend on the engine."""
+    letters, names = list(dead_letters(5000)), dead_letter_names(5)
+    here, there = tmp_path / "here", tmp_path / "there"
+    found = list(write_parts(str(here), names, letters))
+    assert sum(part.letters for part in found) == 5000
+    work = _WritePart(str(there), DEFAULT_POLICY)
+    for number in range(5):
+        piece = pack([one for one in reversed(letters) if part_of(one, 5) == number])
+        assert list(work.process((number, [piece]), (PLAN, names))) == [found[number]]
+    for name in names:
+        assert (here / name).read_bytes() == (there / name).read_bytes()
+
+
+def test_a_part_that_cannot_be_written_is_a_refusal_or_an_error(tmp_path: Path) -> None:
+    """An engine that tries again needs the error."""
+    (tmp_path / "file").touch()
+    folder, part = str(tmp_path / "file"), (0, [pack(list(dead_letters(1)))])
+    (found,) = _WritePart(folder, FailurePolicy(retries=False)).process(part, (PLAN, ["a"]))
+    assert found == WrittenPart(1, found.refusal)
+    assert found.refusal
+    assert found.refusal.message.startswith(f"{folder}/a cannot be written: ")
+    with pytest.raises(OSError, match="file"):
+        list(_WritePart(folder, DEFAULT_POLICY).process(part, (PLAN, ["a"])))
