@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import io
+import itertools
 import json
 import posixpath
 from collections import Counter
@@ -20,6 +22,7 @@ from beam_pipeline.transforms.core.dataset.totals import Totals
 from beam_pipeline.transforms.core.errors import ConversionError
 
 FORMAT_VERSION = 1
+_PIECES = 1 << 14  # of JSON, encoded at a time
 LABELS_NAME = "labels.txt"
 LABEL_MAP_NAME = "label_map.pbtxt"
 
@@ -121,7 +124,12 @@ def _split_entry(shards: Iterable[ShardInfo]) -> dict[str, Any]:
 
 def dump_json(value: Mapping[str, Any]) -> bytes:
     """JSON for people and programs: indented, UTF-8, a newline at the end."""
-    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
+    pieces = json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(value)
+    data = io.BytesIO()
+    while block := "".join(itertools.islice(pieces, _PIECES)):  # all at once take ten times the bytes
+        data.write(block.encode())
+    data.write(b"\n")
+    return data.getvalue()
 
 
 def parse_manifest(data: bytes, uri: str) -> dict[str, Any]:
