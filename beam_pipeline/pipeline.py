@@ -12,7 +12,8 @@ from beam_pipeline.transforms.core.dataset.plan import Plan
 from beam_pipeline.transforms.core.dataset.sharding import ShardPlan
 from beam_pipeline.transforms.core.dataset.splits import check_strata
 from beam_pipeline.transforms.core.failures import DEFAULT_POLICY, FailurePolicy
-from beam_pipeline.transforms.core.labels.join import buckets_for
+from beam_pipeline.transforms.core.labels.join import buckets_for, meets_by_folder
+from beam_pipeline.transforms.core.labels.meeting import ByFolder
 from beam_pipeline.transforms.core.labels.schema import class_column
 from beam_pipeline.transforms.finish_dataset import DatasetFinisher, FinishDataset
 from beam_pipeline.transforms.join_labels import JoinLabels, LabelByFolder
@@ -92,6 +93,14 @@ def build_pipeline(
     )
 
 
+def _by_folder(config: ConvertConfig) -> ByFolder | None:
+    """Brings images and rows of large tables together by folder; archives have names of their own."""
+    roots = config.source.roots
+    if not meets_by_folder(config.label_bytes) or any(root.archive for root in roots):
+        return None
+    return ByFolder.below(root.uri for root in roots)
+
+
 def build_planning_pipeline(pipeline: beam.Pipeline, config: ConvertConfig) -> None:
     """Adds the first half of the conversion, which notes its plan in the output folder."""
     plan_samples(pipeline, config)
@@ -152,6 +161,7 @@ def plan_samples(
                 merge_rows=isinstance(labels, FileLabels) and labels.merge_rows,
                 complete=isinstance(labels, ListedLabels),
                 buckets=buckets_for(config.label_bytes),
+                by_folder=_by_folder(config),
                 keep=config.unlabelled,
                 sorter=config.sorter,
                 unnamed=labels.unnamed if isinstance(labels, FileLabels) else None,

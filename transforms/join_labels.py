@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import apache_beam as beam
-from apache_beam.pvalue import TaggedOutput
+from apache_beam.pvalue import AsSingleton, TaggedOutput
 
 from beam_pipeline.transforms.batches import (
     DEAD_LETTERS,
@@ -25,11 +25,11 @@ from beam_pipeline.transforms.core.labels.join import (
     Joined,
     RowMerger,
     UnnamedImages,
-    bucket_of,
     join_bucket,
     label_by_folder,
     split_duplicates,
 )
+from beam_pipeline.transforms.core.labels.meeting import BareNames, ByFolder, bucket_of
 from beam_pipeline.transforms.core.labels.name_pattern import NamePattern
 from beam_pipeline.transforms.core.labels.schema import (
     CLASS_FOLDER_COLUMNS,
@@ -133,6 +133,25 @@ class _PackByBucket(PackParts):
         yield from self.hold(batch, numbers, self._buckets)
 
 
+class _PackByFolder(PackParts):
+    """The same for a table in which names may repeat: by the folder as well, where rows give one."""
+
+    def __init__(self, buckets: int, by_folder: ByFolder) -> None:
+        self._buckets = buckets
+        self._by_folder = by_folder
+
+    def process(
+        self, batch: ImageBatch | LabelBatch, bare: BareNames
+    ) -> Iterator[tuple[int, bytes]]:
+        bucket = self._by_folder.bucket_of
+        numbers = (bucket(item[0], self._buckets, bare) for item in batch)
+        yield from self.hold(batch, numbers, self._buckets)
+
+
+def _bare_names(rows: LabelBatch, by_folder: ByFolder) -> BareNames:
+    return by_folder.bare_names(row.name for row in rows)
+
+
 def _unpacked(item: type[_Item], parts: Iterable[bytes]) -> Iterator[_Item]:
     return itertools.chain.from_iterable(unpack(item, part) for part in parts)
 
@@ -190,6 +209,7 @@ class JoinLabels(beam.PTransform):
       complete: whether rows of one image are files that complete each other.
       unnamed: what images without a row stand for; None to leave them out.
       buckets: in how many parts they are joined.
+      by_folder: brings images and rows together by folder as well as by name; None for names alone.
       keep: makes samples of images without a row; None makes them dead letters.
       sorter: leaves out samples; None keeps all.
 
@@ -204,11 +224,13 @@ class JoinLabels(beam.PTransform):
     sorter: Sorter | None = None
     unnamed: UnnamedImages | None = None
     complete: bool = False
+    by_folder: ByFolder | None = None
 
     def expand(self, inputs: Mapping[str, beam.PCollection]) -> beam.pvalue.DoOutputsTuple:
+        pack = self._packing(inputs["rows"])
         by_file_name = {
-            "images": inputs["images"] | "ImagesByFileName" >> _pack_by_bucket(self.buckets),
-            "rows": inputs["rows"] | "RowsByFileName" >> _pack_by_bucket(self.buckets),
+            "images": inputs["images"] | "ImagesByFileName" >> pack,
+            "rows": inputs["rows"] | "RowsByFileName" >> pack,
         }
         repeated = tuple(self.merge_rows and column.repeated for column in self.columns)
         outputs = _Outputs(
@@ -224,6 +246,19 @@ class JoinLabels(beam.PTransform):
             | "GroupByFileName" >> beam.CoGroupByKey()
             | "JoinBucket" >> _with_outputs(join)
         )
+
+    def _packing(self, rows: beam.PCollection[LabelBatch]) -> beam.PTransform:
+        if not self.by_folder:
+            return _pack_by_bucket(self.buckets)
+        bare = (
+            rows
+            | "BareNames" >> beam.Map(_bare_names, self.by_folder).with_output_types(BareNames)
+            | "AllBareNames" >> beam.CombineGlobally(BareNames.sum_of).without_defaults()
+        )
+        return beam.ParDo(
+            _PackByFolder(self.buckets, self.by_folder),
+            AsSingleton(bare, default_value=BareNames()),
+        ).with_output_types(tuple[int, bytes])
 
 
 def _with_outputs(join: beam.DoFn) -> beam.PTransform:

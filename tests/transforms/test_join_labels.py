@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
@@ -11,6 +13,7 @@ from beam_pipeline.transforms.batches import DEAD_LETTERS, TALLY, ImageBatch, La
 from beam_pipeline.transforms.core.dataset.plan import Tally
 from beam_pipeline.transforms.core.dataset.splits import SplitAssigner
 from beam_pipeline.transforms.core.labels.join import join_bucket
+from beam_pipeline.transforms.core.labels.meeting import ByFolder
 from beam_pipeline.transforms.core.labels.schema import ColumnKind, label_column
 from beam_pipeline.transforms.core.references import ImageRef, LabelRow
 from beam_pipeline.transforms.join_labels import JoinLabels
@@ -25,10 +28,15 @@ ROWS += [LabelRow("a/9.jpg", ("cat",), "", "/labels.csv", 92)]  # says it again
 ROWS += [LabelRow("gone.jpg", ("cat",), "", "/labels.csv", 93)]
 
 
-@pytest.mark.parametrize("buckets", [1, 7, 1024])
-@pytest.mark.parametrize("held", [1, 10, 1 << 16])
+@pytest.mark.parametrize(
+    ("buckets", "held", "by_folder"),
+    [
+        *itertools.product([1, 7, 1024], [1, 10, 1 << 16], [None]),
+        *((buckets, 10, ByFolder.below(["/photos"])) for buckets in (7, 1024)),
+    ],
+)
 def test_buckets_and_bundles_play_no_part(
-    buckets: int, held: int, monkeypatch: pytest.MonkeyPatch
+    buckets: int, held: int, by_folder: ByFolder | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Samples, dead letters and counts are those of all images and rows at once."""
     monkeypatch.setattr(pack_parts, "MOST_HELD", held)
@@ -48,6 +56,7 @@ def test_buckets_and_bundles_play_no_part(
             columns=(label_column("label", ColumnKind.BYTES),),
             merge_rows=False,
             buckets=buckets,
+            by_folder=by_folder,
         )
         samples = joined["samples"] | "EachSample" >> beam.FlatMap(list)
         dead_letters = joined[DEAD_LETTERS] | "EachLetter" >> beam.FlatMap(list)

@@ -18,15 +18,13 @@ So a row `a.jpg` means the image `a.jpg` in the root even if there is a `cat/a.j
 `cat/a.jpg` and `dog/a.jpg` alone, both answer to 3, and the row is ambiguous.
 
 All names of an image share the part of the file name before the first dot, so images and rows that could meet are brought
-together by it, here `a` (`bucket_of`), one entry each, however many names an image has.
+together by it, here `a` (`meeting.bucket_of`), one entry each, however many names an image has.
 """
 
 from __future__ import annotations
 
 import functools
 import posixpath
-import unicodedata
-import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -45,6 +43,7 @@ from beam_pipeline.transforms.core.labels.folders import (
     folder_meaning,
     without_class,
 )
+from beam_pipeline.transforms.core.labels.meeting import normalized
 from beam_pipeline.transforms.core.labels.unlabelled import KeepUnlabelled
 from beam_pipeline.transforms.core.references import (
     ImageRef,
@@ -60,6 +59,7 @@ _Named = Mapping[str, Sequence[ImageRef]]
 _LEAST_BUCKETS = 256
 _BUCKETS_FOR_ANY = 1024  # where the size of the label files is not known
 _BUCKET_BYTES = 2_000_000  # of label files: some 50,000 rows, and as many images
+_BY_FOLDER_BYTES = 20_000_000  # of label files: below, no bucket can have more than 500,000 rows
 _SHOWN = 3  # examples of names or values in a message
 
 
@@ -126,10 +126,12 @@ def buckets_for(label_bytes: int | None) -> int:
     return max(_LEAST_BUCKETS, label_bytes // _BUCKET_BYTES)
 
 
-def bucket_of(name: str, buckets: int) -> int:
-    """The bucket of an image's key or a row's name: by its file name up to the first dot."""
-    file_name = _normalized(name).replace("\\", "/").rpartition("/")[2]
-    return zlib.crc32(file_name.partition(".")[0].encode()) % buckets
+def meets_by_folder(label_bytes: int | None) -> bool:
+    """Tells whether images and rows meet by their folders as well as by their names.
+
+    It takes a further pass over the rows, which small tables do without.
+    """
+    return label_bytes is not None and label_bytes >= _BY_FOLDER_BYTES
 
 
 def label_by_folder(images: Iterable[ImageRef], keep: KeepUnlabelled | None = None) -> Joined:
@@ -333,7 +335,7 @@ class _ImageNames:
 
     def __init__(self, images: Sequence[ImageRef]) -> None:
         self._images = images
-        self._keys = _named(images, [_normalized(image.key) for image in images])
+        self._keys = _named(images, [normalized(image.key) for image in images])
 
     @functools.cached_property
     def _paths(self) -> _Named:
@@ -356,7 +358,7 @@ class _ImageNames:
         """Members of archives by each of their further names; none where there are no archives."""
         members = [image for image in self._images if image.aliases]
         aliases = zip(*(image.aliases for image in members), strict=True)
-        return [_named(members, map(_normalized, names)) for names in aliases]
+        return [_named(members, map(normalized, names)) for names in aliases]
 
     @functools.cached_property
     def _in_archives_without_extension(self) -> Sequence[_Named]:
@@ -421,7 +423,7 @@ def _by_path(images: Iterable[ImageRef], part: Callable[[str], str]) -> _Named:
     """The images by a part of their keys and of their URIs."""
     named: dict[str, list[ImageRef]] = defaultdict(list)
     for image in images:
-        key, uri = part(_normalized(image.key)), part(_normalized(image.uri))
+        key, uri = part(normalized(image.key)), part(normalized(image.uri))
         named[key].append(image)
         if uri != key:
             named[uri].append(image)
@@ -429,7 +431,7 @@ def _by_path(images: Iterable[ImageRef], part: Callable[[str], str]) -> _Named:
 
 
 def _file_name(image: ImageRef) -> str:
-    return _normalized(image.key).rpartition("/")[2]
+    return normalized(image.key).rpartition("/")[2]
 
 
 def _stem(path: str) -> str:
@@ -438,7 +440,7 @@ def _stem(path: str) -> str:
 
 def _names_of(row: LabelRow) -> Sequence[str]:
     """The row's name as written, and with `/` for the backslashes of Windows."""
-    name = _normalized(row.name)
+    name = normalized(row.name)
     if name.startswith("file://"):
         name = name[len("file://") :]
     if "\\" not in name and not name.startswith("./"):  # as nearly all are
@@ -463,10 +465,6 @@ def _below_label_file(name: str, label_file: str) -> str:
     if is_remote(folder):
         return f"{folder}/{name}"
     return posixpath.normpath(posixpath.join(folder, name))
-
-
-def _normalized(name: str) -> str:
-    return name if name.isascii() else unicodedata.normalize("NFC", name)
 
 
 def _sample(

@@ -3,7 +3,7 @@ from __future__ import annotations
 import random
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pytest
 from hypothesis import given, settings
@@ -13,12 +13,12 @@ from beam_pipeline.transforms.core.dead_letters import DeadLetter
 from beam_pipeline.transforms.core.labels.join import (
     Joined,
     RowMerger,
-    bucket_of,
     buckets_for,
     join_bucket,
     label_by_folder,
     split_duplicates,
 )
+from beam_pipeline.transforms.core.labels.meeting import BareNames, ByFolder, bucket_of
 from beam_pipeline.transforms.core.labels.schema import ColumnKind, label_column
 from beam_pipeline.transforms.core.labels.unlabelled import KeepUnlabelled
 from beam_pipeline.transforms.core.references import (
@@ -761,11 +761,17 @@ def in_order(joined: Joined) -> Joined:
 
 
 def join_by_buckets(images: Iterable[ImageRef], rows: Iterable[LabelRow], buckets: int) -> Joined:
+    return join_in(images, rows, lambda name: bucket_of(name, buckets))
+
+
+def join_in(
+    images: Iterable[ImageRef], rows: Iterable[LabelRow], bucket: Callable[[str], int]
+) -> Joined:
     groups: dict[int, tuple[list[ImageRef], list[LabelRow]]] = {}
     for ref in images:
-        groups.setdefault(bucket_of(ref.key, buckets), ([], []))[0].append(ref)
+        groups.setdefault(bucket(ref.key), ([], []))[0].append(ref)
     for label in rows:
-        groups.setdefault(bucket_of(label.name, buckets), ([], []))[1].append(label)
+        groups.setdefault(bucket(label.name), ([], []))[1].append(label)
     whole = Joined()
     for group in groups.values():
         part = join_bucket(*group)
@@ -783,6 +789,27 @@ def test_buckets_come_to_the_same_as_everything_at_once(
 ) -> None:
     """However many buckets there are, no row and image that could meet are kept apart."""
     assert in_order(join_by_buckets(images, rows, buckets)) == in_order(join_bucket(images, rows))
+
+
+@settings(max_examples=examples(400))
+@given(images=IMAGES, rows=ROWS, most=st.sampled_from([0, 2, 1000]))
+def test_buckets_by_folder_come_to_the_same(
+    images: list[ImageRef], rows: list[LabelRow], most: int
+) -> None:
+    """Only the hint at images of other folders is missing where no image has a row's path."""
+    by_folder = ByFolder.below(["/photos", "/labels", "gs://b/photos"])
+    bare = BareNames.sum_of(by_folder.bare_names([row.name]) for row in rows)
+    bare = BareNames(too_many=True) if len(bare.names) > most else bare
+    found = join_in(images, rows, lambda name: by_folder.bucket_of(name, 1 << 31, bare))
+    assert without_hints(in_order(found)) == without_hints(in_order(join_bucket(images, rows)))
+
+
+def without_hints(joined: Joined) -> Joined:
+    joined.dead_letters = sorted(
+        one._replace(message="") if one.reason == "missing_image" else one
+        for one in joined.dead_letters
+    )
+    return joined
 
 
 @pytest.mark.parametrize("name", ["./a.jpg/", "./a.jpg/.", "x/../a.jpg/"])
