@@ -58,6 +58,7 @@ class ConvertConfig:
       name: data set name in file names.
       inventory: URIs of files that list the images; empty to list the image folders.
       renames: the key to write a feature under -> its standard key.
+      inventory_groups: in how many groups the rows of the inventories are compared.
       label_bytes: total size of the label files; None if unknown before the job lists them.
       unlabelled: makes samples of images without labels; None where they are left out.
       known: the only classes that there are, as --classes names them; None for any.
@@ -71,6 +72,7 @@ class ConvertConfig:
     output: str
     name: str
     inventory: tuple[str, ...] = ()
+    inventory_groups: int = 256
     renames: Mapping[str, str] = field(default_factory=dict)
     label_bytes: int | None = None
     unlabelled: KeepUnlabelled | None = None

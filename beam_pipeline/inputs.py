@@ -35,6 +35,7 @@ from beam_pipeline.transforms.core.labels.schema import (
     file_columns,
 )
 from beam_pipeline.transforms.core.labels.unlabelled import KeepUnlabelled
+from beam_pipeline.transforms.core.listing.inventory import groups_for
 from beam_pipeline.transforms.core.records.example_source import ExampleSource, LabelledImages
 from beam_pipeline.transforms.core.records.features import feature_kinds
 from beam_pipeline.transforms.core.text import counted, enumerated
@@ -52,6 +53,7 @@ from beam_pipeline.transforms.layouts.shared.paths import label_files
 from beam_pipeline.transforms.storage import files
 
 _STANDARD_INPUT = "standard input"
+_INVENTORIES_ASKED = 32  # for their sizes
 
 THE_LABEL = "label"
 """The name of the label in --features, whatever its column is called."""
@@ -71,12 +73,14 @@ def convert_config(options: ConvertOptions) -> tuple[ConvertConfig, str]:
     keep = _unlabelled(source) if options.labels.unlabelled == "keep" else None
     if keep:
         source = dataclasses.replace(source, examples=_with_columns(source, keep.columns))
+    inventory = label_files(options.inputs.inventory, "--inventory")
     config = ConvertConfig(
         options=options,
         source=source,
         output=folder,
         name=options.output.name or name_from(folder),
-        inventory=tuple(label_files(options.inputs.inventory, "--inventory")),
+        inventory=tuple(inventory),
+        inventory_groups=_inventory_groups(inventory),
         renames=resolve_renames(options.output.features, source.columns),
         label_bytes=_label_bytes(source.labels),
         unlabelled=keep,
@@ -274,6 +278,17 @@ def _label_bytes(labels: Labels) -> int | None:
         return sum(max(0, files.size_of(uri)) for uri in labels.files)
     except (OSError, ConversionError):
         return None  # metadata may be forbidden where reading is allowed; if not, the job says so
+
+
+def _inventory_groups(inventory: Sequence[str]) -> int:
+    """The number of groups for inventories; of many, some stand for all, as each size is a request."""
+    asked = inventory[:: -(-len(inventory) // _INVENTORIES_ASKED) or 1]
+    try:
+        sizes = {uri: max(0, files.size_of(uri)) for uri in asked}
+    except (OSError, ConversionError):
+        return groups_for({})  # as for label files
+    share = len(inventory) / max(1, len(asked))
+    return groups_for({uri: int(size * share) for uri, size in sizes.items()})
 
 
 def output_folder(output: str) -> str:

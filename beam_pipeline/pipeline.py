@@ -132,7 +132,7 @@ def plan_samples(
     else:
         if config.inventory:
             images = pipeline | "ReadInventory" >> ReadInventory(
-                files=config.inventory, roots=source.roots
+                files=config.inventory, roots=source.roots, groups=config.inventory_groups
             )
         else:
             images = pipeline | "ListImages" >> ListImages(roots=source.roots)
@@ -144,6 +144,7 @@ def plan_samples(
                 names=source.labels.names,
                 sorter=config.sorter,
                 keep=config.unlabelled,
+                buckets=config.inventory_groups,
             )
         else:
             labels = source.labels
@@ -160,7 +161,7 @@ def plan_samples(
                 columns=config.unlabelled.label_columns if config.unlabelled else source.columns,
                 merge_rows=isinstance(labels, FileLabels) and labels.merge_rows,
                 complete=isinstance(labels, ListedLabels),
-                buckets=buckets_for(config.label_bytes),
+                buckets=max(buckets_for(config.label_bytes), config.inventory_groups),
                 by_folder=_by_folder(config),
                 keep=config.unlabelled,
                 sorter=config.sorter,

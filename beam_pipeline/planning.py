@@ -215,7 +215,7 @@ def _join_lines(config: ConvertConfig) -> Iterator[str]:
         size = "label files of unknown size"
         if config.label_bytes is not None:
             size = f"{human_size(config.label_bytes)} of label files"
-        buckets = buckets_for(config.label_bytes)
+        buckets = max(buckets_for(config.label_bytes), config.inventory_groups)
         yield (
             f"  labels: {size}, joined with the images by CoGroupByKey in {counted(buckets, 'part')}; "
             "holding them in every worker would not be faster (docs/planning.md)"

@@ -4,7 +4,8 @@
 
 Each run is a whole `beam-tfrecord plan` on synthetic references in 1,000 class folders: rows of an
 inventory (`uri,size`), which need no files at all, or, for `files`, empty files that are listed. With
-`table`, CSV files name each image's path and class, and rows are joined with images.
+`table`, CSV files name each image's path and class, and rows are joined with images. For `one name`,
+each image is `rgb.png` in a folder of its own.
 
 To measure another engine, start its job server by hand:
 
@@ -19,7 +20,7 @@ import os
 import shutil
 import statistics
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 
 import machine
@@ -27,7 +28,7 @@ import measure
 from compare import table
 from measure import Figures
 
-WAYS = ("folders", "table", "files, folders", "files, table")
+WAYS = ("folders", "table", "files, folders", "files, table", "one name, table")
 HEAD = [
     "engine",
     "references",
@@ -59,10 +60,30 @@ def names(first: int, end: int) -> Iterator[str]:
     return (f"class_{i % _FOLDERS:04d}/image_{i:08d}.jpg" for i in range(first, end))
 
 
-def make(folder: str, count: int, empty_files: bool) -> None:
+def same_names(first: int, end: int) -> Iterator[str]:
+    """Yields keys of references that all have one bare file name."""
+    return (f"{i:08d}/rgb.png" for i in range(first, end))
+
+
+def make(folder: str, count: int, empty_files: bool, one_name: bool = False) -> None:
     """Writes an inventory and tables, or files to list."""
     images = f"{folder}/images"
     os.makedirs(images)
+    if one_name:
+        make_tables(f"{folder}/one", images, count, same_names)
+    make_tables(folder, images, count, names)
+    if empty_files:
+        for i in range(min(count, _FOLDERS)):
+            os.makedirs(f"{images}/class_{i:04d}")
+        for name in names(0, count):
+            os.close(os.open(f"{images}/{name}", os.O_CREAT | os.O_WRONLY))
+
+
+def make_tables(
+    folder: str, images: str, count: int, names: Callable[[int, int], Iterator[str]]
+) -> None:
+    """Writes an inventory and tables of some names; a label is one of 1,000 classes."""
+    os.makedirs(folder, exist_ok=True)
     for part, first in enumerate(range(0, count, _ROWS_A_FILE)):
         end = min(first + _ROWS_A_FILE, count)
         with open(f"{folder}/inventory-{part:03d}.csv", "w", encoding="ascii") as file:
@@ -73,18 +94,17 @@ def make(folder: str, count: int, empty_files: bool) -> None:
             )
         with open(f"{folder}/labels-{part:03d}.csv", "w", encoding="ascii") as file:
             file.write("filename,label\n")
-            file.writelines(f"{name},{name.partition('/')[0]}\n" for name in names(first, end))
-    if empty_files:
-        for i in range(min(count, _FOLDERS)):
-            os.makedirs(f"{images}/class_{i:04d}")
-        for name in names(0, count):
-            os.close(os.open(f"{images}/{name}", os.O_CREAT | os.O_WRONLY))
+            file.writelines(
+                f"{name},class_{i % _FOLDERS:04d}\n"
+                for i, name in enumerate(names(first, end), first)
+            )
 
 
 def command(way: str, folder: str, engine: Sequence[str]) -> list[str]:
     """Returns the plan command of a way, on the engine that Beam's options name."""
     plan = [sys.executable, "-m", "beam_pipeline", "plan", "--images", f"{folder}/images"]
     plan += ["--output", f"{folder}/out"]
+    folder = f"{folder}/one" if way.startswith("one name") else folder
     if not way.startswith("files"):
         plan += ["--inventory", f"{folder}/inventory-*.csv"]
     if way.endswith("table"):
@@ -138,7 +158,12 @@ def main() -> None:
     runs = []
     for count in arguments.counts:
         folder = os.path.join(os.path.abspath(arguments.work), str(count))
-        make(folder, count, any(way.startswith("files") for way in arguments.ways))
+        make(
+            folder,
+            count,
+            empty_files=any(way.startswith("files") for way in arguments.ways),
+            one_name=any(way.startswith("one name") for way in arguments.ways),
+        )
         try:
             of_count = [
                 Run(way, engine, count, command(way, folder, options)) for way in arguments.ways

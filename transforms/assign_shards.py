@@ -40,7 +40,8 @@ class _Assign(PackParts):
 def _empty_shards(plan: Plan) -> Iterator[tuple[int, bytes]]:
     """An empty part of every shard, so that each is written even if no sample falls into it."""
     if not plan.refusal:
-        yield from ((number, pack(())) for number in range(len(plan.shard_plan.specs)))
+        shards = sum(count for _, count in plan.shard_plan.shards)
+        yield from ((number, pack(())) for number in range(shards))
 
 
 @dataclass(kw_only=True)

@@ -170,6 +170,7 @@ class LabelByFolder(beam.PTransform):
       keep: makes samples of images in no class folder; None makes them dead letters.
       names: how names say labels; None if folders say the class.
       sorter: leaves out samples; None keeps all.
+      buckets: in how many parts keys that may repeat are compared.
 
     Returns (tagged): main, `SampleBatch`es; "dead_letters"; "tally".
     """
@@ -179,12 +180,13 @@ class LabelByFolder(beam.PTransform):
     keep: KeepUnlabelled | None = None
     names: NamePattern | None = None
     sorter: Sorter | None = None
+    buckets: int = _BUCKETS
 
     def expand(self, images: beam.PCollection[ImageBatch]) -> beam.pvalue.DoOutputsTuple:
         if self.may_repeat:
             images = (
                 images
-                | "ByFileName" >> _pack_by_bucket(_BUCKETS)
+                | "ByFileName" >> _pack_by_bucket(max(_BUCKETS, self.buckets))
                 | "GroupByFileName" >> beam.GroupByKey()
             )
         label = _LabelUniqueByPath if self.may_repeat else _LabelByPath

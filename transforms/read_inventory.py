@@ -26,8 +26,6 @@ from beam_pipeline.transforms.storage import files
 OUTSIDE, REPLACED = "outside --images", "replaced versions"
 """Names in the manifest for rows that are skipped."""
 
-_BUCKETS = 256
-
 
 class _Entry(NamedTuple):
     """A row of an inventory below a root.
@@ -50,15 +48,16 @@ class _Entry(NamedTuple):
 class _ReadFile(PackParts):
     """Reads an inventory and yields the files below a root, grouped by a hash of the key."""
 
-    def __init__(self, roots: tuple[ImageRoot, ...]) -> None:
+    def __init__(self, roots: tuple[ImageRoot, ...], groups: int) -> None:
         self._roots = roots
+        self._groups = groups
 
     def process(self, uri: str) -> Iterator[tuple[int, bytes] | TaggedOutput]:
         tally = Tally()
         entries = self._entries(uri, tally)
         while batch := list(itertools.islice(entries, BATCH_SIZE)):
-            numbers = (zlib.crc32(entry.key.encode()) % _BUCKETS for entry in batch)
-            yield from self.hold(batch, numbers, _BUCKETS)
+            numbers = (zlib.crc32(entry.key.encode()) % self._groups for entry in batch)
+            yield from self.hold(batch, numbers, self._groups)
         yield TaggedOutput(TALLY, tally)
 
     def _entries(self, uri: str, tally: Tally) -> Iterator[_Entry]:
@@ -172,19 +171,21 @@ class ReadInventory(beam.PTransform):
     Attributes:
       files: URIs of the inventories.
       roots: folders of images; files elsewhere are skipped.
+      groups: in how many groups rows are compared, so that each file is listed once.
 
     Returns (tagged): as `ListImages`.
     """
 
     files: tuple[str, ...]
     roots: tuple[ImageRoot, ...]
+    groups: int = 256
 
     def expand(self, pipeline: beam.Pipeline) -> dict[str, beam.PCollection]:
         rows = (
             pipeline
             | "Inventories" >> beam.Create(self.files)
             | "ReadFile"
-            >> beam.ParDo(_ReadFile(self.roots))
+            >> beam.ParDo(_ReadFile(self.roots, self.groups))
             .with_output_types(tuple[int, bytes])
             .with_outputs(TALLY, main="rows")
         )

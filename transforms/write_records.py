@@ -24,7 +24,6 @@ from beam_pipeline.transforms.core.dataset.sharding import (
     KeyHasher,
     ShardInfo,
     ShardPlan,
-    ShardSpec,
     shard_of,
 )
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
@@ -112,17 +111,15 @@ def measure_shard(uri: str, folder: str, shard_plan: ShardPlan, class_key: str) 
     Raises:
       LostSamplesError: the sink wrote a file that was not planned.
     """
-    specs: dict[str, ShardSpec] = {
-        files.join(folder, spec.file_name): spec for spec in shard_plan.specs
-    }
-    if uri not in specs:
+    spec = shard_plan.find(uri.rpartition("/")[2])
+    if spec is None or uri != files.join(folder, spec.file_name):
         raise LostSamplesError(f"the sink wrote {uri}, which is none of the planned shards")
     with files.open_input(uri) as file:
         info: ShardInfo = deque(
             read_shard(
                 file=file,
                 path=uri,
-                spec=specs[uri],
+                spec=spec,
                 record_format=shard_plan.record_format,
                 class_key=class_key,
             ),

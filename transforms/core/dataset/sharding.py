@@ -12,6 +12,7 @@ another number of shards cuts the same order elsewhere:
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ MOST_SHARDS = 10**6
 DEFAULT_SHARD_BYTES = 200_000_000  # TensorFlow's guide asks for 100 MB or more a file
 
 _HASH_SPACE = 1 << 64
+_SHARD_NUMBER = re.compile(r"-(\d{5,7})-of-\d+[^-]*\Z")
 _DOMAIN = b"beam-tfrecord/1"  # another one would move every sample of every data set
 
 
@@ -219,6 +221,13 @@ class ShardPlan:
             if number < first + of:
                 return self._spec(split, number - first, of)
         raise IndexError(f"shard {number} of {self.shards}")
+
+    def find(self, file_name: str) -> ShardSpec | None:
+        """The shard of a file name; None if no shard has it."""
+        found = _SHARD_NUMBER.search(file_name)
+        number = int(found[1]) if found else 0
+        specs = (self._spec(split, number, of) for split, of in self.shards if number < of)
+        return next((spec for spec in specs if spec.file_name == file_name), None)
 
     def _spec(self, split: str, number: int, of: int) -> ShardSpec:
         file_name = self.record_format.shard_name(self.name, split, number, of)

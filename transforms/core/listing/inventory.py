@@ -14,7 +14,7 @@ import csv
 import gzip
 import io
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 from beam_pipeline.transforms.core.errors import InventoryError
@@ -33,6 +33,10 @@ _MOST_DIGITS = 4_000  # Python refuses to parse more than 4,300
 _BEYOND = 1 << 63  # sizes and generations are stored as signed integers of 64 bits
 
 
+_LEAST_GROUPS = 256
+_PLAIN_BYTES, _PACKED_BYTES = 2_500_000, 400_000  # a group's share of CSV, and of anything else
+
+
 class InventoryRow(NamedTuple):
     """A file that an inventory lists.
 
@@ -49,6 +53,21 @@ class InventoryRow(NamedTuple):
     version: int
     line: int
     live: bool = True
+
+
+def groups_for(inventories: Mapping[str, int]) -> int:
+    """In how many groups the rows are compared with each other; each has some 50,000 rows.
+
+    The worker of a group holds it, 387 bytes a row.
+
+    Args:
+      inventories: URI -> bytes; a name without `.csv` at its end counts as compressed.
+    """
+    groups = sum(
+        size // (_PLAIN_BYTES if uri.endswith(".csv") else _PACKED_BYTES)
+        for uri, size in inventories.items()
+    )
+    return max(_LEAST_GROUPS, groups)
 
 
 def read_inventory(file: BinaryIO, uri: str) -> Iterator[InventoryRow]:

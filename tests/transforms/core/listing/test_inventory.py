@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from beam_pipeline.transforms.core.errors import InventoryError
-from beam_pipeline.transforms.core.listing.inventory import InventoryRow, read_inventory
+from beam_pipeline.transforms.core.listing.inventory import InventoryRow, groups_for, read_inventory
 
 
 def read(data: bytes | str) -> list[InventoryRow]:
@@ -184,3 +184,26 @@ def test_a_size_fits_64_bits(size: str) -> None:
     assert problem(as_parquet({"uri": ["a"], "size": huge})) == (
         "--inventory i.csv, row 1: the column size holds 18446744073709551615, expected less than 2^63"
     )
+
+
+@pytest.mark.parametrize(
+    ("inventories", "groups"),
+    [
+        ({}, 256),
+        ({"a.csv": 640_000_000}, 256),
+        ({"gs://b/a.csv": 5 * 10**10, "b.csv": 5 * 10**10}, 40_000),
+        ({"a.parquet": 10**10, "b.csv.gz": 10**10}, 50_000),
+    ],
+)
+def test_large_inventories_are_compared_in_more_groups(
+    inventories: dict[str, int], groups: int
+) -> None:
+    """A worker holds one group, which has some 50,000 rows."""
+    assert groups_for(inventories) == groups
+
+
+@pytest.mark.parametrize("rows", [10**8, 10**9, 10**10])
+def test_a_group_does_not_grow_with_the_inventory(rows: int) -> None:
+    """Neither of CSV with 60 bytes a row nor of Parquet with 12."""
+    for name, row_bytes in (("a.csv", 60), ("a.parquet", 12)):
+        assert rows / groups_for({name: rows * row_bytes}) < 60_000
