@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import json
 import struct
+import tracemalloc
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -356,3 +357,17 @@ def test_any_splits_are_read_or_refused(splits: Any) -> None:
 def test_a_file_name_is_a_file_of_the_folder(path: str) -> None:
     """Two dots at the beginning of a name are no folder."""
     assert shard_paths(parse_manifest(manifest_of(path), "out/manifest.json")) == [path]
+
+
+@pytest.mark.parametrize("shards", [1000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_the_memory_of_a_manifest_is_that_of_its_shards(shards: int) -> None:
+    """A kilobyte each, however many there are; text as a list of pieces would take more."""
+    infos = [ShardInfo("train", n, f"birds-train-{n:05d}", 2, 300, n, ()) for n in range(shards)]
+    tracemalloc.start()
+    try:
+        data = built(infos)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1000 * shards + 1_000_000
+    assert len(json.loads(data)["splits"]["train"]["shards"]) == shards
