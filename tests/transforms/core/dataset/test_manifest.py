@@ -359,7 +359,7 @@ def test_a_file_name_is_a_file_of_the_folder(path: str) -> None:
     assert shard_paths(parse_manifest(manifest_of(path), "out/manifest.json")) == [path]
 
 
-@pytest.mark.parametrize("shards", [1000, pytest.param(100_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("shards", [1000, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_the_memory_of_a_manifest_is_that_of_its_shards(shards: int) -> None:
     """A kilobyte each, however many there are; text as a list of pieces would take more."""
     infos = [ShardInfo("train", n, f"birds-train-{n:05d}", 2, 300, n, ()) for n in range(shards)]
