@@ -5,26 +5,24 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-import os
-import signal
-import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.engines.base import Build, Engine
 from beam_pipeline.engines.registry import engine_for
+from beam_pipeline.interrupts import interruptible
 from beam_pipeline.notebook import as_in_a_script
 from beam_pipeline.pipeline import build_pipeline, build_planning_pipeline
 from beam_pipeline.progress_bar import show_progress
-from beam_pipeline.startup import EXIT_INTERRUPTED
 from beam_pipeline.summary import print_summary, say_what_was_kept
-from beam_pipeline.terminal import complain, say
-from beam_pipeline.transforms.core.errors import ConversionError, OutputError
+from beam_pipeline.terminal import say
+from beam_pipeline.transforms.core.errors import ConversionError, OutputError, UsageError
 from beam_pipeline.transforms.output_claim import claimed
 from beam_pipeline.transforms.output_folder import (
     clean_up_refused,
@@ -50,7 +48,7 @@ class BeamOptionNames:
     all: Sequence[str]
 
     def unknown(self, argv: Sequence[str]) -> list[str]:
-        """The arguments that Beam does not know."""
+        """The arguments that Beam does not know. Raises UsageError for a value that it refuses."""
         return self.parser.parse_known_args(argv)[1]
 
 
@@ -59,7 +57,13 @@ def beam_option_names() -> BeamOptionNames:
     parsers: list[argparse.ArgumentParser] = []
     PipelineOptions([]).get_all_options(add_extra_args_fn=parsers.append)
     (parser,) = parsers
+    # Beam's would print all of its options.
+    parser.error = _refuse_value  # type: ignore[method-assign]
     return BeamOptionNames(parser, [o for a in parser._actions for o in a.option_strings])
+
+
+def _refuse_value(message: str) -> NoReturn:
+    raise UsageError(f"Apache Beam: {message}")
 
 
 def convert(config: ConvertConfig, beam_argv: Sequence[str], *, wait: bool = True) -> None:
@@ -77,8 +81,9 @@ def convert(config: ConvertConfig, beam_argv: Sequence[str], *, wait: bool = Tru
     engine = engine_for(beam_argv, wait=wait)
     engine.prepare(config)
     with claimed(config.output, make=True):
-        before = _prepare(config)
-        with show_progress(), _interruptible(config, engine):
+        with interruptible(lambda: _INTERRUPTED_EARLY):
+            before = _prepare(config)
+        with show_progress(), interruptible(lambda: _interrupted(config, engine)):
             _run_job(config, engine, _writers(config, beam_argv))
         if not engine.waits:
             return
@@ -224,28 +229,10 @@ def _run(build: Build, config: ConvertConfig, engine: Engine, job: str = "") -> 
         raise refusal
 
 
-@contextlib.contextmanager
-def _interruptible(config: ConvertConfig, engine: Engine) -> Iterator[None]:
-    """Lets Ctrl-C end the program at once; unfinished files of a local job are in `.incomplete`.
-
-    As an exception it would surface in the code of a worker, and be reported as its failure.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
+def _interrupted(config: ConvertConfig, engine: Engine) -> str:
+    """The message of Ctrl-C; unfinished files of a local job are in `.incomplete`."""
     resumable = config.options.engine.shuffle != "records" and not engine.outlives_launcher
-    hint = ". The same command with --resume continues" if resumable else ""
-
-    def leave(*_: object) -> None:
-        complain("", f"beam-tfrecord: {engine.interrupt()}{hint}")
-        os._exit(EXIT_INTERRUPTED)
-
-    before = signal.signal(signal.SIGINT, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+    return engine.interrupt() + (". The same command with --resume continues" if resumable else "")
 
 
 def _writers(config: ConvertConfig, beam_argv: Sequence[str]) -> int:

@@ -16,6 +16,7 @@ from apache_beam.pvalue import AsSingleton
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.engines.base import Engine
 from beam_pipeline.engines.registry import engine_for
+from beam_pipeline.interrupts import interruptible
 from beam_pipeline.launch import run_pipeline
 from beam_pipeline.options import ConvertOptions
 from beam_pipeline.pipeline import plan_samples
@@ -116,7 +117,10 @@ def _planned(config: ConvertConfig, beam_argv: Sequence[str]) -> tuple[Plan, int
             )
             _ = plan | "Keep" >> beam.Map(_keep, AsSingleton(packed), path)
 
-        with show_progress(writes=False):
+        with (
+            show_progress(writes=False),
+            interruptible(lambda: "interrupted", lambda: files.delete_folder(scratch)),
+        ):
             run_pipeline(build, here, engine)
         plan, packed = pickle.loads(files.read_bytes(path))
         return plan, packed

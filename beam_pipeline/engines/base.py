@@ -10,6 +10,7 @@ from apache_beam.options.pipeline_options import PipelineOptions, StandardOption
 from apache_beam.runners.runner import PipelineRunner
 
 from beam_pipeline.config import ConvertConfig
+from beam_pipeline.interrupts import shield_engines
 from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.core.failures import DEFAULT_POLICY, FailurePolicy
 
@@ -72,6 +73,7 @@ class Engine:
     def run(self, build: Build) -> None:
         """Runs a job; may be called again for another job."""
         silence_process_reports()
+        shield_engines()
         pipeline = beam.Pipeline(runner=self.runner, options=self.options)
         build(pipeline)
         pipeline.run().wait_until_finish()
@@ -91,4 +93,7 @@ def silence_process_reports() -> None:
 
 
 def _is_no_process_report(record: logging.LogRecord) -> bool:
-    return record.module != "subprocess_server" or record.levelno >= logging.ERROR
+    if record.module != "subprocess_server":
+        return True
+    is_raised_too = str(record.msg).startswith("Failed to start job service")
+    return record.levelno >= logging.ERROR and not is_raised_too

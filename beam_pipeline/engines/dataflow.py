@@ -102,7 +102,8 @@ class DataflowEngine(Engine):
             try:
                 result = pipeline.run()
             except Exception as error:  # what Google's and Beam's clients raise has no common base
-                raise JobError(f"the job could not be submitted to Dataflow: {error}") from error
+                told = f"the job could not be submitted to Dataflow: {error}"
+                raise JobError(told + _advice(error)) from error
         if google.template_location:  # a Flex Template's launcher submits what is written there
             say(f"Wrote the job to {google.template_location}")
             return
@@ -241,3 +242,17 @@ def _quiet() -> Iterator[None]:
     finally:
         for logger, level in zip(loggers, before, strict=True):
             logger.setLevel(level)
+
+
+def _advice(error: Exception) -> str:
+    """What to do about an answer of Google's services, by its status; empty for most."""
+    status = getattr(error, "status_code", None) or getattr(error, "code", None)
+    advice = {
+        401: "Run `gcloud auth application-default login`",
+        403: "The account that submits needs roles/dataflow.developer in the project, and "
+        "roles/iam.serviceAccountUser on the account of the workers; the Dataflow API must be enabled",
+        404: "Check --project, --region and --temp_location",
+        429: "A quota is used up: the console lists quotas under IAM & Admin; try later, or with fewer "
+        "workers",
+    }
+    return f"\n{advice[status]}" if status in advice else ""

@@ -236,6 +236,9 @@ def _failure(error: RuntimeError, options: PipelineOptions) -> ConversionError:
             if jar
             else "--flink_job_server_jar names one that is here"
         )
+        port = options.view_as(JobServerOptions).job_port
+        if port and "failed to start up" in text:
+            hint = f"--job_port={port} may be taken; leave the option out, and a free port is found"
         return ConversionError(f"Beam's job server for Flink did not start: {text}; {hint}")
     reason = text[told.end() :].splitlines()[-1]
     portable = options.view_as(PortableOptions)

@@ -9,12 +9,16 @@ import contextlib
 import errno
 import functools
 import http
+import logging
+import math
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from beam_pipeline.transforms.core.errors import CredentialsError, UsageError
+from beam_pipeline.transforms.core.text import terminal_line
 
 CONCURRENT_READS = 64
 """Connections that are kept open, so that as many threads can read at once."""
@@ -27,6 +31,8 @@ RETRY_SECONDS = 300.0
 
 _FIRST_DELAY = 0.2  # seconds; the library's own is 1
 _LONGEST_DELAY = 32.0
+_SILENT_SECONDS = 10.0  # of retries that are not worth a word
+_SAID_EVERY_SECONDS = 60.0
 # Else the library requests a bucket's metadata along with the first request, for its traces.
 _NO_BUCKET_METADATA = "DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA"
 _RETRIED_STATUS = frozenset({408, 429, 500, 502, 503, 504})
@@ -38,6 +44,7 @@ _HELP = (
 
 Result = TypeVar("Result")
 
+_LOG = logging.getLogger(__name__)
 _lock = threading.Lock()
 _client: Any = None
 
@@ -222,10 +229,35 @@ def retry_policy(is_transient: Callable[[BaseException], bool]) -> Any:
 
     return retry.Retry(
         predicate=is_transient,
+        on_error=_Waiting().add,
         initial=_FIRST_DELAY,
         maximum=_LONGEST_DELAY,
         timeout=RETRY_SECONDS,
     )
+
+
+class _Waiting:
+    """Says that a request has been failing for a while, now and then in a process."""
+
+    said: ClassVar[float] = -math.inf
+
+    def __init__(self) -> None:
+        self._first: float | None = None
+
+    def add(self, error: Exception) -> None:
+        """Takes a transient error."""
+        now = time.monotonic()
+        self._first = now if self._first is None else self._first
+        waited = now - self._first
+        if waited < _SILENT_SECONDS or now < _Waiting.said + _SAID_EVERY_SECONDS:
+            return
+        _Waiting.said = now
+        _LOG.warning(
+            "Google Cloud Storage has given no good answer for %.0f s, the last: %s; retrying for %.0f s in all",
+            waited,
+            terminal_line(_shown(_api_error(error))),
+            RETRY_SECONDS,
+        )
 
 
 def _is_transient(error: BaseException) -> bool:
