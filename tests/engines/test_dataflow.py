@@ -370,8 +370,10 @@ def test_a_job_that_the_service_refuses(
     captured = capsys.readouterr()
     assert captured.err.count("Dataflow API has not been used in project 7") == 1
     message = "beam-tfrecord: error: the job could not be submitted to Dataflow: "
-    assert captured.err.splitlines()[-1].startswith(message)
-    assert "403" in captured.err.splitlines()[-1]
+    advice = captured.err.splitlines()[-1]
+    assert advice.startswith("The account that submits needs roles/dataflow.developer")
+    assert message in captured.err
+    assert "403" in captured.err
     assert "Traceback" not in captured.err
 
 

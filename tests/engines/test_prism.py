@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from tests.beam_pipeline.test_interrupts import PATIENCE_S, interrupted
 from tests.engines.same_bytes import (
     PAGES,
     assert_dead_letters_and_resume,
@@ -65,3 +69,32 @@ def test_a_refusal_is_one_error(prism: tuple[str, ...], tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert done.stderr.splitlines()[-1].startswith("beam-tfrecord: error: 4 bad samples among 4")
+
+
+def test_ctrl_c_is_one_line(prism: tuple[str, ...], tmp_path: Path) -> None:
+    """A terminal signals Prism, too; nothing is said of that, and no process is left."""
+    write_files(f"{tmp_path}/photos", {"a/0.jpg": picture()})
+    for number in range(1, 20_000):
+        os.link(tmp_path / "photos/a/0.jpg", tmp_path / f"photos/a/{number}.jpg")
+    note = tmp_path / "out" / ".incomplete" / "plan.json"
+
+    def until_writing(running: subprocess.Popen[str]) -> None:
+        end = time.monotonic() + PATIENCE_S
+        while not note.exists() and time.monotonic() < end:
+            assert running.poll() is None
+            time.sleep(0.01)
+
+    argv = ["convert", "--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", "--yes"]
+    code, errors = interrupted(
+        [sys.executable, "-m", "beam_pipeline", *argv, *prism], until_writing
+    )
+    assert (code, errors.splitlines()[-2:]) == (
+        130,
+        [
+            "",
+            "beam-tfrecord: interrupted; no manifest was written. The same command with --resume "
+            "continues",
+        ],
+    )
+    assert "Traceback" not in errors
+    assert processes_in(tmp_path) == []

@@ -42,7 +42,7 @@ def test_waiting_for_an_engine_is_not_reported(caplog: pytest.LogCaptureFixture)
 
 @pytest.mark.slow
 def test_other_records_pass(caplog: pytest.LogCaptureFixture) -> None:
-    """Warnings of anybody else, and errors of the module itself, are shown."""
+    """Warnings of anybody else are shown."""
     silence_process_reports()
     logging.getLogger().warning("mine")
     logging.getLogger(subprocess_server.__name__).warning("mine, too")
@@ -51,4 +51,4 @@ def test_other_records_pass(caplog: pytest.LogCaptureFixture) -> None:
             beam_job_api_pb2_grpc.JobServiceStub, ["bash", "-c", "sleep 0.2; exit 3", "{{PORT}}"]
         ).start()
     assert {record.getMessage() for record in caplog.records} >= {"mine", "mine, too"}
-    assert [r.levelname for r in caplog.records if r.module == "subprocess_server"] == ["ERROR"] * 3
+    assert [r for r in caplog.records if r.module == "subprocess_server"] == []  # it is raised, too

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import math
+import types
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -65,3 +67,24 @@ def test_trouble_that_does_not_end_fails_the_bundle(
         with pytest.raises(OSError, match=text) as caught:
             files.read_image(f"{cloud.uri}/a", 0)
         assert caught.value.errno == errno.ETIMEDOUT
+
+
+def test_long_retries_are_said(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After 10 seconds, and then every minute in a process, however many requests wait."""
+    exceptions = pytest.importorskip("google.api_core.exceptions")
+    clock: list[float] = []
+    time = types.SimpleNamespace(monotonic=lambda: clock[-1])
+    monkeypatch.setattr(google_client._Waiting, "said", -math.inf)
+    monkeypatch.setattr(google_client, "time", time)
+    several = [google_client._Waiting() for _ in range(3)]
+    for second in (1.0, 5.0, 10.0, 11.0, 30.0, 70.0, 72.0):
+        clock.append(second)
+        for waiting in several:
+            waiting.add(exceptions.ServiceUnavailable("busy"))
+    assert [record.getMessage() for record in caplog.records] == [
+        f"Google Cloud Storage has given no good answer for {seconds} s, the last: 503 Service "
+        "Unavailable; retrying for 300 s in all"
+        for seconds in (10, 71)
+    ]

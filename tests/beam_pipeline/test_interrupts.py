@@ -1,0 +1,127 @@
+"""Ctrl-C as a terminal sends it, to the whole process group: one line, exit code 130, nothing left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.pictures import picture
+
+PATIENCE_S = 120
+BEGIN = (
+    "import time\nfrom beam_pipeline.interrupts import end_on_interrupt, interruptible\n"
+    "end_on_interrupt()\n"
+)
+READY = "print('ready', flush=True)\ntime.sleep(60)\n"
+
+
+def interrupted(
+    command: list[str], wait: Callable[[subprocess.Popen[str]], object], ignored: bool = False
+) -> tuple[int, str]:
+    """Starts a command in a group of its own, waits, and interrupts the group.
+
+    Returns: the exit code and what it said on standard error, when no process of it holds that any more.
+    """
+    handler = signal.SIG_IGN if ignored else signal.default_int_handler
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, handler),
+    ) as running:
+        wait(running)
+        os.killpg(running.pid, signal.SIGINT)
+        if ignored:
+            time.sleep(0.2)
+            running.kill()
+        _, errors = running.communicate(timeout=PATIENCE_S)
+        return running.returncode, errors
+
+
+def until_ready(running: subprocess.Popen[str]) -> None:
+    assert running.stdout is not None
+    assert running.stdout.readline() == "ready\n"
+
+
+@pytest.mark.promise("ctrl_c")
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        (READY, "interrupted"),
+        (
+            f"with interruptible(lambda: 'interrupted; go on'):\n    {READY.replace(chr(10), ';')}",
+            "interrupted; go on",
+        ),
+        (f"with interruptible(lambda: 'no'): pass\n{READY}", "interrupted"),
+    ],
+)
+def test_the_program_ends_with_one_line(code: str, line: str) -> None:
+    """Outside of a job as well, and after one."""
+    command = [sys.executable, "-c", BEGIN + code]
+    assert interrupted(command, until_ready) == (130, f"\nbeam-tfrecord: {line}\n")
+
+
+def test_what_would_be_left_is_cleaned_up(tmp_path: Path) -> None:
+    """Also if that fails."""
+    for name in ("there", "gone"):
+        (tmp_path / "there").touch()
+        clean_up = f"lambda: os.remove({str(tmp_path / name)!r})"
+        code = (
+            f"import os\nwith interruptible(lambda: 'x', {clean_up}): {READY.replace(chr(10), ';')}"
+        )
+        command = [sys.executable, "-c", BEGIN + code]
+        assert interrupted(command, until_ready) == (130, "\nbeam-tfrecord: x\n")
+        assert (tmp_path / "there").exists() == (name == "gone")
+
+
+def test_a_program_that_is_started_without_ctrl_c_goes_on() -> None:
+    """As shells start what runs in the background."""
+    command = [sys.executable, "-c", BEGIN + READY]
+    assert interrupted(command, until_ready, ignored=True) == (-signal.SIGKILL, "")
+
+
+@pytest.mark.slow
+def test_an_engine_in_a_process_of_its_own_ends_with_the_program() -> None:
+    """It is out of reach of the terminal, so that it does not end before, and is killed."""
+    code = (
+        "from beam_pipeline.interrupts import shield_engines\nshield_engines()\nshield_engines()\n"
+        "from apache_beam.runners.portability import job_server\n"
+        "from apache_beam.utils import subprocess_server\n"
+        "job_server.signal.signal(job_server.signal.SIGINT, print)\n"
+        "engine = subprocess_server.subprocess.Popen(['sh', '-c', 'trap \"echo hit\" INT; sleep 60; :'])\n"
+    )
+    command = [sys.executable, "-c", BEGIN + code + READY]
+    code_, errors = interrupted(command, until_ready)
+    assert (code_, errors.splitlines()[-2:]) == (130, ["", "beam-tfrecord: interrupted"])
+
+
+@pytest.mark.promise("ctrl_c")
+@pytest.mark.slow
+def test_a_plan_leaves_nothing(tmp_path: Path) -> None:
+    """One line instead of the tracebacks of workers, and no temporary folder."""
+    images, temporary = tmp_path / "photos" / "a", tmp_path / "tmp"
+    images.mkdir(parents=True)
+    temporary.mkdir()
+    (images / "0.jpg").write_bytes(picture())
+    for number in range(1, 30_000):
+        os.link(images / "0.jpg", images / f"{number}.jpg")
+
+    def until_planning(running: subprocess.Popen[str]) -> None:
+        end = time.monotonic() + PATIENCE_S
+        while not list(temporary.glob("beam-tfrecord-*")) and time.monotonic() < end:
+            assert running.poll() is None
+            time.sleep(0.01)
+
+    plan = ["plan", "--images", str(images.parent), "--output", str(tmp_path / "out")]
+    command = ["env", f"TMPDIR={temporary}", sys.executable, "-m", "beam_pipeline", *plan]
+    assert interrupted(command, until_planning) == (130, "\nbeam-tfrecord: interrupted\n")
+    assert list(temporary.glob("beam-tfrecord-*")) == []
