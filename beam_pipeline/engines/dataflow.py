@@ -94,6 +94,8 @@ class DataflowEngine(Engine):
         self._runs += 1
         if self._runs > 1:
             google.job_name += f"-{self._runs}"
+        if note := private_addresses_note(self.options):
+            say(note)
         say(f"Submitting the job to Dataflow, by way of {google.staging_location}")
         self._job = None
         with _quiet(), staged_package(options):
@@ -153,7 +155,7 @@ def set_defaults(options: PipelineOptions, config: ConvertConfig) -> None:
             )
     google.job_name = google.job_name or job_name(config)
     workers = options.view_as(WorkerOptions)
-    workers.machine_type = workers.machine_type or MACHINE_TYPE
+    _set_machine_type(options, workers)
     debug = options.view_as(DebugOptions)
     debug.number_of_worker_harness_threads = (
         debug.number_of_worker_harness_threads or HARNESS_THREADS
@@ -161,6 +163,36 @@ def set_defaults(options: PipelineOptions, config: ConvertConfig) -> None:
     setup = options.view_as(SetupOptions)
     if setup.save_main_session is None:
         setup.save_main_session = False
+
+
+def _set_machine_type(options: PipelineOptions, workers: WorkerOptions) -> None:
+    """Sets a machine type, except on Dataflow Prime, which chooses by what the job needs.
+
+    Raises:
+      UsageError: Prime and a machine type are both given.
+    """
+    services = options.view_as(GoogleCloudOptions).dataflow_service_options or []
+    experiments = options.view_as(DebugOptions).experiments or []
+    if not any(one.partition("=")[0] == "enable_prime" for one in (*services, *experiments)):
+        workers.machine_type = workers.machine_type or MACHINE_TYPE
+    elif workers.machine_type:
+        raise UsageError(
+            f"--machine_type={workers.machine_type}: Dataflow Prime (enable_prime) chooses machines "
+            "itself and refuses a type; leave one of the two out"
+        )
+
+
+def private_addresses_note(options: PipelineOptions) -> str:
+    """A warning if workers without public addresses would install packages; else empty."""
+    workers, setup = options.view_as(WorkerOptions), options.view_as(SetupOptions)
+    in_image = workers.sdk_container_image and setup.sdk_location == "container"
+    if workers.use_public_ips is not False or in_image:
+        return ""
+    return (
+        "Note: workers without public addresses cannot fetch packages, unless the network has Cloud "
+        "NAT. Build an image that holds them (deploy/dataflow/build.sh), and give "
+        "--sdk_container_image=IMAGE --sdk_location=container"
+    )
 
 
 def _project(*, authorized: bool) -> str:

@@ -18,6 +18,7 @@ usage: deploy/dataflow/launch.sh --project PROJECT --region REGION --template gs
   --flexrs                          cheaper; the job starts within six hours
   --max_workers N
   --machine_type TYPE
+  --labels NAME=VALUE[,...]         for the bill, beside application=beam-tfrecord
 
 Parameters are the options of `beam-tfrecord convert` without their dashes. A flag is true or false. To
 pass several values to an option, use a JSON list: 'images=["gs://a/one", "gs://a/two"]'.
@@ -34,7 +35,7 @@ fail() {
 # (`gcloud topic escaping`).
 readonly DELIMITER='~~'
 
-project='' region='' template='' temp='' job_name=''
+project='' region='' template='' temp='' job_name='' labels='application=beam-tfrecord'
 options=()
 while (($#)); do
   case $1 in
@@ -49,6 +50,7 @@ while (($#)); do
     --worker_service_account) options+=(--service-account-email "$2") ;;
     --subnetwork) options+=(--subnetwork "$2") ;;
     --max_workers) options+=(--max-workers "$2") ;;
+    --labels) labels+=",$2" ;;
     --machine_type) options+=(--worker-machine-type "$2") ;;
     *) fail "unknown option $1; parameters of the conversion go after --" ;;
   esac
@@ -72,5 +74,6 @@ done
 
 gcloud dataflow flex-template run "${job_name:-beam-tfrecord-$(date -u +%Y%m%d-%H%M%S)}" \
   --project "$project" --region "$region" --template-file-gcs-location "$template" \
-  --staging-location "$temp/staging" --temp-location "$temp/temp" ${options[@]+"${options[@]}"} \
+  --staging-location "$temp/staging" --temp-location "$temp/temp" \
+  --additional-user-labels "$labels" ${options[@]+"${options[@]}"} \
   --parameters "^$DELIMITER^$parameters"

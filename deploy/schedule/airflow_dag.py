@@ -1,6 +1,6 @@
 """Writes a data set every night: starts the Flex Template and waits for the job.
 
-For apache-airflow with apache-airflow-providers-google. Change the constants and put the file into
+For Airflow 3, with apache-airflow-providers-google; on Airflow 2, import DAG from `airflow`. Change the constants and put the file into
 the folder of DAGs. Each run writes to a folder named after its date, and has the service copy the
 shards that have not changed since the newest complete data set. A retried task continues where the job
 stopped.
@@ -47,6 +47,7 @@ with DAG(
                     "resume": "true",
                 },
                 "environment": {
+                    "additionalUserLabels": {"application": "beam-tfrecord"},
                     "flexrsGoal": "FLEXRS_COST_OPTIMIZED",
                     "maxWorkers": 20,
                     "serviceAccountEmail": WORKER_SERVICE_ACCOUNT,

