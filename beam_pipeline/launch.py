@@ -34,6 +34,8 @@ from beam_pipeline.transforms.output_folder import (
 )
 from beam_pipeline.transforms.writer_process import cores, writer_processes
 
+_INTERRUPTED_EARLY = "interrupted before the job began. The same command starts again"
+
 
 @dataclass(frozen=True)
 class BeamOptionNames:

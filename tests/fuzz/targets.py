@@ -7,31 +7,38 @@ from __future__ import annotations
 
 import gzip
 import io
+import itertools
 import json
 import os
 import re
 import tarfile
 import tempfile
+import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 from google.protobuf.message import DecodeError
 from PIL import Image
 
 from beam_pipeline.inspection.pictures import thumbnail
+from beam_pipeline.transforms.core.archives.members import ArchiveError, Entry, content
+from beam_pipeline.transforms.core.archives.tar_members import tar_entries
+from beam_pipeline.transforms.core.archives.zip_members import zip_entries
 from beam_pipeline.transforms.core.dataset.manifest import parse_manifest
 from beam_pipeline.transforms.core.dataset.manifest_check import check_manifest
 from beam_pipeline.transforms.core.dataset.receipts import parse_receipt
 from beam_pipeline.transforms.core.dataset.sharding import ShardSpec
 from beam_pipeline.transforms.core.errors import ConversionError, UsageError
 from beam_pipeline.transforms.core.images.header import BadImageError, ImageHeader
+from beam_pipeline.transforms.core.images.label_images import panoptic_pngs, segmentation_png
 from beam_pipeline.transforms.core.images.masks import BadShapeError, check_shape, mask_png
-from beam_pipeline.transforms.core.images.preparation import decode_fully, read_header
+from beam_pipeline.transforms.core.images.preparation import check_header, decode_fully, read_header
 from beam_pipeline.transforms.core.inspection.examples import FeatureList, read_examples
 from beam_pipeline.transforms.core.inspection.where import parse_conditions
 from beam_pipeline.transforms.core.labels.class_files import parse_class_list, parse_class_manifest
+from beam_pipeline.transforms.core.labels.mask_colours import parse_mask_colours
 from beam_pipeline.transforms.core.labels.name_pattern import name_pattern
 from beam_pipeline.transforms.core.labels.parquet_rows import read_parquet
 from beam_pipeline.transforms.core.labels.table_files import (
@@ -53,6 +60,7 @@ from beam_pipeline.transforms.layouts.cifar.layout import _archive_errors, _memb
 from beam_pipeline.transforms.layouts.coco.captions import read_captions
 from beam_pipeline.transforms.layouts.coco.extras import Extras
 from beam_pipeline.transforms.layouts.coco.instances import read_categories, read_instances
+from beam_pipeline.transforms.layouts.coco.panoptic import PanopticReader
 from beam_pipeline.transforms.layouts.kitti.labels import parse_labels
 from beam_pipeline.transforms.layouts.voc.annotations import AnnotationError, parse_annotation
 from beam_pipeline.transforms.layouts.yolo.description import read_class_file, read_description
@@ -438,6 +446,80 @@ def _picture(data: bytes) -> None:
     thumbnail({"image": FeatureList("bytes", [data])}, (24, 24))
 
 
+def _zip() -> list[bytes]:
+    out = []
+    for compression in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w", compression) as archive:
+            archive.writestr("cat/1.jpg", b"0123456789" * 20)
+            archive.writestr("dog/\u732b.jpg", b"")
+        out.append(file.getvalue())
+    return out
+
+
+def _members_of(entries: Callable[[BinaryIO], Iterable[Entry]]) -> Callable[[bytes], None]:
+    """Lists an archive and reads each member as a job does; none is longer than it was listed."""
+
+    def read(data: bytes) -> None:
+        for entry in itertools.islice(entries(io.BytesIO(data)), 100):
+            if entry.member is None or entry.size > 1 << 20:
+                continue
+            found = data[entry.member.at : entry.member.at + entry.member.length]
+            try:
+                assert len(content(entry.member, found, entry.size)) <= entry.size
+            except OSError:
+                continue
+
+    return read
+
+
+# --- masks --------------------------------------------------------------------------------------
+
+_PANOPTIC = {
+    "images": [{"id": 1, "file_name": "a.jpg", "width": 19, "height": 13}],
+    "annotations": [
+        {
+            "image_id": 1,
+            "file_name": "a.png",
+            "segments_info": [
+                {"id": 9, "category_id": 1, "bbox": [0, 0, 3, 3], "area": 9, "iscrowd": 0}
+            ],
+        }
+    ],
+    "categories": [{"id": 1, "name": "person", "isthing": 1}],
+}
+_IMAGE = ImageHeader("jpeg", 13, 19, 3)
+_SEGMENTS = ((0, 1, 0), (9, 2, 0), (70_000, 3, 1))
+
+
+def _panoptic(data: bytes) -> None:
+    reader = PanopticReader({"f": os.path.dirname(__file__)}, {"f": "train"}, {})
+    for _ in reader.read(io.BytesIO(data), "f"):
+        pass
+
+
+def _panoptic_mask(data: bytes) -> None:
+    for mask in panoptic_pngs(data, _SEGMENTS, _IMAGE, check=check_header):
+        assert read_header(mask).width == _IMAGE.width
+
+
+def _segmentation_mask(data: bytes) -> None:
+    for bits in (8, 16):
+        for colours in (None, {(0, 0, 0): 0, (255, 0, 0): 1}):
+            try:
+                mask = segmentation_png(
+                    data, _IMAGE, bits=bits, check=check_header, colours=colours
+                )
+            except BadImageError:
+                continue
+            assert read_header(mask).width == _IMAGE.width
+
+
+def _masks() -> list[bytes]:
+    modes = ("L", "P", "RGB", "RGBA", "1", "I;16")
+    return [picture(1, file_format="PNG", mode=mode, size=(19, 13)) for mode in modes]
+
+
 TARGETS: dict[str, Target] = {
     "image header": Target(_header, _pictures(), (BadImageError,)),
     "image pixels": Target(_pixels, _pictures(), (BadImageError,)),
@@ -525,6 +607,23 @@ TARGETS: dict[str, Target] = {
     ),
     "CIFAR names": Target(
         _cifar_names, [b"a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n", _meta()], (batches.CifarError,)
+    ),
+    "tar archive": Target(_members_of(tar_entries), _tar(), (ArchiveError,)),
+    "zip archive": Target(
+        _members_of(zip_entries), _zip(), (ArchiveError,), (b"PK\5\6", b"PK\1\2")
+    ),
+    "COCO panoptic": Target(
+        _panoptic, [_dumped(_PANOPTIC)], words=(b"null", b"[]", b'"id":', b"[" * 3000)
+    ),
+    "panoptic mask": Target(_panoptic_mask, _masks(), (BadImageError,)),
+    "segmentation mask": Target(_segmentation_mask, _masks(), (BadImageError,)),
+    "mask colours": Target(
+        lambda data: parse_mask_colours(data, "f"),
+        [
+            b"# label:color_rgb:parts:actions\ncat:128,0,0::\ndog:0,128,0::\n",
+            b"64 128 64\tAnimal\n",
+        ],
+        (UsageError,),
     ),
     "tar members": Target(_archive, [*_tar(), gzip.compress(_tar()[0], 1)]),
 }

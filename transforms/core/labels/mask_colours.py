@@ -19,8 +19,9 @@ from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.core.images.label_images import MAX_ID
 from beam_pipeline.transforms.core.text import shown
 
-_CVAT = re.compile(r"([^:]+):\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*(?::.*)?")
-_NUMBERS_FIRST = re.compile(r"(\d+)\s+(\d+)\s+(\d+)\s+(\S.*)")
+_MOST_DIGITS = 18  # Python refuses to parse more than 4,300, and no id has as many
+_CVAT = re.compile(r"([^:]+):\s*(\d{1,18})\s*,\s*(\d{1,18})\s*,\s*(\d{1,18})\s*(?::.*)?")
+_NUMBERS_FIRST = re.compile(r"(\d{1,18})\s+(\d{1,18})\s+(\d{1,18})\s+(\S.*)")
 _CHANNELS = (("r", "red"), ("g", "green"), ("b", "blue"))
 _NAMES = ("name", "class", "label", "class_name")
 _MOST_OF_A_CHANNEL = 255
@@ -108,7 +109,7 @@ def _line(text: str, order: list[int] | None) -> tuple[str, int, int, int, int |
     if len(cells) <= max(places):
         return None
     name, *numbers = (cells[place] for place in places if place >= 0)
-    if not name or not all(number.isdecimal() for number in numbers):
+    if not name or not all(n.isdecimal() and len(n) <= _MOST_DIGITS for n in numbers):
         return None
     red, green, blue, *said = map(int, numbers)
     return name, red, green, blue, said[0] if said else None

@@ -43,6 +43,8 @@ def test_a_class_may_have_several_colours_and_any_id() -> None:
         ("a,0,0,0\nb,256,0,0\n", "line 2: found"),
         (",0,0,0\n", "line 1: found"),
         ("a,0,0,0\nb,0,0,0\n", "line 2: the colour 0,0,0 stands for another class, too"),
+        (f"a,0,0,{'1' * 5000}\n", "line 1: found"),
+        (f"a:0,0,{'1' * 5000}\n", "line 1: found"),
         ("name,r,g,b,id\na,0,0,0,1\na,1,0,0,2\n", "line 3: 'a' has the id 2"),
         ("name,r,g,b,id\na,0,0,0,1\nb,1,0,0,1\n", "gives two classes one id"),
         ("name,r,g,b,id\na,0,0,0,70000\n", "line 2: 'a' has the id 70000"),
