@@ -15,7 +15,7 @@ COMMANDS = re.findall(r"```bash\n(.*?)```", README, re.DOTALL)
 
 def test_every_command_of_the_readme_runs(tmp_path: Path) -> None:
     """From the top folder, with programs that write down what they were asked for."""
-    programs = Programs(tmp_path, "gcloud", "kubectl", "terraform")
+    programs = Programs(tmp_path, "docker", "gcloud", "kubectl", "terraform")
     for command in COMMANDS:
         done = subprocess.run(
             ["bash", "-ec", command],
@@ -27,6 +27,8 @@ def test_every_command_of_the_readme_runs(tmp_path: Path) -> None:
         )
         assert done.returncode == 0, command + done.stderr
     assert [[program, *argv[:3]] for program, *argv in programs.calls()] == [
+        ["docker", "build", "-f", "deploy/docker/Dockerfile"],
+        ["docker", "run", "--rm", "--user"],
         ["gcloud", "builds", "submit", REPOSITORY],
         ["gcloud", "dataflow", "flex-template", "build"],
         ["gcloud", "dataflow", "flex-template", "run"],
