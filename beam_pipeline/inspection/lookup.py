@@ -9,7 +9,6 @@ shard's receipt lists the keys of its records in their order. So one record is r
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
@@ -18,14 +17,13 @@ from beam_pipeline.inspection.sources import RecordFile, Source
 from beam_pipeline.readers.shards import open_shard
 from beam_pipeline.summary import location
 from beam_pipeline.transforms.core.dataset.changes import written_samples
-from beam_pipeline.transforms.core.dataset.manifest import DEAD_LETTERS_NAME
 from beam_pipeline.transforms.core.dataset.sharding import KeyHasher, shard_of
 from beam_pipeline.transforms.core.errors import ConversionError, DamagedRecordError
 from beam_pipeline.transforms.core.inspection.examples import Features, parse_features
 from beam_pipeline.transforms.core.records.formats import recorded_format
 from beam_pipeline.transforms.core.text import is_utf8
+from beam_pipeline.transforms.dead_letter_files import read_dead_letters
 from beam_pipeline.transforms.receipt_files import read_receipt
-from beam_pipeline.transforms.storage import files
 
 _BY_HASH = "references"
 
@@ -110,13 +108,8 @@ def reason_left_out(source: Source, key: str) -> str:
     """What the dead letter of a sample says; empty if there is none."""
     if not source.folder:
         return ""
-    uri = files.join(source.folder, DEAD_LETTERS_NAME)
-    with (
-        contextlib.suppress(OSError, ValueError, KeyError, TypeError),
-        files.open_input(uri) as lines,
-    ):
-        for line in lines:
-            found = json.loads(line)
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        for found in read_dead_letters(source.folder, source.manifest):
             if found["key"] == key:
                 return f"{found['reason']}{location(found)}: {found['message']}"
     return ""

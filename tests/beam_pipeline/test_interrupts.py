@@ -15,34 +15,27 @@ import pytest
 from tests.pictures import picture
 
 PATIENCE_S = 120
-BEGIN = (
-    "import time\nfrom beam_pipeline.interrupts import end_on_interrupt, interruptible\n"
-    "end_on_interrupt()\n"
-)
+BEGIN = "import time\nfrom beam_pipeline.interrupts import interruptible\n"
 READY = "print('ready', flush=True)\ntime.sleep(60)\n"
 
 
 def interrupted(
-    command: list[str], wait: Callable[[subprocess.Popen[str]], object], ignored: bool = False
+    command: list[str], wait: Callable[[subprocess.Popen[str]], object]
 ) -> tuple[int, str]:
     """Starts a command in a group of its own, waits, and interrupts the group.
 
     Returns: the exit code and what it said on standard error, when no process of it holds that any more.
     """
-    handler = signal.SIG_IGN if ignored else signal.default_int_handler
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, handler),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as running:
         wait(running)
         os.killpg(running.pid, signal.SIGINT)
-        if ignored:
-            time.sleep(0.2)
-            running.kill()
         _, errors = running.communicate(timeout=PATIENCE_S)
         return running.returncode, errors
 
@@ -53,21 +46,14 @@ def until_ready(running: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.promise("ctrl_c")
-@pytest.mark.parametrize(
-    ("code", "line"),
-    [
-        (READY, "interrupted"),
-        (
-            f"with interruptible(lambda: 'interrupted; go on'):\n    {READY.replace(chr(10), ';')}",
-            "interrupted; go on",
-        ),
-        (f"with interruptible(lambda: 'no'): pass\n{READY}", "interrupted"),
-    ],
-)
-def test_the_program_ends_with_one_line(code: str, line: str) -> None:
-    """Outside of a job as well, and after one."""
+def test_the_program_ends_with_one_line() -> None:
+    """The innermost says it; what is at work then plays no part."""
+    code = (
+        f"with interruptible(lambda: 'no'):\n  with interruptible(lambda: 'interrupted; go on'):\n    "
+        f"{READY.replace(chr(10), ';')}"
+    )
     command = [sys.executable, "-c", BEGIN + code]
-    assert interrupted(command, until_ready) == (130, f"\nbeam-tfrecord: {line}\n")
+    assert interrupted(command, until_ready) == (130, "\nbeam-tfrecord: interrupted; go on\n")
 
 
 def test_what_would_be_left_is_cleaned_up(tmp_path: Path) -> None:
@@ -83,12 +69,6 @@ def test_what_would_be_left_is_cleaned_up(tmp_path: Path) -> None:
         assert (tmp_path / "there").exists() == (name == "gone")
 
 
-def test_a_program_that_is_started_without_ctrl_c_goes_on() -> None:
-    """As shells start what runs in the background."""
-    command = [sys.executable, "-c", BEGIN + READY]
-    assert interrupted(command, until_ready, ignored=True) == (-signal.SIGKILL, "")
-
-
 @pytest.mark.slow
 def test_an_engine_in_a_process_of_its_own_ends_with_the_program() -> None:
     """It is out of reach of the terminal, so that it does not end before, and is killed."""
@@ -99,7 +79,8 @@ def test_an_engine_in_a_process_of_its_own_ends_with_the_program() -> None:
         "job_server.signal.signal(job_server.signal.SIGINT, print)\n"
         "engine = subprocess_server.subprocess.Popen(['sh', '-c', 'trap \"echo hit\" INT; sleep 60; :'])\n"
     )
-    command = [sys.executable, "-c", BEGIN + code + READY]
+    end = f"with interruptible(lambda: 'interrupted'): {READY.replace(chr(10), ';')}"
+    command = [sys.executable, "-c", BEGIN + code + end]
     code_, errors = interrupted(command, until_ready)
     assert (code_, errors.splitlines()[-2:]) == (130, ["", "beam-tfrecord: interrupted"])
 
