@@ -515,6 +515,14 @@ def _segmentation_mask(data: bytes) -> None:
             assert read_header(mask).width == _IMAGE.width
 
 
+def _segments_png() -> list[bytes]:
+    out = io.BytesIO()
+    mask = Image.new("RGB", (_IMAGE.width, _IMAGE.height), (9, 0, 0))
+    mask.putpixel((3, 2), (0, 0, 0))
+    mask.save(out, "PNG")
+    return [out.getvalue()]
+
+
 def _masks() -> list[bytes]:
     modes = ("L", "P", "RGB", "RGBA", "1", "I;16")
     return [picture(1, file_format="PNG", mode=mode, size=(19, 13)) for mode in modes]
@@ -615,7 +623,7 @@ TARGETS: dict[str, Target] = {
     "COCO panoptic": Target(
         _panoptic, [_dumped(_PANOPTIC)], words=(b"null", b"[]", b'"id":', b"[" * 3000)
     ),
-    "panoptic mask": Target(_panoptic_mask, _masks(), (BadImageError,)),
+    "panoptic mask": Target(_panoptic_mask, _segments_png(), (BadImageError,)),
     "segmentation mask": Target(_segmentation_mask, _masks(), (BadImageError,)),
     "mask colours": Target(
         lambda data: parse_mask_colours(data, "f"),

@@ -8,6 +8,7 @@ from beam_pipeline.engines.base import Engine
 from beam_pipeline.engines.dataflow import DataflowEngine
 from beam_pipeline.engines.flink import FlinkEngine
 from beam_pipeline.engines.local import LocalEngine
+from beam_pipeline.engines.prism import PrismEngine
 from beam_pipeline.engines.registry import engine_for
 from beam_pipeline.transforms.core.errors import UsageError
 
@@ -18,7 +19,7 @@ from beam_pipeline.transforms.core.errors import UsageError
         ([], LocalEngine, "FnApiRunner"),
         (["--direct_num_workers=2"], LocalEngine, "FnApiRunner"),
         (["--runner=direct"], LocalEngine, "DirectRunner"),
-        (["--runner", "prismrunner"], LocalEngine, "PrismRunner"),
+        (["--runner", "prismrunner"], PrismEngine, "PrismRunner"),
         (
             ["--runner=apache_beam.runners.portability.fn_api_runner.FnApiRunner"],
             LocalEngine,
