@@ -221,7 +221,10 @@ PARTS = ["dead_letters-00000-of-00002.jsonl", "dead_letters-00001-of-00002.jsonl
 def test_many_dead_letters_are_written_in_parts(tmp_path: Path, retries: bool) -> None:
     """One worker or several write the same parts, each sorted; readers see one list."""
     finisher = finisher_of(
-        tmp_path, most_dead_letters=2, failures=FailurePolicy(retries, raises_refusals=False)
+        tmp_path,
+        most_dead_letters=2,
+        card=False,
+        failures=FailurePolicy(retries, raises_refusals=False),
     )
     write_note(str(tmp_path), PLAN, {})
     with beam.Pipeline(runner="FnApiRunner") as pipeline:

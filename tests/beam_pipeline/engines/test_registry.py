@@ -36,7 +36,7 @@ def test_the_engine_that_options_name(argv: list[str], kind: type[Engine], name:
     engine = engine_for(argv)
     assert type(engine) is kind
     assert engine.name == name
-    assert engine.failures.retries == (kind is not LocalEngine)
+    assert engine.failures.retries == (not issubclass(kind, LocalEngine))
     assert engine.waits
 
 
