@@ -15,6 +15,7 @@ from beam_pipeline.transforms.core.dataset.changes import (
     ShardChanges,
     changes_file,
 )
+from beam_pipeline.transforms.core.dataset.duplicates import DUPLICATES_NAME, Duplicates
 from beam_pipeline.transforms.core.dataset.manifest import (
     DEAD_LETTERS_NAME,
     MANIFEST_NAME,
@@ -95,6 +96,7 @@ class DatasetFinisher:
         refusals: Iterable[Refusal],
         images: Iterable[ImageFigures] = (),
         changes: Iterable[ShardChanges] = (),
+        duplicates: Iterable[Duplicates] | None = None,
     ) -> None:
         """Finishes a run, or notes in the output folder why the data set is not complete.
 
@@ -105,6 +107,7 @@ class DatasetFinisher:
           refusals: the reasons why shards were not written.
           images: what happened to images, where `shards` do not know.
           changes: what became of each shard since the data set whose shards were reused.
+          duplicates: the images of the same bytes, in parts; None if images were not compared.
 
         Raises:
           ConversionError: the data set is not complete, if `failures.raises_refusals`.
@@ -121,6 +124,7 @@ class DatasetFinisher:
                 refusals=refusals,
                 images=figures,
                 changes=changes,
+                duplicates=None if duplicates is None else Duplicates.sum_of(duplicates),
             )
         except ConversionError as error:
             refusal = plan.refusal or Refusal.from_error(error)
@@ -141,6 +145,7 @@ class DatasetFinisher:
         refusals: Iterable[Refusal],
         images: ImageFigures,
         changes: Iterable[ShardChanges],
+        duplicates: Duplicates | None,
     ) -> Refusal | None:
         """Writes the files; returns the reason if the data set is not complete.
 
@@ -185,6 +190,7 @@ class DatasetFinisher:
         side_files = {
             **dict(files_from_manifest(manifest, card=self.card)),
             **(_changes_file(self.reuse, plan, changes) if self.reuse else {}),
+            **self._duplicates_file(duplicates, shards),
             MANIFEST_NAME: dump_json(manifest),
         }
         if earlier is None:
@@ -210,6 +216,18 @@ class DatasetFinisher:
             return replaced
         delete_incomplete(folder)
         return None
+
+    def _duplicates_file(
+        self, duplicates: Duplicates | None, shards: Sequence[ShardInfo]
+    ) -> dict[str, bytes]:
+        """The file that lists duplicates, if there are any or some images could not be compared."""
+        if duplicates is None:
+            return {}
+        examples = sum(shard.examples for shard in shards)
+        incomplete = self.encoding.examples.resumable and duplicates.compared < examples
+        if not duplicates.groups and not incomplete:
+            return {}
+        return {DUPLICATES_NAME: dump_json(duplicates.to_json())}
 
     def _replaced(self, shards: Sequence[ShardInfo]) -> Refusal | None:
         """The refusal of a job whose shards another job has deleted or replaced.
@@ -328,6 +346,7 @@ class FinishDataset(beam.PTransform):
       finisher: writes the files.
       images: PCollection of `ImageFigures`; None where each `ShardInfo` has its own.
       changes: PCollection of `ShardChanges`; None without an earlier data set.
+      duplicates: PCollection of `Duplicates`; None where images were not compared.
     """
 
     shards: beam.PCollection[ShardInfo]
@@ -336,6 +355,7 @@ class FinishDataset(beam.PTransform):
     finisher: DatasetFinisher
     images: beam.PCollection[ImageFigures] | None = None
     changes: beam.PCollection[ShardChanges] | None = None
+    duplicates: beam.PCollection[Duplicates] | None = None
 
     def expand(self, plan: beam.PCollection[Plan]) -> beam.PCollection[None]:
         return plan | "Finish" >> beam.Map(
@@ -345,4 +365,5 @@ class FinishDataset(beam.PTransform):
             AsIter(self.refusals),
             () if self.images is None else AsIter(self.images),
             () if self.changes is None else AsIter(self.changes),
+            None if self.duplicates is None else AsIter(self.duplicates),
         )

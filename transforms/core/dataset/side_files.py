@@ -17,6 +17,7 @@ from beam_pipeline.transforms.core.card.readme import README_NAME, readme
 from beam_pipeline.transforms.core.card.seal import is_unchanged
 from beam_pipeline.transforms.core.dataset.changes import CHANGES_NAME, parse_changes
 from beam_pipeline.transforms.core.dataset.class_files import class_files_of
+from beam_pipeline.transforms.core.dataset.duplicates import DUPLICATES_NAME, parse_duplicates
 from beam_pipeline.transforms.core.dataset.manifest import (
     DEAD_LETTERS_NAME,
     LABEL_MAP_NAME,
@@ -60,6 +61,13 @@ def _lists_changes(_manifest: _Manifest, name: str, content: bytes) -> bool:
         return False
 
 
+def _lists_duplicates(_manifest: _Manifest, name: str, content: bytes) -> bool:
+    try:
+        return bool(parse_duplicates(content, name))
+    except ConversionError:
+        return False
+
+
 def _is_named_by_tfds(manifest: _Manifest, name: str, _content: bytes) -> bool:
     return name in tfds_names(manifest)
 
@@ -74,6 +82,7 @@ SIDE_FILES = (
     SideFile(re.escape(LABELS_NAME), _has_classes_of),
     SideFile(re.escape(LABEL_MAP_NAME), _has_classes_of),
     SideFile(re.escape(CHANGES_NAME), _lists_changes),
+    SideFile(re.escape(DUPLICATES_NAME), _lists_duplicates),
     SideFile(r"(dataset_info|features)\.json"),
     SideFile(r".*\.labels\.txt", _is_named_by_tfds),
     SideFile(re.escape(README_NAME), _is_unchanged, gives_way=True),
