@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from beam_pipeline.options import ConvertOptions
+from beam_pipeline.transforms.core.dataset.duplicates import POLICIES
 from beam_pipeline.transforms.core.dataset.names import TEMPORARY_SUFFIX_BYTES
 from beam_pipeline.transforms.core.dataset.plausibility import NO_CHECKS, LabelChecks
 from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
@@ -31,9 +32,11 @@ from beam_pipeline.transforms.core.records.record_format import RecordFormat
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
 from beam_pipeline.transforms.core.text import counted
 from beam_pipeline.transforms.core.uris import is_remote
+from beam_pipeline.transforms.digest_task import DigestSource
 from beam_pipeline.transforms.earlier_data_set import EarlierDataSet
 from beam_pipeline.transforms.encoding import EncodingOptions
 from beam_pipeline.transforms.layouts.layout import Source
+from beam_pipeline.transforms.storage.bucket_listing import lists_digests
 from beam_pipeline.transforms.storage.read_ahead import (
     ONE_BY_ONE,
     REMOTE_READS,
@@ -211,6 +214,26 @@ class ConvertConfig:
         anywhere_remote = any(map(is_remote, self.uris))
         return ReadOptions(REMOTE_READS, engine.read_ahead_size) if anywhere_remote else ONE_BY_ONE
 
+    def digest_source(self, *, writes: bool) -> DigestSource | None:
+        """Where digests come from before shards are planned; None if no duplicates are looked for.
+
+        They are if an option says so, and by a plan where the listing tells.
+
+        Args:
+          writes: whether shards will be written.
+        """
+        asked = self.options.images.duplicates != POLICIES[0]
+        listed = not self.inventory and any(map(lists_digests, self.source.roots))
+        if not asked and (writes or not listed):
+            return None
+        return DigestSource(
+            listed=listed,
+            reads=asked,
+            reading=self.reading,
+            filters=self.options.images.filters,
+            largest=self.source.examples.max_bytes,
+        )
+
     @property
     def open_options(self) -> tuple[str, ...]:
         """Recorded options that the plan settles, as they depend on the classes and earlier shards."""
@@ -280,6 +303,7 @@ class ConvertConfig:
             "stratify": self.options.splits.stratify,
             "unlabelled": "keep" if self.unlabelled else "",
             "filters": self.options.images.filters,
+            "duplicates": "first" if self.options.images.duplicates == "first" else "",
         }
         return {name: value for name, value in given.items() if value}
 

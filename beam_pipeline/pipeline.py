@@ -7,7 +7,14 @@ import apache_beam as beam
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.transforms.assign_shards import AssignShards
 from beam_pipeline.transforms.assign_splits import AssignSplits
-from beam_pipeline.transforms.batches import CHANGES, DEAD_LETTERS, REFUSALS, TALLY, SampleBatch
+from beam_pipeline.transforms.batches import (
+    CHANGES,
+    COMPARED,
+    DEAD_LETTERS,
+    REFUSALS,
+    TALLY,
+    SampleBatch,
+)
 from beam_pipeline.transforms.core.dataset.plan import Plan
 from beam_pipeline.transforms.core.dataset.sharding import ShardPlan
 from beam_pipeline.transforms.core.dataset.splits import check_strata
@@ -15,6 +22,8 @@ from beam_pipeline.transforms.core.failures import DEFAULT_POLICY, FailurePolicy
 from beam_pipeline.transforms.core.labels.join import buckets_for, meets_by_folder
 from beam_pipeline.transforms.core.labels.meeting import ByFolder
 from beam_pipeline.transforms.core.labels.schema import class_column
+from beam_pipeline.transforms.drop_duplicates import DropDuplicates
+from beam_pipeline.transforms.find_duplicates import FindDuplicates
 from beam_pipeline.transforms.finish_dataset import DatasetFinisher, FinishDataset
 from beam_pipeline.transforms.join_labels import JoinLabels, LabelByFolder
 from beam_pipeline.transforms.layouts.layout import (
@@ -23,7 +32,7 @@ from beam_pipeline.transforms.layouts.layout import (
     FolderLabels,
     ListedLabels,
 )
-from beam_pipeline.transforms.list_images import ListImages
+from beam_pipeline.transforms.list_images import ListImages, with_digests
 from beam_pipeline.transforms.measure_output import MeasureOutput
 from beam_pipeline.transforms.output_folder import unpacking_folder
 from beam_pipeline.transforms.plan_shards import PlanShards
@@ -90,6 +99,7 @@ def build_pipeline(
         ),
         images=written[IMAGES] if options.engine.shuffle == "records" else None,
         changes=written[CHANGES] if config.earlier else None,
+        duplicates=written[COMPARED] | "FindDuplicates" >> FindDuplicates(),
     )
 
 
@@ -135,7 +145,10 @@ def plan_samples(
                 files=config.inventory, roots=source.roots, groups=config.inventory_groups
             )
         else:
-            images = pipeline | "ListImages" >> ListImages(roots=source.roots)
+            roots = (
+                with_digests(source.roots) if config.digest_source(writes=writes) else source.roots
+            )
+            images = pipeline | "ListImages" >> ListImages(roots=roots)
         stages = [images]
         if isinstance(source.labels, FolderLabels):
             samples = images["images"] | "LabelByFolder" >> LabelByFolder(
@@ -169,6 +182,7 @@ def plan_samples(
             )
         stages.append(samples)
     tallies = [stage[TALLY] for stage in stages]
+    dead_letters = [stage[DEAD_LETTERS] for stage in stages]
     if splits.fractions and splits.stratified:
         samples = samples["samples"] | "AssignSplits" >> AssignSplits(
             fractions=splits.fractions,
@@ -177,6 +191,16 @@ def plan_samples(
             group_by=splits.group_by,
         )
         tallies.append(samples[TALLY])
+    digests = config.digest_source(writes=writes)
+    if digests:
+        samples = samples["samples"] | "DropDuplicates" >> DropDuplicates(
+            source=digests,
+            drops=options.images.duplicates == "first",
+            class_column=class_column(config.encoding.columns),
+            file_columns=config.encoding.examples.file_columns,
+        )
+        tallies.append(samples[TALLY])
+        dead_letters.append(samples[DEAD_LETTERS])
     if config.measures or (config.changes.encodes and not writes):
         tallies.append(
             samples["samples"]
@@ -201,7 +225,8 @@ def plan_samples(
             may_be_unlabelled=options.inputs.yes
             or not (options.inputs.labels or options.inputs.masks),
             checks=config.checks,
+            may_have_duplicates=options.images.duplicates != "error",
             reuse=config.earlier,
         )
     )
-    return samples["samples"], plan, [stage[DEAD_LETTERS] for stage in stages]
+    return samples["samples"], plan, dead_letters

@@ -25,6 +25,7 @@ from beam_pipeline.summary import class_line
 from beam_pipeline.terminal import say
 from beam_pipeline.transforms.batches import SampleBatch
 from beam_pipeline.transforms.core import errors
+from beam_pipeline.transforms.core.dataset.duplicates import described
 from beam_pipeline.transforms.core.dataset.estimate import (
     Estimate,
     Machines,
@@ -193,6 +194,7 @@ def _plan_lines(plan: Plan, config: ConvertConfig) -> Iterator[str]:
     if tally.ignored:
         passed = ", ".join(f"{n} {what}" for what, n in sorted(tally.ignored.items()))
         yield f"  ignored: {passed}"
+    yield from _duplicate_lines(tally, config)
     yield (
         f"  dead letters so far: {tally.dead.total() or 'none'}; images are not opened, so broken "
         "ones are not counted yet"
@@ -200,6 +202,19 @@ def _plan_lines(plan: Plan, config: ConvertConfig) -> Iterator[str]:
     for reason, count in sorted(tally.dead.items()):
         shown = ", ".join(tally.shown.get(reason, ()))
         yield f"    {reason}: {count} ({shown}{', ...' if count > len(tally.shown.get(reason, ())) else ''})"
+
+
+def _duplicate_lines(tally: Tally, config: ConvertConfig) -> Iterator[str]:
+    """Says which images have the same bytes, as far as the listing or reading them told."""
+    if not tally.duplicates.compared and not config.digest_source(writes=False):
+        return
+    found = tally.duplicates
+    if not found.groups:
+        yield "  duplicates: none"
+        return
+    first, *more = described(found)
+    yield f"  duplicates: {first}"
+    yield from (f"    {line}" for line in more)
 
 
 def _encoding_line(tally: Tally) -> str:

@@ -11,6 +11,11 @@ from google.protobuf.message import DecodeError
 from beam_pipeline.progress_bar import human_size
 from beam_pipeline.terminal import complain, say
 from beam_pipeline.transforms.core.dataset.changes import CHANGES_NAME, parse_changes, summary_of
+from beam_pipeline.transforms.core.dataset.duplicates import (
+    DUPLICATES_NAME,
+    described,
+    parse_duplicates,
+)
 from beam_pipeline.transforms.core.dataset.manifest import MANIFEST_NAME
 from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.transforms.core.dataset.side_files import CARD_NAMES
@@ -112,6 +117,7 @@ def _lines(
         yield f"  repeated label rows: {counts['label_rows_repeated']}"
     yield from _image_lines(counts.get("images", {}))
     yield from _dead_letter_lines(folder, manifest)
+    yield from _duplicate_lines(folder, counts["examples"])
     for reason in manifest.get("questions", ()):
         yield f"  accepted with --yes: {reason}"
     yield from time_line
@@ -245,6 +251,26 @@ def _dead_letter_lines(folder: str, manifest: Mapping[str, Any]) -> Iterator[str
     for reason, count in by_reason.items():
         yield f"    {reason}: {count}"
         yield from (f"      {text}" for text in first[reason])
+
+
+def _duplicate_lines(folder: str, examples: int) -> Iterator[str]:
+    """Warns of images of the same bytes; no lines if there are none."""
+    uri = files.join(folder, DUPLICATES_NAME)
+    data = files.read_if_there(uri)
+    if data is None:
+        return
+    found = parse_duplicates(data, uri)
+    if found.groups:
+        first, *more = described(found)
+        yield f"  warning: {first}"
+        yield from (f"    {line}" for line in more)
+        copies = counted(found.copies, "copy/copies")
+        yield f"    --duplicates first would leave out {copies}; {uri} lists some groups"
+    if found.compared < examples:
+        yield (
+            f"  note: duplicates were looked for among {found.compared} of {examples} images; an "
+            "older version wrote the shards of the others, and noted no digests"
+        )
 
 
 def location(dead_letter: Mapping[str, Any]) -> str:

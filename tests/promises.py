@@ -129,6 +129,26 @@ PROMISES: Mapping[str, Mapping[str, Promise]] = {
             "a shard is damaged or lost later", "`verify` says where; `repair` writes it again"
         ),
     },
+    "Data sets that grow": {
+        "reused": Promise(
+            "some images or labels changed since the data set of `--reuse`",
+            "the files of a conversion from nothing, byte for byte; only the shards of changed samples "
+            "are written, and the earlier data set stays as it is",
+        ),
+        "reused_damaged": Promise(
+            "a shard of the earlier data set is damaged or lost",
+            "it is written again, and a line names it",
+        ),
+        "excluded": Promise(
+            "images have to go (`--exclude`)",
+            "they are in no shard; their shards alone are written again",
+        ),
+        "duplicates": Promise(
+            "images have the same bytes, in one split or across splits",
+            "the summary warns and `duplicates.json` counts them; `--duplicates first` keeps one, never "
+            "one in `train` before another, and names it in the dead letters of the others",
+        ),
+    },
     "Hostile input": {
         "hostile_manifest": Promise(
             "a manifest, note or receipt has entries of other types, huge numbers or paths that lead out",

@@ -136,6 +136,19 @@ def test_the_five_minutes_run(tmp_path: Path) -> None:
     assert {"README.md", "manifest.json"} <= set(os.listdir(tmp_path / "out/first"))
 
 
+@pytest.mark.slow
+def test_every_command_of_the_page_on_duplicates_runs(tmp_path: Path) -> None:
+    """In their order, from the demo's data; the warning that the page shows is printed."""
+    run_shell("beam-tfrecord demo", tmp_path)
+    text = Path(REPOSITORY, "docs/duplicates.md").read_text(encoding="utf-8")
+    commands = re.findall(r"```bash\n(.*?)```", text, re.DOTALL)
+    (warning,) = re.findall(r"```\n(  warning.*?)```", text, re.DOTALL)
+    first, second, plan = [run_shell(command, tmp_path).stdout for command in commands]
+    assert warning in first.replace(f"{tmp_path}/", "")
+    assert "    duplicate: 2\n" in second
+    assert "  duplicates: 4 images in 2 groups" in plan
+
+
 def test_every_option_is_documented(capsys: pytest.CaptureFixture[str]) -> None:
     """The help and docs/options.md name the same options."""
     text = Path(REPOSITORY, "docs/options.md").read_text(encoding="utf-8")

@@ -83,6 +83,7 @@ for _coder in (ImageBatchCoder, LabelBatchCoder, SampleBatchCoder, DeadLetterBat
 
 
 CHANGES = "changes"
+COMPARED = "compared"
 DEAD_LETTERS = "dead_letters"
 REFUSALS = "refusals"
 TALLY = "tally"

@@ -61,7 +61,7 @@ class EarlierDataSet:
         """Finds the shards that hold the samples of one that is to be written."""
         receipts, notes = [], []
         for spec in shards_meeting(inputs.spec, self.shard_plan):
-            receipt, note = self._receipt(spec)
+            receipt, note = self._receipt(spec, inputs)
             if receipt:
                 receipts.append(receipt)
             notes += [note] if note else []
@@ -90,10 +90,18 @@ class EarlierDataSet:
                 removed += [ref.key for ref in written_samples(receipt)]
         return NO_CHANGES._replace(removed=tuple(sorted(removed)))
 
-    def _receipt(self, spec: ShardSpec) -> tuple[Receipt | None, str]:
-        """A shard's receipt, or else a sentence on why there is none."""
+    def _receipt(
+        self, spec: ShardSpec, inputs: ShardInputs | None = None
+    ) -> tuple[Receipt | None, str]:
+        """A shard's receipt, or else a sentence on why there is none.
+
+        Args:
+          spec: the shard.
+          inputs: of the shard to be written, which it may have, too.
+        """
+        expected = inputs if inputs and inputs.spec == spec else None
         try:
-            receipt = read_receipt(self.folder, spec.file_name)
+            receipt = read_receipt(self.folder, spec.file_name, expected)
         except ConversionError as error:
             return None, f"{error}: the shard is written again"
         uri = files.join(self.folder, spec.file_name)
@@ -158,8 +166,12 @@ class EarlierShards:
             self.reusable = None
             self.notes.append(f"{uri} was damaged or deleted meanwhile: the shard is written again")
             return None
+        if earlier.inputs is self.inputs:
+            return earlier
         info = earlier.info._replace(file_name=spec.file_name)
-        return Receipt(self.inputs, info, earlier.dead_letters, earlier.record_sizes)
+        return Receipt(
+            self.inputs, info, earlier.dead_letters, earlier.record_sizes, earlier.digests
+        )
 
     def changes(self, receipt: Receipt) -> ShardChanges:
         """The fate of the shard, given its receipt."""

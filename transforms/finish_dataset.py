@@ -20,6 +20,7 @@ from beam_pipeline.transforms.core.dataset.dead_letter_names import (
     dead_letter_names,
     parts_for,
 )
+from beam_pipeline.transforms.core.dataset.duplicates import DUPLICATES_NAME, Duplicates
 from beam_pipeline.transforms.core.dataset.manifest import (
     MANIFEST_NAME,
     build_manifest,
@@ -116,6 +117,7 @@ class DatasetFinisher:
         changes: Iterable[ShardChanges] = (),
         totals: Totals | None = None,
         in_parts: Iterable[WrittenPart] = (),
+        duplicates: Iterable[Duplicates] | None = None,
     ) -> None:
         """Finishes a run, or notes in the output folder why the data set is not complete.
 
@@ -128,6 +130,7 @@ class DatasetFinisher:
           changes: what became of each shard since the data set whose shards were reused.
           totals: the sums over shards, images and dead letters; None to sum up the arguments.
           in_parts: the parts of dead letters that were written; without `totals`, they are now.
+          duplicates: the images of the same bytes, in parts; None if images were not compared.
 
         Raises:
           ConversionError: the data set is not complete, if `failures.raises_refusals`.
@@ -153,6 +156,7 @@ class DatasetFinisher:
                 totals=totals,
                 changes=changes,
                 in_parts=written,
+                duplicates=None if duplicates is None else Duplicates.sum_of(duplicates),
             )
         except ConversionError as error:
             refusal = plan.refusal or Refusal.from_error(error)
@@ -174,6 +178,7 @@ class DatasetFinisher:
         totals: Totals,
         changes: Iterable[ShardChanges],
         in_parts: Sequence[WrittenPart],
+        duplicates: Duplicates | None,
     ) -> Refusal | None:
         """Writes the files; returns the reason if the data set is not complete.
 
@@ -225,6 +230,7 @@ class DatasetFinisher:
         side_files = {
             **dict(files_from_manifest(manifest, card=self.card)),
             **(_changes_file(self.reuse, plan, changes) if self.reuse else {}),
+            **self._duplicates_file(duplicates, shards),
             MANIFEST_NAME: dump_json(manifest),
         }
         if earlier is None:
@@ -293,6 +299,18 @@ class DatasetFinisher:
         """The refusal of a job that met another one in its folder."""
         another = next((one for one in refusals if one.error == AnotherJobError.__name__), None)
         return another or self._replaced(shards)
+
+    def _duplicates_file(
+        self, duplicates: Duplicates | None, shards: Sequence[ShardInfo]
+    ) -> dict[str, bytes]:
+        """The file that lists duplicates, if there are any or some images could not be compared."""
+        if duplicates is None:
+            return {}
+        examples = sum(shard.examples for shard in shards)
+        incomplete = self.encoding.examples.resumable and duplicates.compared < examples
+        if not duplicates.groups and not incomplete:
+            return {}
+        return {DUPLICATES_NAME: dump_json(duplicates.to_json())}
 
     def _replaced(self, shards: Sequence[ShardInfo]) -> Refusal | None:
         """The refusal of a job whose shards another job has deleted or replaced.
@@ -431,6 +449,7 @@ class FinishDataset(beam.PTransform):
       finisher: writes the files.
       images: PCollection of `ImageFigures`; None where each `ShardInfo` has its own.
       changes: PCollection of `ShardChanges`; None without an earlier data set.
+      duplicates: PCollection of `Duplicates`; None where images were not compared.
     """
 
     shards: beam.PCollection[ShardInfo]
@@ -439,6 +458,7 @@ class FinishDataset(beam.PTransform):
     finisher: DatasetFinisher
     images: beam.PCollection[ImageFigures] | None = None
     changes: beam.PCollection[ShardChanges] | None = None
+    duplicates: beam.PCollection[Duplicates] | None = None
 
     def expand(self, plan: beam.PCollection[Plan]) -> beam.PCollection[None]:
         if not self.finisher.failures.retries:  # one machine, where each further step costs 20 ms
@@ -449,6 +469,7 @@ class FinishDataset(beam.PTransform):
                 AsIter(self.refusals),
                 () if self.images is None else AsIter(self.images),
                 () if self.changes is None else AsIter(self.changes),
+                duplicates=None if self.duplicates is None else AsIter(self.duplicates),
             )
         reports = {"shards": self.shards, DEAD_LETTERS: self.dead_letters}
         if self.images is not None:
@@ -481,5 +502,6 @@ class FinishDataset(beam.PTransform):
                 changes=() if self.changes is None else AsIter(self.changes),
                 totals=totals,
                 in_parts=AsIter(written),
+                duplicates=None if self.duplicates is None else AsIter(self.duplicates),
             )
         )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -72,7 +73,7 @@ def list_root(root: ImageRoot, batch_size: int = BATCH_SIZE) -> Iterator[Listed]
 def _list_remote_root(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
     names = ObjectFilter(root)
     images: list[ImageRef] = []
-    for key, size, version in _found_in(root):
+    for key, size, version, _ in _found_in(root):
         if names.lists(key):
             images.append(ImageRef(key, names.prefix + key, size, version))
         if len(images) >= batch_size:
@@ -86,6 +87,11 @@ def _found_in(root: ImageRoot) -> Iterator[FoundFile]:
         yield from files.list_files(root.uri)
     except Exception as error:  # each filesystem of Beam's raises its own client's errors
         raise ListingError(f"{root.uri} cannot be listed: {error}") from error
+
+
+def with_digests(roots: Iterable[ImageRoot]) -> tuple[ImageRoot, ...]:
+    """The same roots, of which the digests of images are listed where the storage has them."""
+    return tuple(dataclasses.replace(root, digests=True) for root in roots)
 
 
 class _List(beam.DoFn):

@@ -164,7 +164,7 @@ class PlanShards(beam.PTransform):
       run: the name, seed, options and features, for the note.
       resume: whether the shards must be those of an earlier run.
       name, shards, splits, record_format, max_bad_fraction, numbering, none_empty,
-        may_be_unlabelled, checks: as `make_plan` has them.
+        may_be_unlabelled, checks, may_have_duplicates: as `make_plan` has them.
       check_space: whether the shards will be written to this folder.
       reuse: the data set whose shards may be taken.
     """
@@ -181,6 +181,7 @@ class PlanShards(beam.PTransform):
     none_empty: bool = False
     may_be_unlabelled: bool = True
     checks: LabelChecks = NO_CHECKS
+    may_have_duplicates: bool = True
     check_space: bool = True
     reuse: EarlierDataSet | None = None
 
@@ -205,5 +206,6 @@ class PlanShards(beam.PTransform):
                 none_empty=self.none_empty,
                 may_be_unlabelled=self.may_be_unlabelled,
                 checks=self.checks,
+                may_have_duplicates=self.may_have_duplicates,
             ).with_output_types(Plan)
         )

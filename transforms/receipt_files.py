@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from beam_pipeline.transforms.core.dataset.names import RECEIPTS_FOLDER
 from beam_pipeline.transforms.core.dataset.receipts import (
     Receipt,
+    ShardInputs,
+    parse_if_same,
     parse_receipt,
     parse_record_sizes,
     receipt_name,
@@ -15,8 +17,13 @@ from beam_pipeline.transforms.core.errors import ConversionError
 from beam_pipeline.transforms.storage import files
 
 
-def read_receipt(folder: str, shard: str) -> Receipt | None:
+def read_receipt(folder: str, shard: str, expected: ShardInputs | None = None) -> Receipt | None:
     """The receipt of a shard; None if there is none.
+
+    Args:
+      folder: the output folder.
+      shard: file name of the shard.
+      expected: the inputs that the receipt probably has; if so, it holds these themselves.
 
     Raises:
       ConversionError: it is damaged, cannot be read, or is another shard's.
@@ -24,7 +31,8 @@ def read_receipt(folder: str, shard: str) -> Receipt | None:
     uri, data = _read(folder, shard)
     if data is None:
         return None
-    receipt = parse_receipt(data, uri)
+    same = parse_if_same(data, expected) if expected else None
+    receipt = same or parse_receipt(data, uri)
     found = receipt.inputs.spec.file_name
     if found != shard:
         raise ConversionError(

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from beam_pipeline.transforms import progress
 from beam_pipeline.transforms.core.dataset.changes import ShardChanges
+from beam_pipeline.transforms.core.dataset.duplicates import packed_images, written_images
 from beam_pipeline.transforms.core.dataset.names import MANIFEST_NAME
 from beam_pipeline.transforms.core.dataset.receipts import Receipt, ShardInputs, changes
 from beam_pipeline.transforms.core.dataset.sharding import KeyHasher, ShardInfo, ShardSpec
@@ -44,6 +45,7 @@ class Written(NamedTuple):
       refusal: why it was not written, or None.
       image_bytes: of all its images, as they were listed.
       changes: what became of the shard since the earlier data set; None if there is none.
+      images: (range of digests, packed `WrittenImage`s) of its examples.
     """
 
     info: ShardInfo | None
@@ -51,6 +53,7 @@ class Written(NamedTuple):
     refusal: Refusal | None = None
     image_bytes: int = 0
     changes: ShardChanges | None = None
+    images: Sequence[tuple[int, bytes]] = ()
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,7 @@ class ShardTask:
       reading: how far it reads ahead.
       failures: says whether the engine may run this again, so that a shard of this run is kept.
       earlier: the data set that it is taken from if that has a shard of the same samples.
+      ranges: the number of ranges of digests in which images are compared.
     """
 
     folder: str
@@ -80,6 +84,7 @@ class ShardTask:
     reading: ReadOptions = ONE_BY_ONE
     failures: FailurePolicy = DEFAULT_POLICY
     earlier: EarlierDataSet | None = None
+    ranges: int = 1
 
     @property
     def uri(self) -> str:
@@ -95,7 +100,7 @@ class ShardTask:
         inputs = self._inputs()
         try:
             keeps = self.resume or self.failures.retries
-            own = read_receipt(self.folder, self.spec.file_name) if keeps else None
+            own = read_receipt(self.folder, self.spec.file_name, inputs) if keeps else None
         except ConversionError as error:
             return Written(None, [], Refusal.from_error(error))
         if own:
@@ -105,7 +110,7 @@ class ShardTask:
         found = self.earlier.look_up(inputs) if self.earlier else None
         if own:
             if self._is_kept(own):
-                return _written(own, found)
+                return self._written(own, found)
             if encoded_otherwise(own):
                 what = f"--resume: in {self.uri}, {other_codec(own.info.codec)}"
                 return Written(None, [], Refusal.from_error(CodecError(what)))
@@ -123,7 +128,7 @@ class ShardTask:
             )
         if self.encoding.examples.resumable:
             write_receipt(self.folder, receipt, new=own is None)
-        return _written(receipt, found)
+        return self._written(receipt, found)
 
     def _is_kept(self, earlier: Receipt) -> bool:
         """Tells whether the existing shard is sound, and would not become better.
@@ -136,6 +141,17 @@ class ShardTask:
             if not complete:
                 return False
         return files.holds(self.uri, earlier.info.bytes, earlier.info.crc32c)
+
+    def _written(self, receipt: Receipt, found: EarlierShards | None) -> Written:
+        examples = self.encoding.examples
+        images = written_images(receipt, examples.file_columns) if examples.resumable else []
+        return Written(
+            receipt.info,
+            receipt.dead_letters,
+            image_bytes=sum(ref.size for ref in receipt.inputs.refs),
+            changes=found.changes(receipt) if found else None,
+            images=packed_images(images, self.ranges),
+        )
 
     def _refused(self, changed: str) -> Refusal:
         """Tells why the existing shard is not the one that would be written."""
@@ -173,15 +189,6 @@ def _has_unreadable(receipt: Receipt) -> bool:
     return any(letter.reason == Reason.UNREADABLE for letter in receipt.dead_letters)
 
 
-def _written(receipt: Receipt, found: EarlierShards | None) -> Written:
-    return Written(
-        receipt.info,
-        receipt.dead_letters,
-        image_bytes=sum(ref.size for ref in receipt.inputs.refs),
-        changes=found.changes(receipt) if found else None,
-    )
-
-
 def write_inputs(
     *,
     folder: str,
@@ -202,19 +209,20 @@ def write_inputs(
       accept: called before the shard appears; may raise, and then it does not.
     """
     encoding = EncodingOptions.from_recorded(inputs.options)
-    dead_letters = []
+    dead_letters: list[DeadLetter] = []
+    digests: list[bytes] = []
     with (
         files.open_output(files.join(folder, inputs.spec.file_name), new=new) as sink,
         encoding.maker(inputs.class_ids, inputs.refs, reading) as maker,
     ):
         output = SizingWriter(record_format.writer(sink))
-        for item in write_shard(inputs.spec, reported(inputs.refs), maker, output):
+        for item in write_shard(inputs.spec, reported(inputs.refs), maker, output, digests):
             if isinstance(item, DeadLetter):
                 dead_letters.append(item)
             else:
                 info = item
-        sizes = output.sizes if record_format.indexable else ()
-        receipt = Receipt(inputs, info, dead_letters, tuple(sizes))
+        sizes = tuple(output.sizes) if record_format.indexable else ()
+        receipt = Receipt(inputs, info, dead_letters, sizes, b"".join(digests))
         accept(receipt)
     return receipt
 

@@ -18,7 +18,19 @@ from apache_beam.pvalue import AsSingleton, TaggedOutput
 from apache_beam.transforms.window import TimestampedValue
 
 from beam_pipeline.transforms import counters
-from beam_pipeline.transforms.batches import DEAD_LETTERS, REFUSALS, DeadLetterBatch, SampleBatch
+from beam_pipeline.transforms.batches import (
+    COMPARED,
+    DEAD_LETTERS,
+    REFUSALS,
+    DeadLetterBatch,
+    SampleBatch,
+)
+from beam_pipeline.transforms.core.dataset.duplicates import (
+    LabelHashes,
+    WrittenImage,
+    packed_images,
+    range_count,
+)
 from beam_pipeline.transforms.core.dataset.plan import Plan
 from beam_pipeline.transforms.core.dataset.sharding import (
     KeyHasher,
@@ -70,6 +82,8 @@ class _EncodeGroup(beam.DoFn):
             (ref for batch in group[1] for ref in batch), KeyHasher(self._encoding.seed)
         )
         dead_letters = DeadLetterBatch()
+        images: list[WrittenImage] = []
+        hashes = LabelHashes(self._encoding.examples.file_columns)
         events: Counter[str] = Counter()
         with self._encoding.maker(plan.class_ids, refs, self._reading) as maker:
             for ref in reported(refs):
@@ -77,6 +91,8 @@ class _EncodeGroup(beam.DoFn):
                 if isinstance(sample, DeadLetter):
                     dead_letters.append(sample)
                 else:
+                    labels = hashes[ref.labels]
+                    images.append(WrittenImage(maker.digest, labels, ref.split, ref.key))
                     if isinstance(sample, AlteredSample):
                         events.update(sample.events)
                     yield TaggedOutput(_tag(ref.split), b"".join(sample))
@@ -88,6 +104,9 @@ class _EncodeGroup(beam.DoFn):
             yield TaggedOutput(DEAD_LETTERS, dead_letters)
         if events:
             yield TaggedOutput(IMAGES, image_figures(events))
+        if self._encoding.examples.resumable:
+            for part in packed_images(images, range_count(plan.tally.samples.total())):
+                yield TaggedOutput(COMPARED, part)
 
 
 def _tag(split: str) -> str:
@@ -140,7 +159,8 @@ class WriteRecords(beam.PTransform):
       reading: how far each worker reads ahead.
 
     Returns: {"shards": a `ShardInfo` for each shard, "dead_letters": `DeadLetterBatch`es,
-      "refusals": none, "images": `ImageFigures`}.
+      "refusals": none, "images": `ImageFigures`, "compared": the images as `FindDuplicates` takes
+      them}.
     """
 
     plan: beam.PCollection[Plan]
@@ -161,7 +181,7 @@ class WriteRecords(beam.PTransform):
             | "EncodeGroup"
             >> beam.ParDo(_EncodeGroup(self.encoding, self.reading), AsSingleton(self.plan))
             .with_output_types(bytes)
-            .with_outputs(DEAD_LETTERS, IMAGES, *map(_tag, splits))
+            .with_outputs(DEAD_LETTERS, IMAGES, COMPARED, *map(_tag, splits))
         )
         written = [
             encoded[_tag(split)]
@@ -184,6 +204,7 @@ class WriteRecords(beam.PTransform):
             "shards": shards,
             DEAD_LETTERS: encoded[DEAD_LETTERS],
             IMAGES: encoded[IMAGES],
+            COMPARED: encoded[COMPARED],
             REFUSALS: samples.pipeline | "NoRefusals" >> beam.Create([], reshuffle=False),
         }
 

@@ -13,7 +13,14 @@ from apache_beam.pvalue import AsSingleton, TaggedOutput
 from apache_beam.transforms.window import GlobalWindows
 
 from beam_pipeline.transforms import counters, writer_process
-from beam_pipeline.transforms.batches import CHANGES, DEAD_LETTERS, REFUSALS, DeadLetterBatch
+from beam_pipeline.transforms.batches import (
+    CHANGES,
+    COMPARED,
+    DEAD_LETTERS,
+    REFUSALS,
+    DeadLetterBatch,
+)
+from beam_pipeline.transforms.core.dataset.duplicates import range_count
 from beam_pipeline.transforms.core.dataset.plan import Plan
 from beam_pipeline.transforms.core.dataset.sharding import ShardInfo
 from beam_pipeline.transforms.core.errors import ConversionError, OutputError, WriterProcessError
@@ -45,6 +52,7 @@ class _WriteShard(beam.DoFn):
         self._earlier = earlier
         self._plan: Plan | None = None
         self._class_ids: dict[str, int] = {}
+        self._ranges = 1
 
     def start_bundle(self) -> None:
         self._waiting: deque[Callable[[], Written]] = deque()
@@ -70,6 +78,7 @@ class _WriteShard(beam.DoFn):
         spec = plan.shard_plan.spec(number)
         if plan is not self._plan:
             self._plan, self._class_ids = plan, plan.class_ids
+            self._ranges = range_count(plan.tally.samples.total())
         return ShardTask(
             folder=self._folder,
             spec=spec,
@@ -81,6 +90,7 @@ class _WriteShard(beam.DoFn):
             reading=self._reading,
             failures=self._failures,
             earlier=self._earlier,
+            ranges=self._ranges,
         )
 
     def _outputs(self, write: Callable[[], Written]) -> Iterator[ShardInfo | TaggedOutput]:
@@ -103,6 +113,8 @@ class _WriteShard(beam.DoFn):
             yield TaggedOutput(DEAD_LETTERS, DeadLetterBatch(written.dead_letters))
         if written.changes:
             yield TaggedOutput(CHANGES, written.changes)
+        for images in written.images:
+            yield TaggedOutput(COMPARED, images)
 
     def _refusal_for(self, error: ConversionError | OSError) -> Refusal:
         if isinstance(error, OSError):
@@ -135,7 +147,7 @@ class WriteShards(beam.PTransform):
 
     Returns (tagged): main, a `ShardInfo` for each shard; "dead_letters"; "refusals", the reasons why
       shards were not written; "changes", a `ShardChanges` for each shard if there is an earlier data
-      set.
+      set; "compared", the images as `FindDuplicates` takes them.
     """
 
     plan: beam.PCollection[Plan]
@@ -159,4 +171,4 @@ class WriteShards(beam.PTransform):
                 earlier=self.earlier,
             ),
             AsSingleton(self.plan),
-        ).with_outputs(DEAD_LETTERS, REFUSALS, CHANGES, main="shards")
+        ).with_outputs(DEAD_LETTERS, REFUSALS, CHANGES, COMPARED, main="shards")

@@ -13,6 +13,7 @@ from beam_pipeline.options.values import (
     parse_truth,
     side_lengths,
 )
+from beam_pipeline.transforms.core.dataset.duplicates import POLICIES
 from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.core.images.changes import (
     ANIMATED,
@@ -115,6 +116,13 @@ class ImageOptions(OptionGroup):
         parse=float,
         between=(0, 1),
         help="fail if more than this fraction of the listed images is bad (default: %(default)s)",
+    )
+    duplicates: str = option(
+        POLICIES[0],
+        choices=POLICIES,
+        help="images of the same bytes: keep them and warn, keep the first of each by its key and leave "
+        "out the others (of copies in several splits, those in train go), or fail (default: "
+        "%(default)s)",
     )
     min_side: int | None = option(
         None,

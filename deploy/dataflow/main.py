@@ -2,7 +2,8 @@
 
 A parameter arrives as `--name=value`, among the options that Dataflow adds. Flags are `true` or
 `false`. A repeatable option takes one value, or several as a JSON list of strings, because paths may
-contain commas and spaces. A parameter that was not set may arrive as an empty string.
+contain commas and spaces. A parameter that was not set may arrive as an empty string. The body of a
+schedule is fixed, so `{date}` in `output` stands for the day of the launch, in UTC.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timezone
 
 from beam_pipeline.cli import EXIT_USAGE, PROGRAM, main
 from beam_pipeline.commands.convert import COMMAND as CONVERT
 from beam_pipeline.transforms.core.errors import UsageError
 
 IMAGE_VARIABLE = "BEAM_TFRECORD_IMAGE"  # the image sets it to its own name
+
+_DATE = "{date}"
 
 # Dataflow passes labels of the job as `--labels`, in JSON or as `key=value`; ours are files.
 _LABELS_OF_THE_JOB = re.compile(r"\s*\{|[a-z][\w-]*=")
@@ -58,6 +62,9 @@ def _translated(argv: Sequence[str]) -> Iterator[str]:
                 yield name
         elif name == "--labels" and _LABELS_OF_THE_JOB.match(value):
             yield f"--label={value}"
+        elif name == "--output":
+            today = datetime.now(timezone.utc).date().isoformat()
+            yield f"{name}={value.replace(_DATE, today)}"
         elif option.repeated:
             yield from (f"{name}={one}" for one in _values(name, value))
         else:

@@ -236,7 +236,10 @@ def digests_of(case: str) -> dict[str, str]:
 def test_fixed_input_gives_the_recorded_bytes(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Names and SHA-256 of all shards, the manifest and the files beside it are those of version 0.1.0."""
+    """Names and SHA-256 of all shards, the manifest and the files beside it are those of version 0.1.0.
+
+    It listed no duplicates, of which one case has some.
+    """
     monkeypatch.chdir(tmp_path)
     assert digests_of(case) == GOLDEN[case]
 
@@ -336,6 +339,7 @@ GOLDEN: Mapping[str, Mapping[str, str]] = {
         "d-train.tfrecord-00000-of-00002": "dc752c62f7d818f5812b6cd65619b4f83a811a81c9323db397cd1413d59e255c",
         "d-train.tfrecord-00001-of-00002": "bdd6469a050840198860f92b135b7deb7cf1ae0bc7749705d770478bfcd10349",
         "dataset_info.json": "8261b374ae8572b0a40c14b74fcf714cae31c5dda352c1021fbc32b6dc639e2c",
+        "duplicates.json": "006c793c42ced61e4a46fed6e0a3024c3b8c56d13488958a20749d1769e0101e",
         "features.json": "1084e9e1a14d0859402008be3b04cfe94624b2f0289dd7ed19a69c98e6b9cf89",
         "manifest.json": "bf214540796d206ab219cf3185a3bafa4c4be6e49c69ed96dee3fb251e7d6f4a",
     },

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.archives import zip_bytes
 from tests.harness import (
     ALL_BAD,
     NONE_BAD,
@@ -152,6 +153,7 @@ SHARED_FOLDER = [HealthCheck.function_scoped_fixture]
 
 
 @pytest.mark.slow
+@pytest.mark.promise("reused")
 @given(NIGHTS)
 @settings(max_examples=10, deadline=None, suppress_health_check=SHARED_FOLDER)
 def test_nights_of_random_edits_give_what_a_conversion_from_nothing_gives(
@@ -164,6 +166,7 @@ def test_nights_of_random_edits_give_what_a_conversion_from_nothing_gives(
     _edited_like_from_nothing(nights, tmp_path)
 
 
+@pytest.mark.promise("reused")
 def test_only_the_shards_of_changed_samples_are_written(
     photos: Photos, first: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -187,6 +190,67 @@ def test_only_the_shards_of_changed_samples_are_written(
     assert digests(tmp_path / "2") == whole
 
 
+@pytest.mark.slow
+def test_a_changed_mask_is_a_relabelled_sample(tmp_path: Path) -> None:
+    """Its shard alone is written again; the image of the sample did not change."""
+    names = [f"{i:02d}" for i in range(24)]
+    images = {f"{tmp_path}/images/{name}.jpg": picture(i) for i, name in enumerate(names)}
+    masks = {
+        f"{tmp_path}/masks/{name}.png": picture(i, file_format="PNG", mode="L")
+        for i, name in enumerate(names)
+    }
+    write_files("", images | masks)
+    argv = ["--images", f"{tmp_path}/images", "--masks", f"{tmp_path}/masks", "--name", "d"]
+    argv += ["--num_shards", str(SHARDS)]
+    assert convert(*argv, "--output", f"{tmp_path}/1") == 0
+    mask = picture(3, file_format="PNG", mode="L", size=(9, 7)) + b"."
+    write_files("", {f"{tmp_path}/masks/05.png": mask})
+    assert convert(*argv, "--output", f"{tmp_path}/2", "--reuse", f"{tmp_path}/1") == 0
+    changes = changes_of(tmp_path / "2")
+    assert changes["samples"] == {"added": 0, "removed": 0, "changed": 0, "relabelled": 1}
+    assert changes["shards"] == {"reused": SHARDS - 1, "written": 1}
+    assert len(linked(tmp_path / "2", tmp_path / "1")) == SHARDS - 1
+    assert_like_from_nothing(tmp_path / "2", argv, tmp_path)
+
+
+@pytest.mark.slow
+def test_members_of_an_archive_change_with_it(tmp_path: Path) -> None:
+    """Shards without a member of an archive that was written anew are taken, the others written."""
+    for name, count in (("many", 40), ("few", 2)):
+        members = {f"{'ab'[i % 2]}/{name}{i}.jpg": picture(i) for i in range(count)}
+        write_files("", {f"{tmp_path}/photos/{name}.zip": zip_bytes(members)})
+    argv = ["--images", f"{tmp_path}/photos/*.zip", "--name", "d", "--num_shards", str(SHARDS)]
+    assert convert(*argv, "--output", f"{tmp_path}/1") == 0
+    assert convert(*argv, "--output", f"{tmp_path}/2", "--reuse", f"{tmp_path}/1") == 0
+    assert changes_of(tmp_path / "2")["shards"] == {"reused": SHARDS, "written": 0}
+    members = {f"{'ab'[i % 2]}/few{i}.jpg": picture(i + 5) for i in range(2)}
+    write_files("", {f"{tmp_path}/photos/few.zip": zip_bytes(members)})
+    os.utime(tmp_path / "photos" / "few.zip", ns=(1, 1))
+    assert convert(*argv, "--output", f"{tmp_path}/3", "--reuse", f"{tmp_path}/2") == 0
+    changes = changes_of(tmp_path / "3")
+    assert changes["samples"] == {"added": 0, "removed": 0, "changed": 2, "relabelled": 0}
+    assert changes["shards"]["written"] in (1, 2)
+    assert_like_from_nothing(tmp_path / "3", argv, tmp_path)
+
+
+@pytest.mark.slow
+def test_images_that_are_resized_are_taken_as_they_were_encoded(
+    photos: Photos, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the same versions; another size is another option, and refused."""
+    resized = ["--num_shards", str(SHARDS), "--image_format", "jpeg", "--resize"]
+    argv = [*photos.save(), *resized]
+    assert convert(*argv, "4", "--output", f"{tmp_path}/1") == 0
+    photos.draw("00.bmp", 77)
+    photos.save()
+    assert convert(*argv, "4", "--output", f"{tmp_path}/2", "--reuse", f"{tmp_path}/1") == 0
+    assert changes_of(tmp_path / "2")["shards"] == {"reused": SHARDS - 1, "written": 1}
+    assert_like_from_nothing(tmp_path / "2", [*argv, "4"], tmp_path)
+    capsys.readouterr()
+    assert convert(*argv, "5", "--output", f"{tmp_path}/3", "--reuse", f"{tmp_path}/2") == 2
+    assert "resize" in capsys.readouterr().err
+
+
 def test_an_unchanged_data_set_is_linked_whole(photos: Photos, first: Path, tmp_path: Path) -> None:
     """Under another name, too: no image is opened, and the manifest differs in the name alone."""
     argv = [*photos.save()[:-2], "--output", f"{tmp_path}/2", "--num_shards", str(SHARDS)]
@@ -199,6 +263,7 @@ def test_an_unchanged_data_set_is_linked_whole(photos: Photos, first: Path, tmp_
     assert shard_names(tmp_path / "2")[0] == "2-train.tfrecord-00000-of-00008"
 
 
+@pytest.mark.promise("reused_damaged")
 @pytest.mark.parametrize(
     "damage",
     ["zeros", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("cut", "gone", "receipt"))],
@@ -383,6 +448,7 @@ def test_the_newest_complete_data_set_is_found(
     assert capsys.readouterr().out.splitlines()[-1].startswith(f"{sets}/5 is up to date")
 
 
+@pytest.mark.promise("excluded")
 def test_excluded_images_leave_with_their_shards(
     photos: Photos, first: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

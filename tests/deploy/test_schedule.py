@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,20 @@ def as_command_line(parameters: dict[str, str]) -> list[str]:
     return list(MAIN.command_line([f"--{name}={value}" for name, value in parameters.items()], {}))
 
 
+def today() -> str:
+    """The day in UTC, which may change while a test runs."""
+    return datetime.now(timezone.utc).date().isoformat()
+
+
 def test_the_body_of_the_scheduler_means_a_conversion() -> None:
     """Its parameters are those of the template, and the program reads them."""
     parameters = BODY["launchParameter"]["parameters"]
     assert set(parameters) <= PARAMETERS
-    found, _ = cli._parser().parse_known_args(as_command_line(parameters))
-    assert (found.images, found.output) == (["gs://my-photos/pets"], "gs://my-sets/pets")
+    before, argv, after = today(), as_command_line(parameters), today()
+    found, _ = cli._parser().parse_known_args(argv)
+    assert found.images == ["gs://my-photos/pets"]
+    assert found.output in (f"gs://my-sets/pets/{before}", f"gs://my-sets/pets/{after}")
+    assert (found.name, found.reuse) == ("pets", "latest:gs://my-sets/pets")
     assert found.resume
 
 
@@ -84,17 +93,38 @@ def test_the_cron_job_passes_kubernetes_validate() -> None:
     assert len(re.findall(r"passed for resource (serviceaccount|cronjob)/", done.stdout)) == 2
 
 
-def test_the_cron_job_converts_on_its_machine() -> None:
-    """The program reads its arguments; a process a core; never two at a time; not as root."""
+def arguments_of(container: dict[str, Any], folder: Path) -> list[str]:
+    """The arguments that a container's command gives the program, run with another of its name."""
+    program = folder / "beam-tfrecord"
+    program.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    program.chmod(0o755)
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    command = [*container["command"], *container["args"]]
+    done = subprocess.run(
+        command, env={"PATH": path}, capture_output=True, text=True, check=True, timeout=60
+    )
+    return done.stdout.splitlines()
+
+
+def test_the_cron_job_converts_on_its_machine(tmp_path: Path) -> None:
+    """The program reads its arguments; a process a core; never two at a time; not as root.
+
+    It writes to a folder named after the date, which is the same until the job is given up.
+    """
     spec = cron_job()
     assert spec["concurrencyPolicy"] == "Forbid"
     pod = spec["jobTemplate"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
-    program, *command = [*container["command"], *container["args"]]
-    assert program == "beam-tfrecord"
-    found, unknown = cli._parser().parse_known_args(command)
+    before, argv, after = today(), arguments_of(container, tmp_path), today()
+    found, unknown = cli._parser().parse_known_args(argv)
     assert unknown == []
     assert (found.command, found.resume) == ("convert", True)
+    assert found.output in (f"gs://my-sets/pets/{before}", f"gs://my-sets/pets/{after}")
+    assert (found.name, found.reuse) == ("pets", "latest:gs://my-sets/pets")
+    minute, hour, *_ = spec["schedule"].split()
+    longest = spec["startingDeadlineSeconds"] + spec["jobTemplate"]["spec"]["activeDeadlineSeconds"]
+    assert 3600 * int(hour) + 60 * int(minute) + longest < 86_400
+    assert spec["timeZone"] == "Etc/UTC"
     assert str(found.writers) == container["resources"]["requests"]["cpu"]
     assert pod["securityContext"]["runAsNonRoot"]
     assert pod["restartPolicy"] == "Never"

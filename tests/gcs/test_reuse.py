@@ -16,6 +16,7 @@ pytestmark = pytest.mark.gcs
 NAMES = [f"{'ab'[i % 2]}/{i}.jpg" for i in range(60)]
 
 
+@pytest.mark.promise("reused")
 def test_unchanged_shards_are_copied_by_the_service(cloud: Cloud, tmp_path: Path) -> None:
     """Only the images of changed shards are read; `latest:` finds the data set of the night before."""
     write_pictures(str(tmp_path / "photos"), NAMES)

@@ -37,6 +37,7 @@ class Reason(str, enum.Enum):
     CONFLICTING_LABELS = "conflicting_labels"
     DUPLICATE_KEY = "duplicate_key"
     EXCLUDED = "excluded"
+    DUPLICATE = "duplicate"
     # read
     UNREADABLE = "unreadable"
     EMPTY_FILE = "empty_file"
@@ -72,6 +73,7 @@ EXPLANATIONS: dict[Reason, str] = {
     Reason.CONFLICTING_LABELS: "two rows name this image and disagree",
     Reason.DUPLICATE_KEY: "two roots, or an archive twice, hold an image of this relative path",
     Reason.EXCLUDED: "--exclude names the image",
+    Reason.DUPLICATE: "another image has the same bytes, and --duplicates is first",
     Reason.UNREADABLE: "the file is gone or cannot be opened or read",
     Reason.EMPTY_FILE: "the file has no bytes",
     Reason.CHANGED_SINCE_LISTING: "the file is not of the size that was listed, or no longer a file",

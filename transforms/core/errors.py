@@ -13,6 +13,7 @@ ConversionError
 ├── NothingJoinedError       no image has a label
 ├── NothingLeftError         every image is left out by a filter
 ├── UnknownClassError        a class is not among those of --classes, with --classes_only
+├── DuplicateImagesError     images have the same bytes, with --duplicates error
 ├── TooManyBadSamplesError   more bad samples than --max_bad_fraction allows
 ├── LostSamplesError         samples do not add up: a fault of the program or the runner
 ├── OutputError              a shard cannot be written: no space, no permission
@@ -92,6 +93,10 @@ class UnknownClassError(ConversionError):
     """A class is not among those of --classes, and --classes_only allows no other."""
 
 
+class DuplicateImagesError(ConversionError):
+    """Images have the same bytes, and --duplicates is error."""
+
+
 class TooManyBadSamplesError(ConversionError):
     """The share of bad samples exceeds --max_bad_fraction."""
 
@@ -149,6 +154,7 @@ ERRORS: tuple[type[ConversionError], ...] = (
     NothingJoinedError,
     NothingLeftError,
     UnknownClassError,
+    DuplicateImagesError,
     TooManyBadSamplesError,
     LostSamplesError,
     OutputError,

@@ -8,7 +8,7 @@ A reference has a few hundred bytes at most. They travel in batches, packed by c
 becomes one tuple per field,
 
     (("a/1.jpg", "a/2.jpg"), ("/photos/a/1.jpg", "/photos/a/2.jpg"), (9, 8), ("train", "train"),
-     (("a",), ("a",)), (-1, -1), ("", ""), (0, 0), (None, None))
+     (("a",), ("a",)), (-1, -1), ("", ""), (0, 0), (None, None), (b"", b""))
 
 which is pickled and deflated: the bytes begin with 78 01, zlib's header for its fastest level. Two
 references take about 100 bytes; of 4,096 similar ones, each takes about 10.
@@ -49,6 +49,7 @@ class ImageRef(NamedTuple):
         bucket; 0 if unknown. A member of an archive has the archive's.
       aliases: of a member of an archive, the path that says its class and split, and more paths by
         which label rows may name it, the likelier ones first, each at its place or empty.
+      digest: its MD5 as listed; empty if it is not needed or the storage has none.
     """
 
     key: str
@@ -56,6 +57,7 @@ class ImageRef(NamedTuple):
     size: int
     version: int = 0
     aliases: tuple[str, ...] = ()
+    digest: bytes = b""
 
     @property
     def path(self) -> str:
@@ -99,6 +101,7 @@ class SampleRef(NamedTuple):
       origin: the label file; empty if there is none, or several.
       version: that of the file, as in its `ImageRef`.
       claimed_size: the image's size in the label file; None if it gives none.
+      digest: of the image's bytes, while duplicates are looked for; else empty.
     """
 
     key: str
@@ -110,6 +113,7 @@ class SampleRef(NamedTuple):
     origin: str = ""
     version: int = 0
     claimed_size: Size | None = None
+    digest: bytes = b""
 
 
 def files_of(ref: SampleRef, columns: Iterable[int]) -> list[tuple[int, str, int]]:

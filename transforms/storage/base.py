@@ -19,11 +19,13 @@ class FoundFile(NamedTuple):
       name: its path relative to the folder.
       size: bytes.
       version: changes when the file does, such as the generation in a bucket; 0 if unknown.
+      digest: MD5 of its bytes, if it was asked for and the storage knows it; else empty.
     """
 
     name: str
     size: int
     version: int = 0
+    digest: bytes = b""
 
 
 class FileSystem(ABC):
@@ -36,9 +38,11 @@ class FileSystem(ABC):
     Attributes:
       lists_ranges: True if listings are sorted by name and may begin and end at any name, so that
         ranges of names can be listed in parallel with `list_range` and `first_name`.
+      lists_digests: True if `list_range` can give digests.
     """
 
     lists_ranges = False
+    lists_digests = False
 
     # Read.
 
@@ -158,13 +162,16 @@ class FileSystem(ABC):
         """Returns name -> bytes for the files that `list_folder` names."""
         return {name: found.size for name, found in self.files_in(folder).items()}
 
-    def list_range(self, uri_prefix: str, start: str = "", end: str = "") -> Iterator[FoundFile]:
+    def list_range(
+        self, uri_prefix: str, start: str = "", end: str = "", *, digests: bool = False
+    ) -> Iterator[FoundFile]:
         """Lists the files whose URIs begin with a prefix, sorted by name, if `lists_ranges`.
 
         Args:
           uri_prefix: a prefix of URIs; with a slash at its end, the files in a folder.
           start: the first name to list, relative to the prefix.
           end: the first name not to list, relative to the prefix; empty for no end.
+          digests: ask for the files' digests, if `lists_digests`.
         """
         raise NotImplementedError
 

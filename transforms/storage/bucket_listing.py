@@ -81,6 +81,11 @@ def lists_ranges(root: ImageRoot) -> bool:
     return root.archive is None and file_system(root.uri).lists_ranges
 
 
+def lists_digests(root: ImageRoot) -> bool:
+    """True if the listing of a root has MD5s of its files, if they are asked for."""
+    return root.archive is None and file_system(root.uri).lists_digests
+
+
 def list_bucket(root: ImageRoot, batch_size: int, fan_out: FanOut) -> Iterator[Listed]:
     """Lists a folder of a bucket on this machine only, with ranges in parallel.
 
@@ -141,13 +146,18 @@ def list_range(part: NameRange, batch_size: int, most: int) -> Iterator[Listed |
     images: list[ImageRef] = []
     rest: NameRange | None = None
     try:
-        for number, found in enumerate(storage.list_range(folder, *limits), 1):
+        listed = storage.list_range(folder, *limits, digests=part.root.digests)
+        for number, found in enumerate(listed, 1):
             if number == most:  # not listed here; the rest begins with it
                 rest = part._replace(limits=limits._replace(start=found.name))
                 break
             key = found.name
             if names.lists(key):
-                images.append(ImageRef(key, names.prefix + key, found.size, found.version))
+                images.append(
+                    ImageRef(
+                        *(key, names.prefix + key, found.size, found.version), digest=found.digest
+                    )
+                )
             elif number == 1 and _seen_before(folder, names.hidden_folder(key), limits):
                 names.rules.ignored.clear()  # the previous range has counted it
             if len(images) >= batch_size:

@@ -20,6 +20,7 @@ class GoogleStorage(FileSystem):
     """
 
     lists_ranges = True
+    lists_digests = True
 
     def read(self, uri: str, size: int = 0, offset: int = -1) -> bytes:
         """Reads an object, or part of it, with one request. Raises OSError."""
@@ -60,9 +61,11 @@ class GoogleStorage(FileSystem):
         """Lists every object below a folder, sorted. Raises BucketError, OSError."""
         return objects.list_objects(folder + "/")
 
-    def list_range(self, uri_prefix: str, start: str = "", end: str = "") -> Iterator[FoundFile]:
+    def list_range(
+        self, uri_prefix: str, start: str = "", end: str = "", *, digests: bool = False
+    ) -> Iterator[FoundFile]:
         """Lists a range of names. Raises BucketError, OSError."""
-        return objects.list_objects(uri_prefix, start, end)
+        return objects.list_objects(uri_prefix, start, end, digests=digests)
 
     def first_name(self, uri_prefix: str, start: str = "", end: str = "") -> str | None:
         """Returns the first name of a range. Raises BucketError, OSError."""

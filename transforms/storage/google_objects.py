@@ -5,6 +5,7 @@ Names are literal: they contain no wildcards or escapes.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import errno
 import functools
@@ -35,12 +36,14 @@ class ListedObject(NamedTuple):
       size: bytes.
       generation: changes when the object does.
       crc32c: base64 of the big-endian checksum; empty if it was not requested.
+      md5: base64; empty if it was not requested, or the object was composed of others.
     """
 
     name: str
     size: int
     generation: int
     crc32c: str
+    md5: str = ""
 
 
 def _as_listed_object(_: Any, item: dict[str, str]) -> ListedObject:
@@ -49,6 +52,7 @@ def _as_listed_object(_: Any, item: dict[str, str]) -> ListedObject:
         int(item.get("size", 0)),
         int(item.get("generation", 0)),
         item.get("crc32c", ""),
+        item.get("md5Hash", ""),
     )
 
 
@@ -148,13 +152,16 @@ def _in_one_piece() -> dict[str, bool]:
 # Listing.
 
 
-def list_objects(uri_prefix: str, start: str = "", end: str = "") -> Iterator[FoundFile]:
+def list_objects(
+    uri_prefix: str, start: str = "", end: str = "", *, digests: bool = False
+) -> Iterator[FoundFile]:
     """Lists the objects whose URIs begin with a prefix, sorted by name, page by page.
 
     Args:
       uri_prefix: a prefix of URIs; with a slash at its end, the objects in a folder.
       start: the first name to list, relative to the prefix.
       end: the first name not to list, relative to the prefix; empty for no end.
+      digests: ask for the MD5 of each.
 
     Yields: files by names relative to the prefix. Empty objects whose names end with a slash stand
       for folders and are left out.
@@ -163,9 +170,10 @@ def list_objects(uri_prefix: str, start: str = "", end: str = "") -> Iterator[Fo
       BucketError: the bucket does not exist, or may not be listed.
       OSError: the listing failed.
     """
-    for name, blob in _listed(uri_prefix, start, end):
+    fields = ",md5Hash" if digests else ""
+    for name, blob in _listed(uri_prefix, start, end, fields):
         if name and not (name.endswith("/") and not blob.size):
-            yield FoundFile(name, blob.size, blob.generation)
+            yield FoundFile(name, blob.size, blob.generation, base64.b64decode(blob.md5))
 
 
 def checksums(uri_prefix: str, start: str = "", end: str = "") -> dict[str, tuple[int, str]]:

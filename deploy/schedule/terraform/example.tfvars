@@ -8,6 +8,8 @@ input_buckets = ["my-photos"]
 
 parameters = {
   images = "gs://my-photos/pets"
-  output = "gs://my-sets/pets"
+  output = "gs://my-sets/pets/{date}"
+  name   = "pets"
+  reuse  = "latest:gs://my-sets/pets"
   resume = "true"
 }

@@ -24,7 +24,7 @@ variable "repository" {
 }
 
 variable "parameters" {
-  description = "Options of `beam-tfrecord convert` as text: flags are true or false, several values a JSON list."
+  description = "Options of `beam-tfrecord convert` as text: flags are true or false, several values a JSON list, {date} in output the day of the launch."
   type        = map(string)
 
   validation {

@@ -62,17 +62,8 @@ def test_every_option_reaches_its_group() -> None:
         *("--never_enlarge", "false", "--image_format", "png", "--quality", "80"),
         *("--reencode", "always", "--color_profile", "keep", "--animated", "refuse"),
         *("--max_bad_fraction", "0.5", "--name", "pets", "--overwrite", "--compression", "gzip"),
-        *(
-            "--no_card",
-            "--features",
-            "a=b",
-            "--shuffle",
-            "records",
-            "--writers",
-            "2",
-            "--read_ahead",
-            "3",
-        ),
+        *("--duplicates", "first", "--no_card"),
+        *("--features", "a=b", "--shuffle", "records", "--writers", "2", "--read_ahead", "3"),
         *("--read_ahead_size", "4MB"),
     ]
     found = parsed(*argv)
@@ -125,6 +116,7 @@ def test_every_option_reaches_its_group() -> None:
             animated="refuse",
             clip_boxes=True,
             max_bad_fraction=0.5,
+            duplicates="first",
             min_side=64,
             max_aspect=2.5,
             max_pixels=1_000_000,

@@ -40,7 +40,9 @@ class MemoryFiles(FileSystem):
     def list_files(self, folder: str) -> Iterator[FoundFile]:
         return self._named(f"{folder}/")
 
-    def list_range(self, uri_prefix: str, start: str = "", end: str = "") -> Iterator[FoundFile]:
+    def list_range(
+        self, uri_prefix: str, start: str = "", end: str = "", *, digests: bool = False
+    ) -> Iterator[FoundFile]:
         self.listed.append((uri_prefix, start, end))
         return self._named(uri_prefix, start, end)
 

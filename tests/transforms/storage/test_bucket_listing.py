@@ -121,7 +121,7 @@ def test_what_cannot_be_listed_is_an_error(
 ) -> None:
     """It names the root and the reason, in a listing as in the probes for ranges."""
 
-    def fails(*_: str) -> Iterator[FoundFile]:
+    def fails(*_: str, **__: bool) -> Iterator[FoundFile]:
         raise error
 
     for method, listing in (

@@ -8,6 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from beam_pipeline.transforms.core.dataset.duplicates import (
+    NO_DUPLICATES,
+    Duplicates,
+    described,
+)
 from beam_pipeline.transforms.core.dataset.kept import (
     NOTHING_KEPT,
     Kept,
@@ -31,6 +36,7 @@ from beam_pipeline.transforms.core.dataset.sharding import (
 from beam_pipeline.transforms.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.transforms.core.errors import (
     ChangedInputsError,
+    DuplicateImagesError,
     LostSamplesError,
     NothingJoinedError,
     NothingLeftError,
@@ -61,6 +67,7 @@ NOT_COUNTED_AS_BAD = frozenset(
         Reason.UNLABELLED.value,
         Reason.UNKNOWN_CLASS.value,
         Reason.EXCLUDED.value,
+        Reason.DUPLICATE.value,
         *(reason.value for reason in FILTER_REASONS),
     }
 )
@@ -86,6 +93,7 @@ class Tally:
       first: of each reason, the first dead letter's key, message, file and line.
       measured: samples that were encoded to be measured.
       refusals: reasons why nothing may be written, found by the stage; of many, the first few.
+      duplicates: images of the same bytes, as far as they were looked for.
     """
 
     listed: int = 0
@@ -103,6 +111,7 @@ class Tally:
     first: dict[str, tuple[str, str, str, int]] = field(default_factory=dict)
     measured: list[Measured] = field(default_factory=list)
     label_files: LabelFiles = field(default_factory=LabelFiles)
+    duplicates: Duplicates = NO_DUPLICATES
 
     def add(self, other: Tally) -> None:
         """Adds the counts of another tally."""
@@ -123,6 +132,8 @@ class Tally:
         for reason, dead_letter in other.first.items():
             self.first[reason] = min(self.first.get(reason, dead_letter), dead_letter)
         self.measured = sorted((*self.measured, *other.measured))
+        if other.duplicates.compared:
+            self.duplicates = Duplicates.sum_of((self.duplicates, other.duplicates))
 
     def written_bytes(self, split: str) -> int:
         """The bytes of a split's shards: those of its images, or an estimate if they are encoded anew."""
@@ -158,6 +169,22 @@ class Tally:
                     continue
                 for name in names if isinstance(names, tuple) else (names,):
                     self.classes[name] += count
+
+    def remove_samples(
+        self,
+        samples: Sequence[SampleRef],
+        class_column: int | None,
+        file_columns: Sequence[int] = (),
+    ) -> None:
+        """Takes back samples that another tally has counted; splits and classes stay if none is left.
+
+        The arguments are those of `add_samples`.
+        """
+        counts = Tally()
+        counts.add_samples(samples, class_column, file_columns)
+        self.samples.subtract(counts.samples)
+        self.sample_bytes.subtract(counts.sample_bytes)
+        self.classes.subtract(counts.classes)
 
     def add_unlabelled(self, keys: Sequence[str]) -> None:
         """Counts samples that are kept without a label, and keeps their first few keys."""
@@ -224,6 +251,7 @@ def make_plan(
     may_be_unlabelled: bool = True,
     checks: LabelChecks = NO_CHECKS,
     kept: Kept = NOTHING_KEPT,
+    may_have_duplicates: bool = True,
 ) -> Plan:
     """Plans the shards of the joined samples, or refuses with a reason.
 
@@ -239,6 +267,7 @@ def make_plan(
       may_be_unlabelled: whether most images may be left out for want of a label row.
       checks: what is checked of the labels.
       kept: what an earlier data set settles.
+      may_have_duplicates: whether images may have the same bytes, as far as the tally knows.
     """
     names = sorted({*tally.samples, *splits})
     counted_shards = kept.count_shards(
@@ -267,6 +296,7 @@ def make_plan(
         or (_empty_split(tally, splits) if none_empty else None)
         or too_small
         or too_many_bad(tally, max_bad_fraction)
+        or (None if may_have_duplicates else _duplicate_images(tally))
         or (None if may_be_unlabelled else mostly_unlabelled(tally, checks.option))
         or unnumbered
         or question
@@ -365,6 +395,18 @@ def too_many_bad(tally: Tally, max_bad_fraction: float) -> Refusal | None:
         TooManyBadSamplesError(
             f"{counted(bad, 'bad sample')} among {counted(tally.listed, 'listed image')}, {max_bad_fraction:g} of them "
             f"allowed: {reasons}. dead_letters.jsonl lists them; fix them or raise --max_bad_fraction",
+        )
+    )
+
+
+def _duplicate_images(tally: Tally) -> Refusal | None:
+    """The refusal of a run that finds images of the same bytes."""
+    if not tally.duplicates.groups:
+        return None
+    return Refusal.from_error(
+        DuplicateImagesError(
+            f"--duplicates error: {'; '.join(described(tally.duplicates))}. Remove all but one of each "
+            "group; --duplicates first does so for you, and keep writes them all"
         )
     )
 

@@ -7,11 +7,12 @@ of the output folder, one a shard, as gzipped JSON.
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import starmap
 from typing import Any
 
@@ -19,6 +20,7 @@ from beam_pipeline.transforms.core.dataset.names import RECEIPTS_FOLDER
 from beam_pipeline.transforms.core.dataset.sharding import ShardInfo, ShardSpec
 from beam_pipeline.transforms.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.transforms.core.errors import ConversionError
+from beam_pipeline.transforms.core.images.digest import DIGEST_BYTES
 from beam_pipeline.transforms.core.labels.schema import FILE_KINDS
 from beam_pipeline.transforms.core.records.formats import format_of
 from beam_pipeline.transforms.core.references import SampleRef
@@ -30,6 +32,8 @@ _GZIP = 16 + zlib.MAX_WBITS
 _LARGEST, _MOST_INFLATED = 16 << 20, 50
 """A receipt may have 16 MiB, or 50 times its compressed length; ours have about 10 times."""
 _SHOWN = 3
+_DAMAGE = (EOFError, zlib.error, ValueError, KeyError, TypeError, RecursionError)
+"""Errors to which the content of a damaged receipt leads."""
 
 # A sample is the same if these and its labels are: its file may have moved, and its label file.
 _SAME = ("key", "size", "split", "offset", "version")
@@ -73,28 +77,76 @@ class Receipt:
       dead_letters: the samples that were left out.
       record_sizes: bytes of each record in the file, one after another from its beginning; empty if
         they are not known, or records cannot be read one by one.
+      digests: of the images of all samples, one after the other; `NO_DIGEST` for a sample that was
+        left out. Empty in receipts of older versions.
+      data: its file, if it was read by `parse_if_same`.
     """
 
     inputs: ShardInputs
     info: ShardInfo
     dead_letters: Sequence[DeadLetter]
     record_sizes: Sequence[int] = ()
+    digests: bytes = b""
+    data: bytes = field(default=b"", compare=False, repr=False)
 
     def to_bytes(self) -> bytes:
         """The content of the receipt's file; the same receipt has the same bytes."""
-        inputs = self.inputs
-        content = {
-            "version": _VERSION,
-            "spec": inputs.spec,
-            "samples": _columns(inputs.refs),
-            "classes": dict(inputs.class_ids),
-            "options": dict(inputs.options),
+        if self.data:
+            return self.data
+        outcome = {
             "info": _figures(self.info),
             "dead_letters": self.dead_letters,
             **({"record_sizes": self.record_sizes} if self.record_sizes else {}),
+            **({"digests": base64.b64encode(self.digests).decode()} if self.digests else {}),
         }
-        text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+        text = _opening(self.inputs) + _json(outcome).removeprefix("{")
         return gzip.compress(text.encode("utf-8", "surrogatepass"), _FASTEST, mtime=0)
+
+
+def _opening(inputs: ShardInputs) -> str:
+    """The text with which the receipt of a shard begins: all that says what it was made from."""
+    content = {
+        "version": _VERSION,
+        "spec": inputs.spec,
+        "samples": _columns(inputs.refs),
+        "classes": dict(inputs.class_ids),
+        "options": dict(inputs.options),
+    }
+    return _json(content).removesuffix("}") + ","
+
+
+def _json(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+
+
+def parse_if_same(data: bytes, inputs: ShardInputs) -> Receipt | None:
+    """Reads a receipt that says, word for word, what a shard would be made from now.
+
+    This takes half the time of `parse_receipt`, and nothing is left to compare.
+
+    Returns: the receipt, which holds `inputs` themselves; None if its text is another, or damaged.
+    """
+    opening = _opening(inputs)
+    try:
+        text = _inflate(data).decode("utf-8", "surrogatepass")
+        if not text.startswith(opening):
+            return None
+        outcome = json.loads("{" + text[len(opening) :])
+        return _receipt(inputs, outcome, data)
+    except _DAMAGE:
+        return None
+
+
+def _receipt(inputs: ShardInputs, content: Mapping[str, Any], data: bytes = b"") -> Receipt:
+    """A receipt of its inputs and the rest of its content."""
+    return Receipt(
+        inputs,
+        _info(content["info"], inputs.spec),
+        [_dead_letter(letter) for letter in _lists(content["dead_letters"], "dead_letters")],
+        _record_sizes(content),
+        _digests(content.get("digests", ""), len(inputs.refs)),
+        data,
+    )
 
 
 def parse_receipt(data: bytes, uri: str) -> Receipt:
@@ -110,16 +162,9 @@ def parse_receipt(data: bytes, uri: str) -> Receipt:
             raise ValueError(f"its version is {shown(content.get('version'))}, expected {_VERSION}")
         spec = _spec(content["spec"])
         refs = _refs(_lists(content["samples"], "samples"))
-        return Receipt(
-            ShardInputs(spec, refs, _class_ids(content["classes"]), _options(content["options"])),
-            _info(content["info"], spec),
-            [
-                _dead_letter(dead_letter)
-                for dead_letter in _lists(content["dead_letters"], "dead_letters")
-            ],
-            _record_sizes(content),
-        )
-    except (EOFError, zlib.error, ValueError, KeyError, TypeError, RecursionError) as error:
+        class_ids, options = _class_ids(content["classes"]), _options(content["options"])
+        return _receipt(ShardInputs(spec, refs, class_ids, options), content)
+    except _DAMAGE as error:
         raise ConversionError(f"{uri} is damaged ({shown(error)}); remove it by hand") from error
 
 
@@ -209,6 +254,15 @@ def _refs(columns: list[list[Any]]) -> list[SampleRef]:
     ]
 
 
+def _digests(text: Any, count: int) -> bytes:
+    """The digests of images, or none."""
+    _expect(text, str, "digests")
+    digests = base64.b64decode(text, validate=True)
+    if len(digests) not in (0, DIGEST_BYTES * count):
+        raise ValueError(f"digests has {len(digests)} bytes, expected {DIGEST_BYTES * count}")
+    return digests
+
+
 def _class_ids(values: Any) -> dict[str, int]:
     _expect(values, dict, "classes")
     for name, class_id in values.items():
@@ -254,7 +308,7 @@ def _dead_letter(values: Any) -> DeadLetter:
 
 def _columns(refs: Sequence[SampleRef]) -> list[tuple[Any, ...]]:
     """The samples, a list a field; sizes are left out if nothing claims any, as older versions do."""
-    columns = list(zip(*refs, strict=True))
+    columns = list(zip(*refs, strict=True))[: SampleRef._fields.index("digest")]
     return columns if any(ref.claimed_size for ref in refs) else columns[:-1]
 
 
@@ -265,6 +319,8 @@ def _frozen(value: Any) -> Any:
 
 def changes(then: ShardInputs, now: ShardInputs) -> str:
     """The changes between two inputs of a shard, for people; empty if there are none."""
+    if then is now:
+        return ""
     before, after = ({ref.key: ref for ref in inputs.refs} for inputs in (then, now))
     files = file_labels(now.options)
     groups = {
@@ -330,14 +386,15 @@ def _shown(ref: SampleRef, files: Sequence[int]) -> str:
     Without the places of files, which may have moved, and without the lines of boxes: where a row is
     added to a table, those of all later rows change.
     """
-    labels: list[Any] = [_without_lines(value) for value in ref.labels]
+    labels: list[Any] = [without_lines(value) for value in ref.labels]
     for index in files:
         if index < len(labels) and isinstance(labels[index], tuple):
             labels[index] = labels[index][1:]
     return json.dumps(labels)
 
 
-def _without_lines(value: Any) -> Any:
+def without_lines(value: Any) -> Any:
+    """A label without the lines that boxes have in the label file."""
     if isinstance(value, tuple) and value and isinstance(value[0], tuple):
         return [item[:_BOX_NUMBERS] if len(item) == _BOX_NUMBERS + 1 else item for item in value]
     return value

@@ -21,6 +21,7 @@ from beam_pipeline.transforms.core.dataset.dead_letter_names import (
     DEAD_LETTERS_NAME,
     PART_PATTERN,
 )
+from beam_pipeline.transforms.core.dataset.duplicates import DUPLICATES_NAME, parse_duplicates
 from beam_pipeline.transforms.core.dataset.manifest import LABEL_MAP_NAME, LABELS_NAME
 from beam_pipeline.transforms.core.dataset.names import MANIFEST_NAME
 from beam_pipeline.transforms.core.dataset.tfds_metadata import tfds_files, tfds_names
@@ -60,6 +61,13 @@ def _lists_changes(_manifest: _Manifest, name: str, content: bytes) -> bool:
         return False
 
 
+def _lists_duplicates(_manifest: _Manifest, name: str, content: bytes) -> bool:
+    try:
+        return bool(parse_duplicates(content, name))
+    except ConversionError:
+        return False
+
+
 def _is_named_by_tfds(manifest: _Manifest, name: str, _content: bytes) -> bool:
     return name in tfds_names(manifest)
 
@@ -75,6 +83,7 @@ SIDE_FILES = (
     SideFile(re.escape(LABELS_NAME), _has_classes_of),
     SideFile(re.escape(LABEL_MAP_NAME), _has_classes_of),
     SideFile(re.escape(CHANGES_NAME), _lists_changes),
+    SideFile(re.escape(DUPLICATES_NAME), _lists_duplicates),
     SideFile(r"(dataset_info|features)\.json"),
     SideFile(r".*\.labels\.txt", _is_named_by_tfds),
     SideFile(re.escape(README_NAME), _is_unchanged, gives_way=True),

@@ -593,6 +593,7 @@ def labelled(
         origin=origin,
         version=image.version,
         claimed_size=claimed_size,
+        digest=image.digest,
     )
 
 

@@ -48,7 +48,11 @@ class KeepUnlabelled:
     def sample(self, image: ImageRef, split: str) -> SampleRef:
         """Makes the sample of an image without labels."""
         labels = (*(None for _ in self.label_columns), 0)
-        return SampleRef(image.key, image.uri, image.size, split, labels, version=image.version)
+        return SampleRef(
+            *(image.key, image.uri, image.size, split, labels),
+            version=image.version,
+            digest=image.digest,
+        )
 
     def marked(self, sample: SampleRef) -> SampleRef:
         """Marks the sample of a row. One with an empty label is unlabelled but keeps its other columns."""

@@ -54,6 +54,7 @@ class ImageRoot:
         empty, files in all folders are.
       without: folders relative to it, each with a slash at its end, in which no files are listed.
       archive: how the members of an archive are named; None for a folder.
+      digests: digests are listed as well, if the storage has them.
     """
 
     uri: str
@@ -62,6 +63,7 @@ class ImageRoot:
     within: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     archive: Archive | None = None
+    digests: bool = False
 
 
 @dataclass

@@ -21,6 +21,7 @@ from beam_pipeline.transforms.core.dataset.sharding import (
 )
 from beam_pipeline.transforms.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.transforms.core.images.claimed_size import check_claimed_size
+from beam_pipeline.transforms.core.images.digest import NO_DIGEST, digest_of
 from beam_pipeline.transforms.core.images.exif import UPRIGHT
 from beam_pipeline.transforms.core.images.filters import Limits, outside_bytes
 from beam_pipeline.transforms.core.images.header import BadImageError, ImageHeader
@@ -41,7 +42,7 @@ MAX_IMAGE_BYTES = MAX_EXAMPLE_BYTES - (1 << 20)
 """The largest image: an example of 2 GiB holds it and 1 MiB of labels. A larger one is not read."""
 
 # Failures of the machine, not of the file: the bundle fails and the runner tries it again.
-_TRANSIENT_ERRORS = frozenset(
+TRANSIENT_ERRORS = frozenset(
     {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EAGAIN, errno.ETIMEDOUT}
 )
 
@@ -62,7 +63,13 @@ class ChangedFileError(OSError):
 
 
 class Maker(Protocol):
-    """Turns references into examples or dead letters."""
+    """Turns references into examples or dead letters.
+
+    Attributes:
+      digest: of the image that was read last.
+    """
+
+    digest: bytes
 
     def make(self, ref: SampleRef) -> EncodedSample | DeadLetter:
         """Makes one example. Raises OSError if the machine, not the sample, is at fault."""
@@ -71,7 +78,7 @@ class Maker(Protocol):
         """The ids of the sample's classes: one, one an object, or none."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class ExampleMaker:
     """Makes an example from an image and its labels.
 
@@ -85,6 +92,7 @@ class ExampleMaker:
       id_column: index among the labels of the label file's own ids of the boxes, or None.
       filters: the filters given; here, that of sizes in bytes.
       alteration: the changes to images.
+      digest: of the image that was read last, as its file has it.
     """
 
     read_image: ImageReader
@@ -96,6 +104,7 @@ class ExampleMaker:
     id_column: int | None = None
     filters: Limits = field(default_factory=dict)
     alteration: Alteration = field(default_factory=Alteration)
+    digest: bytes = field(default=NO_DIGEST, init=False)
 
     def classes(self, ref: SampleRef) -> Sequence[int]:
         """The ids of the sample's classes: one, one an object, or none."""
@@ -117,7 +126,10 @@ class ExampleMaker:
             )
         image = self._read(ref, ref.uri, ref.size, ref.offset)
         if not self.file_columns:
-            return image if isinstance(image, DeadLetter) else self._example(ref, image, {})
+            if isinstance(image, DeadLetter):
+                return image
+            self.digest = digest_of(image)
+            return self._example(ref, image, {})
         # Read whatever is wrong with the image, as the files are read ahead in this order.
         files = {
             index: self._read(ref, uri, size, -1)
@@ -125,6 +137,7 @@ class ExampleMaker:
         }
         if isinstance(image, DeadLetter):
             return image
+        self.digest = digest_of(image)
         return self._example(ref, image, files)
 
     def _read(self, ref: SampleRef, uri: str, size: int, offset: int) -> bytes | DeadLetter:
@@ -134,7 +147,7 @@ class ExampleMaker:
         except ChangedFileError as error:
             reason, what = Reason.CHANGED_SINCE_LISTING, str(error)
         except OSError as error:
-            if error.errno in _TRANSIENT_ERRORS:
+            if error.errno in TRANSIENT_ERRORS:
                 raise
             reason, what = Reason.UNREADABLE, error.strerror or type(error).__name__
         else:
@@ -262,17 +275,19 @@ class ExampleMaker:
         return ref._replace(labels=tuple(labels))
 
 
-@dataclass(frozen=True)
+@dataclass
 class ExampleReader:
     """Reads examples that are serialized already.
 
     Attributes:
       read_example: reads the bytes of one.
       class_ids: class -> id.
+      digest: none, as the images in examples are not looked at.
     """
 
     read_example: ImageReader
     class_ids: Mapping[str, int]
+    digest: bytes = field(default=NO_DIGEST, init=False)
 
     def classes(self, ref: SampleRef) -> Sequence[int]:
         """The ids of the sample's classes, which stand alone in its labels."""
@@ -298,7 +313,11 @@ def sort_by_key_hash(refs: Iterable[SampleRef], hasher: KeyHasher) -> list[Sampl
 
 
 def write_shard(
-    spec: ShardSpec, refs: Iterable[SampleRef], maker: Maker, output: RecordWriter
+    spec: ShardSpec,
+    refs: Iterable[SampleRef],
+    maker: Maker,
+    output: RecordWriter,
+    digests: list[bytes] | None = None,
 ) -> Iterator[DeadLetter | ShardInfo]:
     """Writes one shard; yields its dead letters and, last, its figures.
 
@@ -307,16 +326,20 @@ def write_shard(
       refs: its samples, in the order in which to write them.
       maker: reads, checks and encodes one of them.
       output: writes its records.
+      digests: takes the digest of each sample's image, `NO_DIGEST` for a dead letter.
     """
+    digests = [] if digests is None else digests
     examples = 0
     classes: Counter[int] = Counter()
     events: Counter[str] = Counter()
     for ref in refs:
         sample = maker.make(ref)
         if isinstance(sample, DeadLetter):
+            digests.append(NO_DIGEST)
             yield sample
             continue
         output.write(sample)
+        digests.append(maker.digest)
         examples += 1
         if isinstance(sample, AlteredSample):
             events.update(sample.events)

@@ -92,7 +92,8 @@ def _archives(path: str) -> Sequence[tuple[str, str]] | None:
             return [(uri, posixpath.basename(uri))]
         folder, pattern = split_pattern(uri)
         matcher = glob_regex(pattern)
-        names = [name for name, _, _ in files.list_files(folder) if matcher.fullmatch(name)]
+        found = files.list_files(folder)
+        names = [file.name for file in found if matcher.fullmatch(file.name)]
         matches = [files.join(folder, name) for name in names]
     elif os.path.lexists(uri):
         return [(uri, posixpath.basename(uri))]

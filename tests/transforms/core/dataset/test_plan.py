@@ -200,13 +200,14 @@ def test_the_first_keys_of_each_reason_are_kept() -> None:
 
 
 def test_an_image_without_a_label_of_use_is_not_held_against_the_run() -> None:
-    """Nor one of a class that --classes leaves out, or that a filter leaves out; every other is."""
+    """Nor one that --classes, --exclude, --duplicates or a filter leaves out; every other is."""
     tally = Tally()
     tally.add_dead_letters([dead_letter(reason, "x") for reason in Reason])
     tally.add_dead_letters([dead_letter(Reason.UNLABELLED, "y")])
     assert tally.dead.total() == len(Reason) + 1
-    assert tally.bad == len(Reason) - 7
+    assert tally.bad == len(Reason) - 8
     assert sorted(NOT_COUNTED_AS_BAD) == [
+        "duplicate",
         "excluded",
         "filtered_max_aspect",
         "filtered_max_image_bytes",

@@ -17,7 +17,9 @@ from beam_pipeline.transforms.core.dataset.receipts import (
     Receipt,
     ShardInputs,
     changes,
+    has_same_outcome,
     option_changes,
+    parse_if_same,
     parse_receipt,
     parse_record_sizes,
     receipt_name,
@@ -53,6 +55,7 @@ REFS = st.builds(
     st.text(max_size=8),
     st.integers(0, 2**63),
     st.none() | st.tuples(st.integers(1, 9), st.integers(1, 9)),
+    st.just(b""),
 )
 
 
@@ -60,13 +63,15 @@ REFS = st.builds(
     refs=st.lists(REFS, max_size=4),
     dead_letters=st.lists(st.text(max_size=5), max_size=2),
     sizes=st.lists(st.integers(0), max_size=3),
+    digest=st.just(b"") | st.binary(min_size=16, max_size=16),
 )
 def test_a_receipt_is_read_as_it_was_written(
-    refs: list[SampleRef], dead_letters: list[str], sizes: list[int]
+    refs: list[SampleRef], dead_letters: list[str], sizes: list[int], digest: bytes
 ) -> None:
     """Every kind of label comes back as the same value of the same type."""
     dead = [DeadLetter("read", text, text, "unreadable", text, text, 3) for text in dead_letters]
-    receipt = Receipt(inputs(*refs, seed=1, columns=[{"name": "x"}]), INFO, dead, tuple(sizes))
+    now = inputs(*refs, seed=1, columns=[{"name": "x"}])
+    receipt = Receipt(now, INFO, dead, tuple(sizes), digest * len(refs))
     found = parse_receipt(receipt.to_bytes(), "r")
     assert found == receipt
     assert repr(found.inputs.refs) == repr(refs)  # 1 is not 1.0 is not True
@@ -296,7 +301,7 @@ def test_a_receipt_without_claimed_sizes_is_as_older_versions_wrote_it() -> None
     """Eight lists of fields; such a receipt is read, and a size that is claimed now changes nothing."""
     receipt = Receipt(inputs(CAT, DOG), INFO, [])
     content = json.loads(gzip.decompress(receipt.to_bytes()))
-    assert len(content["samples"]) == len(SampleRef._fields) - 1
+    assert len(content["samples"]) == 8
     assert parse_receipt(receipt.to_bytes(), "r") == receipt
     small, large = (CAT._replace(claimed_size=size) for size in ((3, 4), (6, 8)))
     assert changes(inputs(CAT), inputs(small)) == ""
@@ -324,3 +329,49 @@ def test_a_mask_that_changed_is_noticed(mask: Any, said: str) -> None:
     then = parse_receipt(receipt.to_bytes(), "r").inputs
     assert list(then.refs) == [MASK]
     assert changes(then, inputs(MASK._replace(labels=(mask,)), columns=columns)) == said
+
+
+def test_a_receipt_of_the_same_inputs_is_told_by_its_text() -> None:
+    """It holds the inputs themselves and its file; any other text is for `parse_receipt`."""
+    dead = [DeadLetter("read", "dog/b.jpg", "/in/dog/b.jpg", "empty_file", "")]
+    now = inputs(CAT, DOG, seed=1)
+    receipt = Receipt(now, INFO, dead, (7, 8), bytes(32))
+    data = receipt.to_bytes()
+    found = parse_if_same(data, now)
+    assert found == receipt
+    assert found.inputs is now
+    assert found.to_bytes() is data
+    assert has_same_outcome(found, now)
+    for other in (
+        inputs(CAT, DOG, seed=2),
+        inputs(CAT, seed=1),
+        inputs(CAT, DOG._replace(version=7), seed=1),
+        inputs(CAT, DOG, seed=1, classes={"cat": 0}),
+    ):
+        assert parse_if_same(data, other) is None
+    assert parse_if_same(data[:-9], now) is None
+    text = gzip.decompress(data)
+    for damaged in (
+        text[:-1],
+        text.replace(b"empty_file", b"\xff"),
+        text.replace(b'"info"', b'"i"'),
+    ):
+        assert parse_if_same(gzip.compress(damaged), now) is None
+
+
+def test_a_receipt_that_could_not_read_an_image_has_another_outcome() -> None:
+    """Though its inputs are the same: perhaps the image can be read now."""
+    now = inputs(CAT, DOG)
+    dead = [DeadLetter("read", "dog/b.jpg", "/in/dog/b.jpg", "unreadable", "")]
+    found = parse_if_same(Receipt(now, INFO, dead).to_bytes(), now)
+    assert found
+    assert not has_same_outcome(found, now)
+
+
+@pytest.mark.parametrize("digests", [5, "%%%%", "AAAA", "A" * 44])
+def test_digests_are_of_all_images_or_none(digests: Any) -> None:
+    """Of 16 bytes each, in base64."""
+    content = json.loads(gzip.decompress(Receipt(inputs(CAT), INFO, []).to_bytes()))
+    content["digests"] = digests
+    with pytest.raises(ConversionError, match=r"^r is damaged"):
+        parse_receipt(gzip.compress(json.dumps(content).encode()), "r")

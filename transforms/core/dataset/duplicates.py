@@ -1,0 +1,457 @@
+"""Duplicates: images of the same bytes, and where they matter most.
+
+Two copies of an image in one split weigh it double. Copies with different labels contradict each
+other. Copies in two splits are a leak: a model is tested on what it was trained on.
+
+The images of a data set are compared in ranges of their digests, so that no worker holds all:
+
+    shard 0: (digest, labels, key) ...  --range 0-->  groups of equal digests --.
+    shard 1: (digest, labels, key) ...  --range 1-->  groups of equal digests --+-> `Duplicates`
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from beam_pipeline.transforms.core.dataset.receipts import Receipt, without_lines
+from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
+from beam_pipeline.transforms.core.dead_letters import (
+    DeadLetter,
+    Reason,
+    Stage,
+    image_dead_letter,
+)
+from beam_pipeline.transforms.core.errors import ConversionError
+from beam_pipeline.transforms.core.images.digest import DIGEST_BYTES
+from beam_pipeline.transforms.core.references import LabelValue, SampleRef, pack
+from beam_pipeline.transforms.core.text import counted
+
+DUPLICATES_NAME = "duplicates.json"
+DUPLICATES_FORMAT = "beam-tfrecord-duplicates"
+DUPLICATES_VERSION = 1
+
+POLICIES = ("keep", "first", "error")
+"""Values of --duplicates; the first is the default."""
+
+_MOST_EXAMPLES = 20
+_MOST_KEYS = 4  # of a group that are shown
+_IMAGES_A_RANGE = 1 << 18
+_LABEL_HASH_BYTES = 8
+
+
+class WrittenImage(NamedTuple):
+    """An image that became an example.
+
+    Attributes:
+      digest: of its bytes.
+      labels: a hash of its labels.
+      split: its split.
+      key: its key.
+    """
+
+    digest: bytes
+    labels: int
+    split: str
+    key: str
+
+
+class DuplicateGroup(NamedTuple):
+    """Images of the same bytes.
+
+    Attributes:
+      images: how many.
+      splits: (split, images in it), sorted.
+      relabelled: they have different labels.
+      shown: (split, key) of some: the first of each split, then the first of all, by key.
+    """
+
+    images: int
+    splits: tuple[tuple[str, int], ...]
+    relabelled: bool
+    shown: tuple[tuple[str, str], ...]
+
+    @property
+    def is_leak(self) -> bool:
+        """True if they are in several splits."""
+        return len(self.splits) > 1
+
+
+class Duplicates(NamedTuple):
+    """The duplicates among some images.
+
+    Attributes:
+      compared: how many were compared; images in shards of older versions are not.
+      images: images of the same bytes as another.
+      groups: groups of images with the same bytes.
+      leaks: groups that are in several splits.
+      relabelled: groups with different labels.
+      examples: some groups, leaks first, then those with different labels.
+    """
+
+    compared: int = 0
+    images: int = 0
+    groups: int = 0
+    leaks: int = 0
+    relabelled: int = 0
+    examples: tuple[DuplicateGroup, ...] = ()
+
+    @property
+    def copies(self) -> int:
+        """The images that are not the one of their group to keep."""
+        return self.images - self.groups
+
+    @classmethod
+    def of(cls, groups: Iterable[DuplicateGroup], compared: int) -> Duplicates:
+        """The figures of some groups, which are not held in memory."""
+        images = number = leaks = relabelled = 0
+        examples: list[DuplicateGroup] = []
+        for group in groups:
+            images += group.images
+            number += 1
+            leaks += group.is_leak
+            relabelled += group.relabelled
+            examples.append(group)
+            if len(examples) > 2 * _MOST_EXAMPLES:
+                examples = _worst(examples)
+        return cls(compared, images, number, leaks, relabelled, tuple(_worst(examples)))
+
+    @classmethod
+    def sum_of(cls, parts: Iterable[Duplicates]) -> Duplicates:
+        """All figures together; no group is in two parts."""
+        total = cls()
+        for part in parts:
+            total = cls(
+                compared=total.compared + part.compared,
+                images=total.images + part.images,
+                groups=total.groups + part.groups,
+                leaks=total.leaks + part.leaks,
+                relabelled=total.relabelled + part.relabelled,
+                examples=tuple(_worst([*total.examples, *part.examples])),
+            )
+        return total
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of `duplicates.json`."""
+        return {
+            "format": DUPLICATES_FORMAT,
+            "format_version": DUPLICATES_VERSION,
+            "images_compared": self.compared,
+            "images": self.images,
+            "groups": self.groups,
+            "copies": self.copies,
+            "groups_across_splits": self.leaks,
+            "groups_with_different_labels": self.relabelled,
+            "examples": [
+                {
+                    "images": group.images,
+                    "splits": dict(group.splits),
+                    "different_labels": group.relabelled,
+                    "shown": [{"split": split, "key": key} for split, key in group.shown],
+                }
+                for group in self.examples
+            ],
+        }
+
+
+NO_DUPLICATES = Duplicates()
+
+
+def parse_duplicates(data: bytes, uri: str) -> Duplicates:
+    """Reads `duplicates.json` back.
+
+    Raises:
+      ConversionError: it is another program's file, or damaged.
+    """
+    try:
+        content: dict[str, Any] = json.loads(data)
+        if (
+            content["format"] != DUPLICATES_FORMAT
+            or content["format_version"] != DUPLICATES_VERSION
+        ):
+            raise ValueError(f"its format is {content['format']!r}")
+        return Duplicates(
+            compared=int(content["images_compared"]),
+            images=int(content["images"]),
+            groups=int(content["groups"]),
+            leaks=int(content["groups_across_splits"]),
+            relabelled=int(content["groups_with_different_labels"]),
+            examples=tuple(_parse_group(group) for group in content["examples"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ConversionError(
+            f"{uri} does not list the duplicates of a data set: {error!r}"
+        ) from error
+
+
+def _parse_group(group: Mapping[str, Any]) -> DuplicateGroup:
+    return DuplicateGroup(
+        images=int(group["images"]),
+        splits=tuple((str(split), int(count)) for split, count in group["splits"].items()),
+        relabelled=bool(group["different_labels"]),
+        shown=tuple((str(one["split"]), str(one["key"])) for one in group["shown"]),
+    )
+
+
+def _worst(groups: Iterable[DuplicateGroup]) -> list[DuplicateGroup]:
+    """The groups to show: leaks first, then those with different labels, then by key."""
+    return heapq.nsmallest(_MOST_EXAMPLES, groups, key=_order)
+
+
+def _order(group: DuplicateGroup) -> tuple[bool, bool, str, str]:
+    split, key = group.shown[0]
+    return not group.is_leak, not group.relabelled, key, split
+
+
+# --- of what was written --------------------------------------------------------------------------
+
+
+def range_count(samples: int) -> int:
+    """The number of ranges in which the digests of a data set are compared."""
+    return -(-samples // _IMAGES_A_RANGE) or 1
+
+
+def range_of(digest: bytes, ranges: int) -> int:
+    """The range of a digest, from 0."""
+    return int.from_bytes(digest[:8], "big") * ranges >> 64
+
+
+def written_images(receipt: Receipt, files: Sequence[int]) -> list[WrittenImage]:
+    """The images of a shard that became examples, in the order of the shard.
+
+    There are none if their digests are unknown, as in receipts of older versions.
+
+    Args:
+      receipt: of the shard.
+      files: the indices of the labels that are files.
+    """
+    digests = receipt.digests
+    if not digests:
+        return []
+    dead = {letter.key for letter in receipt.dead_letters}
+    hashes = LabelHashes(files)
+    return [
+        WrittenImage(
+            digests[DIGEST_BYTES * index : DIGEST_BYTES * (index + 1)],
+            hashes[ref.labels],
+            ref.split,
+            ref.key,
+        )
+        for index, ref in enumerate(receipt.inputs.refs)
+        if ref.key not in dead
+    ]
+
+
+def packed_images(images: Iterable[WrittenImage], ranges: int) -> list[tuple[int, bytes]]:
+    """(range of digests, packed images)."""
+    parts: dict[int, list[WrittenImage]] = defaultdict(list)
+    if ranges == 1:
+        parts[0] += images
+    else:
+        for image in images:
+            parts[range_of(image.digest, ranges)].append(image)
+    return [(number, pack(part)) for number, part in sorted(parts.items()) if part]
+
+
+class LabelHashes(dict[tuple[LabelValue, ...], int]):
+    """Labels of a sample -> a hash of what its example shows of them; each is computed once.
+
+    Args:
+      files: the indices of the labels that are files.
+    """
+
+    _MOST = 1 << 16  # remembered
+
+    def __init__(self, files: Sequence[int] = ()) -> None:
+        super().__init__()
+        self._files = files
+
+    def __missing__(self, labels: tuple[LabelValue, ...]) -> int:
+        if len(self) >= self._MOST:
+            self.clear()
+        shown: list[Any] = [without_lines(value) for value in labels]
+        for index in self._files:
+            if shown[index] is not None:
+                _, size, _, *pixels = shown[index]
+                shown[index] = size, *pixels
+        text = repr(shown).encode("utf-8", "surrogatepass")  # JSON takes three times as long
+        found = int.from_bytes(blake2b(text, digest_size=_LABEL_HASH_BYTES).digest(), "big")
+        self[labels] = found
+        return found
+
+
+def find_duplicates(images: Callable[[], Iterable[WrittenImage]]) -> Duplicates:
+    """Finds the duplicates in a range of digests.
+
+    Args:
+      images: gives all images of the range, as often as it is called.
+    """
+    compared, groups = _groups_of(images)
+    return Duplicates.of((group.finished() for group in groups.values()), compared)
+
+
+def _groups_of(
+    images: Callable[[], Iterable[WrittenImage]],
+) -> tuple[int, Mapping[bytes, _Group]]:
+    """The number of images, and the groups of several by their digests.
+
+    No image is held in memory, only the digests and the groups.
+    """
+    seen: set[bytes] = set()
+    repeated: set[bytes] = set()
+    count = 0
+    for image in images():
+        count += 1
+        if image.digest in seen:
+            repeated.add(image.digest)
+        else:
+            seen.add(image.digest)
+    groups: dict[bytes, _Group] = defaultdict(_Group)
+    for image in images() if repeated else ():
+        if image.digest in repeated:
+            groups[image.digest].add(image)
+    return count, groups
+
+
+@dataclass
+class _Group:
+    """Images of the same bytes, of which there may be millions."""
+
+    splits: dict[str, int] = field(default_factory=dict)
+    first: dict[str, WrittenImage] = field(default_factory=dict)
+    labels: set[int] = field(default_factory=set)
+    shown: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def kept(self) -> WrittenImage:
+        """The image to keep: the first by its key of those that are not for training, if there are any."""
+        return min(self.first.values(), key=lambda one: (one.split == DEFAULT_SPLIT, one.key))
+
+    def add(self, image: WrittenImage) -> None:
+        split, key = image.split, image.key
+        self.splits[split] = self.splits.get(split, 0) + 1
+        if split not in self.first or key < self.first[split].key:
+            self.first[split] = image
+        if len(self.labels) < 2:
+            self.labels.add(image.labels)
+        self.shown = heapq.nsmallest(_MOST_KEYS, [*self.shown, (key, split)])
+
+    def finished(self) -> DuplicateGroup:
+        first = sorted((one.key, split) for split, one in self.first.items())[:_MOST_KEYS]
+        others = [one for one in self.shown if one not in first]
+        shown = sorted([*first, *others[: _MOST_KEYS - len(first)]])
+        return DuplicateGroup(
+            images=sum(self.splits.values()),
+            splits=tuple(sorted(self.splits.items())),
+            relabelled=len(self.labels) > 1,
+            shown=tuple((split, key) for key, split in shown),
+        )
+
+
+# --- before anything is written -------------------------------------------------------------------
+
+
+class Sizes:
+    """Sizes of images, and which of them several have; about a million are told apart."""
+
+    _SLOTS = 1 << 20  # so that sizes below 1 MiB are never taken for each other
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+        self._shared: set[int] = set()
+
+    def add(self, sizes: Iterable[int]) -> None:
+        """Adds the sizes of some images."""
+        for size in sizes:
+            slot = size % self._SLOTS
+            if slot in self._seen:
+                self._shared.add(slot)
+            else:
+                self._seen.add(slot)
+
+    def merge(self, other: Sizes) -> None:
+        """Adds the sizes that another has seen."""
+        self._shared |= other._shared | (self._seen & other._seen)
+        self._seen |= other._seen
+
+    def only_shared(self) -> Sizes:
+        """The sizes that several images have; no more can be added."""
+        found = Sizes()
+        found._shared = self._shared
+        return found
+
+    def is_shared(self, size: int) -> bool:
+        """True if several images have this size; now and then, if only one has."""
+        return size % self._SLOTS in self._shared
+
+
+class CopyFinder:
+    """Tells which samples of a range of digests are copies.
+
+    Attributes:
+      duplicates: their figures.
+    """
+
+    def __init__(self, refs: Callable[[], Iterable[SampleRef]], files: Sequence[int] = ()) -> None:
+        """Compares samples.
+
+        Args:
+          refs: gives all samples of the range with their digests, as often as it is called.
+          files: the indices of the labels that are files.
+        """
+        self._hashes = LabelHashes(files)
+        count, self._groups = _groups_of(lambda: map(self._image, refs()))
+        groups = (group.finished() for group in self._groups.values())
+        self.duplicates = Duplicates.of(groups, count)
+
+    def _image(self, ref: SampleRef) -> WrittenImage:
+        return WrittenImage(ref.digest, self._hashes[ref.labels], ref.split, ref.key)
+
+    def dead_letter(self, ref: SampleRef) -> DeadLetter | None:
+        """The dead letter of a copy; None for a sample that is kept."""
+        if ref.digest not in self._groups:
+            return None
+        kept = self._groups[ref.digest].kept
+        if kept.key == ref.key:
+            return None
+        where = f" in {kept.split}" if kept.split != ref.split else ""
+        labels = "" if kept.labels == self._hashes[ref.labels] else "; their labels differ"
+        message = f"the same bytes as {kept.key}{where}, which is kept{labels}"
+        return image_dead_letter(Stage.JOIN, ref.key, ref.uri, Reason.DUPLICATE, message)
+
+
+# --- for people -----------------------------------------------------------------------------------
+
+
+def described(found: Duplicates) -> Iterator[str]:
+    """The duplicates, for people, a line each; none if there are none."""
+    if found.groups:
+        yield (
+            f"{counted(found.images, 'image')} in {counted(found.groups, 'group')} of the same bytes"
+            f"{_such_as(found.examples[0])}"
+        )
+    if found.leaks:
+        leak = next(group for group in found.examples if group.is_leak)
+        splits = " and ".join(split for split, _ in leak.splits)
+        yield (
+            f"{counted(found.leaks, 'group')} across splits (such as {splits}): a model would be "
+            "tested on what it was trained on"
+        )
+    if found.relabelled:
+        differ = next((group for group in found.examples if group.relabelled), None)
+        yield (
+            f"{counted(found.relabelled, 'group')} with different labels"
+            f"{_such_as(differ) if differ and differ != found.examples[0] else ''}"
+        )
+
+
+def _such_as(group: DuplicateGroup) -> str:
+    keys = " and ".join(
+        f"{key} ({split})" if group.is_leak else key for split, key in group.shown[:2]
+    )
+    return f", such as {keys}"
