@@ -207,7 +207,8 @@ def write_inputs(
         files.open_output(files.join(folder, inputs.spec.file_name), new=new) as sink,
         encoding.maker(inputs.class_ids, inputs.refs, reading) as maker,
     ):
-        output = SizingWriter(record_format.writer(sink))
+        writer = record_format.writer(sink, encoding.features(turned=True))
+        output = SizingWriter(writer)
         for item in write_shard(inputs.spec, reported(inputs.refs), maker, output):
             if isinstance(item, DeadLetter):
                 dead_letters.append(item)

@@ -316,7 +316,7 @@ def write_shard(
         if isinstance(sample, DeadLetter):
             yield sample
             continue
-        output.write(sample)
+        output.write(sample, ref.key)
         examples += 1
         if isinstance(sample, AlteredSample):
             events.update(sample.events)
