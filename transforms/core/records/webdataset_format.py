@@ -153,27 +153,46 @@ def base_name(key: str) -> str:
 def member_header(name: str, size: int) -> bytes:
     """The header of a file in a tar: mode 644, no time and no owner.
 
-    The same bytes as `tarfile` gives for the name and size in its pax format.
+    A name that does not fit stands in an attribute before it, as pax has it.
 
     Args:
       name: the path in the tar.
       size: bytes of the file.
     """
-    if not name.isascii() or len(name) > _NAME_BYTES:
-        import tarfile
+    path = name.encode()
+    if name.isascii() and len(path) <= _NAME_BYTES:
+        return _header(path, size, _FILE)
+    attribute = _pax_attribute(b"path", path)
+    padding = bytes(-len(attribute) % _BLOCK)
+    return (
+        _header(b"././@PaxHeader", len(attribute), _PAX)
+        + attribute
+        + padding
+        + _header(name.encode("ascii", "replace")[:_NAME_BYTES], size, _FILE)
+    )
 
-        member = tarfile.TarInfo(name)
-        member.size = size
-        return member.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
-    header = name.encode().ljust(_NAME_BYTES, b"\0") + _MODE_AND_OWNER + b"%011o\0" % size + _TIME
-    checksum = b"%06o\0 " % (sum(header) + _SUM_OF_THE_REST)
-    return header + checksum + _REST
 
-
-_MODE_AND_OWNER = b"0000644\0" + b"0000000\0" * 2
+_FILE, _PAX = b"0", b"x"
+_BEFORE_SIZE = b"0000644\0" + b"0000000\0" * 2
 _TIME = b"%011o\0" % 0
-_REST = (b"0" + bytes(100) + b"ustar\x0000" + bytes(64) + b"0000000\0" * 2).ljust(356, b"\0")
-_SUM_OF_THE_REST = sum(_REST) + 8 * ord(" ")  # the checksum itself counts as blanks
+_AFTER_KIND = (bytes(100) + b"ustar\x0000").ljust(355, b"\0")
+_SUM = sum(_BEFORE_SIZE + _TIME + b" " * 8 + _AFTER_KIND)  # the checksum itself counts as blanks
+
+
+def _header(path: bytes, size: int, kind: bytes) -> bytes:
+    octal = b"%011o\0" % size
+    checksum = b"%06o\0 " % (_SUM + sum(path) + sum(octal) + kind[0])
+    start = path.ljust(_NAME_BYTES, b"\0")
+    return start + _BEFORE_SIZE + octal + _TIME + checksum + kind + _AFTER_KIND
+
+
+def _pax_attribute(name: bytes, value: bytes) -> bytes:
+    """`<length> <name>=<value>` and a line break; the length counts its own digits, too."""
+    rest = b" %s=%s\n" % (name, value)
+    length = len(rest)
+    while len(found := b"%d%s" % (length, rest)) != length:
+        length = len(found)
+    return found
 
 
 class _Member(NamedTuple):
@@ -260,7 +279,7 @@ class _Tar:
         data = self._file.read(size)
         self._at += len(data)
         if len(data) < size:
-            raise self._damaged(start, f"the file ends at byte {self._at}, before the archive does")
+            raise self._damaged(start, "the file ends before the archive does")
         return data
 
     def _skip(self, size: int) -> None:

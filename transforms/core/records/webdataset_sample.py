@@ -59,6 +59,7 @@ def sample_files(sample: EncodedSample, features: Mapping[str, Any]) -> dict[str
     files: dict[str, bytes] = {}
     values: dict[str, Any] = {}
     empty: dict[str, str] = {}
+    class_file: dict[str, bytes] = {}
     if image_key:
         files[_image_extension(image, found)] = image
         values[image_key] = {"file": next(iter(files))}
@@ -79,12 +80,12 @@ def sample_files(sample: EncodedSample, features: Mapping[str, Any]) -> dict[str
             pairs = zip(texts, items, strict=True)
             items = [_url(item) if text is None else text for text, item in pairs]
         elif key == _CLASS_KEY and kind == "int64_list" and single:
-            files[CLASS] = b"%d" % items[0]
+            class_file[CLASS] = b"%d" % items[0]
         values[key] = items[0] if single else items
     if empty:
         values[_EMPTY] = empty
-    files[JSON] = json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode()
-    return files
+    text = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+    return {**files, **class_file, JSON: text.encode()}
 
 
 def example_of(files: Mapping[str, bytes]) -> bytes:
