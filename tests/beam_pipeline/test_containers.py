@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -243,3 +244,33 @@ def test_a_webdataset_is_unpacked_to_images_and_converted_again(tmp_path: Path) 
     again = ["--images", f"{tmp_path}/out/*.tar", "--output", f"{tmp_path}/again"]
     assert convert(*again) == 0
     assert manifest_of(tmp_path / "again")["counts"]["examples"] == 6
+
+
+@pytest.mark.slow
+def test_the_documented_webdataset(tmp_path: Path) -> None:
+    """The commands and the code of docs/formats.md, from the demo's images to decoded samples."""
+    pytest.importorskip("webdataset")
+    text = Path(REPOSITORY, "docs/formats.md").read_text(encoding="utf-8")
+    section = text.partition("## WebDataset")[2].partition("## ")[0]
+    convert_it, list_it = re.findall(r"```bash\n(.*?)```", section, re.DOTALL)
+    (code,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    run_shell("beam-tfrecord demo", tmp_path)
+    run_shell(convert_it, tmp_path)
+    listed = run_shell(list_it, tmp_path).stdout.splitlines()
+    assert [line[-4:] for line in listed[:3]] == [".png", ".cls", "json"]
+    assert json.loads(listed[3])["image/filename"] == "shape_0000.png"
+    printed = run_shell(f"{sys.executable} - <<'END'\n{code}\nEND\n", tmp_path).stdout
+    assert re.fullmatch(r"\(\d+, \d+, 3\) [012] \w+\n", printed)
+
+
+@pytest.mark.readers
+def test_the_documented_array_records(tmp_path: Path) -> None:
+    """The command and the code of docs/formats.md: Grain shuffles, decodes and batches."""
+    pytest.importorskip("grain")
+    text = Path(REPOSITORY, "docs/formats.md").read_text(encoding="utf-8")
+    section = text.partition("## ArrayRecord")[2].partition("## ")[0]
+    ((command, code),) = re.findall(r"```bash\n(.*?)```.*```python\n(.*?)```", section, re.DOTALL)
+    run_shell("beam-tfrecord demo", tmp_path)
+    run_shell(command, tmp_path)
+    printed = run_shell(f"{sys.executable} - <<'END'\n{code}\nEND\n", tmp_path).stdout
+    assert re.fullmatch(r"300 \(32, \d+, \d+, 3\) \[[012] [012] [012] [012]\]\n", printed)

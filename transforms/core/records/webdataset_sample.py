@@ -39,6 +39,7 @@ _BEGINNINGS = (
     (b"\x00\x00\x00\x0cJXL ", "jxl"),
 )
 _LISTS = {"bytes_list": "bytes", "float_list": "float", "int64_list": "int64"}
+_to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _URL = "data:"
 _NO_TEXT = re.compile("[\x00-\x08\x0e-\x1f]")
 _NOT_IN_A_NAME = re.compile(r"[^a-z0-9_]")
@@ -84,8 +85,7 @@ def sample_files(sample: EncodedSample, features: Mapping[str, Any]) -> dict[str
         values[key] = items[0] if single else items
     if empty:
         values[_EMPTY] = empty
-    text = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
-    return {**files, **class_file, JSON: text.encode()}
+    return {**files, **class_file, JSON: _to_json(values).encode()}
 
 
 def example_of(files: Mapping[str, bytes]) -> bytes:
