@@ -62,6 +62,7 @@ def test_every_option_reaches_its_group() -> None:
         *("--never_enlarge", "false", "--image_format", "png", "--quality", "80"),
         *("--reencode", "always", "--color_profile", "keep", "--animated", "refuse"),
         *("--max_bad_fraction", "0.5", "--name", "pets", "--overwrite", "--compression", "gzip"),
+        *("--format", "webdataset"),
         *(
             "--no_card",
             "--features",
@@ -135,6 +136,7 @@ def test_every_option_reaches_its_group() -> None:
             name="pets",
             overwrite=True,
             compression="gzip",
+            format="webdataset",
             features={"a": "b"},
             no_card=True,
         ),
