@@ -23,7 +23,7 @@ BLOCKS = [
 ]
 
 EXPECTED = {
-    "as_dataframe": r"\['(circle|square|triangle)', .*\]\n",
+    "as_dataframe": r"\[b'(circle|square|triangle)', .*\]\n",
     "tfds.load": r"30\n",
     "classification_input": r"\(4, 64, 64, 3\) <dtype: 'int32'>\n",
     "retinanet_input": (
