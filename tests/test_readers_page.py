@@ -35,6 +35,7 @@ EXPECTED = {
         r"Dataset\(\{.*num_rows: 300\n\}\) \(\d+, \d+\) \['circle', 'square', 'triangle'\]\n"
     ),
     "ReadFromTFRecord": r"300\n",
+    "infer_schema": r"11\n",
 }
 """What is in a block -> what it prints, at the end."""
 
@@ -55,14 +56,20 @@ def test_every_block_is_tested() -> None:
     assert len(BLOCKS) == len(EXPECTED)
 
 
+APART = {
+    "official": "BEAM_TFRECORD_MODEL_GARDEN",
+    "tensorflow_data_validation": "BEAM_TFRECORD_TFDV",
+}
+"""Module that needs other versions than ours -> the variable that names a Python which has it."""
+
+
 def _interpreter(code: str) -> str:
-    """The Python that has the packages of a block; the Model Garden needs one of its own."""
-    python = os.environ.get("BEAM_TFRECORD_MODEL_GARDEN", "")
-    if "official." in code:
-        if not python:
-            pytest.skip("BEAM_TFRECORD_MODEL_GARDEN names no Python with tf-models-official")
-        return python
-    for module in re.findall(r"^(?:import|from) (\w+)", code, re.MULTILINE):
+    """The Python that has the packages of a block."""
+    for module in re.findall(r"^ *(?:import|from) (\w+)", code, re.MULTILINE):
+        if variable := APART.get(module):
+            if not os.environ.get(variable):
+                pytest.skip(f"{variable} names no Python with {module}")
+            return os.environ[variable]
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"needs {module}")
     return sys.executable

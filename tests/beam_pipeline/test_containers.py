@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from beam_pipeline import convert_samples
 from beam_pipeline.cli import main
 from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.core.records.formats import FORMATS, recorded_format
@@ -244,6 +246,25 @@ def test_a_webdataset_is_unpacked_to_images_and_converted_again(tmp_path: Path) 
     again = ["--images", f"{tmp_path}/out/*.tar", "--output", f"{tmp_path}/again"]
     assert convert(*again) == 0
     assert manifest_of(tmp_path / "again")["counts"]["examples"] == 6
+
+
+def test_samples_from_python_are_files_of_their_keys(tmp_path: Path) -> None:
+    """An image is one, an array of bytes another, numbers are in the JSON."""
+    pixels = write_pictures(f"{tmp_path}/photos", ["1.jpg"])["1.jpg"]
+    bits = bytes(range(9))
+    samples = [
+        {"id": "a/1", "image/encoded": pixels, "image/class/label": 2, "bits": bits},
+        {"id": "a/2", "image/encoded": pixels, "image/class/label": 0, "bits": bits},
+    ]
+    out = tmp_path / "out"
+    convert_samples(samples, output=str(out), key="id", format="webdataset", writers=0)
+    with tarfile.open(out / "out-train-00000.tar") as tar:
+        found = {name: tar.extractfile(name).read() for name in tar.getnames()}  # type: ignore[union-attr]
+    assert sorted(found) == sorted(
+        f"a/{number}.{name}" for number in (1, 2) for name in ("jpg", "bits.bin", "cls", "json")
+    )
+    assert (found["a/1.jpg"], found["a/1.bits.bin"], found["a/1.cls"]) == (pixels, bits, b"2")
+    assert json.loads(found["a/2.json"])["id"] == "a/2"
 
 
 @pytest.mark.slow
