@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from beam_pipeline import convert_samples
+from beam_pipeline import RandomAccess, convert_samples
 from beam_pipeline.cli import main
 from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.core.records.formats import FORMATS, recorded_format
@@ -202,6 +202,8 @@ def test_what_makes_no_sense_in_a_container_is_refused(
     assert convert(*argv) == 0
     assert main(["index", f"{tmp_path}/out"]) == 2
     assert "only TFRecords have an index beside them" in capsys.readouterr().err
+    with pytest.raises(UsageError, match=f"in the format {container}, .* --format tfrecord"):
+        RandomAccess(f"{tmp_path}/out", "train")
 
 
 @pytest.mark.slow
