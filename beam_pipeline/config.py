@@ -133,11 +133,12 @@ class ConvertConfig:
 
     def _check_names(self) -> None:
         """Checks that files can be called as they are to be. Raises UsageError."""
+        self.record_format.check_installed()
         records = self.options.engine.shuffle == "records"
         if records and not isinstance(self.record_format, TFRecordFormat):
             raise UsageError(
                 f"--shuffle=records writes TFRecords only, not {self.record_format.name}; leave out "
-                "--shuffle or --record_format"
+                "--shuffle or --format"
             )
         if records and has_glob(self.output):
             raise UsageError(
@@ -172,7 +173,7 @@ class ConvertConfig:
     def record_format(self) -> RecordFormat:
         """The format of the shards."""
         output = self.options.output
-        return record_format(output.compression, output.record_format)
+        return record_format(output.compression, output.format)
 
     @property
     def encoding(self) -> EncodingOptions:

@@ -24,6 +24,7 @@ from beam_pipeline.transforms.core.errors import SampleError, UsageError
 from beam_pipeline.transforms.core.labels.classes import ClassNumbering
 from beam_pipeline.transforms.core.records.example_source import SerializedExamples
 from beam_pipeline.transforms.core.records.feature_values import FeatureSchema
+from beam_pipeline.transforms.core.records.formats import DEFAULT_FORMAT
 from beam_pipeline.transforms.core.uris import is_remote
 from beam_pipeline.transforms.layouts.layout import ContainerLabels, Source
 from beam_pipeline.transforms.output_claim import claimed
@@ -57,6 +58,7 @@ def convert_samples(
     shard_size: int = DEFAULT_SHARD_BYTES,
     seed: int = 0,
     compression: str = "none",
+    format: str = DEFAULT_FORMAT,  # noqa: A002 - the name of the option
     overwrite: bool = False,
     writers: int | None = None,
 ) -> dict[str, Any]:
@@ -79,6 +81,7 @@ def convert_samples(
       shard_size: target shard size in bytes.
       seed: shuffle seed.
       compression: "none" or "gzip".
+      format: "tfrecord", "array_record" or "webdataset".
       overwrite: whether the data set that an earlier run wrote to `output` may be replaced.
       writers: processes that write shards; by default one per core.
 
@@ -98,7 +101,11 @@ def convert_samples(
             seed=seed,
         ),
         output=OutputOptions(
-            output=output, name=name, overwrite=overwrite, compression=compression
+            output=output,
+            name=name,
+            overwrite=overwrite,
+            compression=compression,
+            format=format,
         ),
         engine=EngineOptions(writers=writers),
     )

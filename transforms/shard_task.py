@@ -215,7 +215,7 @@ def write_inputs(
         files.open_output(files.join(folder, inputs.spec.file_name), new=new) as sink,
         encoding.maker(inputs.class_ids, inputs.refs, reading) as maker,
     ):
-        output = SizingWriter(record_format.writer(sink))
+        output = SizingWriter(record_format.writer(sink, encoding.features(turned=True)))
         for item in write_shard(inputs.spec, reported(inputs.refs), maker, output, digests):
             if isinstance(item, DeadLetter):
                 dead_letters.append(item)

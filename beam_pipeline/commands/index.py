@@ -8,7 +8,7 @@ from typing import Any
 from beam_pipeline.commands.command import Call, DatasetCommand
 from beam_pipeline.terminal import say
 from beam_pipeline.transforms.core.errors import ConversionError, UsageError
-from beam_pipeline.transforms.core.records.formats import recorded_format
+from beam_pipeline.transforms.core.records.formats import DEFAULT_FORMAT, recorded_format
 from beam_pipeline.transforms.core.records.record_format import RecordFormat
 from beam_pipeline.transforms.core.records.record_index import index_file
 from beam_pipeline.transforms.core.text import counted
@@ -26,7 +26,7 @@ def write_index(folder: str) -> None:
       folder: a complete data set.
 
     Raises:
-      UsageError: the shards are compressed, so records have no fixed offset.
+      UsageError: the shards are compressed, so records have no fixed offset, or are no TFRecords.
       ConversionError: there is no manifest, a shard is damaged or differs from the manifest, or a
         job is writing to the folder.
     """
@@ -39,6 +39,11 @@ def write_index(folder: str) -> None:
 
 def _write_index(folder: str, manifest: Mapping[str, Any]) -> None:
     record_format = recorded_format(manifest["options"])
+    if record_format.name != DEFAULT_FORMAT:
+        raise UsageError(
+            f"{folder} holds shards in the format {record_format.name}, and only TFRecords have an "
+            "index beside them; convert with --format tfrecord"
+        )
     if not record_format.indexable:
         raise UsageError(
             f"{folder} is compressed with {record_format.compression} and cannot be indexed, because "

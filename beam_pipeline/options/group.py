@@ -43,7 +43,6 @@ class Option:
       between: the least and the greatest allowed value.
       repeated: True if it may be given several times: a list of values, or pairs that are merged.
       required: True if the command line must have it.
-      available: False for a field without a choice yet; it keeps its default and has no argument.
       name: the field's name, which is the option's name without the dashes.
       default: the field's default.
     """
@@ -56,7 +55,6 @@ class Option:
     between: tuple[float, float] | None = None
     repeated: bool = False
     required: bool = False
-    available: bool = True
     name: str = ""
     default: Any = None
 
@@ -166,7 +164,6 @@ class OptionGroup:
                 default={} if field.default is dataclasses.MISSING else field.default,
             )
             for field in dataclasses.fields(cls)
-            if field.metadata[_METADATA_KEY].available
         ]
 
     @classmethod

@@ -41,11 +41,10 @@ class OutputOptions(OptionGroup):
     compression: str = option(
         COMPRESSIONS[0], choices=COMPRESSIONS, help="shard compression (default: %(default)s)"
     )
-    record_format: str = option(
+    format: str = option(
         DEFAULT_FORMAT,
         choices=tuple(FORMATS),
-        available=len(FORMATS) > 1,
-        help="format of the shards (default: %(default)s)",
+        help="container of the examples (default: %(default)s)",
     )
     features: Mapping[str, str] = option(
         {},

@@ -16,6 +16,7 @@ from beam_pipeline.readers.records import Place, Records
 from beam_pipeline.readers.shards import check_regular, check_shards
 from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.transforms.core.errors import DamagedRecordError, UsageError
+from beam_pipeline.transforms.core.records.formats import DEFAULT_FORMAT
 
 
 class RandomAccess:
@@ -62,6 +63,11 @@ class RandomAccess:
         dataset: Dataset = open_to_read(folder)
         self._shards = dataset.shards(split)
         record_format = dataset.record_format
+        if record_format.name != DEFAULT_FORMAT:
+            raise UsageError(
+                f"{dataset.path} holds shards in the format {record_format.name}, and this reads records "
+                "of TFRecords only; convert with --format tfrecord, or see docs/formats.md"
+            )
         if not record_format.indexable:
             raise UsageError(
                 f"{dataset.path} is compressed with {record_format.compression}: to reach a record, "

@@ -51,7 +51,7 @@ def converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = with_the_format(
         "sys.exit(main(['convert', *sys.argv[1:]]))",
         *("--images", f"{folder}/photos", "--output", f"{folder}/out"),
-        *("--record_format", "toy", "--num_shards", "3", "--writers", "0"),
+        *("--format", "toy", "--num_shards", "3", "--writers", "0"),
     )
     assert done.returncode == 0, done.stderr
     return folder / "out"
@@ -114,9 +114,9 @@ def test_a_sink_of_beams_does_not_write_it(tmp_path: Path) -> None:
     done = with_the_format(
         "sys.exit(main(['convert', *sys.argv[1:]]))",
         *("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out"),
-        *("--record_format", "toy", "--shuffle", "records"),
+        *("--format", "toy", "--shuffle", "records"),
     )
     assert done.returncode == 2
     assert "--shuffle=records writes TFRecords only, not toy" in done.stderr
     done = with_the_format("main(['convert', '--help'])")
-    assert "--record_format tfrecord|toy" in done.stdout
+    assert "--format tfrecord|toy" in done.stdout

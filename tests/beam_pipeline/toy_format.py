@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import BinaryIO, ClassVar
+from types import MappingProxyType
+from typing import Any, BinaryIO, ClassVar
 
 from beam_pipeline.transforms.core.errors import DamagedRecordError
 from beam_pipeline.transforms.core.records.record_format import (
@@ -33,6 +34,9 @@ class ToyFormat:
     tfds_name: ClassVar[str] = ""
     tf_data: ClassVar[None] = None
 
+    def check_installed(self) -> None:
+        """Needs no package."""
+
     def shard_name(self, dataset: str, split: str, number: int, of: int) -> str:
         return f"{dataset}-{split}.lines-{number:05d}-of-{of:05d}"
 
@@ -42,7 +46,9 @@ class ToyFormat:
     def receipt_stem(self, shard: str) -> str:
         return shard.replace(".lines-", "-")
 
-    def writer(self, sink: Sink) -> RecordWriter:
+    def writer(
+        self, sink: Sink, features: Mapping[str, Any] = MappingProxyType({})
+    ) -> RecordWriter:
         return _Writer(sink)
 
     def records(self, file: BinaryIO, path: str) -> Iterator[bytes]:
@@ -64,7 +70,7 @@ class _Writer:
         self._sink = sink
         self.bytes = self.crc32c = 0
 
-    def write(self, sample: EncodedSample) -> None:
+    def write(self, sample: EncodedSample, key: str = "") -> None:
         line = base64.b64encode(b"".join(sample)) + b"\n"
         self.bytes += len(line)
         self.crc32c = crc32c_extend(self.crc32c, line)

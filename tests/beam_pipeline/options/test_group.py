@@ -37,16 +37,6 @@ class MoreFruit(OptionGroup):
     ripe: bool = option(False, help="soft")
 
 
-@dataclass(frozen=True)
-class Vegetable(OptionGroup):
-    """A choice of one is none."""
-
-    title = "vegetables"
-
-    kind: str = option("leek", choices=("leek",), available=False, help="which one")
-    washed: bool = option(False, help="without soil")
-
-
 def parsed(*argv: str) -> Fruit:
     """The group as the command line makes it."""
     parser = argparse.ArgumentParser()
@@ -99,14 +89,3 @@ def test_values_that_are_not_allowed(argv: str, message: str) -> None:
         parsed("--kinds=fig", argv)
     with pytest.raises(UsageError, match="--colour is 'blue'"):
         Fruit(colour="blue")
-
-
-def test_an_option_without_a_choice_is_none(capsys: pytest.CaptureFixture[str]) -> None:
-    """Its field has the default, and the command line does not know it."""
-    parser = argparse.ArgumentParser()
-    Vegetable.add_arguments(parser)
-    assert [declared.name for declared in Vegetable.options()] == ["washed"]
-    assert Vegetable.from_arguments(parser.parse_args(["--washed"])) == Vegetable("leek", True)
-    with pytest.raises(SystemExit):
-        parser.parse_args(["--kind", "leek"])
-    assert "unrecognized arguments: --kind" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from beam_pipeline.transforms.core.dataset.tfds_metadata import tfds_files
 from beam_pipeline.transforms.core.records.tfrecord import crc32c_extend, frame_footer, frame_header
 from beam_pipeline.transforms.core.records.wire import encode_example
-from tests.harness import REPOSITORY, convert
+from tests.harness import REPOSITORY, convert, run_shell
 from tests.pictures import picture, write_files, write_pictures
 from tests.transforms.layouts.make_segmentation import grey
 
@@ -206,7 +207,7 @@ def test_the_documented_code_runs(
 ) -> None:
     """What docs/tfds.md shows reads PNGs, and its way around reads a GIF and a WebP beside them."""
     text = Path(REPOSITORY, "docs/tfds.md").read_text(encoding="utf-8")
-    first, second = map(textwrap.dedent, re.findall(r" *```python\n(.*?)```", text, re.DOTALL))
+    first, _, second = map(textwrap.dedent, re.findall(r" *```python\n(.*?)```", text, re.DOTALL))
     monkeypatch.chdir(tmp_path)
     images = {"photos": ["a/1.png", "b/2.png", "c/3.png"], "others": ["a/1.gif", "b/2.webp"]}
     for folder, names in images.items():
@@ -235,3 +236,15 @@ def test_masks(tfds: Any, tmp_path: Path, bits: int) -> None:
     (example,) = _read(tfds, out, "train")
     mask = example["image/segmentation/class/encoded"]
     assert (mask.dtype, mask[..., 0].tolist()) == (f"uint{bits}", rows)
+
+
+def test_the_documented_random_access(tmp_path: Path) -> None:
+    """The command and the code of docs/tfds.md give an example of an ArrayRecord by its number."""
+    pytest.importorskip("array_record")
+    text = Path(REPOSITORY, "docs/tfds.md").read_text(encoding="utf-8")
+    section = text.partition("## Random access")[2].partition("## ")[0]
+    ((command, code),) = re.findall(r"```bash\n(.*?)```.*```python\n(.*?)```", section, re.DOTALL)
+    run_shell("beam-tfrecord demo", tmp_path)
+    run_shell(command, tmp_path)
+    printed = run_shell(f"{sys.executable} - <<'END'\n{code}\nEND\n", tmp_path).stdout
+    assert re.fullmatch(r"300 \(\d+, \d+, 3\) b?'?(circle|square|triangle)'?\n", printed)

@@ -11,6 +11,14 @@ from beam_pipeline.transforms.core.labels.schema import BOX_SIDES, Column, Colum
 from beam_pipeline.transforms.core.text import counted
 
 _NUMBER = re.compile(r"-\d{5,}(-of-\d{5,}[^-]*)$")
+_NUMBER_OF_A_TAR = re.compile(r"-\d{5,}(\.tar)$")
+
+CONTAINERS = {
+    "tfrecord": "TFRecords of tf.train.Example",
+    "array_record": "ArrayRecords of tf.train.Example",
+    "webdataset": "WebDataset's tar files",
+}
+"""Record format -> its shards, in words; one that is not here is called by its name."""
 
 _IMAGE_FEATURES = {
     "image/encoded": "the encoded image",
@@ -111,7 +119,7 @@ def shard_pattern(split: Mapping[str, Any]) -> str:
     """A wildcard for the shards of a split: `pets-train.tfrecord-*-of-00016`."""
     first = split["shards"][0]["path"]
     literal = re.sub(r"[*?[]", r"[\g<0>]", first)
-    return _NUMBER.sub(r"-*\1", literal)
+    return _NUMBER_OF_A_TAR.sub(r"-[0-9]*\1", _NUMBER.sub(r"-*\1", literal))
 
 
 def summary(manifest: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_pipeline.transforms.core.card.contents import (
+    CONTAINERS,
     feature_rows,
     shard_pattern,
     summary,
@@ -53,13 +54,14 @@ def croissant(manifest: Mapping[str, Any]) -> bytes:
       manifest: of the complete data set.
     """
     splits = {name: split for name, split in manifest["splits"].items() if split["shards"]}
+    container = recorded_format(manifest["options"]).name
     description: dict[str, Any] = {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.1",
         "name": manifest["name"],
-        "description": f"{summary(manifest)}, as TFRecords of tf.train.Example.",
-        "keywords": ["tfrecord", *tasks(manifest)],
+        "description": f"{summary(manifest)}, as {CONTAINERS.get(container, container)}.",
+        "keywords": [container, *tasks(manifest)],
         "version": "1.0.0",
         "distribution": [
             *(_shards(number, *item, manifest) for number, item in enumerate(splits.items())),

@@ -84,7 +84,7 @@ def _front_matter(manifest: Mapping[str, Any]) -> Iterator[str]:
     yield "size_categories:"
     yield f"- {_size_category(manifest['counts']['examples'])}"
     yield "tags:"
-    yield "- tfrecord"
+    yield f"- {recorded_format(manifest['options']).name}"
     yield "viewer: false"  # the Hub's viewer reads no TFRecords
     yield "dataset_info:"
     yield "  features:"

@@ -7,13 +7,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from beam_pipeline.transforms.core.errors import UsageError
+from beam_pipeline.transforms.core.records.array_record_format import ArrayRecordFormat
 from beam_pipeline.transforms.core.records.record_format import RecordFormat
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.transforms.core.records.webdataset_format import WebDatasetFormat
 
 FORMATS: Mapping[str, type[RecordFormat]] = {
     found.name: found
     for found in (
         TFRecordFormat,  # the first is the default
+        ArrayRecordFormat,
+        WebDatasetFormat,
     )
 }
 """Name -> format."""
@@ -36,11 +40,12 @@ def record_format(compression: str = COMPRESSIONS[0], name: str = DEFAULT_FORMAT
       UsageError: there is no such format, or it does not know the compression.
     """
     if name not in FORMATS:
-        raise UsageError(f"the record format is {name!r}, expected one of {tuple(FORMATS)}")
+        raise UsageError(f"--format is {name!r}, expected one of {tuple(FORMATS)}")
     found = FORMATS[name]
     if compression not in found.compressions:
         raise UsageError(
-            f"--compression is {compression!r}, expected one of {found.compressions} for {name}"
+            f"--compression is {compression!r}, expected one of {found.compressions} for {name}; leave "
+            "it out, or choose another --format"
         )
     return found(compression)
 

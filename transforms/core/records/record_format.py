@@ -91,8 +91,13 @@ class RecordWriter(Protocol):
     bytes: int
     crc32c: int
 
-    def write(self, sample: EncodedSample) -> None:
-        """Writes the next record."""
+    def write(self, sample: EncodedSample, key: str = "") -> None:
+        """Writes the next record.
+
+        Args:
+          sample: its example.
+          key: the sample's key, for formats in which samples have names.
+        """
 
     def finish(self) -> None:
         """Writes what is still held back; nothing may be written afterwards."""
@@ -118,6 +123,13 @@ class RecordFormat(Protocol):
     def compression(self) -> str:
         """One of `compressions`."""
 
+    def check_installed(self) -> None:
+        """Checks that what writes and reads the format is installed.
+
+        Raises:
+          UsageError: a package is missing; says how to install it.
+        """
+
     @property
     def indexable(self) -> bool:
         """Tells whether a reader can jump to a record by its span, so that an index is of use."""
@@ -141,13 +153,19 @@ class RecordFormat(Protocol):
         """
 
     def index_name(self, shard: str) -> str:
-        """The file name of the index of a shard, given the shard's."""
+        """The file name of the index of a shard, given the shard's; empty if it never has one."""
 
     def receipt_stem(self, shard: str) -> str:
         """A shard's file name without its mark, so that no pattern for shards finds the receipt."""
 
-    def writer(self, sink: Sink) -> RecordWriter:
-        """A writer for one shard."""
+    def writer(self, sink: Sink, features: Mapping[str, Any] = ...) -> RecordWriter:
+        """A writer for one shard.
+
+        Args:
+          sink: takes its bytes.
+          features: key -> description of each feature, as the manifest has it, for formats that tell
+            one value from a list of one.
+        """
 
     def records(self, file: BinaryIO, path: str) -> Iterator[bytes]:
         """Yields the records of a shard in order, checking all checksums.

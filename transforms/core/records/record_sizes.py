@@ -25,10 +25,10 @@ class SizingWriter:
         self.bytes = writer.bytes
         self.crc32c = writer.crc32c
 
-    def write(self, sample: EncodedSample) -> None:
+    def write(self, sample: EncodedSample, key: str = "") -> None:
         """Writes the next record."""
         writer = self._writer
-        writer.write(sample)
+        writer.write(sample, key)
         end = writer.bytes
         self.sizes.append(end - self.bytes)
         self.bytes = end

@@ -338,7 +338,7 @@ def write_shard(
             digests.append(NO_DIGEST)
             yield sample
             continue
-        output.write(sample)
+        output.write(sample, ref.key)
         digests.append(maker.digest)
         examples += 1
         if isinstance(sample, AlteredSample):

@@ -10,10 +10,11 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import BinaryIO, ClassVar
+from types import MappingProxyType
+from typing import Any, BinaryIO, ClassVar
 
 from beam_pipeline.transforms.core.errors import DamagedRecordError
 from beam_pipeline.transforms.core.records.record_format import (
@@ -50,6 +51,9 @@ class TFRecordFormat:
     file_names: ClassVar[re.Pattern[str]] = re.compile(
         r".*\.(tfrecord|tfindex)-\d{5,}-of-\d{5,}(\.gz)?"
     )
+
+    def check_installed(self) -> None:
+        """Needs no package."""
 
     @property
     def suffix(self) -> str:
@@ -89,8 +93,10 @@ class TFRecordFormat:
         """NAME-SPLIT-00000-of-00016 for NAME-SPLIT.tfrecord-00000-of-00016."""
         return shard.replace(_SHARD_MARK, "-")
 
-    def writer(self, sink: Sink) -> RecordWriter:
-        """A writer for one shard."""
+    def writer(
+        self, sink: Sink, features: Mapping[str, Any] = MappingProxyType({})
+    ) -> RecordWriter:
+        """A writer for one shard; records describe their features themselves."""
         return GzipTFRecordWriter(sink) if self.compression == "gzip" else TFRecordWriter(sink)
 
     def records(self, file: BinaryIO, path: str) -> Iterator[bytes]:
@@ -128,8 +134,8 @@ class TFRecordWriter:
         self.bytes = 0
         self.crc32c = 0
 
-    def write(self, sample: EncodedSample) -> None:
-        """Writes the next record."""
+    def write(self, sample: EncodedSample, key: str = "") -> None:
+        """Writes the next record, which has no name."""
         before, image, after = sample
         crc = crc32c_extend(crc32c_extend(crc32c_extend(0, before), image), after)
         header = frame_header(len(before) + len(image) + len(after))

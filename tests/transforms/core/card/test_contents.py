@@ -20,6 +20,7 @@ from tests.transforms.core.card.cases import manifest_of
         ("pets-train.tfrecord-00000-of-00016.gz", "pets-train.tfrecord-*-of-00016.gz"),
         ("a-00001-of-00002-x.tfrecord-000000-of-100000", "a-00001-of-00002-x.tfrecord-*-of-100000"),
         ("[a]?.tfrecord-00000-of-00001", "[[]a][?].tfrecord-*-of-00001"),
+        ("pets-train-00000.tar", "pets-train-[0-9]*.tar"),
         ("shard.bin", "shard.bin"),
     ],
 )

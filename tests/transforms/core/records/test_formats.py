@@ -27,7 +27,7 @@ def test_an_unknown_format_or_compression_is_refused() -> None:
     """The message has what was found and what is expected."""
     with pytest.raises(UsageError, match=r"'zip', expected one of \('none', 'gzip'\) for tfrecord"):
         record_format("zip")
-    with pytest.raises(UsageError, match=r"format is 'tar', expected one of \('tfrecord',\)"):
+    with pytest.raises(UsageError, match=r"--format is 'tar', expected one of \('tfrecord', "):
         record_format("none", "tar")
 
 

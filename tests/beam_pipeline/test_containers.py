@@ -1,0 +1,299 @@
+"""Conversions to each container: the same samples in the same order, and every command works."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from beam_pipeline import RandomAccess, convert_samples
+from beam_pipeline.cli import main
+from beam_pipeline.transforms.core.errors import UsageError
+from beam_pipeline.transforms.core.records.formats import FORMATS, recorded_format
+from tests.harness import (
+    ALL_BAD,
+    REPOSITORY,
+    assert_the_same_bytes_everywhere,
+    convert,
+    convert_killed_before,
+    digests,
+    manifest_of,
+    run_shell,
+)
+from tests.pictures import write_files, write_pictures
+from tests.transforms.layouts import make_table_boxes
+
+SHARDS = 3
+OTHERS = [name for name in FORMATS if name != "tfrecord"]
+
+
+@pytest.fixture(params=OTHERS)
+def container(request: pytest.FixtureRequest) -> str:
+    """Each format but TFRecord, where its package is installed."""
+    try:
+        FORMATS[request.param]().check_installed()
+    except UsageError as error:
+        pytest.skip(str(error))
+    return str(request.param)
+
+
+@pytest.fixture
+def argv(tmp_path: Path) -> list[str]:
+    """Options of a conversion of 12 images in two classes, one of them broken."""
+    write_pictures(f"{tmp_path}/photos", [f"{'ab'[i % 2]}/{i}.jpg" for i in range(12)])
+    write_files(f"{tmp_path}/photos", {"a/bad.jpg": "no image"})
+    options = ["--images", f"{tmp_path}/photos", "--name", "d", "--num_shards", str(SHARDS)]
+    return [*options, ALL_BAD]
+
+
+def records_of(folder: Path, split: str = "train") -> Iterator[bytes]:
+    """The serialized examples of a split, in order."""
+    manifest = manifest_of(folder)
+    for shard in manifest["splits"][split]["shards"]:
+        with (folder / shard["path"]).open("rb") as file:
+            yield from recorded_format(manifest["options"]).records(file, shard["path"])
+
+
+def shards_of(folder: Path) -> list[str]:
+    return [shard["path"] for shard in manifest_of(folder)["splits"]["train"]["shards"]]
+
+
+def test_a_container_holds_the_examples_of_the_tfrecords(
+    container: str, argv: list[str], tmp_path: Path
+) -> None:
+    """Bit for bit and in the same order; the manifests differ in the files alone. All is well."""
+    for name in ("tfrecord", container):
+        output = ["--output", f"{tmp_path}/{name}", "--format", name]
+        assert convert(*argv, *output) == 0
+        assert main(["verify", output[1]]) == 0
+    folders = [tmp_path / "tfrecord", tmp_path / container]
+    expected, found = (list(records_of(folder)) for folder in folders)
+    assert len(expected) == 12
+    assert found == expected
+    manifests = [manifest_of(folder) for folder in folders]
+    assert manifests[1]["options"].pop("record_format") == container
+    for manifest in manifests:
+        for entry in manifest["splits"].values():
+            del entry["bytes"]
+            for shard in entry["shards"]:
+                assert shard.keys() >= {"path", "bytes", "crc32c"}
+                for name in ("path", "bytes", "crc32c"):
+                    del shard[name]
+    assert manifests[0] == manifests[1]
+    letters = [(folder / "dead_letters.jsonl").read_text() for folder in folders]
+    assert letters[0] == letters[1] != ""
+    assert sorted(os.listdir(folders[0] / ".receipts")) == sorted(
+        name.replace(".json", "-of-00003.json") if container == "webdataset" else name
+        for name in os.listdir(folders[1] / ".receipts")
+    )
+
+
+@pytest.mark.slow
+def test_every_engine_gives_the_same_bytes(
+    container: str, argv: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one thread, three processes and two threads of Beam."""
+    monkeypatch.chdir(tmp_path)
+    assert_the_same_bytes_everywhere(*argv, "--format", container)
+
+
+@pytest.mark.slow
+def test_a_killed_run_is_resumed(container: str, argv: list[str], tmp_path: Path) -> None:
+    """It ends in the same bytes; so does one whose shards were lost or cut."""
+    argv += ["--format", container]
+    assert convert(*argv, "--output", f"{tmp_path}/whole") == 0
+    whole = digests(tmp_path / "whole")
+    killed = tmp_path / "killed"
+    argv += ["--output", str(killed), "--resume"]
+    assert convert_killed_before(14, *argv, folder=killed) < 0
+    assert not (killed / "manifest.json").exists()
+    assert convert(*argv) == 0
+    assert digests(killed) == whole
+    gone, cut, _ = shards_of(killed)
+    os.unlink(killed / gone)
+    os.truncate(killed / cut, 100)
+    assert convert(*argv) == 0
+    assert digests(killed) == whole
+
+
+@pytest.mark.slow
+def test_damage_is_found_and_repaired(
+    container: str, argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`verify` names the shards, and `repair` writes them again as they were."""
+    out = tmp_path / "out"
+    assert convert(*argv, "--format", container, "--output", str(out)) == 0
+    whole = digests(out)
+    first, second, third = shards_of(out)
+    content = bytearray((out / first).read_bytes())
+    content[700] ^= 1
+    (out / first).write_bytes(content)
+    os.truncate(out / second, 1000)
+    os.unlink(out / third)
+    capsys.readouterr()
+    assert main(["verify", str(out)]) == 1
+    err = capsys.readouterr().err
+    assert all(name in err for name in (first, second, third))
+    assert main(["repair", str(out)]) == 0
+    assert digests(out) == whole
+
+
+@pytest.mark.slow
+def test_shards_are_reused_and_samples_compared(
+    container: str, argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of the same samples are linked; those of another container are not taken."""
+    argv += ["--format", container]
+    assert convert(*argv, "--output", f"{tmp_path}/1") == 0
+    assert convert(*argv, "--output", f"{tmp_path}/2", "--reuse", f"{tmp_path}/1") == 0
+    for name in shards_of(tmp_path / "1"):
+        assert (tmp_path / "1" / name).samefile(tmp_path / "2" / name)
+    os.unlink(tmp_path / "photos/a/0.jpg")
+    assert convert(*argv, "--output", f"{tmp_path}/3", "--reuse", f"{tmp_path}/2") == 0
+    capsys.readouterr()
+    assert main(["diff", f"{tmp_path}/2", f"{tmp_path}/3"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "removed a/0.jpg"
+    assert main(["verify", f"{tmp_path}/3"]) == 0
+    capsys.readouterr()
+    reuse = ["--reuse", f"{tmp_path}/1", "--output", f"{tmp_path}/4"]
+    assert convert(*argv[:-2], *reuse) == 2
+    assert "record_format" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_our_readers_read_it(container: str, argv: list[str], tmp_path: Path) -> None:
+    """`load`, shuffled or not, gives each example once."""
+    assert convert(*argv, "--format", container, "--output", f"{tmp_path}/out") == 0
+    code = """
+import json, sys
+from beam_pipeline import load
+for shuffle in (False, True):
+    elements = load(sys.argv[1], shuffle=shuffle, seed=1, as_dict=True)
+    print(json.dumps([one["image/source_id"].numpy().decode() for one in elements]))
+"""
+    command = [sys.executable, "-c", code, f"{tmp_path}/out"]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    stored, shuffled = map(json.loads, done.stdout.splitlines())
+    assert len(set(stored)) == 12
+    assert sorted(shuffled) == sorted(stored) != shuffled
+
+
+def test_what_makes_no_sense_in_a_container_is_refused(
+    container: str, argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The message has the way out."""
+    argv += ["--format", container, "--output", f"{tmp_path}/out"]
+    assert convert(*argv, "--compression", "gzip") == 2
+    assert f"expected one of ('none',) for {container}; leave it out" in capsys.readouterr().err
+    assert convert(*argv, "--shuffle", "records") == 2
+    assert f"--shuffle=records writes TFRecords only, not {container}" in capsys.readouterr().err
+    assert convert(*argv) == 0
+    assert main(["index", f"{tmp_path}/out"]) == 2
+    assert "only TFRecords have an index beside them" in capsys.readouterr().err
+    with pytest.raises(UsageError, match=f"in the format {container}, .* --format tfrecord"):
+        RandomAccess(f"{tmp_path}/out", "train")
+
+
+@pytest.mark.slow
+def test_the_library_reads_boxes_of_a_webdataset(tmp_path: Path) -> None:
+    """Pixels decoded, and boxes as lists in the JSON, an empty one for an image without objects."""
+    wds: Any = pytest.importorskip("webdataset")
+    make_table_boxes.make(str(tmp_path))
+    images = ["--images", f"{tmp_path}/train", "--labels", f"{tmp_path}/train_labels.csv"]
+    out = tmp_path / "out"
+    options = ["--format", "webdataset", "--name", "boxes", "--num_shards", "2"]
+    assert convert(*images, *options, "--output", str(out)) == 0
+    urls = f"{out}/boxes-train-{{00000..00001}}.tar"
+    found = {}
+    for image, features in (
+        wds.WebDataset(urls, shardshuffle=False).decode("rgb8").to_tuple("jpg", "json")
+    ):
+        assert image.shape == (make_table_boxes.HEIGHT, make_table_boxes.WIDTH, 3)
+        left = features["image/object/bbox/xmin"]
+        names = features["image/object/class/text"]
+        found[features["image/filename"]] = [
+            (name, round(x * make_table_boxes.WIDTH)) for name, x in zip(names, left, strict=True)
+        ]
+    assert found == {
+        name: [(label, x) for label, x, *_ in boxes]
+        for name, boxes in make_table_boxes.objects().items()
+    }
+    assert found[f"{make_table_boxes.DRAWINGS:03d}.jpg"] == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("tar"), reason="there is no tar")
+def test_a_webdataset_is_unpacked_to_images_and_converted_again(tmp_path: Path) -> None:
+    """`tar` gives back the image files themselves; our own layout reads the tars."""
+    photos = write_pictures(f"{tmp_path}/photos", [f"{'ab'[i % 2]}/{i}.jpg" for i in range(6)])
+    options = ["--images", f"{tmp_path}/photos", "--format", "webdataset", "--name", "d"]
+    assert convert(*options, "--num_shards", "2", "--output", f"{tmp_path}/out") == 0
+    (tmp_path / "unpacked").mkdir()
+    run_shell("for shard in ../out/*.tar; do tar xf $shard; done", tmp_path / "unpacked")
+    for name, content in photos.items():
+        assert (tmp_path / "unpacked" / name).read_bytes() == content
+        assert Image.open(io.BytesIO(content)).size == (9, 7)
+    again = ["--images", f"{tmp_path}/out/*.tar", "--output", f"{tmp_path}/again"]
+    assert convert(*again) == 0
+    assert manifest_of(tmp_path / "again")["counts"]["examples"] == 6
+
+
+def test_samples_from_python_are_files_of_their_keys(tmp_path: Path) -> None:
+    """An image is one, an array of bytes another, numbers are in the JSON."""
+    pixels = write_pictures(f"{tmp_path}/photos", ["1.jpg"])["1.jpg"]
+    bits = bytes(range(9))
+    samples = [
+        {"id": "a/1", "image/encoded": pixels, "image/class/label": 2, "bits": bits},
+        {"id": "a/2", "image/encoded": pixels, "image/class/label": 0, "bits": bits},
+    ]
+    out = tmp_path / "out"
+    convert_samples(samples, output=str(out), key="id", format="webdataset", writers=0)
+    with tarfile.open(out / "out-train-00000.tar") as tar:
+        found = {name: tar.extractfile(name).read() for name in tar.getnames()}  # type: ignore[union-attr]
+    assert sorted(found) == sorted(
+        f"a/{number}.{name}" for number in (1, 2) for name in ("jpg", "bits.bin", "cls", "json")
+    )
+    assert (found["a/1.jpg"], found["a/1.bits.bin"], found["a/1.cls"]) == (pixels, bits, b"2")
+    assert json.loads(found["a/2.json"])["id"] == "a/2"
+
+
+@pytest.mark.slow
+def test_the_documented_webdataset(tmp_path: Path) -> None:
+    """The commands and the code of docs/formats.md, from the demo's images to decoded samples."""
+    pytest.importorskip("webdataset")
+    text = Path(REPOSITORY, "docs/formats.md").read_text(encoding="utf-8")
+    section = text.partition("## WebDataset")[2].partition("## ")[0]
+    convert_it, list_it = re.findall(r"```bash\n(.*?)```", section, re.DOTALL)
+    (code,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    run_shell("beam-tfrecord demo", tmp_path)
+    run_shell(convert_it, tmp_path)
+    listed = run_shell(list_it, tmp_path).stdout.splitlines()
+    assert [line[-4:] for line in listed[:3]] == [".png", ".cls", "json"]
+    assert json.loads(listed[3])["image/filename"] == "shape_0000.png"
+    printed = run_shell(f"{sys.executable} - <<'END'\n{code}\nEND\n", tmp_path).stdout
+    assert re.fullmatch(r"\(\d+, \d+, 3\) [012] \w+\n", printed)
+
+
+@pytest.mark.readers
+def test_the_documented_array_records(tmp_path: Path) -> None:
+    """The command and the code of docs/formats.md: Grain shuffles, decodes and batches."""
+    pytest.importorskip("grain")
+    text = Path(REPOSITORY, "docs/formats.md").read_text(encoding="utf-8")
+    section = text.partition("## ArrayRecord")[2].partition("## ")[0]
+    ((command, code),) = re.findall(r"```bash\n(.*?)```.*```python\n(.*?)```", section, re.DOTALL)
+    run_shell("beam-tfrecord demo", tmp_path)
+    run_shell(command, tmp_path)
+    printed = run_shell(f"{sys.executable} - <<'END'\n{code}\nEND\n", tmp_path).stdout
+    assert re.fullmatch(r"300 \(32, \d+, \d+, 3\) \[[012] [012] [012] [012]\]\n", printed)
