@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import apache_beam as beam
@@ -51,6 +52,8 @@ from beam_pipeline.transforms.core.labels.schema import (
     file_columns,
 )
 from beam_pipeline.transforms.core.records.alteration import Event
+from beam_pipeline.transforms.core.report.image_statistics import NOTHING_COUNTED
+from beam_pipeline.transforms.core.report.report_file import REPORT_NAME
 from beam_pipeline.transforms.earlier_data_set import EarlierDataSet
 from beam_pipeline.transforms.encoding import EncodingOptions
 from beam_pipeline.transforms.output_folder import (
@@ -77,6 +80,7 @@ class DatasetFinisher:
       failures: says whether the job itself fails when there is no complete data set.
       reuse: the data set whose shards were reused; None if there is none.
       card: whether the data set gets a data card.
+      report_of: the command that `report.html` shows; None to write no report.
     """
 
     output_folder: str
@@ -86,6 +90,7 @@ class DatasetFinisher:
     failures: FailurePolicy
     reuse: EarlierDataSet | None = None
     card: bool = True
+    report_of: str | None = None
 
     def finish(
         self,
@@ -112,8 +117,8 @@ class DatasetFinisher:
         """
         all_dead_letters = sorted(one for batch in dead_letters for one in batch)
         try:
-            infos = list(shards)
-            figures = ImageFigures.sum_of((*images, *(info.images for info in infos)))
+            infos: list[ShardInfo] = []
+            figures = ImageFigures.sum_of(chain(images, _images_of(shards, infos)))
             refusal = self._write(
                 plan=plan,
                 shards=infos,
@@ -182,9 +187,11 @@ class DatasetFinisher:
             )
             return Refusal.from_error(ChangedInputsError(what))
         there = set(files.list_folder(folder))
+        wants_report = self.report_of is not None and (earlier is None or REPORT_NAME not in there)
         side_files = {
             **dict(files_from_manifest(manifest, card=self.card)),
             **(_changes_file(self.reuse, plan, changes) if self.reuse else {}),
+            **(self._report(manifest, images, dead_letters) if wants_report else {}),
             MANIFEST_NAME: dump_json(manifest),
         }
         if earlier is None:
@@ -210,6 +217,24 @@ class DatasetFinisher:
             return replaced
         delete_incomplete(folder)
         return None
+
+    def _report(
+        self,
+        manifest: Mapping[str, Any],
+        images: ImageFigures,
+        dead_letters: Sequence[DeadLetter],
+    ) -> dict[str, bytes]:
+        """The file for people. Pillow takes long to import, and other parts never need it."""
+        from beam_pipeline.transforms.report import make_report
+
+        content = make_report(
+            self.output_folder,
+            manifest,
+            statistics=images.statistics,
+            dead_letters=dead_letters,
+            command=self.report_of or "",
+        )
+        return {REPORT_NAME: content}
 
     def _replaced(self, shards: Sequence[ShardInfo]) -> Refusal | None:
         """The refusal of a job whose shards another job has deleted or replaced.
@@ -259,6 +284,13 @@ class DatasetFinisher:
                 raise
         if self.failures.raises_refusals:
             raise refusal.to_error()
+
+
+def _images_of(shards: Iterable[ShardInfo], infos: list[ShardInfo]) -> Iterator[ImageFigures]:
+    """Yields what shards say of their images; appends the rest, which is kept, to `infos`."""
+    for info in shards:
+        infos.append(info._replace(statistics=NOTHING_COUNTED))
+        yield info.images
 
 
 def _several_codecs(images: ImageFigures) -> Refusal | None:

@@ -87,8 +87,8 @@ class _EncodeGroup(beam.DoFn):
         counters.count(counters.DEAD_LETTERS, len(dead_letters))
         if dead_letters:
             yield TaggedOutput(DEAD_LETTERS, dead_letters)
-        if events:
-            yield TaggedOutput(IMAGES, image_figures(events))
+        figures = image_figures(events)._replace(statistics=maker.statistics())
+        yield TaggedOutput(IMAGES, figures)
 
 
 def _tag(split: str) -> str:

@@ -62,6 +62,7 @@ def test_every_option_reaches_its_group() -> None:
         *("--never_enlarge", "false", "--image_format", "png", "--quality", "80"),
         *("--reencode", "always", "--color_profile", "keep", "--animated", "refuse"),
         *("--max_bad_fraction", "0.5", "--name", "pets", "--overwrite", "--compression", "gzip"),
+        "--no_report",
         *(
             "--no_card",
             "--features",
@@ -137,6 +138,7 @@ def test_every_option_reaches_its_group() -> None:
             compression="gzip",
             features={"a": "b"},
             no_card=True,
+            no_report=True,
         ),
         engine=EngineOptions(shuffle="records", writers=2, read_ahead=3, read_ahead_size=4_000_000),
     )

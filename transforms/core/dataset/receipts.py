@@ -22,6 +22,7 @@ from beam_pipeline.transforms.core.errors import ConversionError
 from beam_pipeline.transforms.core.labels.schema import FILE_KINDS
 from beam_pipeline.transforms.core.records.formats import format_of
 from beam_pipeline.transforms.core.references import SampleRef
+from beam_pipeline.transforms.core.report.image_statistics import parse_statistics
 from beam_pipeline.transforms.core.text import enumerated, shown
 
 _VERSION = 1
@@ -30,6 +31,11 @@ _GZIP = 16 + zlib.MAX_WBITS
 _LARGEST, _MOST_INFLATED = 16 << 20, 50
 """A receipt may have 16 MiB, or 50 times its compressed length; ours have about 10 times."""
 _SHOWN = 3
+_FAULTS = (
+    *(EOFError, zlib.error, RecursionError),
+    *(ValueError, KeyError, TypeError, AttributeError),
+)
+_FIGURES = ShardInfo._fields.index("statistics")  # which have an entry of their own
 
 # A sample is the same if these and its labels are: its file may have moved, and its label file.
 _SAME = ("key", "size", "split", "offset", "version")
@@ -82,7 +88,7 @@ class Receipt:
 
     def to_bytes(self) -> bytes:
         """The content of the receipt's file; the same receipt has the same bytes."""
-        inputs = self.inputs
+        inputs, statistics = self.inputs, self.info.statistics
         content = {
             "version": _VERSION,
             "spec": inputs.spec,
@@ -92,6 +98,7 @@ class Receipt:
             "info": _figures(self.info),
             "dead_letters": self.dead_letters,
             **({"record_sizes": self.record_sizes} if self.record_sizes else {}),
+            **({"statistics": statistics.to_json()} if statistics.images else {}),
         }
         text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
         return gzip.compress(text.encode("utf-8", "surrogatepass"), _FASTEST, mtime=0)
@@ -112,14 +119,14 @@ def parse_receipt(data: bytes, uri: str) -> Receipt:
         refs = _refs(_lists(content["samples"], "samples"))
         return Receipt(
             ShardInputs(spec, refs, _class_ids(content["classes"]), _options(content["options"])),
-            _info(content["info"], spec),
+            _info(content["info"], spec)._replace(**_statistics(content)),
             [
                 _dead_letter(dead_letter)
                 for dead_letter in _lists(content["dead_letters"], "dead_letters")
             ],
             _record_sizes(content),
         )
-    except (EOFError, zlib.error, ValueError, KeyError, TypeError, RecursionError) as error:
+    except _FAULTS as error:
         raise ConversionError(f"{uri} is damaged ({shown(error)}); remove it by hand") from error
 
 
@@ -223,6 +230,9 @@ def _options(values: Any) -> dict[str, Any]:
 
 def _info(values: Any, spec: ShardSpec) -> ShardInfo:
     """The figures, which must be of the shard that the receipt is for."""
+    _expect(values, list, "info")
+    if len(values) > _FIGURES:
+        raise TypeError(f"info has {len(values)} figures")
     info = ShardInfo(*_typed(values, ShardInfo, (str, int, str, int, int, int, list, list, str)))
     if (info.split, info.number, info.file_name) != (spec.split, spec.number, spec.file_name):
         raise ValueError(f"its figures are of {shown(info.file_name)}")
@@ -245,7 +255,13 @@ def _info(values: Any, spec: ShardSpec) -> ShardInfo:
 
 def _figures(info: ShardInfo) -> Sequence[Any]:
     """The figures; those at the end are left out where no image was changed, as older versions do."""
-    return info if info.events or info.codec else info[: ShardInfo._fields.index("events")]
+    return info[: _FIGURES if info.events or info.codec else ShardInfo._fields.index("events")]
+
+
+def _statistics(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The statistics, which receipts of older versions do not have."""
+    found = content.get("statistics")
+    return {} if found is None else {"statistics": parse_statistics(found)}
 
 
 def _dead_letter(values: Any) -> DeadLetter:

@@ -36,6 +36,11 @@ from beam_pipeline.transforms.core.records.record_format import (
 )
 from beam_pipeline.transforms.core.records.wire import MAX_EXAMPLE_BYTES
 from beam_pipeline.transforms.core.references import SampleRef, Size, bytes_of, files_of
+from beam_pipeline.transforms.core.report.image_statistics import (
+    NOTHING_COUNTED,
+    ImageStatistics,
+    StatisticsGatherer,
+)
 
 MAX_IMAGE_BYTES = MAX_EXAMPLE_BYTES - (1 << 20)
 """The largest image: an example of 2 GiB holds it and 1 MiB of labels. A larger one is not read."""
@@ -70,6 +75,9 @@ class Maker(Protocol):
     def classes(self, ref: SampleRef) -> Sequence[int]:
         """The ids of the sample's classes: one, one an object, or none."""
 
+    def statistics(self) -> ImageStatistics:
+        """The statistics of the examples made so far; empty where their images are not known."""
+
 
 @dataclass(frozen=True)
 class ExampleMaker:
@@ -85,6 +93,7 @@ class ExampleMaker:
       id_column: index among the labels of the label file's own ids of the boxes, or None.
       filters: the filters given; here, that of sizes in bytes.
       alteration: the changes to images.
+      gatherer: counts the examples.
     """
 
     read_image: ImageReader
@@ -96,10 +105,15 @@ class ExampleMaker:
     id_column: int | None = None
     filters: Limits = field(default_factory=dict)
     alteration: Alteration = field(default_factory=Alteration)
+    gatherer: StatisticsGatherer = field(default_factory=StatisticsGatherer)
 
     def classes(self, ref: SampleRef) -> Sequence[int]:
         """The ids of the sample's classes: one, one an object, or none."""
         return self.encoder.classes(ref)
+
+    def statistics(self) -> ImageStatistics:
+        """The statistics of the examples made so far."""
+        return self.gatherer.statistics()
 
     def make(self, ref: SampleRef) -> EncodedSample | DeadLetter:
         """Reads, checks and encodes one sample.
@@ -243,6 +257,7 @@ class ExampleMaker:
             what = f"a number is too large for its feature: {error}"
             letter = _dead_letter(ref, Stage.LABELS, Reason.BAD_LABEL_VALUE, what)
             return letter._replace(file=ref.origin)
+        self.gatherer.add(header, len(image), ref.labels)
         return EncodedSample(before, image, after)
 
     def _prepared(
@@ -278,6 +293,10 @@ class ExampleReader:
         """The ids of the sample's classes, which stand alone in its labels."""
         names: Any = ref.labels[0]
         return [self.class_ids[name] for name in names]
+
+    def statistics(self) -> ImageStatistics:
+        """None, as examples are not parsed."""
+        return NOTHING_COUNTED
 
     def make(self, ref: SampleRef) -> EncodedSample | DeadLetter:
         """Reads one example.
@@ -335,6 +354,7 @@ def write_shard(
         classes=tuple(sorted(classes.items())),
         events=figures.events,
         codec="".join(figures.codecs),
+        statistics=maker.statistics(),
     )
 
 
