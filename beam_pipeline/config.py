@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from beam_pipeline.options import ConvertOptions
+from beam_pipeline.options.engine import EngineOptions
 from beam_pipeline.transforms.core.dataset.duplicates import POLICIES
 from beam_pipeline.transforms.core.dataset.names import TEMPORARY_SUFFIX_BYTES
 from beam_pipeline.transforms.core.dataset.plausibility import NO_CHECKS, LabelChecks
@@ -31,7 +32,7 @@ from beam_pipeline.transforms.core.records.formats import (
 from beam_pipeline.transforms.core.records.record_format import RecordFormat
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
 from beam_pipeline.transforms.core.text import counted
-from beam_pipeline.transforms.core.uris import is_remote
+from beam_pipeline.transforms.core.uris import is_remote, without_secrets
 from beam_pipeline.transforms.digest_task import DigestSource
 from beam_pipeline.transforms.earlier_data_set import EarlierDataSet
 from beam_pipeline.transforms.encoding import EncodingOptions
@@ -68,6 +69,8 @@ class ConvertConfig:
       exclusion: samples that are left out by their keys; None if none are.
       checks: what the plan checks of the labels.
       earlier: the data set whose shards are reused; None if there is none.
+      made_by: the call that the report shows; empty to show the command.
+      shown_inputs: fields of `InputOptions` that the report shows otherwise than they were typed.
     """
 
     options: ConvertOptions
@@ -83,6 +86,8 @@ class ConvertConfig:
     exclusion: Exclusion | None = None
     checks: LabelChecks = NO_CHECKS
     earlier: EarlierDataSet | None = None
+    made_by: str = ""
+    shown_inputs: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def split_assigner(self) -> SplitAssigner:
@@ -156,6 +161,24 @@ class ConvertConfig:
                 f"{_MOST_OF_A_NAME} bytes, {TEMPORARY_SUFFIX_BYTES} for the time of writing included; "
                 f"say --name with {counted(fits, 'byte')} or fewer"
             )
+
+    @property
+    def command(self) -> str:
+        """The command that makes this data set, the same wherever and however often it runs.
+
+        Options that do not change the data set are left out, and the output folder has the name of
+        the data set.
+        """
+        output = dataclasses.replace(
+            self.options.output,
+            output=self.name,
+            overwrite=False,
+            resume=False,
+            reuse="",
+        )
+        engine = EngineOptions(shuffle=self.options.engine.shuffle)
+        shown = dataclasses.replace(self.options, output=output, engine=engine)
+        return without_secrets(self.made_by or shown.command(**self.shown_inputs))
 
     @property
     def uris(self) -> tuple[str, ...]:

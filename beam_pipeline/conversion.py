@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import difflib
 import json
 import math
@@ -25,6 +26,7 @@ from beam_pipeline.startup import importing_beam
 from beam_pipeline.transforms.core.errors import ConversionError, UsageError
 
 _TABLE_NAME = "labels.jsonl"
+_IN_MEMORY = "<a table in memory>"
 _ARGUMENT = re.compile(r"--([a-z_]+)(?:[ =]([A-Z][A-Z_]*)\b)?")
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -65,16 +67,23 @@ def convert(
     """
     with _speaking_of_arguments(), contextlib.ExitStack() as stack:
         typed = {**options, "images": _paths("images", images), "output": os.fspath(output)}
-        if labels is not None:
-            typed["labels"] = _label_paths(labels, beam_options, stack)
+        rows = None if labels is None else _rows(labels)
+        if rows is not None:
+            typed["labels"] = _table_paths(rows, beam_options, stack)
+        elif labels is not None:
+            typed["labels"] = _paths("labels", labels)
         converted = _options(typed)
-        return _convert(converted, list(beam_options), progress=progress)
+        shown = {} if rows is None else {"labels": (_IN_MEMORY,)}
+        return _convert(converted, list(beam_options), shown, progress=progress)
 
 
-def _convert(options: ConvertOptions, beam_argv: list[str], *, progress: bool) -> Dataset:
+def _convert(
+    options: ConvertOptions, beam_argv: list[str], shown: Mapping[str, Any], *, progress: bool
+) -> Dataset:
     from beam_pipeline.inputs import check_buckets, check_questions, convert_config
 
     config, _ = convert_config(options)
+    config = dataclasses.replace(config, shown_inputs=shown)
     check_buckets(config, writes=True)
     check_questions(config)
     with importing_beam(lean=False):
@@ -160,13 +169,10 @@ def _described(value: Any) -> str:
 # --- labels in memory -----------------------------------------------------------------------------
 
 
-def _label_paths(
-    labels: Any, beam_options: Sequence[str], stack: contextlib.ExitStack
+def _table_paths(
+    rows: Iterable[Mapping[str, Any]], beam_options: Sequence[str], stack: contextlib.ExitStack
 ) -> tuple[str, ...]:
-    """The label files: those named, or one with the rows of a table, gone when the stack is closed."""
-    rows = _rows(labels)
-    if rows is None:
-        return _paths("labels", labels)
+    """A label file with the rows of a table, gone when the stack is closed."""
     if any(option.startswith("--runner") for option in beam_options):
         raise UsageError(
             "labels is a table in this process, which an engine's workers may not see; write it to a "

@@ -96,6 +96,7 @@ def build_pipeline(
             failures=failures,
             reuse=config.earlier,
             card=not options.output.no_card,
+            report_of=None if options.output.no_report else config.command,
         ),
         images=written[IMAGES] if options.engine.shuffle == "records" else None,
         changes=written[CHANGES] if config.earlier else None,

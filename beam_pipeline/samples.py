@@ -137,7 +137,11 @@ def convert_samples(
                     numbering=numbering,
                 )
                 config = ConvertConfig(
-                    options=options, source=source, output=folder, name=name or name_from(folder)
+                    options=options,
+                    source=source,
+                    output=folder,
+                    name=name or name_from(folder),
+                    made_by="beam_pipeline.convert_samples(...)",
                 )
                 from beam_pipeline.launch import convert_here  # imports Beam, which takes a second
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shlex
 import struct
 import subprocess
@@ -16,6 +17,7 @@ from typing import Any
 
 from beam_pipeline.cli import main
 from beam_pipeline.transforms.core.dataset.names import RECEIPTS_FOLDER
+from beam_pipeline.transforms.core.report.report_file import REPORT_NAME
 
 NONE_BAD = "--max_bad_fraction=0"
 ALL_BAD = "--max_bad_fraction=1"
@@ -236,9 +238,15 @@ def read_all_by(folder: Any, key: str) -> dict[str, dict[str, Any]]:
 
 
 def digests(folder: Any) -> Mapping[str, str]:
-    """file -> sha256 of everything in an output folder but the receipts, which name its images."""
+    """file -> sha256 of everything in an output folder but the receipts, which name its images.
+
+    Of the report, without the command, which names them, too, and the digest at its end.
+    """
     found = {}
     for name in sorted(set(os.listdir(folder)) - {RECEIPTS_FOLDER}):
         with open(os.path.join(folder, name), "rb") as file:
-            found[name] = hashlib.sha256(file.read()).hexdigest()
+            content = file.read()
+        if name == REPORT_NAME:
+            content = re.sub(b"<pre.*?</pre>|<!--.*-->", b"", content, flags=re.DOTALL)
+        found[name] = hashlib.sha256(content).hexdigest()
     return found

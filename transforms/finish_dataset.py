@@ -58,6 +58,7 @@ from beam_pipeline.transforms.core.labels.schema import (
     file_columns,
 )
 from beam_pipeline.transforms.core.records.alteration import Event
+from beam_pipeline.transforms.core.report.report_file import REPORT_NAME
 from beam_pipeline.transforms.earlier_data_set import EarlierDataSet
 from beam_pipeline.transforms.encoding import EncodingOptions
 from beam_pipeline.transforms.output_folder import (
@@ -96,6 +97,7 @@ class DatasetFinisher:
       reuse: the data set whose shards were reused; None if there is none.
       card: whether the data set gets a data card.
       most_dead_letters: the most that one file lists; more are written in parts.
+      report_of: the command that `report.html` shows; None to write no report.
     """
 
     output_folder: str
@@ -106,6 +108,7 @@ class DatasetFinisher:
     reuse: EarlierDataSet | None = None
     card: bool = True
     most_dead_letters: int = MOST_IN_ONE
+    report_of: str | None = None
 
     def finish(
         self,
@@ -227,10 +230,12 @@ class DatasetFinisher:
             )
             return Refusal.from_error(ChangedInputsError(what))
         there = set(files.list_folder(folder))
+        wants_report = self.report_of is not None and (earlier is None or REPORT_NAME not in there)
         side_files = {
             **dict(files_from_manifest(manifest, card=self.card)),
             **(_changes_file(self.reuse, plan, changes) if self.reuse else {}),
             **self._duplicates_file(duplicates, shards),
+            **(self._report(manifest, images, dead_letters, duplicates) if wants_report else {}),
             MANIFEST_NAME: dump_json(manifest),
         }
         if earlier is None:
@@ -311,6 +316,26 @@ class DatasetFinisher:
         if not duplicates.groups and not incomplete:
             return {}
         return {DUPLICATES_NAME: dump_json(duplicates.to_json())}
+
+    def _report(
+        self,
+        manifest: Mapping[str, Any],
+        images: ImageFigures,
+        dead_letters: Sequence[DeadLetter],
+        duplicates: Duplicates | None,
+    ) -> dict[str, bytes]:
+        """The file for people. Pillow takes long to import, and other parts never need it."""
+        from beam_pipeline.transforms.report import make_report
+
+        content = make_report(
+            self.output_folder,
+            manifest,
+            statistics=images.statistics,
+            dead_letters=dead_letters,
+            command=self.report_of or "",
+            duplicates=duplicates.to_figures() if duplicates else None,
+        )
+        return {REPORT_NAME: content}
 
     def _replaced(self, shards: Sequence[ShardInfo]) -> Refusal | None:
         """The refusal of a job whose shards another job has deleted or replaced.

@@ -102,8 +102,8 @@ class _EncodeGroup(beam.DoFn):
         counters.count(counters.DEAD_LETTERS, len(dead_letters))
         if dead_letters:
             yield TaggedOutput(DEAD_LETTERS, dead_letters)
-        if events:
-            yield TaggedOutput(IMAGES, image_figures(events))
+        figures = image_figures(events)._replace(statistics=maker.statistics())
+        yield TaggedOutput(IMAGES, figures)
         if self._encoding.examples.resumable:
             for part in packed_images(images, range_count(plan.tally.samples.total())):
                 yield TaggedOutput(COMPARED, part)

@@ -38,6 +38,7 @@ class OutputOptions(OptionGroup):
     resume: bool = option(
         False, help="continue an interrupted run, or check that its data set is up to date"
     )
+    no_report: bool = option(False, help="do not write report.html")
     compression: str = option(
         COMPRESSIONS[0], choices=COMPRESSIONS, help="shard compression (default: %(default)s)"
     )

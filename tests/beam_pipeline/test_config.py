@@ -12,6 +12,7 @@ import pytest
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.inputs import convert_config
 from beam_pipeline.options import ConvertOptions
+from beam_pipeline.options.engine import EngineOptions
 from beam_pipeline.options.images import ImageOptions
 from beam_pipeline.options.inputs import InputOptions
 from beam_pipeline.options.output import OutputOptions
@@ -83,6 +84,20 @@ def test_what_was_typed_and_what_it_is_are_kept_apart(
     assert why == "no --labels and no other layout's files"
     labelled, _ = convert_config(options)
     assert labelled.label_bytes == len("filename,label,size\n1.jpg,cat,2\n")
+
+
+def test_the_command_shown_is_that_of_the_data_set(options: ConvertOptions) -> None:
+    """Whatever engine, folder and earlier data set made it, and without secrets."""
+    config, _ = convert_config(options)
+    here = OutputOptions("/elsewhere/x", name="my_set", overwrite=True, reuse="sets/1")
+    again = dataclasses.replace(options, output=here, engine=EngineOptions(writers=3))
+    other = dataclasses.replace(config, options=again, output="/elsewhere/x")
+    plain = dataclasses.replace(here, output="my_set", overwrite=False, reuse="")
+    expected = dataclasses.replace(options, output=plain, engine=EngineOptions()).command()
+    assert other.command == expected
+    shown = dataclasses.replace(other, shown_inputs={"labels": ("https://h/a.csv?sig=5e3c",)})
+    assert "--labels 'https://h/a.csv?...'" in shown.command
+    assert dataclasses.replace(other, made_by="f()").command == "f()"
 
 
 def test_an_encoding_for_images_in_files_is_refused(options: ConvertOptions) -> None:

@@ -82,6 +82,8 @@ def test_a_table_in_memory_gives_the_bytes_of_its_file(
         **OPTIONS,
     )
     assert digests(tmp_path / "a") == digests(tmp_path / "b")
+    shown = (tmp_path / "b/report.html").read_text()
+    assert "--labels &#x27;&lt;a table in memory&gt;&#x27;" in shown
     assert sum(dataset.splits.values()) == 12
 
 

@@ -256,7 +256,7 @@ def test_dead_letters_of_kept_shards_are_kept(argv: list[str], tmp_path: Path) -
         json.dumps({"name": "d", "shards": [["train", 4]], "compression": "none", "run": run})
     )
     side_files = sorted(
-        name for name in os.listdir(tmp_path / "out") if name.endswith((".txt", "json"))
+        name for name in os.listdir(tmp_path / "out") if name.endswith((".txt", "json", "html"))
     )
     (note.parent / "writing.json").write_text(json.dumps({"files": side_files}))
     assert convert(*argv, "--resume") == 0

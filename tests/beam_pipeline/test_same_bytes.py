@@ -99,8 +99,11 @@ def test_every_engine_gives_the_same_bytes(
         "image.class.label.labels.txt",
         "labels.txt",
         "manifest.json",
+        "report.html",
     ]
     assert dict(digests(tmp_path / "out")) == wanted
+    of_one_thread = (folder / "out/report.html").read_bytes()
+    assert (tmp_path / "out/report.html").read_bytes() == of_one_thread
 
 
 def test_which_sample_lies_where_is_pinned(tmp_path: Path) -> None:

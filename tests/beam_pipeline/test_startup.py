@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -26,13 +27,15 @@ NOT_USED = (
 )
 
 
-def run(folder: Path, before: str = "", after: str = "") -> subprocess.CompletedProcess[str]:
+def run(
+    folder: Path, before: str = "", after: str = "", more: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
     """Converts the folder in a process of its own, with code before and after it."""
     code = (
         "import json, sys\nfrom beam_pipeline import startup\n"
         f"{before}\nfrom beam_pipeline.cli import main\nstartup.begin()\n"
         f"code = main(['convert', '--images', {f'{folder}/photos'!r}, "
-        f"'--output', {f'{folder}/out'!r}])\n{after}\nstartup.leave(code)"
+        f"'--output', {f'{folder}/out'!r}, *{more!r}])\n{after}\nstartup.leave(code)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -47,8 +50,9 @@ def photos(tmp_path: Path) -> Path:
 
 
 def test_a_local_job_imports_nothing_that_it_does_not_use(photos: Path) -> None:
-    """No client of a service, no TensorFlow, and no Pillow for plain JPEGs and PNGs."""
-    done = run(photos, after="print(json.dumps(sorted(sys.modules)))")
+    """No client of a service, no TensorFlow, and no Pillow for plain JPEGs and PNGs without a report."""
+    after = "print(json.dumps(sorted(sys.modules)))"
+    done = run(photos, after=after, more=["--no_report"])
     modules = json.loads(done.stdout.splitlines()[-1])
     assert "apache_beam" in modules
     assert [name for name in NOT_USED if name in modules] == []

@@ -23,6 +23,7 @@ from beam_pipeline.transforms.core.errors import (
 )
 from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.transforms.core.report.report_file import sealed
 from beam_pipeline.transforms.output_folder import (
     EarlierRun,
     delete_incomplete,
@@ -187,6 +188,19 @@ def test_overwrite_removes_the_data_set_and_nothing_else(complete: Path) -> None
     write_files(str(complete), {RECEIPTS[0]: "x", ".incomplete/refusal.json": "{}"})
     prepare_output(str(complete), overwrite=True)
     assert names_in(complete) == mine
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_overwrite_removes_a_report_that_nobody_has_edited(complete: Path, edited: bool) -> None:
+    """Any other page of this name is a person's own, and is in the way."""
+    report = sealed(b"<html></html>") + (b"mine" if edited else b"")
+    write_files(str(complete), {"report.html": report})
+    if edited:
+        with pytest.raises(OutputNotEmptyError, match=r"holds report\.html, which no manifest"):
+            prepare_output(str(complete), overwrite=True)
+    else:
+        prepare_output(str(complete), overwrite=True)
+        assert names_in(complete) == []
 
 
 def test_overwrite_removes_what_an_unfinished_run_left(unfinished: Path) -> None:

@@ -63,7 +63,7 @@ def test_every_option_reaches_its_group() -> None:
         *("--reencode", "always", "--color_profile", "keep", "--animated", "refuse"),
         *("--max_bad_fraction", "0.5", "--name", "pets", "--overwrite", "--compression", "gzip"),
         *("--format", "webdataset"),
-        *("--duplicates", "first", "--no_card"),
+        *("--duplicates", "first", "--no_card", "--no_report"),
         *("--features", "a=b", "--shuffle", "records", "--writers", "2", "--read_ahead", "3"),
         *("--read_ahead_size", "4MB"),
     ]
@@ -131,6 +131,7 @@ def test_every_option_reaches_its_group() -> None:
             format="webdataset",
             features={"a": "b"},
             no_card=True,
+            no_report=True,
         ),
         engine=EngineOptions(shuffle="records", writers=2, read_ahead=3, read_ahead_size=4_000_000),
     )

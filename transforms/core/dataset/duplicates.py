@@ -158,6 +158,22 @@ class Duplicates(NamedTuple):
             ],
         }
 
+    def to_figures(self) -> dict[str, int | list[str]]:
+        """The counts and some examples, as the report shows them; empty if there are none."""
+        if not self.groups:
+            return {}
+        return {
+            "images compared": self.compared,
+            "images that occur several times": self.images,
+            "groups of the same bytes": self.groups,
+            "groups across splits": self.leaks,
+            "groups with different labels": self.relabelled,
+            "examples": [
+                ", ".join(f"{key} ({split})" for split, key in group.shown)
+                for group in self.examples
+            ],
+        }
+
 
 NO_DUPLICATES = Duplicates()
 

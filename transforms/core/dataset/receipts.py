@@ -24,6 +24,7 @@ from beam_pipeline.transforms.core.images.digest import DIGEST_BYTES
 from beam_pipeline.transforms.core.labels.schema import FILE_KINDS
 from beam_pipeline.transforms.core.records.formats import format_of
 from beam_pipeline.transforms.core.references import SampleRef
+from beam_pipeline.transforms.core.report.image_statistics import parse_statistics
 from beam_pipeline.transforms.core.text import enumerated, shown
 
 _VERSION = 1
@@ -32,8 +33,12 @@ _GZIP = 16 + zlib.MAX_WBITS
 _LARGEST, _MOST_INFLATED = 16 << 20, 50
 """A receipt may have 16 MiB, or 50 times its compressed length; ours have about 10 times."""
 _SHOWN = 3
-_DAMAGE = (EOFError, zlib.error, ValueError, KeyError, TypeError, RecursionError)
+_DAMAGE = (
+    *(EOFError, zlib.error, RecursionError),
+    *(ValueError, KeyError, TypeError, AttributeError),
+)
 """Errors to which the content of a damaged receipt leads."""
+_FIGURES = ShardInfo._fields.index("statistics")  # which have an entry of their own
 
 # A sample is the same if these and its labels are: its file may have moved, and its label file.
 _SAME = ("key", "size", "split", "offset", "version")
@@ -93,11 +98,13 @@ class Receipt:
         """The content of the receipt's file; the same receipt has the same bytes."""
         if self.data:
             return self.data
+        statistics = self.info.statistics
         outcome = {
             "info": _figures(self.info),
             "dead_letters": self.dead_letters,
             **({"record_sizes": self.record_sizes} if self.record_sizes else {}),
             **({"digests": base64.b64encode(self.digests).decode()} if self.digests else {}),
+            **({"statistics": statistics.to_json()} if statistics.images else {}),
         }
         text = _opening(self.inputs) + _json(outcome).removeprefix("{")
         return gzip.compress(text.encode("utf-8", "surrogatepass"), _FASTEST, mtime=0)
@@ -141,7 +148,7 @@ def _receipt(inputs: ShardInputs, content: Mapping[str, Any], data: bytes = b"")
     """A receipt of its inputs and the rest of its content."""
     return Receipt(
         inputs,
-        _info(content["info"], inputs.spec),
+        _info(content["info"], inputs.spec)._replace(**_statistics(content)),
         [_dead_letter(letter) for letter in _lists(content["dead_letters"], "dead_letters")],
         _record_sizes(content),
         _digests(content.get("digests", ""), len(inputs.refs)),
@@ -277,6 +284,9 @@ def _options(values: Any) -> dict[str, Any]:
 
 def _info(values: Any, spec: ShardSpec) -> ShardInfo:
     """The figures, which must be of the shard that the receipt is for."""
+    _expect(values, list, "info")
+    if len(values) > _FIGURES:
+        raise TypeError(f"info has {len(values)} figures")
     info = ShardInfo(*_typed(values, ShardInfo, (str, int, str, int, int, int, list, list, str)))
     if (info.split, info.number, info.file_name) != (spec.split, spec.number, spec.file_name):
         raise ValueError(f"its figures are of {shown(info.file_name)}")
@@ -299,7 +309,13 @@ def _info(values: Any, spec: ShardSpec) -> ShardInfo:
 
 def _figures(info: ShardInfo) -> Sequence[Any]:
     """The figures; those at the end are left out where no image was changed, as older versions do."""
-    return info if info.events or info.codec else info[: ShardInfo._fields.index("events")]
+    return info[: _FIGURES if info.events or info.codec else ShardInfo._fields.index("events")]
+
+
+def _statistics(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The statistics, which receipts of older versions do not have."""
+    found = content.get("statistics")
+    return {} if found is None else {"statistics": parse_statistics(found)}
 
 
 def _dead_letter(values: Any) -> DeadLetter:

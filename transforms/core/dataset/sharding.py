@@ -20,6 +20,11 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from beam_pipeline.transforms.core.records.record_format import RecordFormat
+from beam_pipeline.transforms.core.report.image_statistics import (
+    NOTHING_COUNTED,
+    ImageStatistics,
+    merged,
+)
 
 DEFAULT_SPLIT = "train"
 MOST_SHARDS = 10**6
@@ -153,6 +158,7 @@ class ShardInfo(NamedTuple):
       classes: (class id, examples or objects) for each class in it, in order of id.
       events: (what happened to images, how often), sorted; empty if nothing did.
       codec: what encoded images of it, with versions; empty if none was encoded.
+      statistics: of its images and labels; empty where they are not known.
     """
 
     split: str
@@ -164,33 +170,38 @@ class ShardInfo(NamedTuple):
     classes: tuple[tuple[int, int], ...]
     events: tuple[tuple[str, int], ...] = ()
     codec: str = ""
+    statistics: ImageStatistics = NOTHING_COUNTED
 
     @property
     def images(self) -> ImageFigures:
-        """Counts of the changes to its images."""
-        return ImageFigures(self.events, (self.codec,) if self.codec else ())
+        """Counts of its images, and of the changes to them."""
+        return ImageFigures(self.events, (self.codec,) if self.codec else (), self.statistics)
 
 
 class ImageFigures(NamedTuple):
-    """Counts of the changes to the images of some shards.
+    """Counts of the images of some shards, and of the changes to them.
 
     Attributes:
       events: (what happened, how often), sorted.
       codecs: all that encoded images, with versions, sorted.
+      statistics: of images and labels.
     """
 
     events: tuple[tuple[str, int], ...] = ()
     codecs: tuple[str, ...] = ()
+    statistics: ImageStatistics = NOTHING_COUNTED
 
     @classmethod
     def sum_of(cls, figures: Iterable[ImageFigures]) -> ImageFigures:
         """All figures together."""
         events: Counter[str] = Counter()
         codecs: set[str] = set()
+        statistics = NOTHING_COUNTED
         for found in figures:
             events.update(dict(found.events))
             codecs.update(found.codecs)
-        return cls(tuple(sorted(events.items())), tuple(sorted(codecs)))
+            statistics = merged((statistics, found.statistics))
+        return cls(tuple(sorted(events.items())), tuple(sorted(codecs)), statistics)
 
 
 NO_FIGURES = ImageFigures()

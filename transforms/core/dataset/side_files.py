@@ -26,6 +26,7 @@ from beam_pipeline.transforms.core.dataset.manifest import LABEL_MAP_NAME, LABEL
 from beam_pipeline.transforms.core.dataset.names import MANIFEST_NAME
 from beam_pipeline.transforms.core.dataset.tfds_metadata import tfds_files, tfds_names
 from beam_pipeline.transforms.core.errors import ConversionError
+from beam_pipeline.transforms.core.report.report_file import REPORT_NAME, is_sealed
 
 _Manifest = Mapping[str, Any]
 
@@ -76,6 +77,10 @@ def _is_unchanged(_manifest: _Manifest, _name: str, content: bytes) -> bool:
     return is_unchanged(content)
 
 
+def _is_sealed(_manifest: _Manifest, _name: str, content: bytes) -> bool:
+    return is_sealed(content)
+
+
 SIDE_FILES = (
     SideFile(re.escape(MANIFEST_NAME)),
     SideFile(re.escape(DEAD_LETTERS_NAME)),
@@ -84,6 +89,7 @@ SIDE_FILES = (
     SideFile(re.escape(LABEL_MAP_NAME), _has_classes_of),
     SideFile(re.escape(CHANGES_NAME), _lists_changes),
     SideFile(re.escape(DUPLICATES_NAME), _lists_duplicates),
+    SideFile(re.escape(REPORT_NAME), _is_sealed),
     SideFile(r"(dataset_info|features)\.json"),
     SideFile(r".*\.labels\.txt", _is_named_by_tfds),
     SideFile(re.escape(README_NAME), _is_unchanged, gives_way=True),

@@ -9,6 +9,11 @@ from dataclasses import dataclass, field
 from beam_pipeline.transforms.core.dataset.plan import Tally
 from beam_pipeline.transforms.core.dataset.sharding import ImageFigures, ShardInfo
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
+from beam_pipeline.transforms.core.report.image_statistics import (
+    NOTHING_COUNTED,
+    ImageStatistics,
+    merged,
+)
 
 
 @dataclass
@@ -19,12 +24,14 @@ class Totals:
       classes: split -> class id -> examples or objects.
       events: what happened to images -> how often.
       codecs: all that encoded images, with versions.
+      statistics: of images and labels.
       dead: the dead letters, counted by reason, and the first few keys of each reason.
     """
 
     classes: dict[str, Counter[int]] = field(default_factory=dict)
     events: Counter[str] = field(default_factory=Counter)
     codecs: set[str] = field(default_factory=set)
+    statistics: ImageStatistics = NOTHING_COUNTED
     dead: Tally = field(default_factory=Tally)
 
     @classmethod
@@ -41,6 +48,7 @@ class Totals:
             self.classes.setdefault(split, Counter()).update(counts)
         self.events.update(other.events)
         self.codecs |= other.codecs
+        self.statistics = merged((self.statistics, other.statistics))
         self.dead.add(other.dead)
 
     def add_shard(self, shard: ShardInfo) -> None:
@@ -52,6 +60,7 @@ class Totals:
         """Adds what happened to some images."""
         self.events.update(dict(figures.events))
         self.codecs.update(figures.codecs)
+        self.statistics = merged((self.statistics, figures.statistics))
 
     def add_dead_letters(self, dead_letters: Iterable[DeadLetter]) -> None:
         """Counts dead letters."""
@@ -60,9 +69,11 @@ class Totals:
     @property
     def images(self) -> ImageFigures:
         """What happened to images, sorted."""
-        return ImageFigures(tuple(sorted(self.events.items())), tuple(sorted(self.codecs)))
+        return ImageFigures(
+            tuple(sorted(self.events.items())), tuple(sorted(self.codecs)), self.statistics
+        )
 
 
 def without_totals(shard: ShardInfo) -> ShardInfo:
     """The figures of a shard without those that `Totals` sums; their size is bounded."""
-    return shard._replace(classes=(), events=(), codec="")
+    return shard._replace(classes=(), events=(), codec="", statistics=NOTHING_COUNTED)

@@ -33,6 +33,7 @@ from beam_pipeline.transforms.core.records.shard_writer import (
     Maker,
 )
 from beam_pipeline.transforms.core.records.wire import MAX_EXAMPLE_BYTES
+from beam_pipeline.transforms.core.report.image_statistics import StatisticsGatherer
 
 _OBJECT_IDS = object_column("id", ColumnKind.INT64).feature
 
@@ -162,6 +163,7 @@ class LabelledImages:
             id_column=features.index(_OBJECT_IDS) if _OBJECT_IDS in features else None,
             filters=options.filters,
             alteration=Alteration(options.changes, self.columns),
+            gatherer=StatisticsGatherer(self.columns),
         )
 
     def _preparers(self, image_check: str) -> Mapping[int, FilePreparer]:

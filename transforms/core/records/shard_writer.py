@@ -37,6 +37,11 @@ from beam_pipeline.transforms.core.records.record_format import (
 )
 from beam_pipeline.transforms.core.records.wire import MAX_EXAMPLE_BYTES
 from beam_pipeline.transforms.core.references import SampleRef, Size, bytes_of, files_of
+from beam_pipeline.transforms.core.report.image_statistics import (
+    NOTHING_COUNTED,
+    ImageStatistics,
+    StatisticsGatherer,
+)
 
 MAX_IMAGE_BYTES = MAX_EXAMPLE_BYTES - (1 << 20)
 """The largest image: an example of 2 GiB holds it and 1 MiB of labels. A larger one is not read."""
@@ -77,6 +82,9 @@ class Maker(Protocol):
     def classes(self, ref: SampleRef) -> Sequence[int]:
         """The ids of the sample's classes: one, one an object, or none."""
 
+    def statistics(self) -> ImageStatistics:
+        """The statistics of the examples made so far; empty where their images are not known."""
+
 
 @dataclass
 class ExampleMaker:
@@ -93,6 +101,7 @@ class ExampleMaker:
       filters: the filters given; here, that of sizes in bytes.
       alteration: the changes to images.
       digest: of the image that was read last, as its file has it.
+      gatherer: counts the examples.
     """
 
     read_image: ImageReader
@@ -105,10 +114,15 @@ class ExampleMaker:
     filters: Limits = field(default_factory=dict)
     alteration: Alteration = field(default_factory=Alteration)
     digest: bytes = field(default=NO_DIGEST, init=False)
+    gatherer: StatisticsGatherer = field(default_factory=StatisticsGatherer)
 
     def classes(self, ref: SampleRef) -> Sequence[int]:
         """The ids of the sample's classes: one, one an object, or none."""
         return self.encoder.classes(ref)
+
+    def statistics(self) -> ImageStatistics:
+        """The statistics of the examples made so far."""
+        return self.gatherer.statistics()
 
     def make(self, ref: SampleRef) -> EncodedSample | DeadLetter:
         """Reads, checks and encodes one sample.
@@ -256,6 +270,7 @@ class ExampleMaker:
             what = f"a number is too large for its feature: {error}"
             letter = _dead_letter(ref, Stage.LABELS, Reason.BAD_LABEL_VALUE, what)
             return letter._replace(file=ref.origin)
+        self.gatherer.add(header, len(image), ref.labels)
         return EncodedSample(before, image, after)
 
     def _prepared(
@@ -293,6 +308,10 @@ class ExampleReader:
         """The ids of the sample's classes, which stand alone in its labels."""
         names: Any = ref.labels[0]
         return [self.class_ids[name] for name in names]
+
+    def statistics(self) -> ImageStatistics:
+        """None, as examples are not parsed."""
+        return NOTHING_COUNTED
 
     def make(self, ref: SampleRef) -> EncodedSample | DeadLetter:
         """Reads one example.
@@ -358,6 +377,7 @@ def write_shard(
         classes=tuple(sorted(classes.items())),
         events=figures.events,
         codec="".join(figures.codecs),
+        statistics=maker.statistics(),
     )
 
 

@@ -192,6 +192,24 @@ def test_the_file_is_read_as_it_was_written() -> None:
             parse_duplicates(other, "d")
 
 
+def test_the_report_shows_counts_and_examples() -> None:
+    """Nothing where there are no duplicates."""
+    figures = DUPLICATES.to_figures()
+    assert list(figures) == [
+        "images compared",
+        "images that occur several times",
+        "groups of the same bytes",
+        "groups across splits",
+        "groups with different labels",
+        "examples",
+    ]
+    examples = [
+        ", ".join(f"{key} ({split})" for split, key in group.shown) for group in DUPLICATES.examples
+    ]
+    assert figures["examples"] == examples
+    assert NO_DUPLICATES.to_figures() == {}
+
+
 def test_duplicates_are_described_by_their_worst() -> None:
     """A line for each kind, with an example."""
     assert list(described(DUPLICATES)) == [

@@ -27,7 +27,9 @@ from beam_pipeline.transforms.core.dataset.receipts import (
 from beam_pipeline.transforms.core.dataset.sharding import ShardInfo, ShardSpec
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
 from beam_pipeline.transforms.core.errors import ConversionError
+from beam_pipeline.transforms.core.images.header import ImageHeader
 from beam_pipeline.transforms.core.references import SampleRef
+from beam_pipeline.transforms.core.report.image_statistics import StatisticsGatherer
 
 SPEC = ShardSpec("train", 1, 3, "d-train.tfrecord-00001-of-00003")
 INFO = ShardInfo("train", 1, SPEC.file_name, 2, 1234, 4_000_000_000, ((0, 1), (7, 1)))
@@ -77,6 +79,24 @@ def test_a_receipt_is_read_as_it_was_written(
     assert repr(found.inputs.refs) == repr(refs)  # 1 is not 1.0 is not True
     assert found.to_bytes() == receipt.to_bytes()
     assert parse_record_sizes(receipt.to_bytes(), "r") == tuple(sizes)
+
+
+def test_the_statistics_of_a_shard_are_kept() -> None:
+    """A receipt without them is one of an older version; one with others than counts is damaged."""
+    gatherer = StatisticsGatherer()
+    gatherer.add(ImageHeader("png", 3, 4, 1), 99, ("cat",))
+    kept = Receipt(inputs(CAT), INFO._replace(statistics=gatherer.statistics()), [])
+    found = parse_receipt(kept.to_bytes(), "r")
+    assert found == kept
+    assert found.info.statistics.counts["size"] == {"4 x 3": 1}
+    content = json.loads(gzip.decompress(kept.to_bytes()))
+    statistics = content.pop("statistics")
+    older = gzip.compress(json.dumps(content).encode())
+    assert parse_receipt(older, "r").info == INFO
+    for wrong in (5, [], ["x", *statistics[1:]], [1, {"format": 5}, {}, {}]):
+        damaged = gzip.compress(json.dumps({**content, "statistics": wrong}).encode())
+        with pytest.raises(ConversionError, match=r"^r is damaged"):
+            parse_receipt(damaged, "r")
 
 
 def test_the_content_is_json_for_everybody() -> None:
