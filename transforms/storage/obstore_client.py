@@ -119,7 +119,7 @@ class Service(ABC):
         key = (place_of(uri).bucket, patient)
         found = self._stores.get(key)
         if found is None:
-            self.check_installed()
+            self.library()
             with self._lock:
                 found = self._stores.get(key)
                 if found is None:
@@ -136,12 +136,13 @@ class Service(ABC):
         options = {"client_options": client_options, "retry_config": {"max_retries": 0}}
         return self.new_store(bucket, options)
 
-    def check_installed(self) -> None:
-        """Checks that the library is installed. Raises UsageError."""
+    def library(self) -> Any:
+        """Returns the library. Raises UsageError if it is not installed."""
         try:
-            import obstore  # noqa: F401
+            import obstore
         except ImportError as error:
             raise self.not_installed(error) from error
+        return obstore
 
     def not_installed(self, error: ImportError) -> UsageError:
         """Returns the error of a missing library."""

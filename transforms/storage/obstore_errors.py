@@ -126,11 +126,12 @@ def translated(error: Exception, uri: str) -> Exception | None:
     status, code, text = answer_of(error)
     if isinstance(error, (library.AlreadyExistsError, library.PreconditionError)):
         return TakenError(text)
-    if isinstance(error, library.UnauthenticatedError) or code in _REFUSED_CODES:
+    is_unknown = isinstance(error, library.UnauthenticatedError) or status == 401
+    if is_unknown or code in _REFUSED_CODES:
         return RefusedError(text)
     if isinstance(error, FileNotFoundError) or status == 404:
         return FileNotFoundError(errno.ENOENT, text, uri)
-    if isinstance(error, library.PermissionDeniedError) or code == "AccessDenied":
+    if status == 403 or code == "AccessDenied":
         return PermissionError(errno.EACCES, text, uri)
     if status == 416:
         return OSError(errno.ERANGE, text, uri)

@@ -84,7 +84,7 @@ class ObstoreFiles(FileSystem):
 
     def check_credentials(self) -> None:
         """Looks for credentials. Raises UsageError."""
-        self._service.check_installed()
+        self._service.library()
         self._service.check_credentials()
 
     def check_readable(self, folder: str) -> None:

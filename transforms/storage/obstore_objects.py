@@ -89,8 +89,7 @@ def read(service: Service, uri: str, size: int = 0, offset: int = -1) -> bytes:
 
 
 def _read(service: Service, uri: str, options: dict[str, Any] | None) -> bytes:
-    import obstore
-
+    obstore = service.library()
     path, store = path_of(uri), service.store(uri)
 
     def request() -> bytes:
@@ -111,8 +110,7 @@ def open_input(service: Service, uri: str) -> io.BufferedReader:
     Raises:
       OSError: the object is missing, cannot be read, or was replaced while it was read.
     """
-    import obstore
-
+    obstore = service.library()
     path, store = path_of(uri), service.store(uri)
     version: dict[str, str] = {}
 
@@ -213,8 +211,7 @@ def _listed(service: Service, uri: str, prefix: str, start: str) -> Iterator[dic
 
 def _pages(service: Service, uri: str, folder: str, first: str) -> Iterator[list[dict[str, Any]]]:
     """Yields the pages of a listing; after an error, it goes on behind the last name that came."""
-    import obstore
-
+    obstore = service.library()
     begins_inside = service.is_sorted and first not in ("", f"{folder}/")
     offset = before(first) if begins_inside else None
     store = service.store(uri)
@@ -265,9 +262,9 @@ def before(name: str) -> str | None:
     while name:
         code = ord(name[-1])
         smaller = 0xD7FF if code == _AFTER_SURROGATES else code - 1
-        found = f"{name[:-1]}{chr(smaller)}{_LAST_CHARACTER}"
         name = name[:-1]
-        if smaller >= _FIRST_PRINTABLE and _is_path(found):
+        found = f"{name}{chr(max(smaller, 0))}{_LAST_CHARACTER}"
+        if _is_path(found):
             return found
         if _is_path(name):
             return name
@@ -276,7 +273,10 @@ def before(name: str) -> str | None:
 
 def _is_path(name: str) -> bool:
     """True if the library takes a name as it is."""
-    return all(part not in ("", ".", "..") for part in name.split("/")) and name.isprintable()
+    has_control = any(
+        ord(character) < _FIRST_PRINTABLE or character == "\x7f" for character in name
+    )
+    return not has_control and all(part not in ("", ".", "..") for part in name.split("/"))
 
 
 def first_object(service: Service, uri_prefix: str, start: str = "", end: str = "") -> str | None:
@@ -299,8 +299,7 @@ def find(service: Service, uri: str) -> Found:
       BucketError: the bucket does not exist, or the object may not be read.
       OSError: the request failed.
     """
-    import obstore
-
+    obstore = service.library()
     path, store = path_of(uri), service.store(uri)
 
     def request() -> Found:
@@ -334,8 +333,7 @@ def _find_if_there(service: Service, uri: str) -> Found | None:
 
 def create_empty(service: Service, uri: str) -> None:
     """Creates an empty object. Raises TakenError if one exists, BucketError, OSError."""
-    import obstore
-
+    obstore = service.library()
     store, path = service.store(uri), path_of(uri)
     with service.bucket_errors(uri, service.permissions.create):
         service.retried(lambda: obstore.put(store, path, b"", mode="create"), uri)
@@ -358,8 +356,7 @@ def delete(service: Service, uris: Sequence[str]) -> None:
 
 def _delete(service: Service, uris: Sequence[str]) -> None:
     """Deletes objects of one bucket with one request."""
-    import obstore
-
+    obstore = service.library()
     store, paths = service.store(uris[0]), [path_of(uri) for uri in uris]
     with service.bucket_errors(uris[0], service.permissions.delete):
         try:

@@ -109,7 +109,7 @@ class Upload:
 
     def _put(self, content: Any, *, patient: bool) -> None:
         """Sends the content with one request, which is repeated whole after a transient error."""
-        import obstore
+        obstore = self._service.library()
 
         store = self._service.store(self._uri, patient=patient)
         checksum = crc32c_text(int.from_bytes(self._checksum.digest(), "big"))
@@ -174,8 +174,7 @@ def copy_object(service: Service, source: str, uri: str, *, new: bool = False) -
       FileNotFoundError: there is no object to copy.
       OSError: the object cannot be copied now.
     """
-    import obstore
-
+    obstore = service.library()
     if bucket_uri(source) != bucket_uri(uri):
         return False
     wanted, store = find(service, source), service.store(uri, patient=True)
