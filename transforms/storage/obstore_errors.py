@@ -23,6 +23,7 @@ _ANSWER = re.compile(r"non-2xx status code: (\d{3}) ?([^:\n]*)(?:: (.*))?", re.D
 _CODE = re.compile(r"<Code>(.*?)</Code>", re.DOTALL)
 _MESSAGE = re.compile(r"<Message>(.*?)</Message>", re.DOTALL)
 _CODE_OF_ONE = re.compile(r"\(code: (\w+)\)")  # of several objects to delete
+_AFTER_END = "Wanted range starting at"  # the library's own words, where a service answers 200
 _REASON = re.compile(r'message: "([^"]+)"')
 _TIMED_OUT = re.compile(r"TimedOut|kind: Timeout")
 
@@ -133,7 +134,7 @@ def translated(error: Exception, uri: str) -> Exception | None:
         return FileNotFoundError(errno.ENOENT, text, uri)
     if status == 403 or code == "AccessDenied":
         return PermissionError(errno.EACCES, text, uri)
-    if status == 416:
+    if status == 416 or _AFTER_END in text:
         return OSError(errno.ERANGE, text, uri)
     if isinstance(error, library.InvalidPathError):
         return OSError(errno.EINVAL, text, uri)

@@ -65,7 +65,8 @@ def _version(e_tag: str | None) -> int:
     """
     if not e_tag:
         return 0
-    return int.from_bytes(hashlib.blake2b(e_tag.encode(), digest_size=7).digest(), "big")
+    text = e_tag.strip('"')  # which Azure writes around it in headers only
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=7).digest(), "big")
 
 
 # Reading.
@@ -188,7 +189,7 @@ def list_objects(
             yield file
         else:
             marker = file
-    if marker is not None:
+    if marker is not None and not end.startswith(f"{marker.name}/"):  # which begins its files
         yield marker
 
 

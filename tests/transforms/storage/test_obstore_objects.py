@@ -80,8 +80,9 @@ def test_parts_of_an_object(store: Store) -> None:
     assert system.read(uri, 3, 4) == b"456"
     assert system.read(uri, 30, 8) == b"89"
     assert system.read(uri, 0, 4) == b""
-    with pytest.raises(OSError, match="416"):
+    with pytest.raises(OSError, match=r"at 10|416") as caught:
         system.read(uri, 3, 10)
+    assert caught.value.errno == errno.ERANGE
     with files.open_input(uri) as file:
         assert file.seek(0, 2) == 10
         assert file.read() == b""
@@ -126,11 +127,7 @@ def test_ranges_of_a_listing(
         for start, end in itertools.pairwise(points)
         for found in system.list_range(prefix, start, end)
     ]
-    assert found == [
-        *names[: names.index("img_05.jpg")],
-        "img_05",
-        *names[names.index("img_05.jpg") :],
-    ]
+    assert found == names
     assert system.first_name(prefix, "img_07") == "img_07.jpg"
     assert system.first_name(prefix, "img_07.jpg") == "img_07.jpg"
     assert system.first_name(prefix, "img_07.jpg", "img_07.jpg") is None
