@@ -34,6 +34,7 @@ from beam_pipeline.transforms.core.uris import is_remote, scheme_of
 from beam_pipeline.transforms.earlier_data_set import EarlierDataSet
 from beam_pipeline.transforms.encoding import EncodingOptions
 from beam_pipeline.transforms.layouts.layout import Source
+from beam_pipeline.transforms.storage import files
 from beam_pipeline.transforms.storage.read_ahead import (
     ONE_BY_ONE,
     REMOTE_READS,
@@ -44,7 +45,6 @@ from beam_pipeline.transforms.storage.read_ahead import (
 SETTLED_BY_REUSE = ("num_shards", "shard_size", "label_base", "label_order", "classes")
 """Recorded options in which a data set may differ from the one whose shards it reuses."""
 
-_NOT_BEAMS = frozenset({"s3", "az", "abfs", "abfss"})  # written by obstore, not by Beam
 _MOST_OF_A_NAME = 255  # bytes, on nearly all disks
 
 
@@ -135,7 +135,7 @@ class ConvertConfig:
                 f"--shuffle=records writes TFRecords only, not {self.record_format.name}; leave out "
                 "--shuffle or --record_format"
             )
-        if records and scheme_of(self.output) in _NOT_BEAMS:
+        if records and not files.written_by_beam(self.output):
             raise UsageError(
                 f"--output {self.output}: with --shuffle=records, Beam writes the shards, which cannot "
                 f"write to {scheme_of(self.output)}://; choose another folder, or leave --shuffle out"

@@ -36,9 +36,11 @@ class FileSystem(ABC):
     Attributes:
       lists_ranges: True if listings are sorted by name and may begin and end at any name, so that
         ranges of names can be listed in parallel with `list_range` and `first_name`.
+      written_by_beam: True if Beam's own sinks can write to it.
     """
 
     lists_ranges = False
+    written_by_beam = True
 
     # Read.
 

@@ -23,6 +23,7 @@ class ObstoreFiles(FileSystem):
       service_class: the service.
     """
 
+    written_by_beam = False
     service_class: ClassVar[type[Service]]
 
     def __init__(self) -> None:
