@@ -7,11 +7,31 @@ from types import MethodType
 import pytest
 
 from beam_pipeline.transforms.core.errors import BucketError
-from beam_pipeline.transforms.storage import files
+from beam_pipeline.transforms.core.listing.filters import ImageRoot
+from beam_pipeline.transforms.storage import files, obstore_objects
+from beam_pipeline.transforms.storage.bucket_listing import FanOut, list_bucket
 from tests.gcs.proxy import Fault
+from tests.s3.conftest import MinioStore
 from tests.stores import Store
 
 pytestmark = pytest.mark.s3
+
+
+def test_a_folder_is_listed_in_ranges(
+    minio_store: MinioStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each name once, though ranges begin at guesses; long ones are cut again."""
+    monkeypatch.setattr(obstore_objects, "PAGE_SIZE", 20)
+    keys = sorted(
+        {f"img_{i:03d}.jpg" for i in range(150)} | {f"größe/猫{i}.jpg" for i in range(30)}
+    )
+    for key in keys:
+        minio_store.put(f"photos/{key}", b"1")
+    root = ImageRoot(f"{minio_store.uri}/photos")
+    found = list(list_bucket(root, 10, FanOut(first=30, names=40, ranges=4, threads=4)))
+    assert sorted(image.key for part in found for image in part.images) == keys
+    starts = [request.query.get("start-after", "") for request in minio_store.proxy.take_log()]
+    assert len(set(starts)) > 10
 
 
 def test_a_folder_is_probed(store: Store) -> None:
