@@ -99,7 +99,7 @@ class MinioStore(_ObjectStore):
         return f"{status} {S3Handler.codes[status]}: {message}"
 
     def late_deletion(self, name: str, seconds: float) -> Fault:
-        return Fault(*self.kinds.delete, delay=seconds, times=1, skip=1)
+        return Fault(*self.kinds.delete, delay=seconds, times=1, skip=2)  # the probe, the manifest
 
 
 @functools.cache
@@ -178,7 +178,7 @@ class AzuriteStore(_ObjectStore):
         return f"{status} {AzureHandler.codes[status]}: {message}"
 
     def late_deletion(self, name: str, seconds: float) -> Fault:
-        return Fault(*self.kinds.delete, delay=seconds, times=1, skip=1)
+        return Fault(*self.kinds.delete, delay=seconds, times=1, skip=2)  # the probe, the manifest
 
 
 def _create_container(port: int, name: str) -> None:
