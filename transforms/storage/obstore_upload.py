@@ -104,8 +104,9 @@ class Upload:
             return
         self._spool()
         self._file.flush()
-        with mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            self._put(content, patient=True)
+        # Not closed here, as the library's threads may hold it for a moment after an error.
+        content = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._put(content, patient=True)
 
     def _put(self, content: Any, *, patient: bool) -> None:
         """Sends the content with one request, which is repeated whole after a transient error."""
