@@ -32,11 +32,12 @@ from beam_pipeline.transforms.core.records.formats import (
 from beam_pipeline.transforms.core.records.record_format import RecordFormat
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
 from beam_pipeline.transforms.core.text import counted
-from beam_pipeline.transforms.core.uris import is_remote, without_secrets
+from beam_pipeline.transforms.core.uris import is_remote, scheme_of, without_secrets
 from beam_pipeline.transforms.digest_task import DigestSource
 from beam_pipeline.transforms.earlier_data_set import EarlierDataSet
 from beam_pipeline.transforms.encoding import EncodingOptions
 from beam_pipeline.transforms.layouts.layout import Source
+from beam_pipeline.transforms.storage import files
 from beam_pipeline.transforms.storage.bucket_listing import lists_digests
 from beam_pipeline.transforms.storage.read_ahead import (
     ONE_BY_ONE,
@@ -144,6 +145,11 @@ class ConvertConfig:
             raise UsageError(
                 f"--shuffle=records writes TFRecords only, not {self.record_format.name}; leave out "
                 "--shuffle or --format"
+            )
+        if records and not files.written_by_beam(self.output):
+            raise UsageError(
+                f"--output {self.output}: with --shuffle=records, Beam writes the shards, which cannot "
+                f"write to {scheme_of(self.output)}://; choose another folder, or leave --shuffle out"
             )
         if records and has_glob(self.output):
             raise UsageError(

@@ -147,6 +147,42 @@ def by_http_client(connections: int) -> ImageReader:
     return read
 
 
+def by_s3(connections: int) -> ImageReader:
+    """Reads as `convert` does from s3://; checks the size."""
+    os.environ |= {
+        "AWS_ENDPOINT_URL": host(),
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+    }
+
+    def read(uri: str, size: int, offset: int) -> bytes:
+        return files.read_image(f"s3://{BUCKET}/{uri}", size, offset)
+
+    return read
+
+
+def by_obstore(connections: int) -> ImageReader:
+    """obstore's store for Google Cloud Storage; computes the CRC-32C, which it cannot compare."""
+    import obstore
+    from obstore.store import GCSStore
+
+    key = {"gcs_base_url": host(), "disable_oauth": True}
+    key |= dict.fromkeys(("client_email", "private_key", "private_key_id"), "")
+    store = GCSStore(
+        BUCKET,
+        config={"service_account_key": json.dumps(key)},
+        client_options={"allow_http": True},
+        retry_config={"max_retries": 0},
+    )
+
+    def read(uri: str, size: int, offset: int) -> bytes:
+        data = bytes(obstore.get(store, uri).bytes())
+        google_crc32c.value(data)
+        return _of_size(data, size, uri)
+
+    return read
+
+
 def _of_size(data: bytes, size: int, uri: str) -> bytes:
     if len(data) != size:
         raise OSError(f"{uri}: {len(data)} bytes, expected {size}")
@@ -172,8 +208,11 @@ READERS: dict[str, Callable[[int], ImageReader]] = {
     "the client's session, media URL": by_authorized_session,
     "urllib3": by_urllib3,
     "http.client": by_http_client,
+    "obstore": by_obstore,
+    "convert, from s3://": by_s3,
 }
-"""How an object is read -> what makes a reader. All but `checksum=None` check the CRC-32C."""
+"""How an object is read -> what makes a reader. All but `checksum=None` and the last two check the
+CRC-32C."""
 
 USUAL = "convert"
 _SHARD = 500  # samples

@@ -3,7 +3,7 @@
     python benchmarks/bucket_stub.py --delay-ms 30 --objects 10000 --kilobytes 110
 
 It implements the part of Google Cloud Storage's JSON API that clients need to list and read: pages of
-objects, an object's metadata, its bytes, a range of them. Responses are prepared, so that a benchmark
+objects, an object's metadata, its bytes, a range of them; and the GET of its XML API and of S3. Responses are prepared, so that a benchmark
 does not measure the server; `bucket_reads.py` measures its limits. Any number of requests wait at the
 same time. It prints its port, and ends when its standard input does.
 """
@@ -30,6 +30,7 @@ BUCKET = "bucket"
 FOLDER = "photos"
 PAGE = 1000  # objects, like the service
 _MEDIA = re.compile(r"(?:/download)?/storage/v1/b/[^/]+/o/([^?]+)\?.*alt=media")
+_XML_MEDIA = re.compile(rf"/{BUCKET}/([^?]+)\Z")
 _OBJECT = re.compile(r"/storage/v1/b/[^/]+/o/([^?]+)")
 _LIST = re.compile(r"/storage/v1/b/[^/]+/o\?(.*)")
 _RANGE = re.compile(rb"\r\nrange: *bytes=(\d+)-(\d*)", re.IGNORECASE)
@@ -68,13 +69,14 @@ class Bucket:
             "updated": "2024-01-01T00:00:00.000Z",
         }
         self._headers = ("Content-Type: image/jpeg", f"X-Goog-Hash: crc32c={crc}")
+        self._headers += ('ETag: "1"', "Last-Modified: Mon, 01 Jan 2024 00:00:00 GMT")
         self._headers += ("X-Goog-Generation: 1", f"X-Goog-Stored-Content-Length: {len(data)}")
         self._whole = _response("200 OK", data, *self._headers)
 
     def answer(self, head: bytes) -> bytes:
         """Returns the response to a request, given everything before its body."""
         path = head[4 : head.index(b" ", 4)].decode()
-        if found := _MEDIA.match(path):
+        if found := _MEDIA.match(path) or _XML_MEDIA.match(path):
             return (
                 self._media(head) if unquote(found[1]) in self._known else _response("404 -", b"")
             )

@@ -21,6 +21,7 @@ from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.core.labels.schema import ENCODED_KEY
 from beam_pipeline.transforms.core.records.record_format import RecordFormat
 from beam_pipeline.transforms.core.text import counted
+from beam_pipeline.transforms.core.uris import scheme_of
 
 try:
     import tensorflow as tf
@@ -34,6 +35,7 @@ except ModuleNotFoundError as error:
 
 SHUFFLE_BUFFER_BYTES = 128 << 20  # 128 MiB of records, as stored on disk
 SHARDS_AT_ONCE = 16  # not the number of cores, so that a seed gives the same order on every machine
+_TENSORFLOW_SCHEMES = frozenset({"", "gs", "hdfs", "viewfs", "har"})
 _RECORDS_A_TURN = 16  # records of one shard before those of the next
 _CHECKED_IMAGES = 32  # images whose sizes are compared
 
@@ -346,7 +348,7 @@ def _batch_size(batch_size: int | None, input_context: Any) -> int | None:
 
 def _records(dataset: Dataset, shards: Sequence[Shard], *, shuffled: bool, seed: int | None) -> Any:
     """Reads the serialized examples, shard after shard, or interleaved from shards in random order."""
-    open_shards = _opener(dataset.record_format)
+    open_shards = _opener(dataset.record_format, shards)
     uris = tf.constant([shard.uri for shard in shards], tf.string)
     if shuffled:
         order = tf.data.Dataset.from_tensor_slices(uris).shuffle(max(1, len(shards)), seed=seed)
@@ -363,16 +365,16 @@ def _records(dataset: Dataset, shards: Sequence[Shard], *, shuffled: bool, seed:
     return records.apply(tf.data.experimental.assert_cardinality(examples))
 
 
-def _opener(record_format: RecordFormat) -> Callable[[Any], Any]:
+def _opener(record_format: RecordFormat, shards: Sequence[Shard]) -> Callable[[Any], Any]:
     """Returns a function from one or several URIs of shards to a data set of their records."""
     native = record_format.tf_data
-    if native is None:
+    if native is None or not all(scheme_of(shard.uri) in _TENSORFLOW_SCHEMES for shard in shards):
         return partial(_records_by_python, record_format)
     return partial(getattr(tf.data, native.name), **native.arguments)
 
 
 def _records_by_python(record_format: RecordFormat, uris: Any) -> Any:
-    """Reads records of shards in a format for which tf.data has no reader."""
+    """Reads records of shards in a format, or in storage, for which tf.data has no reader."""
 
     def records(found: Sequence[bytes]) -> Iterator[bytes]:
         for uri in map(bytes.decode, found):

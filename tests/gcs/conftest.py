@@ -6,27 +6,29 @@ import itertools
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 
 import pytest
 
 from beam_pipeline.transforms.storage import google_client
-from tests.gcs.proxy import Proxy
+from tests.gcs.proxy import Fault, Proxy, Request
 from tests.google import EMULATOR, needs_google
 from tests.harness import REPOSITORY
+from tests.stores import Kinds, Store
 
 _buckets = itertools.count()
 
 
-class Cloud:
-    """What tests know of the emulator: past the proxy, so that its log is the program's alone.
+class Cloud(Store):
+    """A bucket of the emulator."""
 
-    Attributes:
-      bucket: name of a new, empty bucket.
-      uri: the same as a URI.
-      proxy: what the program talks to.
-    """
+    scheme = "gs"
+    kinds = Kinds(
+        list=("GET", r"/o\?"), read=("GET", "alt=media"), write=("POST", ""), delete=("DELETE", "")
+    )
+    permissions = {  # noqa: RUF012
+        verb: f"storage.objects.{verb}" for verb in ("list", "get", "create", "delete")
+    }
 
     def __init__(self, port: int, proxy: Proxy) -> None:
         from google.auth.credentials import AnonymousCredentials
@@ -39,17 +41,10 @@ class Cloud:
             client_options={"api_endpoint": f"http://localhost:{port}"},
         )
         self.bucket = f"bucket-{os.getpid()}-{next(_buckets)}"
-        self.uri = f"gs://{self.bucket}"
         self._client.create_bucket(self.bucket)
 
     def put(self, name: str, content: bytes) -> None:
         self._client.bucket(self.bucket).blob(name).upload_from_string(content)
-
-    def put_folder(self, folder: Path, prefix: str) -> None:
-        """Uploads every file below a folder."""
-        for path in sorted(folder.rglob("*")):
-            if path.is_file():
-                self.put(f"{prefix}/{path.relative_to(folder).as_posix()}", path.read_bytes())
 
     def names(self, prefix: str = "") -> list[str]:
         return [blob.name for blob in self._client.list_blobs(self.bucket, prefix=prefix)]
@@ -59,17 +54,32 @@ class Cloud:
         return content
 
     def delete(self, prefix: str) -> None:
-        """Deletes every object below a prefix."""
         for blob in self._client.list_blobs(self.bucket, prefix=prefix):
             blob.delete()
 
-    def get_folder(self, prefix: str, folder: Path) -> Path:
-        """Downloads every object below a prefix."""
-        for name in self.names(prefix + "/"):
-            path = folder / name.removeprefix(prefix + "/")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(self.get(name))
-        return folder
+    def touch(self, name: str) -> None:
+        self.put(name, self.get(name))
+
+    def name_of(self, request: Request) -> str:
+        return request.path.partition("/o/")[2]
+
+    def is_read(self, request: Request) -> bool:
+        return request.method == "GET" and request.query.get("alt") == "media"
+
+    def is_copy(self, request: Request) -> bool:
+        return "/rewriteTo/" in request.path
+
+    def deleted(self, log: Iterable[Request]) -> list[str]:
+        return [self.name_of(request) for request in log if request.method == "DELETE"]
+
+    def is_about_bucket(self, request: Request) -> bool:
+        return request.path.endswith(f"/b/{self.bucket}")
+
+    def shown(self, status: int, message: str) -> str:
+        return f"{status} {message}"
+
+    def late_deletion(self, name: str, seconds: float) -> Fault:
+        return Fault("DELETE", name, delay=seconds, times=1)
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 
 from beam_pipeline.transforms.storage import files
-from tests.gcs.conftest import Cloud
+from tests.stores import Store
 
 MEBI = 1 << 20
 
@@ -15,7 +15,7 @@ def random_bytes(size: int, seed: int = 0) -> bytes:
     return random.Random(seed).randbytes(size)
 
 
-def write_a(cloud: Cloud, content: bytes, then: Callable[[], object] = lambda: None) -> None:
+def write_a(cloud: Store, content: bytes, then: Callable[[], object] = lambda: None) -> None:
     """Writes a new file `a` and does something else before it is complete."""
     with files.open_output(f"{cloud.uri}/a", new=True) as sink:
         sink.write(content)

@@ -1,6 +1,6 @@
-"""A proxy before the emulator: it logs requests, spoils some, and adds what the emulator lacks.
+"""A proxy before a service: it logs requests, spoils some, and adds what an emulator lacks.
 
-Cloud Storage does these and the emulator does not, so that they are tested against this file's idea
+Cloud Storage does these and its emulator does not, so that they are tested against this file's idea
 of them, which is the documentation's:
 
 - `ifGenerationMatch=0` is refused with 412 where the object exists, when an upload begins and when it
@@ -40,7 +40,7 @@ class Fault:
     Attributes:
       method: a regular expression of the verbs.
       path: one to be found in the path, which is not quoted, or in the query behind it.
-      status: answered in place of the emulator; 0 to let the request through.
+      status: answered in place of the service; 0 to let the request through.
       message: what the answer says.
       reason: the code that the answer gives beside it.
       cut: whether the answer breaks off in its middle; a short one never comes.
@@ -109,12 +109,17 @@ class _State:
 
 
 class Proxy:
-    """The proxy, served by threads of this process."""
+    """The proxy, served by threads of this process.
 
-    def __init__(self, upstream: int) -> None:
+    Args:
+      upstream: the port of the service.
+      handler: what it does with requests.
+    """
+
+    def __init__(self, upstream: int, handler: type[Handler] | None = None) -> None:
         self._state = _State(upstream)
-        handler = type("Handler", (_Handler,), {"state": self._state})
-        self._server = ThreadingHTTPServer(("localhost", 0), handler)
+        served = type("Handler", (handler or _GoogleHandler,), {"state": self._state})
+        self._server = ThreadingHTTPServer(("localhost", 0), served)
         self._server.daemon_threads = True
         self._server.handle_error = lambda *_: None  # type: ignore[method-assign]  # a cut connection
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -137,7 +142,9 @@ class Proxy:
         self._server.server_close()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class Handler(BaseHTTPRequestHandler):
+    """Passes requests on, or spoils them."""
+
     protocol_version = "HTTP/1.1"
     state: _State
 
@@ -147,22 +154,70 @@ class _Handler(BaseHTTPRequestHandler):
     def _handle(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         split = urlsplit(self.path)
-        path, query = unquote(split.path), dict(parse_qsl(split.query))
+        path, query = unquote(split.path), dict(parse_qsl(split.query, keep_blank_values=True))
         fault = self.state.fault(self.command, unquote(self.path))
         if fault and fault.delay:
             time.sleep(fault.delay)
         if fault and fault.status:
-            answer = _refusal(fault.status, fault.message, fault.reason)
+            answer = self.refusal(fault.status, fault.message, fault.reason)
         else:
-            answer = self._answer(path, query, body, fault.kept if fault else -1)
+            answer = self.answer(path, query, body, fault.kept if fault else -1)
         with self.state.lock:
             spoilt = fault is not None
-            self.state.log.append(Request(self.command, path, query, answer.status, spoilt))
+            logged = query | self.noted(body)
+            self.state.log.append(Request(self.command, path, logged, answer.status, spoilt))
         self._send(answer, cut=fault is not None and fault.cut)
 
     do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = do_HEAD = _handle  # noqa: N815
 
-    def _answer(self, path: str, query: dict[str, str], body: bytes, kept: int) -> Answer:
+    def answer(self, path: str, query: dict[str, str], body: bytes, kept: int) -> Answer:
+        """The service's answer."""
+        return self.forward(self.command, self.path, body)
+
+    def refusal(self, status: int, message: str, reason: str) -> Answer:
+        """An answer in place of the service's."""
+        return _refusal(status, message, reason)
+
+    def noted(self, body: bytes) -> dict[str, str]:
+        """What else to log of a request, beside its query."""
+        return {}
+
+    def forward(self, method: str, target: str, body: bytes) -> Answer:
+        """Passes a request on."""
+        connection = http.client.HTTPConnection("localhost", self.state.upstream, timeout=60)
+        passed = _HOP_HEADERS - {"date"}  # which Azure's clients sign
+        headers = {k: v for k, v in self.headers.items() if k.lower() not in passed}
+        headers["Host"] = self.headers["Host"]  # so that upload URLs lead here again
+        try:
+            connection.request(method, target, body, headers)
+            answer = connection.getresponse()
+            dropped = _HOP_HEADERS - {"content-length"} if method == "HEAD" else _HOP_HEADERS
+            kept = {k: v for k, v in answer.getheaders() if k.lower() not in dropped}
+            return Answer(answer.status, kept, answer.read())
+        finally:
+            connection.close()
+
+    def _send(self, answer: Answer, *, cut: bool) -> None:
+        if cut and not answer.body:
+            self.close_connection = True
+            return
+        self.send_response(answer.status)
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
+        if "content-length" not in map(str.lower, answer.headers):
+            self.send_header("Content-Length", str(len(answer.body)))
+        self.end_headers()
+        if cut:
+            self.close_connection = True
+            self.wfile.write(answer.body[: len(answer.body) // 2])
+        elif self.command != "HEAD":
+            self.wfile.write(answer.body)
+
+
+class _GoogleHandler(Handler):
+    """Adds what the emulator lacks."""
+
+    def answer(self, path: str, query: dict[str, str], body: bytes, kept: int) -> Answer:
         upload = query.get("upload_id")
         if upload:
             return self._upload_answer(path, body, upload, kept)
@@ -171,7 +226,7 @@ class _Handler(BaseHTTPRequestHandler):
         name = _name_of_new(target, query, body) if first else ""
         if first and self._taken(target, name):
             return _precondition_failed()
-        answer = self._forward(self.command, self.path, body)
+        answer = self.forward(self.command, self.path, body)
         if self.command == "GET" and path.endswith("/o") and answer.status == 200:
             return _page(answer, query)
         if first and query.get("uploadType") == "resumable" and answer.status == 200:
@@ -191,7 +246,7 @@ class _Handler(BaseHTTPRequestHandler):
         ends = not content_range.endswith("/*")
         if ends and upload in self.state.first and self._taken(path, self.state.first[upload]):
             return _precondition_failed()
-        answer = self._forward(self.command, self.path, self._new_bytes(body, upload, kept))
+        answer = self.forward(self.command, self.path, self._new_bytes(body, upload, kept))
         if answer.status == 200:
             self.state.completed[upload] = answer
         if answer.headers.get("Range") == "bytes=0-0":  # the emulator has nothing yet
@@ -219,35 +274,8 @@ class _Handler(BaseHTTPRequestHandler):
         """Whether there is an object of this name in the bucket of a path."""
         bucket = path.split("/b/")[1].split("/")[0]
         target = f"/storage/v1/b/{bucket}/o?prefix={quote(name, safe='')}"
-        found = json.loads(self._forward("GET", target, b"").body or b"{}")
+        found = json.loads(self.forward("GET", target, b"").body or b"{}")
         return any(item["name"] == name for item in found.get("items", ()))
-
-    def _forward(self, method: str, target: str, body: bytes) -> Answer:
-        connection = http.client.HTTPConnection("localhost", self.state.upstream, timeout=60)
-        headers = {k: v for k, v in self.headers.items() if k.lower() not in _HOP_HEADERS}
-        headers["Host"] = self.headers["Host"]  # so that upload URLs lead here again
-        try:
-            connection.request(method, target, body, headers)
-            answer = connection.getresponse()
-            kept = {k: v for k, v in answer.getheaders() if k.lower() not in _HOP_HEADERS}
-            return Answer(answer.status, kept, answer.read())
-        finally:
-            connection.close()
-
-    def _send(self, answer: Answer, *, cut: bool) -> None:
-        if cut and not answer.body:
-            self.close_connection = True
-            return
-        self.send_response(answer.status)
-        for name, value in answer.headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(answer.body)))
-        self.end_headers()
-        if cut:
-            self.close_connection = True
-            self.wfile.write(answer.body[: len(answer.body) // 2])
-        elif self.command != "HEAD":
-            self.wfile.write(answer.body)
 
 
 def _refusal(status: int, message: str, reason: str = "") -> Answer:

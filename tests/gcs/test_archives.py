@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.archives import make_tar, make_zip
-from tests.gcs.conftest import Cloud
 from tests.harness import ALL_BAD, NONE_BAD, convert, digests, reasons_of
 from tests.pictures import picture
+from tests.stores import Store
 
 pytestmark = pytest.mark.gcs
 
@@ -23,7 +23,7 @@ SAMPLES = {
 
 
 @pytest.fixture
-def archives(tmp_path: Path, cloud: Cloud) -> Path:
+def archives(tmp_path: Path, cloud: Store) -> Path:
     """The same archives on this machine, in in/, and in the bucket."""
     folder = tmp_path / "in"
     make_zip(folder / "photos.zip", CLASSES)
@@ -42,7 +42,7 @@ def _shards(folder: Path) -> dict[str, str]:
     "names", [["photos.zip"], ["photos.tar"], ["set/s-*-0.tar"], ["set/s-{train,val}-0.tar"]]
 )
 def test_archives_in_a_bucket_give_the_bytes_of_local_ones(
-    names: list[str], archives: Path, tmp_path: Path, cloud: Cloud
+    names: list[str], archives: Path, tmp_path: Path, cloud: Store
 ) -> None:
     """Found by name, glob or braces; the classes of folders, and those beside the images."""
     local = [str(archives / name) for name in names]
@@ -56,7 +56,7 @@ def test_archives_in_a_bucket_give_the_bytes_of_local_ones(
     assert _shards(tmp_path / "there") == _shards(tmp_path / "here") != {}
 
 
-def test_a_replaced_archive_is_noticed(archives: Path, tmp_path: Path, cloud: Cloud) -> None:
+def test_a_replaced_archive_is_noticed(archives: Path, tmp_path: Path, cloud: Store) -> None:
     """By its generation where a run is resumed."""
     argv = ["--images", f"{cloud.uri}/in/photos.zip", "--output", str(tmp_path / "out")]
     assert convert(*argv) == 0
@@ -65,7 +65,7 @@ def test_a_replaced_archive_is_noticed(archives: Path, tmp_path: Path, cloud: Cl
 
 
 def test_a_missing_archive_is_named(
-    archives: Path, tmp_path: Path, cloud: Cloud, capsys: pytest.CaptureFixture[str]
+    archives: Path, tmp_path: Path, cloud: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of a range of names, each has to be there."""
     images = f"{cloud.uri}/in/set/s-{{train,val,test}}-0.tar"
@@ -73,7 +73,7 @@ def test_a_missing_archive_is_named(
     assert f"{cloud.uri}/in/set/s-test-0.tar cannot be read" in capsys.readouterr().err
 
 
-def test_the_dead_letters_are_those_of_a_local_archive(tmp_path: Path, cloud: Cloud) -> None:
+def test_the_dead_letters_are_those_of_a_local_archive(tmp_path: Path, cloud: Store) -> None:
     """An image that is none, in an archive in a bucket."""
     make_zip(tmp_path / "in" / "a.zip", {**CLASSES, "a/bad.jpg": b"no image"})
     cloud.put_folder(tmp_path / "in", "in")

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gcs.conftest import Cloud
-from tests.gcs.proxy import Fault, Request
+from tests.gcs.proxy import Fault
 from tests.harness import (
     ALL_BAD,
     NONE_BAD,
@@ -27,6 +26,7 @@ from tests.harness import (
     wait_until,
 )
 from tests.pictures import write_files, write_pictures
+from tests.stores import Store
 
 pytestmark = pytest.mark.gcs
 
@@ -60,25 +60,22 @@ def _of_shards(folder: Path) -> dict[str, str]:
     return {name: digest for name, digest in digests(folder).items() if "manifest" not in name}
 
 
-def _run(cloud: Cloud, *argv: str, **options: object) -> subprocess.CompletedProcess[str]:
+def _run(cloud: Store, *argv: str, **options: object) -> subprocess.CompletedProcess[str]:
     output = ("--output", f"{cloud.uri}/out", "--name", "x")
     return convert_in_process_of_its_own(*argv, *output, **options)
 
 
-def _written(cloud: Cloud, tmp_path: Path) -> dict[str, str]:
+def _written(cloud: Store, tmp_path: Path) -> dict[str, str]:
     return _of_shards(cloud.get_folder("out", tmp_path / "fetched"))
 
 
-def _images_read(log: list[Request]) -> Counter[str]:
-    """path -> how often its content was asked for."""
-    return Counter(
-        path.partition("/o/")[2]
-        for method, path, query, _, _ in log
-        if method == "GET" and query.get("alt") == "media" and path.endswith((".jpg", ".png"))
-    )
+def _images_read(cloud: Store) -> Counter[str]:
+    """name -> how often its content was asked for."""
+    names = cloud.reads(cloud.proxy.take_log())
+    return Counter(name for name in names if name.endswith((".jpg", ".png")))
 
 
-def test_class_folders_from_bucket_to_bucket(cloud: Cloud, photos: Path, tmp_path: Path) -> None:
+def test_class_folders_from_bucket_to_bucket(cloud: Store, photos: Path, tmp_path: Path) -> None:
     """The same files as from the same local folder, each image read by one GET and nothing else."""
     cloud.put_folder(photos, "photos")
     shards = ("--num_shards", "3", NONE_BAD)
@@ -89,14 +86,13 @@ def test_class_folders_from_bucket_to_bucket(cloud: Cloud, photos: Path, tmp_pat
     assert _written(cloud, tmp_path) == expected
     assert not [name for name in cloud.names() if ".incomplete" in name]
 
-    assert _images_read(log) == {f"photos/{name}": 1 for name in NAMES}
-    of_images = [request for request in log if "/o/photos/" in request.path]
+    of_images = [request for request in log if cloud.name_of(request).startswith("photos/")]
+    assert Counter(cloud.reads(of_images)) == {f"photos/{name}": 1 for name in NAMES}
     assert len(of_images) == len(NAMES)
-    assert {request.query["alt"] for request in of_images} == {"media"}
-    assert not [r for r in log if r.path.endswith(f"/b/{cloud.bucket}")]  # nor of the bucket
+    assert not [request for request in log if cloud.is_about_bucket(request)]
 
 
-def test_a_table_in_the_bucket(cloud: Cloud, photos: Path, tmp_path: Path) -> None:
+def test_a_table_in_the_bucket(cloud: Store, photos: Path, tmp_path: Path) -> None:
     """A CSV beside the images labels them, here as there; verify and index understand the result."""
     table = "filename,label\n" + "".join(f"{name},l{i % 5}\n" for i, name in enumerate(NAMES))
     write_files(str(tmp_path), {"labels.csv": table})
@@ -120,7 +116,7 @@ def _command(*argv: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_the_readme_command(cloud: Cloud, photos: Path, tmp_path: Path) -> None:
+def test_the_readme_command(cloud: Store, photos: Path, tmp_path: Path) -> None:
     """The README's command for buckets, with a bucket that is there."""
     text = Path(REPOSITORY, "README.md").read_text(encoding="utf-8")
     commands = re.findall(r"^beam-tfrecord (.*gs://.*)$", text, re.MULTILINE)
@@ -132,7 +128,7 @@ def test_the_readme_command(cloud: Cloud, photos: Path, tmp_path: Path) -> None:
     assert "tfrecords/manifest.json" in cloud.names()
 
 
-def test_verify_and_index(cloud: Cloud, photos: Path, tmp_path: Path) -> None:
+def test_verify_and_index(cloud: Store, photos: Path, tmp_path: Path) -> None:
     """An index in the bucket is the one that is written here; a byte that changed is found."""
     output = tmp_path / "local"
     assert convert("--images", str(photos), "--output", str(output), NONE_BAD) == 0
@@ -147,10 +143,10 @@ def test_verify_and_index(cloud: Cloud, photos: Path, tmp_path: Path) -> None:
     cloud.put(shard, bytes(content))
     verified = _command("verify", f"{cloud.uri}/out")
     assert verified.returncode == 1
-    assert f"gs://{cloud.bucket}/{shard}" in verified.stderr
+    assert f"{cloud.uri}/{shard}" in verified.stderr
 
 
-def test_names_of_any_characters(cloud: Cloud, tmp_path: Path) -> None:
+def test_names_of_any_characters(cloud: Store, tmp_path: Path) -> None:
     """Wildcards, percent signs, spaces and accents are parts of names."""
     write_pictures(str(tmp_path / "photos"), ODD_NAMES)
     cloud.put_folder(tmp_path / "photos", "photos")
@@ -172,7 +168,7 @@ def test_names_of_any_characters(cloud: Cloud, tmp_path: Path) -> None:
     ids=["503", "429", "cut", "late"],
 )
 def test_one_request_in_twenty_fails(
-    cloud: Cloud, photos: Path, tmp_path: Path, fault: Fault
+    cloud: Store, photos: Path, tmp_path: Path, fault: Fault
 ) -> None:
     """Whatever it was for: the same bytes, nothing left out."""
     cloud.put_folder(photos, "photos")
@@ -186,18 +182,12 @@ def test_one_request_in_twenty_fails(
 
 
 @pytest.mark.promise("bucket_retries")
-def test_each_verb_fails_now_and_then(cloud: Cloud, photos: Path, tmp_path: Path) -> None:
+def test_each_verb_fails_now_and_then(cloud: Store, photos: Path, tmp_path: Path) -> None:
     """The first two requests of each kind that a job makes are refused or unheard."""
     cloud.put_folder(photos, "photos")
     expected = _local(tmp_path, "--images", str(photos), NONE_BAD)
-    kinds = {
-        "list": ("GET", r"/o\?"),
-        "read": ("GET", r"alt=media"),
-        "write": ("POST", ""),
-        "delete": ("DELETE", ""),
-    }
-    faults = [Fault(*kind, status=503, times=1) for kind in kinds.values()]
-    faults += [Fault(*kind, cut=True, times=1) for kind in kinds.values()]
+    faults = [Fault(*kind, status=503, times=1) for kind in cloud.kinds]
+    faults += [Fault(*kind, cut=True, times=1) for kind in cloud.kinds]
     cloud.proxy.spoil(*faults)
     done = _run(cloud, "--images", f"{cloud.uri}/photos", NONE_BAD)
     assert done.returncode == 0, done.stderr
@@ -207,13 +197,13 @@ def test_each_verb_fails_now_and_then(cloud: Cloud, photos: Path, tmp_path: Path
 
 @pytest.mark.promise("object_gone")
 def test_an_object_that_is_gone_or_may_not_be_read(
-    cloud: Cloud, photos: Path, tmp_path: Path
+    cloud: Store, photos: Path, tmp_path: Path
 ) -> None:
     """Is a dead letter that says which; the rest is written."""
     cloud.put_folder(photos, "photos")
     cloud.proxy.spoil(
-        Fault("GET", r"o/photos/a/0\.png\?", status=403, message="you have no access"),
-        Fault("GET", r"o/photos/b/1\.jpg\?", status=404, message="No such object"),
+        Fault("GET", r"/photos/a/0\.png(\?|\Z)", status=403, message="you have no access"),
+        Fault("GET", r"/photos/b/1\.jpg(\?|\Z)", status=404, message="No such object"),
     )
     done = _run(cloud, "--images", f"{cloud.uri}/photos", ALL_BAD)
     assert done.returncode == 0, done.stderr
@@ -221,71 +211,81 @@ def test_an_object_that_is_gone_or_may_not_be_read(
     assert reasons_of(fetched) == {"a/0.png": "unreadable", "b/1.jpg": "unreadable"}
     dead_letters = [json.loads(line) for line in (fetched / "dead_letters.jsonl").open()]
     assert sorted((dead_letter["key"], dead_letter["message"]) for dead_letter in dead_letters) == [
-        ("a/0.png", "permission storage.objects.get is missing: 403 you have no access"),
-        ("b/1.jpg", "404 No such object"),
+        (
+            "a/0.png",
+            f"permission {cloud.permissions['get']} is missing: "
+            f"{cloud.shown(403, 'you have no access')}",
+        ),
+        ("b/1.jpg", cloud.shown(404, "No such object")),
     ]
     assert json.loads((fetched / "manifest.json").read_text())["counts"]["examples"] == 38
 
 
 @pytest.mark.promise("bucket_denied")
-def test_an_input_bucket_that_cannot_be_listed(cloud: Cloud, tmp_path: Path) -> None:
+def test_an_input_bucket_that_cannot_be_listed(cloud: Store, tmp_path: Path) -> None:
     """Is an error before the job, which names the bucket, or the permission."""
     out = ("--output", str(tmp_path / "out"))
-    done = convert_in_process_of_its_own("--images", "gs://no-such-bucket/photos", *out)
+    done = convert_in_process_of_its_own(
+        "--images", f"{cloud.scheme}://no-such-bucket/photos", *out
+    )
     assert done.returncode == 1
-    assert "error: bucket gs://no-such-bucket does not exist" in done.stderr
-    cloud.proxy.spoil(Fault("GET", r"/o\?", status=403, message="who are you?"))
+    missing = f"{cloud.container} {cloud.scheme}://no-such-bucket"
+    assert f"error: {missing} does not exist" in done.stderr
+    cloud.proxy.spoil(Fault(*cloud.kinds.list, status=403, message="who are you?"))
     done = convert_in_process_of_its_own("--images", f"{cloud.uri}/photos", *out)
     assert done.returncode == 1
-    assert f"permission storage.objects.list on bucket {cloud.uri} is missing" in done.stderr
+    denied = f"permission {cloud.permissions['list']} on {cloud.container} {cloud.uri} is missing"
+    assert denied in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.promise("bucket_denied")
 @pytest.mark.parametrize("verb", ["create", "delete"])
-def test_an_output_bucket_that_cannot_be_written(cloud: Cloud, photos: Path, verb: str) -> None:
+def test_an_output_bucket_that_cannot_be_written(cloud: Store, photos: Path, verb: str) -> None:
     """Is an error before the job as well, and no image has been read."""
-    method = {"create": "POST", "delete": "DELETE"}[verb]
+    kind = {"create": cloud.kinds.write, "delete": cloud.kinds.delete}[verb]
     cloud.put_folder(photos, "photos")
-    cloud.proxy.spoil(Fault(method, status=403, message="not you"))
+    cloud.proxy.spoil(Fault(*kind, status=403, message="not you"))
     done = _run(cloud, "--images", f"{cloud.uri}/photos")
     assert done.returncode == 1
-    assert f"permission storage.objects.{verb} on bucket {cloud.uri} is missing" in done.stderr
+    denied = f"permission {cloud.permissions[verb]} on {cloud.container} {cloud.uri} is missing"
+    assert denied in done.stderr
     assert "Traceback" not in done.stderr
-    assert not _images_read(cloud.proxy.take_log())
+    assert not _images_read(cloud)
 
 
-def test_an_output_bucket_that_is_not_there(cloud: Cloud, photos: Path) -> None:
+def test_an_output_bucket_that_is_not_there(cloud: Store, photos: Path) -> None:
     """Is named before the job."""
     done = convert_in_process_of_its_own(
-        "--images", str(photos), "--output", "gs://no-such-bucket/out"
+        "--images", str(photos), "--output", f"{cloud.scheme}://no-such-bucket/out"
     )
     assert done.returncode == 1
-    assert "error: bucket gs://no-such-bucket does not exist" in done.stderr
+    missing = f"{cloud.container} {cloud.scheme}://no-such-bucket"
+    assert f"error: {missing} does not exist" in done.stderr
     assert "Traceback" not in done.stderr
 
 
 @pytest.mark.promise("bucket_two_jobs")
-def test_a_shard_of_another_job_is_not_touched(cloud: Cloud, photos: Path, tmp_path: Path) -> None:
+def test_a_shard_of_another_job_is_not_touched(cloud: Store, photos: Path, tmp_path: Path) -> None:
     """A shard that turns up in the folder while the job runs stays, and the job fails and says why."""
     cloud.put_folder(photos, "photos")
     shard = "out/x-train.tfrecord-00000-of-00001"
     argv = ("--images", f"{cloud.uri}/photos", NONE_BAD)
     output = ("--output", f"{cloud.uri}/out", "--name", "x")
     # Between the look at the empty folder and the first image: the other job.
-    cloud.proxy.spoil(Fault("GET", "alt=media", delay=3, times=1))
+    cloud.proxy.spoil(Fault(*cloud.kinds.read, delay=3, times=1))
     with job(*argv, *output) as running:
         wait_until(lambda: "out/.incomplete/plan.json" in cloud.names(), running)
         cloud.put(shard, b"another job's")
         _, stderr = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 1
-    assert f"another job is writing to this folder: gs://{cloud.bucket}/{shard}" in stderr
+    assert f"another job is writing to this folder: {cloud.uri}/{shard}" in stderr
     assert cloud.get(shard) == b"another job's"
     assert "out/manifest.json" not in cloud.names()
 
 
-def test_overwrite_replaces_an_earlier_data_set(cloud: Cloud, photos: Path, tmp_path: Path) -> None:
+def test_overwrite_replaces_an_earlier_data_set(cloud: Store, photos: Path, tmp_path: Path) -> None:
     """Without it the folder is not touched; with it nothing of the earlier run is left."""
     cloud.put_folder(photos, "photos")
     cloud.put("out/notes.txt", b"mine")
@@ -304,13 +304,13 @@ def test_overwrite_replaces_an_earlier_data_set(cloud: Cloud, photos: Path, tmp_
     assert cloud.get("out/notes.txt") == b"mine"
 
 
-def test_a_job_killed_half_way_leaves_no_shard(cloud: Cloud, photos: Path) -> None:
+def test_a_job_killed_half_way_leaves_no_shard(cloud: Store, photos: Path) -> None:
     """What of a shard was sent is nowhere to be seen, and no manifest either."""
     cloud.put_folder(photos, "photos")
-    cloud.proxy.spoil(Fault("GET", "alt=media", delay=60, skip=20))
+    cloud.proxy.spoil(Fault(*cloud.kinds.read, delay=60, skip=20))
     argv = ("--images", f"{cloud.uri}/photos", "--output", f"{cloud.uri}/out")
     with job(*argv, stderr=subprocess.DEVNULL) as running:
-        wait_until(lambda: sum(_images_read(cloud.proxy.take_log()).values()), running)
+        wait_until(lambda: sum(_images_read(cloud).values()), running)
     cloud.proxy.spoil()
     assert [name for name in cloud.names("out") if ".incomplete" not in name] == []
 
@@ -322,7 +322,7 @@ def _without_credentials(tmp_path: Path, **variables: str) -> dict[str, str]:
 
 
 @pytest.mark.promise("no_credentials")
-def test_no_credentials(cloud: Cloud, tmp_path: Path) -> None:
+def test_no_credentials(cloud: Store, tmp_path: Path) -> None:
     """Are missed at once, by all commands, with what to do about it."""
     environment = _without_credentials(tmp_path)
     for argv in (
@@ -346,7 +346,7 @@ def test_no_credentials(cloud: Cloud, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [None, "{not JSON", '{"type": "service_account"}', "{}"])
 def test_a_credentials_file_that_is_no_use(
-    cloud: Cloud, tmp_path: Path, content: str | None
+    cloud: Store, tmp_path: Path, content: str | None
 ) -> None:
     """One that is missing or broken is named."""
     path = tmp_path / "key.json"

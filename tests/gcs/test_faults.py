@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.gcs.conftest import Cloud
 from tests.gcs.proxy import Fault
 from tests.harness import NONE_BAD, convert
 from tests.pictures import write_pictures
+from tests.stores import Store
 
 pytestmark = pytest.mark.gcs
 
@@ -21,7 +21,7 @@ PART = 8
 FAULTS = (403, 404, 429, 500, 503, "cut")
 
 
-def _contents(cloud: Cloud) -> dict[str, bytes]:
+def _contents(cloud: Store) -> dict[str, bytes]:
     """Name -> content of the output folder, without receipts, which name generations of images."""
     return {name: cloud.get(name) for name in cloud.names("out/") if "/." not in name}
 
@@ -35,7 +35,7 @@ def _faults(requests: int) -> Iterator[tuple[int, int | str]]:
             yield n, FAULTS[n // PART % len(FAULTS)]
 
 
-def _spoil(cloud: Cloud, n: int, fault: int | str) -> None:
+def _spoil(cloud: Store, n: int, fault: int | str) -> None:
     status = fault if isinstance(fault, int) else 0
     cloud.proxy.spoil(Fault(skip=n, times=1, status=status, cut=fault == "cut"))
 
@@ -44,7 +44,7 @@ def _spoil(cloud: Cloud, n: int, fault: int | str) -> None:
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("state", ["new", "complete", "other"])
 def test_a_fault_at_any_request(
-    cloud: Cloud, tmp_path: Path, state: str, capsys: pytest.CaptureFixture[str]
+    cloud: Store, tmp_path: Path, state: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 0 means the right data set; else one line says why, and the next run makes the right one."""
     write_pictures(f"{tmp_path}/photos", ["a/0.jpg", "b/1.jpg", "a/2.jpg"])

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.gcs.conftest import Cloud
 from tests.harness import convert, convert_asking, manifest_of, read_all
 from tests.pictures import picture
+from tests.stores import Store
 
 pytestmark = pytest.mark.gcs
 
@@ -17,7 +17,7 @@ NAMES = [f"{'ab'[i % 2]}/{i}.jpg" for i in range(12)]
 TABLE = "filename,label\n" + "".join(f"{name},{'xyz'[i % 3]}\n" for i, name in enumerate(NAMES))
 
 
-def _put(cloud: Cloud, **others: bytes) -> None:
+def _put(cloud: Store, **others: bytes) -> None:
     for i, name in enumerate(NAMES):
         cloud.put(f"in/{name}", picture(i))
     for name, content in others.items():
@@ -25,7 +25,7 @@ def _put(cloud: Cloud, **others: bytes) -> None:
 
 
 def test_a_table_among_the_images_is_a_question_that_its_command_answers(
-    tmp_path: Path, cloud: Cloud, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, cloud: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing is asked of the bucket for it; --yes goes on by folders, and is recorded."""
     _put(cloud, **{"labels.csv": TABLE.encode()})
@@ -49,7 +49,7 @@ def test_a_table_among_the_images_is_a_question_that_its_command_answers(
 
 
 def test_a_text_beside_each_image_is_a_question(
-    tmp_path: Path, cloud: Cloud, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, cloud: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A named layout is not questioned."""
     _put(cloud, **{f"{name[:-4]}.txt": b"0 0.5 0.5 0.25 0.5\n" for name in NAMES})
@@ -61,7 +61,7 @@ def test_a_text_beside_each_image_is_a_question(
     assert convert_asking(*argv, "--layout", "class_folders") == 0
 
 
-def test_a_data_set_among_the_images_is_no_question(tmp_path: Path, cloud: Cloud) -> None:
+def test_a_data_set_among_the_images_is_no_question(tmp_path: Path, cloud: Store) -> None:
     """Its JSON files are no labels."""
     _put(cloud)
     assert convert("--images", f"{cloud.uri}/in", "--output", str(tmp_path / "first")) == 0

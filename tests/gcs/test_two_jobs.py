@@ -12,10 +12,10 @@ from google_crc32c import value
 from beam_pipeline.transforms.core.dataset.manifest import crc32c_text
 from beam_pipeline.transforms.core.errors import AnotherJobError
 from beam_pipeline.transforms.output_folder import prepare_output, take_refusal
-from tests.gcs.conftest import Cloud
 from tests.gcs.proxy import Fault
 from tests.harness import PATIENCE_S, convert, job, wait_until
 from tests.pictures import write_pictures
+from tests.stores import Store
 from tests.transforms.test_finish_dataset import DEAD, PLAN, finisher_of
 from tests.transforms.test_finish_dataset import SHARDS as SHARDS_OF_PLAN
 
@@ -29,7 +29,7 @@ SHARDS = 8
 @pytest.mark.parametrize("first", OPTIONS)
 @pytest.mark.parametrize("second", OPTIONS)
 def test_of_two_jobs_one_wins_or_none_and_nothing_is_mixed(
-    cloud: Cloud, tmp_path: Path, first: str, second: str
+    cloud: Store, tmp_path: Path, first: str, second: str
 ) -> None:
     """A manifest lists what lies there, the winner's shards. Without a winner, --overwrite starts afresh."""
     whole = []
@@ -63,12 +63,12 @@ def test_of_two_jobs_one_wins_or_none_and_nothing_is_mixed(
     assert _listed(cloud) == {name: crc32c_text(value(data)) for name, data in shards.items()}
 
 
-def _shards(cloud: Cloud) -> dict[str, bytes]:
+def _shards(cloud: Store) -> dict[str, bytes]:
     names = (name for name in cloud.names("out/") if ".tfrecord-" in name)
     return {name.removeprefix("out/"): cloud.get(name) for name in names}
 
 
-def _listed(cloud: Cloud) -> dict[str, str]:
+def _listed(cloud: Store) -> dict[str, str]:
     """Shard -> checksum, as the manifest has it."""
     manifest = json.loads(cloud.get("out/manifest.json"))
     return {shard["path"]: shard["crc32c"] for shard in manifest["splits"]["train"]["shards"]}
@@ -77,27 +77,30 @@ def _listed(cloud: Cloud) -> dict[str, str]:
 CONTENT = b"shard"
 WRITTEN = [shard._replace(bytes=len(CONTENT), crc32c=value(CONTENT)) for shard in SHARDS_OF_PLAN]
 GONE = f"out/{WRITTEN[0].file_name}"
-SLOW = Fault("POST", delay=1)
-"""Each file beside the shards takes a second, so that the manifest is on its way when the others are there."""
 
 
-def _put_shards(cloud: Cloud) -> None:
+def _slow(cloud: Store) -> Fault:
+    """Each file beside the shards takes a second, so that the manifest is on its way when the others are there."""
+    return Fault(*cloud.kinds.write, delay=1)
+
+
+def _put_shards(cloud: Store) -> None:
     for shard in WRITTEN:
         cloud.put(f"out/{shard.file_name}", CONTENT)
 
 
-def _finish(cloud: Cloud) -> None:
+def _finish(cloud: Store) -> None:
     finisher = finisher_of(Path(), output_folder=f"{cloud.uri}/out")
     finisher.finish(PLAN, WRITTEN, DEAD, [])
 
 
-def _refusal(cloud: Cloud) -> str:
+def _refusal(cloud: Store) -> str:
     error = take_refusal(f"{cloud.uri}/out")
     assert isinstance(error, AnotherJobError)
     return str(error).partition(" any more")[0]
 
 
-def _before_the_manifest(cloud: Cloud) -> None:
+def _before_the_manifest(cloud: Store) -> None:
     names = ("dataset_info.json", "features.json", "labels.txt", "README.md", "croissant.json")
     side_files = {f"out/{name}" for name in names}
     wait_until(lambda: side_files <= set(cloud.names("out/")))
@@ -106,7 +109,7 @@ def _before_the_manifest(cloud: Cloud) -> None:
 @pytest.mark.promise("bucket_two_jobs")
 @pytest.mark.parametrize("theirs", [b"other", None])
 def test_a_job_whose_shard_was_replaced_writes_no_manifest(
-    cloud: Cloud, theirs: bytes | None
+    cloud: Store, theirs: bytes | None
 ) -> None:
     """Nor another file beside the shards: all of them may be the other job's."""
     _put_shards(cloud)
@@ -124,10 +127,10 @@ def test_a_job_whose_shard_was_replaced_writes_no_manifest(
 
 
 @pytest.mark.promise("bucket_two_jobs")
-def test_a_manifest_is_withdrawn_if_a_shard_goes_while_it_is_written(cloud: Cloud) -> None:
+def test_a_manifest_is_withdrawn_if_a_shard_goes_while_it_is_written(cloud: Store) -> None:
     """The other job looks for a manifest after its last deletion, and may have looked before."""
     _put_shards(cloud)
-    cloud.proxy.spoil(SLOW)
+    cloud.proxy.spoil(_slow(cloud))
     with ThreadPoolExecutor(1) as pool:
         finished = pool.submit(_finish, cloud)
         _before_the_manifest(cloud)
@@ -136,16 +139,15 @@ def test_a_manifest_is_withdrawn_if_a_shard_goes_while_it_is_written(cloud: Clou
     assert (
         _refusal(cloud) == f"another job is writing to this folder: {cloud.uri}/{GONE} is not there"
     )
-    deleted = [r.path for r in cloud.proxy.take_log() if r.method == "DELETE"]
-    assert f"/storage/v1/b/{cloud.bucket}/o/out/manifest.json" in deleted
+    assert "out/manifest.json" in cloud.deleted(cloud.proxy.take_log())
     assert "out/manifest.json" not in cloud.names("out/")
 
 
 @pytest.mark.promise("bucket_two_jobs")
-def test_a_manifest_that_appeared_meanwhile_is_not_replaced(cloud: Cloud) -> None:
+def test_a_manifest_that_appeared_meanwhile_is_not_replaced(cloud: Store) -> None:
     """It is another job's, which won."""
     _put_shards(cloud)
-    cloud.proxy.spoil(SLOW)
+    cloud.proxy.spoil(_slow(cloud))
     with ThreadPoolExecutor(1) as pool:
         finished = pool.submit(_finish, cloud)
         _before_the_manifest(cloud)
@@ -157,7 +159,7 @@ def test_a_manifest_that_appeared_meanwhile_is_not_replaced(cloud: Cloud) -> Non
 
 @pytest.mark.promise("bucket_two_jobs")
 @pytest.mark.parametrize("is_whole", [False, True])
-def test_a_manifest_that_appears_while_overwrite_deletes(cloud: Cloud, is_whole: bool) -> None:
+def test_a_manifest_that_appears_while_overwrite_deletes(cloud: Store, is_whole: bool) -> None:
     """It goes with its shards; if they are all there, another job has won."""
     _put_shards(cloud)
     _finish(cloud)
@@ -165,7 +167,7 @@ def test_a_manifest_that_appears_while_overwrite_deletes(cloud: Cloud, is_whole:
     if is_whole:
         for entry in manifest["splits"]["train"]["shards"]:
             entry["path"] = entry["path"].replace("pets", "dogs")
-    cloud.proxy.spoil(Fault("DELETE", GONE, delay=2, times=1))
+    cloud.proxy.spoil(cloud.late_deletion(GONE, 2))
     with ThreadPoolExecutor(1) as pool:
         prepared = pool.submit(prepare_output, f"{cloud.uri}/out", True)
         wait_until(lambda: "out/manifest.json" not in cloud.names("out/"))

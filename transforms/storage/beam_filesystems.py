@@ -1,4 +1,4 @@
-"""All schemes without their own class, by Apache Beam's file systems (s3://, azfs://, hdfs://)."""
+"""All schemes without their own class, by Apache Beam's file systems (azfs://, hdfs://)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ _CONTAINERS_KEPT = 8  # files that hold many images, such as CIFAR's batches of 
 
 
 _EXTRAS = {
-    "s3": ("boto3", "aws"),
     "azfs": ("azure.storage.blob", "azure"),
     "hdfs": ("hdfs", "hadoop"),
 }
@@ -54,7 +53,7 @@ def _check_scheme(scheme: str) -> None:
     except ValueError as error:
         then = "download the files first" if scheme.lower() in _WEB else "copy the files there"
         raise UsageError(
-            f"{scheme}:// cannot be read or written; expected local paths, gs:// or "
+            f"{scheme}:// cannot be read or written; expected local paths, gs://, s3://, az:// or "
             f"{'://, '.join(_EXTRAS)}://; {then}"
         ) from error
 

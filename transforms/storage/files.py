@@ -213,6 +213,11 @@ def check_readable(folder: str) -> None:
     file_system(folder).check_readable(folder)
 
 
+def written_by_beam(uri: str) -> bool:
+    """True if Beam's own sinks can write to the storage of a URI."""
+    return file_system(uri).written_by_beam
+
+
 def make_folder(folder: str) -> None:
     """Makes a folder and its parents, where the storage has folders."""
     file_system(folder).make_folder(folder)

@@ -12,7 +12,11 @@ from beam_pipeline.transforms.storage.local import LocalFiles
 _LOCAL = LocalFiles()
 
 _CLASSES = {
+    "abfs": "azure.AzureFiles",
+    "abfss": "azure.AzureFiles",
+    "az": "azure.AzureFiles",
     "gs": "google.GoogleStorage",
+    "s3": "s3.S3Files",
     "tar": "archive_members.ArchiveMembers",
     "zip": "archive_members.ArchiveMembers",
 }

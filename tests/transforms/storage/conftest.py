@@ -1,4 +1,4 @@
-"""The emulated bucket of `tests/gcs`, for the modules of Google Cloud Storage."""
+"""The emulated bucket of `tests/gcs`, and those of `tests/s3`, for the modules of each service."""
 
 from __future__ import annotations
 
@@ -7,8 +7,19 @@ import pytest
 from beam_pipeline.transforms.storage import google_reader, google_upload
 from tests.gcs.conftest import _servers, cloud
 from tests.gcs.content import MEBI
+from tests.s3.conftest import azurite, azurite_store, environment, minio, minio_store
+from tests.s3.conftest import cloud as store
 
-__all__ = ["_servers", "cloud"]
+__all__ = [
+    "_servers",
+    "azurite",
+    "azurite_store",
+    "cloud",
+    "environment",
+    "minio",
+    "minio_store",
+    "store",
+]
 
 
 @pytest.fixture

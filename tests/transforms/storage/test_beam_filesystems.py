@@ -257,12 +257,12 @@ def test_a_container_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     [
         (
             "https://host/a",
-            "https:// cannot be read or written; expected local paths, gs:// or s3://, azfs://, "
+            "https:// cannot be read or written; expected local paths, gs://, s3://, az:// or azfs://, "
             "hdfs://; download the files first",
         ),
         (
             "foo://a",
-            "foo:// cannot be read or written; expected local paths, gs:// or s3://, azfs://, "
+            "foo:// cannot be read or written; expected local paths, gs://, s3://, az:// or azfs://, "
             "hdfs://; copy the files there",
         ),
     ],
@@ -283,7 +283,7 @@ def test_a_scheme_without_a_file_system_is_one_clear_line(uri: str, message: str
 
 @pytest.mark.parametrize(
     ("scheme", "library", "extra"),
-    [("s3", "boto3", "aws"), ("azfs", "azure.storage.blob", "azure"), ("hdfs", "hdfs", "hadoop")],
+    [("azfs", "azure.storage.blob", "azure"), ("hdfs", "hdfs", "hadoop")],
 )
 def test_a_library_that_is_missing_is_named(scheme: str, library: str, extra: str) -> None:
     """With what installs it; Beam itself asserts, or says what it was not given."""

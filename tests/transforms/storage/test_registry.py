@@ -17,7 +17,10 @@ from beam_pipeline.transforms.storage.registry import file_system
         ("photos/a.jpg", "LocalFiles"),
         ("gs:/a", "LocalFiles"),
         ("gs://pets/a.jpg", "GoogleStorage"),
-        ("s3://pets/a.jpg", "BeamFileSystem"),
+        ("s3://pets/a.jpg", "S3Files"),
+        ("az://pets/a.jpg", "AzureFiles"),
+        ("abfs://pets@account.dfs.core.windows.net/a.jpg", "AzureFiles"),
+        ("hdfs://pets/a.jpg", "BeamFileSystem"),
         ("GS://pets/a.jpg", "BeamFileSystem"),
     ],
 )
@@ -32,8 +35,8 @@ def test_local_files_import_no_other_file_system() -> None:
     script = (
         "import sys; from beam_pipeline.transforms.storage import files;"
         "files.list_folder('/'); files.exists('/');"
-        "names = [n for n in sys.modules if n.startswith(('apache_beam', 'google.cloud.storage', 'google.auth'))];"
-        "ours = [n for n in sys.modules if '.storage.google' in n or '.storage.beam' in n];"
+        "names = [n for n in sys.modules if n.startswith(('apache_beam', 'obstore', 'botocore', 'google.cloud.storage', 'google.auth'))];"
+        "ours = [n for n in sys.modules if '.storage.google' in n or '.storage.beam' in n or '.storage.obstore' in n];"
         "print(names, ours)"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipeline.transforms.core.dataset.duplicates import (
+    NO_DUPLICATES,
     CopyFinder,
     DuplicateGroup,
     Duplicates,
