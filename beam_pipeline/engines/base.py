@@ -6,10 +6,11 @@ import logging
 from collections.abc import Callable, Sequence
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.runners.runner import PipelineRunner
 
 from beam_pipeline.config import ConvertConfig
+from beam_pipeline.engines.cached_options import CachedOptions
 from beam_pipeline.interrupts import shield_engines
 from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.core.failures import DEFAULT_POLICY, FailurePolicy
@@ -51,7 +52,7 @@ class Engine:
             )
         self.name = name
         self.waits = wait
-        self.options = PipelineOptions(list(argv))
+        self.options = CachedOptions(list(argv))
 
     @property
     def runner(self) -> PipelineRunner | str:

@@ -30,6 +30,7 @@ from apache_beam.options.pipeline_options import (
 
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.engines.base import Build, Engine
+from beam_pipeline.engines.cached_options import CachedOptions
 from beam_pipeline.terminal import say
 from beam_pipeline.transforms.core.errors import ConversionError, UsageError
 from beam_pipeline.transforms.core.failures import FailurePolicy
@@ -62,7 +63,7 @@ class FlinkEngine(Engine):
 
     def prepare(self, config: ConvertConfig) -> None:
         """See `Engine`; asks the cluster for its version and slots."""
-        self.options = PipelineOptions(with_defaults(self._argv))
+        self.options = CachedOptions(with_defaults(self._argv))
 
     def run(self, build: Build) -> None:
         """See `Engine`.

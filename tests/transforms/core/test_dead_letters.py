@@ -67,6 +67,7 @@ def test_reasons_and_stages_are_these() -> None:
         "conflicting_labels",
         "duplicate_key",
         "excluded",
+        "duplicate",
         "unreadable",
         "empty_file",
         "changed_since_listing",

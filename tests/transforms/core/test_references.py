@@ -52,6 +52,7 @@ def test_the_worked_example_of_packing_is_right() -> None:
         ("", ""),
         (0, 0),
         (None, None),
+        (b"", b""),
     )
     assert 80 < len(packed) < 120
     many = [
