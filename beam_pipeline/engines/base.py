@@ -11,6 +11,7 @@ from apache_beam.runners.runner import PipelineRunner
 
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.engines.cached_options import CachedOptions
+from beam_pipeline.engines.dofn_specs import remember_dofn_specs
 from beam_pipeline.interrupts import shield_engines
 from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.core.failures import DEFAULT_POLICY, FailurePolicy
@@ -75,6 +76,7 @@ class Engine:
         """Runs a job; may be called again for another job."""
         silence_process_reports()
         shield_engines()
+        remember_dofn_specs()
         pipeline = beam.Pipeline(runner=self.runner, options=self.options)
         build(pipeline)
         pipeline.run().wait_until_finish()

@@ -113,6 +113,7 @@ def test_the_figures_are_those_of_a_conversion_from_nothing(photos: list[str]) -
     assert digests("two/.receipts") == digests("nothing/.receipts")
 
 
+@pytest.mark.slow
 def test_shards_of_older_versions_are_taken_and_said_not_to_be_compared(
     photos: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -174,6 +175,7 @@ def test_records_are_compared_too(photos: list[str]) -> None:
     assert figures_of("first") is None
 
 
+@pytest.mark.slow
 def test_copies_are_an_error_if_asked(
     photos: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

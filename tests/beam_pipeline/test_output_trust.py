@@ -277,10 +277,11 @@ def test_of_two_jobs_with_other_inputs_one_wins(
 OPERATIONS = range(1, 34)
 
 
+@pytest.mark.slow
 @pytest.mark.promise("killed_overwriting")
 @pytest.mark.parametrize(
     "operation",
-    [pytest.param(n, marks=[] if n == 12 else pytest.mark.slow) for n in OPERATIONS],
+    OPERATIONS,
 )
 @pytest.mark.parametrize("option", ["--overwrite", "--resume"])
 def test_killed_while_it_removes_a_data_set_the_next_run_goes_on(

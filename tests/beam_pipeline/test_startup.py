@@ -77,6 +77,7 @@ def test_a_beam_that_needs_what_it_is_not_given_is_imported_whole(photos: Path) 
     assert len(read_all(photos / "out")) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kilobytes", [100_000, 265_000, 400_000])
 def test_too_little_address_space_is_one_line(photos: Path, kilobytes: int) -> None:
     """Whether Beam cannot be imported or a thread cannot be started; where it is enough, all is well."""

@@ -933,6 +933,7 @@ def test_two_data_sets_are_loaded_as_one(tmp_path: Path) -> None:
 SIZES = {"image/height": feature("int64"), "image/width": feature("int64")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "scale"), [((50, 66), 2), ((51, 66), 1), ((25, 33), 4), ((12, 16), 8), ((300, 9), 1)]
 )
