@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
+from beam_pipeline.transforms.core.errors import DamagedRecordError
 from beam_pipeline.transforms.core.report.image_statistics import NOTHING_COUNTED
 from beam_pipeline.transforms.core.report.report_file import is_sealed
 from beam_pipeline.transforms.output_folder import read_manifest
@@ -65,18 +66,19 @@ def test_every_run_writes_the_same_report(photos: Path) -> None:
         assert (photos / "again/report.html").read_bytes() == expected
 
 
-def test_a_shard_that_cannot_be_read_leaves_a_report_without_samples(
-    photos: Path, tmp_path: Path
-) -> None:
-    """The data set is complete, and `verify` tells what is wrong with it."""
+def test_a_shard_that_cannot_be_read_is_an_error(photos: Path, tmp_path: Path) -> None:
+    """It was written just now, so nobody else could read it either; a report would hide that."""
     folder = tmp_path / "out"
     shutil.copytree(photos / "out", folder)
     manifest = read_manifest(str(folder))
-    for shard in manifest["splits"]["train"]["shards"]:
-        (folder / shard["path"]).unlink()
-    page = make_report(str(folder), manifest, statistics=NOTHING_COUNTED)
-    assert is_sealed(page)
-    assert b"<img" not in page
+    first = folder / manifest["splits"]["train"]["shards"][0]["path"]
+    whole = first.read_bytes()
+    first.write_bytes(whole[:-1])
+    with pytest.raises(DamagedRecordError, match=f"{first}: record .* ends inside the record"):
+        make_report(str(folder), manifest, statistics=NOTHING_COUNTED)
+    first.unlink()
+    with pytest.raises(FileNotFoundError):
+        make_report(str(folder), manifest, statistics=NOTHING_COUNTED)
 
 
 def test_images_that_are_gone_have_no_picture(photos: Path) -> None:

@@ -152,7 +152,9 @@ def test_metadata_named_as_labels_is_a_table(folders: Path) -> None:
     assert convert(*argv, "--labels", *labels, "--output", "named") == 0
     assert convert(*argv, "--output", "found") == 0
     named, found = digests("named"), digests("found")
-    assert {name for name in found if found[name] != named[name]} == {"manifest.json"}
+    # All that names the layout.
+    differ = {name for name in found if found[name] != named[name]}
+    assert differ == {"manifest.json", "README.md", "report.html"}
     assert manifest_of("named")["options"]["layout"] == "table"
     assert convert(*argv, "--labels", labels[0], "--output", "train") == 0
     assert set(read_all("train")) == {f"train/{i:04d}.png" for i in range(16)}
