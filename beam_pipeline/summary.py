@@ -26,6 +26,7 @@ from beam_pipeline.transforms.core.labels.exclusion import Exclusion
 from beam_pipeline.transforms.core.records.alteration import Event
 from beam_pipeline.transforms.core.records.example_proto import Example
 from beam_pipeline.transforms.core.records.formats import recorded_format
+from beam_pipeline.transforms.core.report.report_file import REPORT_NAME
 from beam_pipeline.transforms.core.text import counted, enumerated
 from beam_pipeline.transforms.dead_letter_files import read_dead_letters, shown_uri
 from beam_pipeline.transforms.output_folder import is_somebody_elses, read_manifest
@@ -122,6 +123,9 @@ def _lines(
         yield f"  accepted with --yes: {reason}"
     yield from time_line
     yield f"  manifest: {uri}"
+    report = files.join(folder, REPORT_NAME)
+    if files.exists(report):
+        yield f"  report: {report}"
     yield ""
     yield from _reading_lines(folder, manifest)
 

@@ -246,7 +246,9 @@ def test_the_summary_says_what_a_person_wants_to_know(
     assert "  train: 10 examples in 1 shard, " in out
     assert "  2 classes: 0 a (5), 1 b (5)\n" in out
     assert "    not_an_image: 1\n      a/bad.jpg: 1 bytes that start with b'x'" in out
-    assert f"  manifest: {tmp_path}/out/manifest.json\n" in out
+    assert (
+        f"  manifest: {tmp_path}/out/manifest.json\n  report: {tmp_path}/out/report.html\n" in out
+    )
     code = "\n".join(line[2:] for line in out.partition("Read it:\n\n")[2].splitlines())
     namespace: dict[str, object] = {}
     exec(code, namespace)
