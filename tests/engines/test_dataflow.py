@@ -651,6 +651,7 @@ def _data_sets(folder: Path) -> dict[str, list[str]]:
     }
 
 
+@pytest.mark.timeout(900)  # pip installs Beam, and the machine may be busy
 def test_what_is_staged_runs_where_only_beam_is(
     clean_python: str, cloud: Cloud, service: FakeDataflow, tmp_path: Path
 ) -> None:
