@@ -68,6 +68,7 @@ def test_a_data_set_has_the_same_bytes(inside: tuple[str, ...], page: str, tmp_p
     assert_same_bytes(page, inside, tmp_path)
 
 
+@pytest.mark.timeout(900)  # a job has some 60 tasks there, and the machine may be busy
 def test_the_readme_s_command_runs(cluster: Cluster, tmp_path: Path) -> None:
     """As it stands, but for the address."""
     text = Path(REPOSITORY, "README.md").read_text(encoding="utf-8")
