@@ -65,12 +65,16 @@ APART = {
 
 def _interpreter(code: str) -> str:
     """The Python that has the packages of a block."""
-    for module in re.findall(r"^ *(?:import|from) (\w+)", code, re.MULTILINE):
-        if variable := APART.get(module):
+    for module in re.findall(r"^ *(?:import|from) ([\w.]+)", code, re.MULTILINE):
+        if variable := APART.get(module.partition(".")[0]):
             if not os.environ.get(variable):
                 pytest.skip(f"{variable} names no Python with {module}")
             return os.environ[variable]
-        if importlib.util.find_spec(module) is None:
+        try:  # `nvidia` is there with PyTorch, too, without DALI
+            found = importlib.util.find_spec(module)
+        except ModuleNotFoundError:
+            found = None
+        if found is None:
             pytest.skip(f"needs {module}")
     return sys.executable
 
