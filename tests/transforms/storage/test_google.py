@@ -56,7 +56,8 @@ def test_a_whole_bucket_can_be_listed(cloud: Cloud) -> None:
     """A bucket's own URI is a folder as any."""
     cloud.put("a/b.jpg", b"1")
     (found,) = files.list_files(files.canonical(cloud.uri + "/"))
-    assert found == FoundFile("a/b.jpg", 1, found.version)
+    # The emulator sends all fields, also those that were not asked for.
+    assert found._replace(digest=b"") == FoundFile("a/b.jpg", 1, found.version)
 
 
 def test_a_file_that_is_not_there(cloud: Cloud) -> None:
