@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.gcs.cloud import cloud, google_servers
 from tests.harness import REPOSITORY
 from tests.profiles import QUICK, THOROUGH
+
+# One emulator for each process of tests, as the program keeps one client a process.
+__all__ = ["cloud", "google_servers", "samples"]
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 

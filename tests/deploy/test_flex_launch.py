@@ -10,13 +10,12 @@ import pytest
 from tests.deploy.tools import DATAFLOW, load_script
 from tests.engines import test_dataflow
 from tests.engines.fake_dataflow import PROJECT, REGION, FakeDataflow
-from tests.gcs import conftest as gcs
-from tests.gcs.conftest import Cloud
+from tests.gcs.cloud import Cloud
 from tests.pictures import write_pictures
 
 pytestmark = pytest.mark.dataflow
 
-_servers, cloud, service = gcs._servers, gcs.cloud, test_dataflow.service
+service = test_dataflow.service
 IMAGE = "europe-west4-docker.pkg.dev/my-project/beam-tfrecord/beam-tfrecord:20260131"
 ACCOUNT = "beam-tfrecord-worker@my-project.iam.gserviceaccount.com"
 

@@ -28,14 +28,12 @@ from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.output_folder import note_refusal
 from beam_pipeline.transforms.storage import google_client
 from tests.engines.fake_dataflow import DONE, PROJECT, REGION, FakeDataflow, Step
-from tests.gcs import conftest as gcs
-from tests.gcs.conftest import Cloud
+from tests.gcs.cloud import Cloud
 from tests.harness import PATIENCE_S, REPOSITORY, convert, job, wait_until
 from tests.pictures import write_pictures
 
 pytestmark = pytest.mark.dataflow
 
-_servers, cloud = gcs._servers, gcs.cloud
 JOB_NAME = "0" * 32
 FIRST_ID = "2026-01-01_00_00_00-0"
 URL = f"https://console.cloud.google.com/dataflow/jobs/{REGION}/{FIRST_ID}?project={PROJECT}"

@@ -23,7 +23,7 @@ from tests.engines.same_bytes import (
     assert_same_bytes,
     processes_in,
 )
-from tests.gcs.conftest import Cloud
+from tests.gcs.cloud import Cloud
 from tests.harness import REPOSITORY, convert_in_process_of_its_own, digests, shard_names
 from tests.pictures import picture, write_files, write_pictures
 
@@ -50,7 +50,7 @@ def cluster(
     folder = tmp_path_factory.mktemp("flink")
     with pytest.MonkeyPatch.context() as environment:
         if importlib.util.find_spec("gcp_storage_emulator"):
-            proxy = request.getfixturevalue("_servers")[1]
+            proxy = request.getfixturevalue("google_servers")[1]
             environment.setenv("STORAGE_EMULATOR_HOST", proxy.url)
         with cluster_of_two(folder, inside) as cluster:
             yield cluster

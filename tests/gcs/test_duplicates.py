@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gcs.conftest import Cloud
+from tests.gcs.cloud import Cloud
 from tests.harness import convert_in_process_of_its_own
 from tests.pictures import write_pictures
 

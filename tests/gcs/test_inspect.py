@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline.cli import main
-from tests.gcs.conftest import Cloud
+from tests.gcs.cloud import Cloud
 from tests.harness import NONE_BAD, convert
 from tests.pictures import write_pictures
 

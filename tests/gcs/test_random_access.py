@@ -8,7 +8,7 @@ import pytest
 
 from beam_pipeline import RandomAccess
 from beam_pipeline.transforms.core.errors import DamagedRecordError
-from tests.gcs.conftest import Cloud
+from tests.gcs.cloud import Cloud
 from tests.harness import convert
 from tests.pictures import write_pictures
 

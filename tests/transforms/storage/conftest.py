@@ -1,20 +1,17 @@
-"""The emulated bucket of `tests/gcs`, and those of `tests/s3`, for the modules of each service."""
+"""The buckets of `tests/s3`, for the modules of each service, and uploads by small chunks."""
 
 from __future__ import annotations
 
 import pytest
 
 from beam_pipeline.transforms.storage import google_reader, google_upload
-from tests.gcs.conftest import _servers, cloud
 from tests.gcs.content import MEBI
 from tests.s3.conftest import azurite, azurite_store, environment, minio, minio_store
 from tests.s3.conftest import cloud as store
 
 __all__ = [
-    "_servers",
     "azurite",
     "azurite_store",
-    "cloud",
     "environment",
     "minio",
     "minio_store",

@@ -11,7 +11,7 @@ from beam_pipeline.transforms.storage import (
     files,
 )
 from beam_pipeline.transforms.storage.base import FoundFile
-from tests.gcs.conftest import Cloud
+from tests.gcs.cloud import Cloud
 
 pytestmark = pytest.mark.gcs
 

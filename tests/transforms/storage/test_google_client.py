@@ -13,7 +13,7 @@ from beam_pipeline.transforms.storage import (
     files,
     google_client,
 )
-from tests.gcs.conftest import Cloud
+from tests.gcs.cloud import Cloud
 from tests.gcs.content import random_bytes
 from tests.gcs.proxy import Fault
 

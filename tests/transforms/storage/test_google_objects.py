@@ -13,7 +13,7 @@ from beam_pipeline.transforms.storage import (
     files,
     google_objects,
 )
-from tests.gcs.conftest import Cloud
+from tests.gcs.cloud import Cloud
 from tests.gcs.proxy import Fault
 
 pytestmark = pytest.mark.gcs

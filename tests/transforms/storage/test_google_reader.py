@@ -10,7 +10,7 @@ import pytest
 from beam_pipeline.transforms.storage import (
     files,
 )
-from tests.gcs.conftest import Cloud
+from tests.gcs.cloud import Cloud
 from tests.gcs.content import random_bytes
 
 pytestmark = pytest.mark.gcs

@@ -11,7 +11,7 @@ from beam_pipeline.transforms.core.errors import OutputError
 from beam_pipeline.transforms.storage import (
     files,
 )
-from tests.gcs.conftest import Cloud
+from tests.gcs.cloud import Cloud
 from tests.gcs.content import MEBI, random_bytes, write_a
 from tests.gcs.proxy import Fault
 

@@ -83,7 +83,7 @@ class Cloud(Store):
 
 
 @pytest.fixture(scope="session")
-def _servers() -> Iterator[tuple[int, Proxy]]:
+def google_servers() -> Iterator[tuple[int, Proxy]]:
     needs_google(EMULATOR)
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.gcs.emulator"],
@@ -108,9 +108,9 @@ def _servers() -> Iterator[tuple[int, Proxy]]:
 
 
 @pytest.fixture
-def cloud(_servers: tuple[int, Proxy], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
+def cloud(google_servers: tuple[int, Proxy], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
     """A bucket, and a proxy that spoils nothing yet; the program finds them in the environment."""
-    port, proxy = _servers
+    port, proxy = google_servers
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", proxy.url)
     monkeypatch.setattr(google_client, "RETRY_SECONDS", 3.0)  # a fault in the code shall not hang
     proxy.spoil()
