@@ -232,10 +232,9 @@ def write(read: ImageReader, count: int, size: int, reads: int, output: str) -> 
         ReadAhead(requests, read, ReadOptions(max_reads=reads)) as ahead,
     ):
         maker = ExampleMaker(ahead.read, encoder, check_header)
-        (info,) = write_shard(
-            ShardSpec("train", 0, 1, "x"), refs, maker, TFRecordFormat().writer(sink)
-        )
-    assert info.examples == count
+        writer = TFRecordFormat().writer(sink)
+        written = write_shard(ShardSpec("train", 0, 1, "x"), refs, maker, writer)
+    assert written.info.examples == count
     os.unlink(output)
 
 

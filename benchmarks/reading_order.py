@@ -138,11 +138,10 @@ def write(files: Sequence[File], opener: Opener, output: str) -> tuple[float, fl
     wall, cpu = time.perf_counter(), time.process_time()
     with open_output(output) as sink, opener(files) as read:
         maker = ExampleMaker(read, encoder, check_header)
-        (info,) = write_shard(
-            ShardSpec("train", 0, 1, "x"), refs, maker, TFRecordFormat().writer(sink)
-        )
+        writer = TFRecordFormat().writer(sink)
+        written = write_shard(ShardSpec("train", 0, 1, "x"), refs, maker, writer)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    assert info.examples == len(files)
+    assert written.info.examples == len(files)
     os.unlink(output)
     return wall, cpu
 

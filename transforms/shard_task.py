@@ -25,7 +25,6 @@ from beam_pipeline.transforms.core.errors import (
 from beam_pipeline.transforms.core.failures import DEFAULT_POLICY, FailurePolicy, Refusal
 from beam_pipeline.transforms.core.records.alteration import codec_in_use, other_codec
 from beam_pipeline.transforms.core.records.record_format import RecordFormat
-from beam_pipeline.transforms.core.records.record_sizes import SizingWriter
 from beam_pipeline.transforms.core.records.shard_writer import sort_by_key_hash, write_shard
 from beam_pipeline.transforms.core.references import SampleRef, unpack
 from beam_pipeline.transforms.earlier_data_set import EarlierDataSet, EarlierShards
@@ -209,20 +208,19 @@ def write_inputs(
       accept: called before the shard appears; may raise, and then it does not.
     """
     encoding = EncodingOptions.from_recorded(inputs.options)
-    dead_letters: list[DeadLetter] = []
-    digests: list[bytes] = []
     with (
         files.open_output(files.join(folder, inputs.spec.file_name), new=new) as sink,
         encoding.maker(inputs.class_ids, inputs.refs, reading) as maker,
     ):
-        output = SizingWriter(record_format.writer(sink, encoding.features(turned=True)))
-        for item in write_shard(inputs.spec, reported(inputs.refs), maker, output, digests):
-            if isinstance(item, DeadLetter):
-                dead_letters.append(item)
-            else:
-                info = item
-        sizes = tuple(output.sizes) if record_format.indexable else ()
-        receipt = Receipt(inputs, info, dead_letters, sizes, b"".join(digests))
+        output = record_format.writer(sink, encoding.features(turned=True))
+        content = write_shard(inputs.spec, reported(inputs.refs), maker, output)
+        receipt = Receipt(
+            inputs,
+            content.info,
+            content.dead_letters,
+            record_sizes=content.record_sizes if record_format.indexable else (),
+            digests=content.digests,
+        )
         accept(receipt)
     return receipt
 

@@ -92,10 +92,10 @@ class _EncodeGroup(beam.DoFn):
                     dead_letters.append(sample)
                 else:
                     labels = hashes[ref.labels]
-                    images.append(WrittenImage(maker.digest, labels, ref.split, ref.key))
+                    images.append(WrittenImage(sample.digest, labels, ref.split, ref.key))
                     if isinstance(sample, AlteredSample):
                         events.update(sample.events)
-                    yield TaggedOutput(_tag(ref.split), b"".join(sample))
+                    yield TaggedOutput(_tag(ref.split), sample.record)
         counters.count(counters.SAMPLES_DONE, len(refs))
         counters.count(counters.BYTES_DONE, sum(ref.size for ref in refs))
         counters.count(counters.EXAMPLES_WRITTEN, len(refs) - len(dead_letters))

@@ -71,7 +71,7 @@ class _Writer:
         self.bytes = self.crc32c = 0
 
     def write(self, sample: EncodedSample, key: str = "") -> None:
-        line = base64.b64encode(b"".join(sample)) + b"\n"
+        line = base64.b64encode(sample.record) + b"\n"
         self.bytes += len(line)
         self.crc32c = crc32c_extend(self.crc32c, line)
         self._sink.write(line)

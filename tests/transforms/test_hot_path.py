@@ -22,7 +22,6 @@ from beam_pipeline.transforms.core.dataset.sharding import ShardSpec
 from beam_pipeline.transforms.core.images.preparation import IMAGE_CHECKS
 from beam_pipeline.transforms.core.labels.schema import ColumnKind, further_column, label_column
 from beam_pipeline.transforms.core.records.example import SampleEncoder
-from beam_pipeline.transforms.core.records.record_sizes import SizingWriter
 from beam_pipeline.transforms.core.records.shard_writer import ExampleMaker, write_shard
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
 from beam_pipeline.transforms.core.references import SampleRef
@@ -53,11 +52,11 @@ def shard(folder: Path, images: int, data: bytes) -> Callable[[Any], None]:
     encoder = SampleEncoder(COLUMNS, {"cat": 0})
     maker = ExampleMaker(files.read_image, encoder, IMAGE_CHECKS["header"])
     spec = ShardSpec("train", 0, 1, "shard")
-    return lambda sink: list(write_shard(spec, refs, maker, writer_to(sink))) and None
 
+    def write(sink: Any) -> None:
+        write_shard(spec, refs, maker, TFRecordFormat().writer(sink))
 
-def writer_to(sink: Any) -> SizingWriter:
-    return SizingWriter(TFRecordFormat().writer(sink))
+    return write
 
 
 class Nowhere:

@@ -28,7 +28,7 @@ from beam_pipeline.transforms.core.dead_letters import (
     image_dead_letter,
 )
 from beam_pipeline.transforms.core.errors import ConversionError
-from beam_pipeline.transforms.core.images.digest import DIGEST_BYTES
+from beam_pipeline.transforms.core.images.digest import DIGEST_BYTES, NO_DIGEST
 from beam_pipeline.transforms.core.references import LabelValue, SampleRef, pack
 from beam_pipeline.transforms.core.text import counted
 
@@ -246,20 +246,13 @@ def written_images(receipt: Receipt, files: Sequence[int]) -> list[WrittenImage]
       receipt: of the shard.
       files: the indices of the labels that are files.
     """
-    digests = receipt.digests
-    if not digests:
-        return []
-    dead = {letter.key for letter in receipt.dead_letters}
-    hashes = LabelHashes(files)
+    joined, hashes = receipt.digests, LabelHashes(files)
+    starts = range(0, len(joined), DIGEST_BYTES)
+    digests = (joined[start : start + DIGEST_BYTES] for start in starts)
     return [
-        WrittenImage(
-            digests[DIGEST_BYTES * index : DIGEST_BYTES * (index + 1)],
-            hashes[ref.labels],
-            ref.split,
-            ref.key,
-        )
-        for index, ref in enumerate(receipt.inputs.refs)
-        if ref.key not in dead
+        WrittenImage(digest, hashes[ref.labels], ref.split, ref.key)
+        for digest, ref in zip(digests, receipt.inputs.refs, strict=False)
+        if digest != NO_DIGEST
     ]
 
 

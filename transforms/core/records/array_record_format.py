@@ -118,7 +118,7 @@ class _ArrayRecordWriter:
     def write(self, sample: EncodedSample, key: str = "") -> None:
         """Writes the next record, which has no name. Raises OSError."""
         try:
-            self._writer.write(b"".join(sample))
+            self._writer.write(sample.record)
         except RuntimeError as error:
             raise self._failure(error) from error
 

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO, ClassVar, NamedTuple, Protocol
 
+from beam_pipeline.transforms.core.images.digest import NO_DIGEST
 from beam_pipeline.transforms.core.references import LabelValue
 
 
@@ -25,11 +26,22 @@ class Sink(Protocol):
 
 
 class EncodedSample(NamedTuple):
-    """A serialized example in three parts, the image in the middle."""
+    """A serialized example in three parts, the image in the middle.
+
+    Attributes:
+      before, image, after: the parts.
+      digest: of the bytes of the image's file, which may be others than `image`.
+    """
 
     before: bytes
     image: bytes
     after: bytes
+    digest: bytes = NO_DIGEST
+
+    @property
+    def record(self) -> bytes:
+        """The example in one piece."""
+        return self.before + self.image + self.after
 
 
 class AlteredSample(EncodedSample):

@@ -1,4 +1,4 @@
-"""The bytes that each record of a shard takes, noted while the shard is written."""
+"""The offsets of records, from the bytes that each of them takes."""
 
 from __future__ import annotations
 
@@ -6,37 +6,6 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from beam_pipeline.transforms.core.errors import DamagedRecordError
-from beam_pipeline.transforms.core.records.record_format import EncodedSample, RecordWriter
-
-
-class SizingWriter:
-    """Passes records on to a writer and notes the size of each.
-
-    Attributes:
-      sizes: bytes of each record with its framing, in order; of use where records lie one after
-        another in the file.
-      bytes: the number of bytes that went to the sink.
-      crc32c: CRC-32C of all of them, once the shard is finished.
-    """
-
-    def __init__(self, writer: RecordWriter) -> None:
-        self._writer = writer
-        self.sizes: list[int] = []
-        self.bytes = writer.bytes
-        self.crc32c = writer.crc32c
-
-    def write(self, sample: EncodedSample, key: str = "") -> None:
-        """Writes the next record."""
-        writer = self._writer
-        writer.write(sample, key)
-        end = writer.bytes
-        self.sizes.append(end - self.bytes)
-        self.bytes = end
-
-    def finish(self) -> None:
-        """Writes what is still held back; nothing may be written afterwards."""
-        self._writer.finish()
-        self.bytes, self.crc32c = self._writer.bytes, self._writer.crc32c
 
 
 def record_offsets(sizes: Sequence[int], path: str, *, examples: int, size: int) -> list[int]:

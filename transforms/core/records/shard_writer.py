@@ -9,9 +9,9 @@ from __future__ import annotations
 import contextlib
 import errno
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from beam_pipeline.transforms.core.dataset.sharding import (
     ImageFigures,
@@ -68,13 +68,7 @@ class ChangedFileError(OSError):
 
 
 class Maker(Protocol):
-    """Turns references into examples or dead letters.
-
-    Attributes:
-      digest: of the image that was read last.
-    """
-
-    digest: bytes
+    """Turns references into examples or dead letters."""
 
     def make(self, ref: SampleRef) -> EncodedSample | DeadLetter:
         """Makes one example. Raises OSError if the machine, not the sample, is at fault."""
@@ -86,7 +80,7 @@ class Maker(Protocol):
         """The statistics of the examples made so far; empty where their images are not known."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class ExampleMaker:
     """Makes an example from an image and its labels.
 
@@ -100,7 +94,6 @@ class ExampleMaker:
       id_column: index among the labels of the label file's own ids of the boxes, or None.
       filters: the filters given; here, that of sizes in bytes.
       alteration: the changes to images.
-      digest: of the image that was read last, as its file has it.
       gatherer: counts the examples.
     """
 
@@ -113,7 +106,6 @@ class ExampleMaker:
     id_column: int | None = None
     filters: Limits = field(default_factory=dict)
     alteration: Alteration = field(default_factory=Alteration)
-    digest: bytes = field(default=NO_DIGEST, init=False)
     gatherer: StatisticsGatherer = field(default_factory=StatisticsGatherer)
 
     def classes(self, ref: SampleRef) -> Sequence[int]:
@@ -140,10 +132,7 @@ class ExampleMaker:
             )
         image = self._read(ref, ref.uri, ref.size, ref.offset)
         if not self.file_columns:
-            if isinstance(image, DeadLetter):
-                return image
-            self.digest = digest_of(image)
-            return self._example(ref, image, {})
+            return image if isinstance(image, DeadLetter) else self._example(ref, image, {})
         # Read whatever is wrong with the image, as the files are read ahead in this order.
         files = {
             index: self._read(ref, uri, size, -1)
@@ -151,7 +140,6 @@ class ExampleMaker:
         }
         if isinstance(image, DeadLetter):
             return image
-        self.digest = digest_of(image)
         return self._example(ref, image, files)
 
     def _read(self, ref: SampleRef, uri: str, size: int, offset: int) -> bytes | DeadLetter:
@@ -183,12 +171,13 @@ class ExampleMaker:
           image: its image.
           files: index of a label -> the file that it names, or why that cannot be read.
         """
+        source = image
         try:
-            image, header = self.prepare(image)
+            image, header = self.prepare(source)
         except BadImageError as error:
             return _dead_letter(ref, Stage.CHECK, error.reason, str(error))
         if header.orientation != UPRIGHT or self.alteration.always:
-            return self._altered(ref, image, header, files)
+            return self._altered(ref, image, header, files, source)
         letter = self._checked(ref, header)
         if letter:
             return letter
@@ -197,7 +186,7 @@ class ExampleMaker:
             if isinstance(prepared, DeadLetter):
                 return prepared
             ref = prepared
-        return self._encoded(ref, image, header)
+        return self._encoded(ref, image, header, source)
 
     def _altered(
         self,
@@ -205,8 +194,9 @@ class ExampleMaker:
         image: bytes,
         header: ImageHeader,
         files: Mapping[int, bytes | DeadLetter],
+        source: bytes,
     ) -> EncodedSample | DeadLetter:
-        """Changes an image, and moves its labels with it."""
+        """Changes an image, and moves its labels with it; `source` is the image as its file has it."""
         alteration = self.alteration
         try:
             measured = alteration.measured(header, ref.claimed_size or _size_of_one(files))
@@ -229,7 +219,7 @@ class ExampleMaker:
         except BadImageError as error:  # a mask of another size
             letter = _dead_letter(ref, Stage.CHECK, error.reason, str(error))
             return letter._replace(file=ref.origin)
-        sample = self._encoded(ref._replace(labels=labels), altered.image, altered.header)
+        sample = self._encoded(ref._replace(labels=labels), altered.image, altered.header, source)
         if isinstance(sample, DeadLetter):
             return sample
         events = Counter(altered.events)
@@ -258,9 +248,9 @@ class ExampleMaker:
         return None
 
     def _encoded(
-        self, ref: SampleRef, image: bytes, header: ImageHeader
+        self, ref: SampleRef, image: bytes, header: ImageHeader, source: bytes
     ) -> EncodedSample | DeadLetter:
-        """Writes the features around an image."""
+        """Writes the features around an image; `source` is the image as its file has it."""
         try:
             before, after = self.encoder.encode(ref, header, image)
         except BadImageError as error:  # a mask of another size
@@ -271,7 +261,7 @@ class ExampleMaker:
             letter = _dead_letter(ref, Stage.LABELS, Reason.BAD_LABEL_VALUE, what)
             return letter._replace(file=ref.origin)
         self.gatherer.add(header, len(image), ref.labels)
-        return EncodedSample(before, image, after)
+        return EncodedSample(before, image, after, digest_of(source))
 
     def _prepared(
         self, ref: SampleRef, files: Mapping[int, bytes | DeadLetter], header: ImageHeader
@@ -290,19 +280,17 @@ class ExampleMaker:
         return ref._replace(labels=tuple(labels))
 
 
-@dataclass
+@dataclass(frozen=True)
 class ExampleReader:
     """Reads examples that are serialized already.
 
     Attributes:
       read_example: reads the bytes of one.
       class_ids: class -> id.
-      digest: none, as the images in examples are not looked at.
     """
 
     read_example: ImageReader
     class_ids: Mapping[str, int]
-    digest: bytes = field(default=NO_DIGEST, init=False)
 
     def classes(self, ref: SampleRef) -> Sequence[int]:
         """The ids of the sample's classes, which stand alone in its labels."""
@@ -331,35 +319,49 @@ def sort_by_key_hash(refs: Iterable[SampleRef], hasher: KeyHasher) -> list[Sampl
     return sorted(refs, key=lambda ref: (hasher.order(ref.key), ref.key))
 
 
+class ShardContent(NamedTuple):
+    """What became of the samples of a shard.
+
+    Attributes:
+      info: its figures.
+      dead_letters: the samples that were left out, in the order in which they were met.
+      record_sizes: bytes of each record with its framing, in order; of use where records lie one after
+        another in the file.
+      digests: of the images of all samples, one after the other; `NO_DIGEST` for a dead letter.
+    """
+
+    info: ShardInfo
+    dead_letters: Sequence[DeadLetter]
+    record_sizes: Sequence[int]
+    digests: bytes
+
+
 def write_shard(
-    spec: ShardSpec,
-    refs: Iterable[SampleRef],
-    maker: Maker,
-    output: RecordWriter,
-    digests: list[bytes] | None = None,
-) -> Iterator[DeadLetter | ShardInfo]:
-    """Writes one shard; yields its dead letters and, last, its figures.
+    spec: ShardSpec, refs: Iterable[SampleRef], maker: Maker, output: RecordWriter
+) -> ShardContent:
+    """Writes one shard.
 
     Args:
       spec: which shard.
       refs: its samples, in the order in which to write them.
       maker: reads, checks and encodes one of them.
       output: writes its records.
-      digests: takes the digest of each sample's image, `NO_DIGEST` for a dead letter.
     """
-    digests = [] if digests is None else digests
-    examples = 0
+    dead_letters: list[DeadLetter] = []
+    sizes: list[int] = []
+    digests: list[bytes] = []
     classes: Counter[int] = Counter()
     events: Counter[str] = Counter()
     for ref in refs:
         sample = maker.make(ref)
         if isinstance(sample, DeadLetter):
+            dead_letters.append(sample)
             digests.append(NO_DIGEST)
-            yield sample
             continue
+        start = output.bytes
         output.write(sample, ref.key)
-        digests.append(maker.digest)
-        examples += 1
+        sizes.append(output.bytes - start)
+        digests.append(sample.digest)
         if isinstance(sample, AlteredSample):
             events.update(sample.events)
             ref = ref._replace(labels=sample.labels)  # as they were written
@@ -367,11 +369,11 @@ def write_shard(
             classes[class_id] += 1
     output.finish()
     figures = image_figures(events)
-    yield ShardInfo(
+    info = ShardInfo(
         split=spec.split,
         number=spec.number,
         file_name=spec.file_name,
-        examples=examples,
+        examples=len(sizes),
         bytes=output.bytes,
         crc32c=output.crc32c,
         classes=tuple(sorted(classes.items())),
@@ -379,6 +381,7 @@ def write_shard(
         codec="".join(figures.codecs),
         statistics=maker.statistics(),
     )
+    return ShardContent(info, dead_letters, sizes, b"".join(digests))
 
 
 def image_figures(events: Mapping[str, int]) -> ImageFigures:

@@ -131,7 +131,7 @@ def _without_image(sample: EncodedSample) -> tuple[bytes, str, bytes]:
     The image is the value of the last entry in the part before it. A sample in one piece is returned as
     it is, without a key.
     """
-    before, image, after = sample
+    before, image, after, _ = sample
     if before:
         _, start = _varint(before, 1)  # behind the tag and the length of all features
         at = start
@@ -143,7 +143,7 @@ def _without_image(sample: EncodedSample) -> tuple[bytes, str, bytes]:
                 name = before[key : key + size].decode()
                 return TAG_1 + varint(len(entries)) + entries, name, image
             at = inside + length
-    return b"".join(sample), "", b""
+    return sample.record, "", b""
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

@@ -17,7 +17,7 @@ SAMPLES = [
     EncodedSample(b"", record_of({"image/encoded": [bytes([number]) * 50]}), b"")
     for number in range(5)
 ]
-RECORDS = [b"".join(sample) for sample in SAMPLES]
+RECORDS = [sample.record for sample in SAMPLES]
 
 
 @pytest.fixture(

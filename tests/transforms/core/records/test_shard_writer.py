@@ -14,6 +14,7 @@ import pytest
 
 from beam_pipeline.transforms.core.dataset.sharding import KeyHasher, ShardInfo, ShardSpec
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
+from beam_pipeline.transforms.core.images.digest import NO_DIGEST, digest_of
 from beam_pipeline.transforms.core.images.pixels import PixelFormat, pixel_preparer
 from beam_pipeline.transforms.core.images.preparation import IMAGE_CHECKS
 from beam_pipeline.transforms.core.labels.schema import (
@@ -83,10 +84,10 @@ def test_a_shard_is_what_tensorflow_reads(tf: Any, tmp_path: Path, compression: 
     refs = [ref(tmp_path, key, *values) for key, values in zip(images, labels, strict=True)]
     path = str(tmp_path / "shard")
     with open_output(path) as sink:
-        written = list(write_shard(SPEC, refs, maker(), TFRecordFormat(compression).writer(sink)))
+        written = write_shard(SPEC, refs, maker(), TFRecordFormat(compression).writer(sink))
     content = (tmp_path / "shard").read_bytes()
-    (info,) = written
-    assert isinstance(info, ShardInfo)
+    info = written.info
+    assert not written.dead_letters
     assert info.statistics.images == 5
     assert info._replace(statistics=NOTHING_COUNTED) == ShardInfo(
         "train",
@@ -139,26 +140,38 @@ def test_a_shard_without_classes_counts_none(tmp_path: Path) -> None:
     write_pictures(str(tmp_path), ["a.jpg"])
     columns = (label_column("score", ColumnKind.FLOAT),)
     samples = [ref(tmp_path, "a.jpg", 0.5)]
-    (info,) = write_shard(SPEC, samples, maker(columns=columns), TFRecordFormat().writer(Memory()))
-    assert isinstance(info, ShardInfo)
+    writer = TFRecordFormat().writer(Memory())
+    info = write_shard(SPEC, samples, maker(columns=columns), writer).info
     assert (info.examples, info.classes) == (1, ())
 
 
 def test_a_shard_of_no_samples_is_an_empty_file() -> None:
     """It has the figures of one."""
     sink = Memory()
-    written = list(write_shard(SPEC, [], maker(), TFRecordFormat().writer(sink)))
+    written = write_shard(SPEC, [], maker(), TFRecordFormat().writer(sink))
     assert sink.data == b""
-    assert written == [ShardInfo("train", 3, SPEC.file_name, 0, 0, 0, ())]
+    assert written == (ShardInfo("train", 3, SPEC.file_name, 0, 0, 0, ()), [], [], b"")
 
 
 def test_a_compressed_shard_of_no_samples_is_a_stream_of_nothing() -> None:
     """Its file is not empty, so that it can be decompressed."""
     sink = Memory()
-    (info,) = write_shard(SPEC, [], maker(), TFRecordFormat("gzip").writer(sink))
+    info = write_shard(SPEC, [], maker(), TFRecordFormat("gzip").writer(sink)).info
     assert gzip.decompress(sink.data) == b""
     crc = google_crc32c.value(sink.data)
     assert info == ShardInfo("train", 3, SPEC.file_name, 0, 20, crc, ())
+
+
+def test_sizes_of_records_and_digests_of_images(tmp_path: Path) -> None:
+    """A record's size is with its framing; a digest is of the file, none of an image left out."""
+    images = write_pictures(str(tmp_path), ["a.jpg", "c.png"])
+    write_files(str(tmp_path), {"b.jpg": b"no image"})
+    refs = [ref(tmp_path, key) for key in ("a.jpg", "b.jpg", "c.png")]
+    sink = Memory()
+    written = write_shard(SPEC, refs, maker(), TFRecordFormat().writer(sink))
+    records = list(read_records(io.BytesIO(sink.data), "shard"))
+    assert written.record_sizes == [len(record) + 16 for record in records]
+    assert written.digests == digest_of(images["a.jpg"]) + NO_DIGEST + digest_of(images["c.png"])
 
 
 @pytest.mark.promise("bad_image")
@@ -168,8 +181,8 @@ def test_a_bad_sample_is_left_out_and_the_others_are_written(tmp_path: Path) -> 
     write_files(str(tmp_path), {"b.jpg": b"no image", "d.jpg": b""})
     refs = [ref(tmp_path, f"{name}.jpg", "dog", 1) for name in "abcd"]
     sink = Memory()
-    written = list(write_shard(SPEC, refs, maker(), TFRecordFormat().writer(sink)))
-    dead_letters, (info,) = written[:2], written[2:]
+    written = write_shard(SPEC, refs, maker(), TFRecordFormat().writer(sink))
+    dead_letters, info = written.dead_letters, written.info
     assert [
         (dead_letter.key, dead_letter.reason)
         for dead_letter in dead_letters
@@ -362,7 +375,7 @@ def features_of(sample: EncodedSample | DeadLetter) -> dict[str, list[Any]]:
     assert isinstance(sample, EncodedSample)
     return {
         key: list(getattr(feature, feature.WhichOneof("kind")).value)
-        for key, feature in Example.FromString(b"".join(sample)).features.feature.items()
+        for key, feature in Example.FromString(sample.record).features.feature.items()
     }
 
 
@@ -450,10 +463,9 @@ def test_objects_are_counted_by_class(tmp_path: Path) -> None:
         ref(tmp_path, "a.jpg", (), ()),
         ref(tmp_path, "a.jpg", ((5.0, 0.0, 5.0, 7.0, 3),), ("eel",)),
     ]
-    dead_letter, info = write_shard(SPEC, refs, detector(), TFRecordFormat().writer(Memory()))
-    assert isinstance(dead_letter, DeadLetter)
-    assert isinstance(info, ShardInfo)
-    assert (info.examples, info.classes) == (2, ((1, 1), (2, 2)))
+    written = write_shard(SPEC, refs, detector(), TFRecordFormat().writer(Memory()))
+    assert [letter.key for letter in written.dead_letters] == ["a.jpg"]
+    assert (written.info.examples, written.info.classes) == (2, ((1, 1), (2, 2)))
 
 
 # --- images in containers -----------------------------------------------------------------------
@@ -536,8 +548,7 @@ def test_samples_are_written_in_the_order_of_their_hashes(tmp_path: Path) -> Non
         shuffled = random.Random(seed).sample(refs, len(refs))
         sink = Memory()
         ordered = sort_by_key_hash(shuffled, hasher)
-        (info,) = write_shard(SPEC, ordered, maker(), TFRecordFormat().writer(sink))
-        assert isinstance(info, ShardInfo)
+        write_shard(SPEC, ordered, maker(), TFRecordFormat().writer(sink))
         files.append(sink.data)
     assert files[0] == files[1] == files[2]
     records = list(read_records(io.BytesIO(files[0]), "shard"))
@@ -561,5 +572,5 @@ def test_samples_are_read_one_at_a_time_as_they_are_written(tmp_path: Path) -> N
         return picture()
 
     refs = [ref("gs://b", key) for key in ("a", "b")]
-    list(write_shard(SPEC, refs, maker(read_image), TFRecordFormat().writer(Log())))
+    write_shard(SPEC, refs, maker(read_image), TFRecordFormat().writer(Log()))
     assert events == ["gs://b/a", "write", "gs://b/b", "write"]
