@@ -19,9 +19,15 @@ _OF_DATA_SETS = frozenset(
         "dataset_info.json",
         "features.json",
         "croissant.json",
+        "changes.json",
+        "duplicates.json",
         "dead_letters.jsonl",
         "labels.txt",
     ]
+)
+_SEVERAL = (  # beginning, end and kind of files of which a data set may have several
+    ("dead_letters-", ".jsonl", "dead_letters.jsonl"),
+    ("", ".labels.txt", "labels.txt"),
 )
 _SHARD = ".tfrecord"
 _KEPT = 2
@@ -95,4 +101,7 @@ def kind_of(key: str) -> str:
     if _SHARD in name:
         return _SHARD
     extension = posixpath.splitext(name)[1].lower()
+    for start, end, kind in _SEVERAL:
+        if name.startswith(start) and name.endswith(end):
+            return kind
     return extension if extension in _EXTENSIONS else ""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable
 
 import pytest
 
+from beam_pipeline.transforms.core.dataset.side_files import SIDE_FILES
 from beam_pipeline.transforms.core.listing.label_files import LabelFile, LabelFiles, kind_of
 
 
@@ -34,6 +36,9 @@ def seen(*keys: str) -> LabelFiles:
         ("a.xml", ".xml"),
         ("out/manifest.json", "manifest.json"),
         ("out/labels.txt", "labels.txt"),
+        ("out/image_class_label.labels.txt", "labels.txt"),
+        ("my_labels.txt", ".txt"),
+        ("out/dead_letters-00001-of-00010.jsonl", "dead_letters.jsonl"),
         ("d-train.tfrecord-00000-of-00002", ".tfrecord"),
         ("csv", ""),
         ("a.csv/b", ""),
@@ -46,6 +51,32 @@ def seen(*keys: str) -> LabelFiles:
 def test_kinds(key: str, kind: str) -> None:
     """By extension, in any case; a written data set's files by their names."""
     assert kind_of(key) == kind
+
+
+def test_files_beside_shards_are_known() -> None:
+    """None of them is taken for the user's labels where the data set lies among the images."""
+    names = [
+        "manifest.json",
+        "dataset_info.json",
+        "features.json",
+        "croissant.json",
+        "changes.json",
+        "duplicates.json",
+        "dead_letters.jsonl",
+        "dead_letters-00000-of-00002.jsonl",
+        "labels.txt",
+        "label_map.pbtxt",
+        "report.html",
+        "image_class_label.labels.txt",
+        "README.md",
+    ]
+    assert not [
+        entry
+        for entry in SIDE_FILES
+        if not any(re.fullmatch(entry.pattern, name) for name in names)
+    ]
+    found = seen(*names, "d-train.tfrecord-00000-of-00002")
+    assert not found.by_extension().counts
 
 
 def test_the_first_two_names_are_kept() -> None:
