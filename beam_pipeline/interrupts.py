@@ -36,16 +36,7 @@ def interruptible(
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, _leaving(message, clean_up))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
-
-def _leaving(
-    message: Callable[[], str], clean_up: Callable[[], None] = lambda: None
-) -> Callable[..., None]:
     def leave(*_: object) -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second Ctrl-C does not wait
         complain("", f"beam-tfrecord: {message()}")
@@ -55,7 +46,11 @@ def _leaving(
             process.kill()
         os._exit(EXIT_INTERRUPTED)
 
-    return leave
+    before = signal.signal(signal.SIGINT, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class _Subprocesses:

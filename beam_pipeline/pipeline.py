@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import apache_beam as beam
 
 from beam_pipeline.config import ConvertConfig
@@ -41,6 +43,9 @@ from beam_pipeline.transforms.read_inventory import ReadInventory
 from beam_pipeline.transforms.read_labels import ListLabels, ReadLabels
 from beam_pipeline.transforms.write_records import IMAGES, WriteRecords
 from beam_pipeline.transforms.write_shards import WriteShards
+
+Stage = Mapping[str, beam.PCollection]
+"""The outputs of a PTransform by their tags."""
 
 
 def build_pipeline(
@@ -104,14 +109,6 @@ def build_pipeline(
     )
 
 
-def _by_folder(config: ConvertConfig) -> ByFolder | None:
-    """Brings images and rows of large tables together by folder; archives have names of their own."""
-    roots = config.source.roots
-    if not meets_by_folder(config.label_bytes) or any(root.archive for root in roots):
-        return None
-    return ByFolder.below(root.uri for root in roots)
-
-
 def build_planning_pipeline(pipeline: beam.Pipeline, config: ConvertConfig) -> None:
     """Adds the first half of the conversion, which notes its plan in the output folder."""
     plan_samples(pipeline, config)
@@ -129,70 +126,20 @@ def plan_samples(
       config: the conversion.
       writes: whether shards will be written, so that the plan has to fit on the disk.
     """
-    options, source = config.options, config.source
-    splits = config.split_assigner
-    if isinstance(source.labels, ContainerLabels):
-        samples = pipeline | "ReadContainers" >> ReadContainers(
-            labels=source.labels,
-            unpack_to=unpacking_folder(config.output),
-            splits=splits,
-            class_column=class_column(source.columns),
-            sorter=config.sorter,
-        )
-        stages = [samples]
-    else:
-        if config.inventory:
-            images = pipeline | "ReadInventory" >> ReadInventory(
-                files=config.inventory, roots=source.roots, groups=config.inventory_groups
-            )
-        else:
-            roots = (
-                with_digests(source.roots) if config.digest_source(writes=writes) else source.roots
-            )
-            images = pipeline | "ListImages" >> ListImages(roots=roots)
-        stages = [images]
-        if isinstance(source.labels, FolderLabels):
-            samples = images["images"] | "LabelByFolder" >> LabelByFolder(
-                splits=splits,
-                may_repeat=source.may_repeat_keys,
-                names=source.labels.names,
-                sorter=config.sorter,
-                keep=config.unlabelled,
-                buckets=config.inventory_groups,
-            )
-        else:
-            labels = source.labels
-            if isinstance(labels, ListedLabels):
-                rows = pipeline | "ListLabels" >> ListLabels(labels=labels)
-            else:
-                rows = pipeline | "ReadLabels" >> ReadLabels(labels=labels)
-            stages.append(rows)
-            samples = {
-                "images": images["images"],
-                "rows": rows["rows"],
-            } | "JoinLabels" >> JoinLabels(
-                splits=splits,
-                columns=config.unlabelled.label_columns if config.unlabelled else source.columns,
-                merge_rows=isinstance(labels, FileLabels) and labels.merge_rows,
-                complete=isinstance(labels, ListedLabels),
-                buckets=max(buckets_for(config.label_bytes), config.inventory_groups),
-                by_folder=_by_folder(config),
-                keep=config.unlabelled,
-                sorter=config.sorter,
-                unnamed=labels.unnamed if isinstance(labels, FileLabels) else None,
-            )
-        stages.append(samples)
+    options, splits = config.options, config.split_assigner
+    digests = config.digest_source(writes=writes)
+    stages = label_samples(pipeline, config, list_digests=bool(digests))
     tallies = [stage[TALLY] for stage in stages]
     dead_letters = [stage[DEAD_LETTERS] for stage in stages]
+    samples = stages[-1]
     if splits.fractions and splits.stratified:
         samples = samples["samples"] | "AssignSplits" >> AssignSplits(
             fractions=splits.fractions,
             seed=splits.seed,
-            column=check_strata(source.columns),
+            column=check_strata(config.source.columns),
             group_by=splits.group_by,
         )
         tallies.append(samples[TALLY])
-    digests = config.digest_source(writes=writes)
     if digests:
         samples = samples["samples"] | "DropDuplicates" >> DropDuplicates(
             source=digests,
@@ -222,7 +169,7 @@ def plan_samples(
             none_empty=bool(options.splits.stratify or splits.group_by),
             record_format=config.record_format,
             max_bad_fraction=options.images.max_bad_fraction,
-            numbering=source.numbering,
+            numbering=config.source.numbering,
             may_be_unlabelled=options.inputs.yes
             or not (options.inputs.labels or options.inputs.masks),
             checks=config.checks,
@@ -231,3 +178,70 @@ def plan_samples(
         )
     )
     return samples["samples"], plan, dead_letters
+
+
+def label_samples(
+    pipeline: beam.Pipeline, config: ConvertConfig, *, list_digests: bool
+) -> list[Stage]:
+    """Adds the stages from images and labels to samples; the last one's samples are all of them.
+
+    Args:
+      pipeline: the job.
+      config: the conversion.
+      list_digests: whether buckets list the digests of images, too.
+    """
+    source, splits = config.source, config.split_assigner
+    labels = source.labels
+    if isinstance(labels, ContainerLabels):
+        return [
+            pipeline
+            | "ReadContainers"
+            >> ReadContainers(
+                labels=labels,
+                unpack_to=unpacking_folder(config.output),
+                splits=splits,
+                class_column=class_column(source.columns),
+                sorter=config.sorter,
+            )
+        ]
+    if config.inventory:
+        images = pipeline | "ReadInventory" >> ReadInventory(
+            files=config.inventory, roots=source.roots, groups=config.inventory_groups
+        )
+    else:
+        roots = with_digests(source.roots) if list_digests else source.roots
+        images = pipeline | "ListImages" >> ListImages(roots=roots)
+    if isinstance(labels, FolderLabels):
+        samples = images["images"] | "LabelByFolder" >> LabelByFolder(
+            splits=splits,
+            may_repeat=source.may_repeat_keys,
+            names=labels.names,
+            sorter=config.sorter,
+            keep=config.unlabelled,
+            buckets=config.inventory_groups,
+        )
+        return [images, samples]
+    if isinstance(labels, ListedLabels):
+        rows = pipeline | "ListLabels" >> ListLabels(labels=labels)
+    else:
+        rows = pipeline | "ReadLabels" >> ReadLabels(labels=labels)
+    samples = {"images": images["images"], "rows": rows["rows"]} | "JoinLabels" >> JoinLabels(
+        splits=splits,
+        columns=config.unlabelled.label_columns if config.unlabelled else source.columns,
+        merge_rows=isinstance(labels, FileLabels) and labels.merge_rows,
+        complete=isinstance(labels, ListedLabels),
+        buckets=max(buckets_for(config.label_bytes), config.inventory_groups),
+        by_folder=_by_folder(config),
+        keep=config.unlabelled,
+        sorter=config.sorter,
+        unnamed=labels.unnamed if isinstance(labels, FileLabels) else None,
+    )
+    return [images, rows, samples]
+
+
+def _by_folder(config: ConvertConfig) -> ByFolder | None:
+    """Brings images and rows of large tables together by folder; archives have names of their own."""
+    roots = config.source.roots
+    if not meets_by_folder(config.label_bytes) or any(root.archive for root in roots):
+        return None
+    return ByFolder.below(root.uri for root in roots)

@@ -14,7 +14,7 @@ from beam_pipeline.transforms.core.images.filters import Limits, outside_bytes
 from beam_pipeline.transforms.core.records.shard_writer import TRANSIENT_ERRORS, ImageReader
 from beam_pipeline.transforms.core.references import SampleRef
 from beam_pipeline.transforms.storage import files
-from beam_pipeline.transforms.storage.read_ahead import Prefetch, ReadAhead, ReadOptions, Request
+from beam_pipeline.transforms.storage.read_ahead import ReadOptions, Request, read_ahead
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +63,7 @@ class DigestTask:
     def run(self) -> list[bytes]:
         """The digest of each image; empty if it cannot be read, which its writer will find, too."""
         requests = (Request(ref.uri, ref.size, ref.offset) for ref in self.refs)
-        ahead_of_us = Prefetch if self.reading.prefetched else ReadAhead
-        with ahead_of_us(requests, files.read_image, self.reading) as ahead:
+        with read_ahead(requests, files.read_image, self.reading) as ahead:
             return [self._digest(ref, ahead.read) for ref in self.refs]
 
     def _digest(self, ref: SampleRef, read: ImageReader) -> bytes:

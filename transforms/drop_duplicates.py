@@ -21,7 +21,6 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton, TaggedOutput
-from apache_beam.transforms.window import GlobalWindows
 
 from beam_pipeline.transforms import writer_process
 from beam_pipeline.transforms.batches import (
@@ -36,6 +35,7 @@ from beam_pipeline.transforms.core.dataset.plan import Tally
 from beam_pipeline.transforms.core.references import SampleRef, unpack
 from beam_pipeline.transforms.digest_task import DigestSource, DigestTask
 from beam_pipeline.transforms.pack_parts import PackParts
+from beam_pipeline.transforms.windowed import windowed
 
 _DIGESTED = "digested"  # an output's tag
 _RANGES = 1024
@@ -92,10 +92,9 @@ class _TakeDigests(PackParts):
 
     def finish_bundle(self) -> Iterator[Any]:
         while self._waiting:
-            for output in self._digested(*self._waiting.popleft()):
-                yield _windowed(output)
+            yield from map(windowed, self._digested(*self._waiting.popleft()))
         for part in self._packed():
-            yield _windowed(TaggedOutput(_DIGESTED, part))
+            yield windowed(TaggedOutput(_DIGESTED, part))
 
     def _read(self, refs: Sequence[SampleRef]) -> None:
         task = DigestTask(refs, self._source.reading, self._source.listed)
@@ -115,12 +114,6 @@ class _TakeDigests(PackParts):
         ranges = [range_of(ref.digest, _RANGES) for ref in refs]
         for part in self.hold(refs, ranges, _RANGES):
             yield TaggedOutput(_DIGESTED, part)
-
-
-def _windowed(output: SampleBatch | TaggedOutput) -> Any:
-    if isinstance(output, TaggedOutput):
-        return TaggedOutput(output.tag, GlobalWindows.windowed_value(output.value))
-    return GlobalWindows.windowed_value(output)
 
 
 def _without_digest(ref: SampleRef) -> SampleRef:

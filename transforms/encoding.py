@@ -22,10 +22,9 @@ from beam_pipeline.transforms.core.records.shard_writer import Maker
 from beam_pipeline.transforms.core.references import SampleRef, bytes_of, files_of
 from beam_pipeline.transforms.storage import files
 from beam_pipeline.transforms.storage.read_ahead import (
-    Prefetch,
-    ReadAhead,
     ReadOptions,
     Request,
+    read_ahead,
 )
 
 
@@ -123,8 +122,7 @@ class EncodingOptions:
             if columns
             else (Request(ref.uri, ref.size, ref.offset) for ref in wanted if ref.size <= largest)
         )
-        ahead_of_writer = Prefetch if reading.prefetched else ReadAhead
-        with ahead_of_writer(requests, files.read_image, reading) as ahead:
+        with read_ahead(requests, files.read_image, reading) as ahead:
             yield self.examples.maker(self.options, class_ids, ahead.read)
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import apache_beam as beam
-from apache_beam.transforms.window import GlobalWindows
 
 from beam_pipeline.transforms import writer_process
 from beam_pipeline.transforms.batches import SampleBatch
@@ -20,6 +19,7 @@ from beam_pipeline.transforms.core.references import SampleRef
 from beam_pipeline.transforms.encoding import EncodingOptions
 from beam_pipeline.transforms.measure_task import MeasureTask
 from beam_pipeline.transforms.storage.read_ahead import ReadOptions
+from beam_pipeline.transforms.windowed import windowed
 
 _SAMPLES_A_TASK = 8
 
@@ -88,7 +88,7 @@ class _Measure(beam.DoFn):
 
     def finish_bundle(self) -> Iterator[Any]:
         measured = [found for result in self._waiting for found in result()]
-        yield GlobalWindows.windowed_value(Tally(measured=measured))
+        yield windowed(Tally(measured=measured))
 
 
 @dataclass(kw_only=True)

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.transforms.window import GlobalWindows
-from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_pipeline.transforms.core.references import pack
+from beam_pipeline.transforms.windowed import windowed
 
 MOST_HELD = 1 << 16  # references
 _FILLED = 128  # references; packing a part of a few takes as long
@@ -45,8 +44,8 @@ class PackParts(beam.DoFn):
         if self._held >= min(MOST_HELD, _FILLED * parts):
             yield from self._packed()
 
-    def finish_bundle(self) -> Iterator[WindowedValue]:
-        yield from map(GlobalWindows.windowed_value, self._packed())
+    def finish_bundle(self) -> Iterator[Any]:
+        yield from map(windowed, self._packed())
 
     def _packed(self) -> Iterator[tuple[int, bytes]]:
         for number, items in self._parts.items():

@@ -10,7 +10,6 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton, TaggedOutput
-from apache_beam.transforms.window import GlobalWindows
 
 from beam_pipeline.transforms import counters, writer_process
 from beam_pipeline.transforms.batches import (
@@ -30,6 +29,7 @@ from beam_pipeline.transforms.encoding import EncodingOptions
 from beam_pipeline.transforms.output_folder import note_refusal
 from beam_pipeline.transforms.shard_task import ShardTask, Written
 from beam_pipeline.transforms.storage.read_ahead import ONE_BY_ONE, ReadOptions
+from beam_pipeline.transforms.windowed import windowed
 
 
 class _WriteShard(beam.DoFn):
@@ -68,11 +68,7 @@ class _WriteShard(beam.DoFn):
 
     def finish_bundle(self) -> Iterator[Any]:
         while self._waiting:
-            for output in self._outputs(self._waiting.popleft()):
-                if isinstance(output, TaggedOutput):
-                    yield TaggedOutput(output.tag, GlobalWindows.windowed_value(output.value))
-                else:
-                    yield GlobalWindows.windowed_value(output)
+            yield from map(windowed, self._outputs(self._waiting.popleft()))
 
     def _task(self, number: int, batches: list[bytes], plan: Plan) -> ShardTask:
         spec = plan.shard_plan.spec(number)

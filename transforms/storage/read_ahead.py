@@ -178,6 +178,13 @@ class Prefetch:
             self._worthwhile = self._blocks > before
 
 
+def read_ahead(
+    requests: Iterable[Request], read: ImageReader, options: ReadOptions
+) -> ReadAhead | Prefetch:
+    """Reads ahead, or lets the kernel do it, as the options say."""
+    return (Prefetch if options.prefetched else ReadAhead)(requests, read, options)
+
+
 def _blocks_read() -> int:
     """Returns how often the kernel has read from a disk for this thread."""
     return resource.getrusage(resource.RUSAGE_THREAD).ru_inblock

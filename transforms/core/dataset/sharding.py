@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
@@ -23,7 +22,6 @@ from beam_pipeline.transforms.core.records.record_format import RecordFormat
 from beam_pipeline.transforms.core.report.image_statistics import (
     NOTHING_COUNTED,
     ImageStatistics,
-    merged,
 )
 
 DEFAULT_SPLIT = "train"
@@ -190,21 +188,6 @@ class ImageFigures(NamedTuple):
     events: tuple[tuple[str, int], ...] = ()
     codecs: tuple[str, ...] = ()
     statistics: ImageStatistics = NOTHING_COUNTED
-
-    @classmethod
-    def sum_of(cls, figures: Iterable[ImageFigures]) -> ImageFigures:
-        """All figures together."""
-        events: Counter[str] = Counter()
-        codecs: set[str] = set()
-        statistics = NOTHING_COUNTED
-        for found in figures:
-            events.update(dict(found.events))
-            codecs.update(found.codecs)
-            statistics = merged((statistics, found.statistics))
-        return cls(tuple(sorted(events.items())), tuple(sorted(codecs)), statistics)
-
-
-NO_FIGURES = ImageFigures()
 
 
 @dataclass(frozen=True)

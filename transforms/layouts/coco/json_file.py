@@ -27,10 +27,8 @@ _LONGEST_TEXT = 4 << 20  # 4 MiB without a comma: the end of a text is missing
 _MOST_DIGITS = 4000  # ijson 3.6 crashes where Python refuses an integer, by default of 4,301 digits
 _MANY_DIGITS = re.compile(b"[0-9]{%d}" % _MOST_DIGITS)
 _DEEPEST = 100  # lists in lists
+_MOST_OPEN = 4000  # levels; ijson keeps the path to each, so memory grows with the depth's square
 # ValueError is for bytes that are not UTF-8, InvalidOperation for exponents beyond Decimal's
-_MOST_OPEN = (
-    4000  # ijson keeps the path to each level, so memory grows with the square of the depth
-)
 _FAULTS = (ijson.JSONError, ValueError, InvalidOperation)
 
 _HELD_BACK = re.compile(rb"[NI\\]")  # at a piece's end: may begin one of the words below
