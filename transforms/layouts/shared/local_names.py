@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import os
-import posixpath
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -71,7 +70,7 @@ def image_names(folder: str) -> Iterator[str]:
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                if posixpath.splitext(entry.name)[1].lower() in _IMAGES:
+                if _is_image(entry.name):
                     yield entry.name
     except OSError:
         pass
@@ -92,6 +91,12 @@ def subfolders(folder: str) -> list[str]:
     return list(names_in(folder).folders)
 
 
+def _is_image(name: str) -> bool:
+    """True if a file's extension is an image's; folders hold a million, so this is no `splitext`."""
+    dot = name.rfind(".")
+    return dot > 0 and name[dot:].lower() in _IMAGES
+
+
 def _read(folder: str) -> LocalNames:
     images: list[str] = []
     others: list[str] = []
@@ -104,7 +109,7 @@ def _read(folder: str) -> LocalNames:
                     continue
                 if entry.is_dir():
                     folders.append(entry.path)
-                elif posixpath.splitext(name)[1].lower() not in _IMAGES:
+                elif not _is_image(name):
                     others.append(name)
                 elif len(images) < _MOST_IMAGES:
                     images.append(name)
