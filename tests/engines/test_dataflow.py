@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -587,7 +588,7 @@ def clean_python(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("clean")
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     python = str(folder / "bin/python")
-    _pip(python, f"apache-beam[gcp]=={beam_version}")
+    _install(python, f"apache-beam[gcp]=={beam_version}")
     return python
 
 
@@ -595,10 +596,23 @@ _WORLD = dict(os.environ)
 """Before a test has shut itself off."""
 
 
+def _install(python: str, package: str) -> None:
+    """Installs a package by uv, which takes seconds, or by pip, which takes minutes."""
+    beside = os.path.dirname(sys.executable)
+    uv = shutil.which("uv", path=os.pathsep.join([beside, _WORLD.get("PATH", "")]))
+    if uv:
+        _run([uv, "pip", "install", "--quiet", "--python", python, package])
+    else:
+        _pip(python, package)
+
+
 def _pip(python: str, *argv: str) -> None:
-    quiet = ("--quiet", "--disable-pip-version-check")
+    _run([python, "-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *argv])
+
+
+def _run(command: list[str]) -> None:
     done = subprocess.run(
-        [python, "-I", "-m", "pip", "install", *quiet, *argv],
+        command,
         cwd="/",
         env=_WORLD,
         capture_output=True,
