@@ -30,13 +30,13 @@ _THREADS = 4
 _WITH_IMAGE = frozenset(
     reason.value
     for reason in (
-        *(Reason.BAD_LABEL_VALUE, Reason.UNKNOWN_CLASS, Reason.UNLABELLED, Reason.EXCLUDED),
+        *(Reason.BAD_LABEL_VALUE, Reason.UNKNOWN_CLASS, Reason.UNLABELLED),
         *(Reason.CONFLICTING_LABELS, Reason.DUPLICATE_KEY, Reason.CORRUPT_IMAGE),
         *(Reason.SIZE_MISMATCH, Reason.NOT_UPRIGHT, Reason.BAD_BOX, Reason.BAD_MASK),
         *(Reason.FILTERED_MIN_SIDE, Reason.FILTERED_MAX_ASPECT, Reason.FILTERED_MAX_PIXELS),
     )
 )
-"""Reasons that leave out images which can perhaps be shown."""
+"""Reasons that leave out images which can perhaps be shown. Excluded ones may have to be forgotten."""
 
 
 def make_report(
@@ -50,8 +50,7 @@ def make_report(
 ) -> bytes:
     """The content of `report.html`.
 
-    A sample or image that cannot be read is shown without a picture, or not at all: the data set is
-    complete without it.
+    An image that cannot be decoded, or that was left out and cannot be read, has no picture.
 
     Args:
       folder: holds the shards.
@@ -60,6 +59,10 @@ def make_report(
       dead_letters: all of them.
       command: made the data set.
       duplicates: as `Report` has it.
+
+    Raises:
+      OSError: a shard cannot be read.
+      ConversionError: it is damaged.
     """
     tiles = {}
     for split in _shown_splits(manifest):

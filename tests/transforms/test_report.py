@@ -82,12 +82,13 @@ def test_a_shard_that_cannot_be_read_is_an_error(photos: Path, tmp_path: Path) -
 
 
 def test_images_that_are_gone_have_no_picture(photos: Path) -> None:
-    """Nor do those that it could be harmful to open."""
+    """Nor do those that it could be harmful to open, or that --exclude names: they may have to go."""
     manifest = read_manifest(str(photos / "out"))
     letters = [
         DeadLetter("join", "a", f"{photos}/gone.png", "unlabelled", "no row"),
         DeadLetter("check", "b", f"{photos}/photos/bare.png", "decompression_bomb", "large"),
         DeadLetter("join", "c", f"{photos}/photos/bare.png", "unlabelled", "no row"),
+        DeadLetter("join", "d", f"{photos}/photos/bare.png", "excluded", "left out"),
     ]
     page = make_report(
         str(photos / "out"), manifest, statistics=NOTHING_COUNTED, dead_letters=letters
