@@ -18,7 +18,7 @@ from beam_pipeline.readers.shards import open_shard
 from beam_pipeline.summary import location
 from beam_pipeline.transforms.core.dataset.changes import written_samples
 from beam_pipeline.transforms.core.dataset.sharding import KeyHasher, shard_of
-from beam_pipeline.transforms.core.errors import ConversionError, DamagedRecordError
+from beam_pipeline.transforms.core.errors import ConversionError
 from beam_pipeline.transforms.core.inspection.examples import Features, parse_features
 from beam_pipeline.transforms.core.records.formats import recorded_format
 from beam_pipeline.transforms.core.text import is_utf8
@@ -82,18 +82,13 @@ def _from_receipt(source: Source, file: RecordFile, key: str) -> FoundExample | 
         return None
     number = keys.index(key)
     with open_shard(file.uri) as stream:
-        try:
-            records = recorded_format(source.manifest["options"]).records_in(
-                stream, file.uri, range(number, number + 1)
-            )
-            for record in islice(records, 1):
-                features = parse_features(record, file.uri, number)
-                if key in (source.naming.keys_of(features) or [key]):
-                    return FoundExample(file, number, len(record), features)
-        except OSError as error:
-            raise DamagedRecordError(
-                f"{file.uri} cannot be read: {error.strerror or error}"
-            ) from error
+        records = recorded_format(source.manifest["options"]).records_in(
+            stream, file.uri, range(number, number + 1)
+        )
+        for record in islice(records, 1):
+            features = parse_features(record, file.uri, number)
+            if key in (source.naming.keys_of(features) or [key]):
+                return FoundExample(file, number, len(record), features)
     return None
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from beam_pipeline.readers.shards import open_shard
 from beam_pipeline.transforms.core.dataset.manifest import MANIFEST_NAME
-from beam_pipeline.transforms.core.errors import ConversionError, DamagedRecordError, UsageError
+from beam_pipeline.transforms.core.errors import ConversionError, UsageError
 from beam_pipeline.transforms.core.inspection.examples import (
     Features,
     parse_features,
@@ -99,16 +99,11 @@ class Source:
         """
         other = self.manifest and recorded_format(self.manifest["options"])
         with open_shard(file.uri) as stream:
-            try:
-                if not other or other.name == DEFAULT_FORMAT:
-                    yield from read_examples(stream, file.uri)
-                    return
-                for number, record in enumerate(other.records(stream, file.uri)):
-                    yield len(record), parse_features(record, file.uri, number)
-            except OSError as error:
-                raise DamagedRecordError(
-                    f"{file.uri} cannot be read: {error.strerror or error}"
-                ) from error
+            if not other or other.name == DEFAULT_FORMAT:
+                yield from read_examples(stream, file.uri)
+                return
+            for number, record in enumerate(other.records(stream, file.uri)):
+                yield len(record), parse_features(record, file.uri, number)
 
 
 def open_source(paths: Sequence[str]) -> Source:

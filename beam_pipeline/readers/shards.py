@@ -42,7 +42,7 @@ def check_shards(dataset: Dataset, shards: Sequence[Shard], *, lengths: bool = F
 
 
 def _check_lengths(shard: Shard, record_format: RecordFormat) -> None:
-    with files.open_input(shard.uri) as file:
+    with open_shard(shard.uri) as file:
         walk = record_format.spans if record_format.indexable else record_format.records
         found = sum(1 for _ in walk(file, shard.uri))
     if found != shard.examples:
@@ -53,17 +53,16 @@ def _check_lengths(shard: Shard, record_format: RecordFormat) -> None:
 
 @contextlib.contextmanager
 def open_shard(uri: str) -> Iterator[BinaryIO]:
-    """Opens a shard for the duration of the block.
+    """Opens a shard for the duration of the block, which reads it and nothing else.
 
     Raises:
-      DamagedRecordError: it cannot be read, or is a folder, pipe or device.
+      DamagedRecordError: it cannot be opened or read, or is a folder, pipe or device.
     """
     try:
-        file = files.open_input(uri)
+        with files.open_input(uri) as file:
+            yield file
     except OSError as error:
         raise DamagedRecordError(f"{uri} cannot be read: {error.strerror or error}") from error
-    with file:
-        yield file
 
 
 def check_regular(shards: Sequence[Shard]) -> None:
