@@ -138,13 +138,13 @@ class PixelDecoder:
                     f"{dataset.path} has a feature {made!r}, which is where decode=True puts pixels"
                 )
         return cls(
-            encoded,
-            sizes,
-            mask if pixels else "",
-            pixels,
-            checked_size(image_size),
-            channels,
-            exact,
+            encoded=encoded,
+            sizes=sizes,
+            mask=mask if pixels else "",
+            mask_pixels=pixels,
+            image_size=checked_size(image_size),
+            channels=channels,
+            exact=exact,
         )
 
     def __call__(self, example: Mapping[str, Any]) -> Example:

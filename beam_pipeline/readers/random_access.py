@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 import sys
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from typing import Any, overload
@@ -12,7 +11,7 @@ from typing import Any, overload
 from beam_pipeline.dataset import Dataset, Folders, open_to_read
 from beam_pipeline.readers.example_values import example_values
 from beam_pipeline.readers.pixels import Decoder, decoder_of
-from beam_pipeline.readers.records import Place, Records
+from beam_pipeline.readers.records import Place, Records, place_at
 from beam_pipeline.readers.shards import check_regular, check_shards
 from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.transforms.core.errors import DamagedRecordError, UsageError
@@ -133,8 +132,7 @@ class RandomAccess:
         number = index + len(self) if index < 0 else index
         if not 0 <= number < len(self):
             raise IndexError(f"sample {index} of {len(self)}")
-        shard = bisect_right(self._ends, number)
-        return Place(shard, number - (self._ends[shard - 1] if shard else 0))
+        return place_at(self._ends, number)
 
     def _sample(self, place: Place, record: bytes) -> Any:
         example = example_values(record, self._shards[place.shard].uri, self._features)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -26,6 +27,17 @@ class Place(NamedTuple):
 
     shard: int
     number: int
+
+
+def place_at(ends: Sequence[int], position: int) -> Place:
+    """The place of a record in shards that follow one another.
+
+    Args:
+      ends: for each shard, the records in it and in those before it.
+      position: number of the record in all shards, from 0.
+    """
+    shard = bisect_right(ends, position)
+    return Place(shard, position - (ends[shard - 1] if shard else 0))
 
 
 class Records:

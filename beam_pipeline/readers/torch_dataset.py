@@ -6,7 +6,6 @@ Needs torch, google-crc32c and protobuf, but neither TensorFlow nor, for local f
 from __future__ import annotations
 
 import random
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 from beam_pipeline.dataset import Folders, Shard, open_to_read
 from beam_pipeline.readers.example_values import example_values
 from beam_pipeline.readers.pixels import Decoder, decoder_of
-from beam_pipeline.readers.records import Place, Records
+from beam_pipeline.readers.records import Place, Records, place_at
 from beam_pipeline.readers.shards import open_shard
 from beam_pipeline.transforms.core.errors import DamagedRecordError, UsageError
 from beam_pipeline.transforms.core.records.record_format import RecordFormat
@@ -182,7 +181,8 @@ class TFRecordDataset(IterableDataset[Any]):
 
     def _at(self, shards: Sequence[Shard], positions: Sequence[int]) -> Iterable[_Record]:
         """The records at some positions, in their order."""
-        places = _places(shards, positions)
+        ends = list(accumulate(shard.examples for shard in shards))
+        places = [place_at(ends, position) for position in positions]
         uris = [shards[place.shard].uri for place in places]
         if self._record_format.indexable:
             found: Iterable[bytes] = Records(shards, self._record_format).read_all(places)
@@ -256,16 +256,6 @@ class _Samples(Iterator[Any]):
             "seed": dataset._seed,
             "shuffle_buffer": dataset._shuffle_buffer,
         }
-
-
-def _places(shards: Sequence[Shard], positions: Iterable[int]) -> list[Place]:
-    """The places of records, given their positions in shards that follow one another."""
-    ends = list(accumulate(shard.examples for shard in shards))
-    places = []
-    for position in positions:
-        shard = bisect_right(ends, position)
-        places.append(Place(shard, position - ends[shard] + shards[shard].examples))
-    return places
 
 
 def _part(total: int, number: int, of: int) -> range:
