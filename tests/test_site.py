@@ -59,7 +59,8 @@ def test_the_reference_has_every_command_and_the_public_api(site: Path) -> None:
     assert "--split_by" in commands
     api = (site / "docs/reference/python_api.html").read_text(encoding="utf-8")
     for name in ("conversion.convert", "samples.convert_samples", "dataset.Dataset.open",
-                 "dataset.class_names", "readers.tf_data.load", "readers.tf_data.feature_spec"):  # fmt: skip
+                 "dataset.class_names", "readers.tf_data.load", "readers.tf_data.feature_spec",
+                 "readers.random_access.RandomAccess"):  # fmt: skip
         assert f'id="beam_pipeline.{name}"' in api
 
 
