@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from beam_pipeline.cli import main
-from beam_pipeline.commands import inspect
+from beam_pipeline.inspection import scan
 from beam_pipeline.transforms.core.records.tfrecord import (
     crc32c_extend,
     frame_footer,
@@ -364,8 +364,8 @@ def test_of_a_large_data_set_some_files_are_read_in_part(
     tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Unless --all says otherwise, or a filter has to see every example."""
-    monkeypatch.setattr(inspect, "_SAMPLE", 6)
-    monkeypatch.setattr(inspect, "_SAMPLED_FILES", 3)
+    monkeypatch.setattr(scan, "EXAMPLES_OF_A_SAMPLE", 6)
+    monkeypatch.setattr(scan, "_SAMPLED_FILES", 3)
     content = framed(*(foreign(i) for i in range(5)))
     write_files(str(tmp_path), {f"{i}.tfrecord": content for i in range(5)})
     _, lines, _ = run(str(tmp_path), "--num", "0")
