@@ -55,7 +55,7 @@ def show(source: Source, selection: Selection, to: str = "") -> bool:
     Returns: True if examples were found, and no file is damaged.
     """
     _check_class(source, selection.class_name)
-    result, kept, written, size = Scan(), [], 0, 0
+    result, kept, written, size, unshown = Scan(), [], 0, 0, 0
     with contextlib.ExitStack() as stack:
         write = stack.enter_context(exporting(source, to)) if to else None
         try:
@@ -66,6 +66,8 @@ def show(source: Source, selection: Selection, to: str = "") -> bool:
                     written += 1
                 elif size <= _MOST_KEPT_BYTES:
                     kept.append(found)
+                else:
+                    unshown += 1
         except KeyboardInterrupt:
             result.whole = False
             complain("", "Stopped; these are the figures so far.")
@@ -73,6 +75,10 @@ def show(source: Source, selection: Selection, to: str = "") -> bool:
         return False
     _check_features(source, selection, result)
     _print(source, selection, result, kept)
+    if unshown:
+        say(
+            f"Note: {counted(unshown, 'example')} too large to show with these; --to writes all", ""
+        )
     if to:
         say(f"Wrote {counted(written, 'example')} to {to}")
     return not result.damaged and bool(result.figures.examples or not selection.filters)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from beam_pipeline.cli import main
+from beam_pipeline.commands import inspect
 from beam_pipeline.inspection import scan
 from beam_pipeline.transforms.core.records.tfrecord import (
     crc32c_extend,
@@ -358,6 +359,21 @@ def test_names_from_data_neither_drive_the_terminal_nor_leave_the_folder(
         "000001-2J_evil.png",
         "examples.jsonl",
     ]
+
+
+def test_examples_that_are_too_large_to_show_are_counted(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first ones are shown; none is passed over without a word."""
+    records = [foreign(i) for i in range(5)]
+    write_files(str(tmp_path), {"a.tfrecord": framed(*records)})
+    monkeypatch.setattr(inspect, "_MOST_KEPT_BYTES", sum(map(len, records[:2])))
+    code, lines, _ = run(f"{tmp_path}/a.tfrecord")
+    assert [line for line in lines if ", record " in line] == [
+        f"{i}, a.tfrecord, record {i}" for i in range(2)
+    ]
+    assert lines[-2] == "Note: 3 examples too large to show with these; --to writes all"
+    assert code == 0
 
 
 def test_of_a_large_data_set_some_files_are_read_in_part(
