@@ -137,6 +137,15 @@ def run_shell(command: str, folder: Any) -> subprocess.CompletedProcess[str]:
     return done
 
 
+def documented(page: str, language: str, section: str = "") -> list[str]:
+    """The blocks of code in a section of a page, such as docs/tfds.md; without one, of the whole page."""
+    with open(os.path.join(REPOSITORY, page), encoding="utf-8") as file:
+        text = file.read()
+    if section:
+        text = text.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
 def manifest_of(folder: Any) -> dict[str, Any]:
     with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as file:
         manifest: dict[str, Any] = json.load(file)

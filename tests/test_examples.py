@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from beam_pipeline.cli import main
-from tests.harness import REPOSITORY, convert
+from tests.harness import REPOSITORY, convert, documented
 from tests.notebook import NOTEBOOK, executed
 
 
@@ -66,8 +66,7 @@ def test_the_regression_trains(beside_the_demo: Path) -> None:
 @pytest.mark.slow
 def test_the_code_of_the_readers_page_runs(beside_the_demo: Path) -> None:
     """Every block of docs/reader.md, in order, in one program."""
-    text = Path(REPOSITORY, "docs/reader.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    blocks = documented("docs/reader.md", "python")
     assert blocks
     printed = run_python(beside_the_demo, "-", script="\n".join(blocks))
     assert "(96, 96, 3) b'shape_" in printed

@@ -28,6 +28,7 @@ from tests.harness import (
     convert,
     convert_killed_before,
     digests,
+    documented,
     manifest_of,
     run_shell,
 )
@@ -273,10 +274,8 @@ def test_samples_from_python_are_files_of_their_keys(tmp_path: Path) -> None:
 def test_the_documented_webdataset(tmp_path: Path) -> None:
     """The commands and the code of docs/formats.md, from the demo's images to decoded samples."""
     pytest.importorskip("webdataset")
-    text = Path(REPOSITORY, "docs/formats.md").read_text(encoding="utf-8")
-    section = text.partition("## WebDataset")[2].partition("## ")[0]
-    convert_it, list_it = re.findall(r"```bash\n(.*?)```", section, re.DOTALL)
-    (code,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    convert_it, list_it = documented("docs/formats.md", "bash", "WebDataset")
+    (code,) = documented("docs/formats.md", "python", "WebDataset")
     run_shell("beam-tfrecord demo", tmp_path)
     run_shell(convert_it, tmp_path)
     listed = run_shell(list_it, tmp_path).stdout.splitlines()
@@ -290,9 +289,8 @@ def test_the_documented_webdataset(tmp_path: Path) -> None:
 def test_the_documented_array_records(tmp_path: Path) -> None:
     """The command and the code of docs/formats.md: Grain shuffles, decodes and batches."""
     pytest.importorskip("grain")
-    text = Path(REPOSITORY, "docs/formats.md").read_text(encoding="utf-8")
-    section = text.partition("## ArrayRecord")[2].partition("## ")[0]
-    ((command, code),) = re.findall(r"```bash\n(.*?)```.*```python\n(.*?)```", section, re.DOTALL)
+    (command,) = documented("docs/formats.md", "bash", "ArrayRecord")
+    (code,) = documented("docs/formats.md", "python", "ArrayRecord")
     run_shell("beam-tfrecord demo", tmp_path)
     run_shell(command, tmp_path)
     printed = run_shell(f"{sys.executable} - <<'END'\n{code}\nEND\n", tmp_path).stdout

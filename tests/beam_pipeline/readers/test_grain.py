@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.harness import REPOSITORY, convert, run_shell
+from tests.harness import convert, documented, run_shell
 from tests.pictures import write_pictures
 
 pytestmark = [
@@ -92,9 +91,8 @@ def test_an_epoch_is_shuffled_and_resumed(tmp_path: Path) -> None:
 def test_the_documented_code_runs(tmp_path: Path) -> None:
     """All blocks of docs/grain.md, one after another."""
     run_shell("beam-tfrecord demo", tmp_path)
-    text = Path(REPOSITORY, "docs/grain.md").read_text(encoding="utf-8")
     script = tmp_path / "train.py"
-    script.write_text("\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL)))
+    script.write_text("\n".join(documented("docs/grain.md", "python")))
     found = _run(script, folder=tmp_path).splitlines()
     examples = int(found[0].split()[0])
     assert found[0] == f"{examples} examples of ['circle', 'square', 'triangle']"

@@ -14,7 +14,7 @@ import pytest
 from beam_pipeline.transforms.core.dataset.tfds_metadata import tfds_files
 from beam_pipeline.transforms.core.records.tfrecord import crc32c_extend, frame_footer, frame_header
 from beam_pipeline.transforms.core.records.wire import encode_example
-from tests.harness import REPOSITORY, convert, run_shell
+from tests.harness import REPOSITORY, convert, documented, run_shell
 from tests.pictures import picture, write_files, write_pictures
 from tests.transforms.layouts.make_segmentation import grey
 
@@ -241,9 +241,8 @@ def test_masks(tfds: Any, tmp_path: Path, bits: int) -> None:
 def test_the_documented_random_access(tmp_path: Path) -> None:
     """The command and the code of docs/tfds.md give an example of an ArrayRecord by its number."""
     pytest.importorskip("array_record")
-    text = Path(REPOSITORY, "docs/tfds.md").read_text(encoding="utf-8")
-    section = text.partition("## Random access")[2].partition("## ")[0]
-    ((command, code),) = re.findall(r"```bash\n(.*?)```.*```python\n(.*?)```", section, re.DOTALL)
+    (command,) = documented("docs/tfds.md", "bash", "Random access")
+    (code,) = documented("docs/tfds.md", "python", "Random access")
     run_shell("beam-tfrecord demo", tmp_path)
     run_shell(command, tmp_path)
     printed = run_shell(f"{sys.executable} - <<'END'\n{code}\nEND\n", tmp_path).stdout

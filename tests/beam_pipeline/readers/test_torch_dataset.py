@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.beam_pipeline.readers.by_hand import feature, write_by_hand
-from tests.harness import REPOSITORY, convert, manifest_of, read_shard, shard_names
+from tests.harness import REPOSITORY, convert, documented, manifest_of, read_shard, shard_names
 from tests.pictures import picture, write_pictures
 
 pytestmark = [
@@ -434,10 +434,8 @@ def test_an_example_has_every_feature_of_the_manifest(tmp_path: Path) -> None:
 
 def _documented(heading: str) -> str:
     """The code of a section of docs/pytorch.md."""
-    text = Path(REPOSITORY, "docs/pytorch.md").read_text(encoding="utf-8")
-    section = text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
-    (code,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
-    return str(code)
+    (code,) = documented("docs/pytorch.md", "python", heading)
+    return code
 
 
 @pytest.fixture
