@@ -17,6 +17,17 @@ def feature(kind: str, *shape: int | None, optional: bool = False, **more: Any) 
     return {"kind": kind, "optional": optional, "shape": list(shape), **more}
 
 
+EVERY_KIND = {
+    "one": {"kind": "int64", "optional": False},
+    "text": feature("bytes", optional=True),
+    "number": feature("float", optional=True),
+    "list": feature("bytes", None),
+    "two": feature("float", 2),
+    "any": feature("int64", None, optional=True),
+}
+"""A feature of each kind and shape; `one` names no shape, which means one value."""
+
+
 def framed(record: bytes) -> bytes:
     """A TFRecord."""
     return frame_header(len(record)) + record + frame_footer(crc32c_extend(0, record))

@@ -22,7 +22,7 @@ import beam_pipeline
 from beam_pipeline import RandomAccess
 from beam_pipeline.cli import main
 from beam_pipeline.transforms.core.errors import ConversionError, DamagedRecordError, UsageError
-from tests.beam_pipeline.readers.by_hand import feature, write_by_hand
+from tests.beam_pipeline.readers.by_hand import EVERY_KIND, feature, write_by_hand
 from tests.harness import convert, manifest_of, read_shard, shard_names
 from tests.pictures import picture, write_pictures
 
@@ -108,17 +108,11 @@ def test_the_serialized_example_is_that_of_the_shard(pets: Path) -> None:
 
 def test_values_are_those_that_pytorch_and_jax_stack(tmp_path: Path) -> None:
     """One value as it is, several as an array; floats are of 32 bits, and what is missing is None."""
-    features = {
-        "one": {"kind": "int64", "optional": False},
-        "text": feature("bytes", optional=True),
-        "number": feature("float", optional=True),
-        "list": feature("bytes", None),
-        "two": feature("float", 2),
-        "any": feature("int64", None, optional=True),
-    }
     full = {"one": [-1], "text": [b"x"], "number": [0.1], "list": [b"", b"y"], "two": [0.1, 2]}
     bare = {"one": [7], "list": [], "two": [3, 4], "any": [5]}
-    source = RandomAccess(write_by_hand(tmp_path / "d", features, [full], [], [bare, {"list": []}]))
+    source = RandomAccess(
+        write_by_hand(tmp_path / "d", EVERY_KIND, [full], [], [bare, {"list": []}])
+    )
     first, second = source[:2]
     assert (first["one"], first["text"], first["list"]) == (-1, b"x", [b"", b"y"])
     assert first["number"] == np.float32(0.1)

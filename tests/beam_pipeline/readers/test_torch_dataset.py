@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.beam_pipeline.readers.by_hand import feature, write_by_hand
+from tests.beam_pipeline.readers.by_hand import EVERY_KIND, feature, write_by_hand
 from tests.harness import REPOSITORY, convert, documented, manifest_of, read_shard, shard_names
 from tests.pictures import picture, write_pictures
 
@@ -407,17 +407,9 @@ def test_an_example_has_every_feature_of_the_manifest(tmp_path: Path) -> None:
 
     Neither Beam nor TensorFlow is loaded for it.
     """
-    features = {
-        "one": {"kind": "int64", "optional": False},
-        "text": feature("bytes", optional=True),
-        "number": feature("float", optional=True),
-        "list": feature("bytes", None),
-        "two": feature("float", 2),
-        "any": feature("int64", None, optional=True),
-    }
     full = {"one": [-1], "text": [b"x"], "number": [0.5], "list": [b"", b"y"], "two": [1.0, 2.0]}
     bare = {"one": [7], "list": [], "two": [3.0, 4.0], "any": [5]}
-    write_by_hand(tmp_path / "d", features, [full, bare, {"list": []}])
+    write_by_hand(tmp_path / "d", EVERY_KIND, [full, bare, {"list": []}])
     done = _run("-c", PRINTER, str(tmp_path / "d"))
     assert done.stdout.splitlines() == [
         "set()",
