@@ -117,18 +117,10 @@ def convert_samples(
         prepare_output(folder, options.output.overwrite)
         try:
             with _spool_folder(folder) as spool_folder:
-                schema = FeatureSchema()
                 spool = SampleSpool(spool_folder)
+                numbered = _numbered(samples() if callable(samples) else samples, key, split)
                 with spool:
-                    for sample in _numbered(
-                        samples() if callable(samples) else samples, key, split
-                    ):
-                        with _naming_sample(schema.samples):
-                            classes = _classes(sample.features, class_names)
-                            example = schema.encode(sample.features)
-                        spool.add(sample.key, sample.split, classes, example)
-                if not schema.samples:
-                    raise UsageError("samples gave not one sample, so there is nothing to write")
+                    schema = _spooled(numbered, spool, class_names)
                 source = Source(
                     layout=SAMPLES_LAYOUT,
                     roots=(),
@@ -150,6 +142,21 @@ def convert_samples(
             delete_incomplete(folder)
             raise
     return read_manifest(folder)
+
+
+def _spooled(
+    samples: Iterable[_Numbered], spool: SampleSpool, class_names: Sequence[str]
+) -> FeatureSchema:
+    """Encodes samples into a spool; returns what features they have."""
+    schema = FeatureSchema()
+    for sample in samples:
+        with _naming_sample(schema.samples):
+            classes = _classes(sample.features, class_names)
+            example = schema.encode(sample.features)
+        spool.add(sample.key, sample.split, classes, example)
+    if not schema.samples:
+        raise UsageError("samples gave not one sample, so there is nothing to write")
+    return schema
 
 
 class _Numbered(NamedTuple):
