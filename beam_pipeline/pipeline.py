@@ -24,9 +24,10 @@ from beam_pipeline.transforms.core.failures import DEFAULT_POLICY, FailurePolicy
 from beam_pipeline.transforms.core.labels.join import buckets_for, meets_by_folder
 from beam_pipeline.transforms.core.labels.meeting import ByFolder
 from beam_pipeline.transforms.core.labels.schema import class_column
+from beam_pipeline.transforms.dataset_finisher import DatasetFinisher
 from beam_pipeline.transforms.drop_duplicates import DropDuplicates
 from beam_pipeline.transforms.find_duplicates import FindDuplicates
-from beam_pipeline.transforms.finish_dataset import DatasetFinisher, FinishDataset
+from beam_pipeline.transforms.finish_dataset import FinishDataset
 from beam_pipeline.transforms.join_labels import JoinLabels, LabelByFolder
 from beam_pipeline.transforms.layouts.layout import (
     ContainerLabels,

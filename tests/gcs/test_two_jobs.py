@@ -16,8 +16,8 @@ from tests.gcs.proxy import Fault
 from tests.harness import PATIENCE_S, convert, job, wait_until
 from tests.pictures import write_pictures
 from tests.stores import Store
-from tests.transforms.test_finish_dataset import DEAD, PLAN, finisher_of
-from tests.transforms.test_finish_dataset import SHARDS as SHARDS_OF_PLAN
+from tests.transforms.test_dataset_finisher import DEAD, PLAN, finisher_of
+from tests.transforms.test_dataset_finisher import SHARDS as SHARDS_OF_PLAN
 
 pytestmark = pytest.mark.gcs
 

@@ -1,0 +1,234 @@
+"""Finishing a data set: its files in order of trust, or the reason why there is none."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beam_pipeline.transforms.batches import DeadLetterBatch
+from beam_pipeline.transforms.core.dataset.plan import Plan, Tally
+from beam_pipeline.transforms.core.dataset.sharding import ShardInfo, ShardPlan
+from beam_pipeline.transforms.core.dataset.totals import Totals
+from beam_pipeline.transforms.core.dead_letters import DeadLetter
+from beam_pipeline.transforms.core.errors import ChangedInputsError, TooManyBadSamplesError
+from beam_pipeline.transforms.core.failures import FailurePolicy, Refusal
+from beam_pipeline.transforms.core.labels.schema import (
+    CLASS_FOLDER_COLUMNS,
+    Column,
+    object_columns,
+)
+from beam_pipeline.transforms.core.records.example_source import LabelledImages
+from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.transforms.dataset_finisher import DatasetFinisher
+from beam_pipeline.transforms.encoding import EncodingOptions
+from beam_pipeline.transforms.output_folder import (
+    clean_up_refused,
+    prepare_output,
+    take_refusal,
+    write_note,
+)
+from beam_pipeline.transforms.write_dead_letters import WrittenPart
+
+UNREADABLE = DeadLetter("read", "b.jpg", "/photos/b.jpg", "unreadable", "no such file")
+EMPTY = DeadLetter("read", "c.jpg", "/photos/c.jpg", "empty_file", "the file has no bytes")
+UNLABELLED = DeadLetter("join", "a.jpg", "/photos/a.jpg", "unlabelled", "no row")
+PLAN = Plan(
+    ShardPlan("pets", (("train", 2),), TFRecordFormat()),
+    (("cat", 1), ("dog", 2)),
+    Tally(
+        listed=6,
+        samples=Counter({"train": 5}),
+        classes=Counter({"cat": 4, "dog": 1}),
+        dead=Counter({"unlabelled": 1}),
+        shown={"unlabelled": ["a.jpg"]},
+    ),
+    None,
+)
+SHARDS = [
+    ShardInfo("train", 1, "pets-train.tfrecord-00001-of-00002", 1, 80, 7, ((1, 1),)),
+    ShardInfo("train", 0, "pets-train.tfrecord-00000-of-00002", 2, 200, 9, ((1, 1), (2, 1))),
+]
+DEAD = [DeadLetterBatch([UNREADABLE, UNLABELLED]), DeadLetterBatch([EMPTY])]
+OPTIONS = {"image_check": "header", "compression": "none", "columns": []}
+HERE = FailurePolicy(retries=False, raises_refusals=False)
+
+
+def finish(
+    folder: Path,
+    plan: Plan = PLAN,
+    dead_letters: list[DeadLetterBatch] = DEAD,
+    columns: tuple[Column, ...] = CLASS_FOLDER_COLUMNS,
+    **changes: Any,
+) -> None:
+    """Finishes a run of two shards and three dead letters."""
+    found = {"shards": SHARDS, "refusals": [], **changes}
+    shards, refusals = found.pop("shards"), found.pop("refusals")
+    finisher_of(folder, columns, **found).finish(plan, shards, dead_letters, refusals)
+
+
+def finisher_of(
+    folder: Path, columns: tuple[Column, ...] = CLASS_FOLDER_COLUMNS, **changes: Any
+) -> DatasetFinisher:
+    """A finisher that lets all bad samples pass."""
+    finisher = DatasetFinisher(
+        output_folder=str(folder),
+        encoding=EncodingOptions(LabelledImages(columns), seed=3),
+        max_bad_fraction=1.0,
+        recorded_options=OPTIONS,
+        failures=HERE,
+    )
+    return replace(finisher, **changes)
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """Name -> content of everything in the output folder."""
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
+def test_a_complete_data_set_has_its_files(tmp_path: Path) -> None:
+    """Dead letters sorted, the names of the classes, TFDS's files and the manifest; no note is left."""
+    write_note(str(tmp_path), PLAN, {})
+    finish(tmp_path)
+    found = files_of(tmp_path)
+    assert sorted(found) == [
+        "README.md",
+        "croissant.json",
+        "dataset_info.json",
+        "dead_letters.jsonl",
+        "features.json",
+        "labels.txt",
+        "manifest.json",
+    ]
+    dead_letters = found["dead_letters.jsonl"].decode().splitlines()
+    assert dead_letters == [
+        dead_letter.to_json() for dead_letter in (UNLABELLED, UNREADABLE, EMPTY)
+    ]
+    assert found["labels.txt"] == b"cat\ndog\n"
+    manifest = json.loads(found["manifest.json"])
+    assert manifest["seed"] == 3
+    assert manifest["options"] == OPTIONS
+    assert manifest["counts"]["examples"] == manifest["counts"]["dead_letters"] == 3
+    assert manifest["dead_letters"] == {"empty_file": 1, "unlabelled": 1, "unreadable": 1}
+    assert [shard["path"][-14:-9] for shard in manifest["splits"]["train"]["shards"]] == [
+        "00000",
+        "00001",
+    ]
+    assert [(c["name"], c["examples"]) for c in manifest["classes"]] == [("cat", 2), ("dog", 1)]
+
+
+def test_boxes_have_a_label_map_and_objects_to_count(tmp_path: Path) -> None:
+    """If ids begin at 1, as TensorFlow's detectors expect; ids with gaps make no list of names."""
+    plan, columns = replace(PLAN, classes=(("cat", 1), ("dog", 7))), object_columns(pixels=True)
+    recorded = [{"name": c.name, "kind": c.kind.value, "feature": c.feature} for c in columns]
+    finish(tmp_path, plan, columns=columns, recorded_options={**OPTIONS, "columns": recorded})
+    found = files_of(tmp_path)
+    assert "labels.txt" not in found
+    assert found["label_map.pbtxt"].decode() == (
+        'item {\n  id: 1\n  name: "cat"\n}\n\nitem {\n  id: 7\n  name: "dog"\n}\n'
+    )
+    assert [c["objects"] for c in json.loads(found["manifest.json"])["classes"]] == [2, 0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "start"),
+    [
+        (
+            {"plan": replace(PLAN, refusal=Refusal("ListingError", "no")), "refusals": [Refusal("A", "b")]},
+            "ListingError",
+            "no",
+        ),
+        ({"refusals": [Refusal("OutputError", "z"), Refusal("OutputError", "a")]}, "OutputError", "a"),
+        ({"max_bad_fraction": 0.25}, "TooManyBadSamplesError", "2 bad samples among 6 listed"),
+        ({"shards": SHARDS[:1]}, "LostSamplesError", "2 shards were planned, 1 were written"),
+        ({"shards": [*SHARDS, SHARDS[0]]}, "LostSamplesError", "2 shards were planned, 3 were"),
+        ({"dead_letters": DEAD[:1]}, "LostSamplesError", "6 listed images + 0 label rows without"),
+    ],
+)  # fmt: skip
+def test_a_run_that_is_not_complete_leaves_the_reason(
+    tmp_path: Path, changes: dict[str, Any], error: str, start: str
+) -> None:
+    """The first reason counts; there are dead letters and no manifest."""
+    write_note(str(tmp_path), PLAN, {})
+    finish(tmp_path, **changes)
+    assert sorted(files_of(tmp_path)) == [
+        ".incomplete/plan.json",
+        ".incomplete/refusal.json",
+        "dead_letters.jsonl",
+    ]
+    refusal = take_refusal(str(tmp_path))
+    assert type(refusal).__name__ == error
+    assert str(refusal).startswith(start)
+
+
+def test_an_engine_that_reports_nothing_else_gets_an_error(tmp_path: Path) -> None:
+    """The job fails, and the reason is noted as well."""
+    with pytest.raises(TooManyBadSamplesError, match="2 bad samples among 6 listed images"):
+        finish(tmp_path, max_bad_fraction=0.1, failures=FailurePolicy(raises_refusals=True))
+    assert isinstance(take_refusal(str(tmp_path)), TooManyBadSamplesError)
+
+
+def test_a_complete_data_set_is_not_rewritten(tmp_path: Path) -> None:
+    """Only what is missing is written, and what was changed by hand stays."""
+    finish(tmp_path)
+    before = files_of(tmp_path)
+    (tmp_path / "labels.txt").write_text("mine")
+    (tmp_path / "features.json").unlink()
+    finish(tmp_path)
+    assert files_of(tmp_path) == {**before, "labels.txt": b"mine"}
+
+
+def test_a_resumed_run_of_other_inputs_is_refused(tmp_path: Path) -> None:
+    """The manifest stays; files that were passed over do not count."""
+    finish(tmp_path)
+    before = files_of(tmp_path)
+    finish(tmp_path, replace(PLAN, tally=replace(PLAN.tally, ignored=Counter({".txt": 4}))))
+    assert files_of(tmp_path) == before
+    changed = [SHARDS[0], SHARDS[1]._replace(crc32c=1)]
+    finish(tmp_path, shards=changed)
+    refusal = take_refusal(str(tmp_path))
+    assert isinstance(refusal, ChangedInputsError)
+    assert str(refusal).startswith(f"--resume: since {tmp_path} was written, its images or labels")
+    assert files_of(tmp_path) == before
+
+
+PARTS = ["dead_letters-00000-of-00002.jsonl", "dead_letters-00001-of-00002.jsonl"]
+
+
+def test_a_resumed_run_with_fewer_dead_letters_deletes_the_parts(tmp_path: Path) -> None:
+    """Parts of an unfinished run are not mixed with the one file of the run that goes on."""
+    write_note(str(tmp_path), PLAN, {})
+    finish(tmp_path, most_dead_letters=2, max_bad_fraction=0.1)
+    assert {name for name in files_of(tmp_path) if "/" not in name} == set(PARTS)
+    take_refusal(str(tmp_path))
+    finish(tmp_path)
+    assert "dead_letters.jsonl" in files_of(tmp_path)
+    assert not set(PARTS) & set(files_of(tmp_path))
+
+
+def test_parts_of_a_refused_run_may_be_replaced(tmp_path: Path) -> None:
+    """They are kept for their reasons, as the one file is."""
+    write_note(str(tmp_path), PLAN, {})
+    finish(tmp_path, replace(PLAN, refusal=Refusal("ListingError", "no")), most_dead_letters=2)
+    take_refusal(str(tmp_path))
+    clean_up_refused(str(tmp_path))
+    assert set(files_of(tmp_path)) == {".incomplete/writing.json", *PARTS}
+    prepare_output(str(tmp_path), overwrite=False)
+    assert files_of(tmp_path) == {}
+
+
+def test_lost_parts_are_a_fault(tmp_path: Path) -> None:
+    """Every dead letter of the sums must be in a part."""
+    totals = Totals.of_shards(SHARDS)
+    for batch in DEAD:
+        totals.add_dead_letters(batch)
+    finisher = finisher_of(tmp_path, most_dead_letters=2)
+    for in_parts, error in (([WrittenPart(2), WrittenPart(0)], "LostSamplesError"), ([], "OutputError")):  # fmt: skip
+        finisher.finish(PLAN, SHARDS, [], [], totals=totals, in_parts=in_parts)
+        assert type(take_refusal(str(tmp_path))).__name__ == error
+    assert "manifest.json" not in files_of(tmp_path)
