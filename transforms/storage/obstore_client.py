@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from beam_pipeline.transforms.core.errors import BucketError, CredentialsError, UsageError
+from beam_pipeline.transforms.core.errors import (
+    BucketError,
+    ConversionError,
+    CredentialsError,
+    UsageError,
+)
 from beam_pipeline.transforms.storage import retries
 from beam_pipeline.transforms.storage.obstore_errors import RefusedError, answer_of, translated
 
@@ -23,6 +29,8 @@ _CONNECT_TIMEOUT = "10s"
 _READ_TIMEOUT = "60s"  # for the beginning of an answer and for its next bytes
 _TIMEOUT = "10min"  # for a request
 _PATIENT_TIMEOUT = "60min"  # for the upload of a large object
+
+_BUCKET = re.compile(r"[A-Za-z0-9._$@-]+")  # and the account, which Azure's URIs may name
 
 _runtime_of = 0
 """The process in which the library has begun its threads; a process forked from it has none."""
@@ -100,6 +108,7 @@ class Service(ABC):
         Raises:
           CredentialsError: there are no credentials.
           UsageError: a setting is missing.
+          Exception: the library's, for a setting that it cannot use.
         """
 
     @abstractmethod
@@ -113,7 +122,10 @@ class Service(ABC):
           uri: an object or folder.
           patient: for requests that send much, whose answer may take an hour.
 
-        Raises: as `new_store`; UsageError if this process was forked after the library was used.
+        Raises:
+          CredentialsError: there are no credentials.
+          UsageError: no bucket can have this name, a setting is missing or cannot be used, or this
+            process was forked after the library was used.
         """
         _check_process(self.title)
         key = (place_of(uri).bucket, patient)
@@ -123,10 +135,16 @@ class Service(ABC):
             with self._lock:
                 found = self._stores.get(key)
                 if found is None:
-                    found = self._stores[key] = self._new_store(*key)
+                    found = self._stores[key] = self._new_store(bucket_uri(uri), patient)
         return found
 
-    def _new_store(self, bucket: str, patient: bool) -> Any:
+    def _new_store(self, uri: str, patient: bool) -> Any:
+        bucket = place_of(uri).bucket
+        if not _BUCKET.fullmatch(bucket):  # the library ends the process for some others
+            raise UsageError(
+                f"{uri}/: no {self.container} of {self.title} has such a name; expected letters a to z, "
+                "digits, dots and hyphens"
+            )
         client_options: dict[str, Any] = {
             "connect_timeout": _CONNECT_TIMEOUT,
             "timeout": _PATIENT_TIMEOUT if patient else _TIMEOUT,
@@ -134,7 +152,13 @@ class Service(ABC):
         }
         # `retried` repeats requests, and says so; the library would repeat them in silence.
         options = {"client_options": client_options, "retry_config": {"max_retries": 0}}
-        return self.new_store(bucket, options)
+        try:
+            return self.new_store(bucket, options)
+        except ConversionError:
+            raise
+        except Exception as error:  # the library's, for a key or a variable that it cannot read
+            what = str(error).partition("\n")[0]
+            raise UsageError(f"{uri}: settings of {self.title} cannot be used: {what}") from error
 
     def library(self) -> Any:
         """Returns the library. Raises UsageError if it is not installed."""

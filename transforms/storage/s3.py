@@ -8,8 +8,9 @@ import os
 from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
-from beam_pipeline.transforms.core.errors import CredentialsError
+from beam_pipeline.transforms.core.errors import CredentialsError, UsageError
 from beam_pipeline.transforms.storage.obstore_client import Permissions, Service
 from beam_pipeline.transforms.storage.obstore_files import ObstoreFiles
 
@@ -84,7 +85,7 @@ class _Settings(NamedTuple):
 
 @functools.cache
 def _settings() -> _Settings:
-    """Returns the settings of this process. Raises CredentialsError, ImportError."""
+    """Returns the settings of this process. Raises CredentialsError, ImportError, UsageError."""
     from botocore.configprovider import ConfiguredEndpointProvider
     from botocore.exceptions import BotoCoreError
     from botocore.session import Session
@@ -107,7 +108,22 @@ def _settings() -> _Settings:
         raise CredentialsError(
             f"s3://: no credentials found on this machine; {S3Service.credentials_help}"
         )
+    if endpoint and not _is_endpoint(endpoint):
+        raise UsageError(
+            f"s3://: the endpoint is {endpoint!r}, expected a URL such as https://minio.example:9000; it "
+            "is set by AWS_ENDPOINT_URL, AWS_ENDPOINT_URL_S3, or endpoint_url in ~/.aws/config"
+        )
     return _Settings(endpoint or None, os.environ.get("AWS_REGION") or region, found)
+
+
+def _is_endpoint(url: str) -> bool:
+    """True for the URL of a server; the library ends the process for some others."""
+    try:
+        parts = urlsplit(url)
+        has_server = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # a port that is none
+        return False
+    return bool(has_server) and url.isascii() and url.isprintable() and " " not in url
 
 
 class _Provider:

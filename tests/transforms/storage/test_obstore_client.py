@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from beam_pipeline.transforms.core.errors import BucketError, CredentialsError
+from beam_pipeline.transforms.core.errors import BucketError, CredentialsError, UsageError
 from beam_pipeline.transforms.storage.obstore_client import (
     Permissions,
     Place,
@@ -63,6 +63,31 @@ def test_a_bucket_has_one_store_for_short_and_one_for_long_requests() -> None:
     assert shelf.store("shelf://b/3")[0] == "b"
     assert "read_timeout" in short[1]
     assert "read_timeout" not in long[1]
+
+
+@pytest.mark.parametrize("bucket", ["", "my pets", "b\xfccket", "pets?x", "pets\n"])
+def test_a_name_that_no_bucket_has(bucket: str) -> None:
+    """Is an error at once, as the library ends the process for some of them."""
+    pytest.importorskip("obstore")
+    with pytest.raises(UsageError) as caught:
+        Shelf().store(f"shelf://{bucket}/a/1.jpg")
+    assert str(caught.value) == (
+        f"shelf://{bucket}/: no shelf of Shelf has such a name; expected letters a to z, digits, dots "
+        "and hyphens"
+    )
+
+
+def test_a_setting_that_the_library_cannot_use() -> None:
+    """Is told in one line."""
+    pytest.importorskip("obstore")
+
+    class Locked(Shelf):
+        def new_store(self, bucket: str, options: Mapping[str, Any]) -> Any:
+            raise ValueError("the key is bent\n\nDebug source: ...")
+
+    with pytest.raises(UsageError) as caught:
+        Locked().store("shelf://a/1")
+    assert str(caught.value) == "shelf://a: settings of Shelf cannot be used: the key is bent"
 
 
 def test_errors_name_bucket_and_permission() -> None:

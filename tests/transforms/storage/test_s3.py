@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.storage import files
 from beam_pipeline.transforms.storage.s3 import region_of
 from tests.gcs.proxy import Proxy
@@ -38,6 +39,25 @@ def test_the_region_of_a_bucket() -> None:
         assert region_of("dogs", http.client.HTTPConnection("localhost", port)) is None
         server.shutdown()
     assert region_of("pets", http.client.HTTPConnection("localhost", port, timeout=1)) is None
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["nonsense", "ftp://a", "http://", "http://a b", "http://a:b", "http://a:99999", "http://m\xfcnchen"],
+)  # fmt: skip
+def test_an_endpoint_that_is_no_url(
+    url: str, environment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Is an error that says where it comes from; the library would end the process."""
+    pytest.importorskip("botocore")
+    pytest.importorskip("obstore")
+    for name, value in (("ACCESS_KEY_ID", KEY), ("SECRET_ACCESS_KEY", SECRET), ("ENDPOINT_URL", url)):  # fmt: skip
+        monkeypatch.setenv(f"AWS_{name}", value)
+    with pytest.raises(UsageError) as caught:
+        files.read_bytes("s3://pets/a")
+    assert str(caught.value).startswith(
+        f"s3://: the endpoint is {url!r}, expected a URL such as http"
+    )
 
 
 @pytest.mark.s3
