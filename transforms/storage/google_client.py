@@ -9,16 +9,18 @@ import contextlib
 import errno
 import functools
 import http
-import logging
-import math
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from beam_pipeline.transforms.core.errors import CredentialsError, UsageError
-from beam_pipeline.transforms.core.text import terminal_line
+from beam_pipeline.transforms.storage.retries import (
+    FIRST_DELAY,
+    LONGEST_DELAY,
+    RETRY_SECONDS,
+    Waiting,
+)
 
 CONCURRENT_READS = 64
 """Connections that are kept open, so that as many threads can read at once."""
@@ -26,13 +28,7 @@ CONCURRENT_READS = 64
 TIMEOUT = (10.0, 60.0)
 """Seconds to wait for a connection, and for the next bytes of an answer."""
 
-RETRY_SECONDS = 300.0
-"""Seconds for which one request is retried."""
-
-_FIRST_DELAY = 0.2  # seconds; the library's own is 1
-_LONGEST_DELAY = 32.0
-_SILENT_SECONDS = 10.0  # of retries that are not worth a word
-_SAID_EVERY_SECONDS = 60.0
+_TITLE = "Google Cloud Storage"
 # Else the library requests a bucket's metadata along with the first request, for its traces.
 _NO_BUCKET_METADATA = "DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA"
 _RETRIED_STATUS = frozenset({408, 429, 500, 502, 503, 504})
@@ -44,7 +40,6 @@ _HELP = (
 
 Result = TypeVar("Result")
 
-_LOG = logging.getLogger(__name__)
 _lock = threading.Lock()
 _client: Any = None
 
@@ -183,7 +178,7 @@ def translated_errors(uri: str) -> Iterator[None]:
     except exceptions.RetryError as error:
         raise TimeoutError(
             errno.ETIMEDOUT,
-            f"Google Cloud Storage gave no good answer for {RETRY_SECONDS:.0f} s; the last: "
+            f"{_TITLE} gave no good answer for {RETRY_SECONDS:.0f} s; the last: "
             f"{_shown(_api_error(error.cause))}",
             uri,
         ) from error
@@ -227,37 +222,14 @@ def retry_policy(is_transient: Callable[[BaseException], bool]) -> Any:
     """Returns the `google.api_core.retry.Retry` that every request uses."""
     from google.api_core import retry
 
+    waiting = Waiting(_TITLE)
     return retry.Retry(
         predicate=is_transient,
-        on_error=_Waiting().add,
-        initial=_FIRST_DELAY,
-        maximum=_LONGEST_DELAY,
+        on_error=lambda error: waiting.add(_shown(_api_error(error))),
+        initial=FIRST_DELAY,
+        maximum=LONGEST_DELAY,
         timeout=RETRY_SECONDS,
     )
-
-
-class _Waiting:
-    """Says that a request has been failing for a while, now and then in a process."""
-
-    said: ClassVar[float] = -math.inf
-
-    def __init__(self) -> None:
-        self._first: float | None = None
-
-    def add(self, error: Exception) -> None:
-        """Takes a transient error."""
-        now = time.monotonic()
-        self._first = now if self._first is None else self._first
-        waited = now - self._first
-        if waited < _SILENT_SECONDS or now < _Waiting.said + _SAID_EVERY_SECONDS:
-            return
-        _Waiting.said = now
-        _LOG.warning(
-            "Google Cloud Storage has given no good answer for %.0f s, the last: %s; retrying for %.0f s in all",
-            waited,
-            terminal_line(_shown(_api_error(error))),
-            RETRY_SECONDS,
-        )
 
 
 def _is_transient(error: BaseException) -> bool:

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import errno
 import logging
+import math
 import random
-import threading
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import ClassVar, TypeVar
+
+from beam_pipeline.transforms.core.text import terminal_line
 
 RETRY_SECONDS = 300.0
 """Seconds for which one request is retried."""
 
-SILENT_SECONDS = 10.0
-"""Seconds of retrying after which it is said, and said again."""
-
-_FIRST_DELAY = 0.2  # seconds
-_LONGEST_DELAY = 32.0
+FIRST_DELAY = 0.2  # seconds
+LONGEST_DELAY = 32.0
+_SILENT_SECONDS = 10.0  # of retries that are not worth a word
+_SAID_EVERY_SECONDS = 60.0
 
 _logger = logging.getLogger(__name__)
-_lock = threading.Lock()
-_last_said = -SILENT_SECONDS
 
 Result = TypeVar("Result")
 
@@ -48,7 +47,8 @@ def retried(
       Exception: another error that `error_of` returned.
     """
     began = time.monotonic()
-    delay = _FIRST_DELAY
+    delay = FIRST_DELAY
+    waiting = Waiting(service)
     while True:
         try:
             return request()
@@ -62,18 +62,32 @@ def retried(
                     f"{service} gave no good answer for {seconds:.0f} s; the last: {shown(error)}"
                 )
                 raise TimeoutError(errno.ETIMEDOUT, what, uri) from error
-            if seconds >= SILENT_SECONDS:
-                _say_retrying(seconds, uri, shown(error))
+            waiting.add(shown(error))
         time.sleep(delay * random.uniform(0.5, 1))  # noqa: S311 -- so that clients spread
-        delay = min(2 * delay, _LONGEST_DELAY)
+        delay = min(2 * delay, LONGEST_DELAY)
 
 
-def _say_retrying(seconds: float, uri: str, error: str) -> None:
-    """Warns that a request has failed for a while; not more often than `SILENT_SECONDS`."""
-    global _last_said
-    with _lock:
+class Waiting:
+    """Says that a request has been failing for a while, now and then in a process."""
+
+    said: ClassVar[float] = -math.inf
+
+    def __init__(self, service: str) -> None:
+        self._service = service
+        self._first: float | None = None
+
+    def add(self, error: str) -> None:
+        """Takes the text of a transient error."""
         now = time.monotonic()
-        if now - _last_said < SILENT_SECONDS:
+        self._first = now if self._first is None else self._first
+        waited = now - self._first
+        if waited < _SILENT_SECONDS or now < Waiting.said + _SAID_EVERY_SECONDS:
             return
-        _last_said = now
-    _logger.warning("retrying storage for %.0f s: %s: %s", seconds, uri, error)
+        Waiting.said = now
+        _logger.warning(
+            "%s has given no good answer for %.0f s, the last: %s; retrying for %.0f s in all",
+            self._service,
+            waited,
+            terminal_line(error),
+            RETRY_SECONDS,
+        )

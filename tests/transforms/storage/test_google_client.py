@@ -12,6 +12,7 @@ import pytest
 from beam_pipeline.transforms.storage import (
     files,
     google_client,
+    retries,
 )
 from tests.gcs.cloud import Cloud
 from tests.gcs.content import random_bytes
@@ -76,13 +77,13 @@ def test_long_retries_are_said(
     exceptions = pytest.importorskip("google.api_core.exceptions")
     clock: list[float] = []
     time = types.SimpleNamespace(monotonic=lambda: clock[-1])
-    monkeypatch.setattr(google_client._Waiting, "said", -math.inf)
-    monkeypatch.setattr(google_client, "time", time)
-    several = [google_client._Waiting() for _ in range(3)]
+    monkeypatch.setattr(retries.Waiting, "said", -math.inf)
+    monkeypatch.setattr(retries, "time", time)
+    several = [google_client.retry_policy(google_client.answer_is_transient) for _ in range(3)]
     for second in (1.0, 5.0, 10.0, 11.0, 30.0, 70.0, 72.0):
         clock.append(second)
-        for waiting in several:
-            waiting.add(exceptions.ServiceUnavailable("busy"))
+        for policy in several:
+            policy._on_error(exceptions.ServiceUnavailable("busy"))
     assert [record.getMessage() for record in caplog.records] == [
         f"Google Cloud Storage has given no good answer for {seconds} s, the last: 503 Service "
         "Unavailable; retrying for 300 s in all"

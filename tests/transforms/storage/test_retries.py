@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import itertools
 import logging
+import math
 from collections.abc import Callable
 
 import pytest
@@ -22,7 +23,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     monkeypatch.setattr(retries.time, "sleep", slept.append)
     monkeypatch.setattr(retries.time, "monotonic", lambda: 1000 + sum(slept))
     monkeypatch.setattr(retries.random, "uniform", lambda low, high: high)
-    monkeypatch.setattr(retries, "_last_said", 0.0)
+    monkeypatch.setattr(retries.Waiting, "said", -math.inf)
     return slept
 
 
@@ -57,7 +58,9 @@ def test_ten_seconds_of_retrying_are_said(
         assert caplog.messages == []
         clock.clear()
         _get(_failing(7))
-    assert caplog.messages == [f"retrying storage for 13 s: {URI}: 503 SlowDown"]
+    assert caplog.messages == [
+        "S3 has given no good answer for 13 s, the last: 503 SlowDown; retrying for 300 s in all"
+    ]
 
 
 def test_in_the_end_the_last_reason_is_told(clock: list[float]) -> None:
