@@ -3,9 +3,10 @@
     python benchmarks/bucket_stub.py --delay-ms 30 --objects 10000 --kilobytes 110
 
 It implements the part of Google Cloud Storage's JSON API that clients need to list and read: pages of
-objects, an object's metadata, its bytes, a range of them; and the GET of its XML API and of S3. Responses are prepared, so that a benchmark
-does not measure the server; `bucket_reads.py` measures its limits. Any number of requests wait at the
-same time. It prints its port, and ends when its standard input does.
+objects, an object's metadata, its bytes, a range of them; and GET as in its XML API and in S3.
+Responses are prepared, so that a benchmark does not measure the server; `bucket_reads.py` measures its
+limits. Any number of requests wait at the same time. It prints its port, and ends when its standard
+input does.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
 
 makes images and shards in the folder `--work`, where they stay for the next run, and prints a table.
 Each way makes one pass over all images in batches of 32, in its own process. The time starts with the
-listing or `load()`, and leaves out the import of TensorFlow or PyTorch. Every round runs each way once, in turn, with
-the files in the page cache and with their pages dropped from it. The table shows medians over the
-rounds, with the span, and each way's time as a ratio to that of `load()`, as the median of the
+listing or `load()`, and leaves out the import of TensorFlow or PyTorch. Every round runs each way once,
+in turn, with the files in the page cache and with their pages dropped from it. The table shows medians
+over the rounds, with the span, and each way's time as a ratio to that of `load()`, as the median of the
 rounds' own ratios.
 """
 

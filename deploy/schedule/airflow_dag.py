@@ -1,9 +1,9 @@
 """Writes a data set every night: starts the Flex Template and waits for the job.
 
-For Airflow 3, with apache-airflow-providers-google; on Airflow 2, import DAG from `airflow`. Change the constants and put the file into
-the folder of DAGs. Each run writes to a folder named after its date, and has the service copy the
-shards that have not changed since the newest complete data set. A retried task continues where the job
-stopped.
+For Airflow 3, with apache-airflow-providers-google; on Airflow 2, import DAG from `airflow`. Change the
+constants and put the file into the folder of DAGs. Each run writes to a folder named after its date, and
+has the service copy the shards that have not changed since the newest complete data set. A retried task
+continues where the job stopped.
 """
 
 from __future__ import annotations

@@ -13,11 +13,15 @@ from tests.harness import REPOSITORY
 
 DOCKER = DEPLOY / "docker"
 DOCKERFILE = (DATAFLOW / "Dockerfile").read_text(encoding="utf-8")
-PINS = dict(
-    line.split("==")
-    for line in (DATAFLOW / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    if not line.startswith("#")
-)
+
+
+def pins(folder: Path) -> dict[str, str]:
+    """Package -> the version to which an image's constraints pin it."""
+    lines = (folder / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    return dict(line.split("==") for line in lines if not line.startswith("#"))
+
+
+PINS = pins(DATAFLOW)
 PROJECT = Path(REPOSITORY, "pyproject.toml").read_text(encoding="utf-8")
 
 
@@ -90,6 +94,16 @@ def test_the_image_for_one_machine_has_what_it_copies() -> None:
     (python,) = re.findall(r"^FROM python:([\d.]+)-slim$", text, re.MULTILINE)
     assert f"Python :: {python}" in PROJECT
     assert 'ENTRYPOINT ["beam-tfrecord"]' in text
+
+
+def test_the_image_for_one_machine_pins_what_the_project_requires() -> None:
+    """And what its extra `gcp` requires, which is installed along with it."""
+    lists = re.findall(r"^(?:dependencies|gcp) = \[$(.*?)^\]$", PROJECT, re.MULTILINE | re.DOTALL)
+    assert len(lists) == 2
+    names = re.findall(r'^  "([\w-]+)', "".join(lists), re.MULTILINE)
+    found = pins(DOCKER)
+    assert sorted(found) == sorted(set(names))
+    assert [name for name, pin in found.items() if version(pin) < lowest(name)] == []
 
 
 @pytest.mark.deploy
