@@ -7,6 +7,8 @@ resource "google_monitoring_notification_channel" "email" {
   display_name = "beam-tfrecord"
   type         = "email"
   labels       = { email_address = var.alert_email }
+
+  depends_on = [google_project_service.needed]
 }
 
 resource "google_monitoring_alert_policy" "failed_job" {
