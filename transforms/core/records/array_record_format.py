@@ -15,13 +15,13 @@ from types import MappingProxyType
 from typing import Any, BinaryIO, ClassVar
 
 from beam_pipeline.transforms.core.errors import DamagedRecordError, UsageError
+from beam_pipeline.transforms.core.records.counted_writer import CountedWriter
 from beam_pipeline.transforms.core.records.record_format import (
     EncodedSample,
     RecordSpan,
     RecordWriter,
     Sink,
 )
-from beam_pipeline.transforms.core.records.tfrecord import crc32c_extend
 from beam_pipeline.transforms.core.text import shown
 
 _MARK = ".array_record-"
@@ -98,22 +98,15 @@ class ArrayRecordFormat:
         raise NotImplementedError
 
 
-class _ArrayRecordWriter:
-    """Writes records to a temporary file, and passes that on to a sink.
-
-    Attributes:
-      bytes: the number of bytes that went to the sink.
-      crc32c: CRC-32C of all of them.
-    """
+class _ArrayRecordWriter(CountedWriter):
+    """Writes records to a temporary file, and passes that on to a sink."""
 
     def __init__(self, sink: Sink) -> None:
         import tempfile
 
-        self._sink = sink
+        super().__init__(sink)
         self._file = tempfile.NamedTemporaryFile(prefix="beam-tfrecord-", suffix=".array_record")
         self._writer = _library().ArrayRecordWriter(self._file.name, _OPTIONS)
-        self.bytes = 0
-        self.crc32c = 0
 
     def write(self, sample: EncodedSample, key: str = "") -> None:
         """Writes the next record, which has no name. Raises OSError."""
@@ -130,9 +123,7 @@ class _ArrayRecordWriter:
             raise self._failure(error) from error
         with self._file as file:
             while data := file.read(_CHUNK_BYTES):
-                self.crc32c = crc32c_extend(self.crc32c, data)
-                self.bytes += len(data)
-                self._sink.write(data)
+                self._put(data)
 
     def _failure(self, error: RuntimeError) -> OSError:
         return OSError(f"{self._file.name} cannot be written: {error}; TMPDIR names another folder")

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any, BinaryIO, ClassVar
 
 from beam_pipeline.transforms.core.errors import DamagedRecordError
+from beam_pipeline.transforms.core.records.counted_writer import CountedWriter
 from beam_pipeline.transforms.core.records.record_format import (
     EncodedSample,
     RecordSpan,
@@ -121,18 +122,8 @@ class TFRecordFormat:
         return record_spans(file, path)
 
 
-class TFRecordWriter:
-    """Frames records and passes them on to a sink, without copying an image.
-
-    Attributes:
-      bytes: the number of bytes that went to the sink.
-      crc32c: CRC-32C of all of them.
-    """
-
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-        self.bytes = 0
-        self.crc32c = 0
+class TFRecordWriter(CountedWriter):
+    """Frames records and passes them on to a sink, without copying an image."""
 
     def write(self, sample: EncodedSample, key: str = "") -> None:
         """Writes the next record, which has no name."""
@@ -140,15 +131,6 @@ class TFRecordWriter:
         crc = crc32c_extend(crc32c_extend(crc32c_extend(0, before), image), after)
         header = frame_header(len(before) + len(image) + len(after))
         self._put(header + before, image, after + frame_footer(crc))
-
-    def _put(self, *buffers: bytes) -> None:
-        """Passes buffers on and adds them to the figures."""
-        crc = self.crc32c
-        for buffer in buffers:
-            crc = crc32c_extend(crc, buffer)
-            self.bytes += len(buffer)
-        self.crc32c = crc
-        self._sink.write(*buffers)
 
     def finish(self) -> None:
         """Writes what is still held back; nothing may be written afterwards."""

@@ -15,13 +15,13 @@ from types import MappingProxyType
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 from beam_pipeline.transforms.core.errors import DamagedRecordError
+from beam_pipeline.transforms.core.records.counted_writer import CountedWriter
 from beam_pipeline.transforms.core.records.record_format import (
     EncodedSample,
     RecordSpan,
     RecordWriter,
     Sink,
 )
-from beam_pipeline.transforms.core.records.tfrecord import crc32c_extend
 from beam_pipeline.transforms.core.records.webdataset_sample import example_of, sample_files
 from beam_pipeline.transforms.core.records.wire import MAX_EXAMPLE_BYTES
 from beam_pipeline.transforms.core.text import shown
@@ -87,20 +87,13 @@ class WebDatasetFormat:
         raise NotImplementedError
 
 
-class _TarWriter:
-    """Writes samples to a tar without copying an image.
-
-    Attributes:
-      bytes: the number of bytes that went to the sink.
-      crc32c: CRC-32C of all of them.
-    """
+class _TarWriter(CountedWriter):
+    """Writes samples to a tar without copying an image."""
 
     def __init__(self, sink: Sink, features: Mapping[str, Any]) -> None:
-        self._sink = sink
+        super().__init__(sink)
         self._features = features
         self._bases: set[str] = set()
-        self.bytes = 0
-        self.crc32c = 0
 
     def write(self, sample: EncodedSample, key: str = "") -> None:
         """Writes the files of the next sample."""
@@ -118,15 +111,6 @@ class _TarWriter:
             found = f"{base}%{number}"
         self._bases.add(found)
         return found
-
-    def _put(self, *buffers: bytes) -> None:
-        """Passes buffers on and adds them to the figures."""
-        crc = self.crc32c
-        for buffer in buffers:
-            crc = crc32c_extend(crc, buffer)
-            self.bytes += len(buffer)
-        self.crc32c = crc
-        self._sink.write(*buffers)
 
     def finish(self) -> None:
         """Writes the two empty blocks that end a tar."""
