@@ -68,7 +68,8 @@ class _TakeDigests(PackParts):
     def __init__(self, source: DigestSource) -> None:
         self._source = source
 
-    def setup(self) -> None:
+    def start_bundle(self) -> None:
+        super().start_bundle()
         self._waiting: deque[tuple[Sequence[SampleRef], Callable[[], list[bytes]]]] = deque()
 
     def process(self, samples: SampleBatch, sizes: Sizes) -> Iterator[SampleBatch | TaggedOutput]:

@@ -22,6 +22,9 @@ class PackParts(beam.DoFn):
     """
 
     def start_bundle(self) -> None:
+        self._forget()
+
+    def _forget(self) -> None:
         self._parts: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
         self._held = 0
 
@@ -50,4 +53,4 @@ class PackParts(beam.DoFn):
     def _packed(self) -> Iterator[tuple[int, bytes]]:
         for number, items in self._parts.items():
             yield number, pack(items)
-        self.start_bundle()
+        self._forget()
