@@ -1,7 +1,9 @@
 """Writes dead letters in parts where they are too many for one worker to sort.
 
-dead letters ─┬─> too few for parts: as they are ─> FinishDataset writes dead_letters.jsonl
-└─> many: by a hash ─> group ─> sort each part ─> dead_letters-00000-of-00010.jsonl
+    dead letters -+-> too few for parts: as they are -> FinishDataset writes dead_letters.jsonl
+                  `-> many: by a hash -> group -> sort each part -> dead_letters-00000-of-00010.jsonl
+
+The names of the parts are noted before they are written, so that a later run may replace the files.
 """
 
 from __future__ import annotations

@@ -151,13 +151,9 @@ def list_range(part: NameRange, batch_size: int, most: int) -> Iterator[Listed |
             if number == most:  # not listed here; the rest begins with it
                 rest = part._replace(limits=limits._replace(start=found.name))
                 break
-            key = found.name
+            key, size, version, digest = found
             if names.lists(key):
-                images.append(
-                    ImageRef(
-                        *(key, names.prefix + key, found.size, found.version), digest=found.digest
-                    )
-                )
+                images.append(ImageRef(key, names.prefix + key, size, version, digest=digest))
             elif number == 1 and _seen_before(folder, names.hidden_folder(key), limits):
                 names.rules.ignored.clear()  # the previous range has counted it
             if len(images) >= batch_size:

@@ -126,9 +126,8 @@ def dump_json(value: Mapping[str, Any]) -> bytes:
     """JSON for people and programs: indented, UTF-8, a newline at the end."""
     pieces = json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(value)
     data = io.BytesIO()
-    while block := "".join(
-        itertools.islice(pieces, _PIECES)
-    ):  # all at once take ten times the bytes
+    # In blocks, as the pieces of all of it would take ten times its bytes.
+    while block := "".join(itertools.islice(pieces, _PIECES)):
         data.write(block.encode())
     data.write(b"\n")
     return data.getvalue()
