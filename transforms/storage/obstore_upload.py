@@ -81,9 +81,15 @@ class Upload:
         return data
 
     def _spool(self) -> None:
-        if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="beam-tfrecord-")
-        self._file.write(self._take())
+        data = self._take()
+        try:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(prefix="beam-tfrecord-")
+            self._file.write(data)
+            self._file.flush()
+        except OSError as error:
+            what = f"a temporary file cannot be written: {error}; TMPDIR names another folder"
+            raise OSError(error.errno, what, self._uri) from error
 
     def __exit__(
         self,
@@ -103,7 +109,6 @@ class Upload:
             self._put(self._take(), patient=False)
             return
         self._spool()
-        self._file.flush()
         # Not closed here, as the library's threads may hold it for a moment after an error.
         content = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
         self._put(content, patient=True)

@@ -41,6 +41,17 @@ def test_content_arrives(store: Store, kept: None) -> None:
     assert [request.method for request in store.proxy.take_log()] == ["PUT"]
 
 
+def test_a_temporary_file_that_cannot_be_written(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Is told apart from the object, with what to do about it."""
+    monkeypatch.setattr(obstore_upload, "MEMORY_BYTES", 1000)
+    monkeypatch.setattr(obstore_upload.tempfile, "tempdir", "/nonexistent")
+    with pytest.raises(FileNotFoundError, match=r"a temporary file cannot be written: .*; TMPDIR"):
+        _write(f"{store.uri}/a")
+    assert store.names() == []
+
+
 def test_an_error_in_the_block_leaves_nothing(store: Store, kept: None) -> None:
     """Nor in the folder of temporary files."""
 
