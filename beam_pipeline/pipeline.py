@@ -147,6 +147,7 @@ def plan_samples(
             drops=options.images.duplicates == "first",
             class_column=class_column(config.encoding.columns),
             file_columns=config.encoding.examples.file_columns,
+            keeps_unlabelled=config.unlabelled is not None,
         )
         tallies.append(samples[TALLY])
         dead_letters.append(samples[DEAD_LETTERS])

@@ -32,6 +32,7 @@ from beam_pipeline.transforms.batches import (
 )
 from beam_pipeline.transforms.core.dataset.duplicates import CopyFinder, Sizes, range_of
 from beam_pipeline.transforms.core.dataset.plan import Tally
+from beam_pipeline.transforms.core.labels.unlabelled import is_unlabelled
 from beam_pipeline.transforms.core.references import SampleRef, unpack
 from beam_pipeline.transforms.digest_task import DigestSource, DigestTask
 from beam_pipeline.transforms.pack_parts import PackParts
@@ -124,10 +125,17 @@ def _without_digest(ref: SampleRef) -> SampleRef:
 class _Settle(beam.DoFn):
     """Drops copies within a range of digests, or only counts them."""
 
-    def __init__(self, drops: bool, class_column: int | None, file_columns: Sequence[int]) -> None:
+    def __init__(
+        self,
+        drops: bool,
+        class_column: int | None,
+        file_columns: Sequence[int],
+        keeps_unlabelled: bool,
+    ) -> None:
         self._drops = drops
         self._class_column = class_column
         self._file_columns = file_columns
+        self._keeps_unlabelled = keeps_unlabelled
 
     def process(self, part: tuple[int, Iterable[bytes]]) -> Iterator[SampleBatch | TaggedOutput]:
         copies = CopyFinder(lambda: _refs(part[1]), self._file_columns)
@@ -153,6 +161,8 @@ class _Settle(beam.DoFn):
         if letters:
             tally = Tally()
             tally.remove_samples(dropped, self._class_column, self._file_columns)
+            if self._keeps_unlabelled:
+                tally.unlabelled -= sum(map(is_unlabelled, dropped))
             tally.add_dead_letters(letters)
             yield TaggedOutput(TALLY, tally)
             yield TaggedOutput(DEAD_LETTERS, letters)
@@ -171,6 +181,7 @@ class DropDuplicates(beam.PTransform):
       drops: whether samples are dropped.
       class_column: index of the class among a sample's labels; None if there is none.
       file_columns: the indices of the labels that are files.
+      keeps_unlabelled: samples are marked as labelled or not, as `KeepUnlabelled` does.
 
     Returns (tagged): main, `SampleBatch`es; "dead_letters"; "tally", with the duplicates, and the
       samples that were dropped as negative counts.
@@ -180,17 +191,19 @@ class DropDuplicates(beam.PTransform):
     drops: bool
     class_column: int | None
     file_columns: Sequence[int] = ()
+    keeps_unlabelled: bool = False
 
     def expand(self, samples: beam.PCollection[SampleBatch]) -> dict[str, beam.PCollection]:
         sizes = samples | "SharedSizes" >> beam.CombineGlobally(SharedSizes())
         taken = samples | "TakeDigests" >> beam.ParDo(
             _TakeDigests(self.source), AsSingleton(sizes)
         ).with_output_types(SampleBatch).with_outputs(_DIGESTED, main="unique")
+        settle = _Settle(self.drops, self.class_column, self.file_columns, self.keeps_unlabelled)
         settled = (
             taken[_DIGESTED]
             | "GroupByDigest" >> beam.GroupByKey()
             | "Settle"
-            >> beam.ParDo(_Settle(self.drops, self.class_column, self.file_columns))
+            >> beam.ParDo(settle)
             .with_output_types(SampleBatch)
             .with_outputs(DEAD_LETTERS, TALLY, main="kept")
         )

@@ -70,6 +70,25 @@ def test_sizes_with_digests_decide(tmp_path: Path) -> None:
             assert_total(found[TALLY], expected)
 
 
+def test_a_dropped_image_is_not_counted_as_unlabelled(tmp_path: Path) -> None:
+    """Of samples that are marked, those without a label are taken back; one of three is kept."""
+    labels = {"a/1": (None, 0), "b/1": (None, 0), "c/1": (None, 0), "a/2": ("a", 1)}
+    refs = [ref._replace(labels=labels[ref.key]) for ref in samples(tmp_path) if ref.key in labels]
+    digested = [ref._replace(digest=digest_of(CONTENTS[ref.key])) for ref in refs]
+    copies = CopyFinder(lambda: digested)
+    dropped = [ref for ref in digested if ref.key in ("a/1", "b/1")]
+    expected = Tally(unlabelled=-2, duplicates=copies.duplicates)
+    expected.remove_samples(dropped, 0)
+    expected.add_dead_letters(map(copies.dead_letter, dropped))  # type: ignore[arg-type]
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        found = (
+            pipeline
+            | beam.Create([SampleBatch(refs)])
+            | DropDuplicates(source=source(), drops=True, class_column=0, keeps_unlabelled=True)
+        )
+        assert_total(found[TALLY], expected)
+
+
 @pytest.mark.parametrize("listed", [True, False])
 def test_a_plan_counts_what_the_listing_tells(tmp_path: Path, listed: bool) -> None:
     """No image is read, and all are kept."""
