@@ -29,7 +29,7 @@ MOST_SHARDS = 10**6
 DEFAULT_SHARD_BYTES = 200_000_000  # TensorFlow's guide asks for 100 MB or more a file
 
 _HASH_SPACE = 1 << 64
-_SHARD_NUMBER = re.compile(r"-(\d{5,7})-of-\d+[^-]*\Z")
+_SHARD_NUMBER = re.compile(r"-(\d{5,7})(?:-of-\d+)?[^-]*\Z")
 _DOMAIN = b"beam-tfrecord/1"  # another one would move every sample of every data set
 
 
