@@ -68,7 +68,7 @@ def retried(
 
 
 class Waiting:
-    """Says that a request has been failing for a while, now and then in a process."""
+    """Warns that a request has been failing for a while, once a minute in a process."""
 
     said: ClassVar[float] = -math.inf
 

@@ -24,7 +24,7 @@ PART_PATTERN = r"dead_letters-\d{5}-of-\d{5}\.jsonl"
 
 
 def parts_for(count: int, most: int = MOST_IN_ONE) -> int:
-    """The number of parts for so many dead letters; 0 where one file lists them all."""
+    """The number of parts that list `count` dead letters; 0 where one file lists them all."""
     return 0 if count <= most else min(MOST_PARTS, -(-count // most))
 
 

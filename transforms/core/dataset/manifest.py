@@ -56,7 +56,7 @@ def build_manifest(
       counted: the unit of class counts, "examples" or "objects"; empty where classes are not counted,
         as for masks, whose pixels are not read.
       totals: the sums over all shards; None for those of `shards`.
-      dead_letter_parts: in how many files dead letters are listed; 0 for one that is no part.
+      dead_letter_parts: in how many files dead letters are listed; 0 for a single file.
     """
     totals = totals or Totals.of_shards(shards)
     images = totals.images

@@ -81,7 +81,7 @@ class ArrayRecordFormat:
             try:
                 reader = library.ArrayRecordReader(local)
                 if not reader.ok():
-                    raise DamagedRecordError(f"{path}: no ArrayRecord file, damaged or cut short")
+                    raise DamagedRecordError(f"{path}: not an ArrayRecord file, or a damaged one")
                 end = min(wanted.stop, reader.num_records())
                 while number < end:
                     records = reader.read(number, min(number + _READ_AT_ONCE, end))

@@ -90,7 +90,7 @@ def parse_index(data: bytes, path: str) -> list[int]:
         found = _LINE.fullmatch(line)
         if not found or int(found[1]) != end:
             raise DamagedRecordError(
-                f"{path}: line {number} is no offset {end} and size; write the index again: "
+                f"{path}: line {number}: expected the offset {end} and a size; write the index again: "
                 "beam-tfrecord index"
             )
         sizes.append(int(found[2]))

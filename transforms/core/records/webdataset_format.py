@@ -252,7 +252,7 @@ class _Tar:
                 yield _Member(name or header.name, header.size, start)
                 name = ""
             else:
-                raise self._damaged(start, f"{shown(header.name)} is no plain file")
+                raise self._damaged(start, f"{shown(header.name)} is not a regular file")
             self._skip(end - self._at)
 
     def content(self, member: _Member) -> bytes:
@@ -274,7 +274,7 @@ class _Tar:
             size -= len(self._read(min(size, _CHUNK_BYTES), self._at))
 
     def _check_end(self, start: int) -> None:
-        """Reads what follows an empty block, which is to be empty, too."""
+        """Checks that only empty blocks follow an empty block."""
         found = 0
         while data := self._file.read(_CHUNK_BYTES):
             if data.strip(b"\0"):

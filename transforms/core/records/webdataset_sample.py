@@ -4,7 +4,7 @@
     cats/0001.cls    the id of its class, where it has one
     cats/0001.json   every feature, under its key
 
-In the JSON, a feature of one value is that value, a list is a list; text is text. Bytes that are no
+In the JSON, a feature of one value is that value, a list is a list; text is text. Bytes that are not
 text cannot stand in JSON: a single value, such as a mask, is a file beside it and the JSON has
 `{"file": "segmentation_class.png"}`, the rest of that file's name; in a list, each is a `data:` URL.
 `__empty__` has the kind of each list without values, so that nothing of the example is lost.
@@ -101,7 +101,7 @@ def example_of(files: Mapping[str, bytes]) -> bytes:
         raise ValueError(f"it has no .{JSON}, only {', '.join(f'.{name}' for name in files)}")
     values = json.loads(files[JSON])
     if not isinstance(values, dict):
-        raise ValueError(f"its .{JSON} is no object")
+        raise ValueError(f"its .{JSON} is not an object")
     empty = values.pop(_EMPTY, {})
     return encode_example({key: _feature(key, values[key], empty, files) for key in values})
 
@@ -180,7 +180,7 @@ def _file_name(key: str, data: bytes, found: Any) -> str:
 
 
 def _text(value: bytes) -> str | None:
-    """Bytes as text in JSON; None if they are no text, or would be taken for a URL."""
+    """Bytes as text in JSON; None if they are not text, or would be taken for a URL."""
     try:
         text = value.decode()
     except UnicodeDecodeError:

@@ -72,7 +72,7 @@ def test_a_damaged_record_is_found(shard: bytes) -> None:
 @pytest.mark.parametrize("content", [b"", b"no records " * 100])
 def test_another_file_is_no_shard(library: Any, content: bytes) -> None:
     """The message says so."""
-    with pytest.raises(DamagedRecordError, match="x: no ArrayRecord file"):
+    with pytest.raises(DamagedRecordError, match="x: not an ArrayRecord file"):
         list(FORMAT.records(io.BytesIO(content), "x"))
 
 

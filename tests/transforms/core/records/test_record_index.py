@@ -126,5 +126,5 @@ def test_an_index_is_read_back() -> None:
 )
 def test_an_index_with_gaps_or_other_text_is_an_error(data: bytes, line: int) -> None:
     """Names the file and the line."""
-    with pytest.raises(DamagedRecordError, match=f"^i: line {line} is no offset"):
+    with pytest.raises(DamagedRecordError, match=f"^i: line {line}: expected the offset"):
         parse_index(data, "i")

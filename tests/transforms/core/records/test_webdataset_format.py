@@ -166,7 +166,7 @@ def test_links_and_forged_sizes_are_refused() -> None:
     """No memory is taken for a size that no example has."""
     link = tarfile.TarInfo("a.jpg")
     link.type = tarfile.SYMTYPE
-    with pytest.raises(DamagedRecordError, match=r"'a\.jpg' is no plain file"):
+    with pytest.raises(DamagedRecordError, match=r"'a\.jpg' is not a regular file"):
         records_of(link.tobuf())
     large = tarfile.TarInfo("a.jpg")
     large.size = 1 << 31

@@ -170,7 +170,7 @@ def test_nothing_of_an_example_is_lost(features: dict[str, Any]) -> None:
     ("files", "expected"),
     [
         ({"jpg": b"", "cls": b""}, r"no \.json, only \.jpg, \.cls"),
-        ({"json": b"[]"}, "no object"),
+        ({"json": b"[]"}, "not an object"),
         ({"json": b"{"}, "Expecting"),
         ({"json": b'{"a": {"file": "jpg"}}'}, r"names a file \.jpg for a"),
         ({"json": b'{"a": {}}'}, r"names a file \.None for a"),
