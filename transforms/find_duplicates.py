@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import apache_beam as beam
 
 from beam_pipeline.transforms.core.dataset.duplicates import (
     Duplicates,
-    WrittenImage,
     find_duplicates,
 )
-from beam_pipeline.transforms.core.references import unpack
 
 
 def _find(part: tuple[int, Iterable[bytes]]) -> Duplicates:
     """Finds the duplicates in a range of digests."""
-    return find_duplicates(lambda: _images(part[1]))
-
-
-def _images(packed: Iterable[bytes]) -> Iterator[WrittenImage]:
-    return itertools.chain.from_iterable(unpack(WrittenImage, part) for part in packed)
+    return find_duplicates(lambda: part[1])
 
 
 @dataclass(kw_only=True)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipeline.transforms.core.dataset.duplicates import WrittenImage
+from beam_pipeline.transforms.core.dataset.duplicates import WrittenImage, unpack_images
 from beam_pipeline.transforms.core.dataset.sharding import ShardSpec
 from beam_pipeline.transforms.core.failures import FailurePolicy
 from beam_pipeline.transforms.core.records.example_source import LabelledImages
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
-from beam_pipeline.transforms.core.references import SampleRef, pack, unpack
+from beam_pipeline.transforms.core.references import SampleRef, pack
 from beam_pipeline.transforms.encoding import EncodingOptions
 from beam_pipeline.transforms.shard_task import ShardTask, Written
 from tests.pictures import picture, write_files
@@ -42,7 +42,7 @@ def task(tmp_path: Path) -> ShardTask:
 
 def images_of(written: Written) -> list[WrittenImage]:
     """The images that are compared; packed, the same ones may have other bytes."""
-    return [image for _, part in written.images for image in unpack(WrittenImage, part)]
+    return [image for _, part in written.images for image in unpack_images(part)]
 
 
 def test_work_that_runs_again_keeps_what_it_wrote(task: ShardTask, tmp_path: Path) -> None:

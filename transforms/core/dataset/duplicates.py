@@ -13,10 +13,14 @@ from __future__ import annotations
 
 import heapq
 import json
+import pickle
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
+from itertools import chain
 from typing import Any, NamedTuple
 
 from beam_pipeline.transforms.core.dataset.receipts import Receipt, without_lines
@@ -29,7 +33,7 @@ from beam_pipeline.transforms.core.dead_letters import (
 )
 from beam_pipeline.transforms.core.errors import ConversionError
 from beam_pipeline.transforms.core.images.digest import DIGEST_BYTES, NO_DIGEST
-from beam_pipeline.transforms.core.references import LabelValue, SampleRef, pack
+from beam_pipeline.transforms.core.references import LabelValue, SampleRef
 from beam_pipeline.transforms.core.text import counted
 
 DUPLICATES_NAME = "duplicates.json"
@@ -43,6 +47,7 @@ _MOST_EXAMPLES = 20
 _MOST_KEYS = 4  # of a group that are shown
 _IMAGES_A_RANGE = 1 << 18
 _LABEL_HASH_BYTES = 8
+_FASTEST = 1  # of zlib
 
 
 class WrittenImage(NamedTuple):
@@ -246,14 +251,15 @@ def written_images(receipt: Receipt, files: Sequence[int]) -> list[WrittenImage]
       receipt: of the shard.
       files: the indices of the labels that are files.
     """
-    joined, hashes = receipt.digests, LabelHashes(files)
-    starts = range(0, len(joined), DIGEST_BYTES)
-    digests = (joined[start : start + DIGEST_BYTES] for start in starts)
-    return [
-        WrittenImage(digest, hashes[ref.labels], ref.split, ref.key)
-        for digest, ref in zip(digests, receipt.inputs.refs, strict=False)
-        if digest != NO_DIGEST
-    ]
+    refs = receipt.inputs.refs if receipt.digests else ()
+    hashes = LabelHashes(files)
+    images = _images_of(
+        receipt.digests,
+        [hashes[ref.labels] for ref in refs],
+        [ref.split for ref in refs],
+        [ref.key for ref in refs],
+    )
+    return [image for image in images if image.digest != NO_DIGEST]
 
 
 def packed_images(images: Iterable[WrittenImage], ranges: int) -> list[tuple[int, bytes]]:
@@ -264,7 +270,35 @@ def packed_images(images: Iterable[WrittenImage], ranges: int) -> list[tuple[int
     else:
         for image in images:
             parts[range_of(image.digest, ranges)].append(image)
-    return [(number, pack(part)) for number, part in sorted(parts.items()) if part]
+    return [(number, pack_images(part)) for number, part in sorted(parts.items()) if part]
+
+
+def pack_images(images: Iterable[WrittenImage]) -> bytes:
+    """Packs images, one at least; their digests stay apart, as they do not deflate and mostly suffice."""
+    digests, *others = zip(*images, strict=True)
+    deflated = zlib.compress(pickle.dumps(others, pickle.HIGHEST_PROTOCOL), _FASTEST)
+    return pickle.dumps((b"".join(digests), deflated), pickle.HIGHEST_PROTOCOL)
+
+
+def unpack_images(packed: bytes) -> Iterator[WrittenImage]:
+    """Unpacks the images that `pack_images` took."""
+    digests, deflated = pickle.loads(packed)
+    return _images_of(digests, *pickle.loads(zlib.decompress(deflated)))
+
+
+def _digests_in(packed: bytes) -> list[bytes]:
+    """The digests of packed images, without unpacking the rest."""
+    return _split(pickle.loads(packed)[0])
+
+
+def _images_of(digests: bytes, *others: Iterable[Any]) -> Iterator[WrittenImage]:
+    """Images from their digests, one after the other, and the columns of their other fields."""
+    make: Any = partial(tuple.__new__, WrittenImage)
+    return map(make, zip(_split(digests), *others, strict=True))
+
+
+def _split(digests: bytes) -> list[bytes]:
+    return [digests[i : i + DIGEST_BYTES] for i in range(0, len(digests), DIGEST_BYTES)]
 
 
 class LabelHashes(dict[tuple[LabelValue, ...], int]):
@@ -294,18 +328,21 @@ class LabelHashes(dict[tuple[LabelValue, ...], int]):
         return found
 
 
-def find_duplicates(images: Callable[[], Iterable[WrittenImage]]) -> Duplicates:
+def find_duplicates(parts: Callable[[], Iterable[bytes]]) -> Duplicates:
     """Finds the duplicates in a range of digests.
 
     Args:
-      images: gives all images of the range, as often as it is called.
+      parts: gives all images of the range, packed by `pack_images`, as often as it is called.
     """
-    compared, groups = _groups_of(images)
+    compared, groups = _groups_of(
+        lambda: chain.from_iterable(map(_digests_in, parts())),
+        lambda: chain.from_iterable(map(unpack_images, parts())),
+    )
     return Duplicates.of((group.finished() for group in groups.values()), compared)
 
 
 def _groups_of(
-    images: Callable[[], Iterable[WrittenImage]],
+    digests: Callable[[], Iterable[bytes]], images: Callable[[], Iterable[WrittenImage]]
 ) -> tuple[int, Mapping[bytes, _Group]]:
     """The number of images, and the groups of several by their digests.
 
@@ -314,12 +351,12 @@ def _groups_of(
     seen: set[bytes] = set()
     repeated: set[bytes] = set()
     count = 0
-    for image in images():
+    for digest in digests():
         count += 1
-        if image.digest in seen:
-            repeated.add(image.digest)
+        if digest in seen:
+            repeated.add(digest)
         else:
-            seen.add(image.digest)
+            seen.add(digest)
     groups: dict[bytes, _Group] = defaultdict(_Group)
     for image in images() if repeated else ():
         if image.digest in repeated:
@@ -414,7 +451,9 @@ class CopyFinder:
           files: the indices of the labels that are files.
         """
         self._hashes = LabelHashes(files)
-        count, self._groups = _groups_of(lambda: map(self._image, refs()))
+        count, self._groups = _groups_of(
+            lambda: (ref.digest for ref in refs()), lambda: map(self._image, refs())
+        )
         groups = (group.finished() for group in self._groups.values())
         self.duplicates = Duplicates.of(groups, count)
 

@@ -21,17 +21,19 @@ from beam_pipeline.transforms.core.dataset.duplicates import (
     WrittenImage,
     described,
     find_duplicates,
+    pack_images,
     packed_images,
     parse_duplicates,
     range_count,
     range_of,
+    unpack_images,
     written_images,
 )
 from beam_pipeline.transforms.core.dataset.receipts import Receipt, ShardInputs
 from beam_pipeline.transforms.core.dataset.sharding import ShardInfo, ShardSpec
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
 from beam_pipeline.transforms.core.errors import ConversionError
-from beam_pipeline.transforms.core.references import LabelValue, SampleRef, unpack
+from beam_pipeline.transforms.core.references import LabelValue, SampleRef
 
 A, B, C = (bytes([value]) * 16 for value in (1, 2, 255))
 
@@ -47,7 +49,7 @@ def ref(digest: bytes, key: str, *, split: str = "train", label: LabelValue = "c
 
 
 def found(*images: WrittenImage) -> Duplicates:
-    return find_duplicates(lambda: iter(images))
+    return find_duplicates(lambda: [pack_images(images)] if images else [])
 
 
 IMAGES = (
@@ -104,7 +106,7 @@ def test_figures_are_the_same_in_any_ranges_and_order(
     """As a count by hand has them."""
     whole = found(*images)
     shuffled = random.Random(seed).sample(images, len(images))
-    parts = [tuple(unpack(WrittenImage, part)) for _, part in packed_images(shuffled, ranges)]
+    parts = [tuple(unpack_images(part)) for _, part in packed_images(shuffled, ranges)]
     assert Duplicates.sum_of(found(*part) for part in reversed(parts)) == whole
     counts = Counter(one.digest for one in images)
     assert whole.compared == len(images)
