@@ -7,11 +7,12 @@ import dataclasses
 import pickle
 import tempfile
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import GoogleCloudOptions
-from apache_beam.pvalue import AsSingleton
+from apache_beam.pvalue import AsIter, AsSingleton
 
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.engines.base import Engine
@@ -21,10 +22,12 @@ from beam_pipeline.launch import run_pipeline
 from beam_pipeline.options import ConvertOptions
 from beam_pipeline.pipeline import plan_samples
 from beam_pipeline.progress_bar import human_size, show_progress
-from beam_pipeline.summary import class_line
+from beam_pipeline.summary import class_line, reuse_lines
 from beam_pipeline.terminal import say
+from beam_pipeline.transforms.assign_shards import AssignShards
 from beam_pipeline.transforms.batches import SampleBatch
 from beam_pipeline.transforms.core import errors
+from beam_pipeline.transforms.core.dataset.changes import ShardChanges, changes_file
 from beam_pipeline.transforms.core.dataset.duplicates import described
 from beam_pipeline.transforms.core.dataset.estimate import (
     Estimate,
@@ -41,7 +44,9 @@ from beam_pipeline.transforms.core.labels.classes import ClassNumbering, numberi
 from beam_pipeline.transforms.core.labels.join import buckets_for
 from beam_pipeline.transforms.core.references import pack
 from beam_pipeline.transforms.core.text import counted, enumerated
+from beam_pipeline.transforms.earlier_data_set import EarlierDataSet
 from beam_pipeline.transforms.layouts.layout import FileLabels, FolderLabels, ListedLabels
+from beam_pipeline.transforms.preview_changes import PreviewChanges
 from beam_pipeline.transforms.storage import files
 from beam_pipeline.transforms.writer_process import cores
 
@@ -73,7 +78,7 @@ def print_plan(
     if prices_uri:
         text = files.read_text(files.canonical(prices_uri), f"--prices {prices_uri}")
         prices = parse_prices(text, prices_uri)
-    plan, packed = _planned(config, beam_argv)
+    plan, packed, changes = _planned(config, beam_argv)
     tally = plan.tally
     labels = config.source.labels
     masks = tally.label_rows if isinstance(labels, ListedLabels) else 0
@@ -90,6 +95,8 @@ def print_plan(
     say(*_plan_lines(plan, config), *_join_lines(config))
     if plan.refusal:
         raise plan.refusal.to_error()
+    if config.earlier:
+        say(*_reuse_lines(plan, config.earlier, changes))
     if machines or prices_uri or _names_a_cloud(config, beam_argv):
         workers = machines or Machines()
         say(*_estimate_lines(estimate(work, workers, prices), workers))
@@ -102,8 +109,21 @@ def _names_a_cloud(config: ConvertConfig, beam_argv: Sequence[str]) -> bool:
     )
 
 
-def _planned(config: ConvertConfig, beam_argv: Sequence[str]) -> tuple[Plan, int]:
-    """Returns the plan, and the size in bytes of all references as they are shuffled."""
+class _Planned(NamedTuple):
+    """The outcome of planning.
+
+    Attributes:
+      plan: the plan.
+      packed: the bytes of all references as they are shuffled.
+      changes: of each shard since the earlier data set; empty if there is none.
+    """
+
+    plan: Plan
+    packed: int
+    changes: Sequence[ShardChanges]
+
+
+def _planned(config: ConvertConfig, beam_argv: Sequence[str]) -> _Planned:
     engine = engine_for(beam_argv)
     with _scratch_folder(_temp_location(engine)) as scratch:
         path = files.join(scratch, "plan")
@@ -116,15 +136,29 @@ def _planned(config: ConvertConfig, beam_argv: Sequence[str]) -> tuple[Plan, int
                 | "Pack" >> beam.Map(_packed_bytes).with_output_types(int)
                 | "SumPacked" >> beam.CombineGlobally(sum)
             )
-            _ = plan | "Keep" >> beam.Map(_keep, AsSingleton(packed), path)
+            changes = _previewed(samples, plan, here) if here.earlier else None
+            _ = plan | "Keep" >> beam.Map(
+                _keep, AsSingleton(packed), () if changes is None else AsIter(changes), path
+            )
 
         with (
             show_progress(writes=False),
             interruptible(lambda: "interrupted", lambda: files.delete_folder(scratch)),
         ):
             run_pipeline(build, here, engine)
-        plan, packed = pickle.loads(files.read_bytes(path))
-        return plan, packed
+        return _Planned(*pickle.loads(files.read_bytes(path)))
+
+
+def _previewed(
+    samples: beam.PCollection[SampleBatch], plan: beam.PCollection[Plan], config: ConvertConfig
+) -> beam.PCollection[ShardChanges]:
+    assert config.earlier is not None
+    return (
+        samples
+        | "AssignShards" >> AssignShards(plan=plan, seed=config.options.splits.seed)
+        | "PreviewChanges"
+        >> PreviewChanges(plan=plan, encoding=config.encoding, earlier=config.earlier)
+    )
 
 
 def _anew(options: ConvertOptions) -> ConvertOptions:
@@ -169,8 +203,8 @@ def _packed_bytes(batch: SampleBatch) -> int:
     return len(pack(some)) * len(batch) // len(some)
 
 
-def _keep(plan: Plan, packed: int, path: str) -> None:
-    files.write_bytes(path, pickle.dumps((plan, packed)))
+def _keep(plan: Plan, packed: int, changes: Iterable[ShardChanges], path: str) -> None:
+    files.write_bytes(path, pickle.dumps((plan, packed, list(changes))))
 
 
 def _plan_lines(plan: Plan, config: ConvertConfig) -> Iterator[str]:
@@ -202,6 +236,21 @@ def _plan_lines(plan: Plan, config: ConvertConfig) -> Iterator[str]:
     for reason, count in sorted(tally.dead.items()):
         shown = ", ".join(tally.shown.get(reason, ()))
         yield f"    {reason}: {count} ({shown}{', ...' if count > len(tally.shown.get(reason, ())) else ''})"
+
+
+def _reuse_lines(
+    plan: Plan, earlier: EarlierDataSet, changes: Iterable[ShardChanges]
+) -> Iterator[str]:
+    """Says what changed since the earlier data set, and which shards would be written."""
+    tally = plan.tally
+    gone = earlier.samples_elsewhere([split for split, _ in plan.shard_plan.shards])
+    found = changes_file(earlier.folder, changes, gone=gone)
+    listed = tally.sample_bytes.total()
+    written = sum(map(tally.written_bytes, tally.samples))
+    found["bytes"]["written"] = found["bytes"]["written"] * written // (listed or 1)
+    yield ""
+    yield from reuse_lines(found, planned=True)
+    yield from (f"  note: {note}" for note in found["notes"])
 
 
 def _duplicate_lines(tally: Tally, config: ConvertConfig) -> Iterator[str]:

@@ -160,14 +160,25 @@ def _change_lines(folder: str) -> Iterator[str]:
     if data is None:
         return
     changes = parse_changes(data, uri)
-    samples, shards, size = (changes[name] for name in ("samples", "shards", "bytes"))
     yield ""
+    yield from reuse_lines(changes)
+    yield from (f"  note: {note}" for note in changes["notes"])
+
+
+def reuse_lines(changes: Mapping[str, Any], *, planned: bool = False) -> Iterator[str]:
+    """Lines on the samples that changed, and on the shards that are reused.
+
+    Args:
+      changes: as `changes.json` has them.
+      planned: nothing is written yet, and the bytes of shards to write are estimated.
+    """
+    samples, shards, size = (changes[name] for name in ("samples", "shards", "bytes"))
+    reused, written = ("to reuse", "to write, about") if planned else ("reused", "written,")
     yield f"Since {changes['since']}: {summary_of(samples)}"
     yield (
-        f"  {counted(shards['reused'], 'shard')} reused, {human_size(size['reused'])}; "
-        f"{shards['written']} written, {human_size(size['written'])}"
+        f"  {counted(shards['reused'], 'shard')} {reused}, {human_size(size['reused'])}; "
+        f"{shards['written']} {written} {human_size(size['written'])}"
     )
-    yield from (f"  note: {note}" for note in changes["notes"])
 
 
 def _class_lines(manifest: Mapping[str, Any]) -> Iterator[str]:

@@ -1,12 +1,12 @@
 """Measures `--reuse` against a whole conversion, for different numbers of changed images.
 
-    python benchmarks/make_images.py /tmp/large --set large
-    python benchmarks/reuse.py --images /tmp/large --count 100000 --work /tmp/reuse --output /dev/shm/reuse
+    python benchmarks/make_images.py /tmp/images --set imagenet
+    python benchmarks/reuse.py --images /tmp/images --count 100000 --work /tmp/reuse --output /dev/shm/reuse
 
-It makes a set of hard links to the images, converts it, replaces some images by files of other bytes of
-the same length, and converts it with --reuse. Shards that are the same file as before are counted by
-their inodes. The output takes up to two data sets: 22 GB for 100,000 images of 110 kB, so it does not
-fit into the memory of a small machine.
+It makes a set of hard links to the images. In each round, it converts the set. Then, for each number of
+changes, it replaces some images by new files of the same length, and converts the set with --reuse.
+Shards that are the same file as before are counted by their inodes. The output takes up to two data
+sets: 22 GB for 100,000 images of 110 kB, so it does not fit into the memory of a small machine.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def convert(images: str, output: str, shards: int, *options: str) -> Run:
     return Run(wall, cpu)
 
 
-def change(paths: list[str], count: int) -> None:
+def change(paths: list[str], count: int, seed: int) -> None:
     """Replaces files by others of the same length; the originals behind the links stay."""
-    for path in random.Random(count).sample(paths, count):
+    for path in random.Random(1000 * count + seed).sample(paths, count):
         with open(path, "rb") as file:
             content = file.read()
         os.unlink(path)
@@ -68,7 +68,7 @@ def main() -> None:
     parser.add_argument("--images", required=True)
     parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--shards", type=int, default=100)
-    parser.add_argument("--changes", type=int, nargs="+", default=[0, 10, 100, 1000])
+    parser.add_argument("--changes", type=int, nargs="+", default=[10, 100, 1000])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--work", required=True, help="for links, on the disk of the images")
     parser.add_argument("--output", required=True)
@@ -82,31 +82,37 @@ def main() -> None:
     paths = [
         file.path for file in linked(list_images(arguments.images), arguments.count, links).files
     ]
-    whole = []
-    for _ in range(arguments.rounds):
+    whole: list[Run] = []
+    runs: dict[int, list[Run]] = {count: [] for count in arguments.changes}
+    shards: dict[int, list[int]] = {count: [] for count in arguments.changes}
+    for number in range(arguments.rounds):
         shutil.rmtree(first, ignore_errors=True)
         whole.append(convert(links, first, arguments.shards))
-    wall, cpu = (statistics.median(values) for values in zip(*whole, strict=True))
+        for count in arguments.changes:
+            change(paths, count, seed=number)
+            runs[count].append(convert(links, again, arguments.shards, "--reuse", first))
+            shards[count].append(same_files(again, first))
+            shutil.rmtree(first)
+            os.rename(again, first)  # so that only the next changes are new
+        print(f"round {number + 1}: {whole[-1]}, {[runs[count][-1] for count in runs]}", flush=True)
     print("| changed images | shards linked | s | of a whole conversion | CPU s | of a whole one |")
     print("|---|---|---|---|---|---|")
-    print(f"| whole conversion | | {wall:.2f} | 1 | {cpu:.2f} | 1 |")
+    print(f"| whole conversion | | {_cells(whole, whole)} |")
     for count in arguments.changes:
-        change(paths, count)
-        runs = []
-        for _ in range(arguments.rounds):
-            shutil.rmtree(again, ignore_errors=True)
-            runs.append(convert(links, again, arguments.shards, "--reuse", first))
-        now, busy = (statistics.median(values) for values in zip(*runs, strict=True))
-        shards = same_files(again, first)
-        shutil.rmtree(first)
-        os.rename(again, first)  # so that only the next changes are new
-        print(
-            f"| {count:,} | {shards} of {arguments.shards} | {now:.2f} | {now / wall:.2f} "
-            f"| {busy:.2f} | {busy / cpu:.2f} |",
-            flush=True,
-        )
+        shown = statistics.median_low(shards[count])
+        print(f"| {count:,} | {shown} of {arguments.shards} | {_cells(runs[count], whole)} |")
     shutil.rmtree(links)
     shutil.rmtree(first)
+
+
+def _cells(runs: list[Run], whole: list[Run]) -> str:
+    """The median of each figure, with its span, and the median of its shares in the same rounds."""
+    cells = []
+    for values, wholes in zip(zip(*runs, strict=True), zip(*whole, strict=True), strict=True):
+        share = statistics.median(part / of for part, of in zip(values, wholes, strict=True))
+        span = f"{min(values):.1f}-{max(values):.1f}"
+        cells += [f"{statistics.median(values):.1f} ({span})", f"{share:.2f}"]
+    return " | ".join(cells)
 
 
 if __name__ == "__main__":

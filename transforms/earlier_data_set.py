@@ -8,7 +8,7 @@ Nothing here imports Beam: writer processes take shards, too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from beam_pipeline.transforms.core.dataset.changes import (
@@ -32,6 +32,7 @@ from beam_pipeline.transforms.core.dataset.sharding import KeyHasher, ShardPlan,
 from beam_pipeline.transforms.core.errors import ConversionError
 from beam_pipeline.transforms.core.labels.class_files import Classes
 from beam_pipeline.transforms.core.records.alteration import codec_in_use
+from beam_pipeline.transforms.core.references import SampleRef
 from beam_pipeline.transforms.receipt_files import read_receipt
 from beam_pipeline.transforms.storage import files
 
@@ -177,10 +178,26 @@ class EarlierShards:
         """The fate of the shard, given its receipt."""
         samples = NO_CHANGES
         if self.reusable is None:
-            hasher = KeyHasher(self.data_set.seed)
-            before = samples_between(self.receipts, self.inputs.spec, hasher)
-            labels = file_labels(self.inputs.options)
-            samples = compare_samples(before, written_samples(receipt), labels)
+            samples = self._compared(written_samples(receipt))
         return ShardChanges(
             samples, self.reusable is not None, receipt.info.bytes, tuple(self.notes)
         )
+
+    def expected_changes(self) -> ShardChanges:
+        """The fate of the shard as far as it is known before an image is read.
+
+        An image that could not be used then, and has not changed since, is no sample now. The bytes
+        of a shard that is to be written are those of its images, as they were listed.
+        """
+        if self.reusable:
+            return self.changes(self.reusable)
+        dead = {letter.key for receipt in self.receipts for letter in receipt.dead_letters}
+        then = {ref for receipt in self.receipts for ref in receipt.inputs.refs if ref.key in dead}
+        refs = self.inputs.refs
+        samples = self._compared(ref for ref in refs if ref not in then)
+        return ShardChanges(samples, False, sum(ref.size for ref in refs), tuple(self.notes))
+
+    def _compared(self, samples: Iterable[SampleRef]) -> SampleChanges:
+        """Compares samples with those of the earlier data set in the same range of hashes."""
+        before = samples_between(self.receipts, self.inputs.spec, KeyHasher(self.data_set.seed))
+        return compare_samples(before, samples, file_labels(self.inputs.options))

@@ -96,7 +96,7 @@ class ShardTask:
         A shard that is finished is not written: one in the output folder, of an earlier run, is kept,
         and one of the earlier data set is taken.
         """
-        inputs = self._inputs()
+        inputs = shard_inputs(self.spec, self.batches, self.class_ids, self.encoding)
         try:
             keeps = self.resume or self.failures.retries
             own = read_receipt(self.folder, self.spec.file_name, inputs) if keeps else None
@@ -166,17 +166,30 @@ class ShardTask:
         )
         return Refusal.from_error(AnotherJobError(what))
 
-    def _inputs(self) -> ShardInputs:
-        refs = sort_by_key_hash(
-            (ref for batch in self.batches for ref in unpack(SampleRef, batch)),
-            KeyHasher(self.encoding.seed),
-        )
-        return ShardInputs(
-            spec=self.spec,
-            refs=refs,
-            class_ids={name: self.class_ids[name] for name in self.encoding.class_names(refs)},
-            options=self.encoding.recorded(),
-        )
+
+def shard_inputs(
+    spec: ShardSpec,
+    batches: Iterable[bytes],
+    class_ids: Mapping[str, int],
+    encoding: EncodingOptions,
+) -> ShardInputs:
+    """Everything that determines the bytes of a shard.
+
+    Args:
+      spec: which shard it is.
+      batches: its samples, packed, in any order.
+      class_ids: class -> id, of its classes at least.
+      encoding: the encoding of its examples.
+    """
+    refs = sort_by_key_hash(
+        (ref for batch in batches for ref in unpack(SampleRef, batch)), KeyHasher(encoding.seed)
+    )
+    return ShardInputs(
+        spec=spec,
+        refs=refs,
+        class_ids={name: class_ids[name] for name in encoding.class_names(refs)},
+        options=encoding.recorded(),
+    )
 
 
 def encoded_otherwise(receipt: Receipt) -> bool:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from beam_pipeline.transforms.core.dataset.changes import ShardChanges
 from beam_pipeline.transforms.core.dataset.plan import Plan, Tally, make_plan
-from beam_pipeline.transforms.core.dataset.receipts import receipt_name
+from beam_pipeline.transforms.core.dataset.receipts import ShardInputs, receipt_name
 from beam_pipeline.transforms.core.dataset.sharding import KeyHasher, ShardConfig, shard_of
 from beam_pipeline.transforms.core.failures import FailurePolicy
 from beam_pipeline.transforms.core.labels.class_files import Classes
@@ -26,7 +26,7 @@ from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
 from beam_pipeline.transforms.core.references import SampleRef, pack
 from beam_pipeline.transforms.earlier_data_set import EarlierDataSet
 from beam_pipeline.transforms.encoding import EncodingOptions
-from beam_pipeline.transforms.shard_task import ShardTask
+from beam_pipeline.transforms.shard_task import ShardTask, shard_inputs
 from beam_pipeline.transforms.storage import files
 from tests.pictures import picture
 
@@ -46,6 +46,10 @@ class Image(NamedTuple):
 FIRST = {key: Image(i % 5, "abc"[i % 3], "train") for i, key in enumerate(KEYS)}
 
 
+def inputs_of(task: ShardTask) -> ShardInputs:
+    return shard_inputs(task.spec, task.batches, task.class_ids, task.encoding)
+
+
 class DataSet:
     """A data set of a few images, written without Beam."""
 
@@ -59,7 +63,7 @@ class DataSet:
         classes: Classes = (),
     ) -> None:
         self.folder = folder
-        refs = [self._ref(key, image) for key, image in images.items()]
+        refs = [self.ref(key, image) for key, image in images.items()]
         tally = Tally(listed=len(refs))
         tally.add_samples(refs, 0)
         self.plan: Plan = make_plan(
@@ -73,12 +77,17 @@ class DataSet:
             **({"kept": earlier.kept} if earlier else {}),
         )
         assert self.plan.refusal is None
-        written = [task.run() for task in self._tasks(refs, earlier)]
+        tasks = self.tasks(refs, earlier)
+        self.expected = [
+            earlier.look_up(inputs_of(task)).expected_changes() for task in tasks if earlier
+        ]
+        written = [task.run() for task in tasks]
+        self.dead = {letter.key for one in written for letter in one.dead_letters}
         self.changes: list[ShardChanges] = [w.changes for w in written if w.changes]
         assert len(self.changes) == (len(written) if earlier else 0)
         assert [w.refusal for w in written if w.refusal] == []
 
-    def _ref(self, key: str, image: Image) -> SampleRef:
+    def ref(self, key: str, image: Image) -> SampleRef:
         path = self.folder.parent / f"{image.picture}.bmp"
         if not path.exists():
             path.write_bytes(PICTURES[image.picture] if image.picture < 5 else b"no image")
@@ -87,7 +96,9 @@ class DataSet:
             key, str(path), size, image.split, (image.label,), version=1 + image.picture
         )
 
-    def _tasks(self, refs: list[SampleRef], earlier: EarlierDataSet | None) -> list[ShardTask]:
+    def tasks(
+        self, refs: list[SampleRef], earlier: EarlierDataSet | None = None
+    ) -> list[ShardTask]:
         hasher = KeyHasher(0)
         return [
             ShardTask(
@@ -180,7 +191,17 @@ def _check_nights(nights: list[dict[str, Image | None]]) -> None:
             reused = [shard for shard in after.changes if shard.reused]
             assert len(reused) == len(after.inodes() & before.inodes())
             assert all(not any(shard.samples) for shard in reused)
+            _check_expected(after)
             images, before = now, after
+
+
+def _check_expected(data_set: DataSet) -> None:
+    """All that was expected came true, but for images that turned out to be broken."""
+    for expected, found in zip(data_set.expected, data_set.changes, strict=True):
+        assert expected.reused == found.reused
+        assert not found.reused or expected.bytes == found.bytes
+        for keys, then in zip(expected.samples, found.samples, strict=True):
+            assert set(keys) - data_set.dead == set(then) - data_set.dead
 
 
 @pytest.fixture
@@ -227,10 +248,10 @@ def test_a_shard_that_vanishes_while_it_is_taken_is_written(first: DataSet, tmp_
     spec = first.plan.shard_plan.spec(1)
     (task,) = [
         replace(task, folder=str(tmp_path / "again"))
-        for task in first._tasks([first._ref(key, image) for key, image in FIRST.items()], None)
+        for task in first.tasks([first.ref(key, image) for key, image in FIRST.items()], None)
         if task.spec == spec
     ]
-    found = first.as_earlier.look_up(task._inputs())
+    found = first.as_earlier.look_up(inputs_of(task))
     assert found.reusable is not None
     (first.folder / spec.file_name).unlink()
     assert found.take(str(tmp_path / "again"), new=True) is None
@@ -244,6 +265,10 @@ def test_a_missing_receipt_costs_that_shard_alone(first: DataSet, tmp_path: Path
     (first.folder / receipt_name(name)).unlink()
     again = DataSet(tmp_path / "again", FIRST, first.as_earlier)
     assert [shard.reused for shard in again.changes] == [True, True, False, True]
+    assert again.expected[2].samples == again.changes[2].samples
+    assert again.expected[2].bytes == sum(
+        len(PICTURES[FIRST[k].picture]) for k in again.changes[2].samples.added
+    )
     assert again.changes[2].notes == (
         f"{first.folder}/{name} has no receipt: the shard is written again",
     )
@@ -256,11 +281,11 @@ def test_dead_letters_that_may_have_passed_are_found_again(tmp_path: Path) -> No
     again = DataSet(tmp_path / "again", images, first.as_earlier)
     assert [shard.reused for shard in again.changes] == [True]
     (tmp_path / "0.bmp").rename(tmp_path / "away.bmp")
-    refs = [again._ref("b", images["b"])]
+    refs = [again.ref("b", images["b"])]
     refs.append(
         SampleRef("a", str(tmp_path / "0.bmp"), len(PICTURES[0]), "train", ("a",), version=1)
     )
-    (task,) = again._tasks(refs, None)
+    (task,) = again.tasks(refs, None)
     gone = replace(task, folder=str(tmp_path / "gone")).run()
     assert [letter.reason for letter in gone.dead_letters] == ["not_an_image", "unreadable"] or [
         letter.reason for letter in gone.dead_letters

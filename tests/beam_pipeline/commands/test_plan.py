@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -57,6 +58,28 @@ def test_it_says_what_convert_then_writes(
     assert lines[8:10] == ["    missing_image: 1 (gone.jpg)", "    unlabelled: 1 (19.jpg)"]
     assert lines[10].startswith("  labels: 227 B of label files, joined with the images by CoGroup")
     assert len(lines) == 11  # nobody named a cloud, so nothing is said of its prices
+
+
+def test_it_says_what_would_be_reused(
+    argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The samples that changed, and the shards to reuse, are those of the conversion."""
+    assert convert(*argv) == 0
+    write_pictures(f"{tmp_path}/photos", ["new.jpg"])
+    with (tmp_path / "labels.csv").open("a") as table:
+        table.write("new.jpg,dog\n")
+    again = [*argv, "--output", f"{tmp_path}/again", "--reuse", f"{tmp_path}/out"]
+    capsys.readouterr()
+    assert main(["plan", *again]) == 0
+    *_, since, shards = capsys.readouterr().out.splitlines()
+    assert not (tmp_path / "again").exists()
+    assert since == f"Since {tmp_path}/out: 1 added"
+    assert convert(*again) == 0
+    found = json.loads((tmp_path / "again" / "changes.json").read_text())
+    assert found["samples"] == {"added": 1, "removed": 0, "changed": 0, "relabelled": 0}
+    assert found["shards"] == {"reused": 3, "written": 1}
+    assert shards.startswith("  3 shards to reuse, ")
+    assert "; 1 to write, about " in shards
 
 
 @pytest.mark.slow

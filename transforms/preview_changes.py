@@ -1,0 +1,51 @@
+"""Previews changes: from the samples of each shard to its fate in a conversion with `--reuse`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import apache_beam as beam
+from apache_beam.pvalue import AsSingleton
+
+from beam_pipeline.transforms.core.dataset.changes import ShardChanges
+from beam_pipeline.transforms.core.dataset.plan import Plan
+from beam_pipeline.transforms.earlier_data_set import EarlierDataSet
+from beam_pipeline.transforms.encoding import EncodingOptions
+from beam_pipeline.transforms.shard_task import shard_inputs
+
+
+def _preview(
+    shard: tuple[int, Iterable[bytes]],
+    plan: Plan,
+    encoding: EncodingOptions,
+    earlier: EarlierDataSet,
+) -> ShardChanges:
+    number, batches = shard
+    spec = plan.shard_plan.spec(number)
+    inputs = shard_inputs(spec, batches, plan.class_ids, encoding)
+    return earlier.look_up(inputs).expected_changes()
+
+
+@dataclass(kw_only=True)
+class PreviewChanges(beam.PTransform):
+    """Looks up what each shard would be made of in an earlier data set; no image is opened.
+
+    Attributes:
+      plan: PCollection of the one `Plan`.
+      encoding: what shapes the examples.
+      earlier: the data set that shards of the same samples would be taken from.
+
+    Returns: a `ShardChanges` for each shard.
+    """
+
+    plan: beam.PCollection[Plan]
+    encoding: EncodingOptions
+    earlier: EarlierDataSet
+
+    def expand(
+        self, shards: beam.PCollection[tuple[int, Iterable[bytes]]]
+    ) -> beam.PCollection[ShardChanges]:
+        return shards | "PreviewShard" >> beam.Map(
+            _preview, AsSingleton(self.plan), self.encoding, self.earlier
+        ).with_output_types(ShardChanges)
