@@ -15,6 +15,8 @@ from beam_pipeline.transforms.receipt_files import receipts_there
 from beam_pipeline.transforms.storage import files
 
 LATEST = "latest:"
+_OF_OTHERS = ("features.", "columns ")
+"""Recorded values that follow from options and label files."""
 
 
 def with_reuse(config: ConvertConfig) -> tuple[ConvertConfig, str]:
@@ -87,6 +89,8 @@ def _check_options(folder: str, run: EarlierRun, config: ConvertConfig) -> None:
         for recorded in (run.run, config.run)
     )
     changed = [text.removeprefix("options.") for text in option_changes(then, now)]
+    # Another layout, say, has other columns and so other features: the layout is enough to say.
+    changed = [text for text in changed if not text.startswith(_OF_OTHERS)] or changed
     if changed:
         raise UsageError(
             f"--reuse {folder}: that data set was written with other options, so none of its shards "

@@ -170,15 +170,18 @@ def reuse_lines(changes: Mapping[str, Any], *, planned: bool = False) -> Iterato
 
     Args:
       changes: as `changes.json` has them.
-      planned: nothing is written yet, and the bytes of shards to write are estimated.
+      planned: nothing is written yet; of shards to write, the bytes of images are estimated.
     """
     samples, shards, size = (changes[name] for name in ("samples", "shards", "bytes"))
-    reused, written = ("to reuse", "to write, about") if planned else ("reused", "written,")
+    reused, written = human_size(size["reused"]), human_size(size["written"])
     yield f"Since {changes['since']}: {summary_of(samples)}"
-    yield (
-        f"  {counted(shards['reused'], 'shard')} {reused}, {human_size(size['reused'])}; "
-        f"{shards['written']} {written} {human_size(size['written'])}"
-    )
+    number = counted(shards["reused"], "shard")
+    if planned:
+        yield (
+            f"  {number} to reuse, {reused}; {shards['written']} to write, about {written} of images"
+        )
+    else:
+        yield f"  {number} reused, {reused}; {shards['written']} written, {written}"
 
 
 def _class_lines(manifest: Mapping[str, Any]) -> Iterator[str]:

@@ -411,6 +411,8 @@ def test_a_folder_that_cannot_be_reused_is_refused(
     assert "is the output folder" in refused("--reuse", f"{tmp_path}/2")
     assert "there is no manifest.json" in refused("--reuse", f"{tmp_path}/images")
     assert "seed was 0, is 1" in refused(*reuse, "--seed", "1")
+    webdataset = refused(*reuse, "--format", "webdataset")
+    assert 'would be the same: record_format was null, is "webdataset". Give' in webdataset
     assert 'image_check was "header", is "full"' in refused(*reuse, "--image_check", "full")
     assert 'compression was "none", is "gzip"' in refused(*reuse, "--compression", "gzip")
     assert "--shuffle=records" in refused(*reuse, "--shuffle=records")
@@ -421,6 +423,12 @@ def test_a_folder_that_cannot_be_reused_is_refused(
     options = {**manifest["options"], "layout": "coco"}
     write_files(str(first), {"manifest.json": json.dumps({**manifest, "options": options})})
     assert 'layout was "coco", is "table"' in refused(*reuse)
+    options = {**options, "columns": []}
+    write_files(str(first), {"manifest.json": json.dumps({**manifest, "options": options})})
+    assert 'would be the same: layout was "coco", is "table". Give' in refused(*reuse)
+    options = {**manifest["options"], "columns": []}
+    write_files(str(first), {"manifest.json": json.dumps({**manifest, "options": options})})
+    assert "would be the same: columns was [], is [" in refused(*reuse)
     write_files(str(first), {"manifest.json": json.dumps(manifest)})
     shutil.rmtree(first / ".receipts")
     assert "8 of 8 shards have no receipt" in refused(*reuse)
