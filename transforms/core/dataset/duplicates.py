@@ -385,7 +385,8 @@ class _Group:
             self.first[split] = image
         if len(self.labels) < 2:
             self.labels.add(image.labels)
-        self.shown = heapq.nsmallest(_MOST_KEYS, [*self.shown, (key, split)])
+        if len(self.shown) < _MOST_KEYS or (key, split) < self.shown[-1]:
+            self.shown = sorted([*self.shown, (key, split)])[:_MOST_KEYS]
 
     def finished(self) -> DuplicateGroup:
         first = sorted((one.key, split) for split, one in self.first.items())[:_MOST_KEYS]

@@ -255,10 +255,14 @@ def _refs(columns: list[list[Any]]) -> list[SampleRef]:
             raise TypeError(f"SampleRef.claimed_size is {shown(size)}")
     if columns and min(columns[SampleRef._fields.index("size")], default=0) < 0:
         raise ValueError("SampleRef.size is negative")
-    return [
-        ref._replace(labels=tuple(map(_frozen, ref.labels)), claimed_size=_frozen(ref.claimed_size))
-        for ref in starmap(SampleRef, zip(*columns, strict=True))
-    ]
+    if not columns:
+        return []
+    rows = [*columns]
+    labels = SampleRef._fields.index("labels")
+    rows[labels] = [tuple(map(_frozen, values)) for values in columns[labels]]
+    if len(columns) > len(kinds):
+        rows[-1] = [*map(_frozen, columns[-1])]
+    return [*starmap(SampleRef, zip(*rows, strict=True))]
 
 
 def _digests(text: Any, count: int) -> bytes:
