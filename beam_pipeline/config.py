@@ -17,13 +17,13 @@ from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.transforms.core.dataset.splits import SplitAssigner, check_strata, group_by
 from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.core.images.changes import ImageChanges
+from beam_pipeline.transforms.core.images.codecs import codec_in_use
 from beam_pipeline.transforms.core.images.pixels import IMAGE_ENCODINGS, RAW_FORMAT
 from beam_pipeline.transforms.core.labels.class_files import KnownClasses
 from beam_pipeline.transforms.core.labels.classes import AUTO_ORDER
 from beam_pipeline.transforms.core.labels.exclusion import Exclusion, Sorter, Sorters
 from beam_pipeline.transforms.core.labels.unlabelled import KeepUnlabelled
 from beam_pipeline.transforms.core.listing.globs import has_glob
-from beam_pipeline.transforms.core.records.alteration import codec_in_use
 from beam_pipeline.transforms.core.records.example_source import ExampleOptions, LabelledImages
 from beam_pipeline.transforms.core.records.formats import (
     format_options,
@@ -223,9 +223,11 @@ class ConvertConfig:
 
     @cached_property
     def changes(self) -> ImageChanges:
-        """The changes to images, with the codec where they encode."""
+        """The changes to images, with the codec where they encode, or where it was chosen."""
         changes = self.options.images.changes
-        return dataclasses.replace(changes, codec=codec_in_use()) if changes.encodes else changes
+        if not changes.encodes and changes.image_codec == ImageChanges.image_codec:
+            return changes
+        return dataclasses.replace(changes, codec=codec_in_use(changes.image_codec))
 
     @property
     def measures(self) -> bool:

@@ -30,8 +30,8 @@ from beam_pipeline.transforms.core.dataset.receipts import (
 )
 from beam_pipeline.transforms.core.dataset.sharding import KeyHasher, ShardPlan, ShardSpec
 from beam_pipeline.transforms.core.errors import ConversionError
+from beam_pipeline.transforms.core.images.codecs import codec_here
 from beam_pipeline.transforms.core.labels.class_files import Classes
-from beam_pipeline.transforms.core.records.alteration import codec_in_use
 from beam_pipeline.transforms.core.references import SampleRef
 from beam_pipeline.transforms.receipt_files import read_receipt
 from beam_pipeline.transforms.storage import files
@@ -78,9 +78,9 @@ class EarlierDataSet:
     def _is_what_would_be_written(self, receipt: Receipt, inputs: ShardInputs) -> bool:
         """Tells whether a shard has the same samples, and its images would be encoded the same way."""
         codec = receipt.info.codec
-        same_encoder = not codec or codec == codec_in_use()
         same_range = receipt.inputs.spec.of == inputs.spec.of
-        return same_range and same_encoder and has_same_outcome(receipt, inputs)
+        same_samples = same_range and has_same_outcome(receipt, inputs)
+        return same_samples and (not codec or codec == codec_here(codec))
 
     def samples_elsewhere(self, splits: Sequence[str]) -> SampleChanges:
         """The samples of splits that are not among these, as removed ones."""

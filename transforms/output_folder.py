@@ -43,8 +43,8 @@ from beam_pipeline.transforms.core.errors import (
     UsageError,
 )
 from beam_pipeline.transforms.core.failures import Refusal
+from beam_pipeline.transforms.core.images.codecs import other_codec
 from beam_pipeline.transforms.core.labels.class_files import Classes
-from beam_pipeline.transforms.core.records.alteration import other_codec
 from beam_pipeline.transforms.core.records.features import ORIENTATION
 from beam_pipeline.transforms.core.records.formats import (
     OUR_FILES,
@@ -329,7 +329,7 @@ def prepare_resume(folder: str, run: Mapping[str, Any], open_options: Collection
     then, now = (without_options(recorded, open_options) for recorded in (earlier.run, run))
     codecs = [recorded["options"].get("codec", "") for recorded in (then, now)]
     if all(codecs) and codecs[0] != codecs[1]:
-        raise CodecError(f"--resume: in {folder}, {other_codec(codecs[0])}")
+        raise CodecError(f"--resume: in {folder}, {other_codec(*codecs)}")
     changed = option_changes(then, now)
     if changed:
         raise ChangedInputsError(

@@ -23,7 +23,7 @@ from beam_pipeline.transforms.core.errors import (
     ConversionError,
 )
 from beam_pipeline.transforms.core.failures import DEFAULT_POLICY, FailurePolicy, Refusal
-from beam_pipeline.transforms.core.records.alteration import codec_in_use, other_codec
+from beam_pipeline.transforms.core.images.codecs import check_codec
 from beam_pipeline.transforms.core.records.record_format import RecordFormat
 from beam_pipeline.transforms.core.records.shard_writer import sort_by_key_hash, write_shard
 from beam_pipeline.transforms.core.references import SampleRef, unpack
@@ -110,8 +110,10 @@ class ShardTask:
         if own:
             if self._is_kept(own):
                 return self._written(own, found)
-            if encoded_otherwise(own):
-                what = f"--resume: in {self.uri}, {other_codec(own.info.codec)}"
+            try:
+                check_codec(own.info.codec)
+            except CodecError as error:
+                what = f"--resume: in {self.uri}, {error}"
                 return Written(None, [], Refusal.from_error(CodecError(what)))
         new = own is None or not files.exists(self.uri)
         receipt = found.take(self.folder, new=new) if found else None
@@ -190,11 +192,6 @@ def shard_inputs(
         class_ids={name: class_ids[name] for name in encoding.class_names(refs)},
         options=encoding.recorded(),
     )
-
-
-def encoded_otherwise(receipt: Receipt) -> bool:
-    """Tells whether images of a shard were encoded by other versions than are in use here."""
-    return bool(receipt.info.codec) and receipt.info.codec != codec_in_use()
 
 
 def _has_unreadable(receipt: Receipt) -> bool:

@@ -102,7 +102,7 @@ class _EncodeGroup(beam.DoFn):
         counters.count(counters.DEAD_LETTERS, len(dead_letters))
         if dead_letters:
             yield TaggedOutput(DEAD_LETTERS, dead_letters)
-        figures = image_figures(events)._replace(statistics=maker.statistics())
+        figures = image_figures(events, maker)._replace(statistics=maker.statistics())
         yield TaggedOutput(IMAGES, figures)
         if self._encoding.examples.resumable:
             for part in packed_images(images, range_count(plan.tally.samples.total())):

@@ -20,14 +20,14 @@ from beam_pipeline.transforms.core.errors import (
     ConversionError,
 )
 from beam_pipeline.transforms.core.images.changes import UNREAD, ImageChanges
-from beam_pipeline.transforms.core.records.alteration import other_codec
+from beam_pipeline.transforms.core.images.codecs import check_codec
 from beam_pipeline.transforms.core.records.formats import recorded_format
 from beam_pipeline.transforms.core.records.record_format import RecordFormat
 from beam_pipeline.transforms.core.text import counted, shown
 from beam_pipeline.transforms.output_claim import claimed
 from beam_pipeline.transforms.output_folder import check_no_links, delete_incomplete, read_manifest
 from beam_pipeline.transforms.receipt_files import read_receipt
-from beam_pipeline.transforms.shard_task import Written, encoded_otherwise, write_inputs
+from beam_pipeline.transforms.shard_task import Written, write_inputs
 from beam_pipeline.transforms.storage import files
 from beam_pipeline.transforms.storage.read_ahead import usual_reading
 from beam_pipeline.transforms.writer_process import cores, submit, writer_processes
@@ -178,8 +178,10 @@ def _start(
             f"{uri} cannot be rewritten: {receipt_name(entry['path'])}, the list of its images, is "
             "missing. Convert again with --overwrite"
         )
-    if encoded_otherwise(receipt):
-        return CodecError(f"{uri}: {other_codec(receipt.info.codec)}")
+    try:
+        check_codec(receipt.info.codec)
+    except ConversionError as error:
+        return CodecError(f"{uri}: {error}")
     if any(f"/{INCOMPLETE_FOLDER}/" in ref.uri for ref in receipt.inputs.refs):
         return ConversionError(
             f"{uri} cannot be rewritten: its samples came from Python, or were unpacked during the "

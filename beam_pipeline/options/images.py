@@ -24,6 +24,7 @@ from beam_pipeline.transforms.core.images.changes import (
     REENCODE,
     ImageChanges,
 )
+from beam_pipeline.transforms.core.images.codecs import IMAGE_CODECS
 from beam_pipeline.transforms.core.images.filters import FILTER_NAMES
 from beam_pipeline.transforms.core.images.geometry import RESIZE_MODES
 from beam_pipeline.transforms.core.images.pixels import IMAGE_ENCODINGS
@@ -92,6 +93,12 @@ class ImageOptions(OptionGroup):
         help="encode images anew: never, auto for those that readers cannot decode or show wrongly "
         "(TIFF, AVIF, HEIC, JPEG 2000, CMYK, transparent palettes), or always (default: auto with "
         "--resize or --image_format, else never)",
+    )
+    image_codec: str = option(
+        next(iter(IMAGE_CODECS)),
+        choices=tuple(IMAGE_CODECS),
+        help="library that images are scaled, turned and encoded with; opencv is faster with JPEGs and "
+        "leaves other formats to pillow (default: %(default)s)",
     )
     color_profile: str = option(
         COLOR_PROFILES[0],
@@ -185,4 +192,5 @@ class ImageOptions(OptionGroup):
             reencode=self.reencode or ("auto" if encodes else "never"),
             color_profile=self.color_profile,
             animated=self.animated,
+            image_codec=self.image_codec,
         )

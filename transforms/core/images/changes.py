@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from beam_pipeline.transforms.core.images.codecs import IMAGE_CODECS
 from beam_pipeline.transforms.core.images.geometry import RESIZE_MODES, Resize
 
 ORIENTATIONS = ("keep", "apply", "refuse")
@@ -41,8 +42,9 @@ class ImageChanges:
       reencode: one of `REENCODE`.
       color_profile: one of `COLOR_PROFILES`.
       animated: one of `ANIMATED`.
+      image_codec: a name in `IMAGE_CODECS`.
       codec: the versions of the libraries that encode; empty where images are written anew only to
-        turn them.
+        turn them, by the default library.
     """
 
     orientation: str = ""
@@ -54,6 +56,7 @@ class ImageChanges:
     reencode: str = REENCODE[0]
     color_profile: str = COLOR_PROFILES[0]
     animated: str = ANIMATED[0]
+    image_codec: str = next(iter(IMAGE_CODECS))
     codec: str = ""
 
     @property

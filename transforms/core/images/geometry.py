@@ -126,6 +126,12 @@ class Geometry:
         return self != Geometry.of(self.stored, self.orientation)
 
     @property
+    def unturned(self) -> tuple[Rectangle, Size]:
+        """The part of the stored image that is kept, and (width, height) of that part, scaled but not turned."""
+        box = orienting(self.stored, self.orientation).inverse().box(self.crop)
+        return box, turned_size(self.scaled, self.orientation)
+
+    @property
     def affine(self) -> Affine:
         """The map from places in the stored image to those in the image that is written."""
         left, top, right, bottom = self.crop

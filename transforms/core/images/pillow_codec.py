@@ -26,7 +26,7 @@ from beam_pipeline.transforms.core.dead_letters import Reason
 from beam_pipeline.transforms.core.images import bmp, sixteen_bits
 from beam_pipeline.transforms.core.images.changes import ImageChanges
 from beam_pipeline.transforms.core.images.exif import QUARTER_TURNS, UPRIGHT, exif_orientation
-from beam_pipeline.transforms.core.images.geometry import Geometry, Rectangle, orienting
+from beam_pipeline.transforms.core.images.geometry import Geometry, Rectangle
 from beam_pipeline.transforms.core.images.header import (
     BadImageError,
     ImageHeader,
@@ -197,7 +197,7 @@ def rewrite(
             width, height = geometry.size
             written = sixteen_bits.png(channels)
             return written, ImageHeader(
-                "png", height, width, len(channels), _left(opened, geometry)
+                "png", height, width, len(channels), orientation_left(opened, geometry)
             )
         image = _changed(opened.image, geometry, changes)
     except MemoryError as error:
@@ -212,8 +212,8 @@ def rewrite(
     return _encoded(image, data, opened, geometry, changes)
 
 
-def _left(opened: Opened, geometry: Geometry) -> int:
-    """The orientation that an image still has."""
+def orientation_left(opened: Opened, geometry: Geometry) -> int:
+    """The orientation that an image has after its change."""
     return opened.header.orientation if geometry.orientation == UPRIGHT else UPRIGHT
 
 
@@ -232,7 +232,7 @@ def _changed(image: Image.Image, geometry: Geometry, changes: ImageChanges | Non
     if geometry.is_resized:
         image = _scaled(image, geometry, extent)
     if changes and profile and changes.color_profile == "srgb":
-        image = _to_srgb(image, profile)
+        image = to_srgb(image, profile)
     if image.mode in ("CMYK", "YCbCr", "LAB", "HSV"):
         image = image.convert("RGB")
     if geometry.orientation != UPRIGHT:
@@ -276,18 +276,14 @@ def _plain(image: Image.Image) -> Image.Image:
 
 def _scaled(image: Image.Image, geometry: Geometry, extent: Rectangle) -> Image.Image:
     """Scales the part to keep, before the image is turned, as it has fewer pixels afterwards."""
-    unturned = orienting(geometry.stored, geometry.orientation).inverse().box(geometry.crop)
+    (left, top, right, bottom), size = geometry.unturned
     across, down = extent[2] / geometry.stored[0], extent[3] / geometry.stored[1]
-    left, top, right, bottom = unturned
     box = (
         max(0.0, left * across),
         max(0.0, top * down),
         min(image.width, right * across),
         min(image.height, bottom * down),
     )
-    size = geometry.scaled
-    if geometry.orientation in QUARTER_TURNS:
-        size = size[::-1]
     if image.mode == "I;16":
         return sixteen_bits.scaled(image, size, box)
     return image.resize(size, Image.Resampling.LANCZOS, box, _REDUCING_GAP)
@@ -308,7 +304,8 @@ def _srgb_transform(profile: bytes, mode: str, to_mode: str) -> Any:
         return None
 
 
-def _to_srgb(image: Image.Image, profile: bytes) -> Image.Image:
+def to_srgb(image: Image.Image, profile: bytes) -> Image.Image:
+    """Converts the colours from an ICC profile; the image itself where there is nothing to convert."""
     grey = image.mode == "L"
     to_mode = "RGBA" if image.mode == "RGBA" else "RGB"
     if image.mode not in ("L", "RGB", "RGBA", "CMYK", "LAB"):
@@ -348,7 +345,7 @@ def _encoded(
         ) from error
     channels = len(image.getbands())
     width, height = geometry.size
-    header = ImageHeader(name, height, width, channels, _left(opened, geometry))
+    header = ImageHeader(name, height, width, channels, orientation_left(opened, geometry))
     return out.getvalue(), header
 
 
@@ -358,12 +355,17 @@ _Encoder = Callable[
 """(pixels, file, opened, geometry, changes) -> pixels of a mode that the format holds, and settings."""
 
 
+def jpeg_quality(opened: Opened, geometry: Geometry, changes: ImageChanges) -> int:
+    """The quality of a JPEG that is written; one that is only turned has a higher one."""
+    if opened.header.format == "jpeg" and not geometry.is_resized:
+        return max(changes.quality, _TURNED_QUALITY)
+    return changes.quality
+
+
 def _as_jpeg(
     image: Image.Image, _: bytes, opened: Opened, geometry: Geometry, changes: ImageChanges
 ) -> tuple[Image.Image, dict[str, Any]]:
-    quality = changes.quality
-    if opened.header.format == "jpeg" and not geometry.is_resized:
-        quality = max(quality, _TURNED_QUALITY)
+    quality = jpeg_quality(opened, geometry, changes)
     image = sixteen_bits.to_8_bits(image)
     if image.mode in ("LA", "RGBA"):
         opaque = Image.new(image.mode, image.size, (_WHITE,) * len(image.getbands()))

@@ -17,9 +17,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from beam_pipeline.transforms.core.dead_letters import Reason
-from beam_pipeline.transforms.core.errors import CodecError
 from beam_pipeline.transforms.core.images.changes import UNREAD, ImageChanges
 from beam_pipeline.transforms.core.images.claimed_size import measured_header
+from beam_pipeline.transforms.core.images.codecs import IMAGE_CODECS
 from beam_pipeline.transforms.core.images.exif import UPRIGHT
 from beam_pipeline.transforms.core.images.geometry import Affine, Geometry, orienting, plan_geometry
 from beam_pipeline.transforms.core.images.header import BadImageError, ImageHeader
@@ -153,8 +153,7 @@ class Alteration:
         opened = opened or _opened(image)
         if opened.image.size != size:  # a GIF's screen, where the header is of the largest frame
             geometry = plan_geometry(opened.image.size, applied, changes.target)
-        from beam_pipeline.transforms.core.images.pillow_codec import rewrite
-
+        rewrite = IMAGE_CODECS[changes.image_codec].load().rewrite
         opened = opened._replace(header=opened.header._replace(orientation=header.orientation))
         image, header = rewrite(image, opened, geometry, changes)
         events.append(Event.ENCODED.value)
@@ -194,35 +193,6 @@ class Alteration:
         if affine == Affine() and geometry.size == size:
             return labels, 0
         return move_labels(labels, self.columns, Move(size, affine, geometry.size))
-
-
-def codec_in_use() -> str:
-    """Names what encodes images here, with versions."""
-    from beam_pipeline.transforms.core.images.pillow_codec import codec_version
-
-    return codec_version()
-
-
-def check_codec(expected: str) -> None:
-    """Makes sure that images are encoded here by the versions that a data set was begun with.
-
-    Args:
-      expected: as `codec_in_use` has it; empty where it does not matter.
-
-    Raises:
-      CodecError: by others.
-    """
-    if expected and expected != codec_in_use():
-        raise CodecError(other_codec(expected))
-
-
-def other_codec(expected: str) -> str:
-    """The message for images that were encoded by other versions."""
-    return (
-        f"images are encoded by {expected}, and here by {codec_in_use()}, which may give other bytes. "
-        "Install the same versions (the first decides: pip install Pillow==...), or convert again "
-        "with --overwrite"
-    )
 
 
 def _is_other_format(name: str, changes: ImageChanges) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from beam_pipeline.transforms.core.images.changes import ImageChanges
+from beam_pipeline.transforms.core.images.codecs import check_codec
 from beam_pipeline.transforms.core.images.filters import Limits
 from beam_pipeline.transforms.core.images.label_images import FilePreparer, file_preparers
 from beam_pipeline.transforms.core.images.pixels import IMAGE_ENCODINGS, PixelFormat
@@ -22,7 +23,7 @@ from beam_pipeline.transforms.core.labels.schema import (
     file_columns,
     object_column,
 )
-from beam_pipeline.transforms.core.records.alteration import Alteration, check_codec
+from beam_pipeline.transforms.core.records.alteration import Alteration
 from beam_pipeline.transforms.core.records.example import SampleEncoder
 from beam_pipeline.transforms.core.records.features import feature_kinds
 from beam_pipeline.transforms.core.records.shard_writer import (
@@ -105,6 +106,7 @@ class ExampleSource(Protocol):
 
         Raises:
           CodecError: other versions encode images here than where the job was started.
+          UsageError: the library that is to encode them is not installed here.
         """
 
     def recorded(self) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from beam_pipeline.transforms.core.dataset.sharding import (
 )
 from beam_pipeline.transforms.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.transforms.core.images.claimed_size import check_claimed_size
+from beam_pipeline.transforms.core.images.codecs import codec_in_use
 from beam_pipeline.transforms.core.images.digest import NO_DIGEST, digest_of
 from beam_pipeline.transforms.core.images.exif import UPRIGHT
 from beam_pipeline.transforms.core.images.filters import Limits, outside_bytes
@@ -28,7 +29,7 @@ from beam_pipeline.transforms.core.images.header import BadImageError, ImageHead
 from beam_pipeline.transforms.core.images.label_images import FilePreparer
 from beam_pipeline.transforms.core.images.preparation import ImagePreparer, read_header
 from beam_pipeline.transforms.core.labels.boxes import BadBoxError, check_boxes
-from beam_pipeline.transforms.core.records.alteration import Alteration, Event, codec_in_use
+from beam_pipeline.transforms.core.records.alteration import Alteration, Event
 from beam_pipeline.transforms.core.records.example import SampleEncoder
 from beam_pipeline.transforms.core.records.record_format import (
     AlteredSample,
@@ -76,6 +77,9 @@ class Maker(Protocol):
     def classes(self, ref: SampleRef) -> Sequence[int]:
         """The ids of the sample's classes: one, one an object, or none."""
 
+    def codec(self) -> str:
+        """Names what encodes images, with versions; empty where nothing can."""
+
     def statistics(self) -> ImageStatistics:
         """The statistics of the examples made so far; empty where their images are not known."""
 
@@ -111,6 +115,10 @@ class ExampleMaker:
     def classes(self, ref: SampleRef) -> Sequence[int]:
         """The ids of the sample's classes: one, one an object, or none."""
         return self.encoder.classes(ref)
+
+    def codec(self) -> str:
+        """Names what encodes images, with versions."""
+        return codec_in_use(self.alteration.changes.image_codec)
 
     def statistics(self) -> ImageStatistics:
         """The statistics of the examples made so far."""
@@ -297,6 +305,10 @@ class ExampleReader:
         names: Any = ref.labels[0]
         return [self.class_ids[name] for name in names]
 
+    def codec(self) -> str:
+        """Empty, as images are not looked at."""
+        return ""
+
     def statistics(self) -> ImageStatistics:
         """None, as examples are not parsed."""
         return NOTHING_COUNTED
@@ -368,7 +380,7 @@ def write_shard(
         for class_id in maker.classes(ref):
             classes[class_id] += 1
     output.finish()
-    figures = image_figures(events)
+    figures = image_figures(events, maker)
     info = ShardInfo(
         split=spec.split,
         number=spec.number,
@@ -384,9 +396,9 @@ def write_shard(
     return ShardContent(info, dead_letters, sizes, b"".join(digests))
 
 
-def image_figures(events: Mapping[str, int]) -> ImageFigures:
+def image_figures(events: Mapping[str, int], maker: Maker) -> ImageFigures:
     """Counts of the changes to images, with the codec if any was encoded."""
-    codecs = (codec_in_use(),) if events.get(Event.ENCODED.value) else ()
+    codecs = (maker.codec(),) if events.get(Event.ENCODED.value) else ()
     return ImageFigures(tuple(sorted(events.items())), codecs)
 
 
