@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from beam_pipeline.transforms.core.images.codecs import codec_in_use
 from beam_pipeline.transforms.core.images.geometry import orienting
-from beam_pipeline.transforms.core.records import alteration
 from tests.harness import (
     ALL_BAD,
     assert_the_same_bytes_everywhere,
@@ -102,7 +102,7 @@ def test_boxes_and_pixels_agree_in_all_orientations(as_shown: bool) -> None:
     assert examples["1.png"]["image/encoded"] == [stored(1)]
     manifest = manifest_of("out")
     assert manifest["counts"]["images"] == {"encoded": 7, "turned": 7}
-    assert manifest["codec"] == alteration.codec_in_use()
+    assert manifest["codec"] == codec_in_use("pillow")
     assert "image/orientation" not in manifest["features"]
     assert "codec" not in manifest["options"]
 
@@ -209,7 +209,7 @@ def test_the_same_bytes_everywhere_and_on_record(capsys: pytest.CaptureFixture[s
     assert recorded == {
         "resize": [40, 40],
         "image_format": "jpeg",
-        "codec": alteration.codec_in_use(),
+        "codec": codec_in_use("pillow"),
     }
     assert {example["image/format"][0] for example in read_all("one").values()} == {b"jpeg"}
     assert manifest["counts"]["images"]["encoded"] == 23
@@ -236,7 +236,7 @@ def test_resume_and_repair_refuse_another_codec(
     arguments = ("--images", "photos", "--resize", "40", "--output", "out")
     assert convert(*arguments) == 0
     before = digests("out")
-    here = alteration.codec_in_use()
+    here = codec_in_use("pillow")
     monkeypatch.setattr(
         "beam_pipeline.transforms.core.images.pillow_codec.codec_version", lambda: "Pillow 99"
     )
@@ -250,6 +250,35 @@ def test_resume_and_repair_refuse_another_codec(
     assert main(["repair", "out"]) == 1
     assert f"{shard}: images are encoded by {here}, and here by" in capsys.readouterr().err
     monkeypatch.undo()
+
+
+@pytest.mark.readers
+def test_opencv_scales_jpegs_and_resume_and_repair_keep_to_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The same bytes with any number of writers; another library may not go on with them."""
+    pytest.importorskip("cv2", reason="opencv-python-headless is not installed")
+    from beam_pipeline.cli import main
+
+    class_folders()
+    arguments = ("--images", "photos", "--resize", "20", "--num_shards", "2")
+    opencv = (*arguments, "--image_codec", "opencv")
+    assert convert(*arguments, "--output", "pillow") == 0
+    assert convert(*opencv, "--output", "out") == 0
+    assert convert(*opencv, "--output", "one", "--writers", "1") == 0
+    before = {name: digest for name, digest in digests("out").items() if ".tfrecord-" in name}
+    assert before.items() <= digests("one").items()
+    assert not before.items() & digests("pillow").items()
+    manifest = manifest_of("out")
+    assert manifest["codec"] == manifest["options"]["codec"] == codec_in_use("opencv")
+    assert manifest["options"]["image_codec"] == "opencv"
+    capsys.readouterr()
+    assert convert(*arguments, "--output", "out", "--resume") == 1
+    assert "and here by Pillow" in (said := capsys.readouterr().err)
+    assert "Give --image_codec opencv, or convert again with --overwrite" in said
+    os.remove(f"out/{min(before)}")
+    assert main(["repair", "out"]) == 0
+    assert before.items() <= digests("out").items()
 
 
 def test_a_turned_image_of_an_older_data_set_can_be_repaired(

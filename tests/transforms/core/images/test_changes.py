@@ -27,10 +27,11 @@ def test_what_is_recorded_gives_the_same_changes() -> None:
         reencode="auto",
         color_profile="keep",
         animated="refuse",
-        codec="Pillow 1",
+        image_codec="opencv",
+        codec="OpenCV 5",
     )
     assert ImageChanges.from_recorded(json.loads(json.dumps(changes.recorded()))) == changes
-    assert len(changes.recorded()) == 10
+    assert len(changes.recorded()) == 11
     assert changes.target == Resize(320, 240, "crop", never_enlarge=False)
 
 

@@ -9,16 +9,11 @@ import pytest
 from PIL import Image
 
 from beam_pipeline.transforms.core.dead_letters import Reason
-from beam_pipeline.transforms.core.errors import CodecError
 from beam_pipeline.transforms.core.images.changes import UNREAD, ImageChanges
 from beam_pipeline.transforms.core.images.header import BadImageError
 from beam_pipeline.transforms.core.images.preparation import read_header
 from beam_pipeline.transforms.core.labels.schema import ColumnKind, label_column, object_columns
-from beam_pipeline.transforms.core.records.alteration import (
-    Alteration,
-    check_codec,
-    codec_in_use,
-)
+from beam_pipeline.transforms.core.records.alteration import Alteration
 
 BOXES = object_columns(pixels=True)
 CLASS = (label_column("animal", ColumnKind.CLASS),)
@@ -122,11 +117,3 @@ def test_labels_without_places_are_left_alone() -> None:
     altered = alteration.alter(image, header)
     measured = alteration.measured(header, None)
     assert alteration.labels(("cat",), header, measured, altered.geometry) == (("cat",), 0)
-
-
-def test_only_the_codec_of_the_data_set_may_encode() -> None:
-    """Where it matters."""
-    check_codec("")
-    check_codec(codec_in_use())
-    with pytest.raises(CodecError, match=r"encoded by Pillow 1, and here by Pillow \d"):
-        check_codec("Pillow 1")
