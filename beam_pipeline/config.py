@@ -16,7 +16,7 @@ from beam_pipeline.transforms.core.dataset.plausibility import NO_CHECKS, LabelC
 from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.transforms.core.dataset.splits import SplitAssigner, check_strata, group_by
 from beam_pipeline.transforms.core.errors import UsageError
-from beam_pipeline.transforms.core.images.changes import ImageChanges
+from beam_pipeline.transforms.core.images.changes import PILLOW, ImageChanges
 from beam_pipeline.transforms.core.images.codecs import codec_in_use
 from beam_pipeline.transforms.core.images.pixels import IMAGE_ENCODINGS, RAW_FORMAT
 from beam_pipeline.transforms.core.labels.class_files import KnownClasses
@@ -225,7 +225,7 @@ class ConvertConfig:
     def changes(self) -> ImageChanges:
         """The changes to images, with the codec where they encode, or where it was chosen."""
         changes = self.options.images.changes
-        if not changes.encodes and changes.image_codec == ImageChanges.image_codec:
+        if not changes.encodes and changes.image_codec == PILLOW:
             return changes
         return dataclasses.replace(changes, codec=codec_in_use(changes.image_codec))
 

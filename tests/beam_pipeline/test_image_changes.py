@@ -261,7 +261,7 @@ def test_opencv_scales_jpegs_and_resume_and_repair_keep_to_it(
     from beam_pipeline.cli import main
 
     class_folders()
-    arguments = ("--images", "photos", "--resize", "20", "--num_shards", "2")
+    arguments = ("--images", "photos", "--resize", "20", "--num_shards", "2", "--name", "set")
     opencv = (*arguments, "--image_codec", "opencv")
     assert convert(*arguments, "--output", "pillow") == 0
     assert convert(*opencv, "--output", "out") == 0

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from beam_pipeline.transforms.core.images.codecs import IMAGE_CODECS
 from beam_pipeline.transforms.core.images.geometry import RESIZE_MODES, Resize
 
 ORIENTATIONS = ("keep", "apply", "refuse")
@@ -23,6 +22,9 @@ IMAGE_FORMATS = ("keep", "jpeg", "png", "webp")
 COLOR_PROFILES = ("srgb", "keep")
 ANIMATED = ("first_frame", "refuse")
 """The values of --image_format, --color_profile and --animated; the first is the default."""
+
+PILLOW = "pillow"
+"""The default of --image_codec; `codecs.IMAGE_CODECS` has all values."""
 
 QUALITY = 90
 
@@ -42,7 +44,7 @@ class ImageChanges:
       reencode: one of `REENCODE`.
       color_profile: one of `COLOR_PROFILES`.
       animated: one of `ANIMATED`.
-      image_codec: a name in `IMAGE_CODECS`.
+      image_codec: a name in `codecs.IMAGE_CODECS`.
       codec: the versions of the libraries that encode; empty where images are written anew only to
         turn them, by the default library.
     """
@@ -56,7 +58,7 @@ class ImageChanges:
     reencode: str = REENCODE[0]
     color_profile: str = COLOR_PROFILES[0]
     animated: str = ANIMATED[0]
-    image_codec: str = next(iter(IMAGE_CODECS))
+    image_codec: str = PILLOW
     codec: str = ""
 
     @property
