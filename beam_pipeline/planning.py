@@ -79,19 +79,7 @@ def print_plan(
         text = files.read_text(files.canonical(prices_uri), f"--prices {prices_uri}")
         prices = parse_prices(text, prices_uri)
     plan, packed, changes = _planned(config, beam_argv)
-    tally = plan.tally
-    labels = config.source.labels
-    masks = tally.label_rows if isinstance(labels, ListedLabels) else 0
-    work = Work(
-        samples=tally.samples.total(),
-        files=masks,
-        image_bytes=tally.sample_bytes.total(),
-        reference_bytes=packed,
-        listed=tally.listed + tally.ignored.total() + masks,
-        joined=isinstance(config.source.labels, (FileLabels, ListedLabels)),
-        shards=len(plan.shard_plan.specs),
-        encode_s=mean_seconds(tally.measured) if tally.measured else 0.0,
-    )
+    work = _work(plan, packed, config)
     say(*_plan_lines(plan, config), *_join_lines(config))
     if plan.refusal:
         raise plan.refusal.to_error()
@@ -100,6 +88,33 @@ def print_plan(
     if machines or prices_uri or _names_a_cloud(config, beam_argv):
         workers = machines or Machines()
         say(*_estimate_lines(estimate(work, workers, prices), workers))
+
+
+def planned_work(config: ConvertConfig) -> Work:
+    """Plans on this machine; returns the work that an estimate needs.
+
+    Raises:
+      ConversionError: the job that plans failed, and why.
+    """
+    plan, packed, _ = _planned(config, ())
+    return _work(plan, packed, config)
+
+
+def _work(plan: Plan, packed: int, config: ConvertConfig) -> Work:
+    """The work of a conversion, of its plan and the size of all references as they are shuffled."""
+    tally = plan.tally
+    labels = config.source.labels
+    masks = tally.label_rows if isinstance(labels, ListedLabels) else 0
+    return Work(
+        samples=tally.samples.total(),
+        files=masks,
+        image_bytes=tally.sample_bytes.total(),
+        reference_bytes=packed,
+        listed=tally.listed + tally.ignored.total() + masks,
+        joined=isinstance(labels, (FileLabels, ListedLabels)),
+        shards=len(plan.shard_plan.specs),
+        encode_s=mean_seconds(tally.measured) if tally.measured else 0.0,
+    )
 
 
 def _names_a_cloud(config: ConvertConfig, beam_argv: Sequence[str]) -> bool:

@@ -1,7 +1,8 @@
 """Dataflow's service as far as a launcher sees it: it takes jobs, and plays what becomes of them.
 
-It answers as the REST reference of v1b3 says (projects.locations.jobs, .messages, .getMetrics). It runs
-nothing: each look at a job's state takes its script one step on, once the counts of a step were asked for.
+It answers as the REST reference of v1b3 says (projects.locations.jobs, .messages, .getMetrics). Each look at
+a job's state takes its script one step on, once the counts of a step were asked for. What happens to a job
+otherwise is up to a test: `runs` is called with it, and the job runs until then.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Mapping
+import urllib.parse
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,6 +47,13 @@ class Received(NamedTuple):
 
 
 DONE = (Step("DONE"),)
+_USAGE = {
+    "cpu_num_seconds": "TotalVcpuTime",
+    "mem_mb_seconds": "TotalMemoryUsage",
+    "shuffle_service_actual_gb": "TotalShuffleDataProcessed",
+    "shuffle_service_chargeable_gb": "BillableShuffleDataProcessed",
+}
+"""Original name of a metric of the service, behind `Service-` -> its name."""
 
 
 class _Server(ThreadingHTTPServer):
@@ -61,6 +70,8 @@ class FakeDataflow:
       refusal: (code, status, message) to refuse jobs with, or None.
       jobs: what was submitted.
       looks: how often a state was asked for.
+      usage: metric of the service -> value, of every job.
+      runs: does a job, in a thread of its own; its script goes on when this returns.
     """
 
     def __init__(self) -> None:
@@ -74,9 +85,9 @@ class FakeDataflow:
 
             def do_GET(self) -> None:
                 size = int(self.headers.get("Content-Length") or 0)
-                code, answer = service._answer(
-                    self.command, self.path.partition("?")[0], self.rfile.read(size)
-                )
+                path, _, query = self.path.partition("?")
+                named = urllib.parse.parse_qs(query).get("name", [""])[0]
+                code, answer = service._answer(self.command, path, named, self.rfile.read(size))
                 data = json.dumps(answer).encode()
                 self.send_response(code)
                 self.send_header("Content-Type", "application/json")
@@ -85,6 +96,9 @@ class FakeDataflow:
                 self.wfile.write(data)
 
             def do_POST(self) -> None:
+                self.do_GET()
+
+            def do_PUT(self) -> None:
                 self.do_GET()
 
         self._server = _Server(("localhost", 0), Handler)
@@ -96,6 +110,9 @@ class FakeDataflow:
         self.refusal: tuple[int, str, str] | None = None
         self.jobs: list[Received] = []
         self.looks = 0
+        self.usage: Mapping[str, float] = {}
+        self.runs: Callable[[Received], None] | None = None
+        self._running: dict[str, threading.Thread] = {}
         self._scripts: dict[str, list[Step]] = {}
         self._played: dict[str, list[Step]] = {}
         self._asked = False  # for the counts of this step
@@ -127,7 +144,13 @@ class FakeDataflow:
         }
         path.write_text(json.dumps(account))
 
-    def _answer(self, method: str, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
+    def state(self, job: Received) -> str:
+        """The state of a job, without JOB_STATE_."""
+        return self._scripts[job.id][0].state
+
+    def _answer(
+        self, method: str, path: str, named: str, body: bytes
+    ) -> tuple[int, dict[str, Any]]:
         if path == "/token":
             return 200, {"access_token": "t", "expires_in": 3600, "token_type": "Bearer"}
         found = _JOBS.fullmatch(path)
@@ -137,11 +160,21 @@ class FakeDataflow:
         with self._lock:
             if method == "POST" and not job_id:
                 return self._create(project, region, json.loads(body))
+            if method == "GET" and not job_id:
+                listed = [
+                    job
+                    for job in self.jobs
+                    if (job.project, job.region) == (project, region)
+                    and job.body["name"] == (named or job.body["name"])
+                ]
+                return 200, {"jobs": [self._look(job) for job in listed]} if listed else {}
             known = [
                 job
                 for job in self.jobs
                 if (job.project, job.region, job.id) == found.group(1, 2, 3)
             ]
+            if method == "PUT" and known and not what:
+                return self._update(known[0], json.loads(body))
             if method != "GET" or not known:
                 return _refused(404, "NOT_FOUND", f"{method} {path}: there is no such job")
             if what == "messages":
@@ -163,6 +196,19 @@ class FakeDataflow:
         self.jobs.append(job)
         self._scripts[job.id] = [Step("PENDING"), *self.script]
         self._played[job.id] = []
+        if self.runs:
+            self._running[job.id] = threading.Thread(target=self.runs, args=(job,), daemon=True)
+            self._running[job.id].start()
+        return 200, self._shown(job)
+
+    def _update(self, job: Received, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """A job that is asked to end does so when its state is asked for next."""
+        if self.state(job) in _ENDS:
+            return _refused(400, "FAILED_PRECONDITION", f"job {job.id} has ended")
+        self._scripts[job.id] = [
+            Step("CANCELLING"),
+            Step(body["requestedState"].removeprefix("JOB_STATE_")),
+        ]
         return 200, self._shown(job)
 
     def _look(self, job: Received) -> dict[str, Any]:
@@ -170,7 +216,8 @@ class FakeDataflow:
         self._patience -= 1
         steps = self._scripts[job.id]
         waits = steps[0].counts and not self._asked and self._patience > 0
-        if len(steps) > 1 and not waits:
+        busy = job.id in self._running and self._running[job.id].is_alive()
+        if len(steps) > 1 and not waits and not busy:
             steps.pop(0)
             self._played[job.id].append(steps[0])
             self._asked, self._patience = False, _PATIENCE
@@ -185,6 +232,9 @@ class FakeDataflow:
             "type": "JOB_TYPE_BATCH",
             "currentState": f"JOB_STATE_{self._scripts[job.id][0].state}",
             "clientRequestId": job.body["clientRequestId"],
+            "createTime": "2026-01-01T00:00:00Z",
+            "startTime": "2026-01-01T00:00:00.250Z",
+            "currentStateTime": "2026-01-01T00:05:12.750000001Z",
         }
 
     def _messages(self, job_id: str) -> dict[str, Any]:
@@ -215,6 +265,18 @@ class FakeDataflow:
             }
             for name, value in self._scripts[job_id][0].counts.items()
             for tentative in ({}, {"tentative": "true"})
+        ]
+        metrics += [
+            {
+                "name": {
+                    "origin": "dataflow/v1b3",
+                    "name": _USAGE[name],
+                    "context": {"original_name": f"Service-{name}"},
+                },
+                "scalar": value,
+                "updateTime": "2026-01-01T00:00:00Z",
+            }
+            for name, value in self.usage.items()
         ]
         return {"metricTime": "2026-01-01T00:00:00Z", "metrics": metrics}
 

@@ -18,9 +18,13 @@ FEATURE_BYTES = 250
 """Of an example beside its image, about."""
 
 
+PRICE_LIST = "us-central1, 2025"
+"""Where and when the default prices hold."""
+
+
 @dataclass(frozen=True)
 class Prices:
-    """Google's prices in US dollars, in us-central1, without discounts.
+    """Google's prices in US dollars, in the region and year of `PRICE_LIST`, without discounts.
 
     Attributes:
       vcpu_hour: a vCPU of a batch worker for an hour.
