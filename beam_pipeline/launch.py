@@ -233,7 +233,7 @@ def _run(build: Build, config: ConvertConfig, engine: Engine, job: str = "") -> 
 
 def _interrupted(config: ConvertConfig, engine: Engine) -> str:
     """The message of Ctrl-C; unfinished files of a local job are in `.incomplete`."""
-    resumable = config.options.engine.shuffle != "records" and not engine.outlives_launcher
+    resumable = config.options.engine.shuffle != "records" and engine.ends_on_interrupt
     return engine.interrupt() + (". The same command with --resume continues" if resumable else "")
 
 

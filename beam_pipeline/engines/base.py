@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import StandardOptions
-from apache_beam.runners.runner import PipelineRunner
+from apache_beam.runners.runner import PipelineResult, PipelineRunner
 
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.engines.cached_options import CachedOptions
@@ -25,8 +25,9 @@ class Engine:
 
     Attributes:
       failures: how a job reports fatal errors to the engine.
-      outlives_launcher: True if jobs continue when this program ends, so that `--no_wait` is
+      outlives_launcher: True if jobs can continue when this program ends, so that `--no_wait` is
         possible.
+      ends_on_interrupt: True if Ctrl-C ends a job.
       options: Beam's options.
       name: the runner, as `--runner` names it, without its module.
       waits: True if `run` returns when the job has ended, False if when it was submitted.
@@ -34,6 +35,7 @@ class Engine:
 
     failures: FailurePolicy = DEFAULT_POLICY
     outlives_launcher = False
+    ends_on_interrupt = True
 
     def __init__(self, name: str, argv: Sequence[str], *, wait: bool = True) -> None:
         """Reads Beam's options; starts nothing.
@@ -48,8 +50,8 @@ class Engine:
         """
         if not wait and not self.outlives_launcher:
             raise UsageError(
-                f"--no_wait is for --runner=DataflowRunner, where a job goes on by itself; with {name} it "
-                "ends with this command. Leave --no_wait out"
+                "--no_wait is for Dataflow and for a cluster of Flink (--flink_master), where a job goes "
+                f"on by itself; with {name} as given it ends with this command. Leave --no_wait out"
             )
         self.name = name
         self.waits = wait
@@ -79,7 +81,11 @@ class Engine:
         remember_dofn_specs()
         pipeline = beam.Pipeline(runner=self.runner, options=self.options)
         build(pipeline)
-        pipeline.run().wait_until_finish()
+        self.wait_for(pipeline.run())
+
+    def wait_for(self, result: PipelineResult) -> None:
+        """Waits for the end of a job; raises RuntimeError if it failed."""
+        result.wait_until_finish()
 
 
 def silence_process_reports() -> None:

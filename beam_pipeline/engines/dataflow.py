@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import hashlib
 import logging
 import os
-import re
 import tempfile
 from collections.abc import Iterator, Sequence
 
@@ -24,6 +22,7 @@ from apache_beam.options.pipeline_options import (
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.engines.base import Build, Engine
 from beam_pipeline.engines.dataflow_job import DataflowJob, follow
+from beam_pipeline.engines.job_name import job_name
 from beam_pipeline.engines.packaging import DISTRIBUTION, build_package
 from beam_pipeline.terminal import say
 from beam_pipeline.transforms.core.errors import JobError, UsageError
@@ -35,14 +34,13 @@ HARNESS_THREADS = 2
 """Shards that a worker process writes at the same time; a worker has one process per vCPU."""
 
 STAGING_FOLDER = ".beam-tfrecord-staging"
-_NAME_DIGITS = 8
-_LONGEST_NAME = 40  # of the data set, in a job's name
 
 
 class DataflowEngine(Engine):
     """Dataflow. A job continues if this program ends."""
 
     outlives_launcher = True
+    ends_on_interrupt = False
 
     def __init__(self, name: str, argv: Sequence[str], *, wait: bool = True) -> None:
         """See `Engine`."""
@@ -227,13 +225,6 @@ def _staging(config: ConvertConfig) -> str:
             "leaves no place there beside the data set: give --temp_location=gs://BUCKET/FOLDER"
         )
     return f"gs://{bucket}/{STAGING_FOLDER}"
-
-
-def job_name(config: ConvertConfig) -> str:
-    """Returns a name that depends on the output folder: Dataflow runs one job per name at a time."""
-    name = re.sub(r"[^a-z0-9]+", "-", config.name.lower()).strip("-")[:_LONGEST_NAME].strip("-")
-    digest = hashlib.sha256(config.output.encode()).hexdigest()[:_NAME_DIGITS]
-    return "-".join(filter(None, (DISTRIBUTION, name, digest)))
 
 
 @contextlib.contextmanager

@@ -2,8 +2,9 @@
 
 `--runner=FlinkRunner` runs Flink inside Beam's job server, with workers in this process, which
 report progress. `--flink_master=HOST:PORT` sends the job to a cluster, after asking it for its
-version and slots. Its workers report nothing while the job runs; Flink's own web pages show the
-progress.
+version, its slots and its jobs. Its workers report nothing while the job runs; Flink's own web
+pages show the progress. A job there goes on when this program is killed, so each job carries its
+output folder, by which the next start finds it.
 """
 
 from __future__ import annotations
@@ -14,56 +15,87 @@ import json
 import logging
 import os
 import re
-import secrets
 import shutil
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from apache_beam.options.pipeline_options import (
     FlinkRunnerOptions,
-    GoogleCloudOptions,
     JobServerOptions,
     PipelineOptions,
     PortableOptions,
 )
+from apache_beam.runners.runner import PipelineResult, PipelineState
 
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.engines.base import Build, Engine
 from beam_pipeline.engines.cached_options import CachedOptions
+from beam_pipeline.engines.job_name import job_name
 from beam_pipeline.terminal import say
-from beam_pipeline.transforms.core.errors import ConversionError, UsageError
-from beam_pipeline.transforms.core.failures import FailurePolicy
+from beam_pipeline.transforms.core.errors import AnotherJobError, ConversionError, UsageError
+from beam_pipeline.transforms.core.failures import DEFAULT_POLICY, FailurePolicy
 
 RUNNER = "FlinkRunner"
 WORKER_POOL_PORT = 50_000
 _INSIDE = "[local]"
 _TESTED_VERSION = "1.19"
 _ANSWER_SECONDS = 10
+_POLL_SECONDS = 0.5
+_OUTPUT_KEY = "beamTfrecordOutput"  # as Java's runner names --beam_tfrecord_output
+_ENDED = frozenset({"FINISHED", "FAILED", "CANCELED"})
 _DATA_PLANE = "apache_beam.runners.worker.data_plane"
 
 
 class FlinkBatchOptions(PipelineOptions):
-    """An option of Beam's Java runner, which Beam's Python code only learns from the job server."""
+    """Options that Beam's Python code does not know.
+
+    The first is one of Beam's Java runner. Flink shows the second beside a job, as it shows all options.
+    """
 
     @classmethod
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--execution_mode_for_batch")
+        parser.add_argument("--beam_tfrecord_output", help=argparse.SUPPRESS)
 
 
 class FlinkEngine(Engine):
-    """Flink. A job ends with this program, which reads refusals from the output folder."""
+    """Flink. A job ends with this program, unless a cluster runs it and `--no_wait` is given."""
 
+    # The launcher reads refusals from the output folder.
     failures = FailurePolicy(raises_refusals=False)
 
     def __init__(self, name: str, argv: Sequence[str], *, wait: bool = True) -> None:
         """See `Engine`."""
+        self.outlives_launcher = _runs_elsewhere(PipelineOptions(list(argv)))
         super().__init__(name, argv, wait=wait)
+        if not wait:
+            self.failures = DEFAULT_POLICY
         self._argv = argv
+        self._output = ""
 
     def prepare(self, config: ConvertConfig) -> None:
-        """See `Engine`; asks the cluster for its version and slots."""
-        self.options = CachedOptions(with_defaults(self._argv))
+        """See `Engine`; asks the cluster for its version, slots and jobs.
+
+        Raises:
+          AnotherJobError: a job on the cluster writes to the same folder.
+        """
+        if not self.waits:
+            _check_no_wait(config)
+        self._output = config.output
+        of_job = {"--job_name": job_name(config), "--beam_tfrecord_output": config.output}
+        self.options = CachedOptions(with_defaults(self._argv, of_job))
+        for job in self._jobs():
+            raise AnotherJobError(
+                f"job {job.id} is still running at {job.url}, and writes to {config.output}. Wait for its "
+                f"end, or cancel it: {job.cancel_command}. Then --resume goes on from its shards"
+            )
+
+    def _jobs(self) -> list[FlinkJob]:
+        """The jobs on the cluster that write to this output folder and have not ended."""
+        master = _master(self.options)
+        return [] if not master else [job for job in jobs_of(master, self._output) if job.active]
 
     def run(self, build: Build) -> None:
         """See `Engine`.
@@ -81,10 +113,107 @@ class FlinkEngine(Engine):
         finally:
             logging.getLogger().removeFilter(_is_not_raised)
 
+    def wait_for(self, result: PipelineResult) -> None:
+        """See `Engine`; with `--no_wait`, waits until the cluster has the job."""
+        if self.waits:
+            super().wait_for(result)
+            return
+        while not (jobs := self._jobs()):
+            if PipelineState.is_terminal(result.state):
+                super().wait_for(result)  # raises the reason if it failed
+                jobs = jobs_of(_master(self.options), self._output)[-1:]
+                break
+            time.sleep(_POLL_SECONDS)
+        for job in jobs:
+            say(f"Job {job.id}", job.url)
+
     def interrupt(self) -> str:
         """See `Engine`; cancels the job on its cluster."""
-        _cancel(self.options)
+        with contextlib.suppress(OSError, ValueError, LookupError):
+            for job in self._jobs():  # if it cannot be cancelled, it goes on
+                _rest(_master(self.options), f"jobs/{job.id}", "PATCH")
         return super().interrupt()
+
+
+@dataclass(frozen=True)
+class FlinkJob:
+    """A job on a cluster.
+
+    Attributes:
+      id: its id, given by Flink.
+      master: URL of the JobManager's REST interface.
+      active: False if it has ended.
+    """
+
+    id: str
+    master: str
+    active: bool
+
+    @property
+    def url(self) -> str:
+        """The job in Flink's REST interface. Its page has an address that is never shown whole."""
+        return f"{self.master}/jobs/{self.id}"
+
+    @property
+    def cancel_command(self) -> str:
+        """The command that cancels the job."""
+        return f"curl -X PATCH {self.url}"
+
+
+def jobs_of(master: str, output: str) -> list[FlinkJob]:
+    """Returns the jobs of a cluster that write to an output folder, the newest last.
+
+    Args:
+      master: HOST:PORT of its JobManager's REST interface, or a URL.
+      output: the output folder.
+
+    Raises:
+      OSError: the cluster does not answer.
+    """
+    url = _rest_url(master)
+    jobs = sorted(_rest(master, "jobs/overview")["jobs"], key=lambda job: job["start-time"])
+    return [
+        FlinkJob(job["jid"], url, active=job["state"] not in _ENDED)
+        for job in jobs
+        if _output_of(master, job["jid"]) == output
+    ]
+
+
+def _output_of(master: str, job_id: str) -> str:
+    """The output folder of a job; empty if it is none of ours."""
+    try:
+        config = _rest(master, f"jobs/{job_id}/config")["execution-config"]
+        return str(config["user-config"].get(_OUTPUT_KEY, ""))
+    except (OSError, LookupError, AttributeError):  # Flink has forgotten it, or it has no options
+        return ""
+
+
+def _runs_elsewhere(options: PipelineOptions) -> bool:
+    """True if a cluster runs the job and its own workers do the work."""
+    return (
+        bool(_master(options)) and options.view_as(PortableOptions).environment_type != "LOOPBACK"
+    )
+
+
+def _master(options: PipelineOptions) -> str:
+    """The address of the cluster's REST interface; empty if there is none, or it is not known."""
+    if options.view_as(PortableOptions).job_endpoint:
+        return ""
+    master: str = options.view_as(FlinkRunnerOptions).flink_master
+    return "" if master in ("[auto]", _INSIDE) else master
+
+
+def _check_no_wait(config: ConvertConfig) -> None:
+    if config.options.engine.shuffle == "records":
+        raise UsageError(
+            "--shuffle=records is two jobs, and the second is made from what the first found; this "
+            "command has to wait, so leave --no_wait out"
+        )
+    if config.options.engine.writers:
+        raise UsageError(
+            "--writers is for processes of this machine, which end with this command; leave it out "
+            "with --no_wait"
+        )
 
 
 @dataclass(frozen=True)
@@ -104,8 +233,12 @@ class Cluster:
     restarts: bool
 
 
-def with_defaults(argv: Sequence[str]) -> list[str]:
+def with_defaults(argv: Sequence[str], of_job: Mapping[str, str] = {}) -> list[str]:
     """Returns Beam's options, with defaults for a job on Flink.
+
+    Args:
+      argv: Beam's options, as given.
+      of_job: options by which a cluster tells the job from others.
 
     Raises:
       UsageError: the job cannot run; the message gives the reason.
@@ -127,13 +260,12 @@ def with_defaults(argv: Sequence[str]) -> list[str]:
                 "Note: this cluster has no restart strategy, so a TaskManager that is lost ends the job "
                 "(run it again with --resume); set restart-strategy.type in its configuration"
             )
-        defaults = _cluster_defaults(cluster, named)
+        defaults = {**_cluster_defaults(cluster, named), **of_job}
     return [*argv, *(f"{k}={v}" for k, v in defaults.items() if k not in named)]
 
 
 def _cluster_defaults(cluster: Cluster, named: set[str]) -> dict[str, Any]:
     defaults: dict[str, Any] = {
-        "--job_name": f"beam-tfrecord-{secrets.token_hex(4)}",
         "--parallelism": cluster.slots,
         # Data between steps is kept on disk, so that if a TaskManager is lost, only its part is repeated,
         # in the remaining slots.
@@ -200,30 +332,20 @@ def ask_cluster(master: str) -> Cluster:
 def _rest(master: str, path: str, method: str = "GET") -> Any:
     import urllib.request  # jobs on this machine do not need it
 
-    url = master.strip().rstrip("/")
-    if not re.match("https?://", url):
-        url = f"http://{url}"
-    request = urllib.request.Request(f"{url}/{path}", method=method)  # noqa: S310 -- given by the user
+    url = f"{_rest_url(master)}/{path}"
+    request = urllib.request.Request(url, method=method)  # noqa: S310 -- given by the user
     with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS) as answer:  # noqa: S310
         return json.load(answer)
+
+
+def _rest_url(master: str) -> str:
+    url = master.strip().rstrip("/")
+    return url if re.match("https?://", url) else f"http://{url}"
 
 
 def _is_not_raised(record: logging.LogRecord) -> bool:
     """False for Beam's logs of a failure that it also raises, or of the end of a connection."""
     return record.module not in ("portable_runner", "data_plane")
-
-
-def _cancel(options: PipelineOptions) -> None:
-    master = options.view_as(FlinkRunnerOptions).flink_master
-    name = options.view_as(GoogleCloudOptions).job_name
-    if master == _INSIDE or not name:
-        return
-    with contextlib.suppress(
-        OSError, ValueError, LookupError
-    ):  # then it goes on; nothing can be done
-        for job in _rest(master, "jobs/overview")["jobs"]:
-            if job["name"] == name:
-                _rest(master, f"jobs/{job['jid']}?mode=cancel", "PATCH")
 
 
 def _failure(error: RuntimeError, options: PipelineOptions) -> ConversionError:

@@ -54,5 +54,6 @@ class WaitOptions(OptionGroup):
     title = EngineOptions.title
 
     no_wait: bool = option(
-        False, help="with --runner=DataflowRunner: exit once the job is submitted"
+        False,
+        help="on Dataflow or a cluster of Flink (--flink_master): exit once the job is submitted",
     )

@@ -81,13 +81,17 @@ class Cluster:
         os.kill(int((self._folder / "pid" / task_manager).read_text()), signal.SIGKILL)
 
     def workers(self) -> list[str]:
-        """Processes that the pool started and that are there still."""
+        """Processes that the pool's template forked into and that are there still."""
         pool = (self._folder / "pid" / "worker-pool").read_text().strip()
-        return [
-            child
-            for thread in os.listdir(f"/proc/{pool}/task")
-            for child in Path(f"/proc/{pool}/task/{thread}/children").read_text().split()
-        ]
+        return [worker for template in _children(pool) for worker in _children(template)]
+
+
+def _children(process: str) -> list[str]:
+    return [
+        child
+        for thread in os.listdir(f"/proc/{process}/task")
+        for child in Path(f"/proc/{process}/task/{thread}/children").read_text().split()
+    ]
 
 
 @contextlib.contextmanager

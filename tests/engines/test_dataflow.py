@@ -514,11 +514,11 @@ def test_paths_of_this_machine_are_all_named(
 def test_other_engines_have_nothing_to_leave(
     runner: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """--no_wait means Dataflow."""
+    """--no_wait is for Dataflow and clusters."""
     write_pictures(str(tmp_path / "photos"), ["a/1.jpg"])
     paths = ["--images", str(tmp_path / "photos"), "--output", str(tmp_path / "out")]
     assert convert(*paths, *runner, "--no_wait") == 2
-    assert "--no_wait is for --runner=DataflowRunner" in capsys.readouterr().err
+    assert "--no_wait is for Dataflow and for a cluster of Flink" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

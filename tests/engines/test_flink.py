@@ -10,27 +10,46 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+import apache_beam as beam
 import pytest
 from PIL import Image
 
+from beam_pipeline.cli import _parser
+from beam_pipeline.config import ConvertConfig
 from beam_pipeline.engines import flink
+from beam_pipeline.engines.registry import engine_for
+from beam_pipeline.inputs import convert_config
+from beam_pipeline.options import ConvertOptions
+from beam_pipeline.pipeline import build_pipeline
+from beam_pipeline.transforms.core.failures import FailurePolicy
+from beam_pipeline.transforms.output_folder import prepare_output
 from tests.engines.flink_cluster import Cluster, cluster_of_two, job_server, wait_until
+from tests.engines.same_bytes import PAGES as ALL_PAGES
 from tests.engines.same_bytes import (
     assert_converted_alike,
     assert_dead_letters_and_resume,
     assert_same_bytes,
+    made,
     processes_in,
 )
 from tests.gcs.cloud import Cloud
-from tests.harness import REPOSITORY, convert_in_process_of_its_own, digests, shard_names
+from tests.harness import (
+    REPOSITORY,
+    convert,
+    convert_in_process_of_its_own,
+    digests,
+    read_all,
+    shard_names,
+)
 from tests.pictures import picture, write_files, write_pictures
 
 pytestmark = pytest.mark.flink
 
-# A job takes ten seconds to start, so one page for each way in which samples come to be: by folder, from
-# containers, and joined with rows of a table.
+# A job takes ten seconds to start, so here one page for each way in which samples come to be: by folder,
+# from containers, and joined with rows of a table. A cluster runs all pages in one job.
 PAGES = ("class_folders", "cifar10", "kitti")
 
 
@@ -66,6 +85,53 @@ def test_a_cluster_is_asked(cluster: Cluster) -> None:
 def test_a_data_set_has_the_same_bytes(inside: tuple[str, ...], page: str, tmp_path: Path) -> None:
     """Shards, manifest, class files and dead letters are those of the default engine."""
     assert_same_bytes(page, inside, tmp_path)
+
+
+@dataclass(frozen=True)
+class _Conversions(beam.PTransform):
+    """A conversion as part of a larger pipeline."""
+
+    config: ConvertConfig
+    failures: FailurePolicy
+
+    def expand(self, pbegin: beam.pvalue.PBegin) -> beam.pvalue.PDone:
+        build_pipeline(pbegin.pipeline, self.config, failures=self.failures)
+        return beam.pvalue.PDone(pbegin.pipeline)
+
+
+def _configured(argv: list[str]) -> ConvertConfig:
+    """A conversion of the command line, its output folder prepared."""
+    arguments, _ = _parser().parse_known_args(["convert", *argv])
+    config, _ = convert_config(ConvertOptions.from_arguments(arguments))
+    os.makedirs(config.output)
+    prepare_output(config.output, overwrite=False)
+    return config
+
+
+@pytest.mark.promise("same_bytes")
+@pytest.mark.timeout(900)  # a job has hundreds of tasks there, and the machine may be busy
+def test_every_layout_on_one_cluster(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One job with the conversion of every page writes what the default engine does."""
+    configs = {}
+    for page in ALL_PAGES:
+        (tmp_path / page).mkdir()
+        monkeypatch.chdir(tmp_path / page)
+        argv = made(page, tmp_path / page)
+        assert convert(*argv, "--output", "here") == 0
+        configs[page] = _configured([*argv, "--output", "there", "--yes"])
+    engine = engine_for(cluster.options)
+    engine.prepare(next(iter(configs.values())))
+
+    def build(pipeline: beam.Pipeline) -> None:
+        for page, config in configs.items():
+            _ = pipeline | page >> _Conversions(config, engine.failures)
+
+    engine.run(build)
+    for page in configs:
+        folder = tmp_path / page
+        assert digests(folder / "there") == digests(folder / "here"), page
 
 
 @pytest.mark.timeout(900)  # a job has some 60 tasks there, and the machine may be busy
@@ -205,6 +271,58 @@ def test_ctrl_c_cancels_the_job_on_the_cluster(cluster: Cluster, tmp_path: Path)
     wait_until(lambda: not cluster.workers(), "the workers end", 30)
     assert "manifest.json" not in os.listdir(tmp_path / "there")
     assert_converted_alike([*argv, "--resume"], (), tmp_path)
+
+
+@pytest.mark.timeout(600)
+def test_a_launcher_is_killed(cluster: Cluster, tmp_path: Path) -> None:
+    """The next start names the job that goes on and writes nothing; cancelled as it says, --resume ends it."""
+    argv = _slow_images(tmp_path)
+    _begin(argv, cluster, tmp_path).kill()
+    again = (*argv, *cluster.options, "--output", "there", "--resume")
+    done = convert_in_process_of_its_own(*again, cwd=tmp_path)
+    assert done.returncode == 1
+    found = re.fullmatch(
+        r"beam-tfrecord: error: job (\w+) is still running at (http\S+), and writes to (\S+)\. Wait for "
+        r"its end, or cancel it: (curl .*)\. Then --resume goes on from its shards",
+        done.stderr.splitlines()[-1],
+    )
+    assert found
+    job_id, url, output, command = found.groups()
+    assert url == f"http://{cluster.address}/jobs/{job_id}"
+    assert output == str(tmp_path / "there")
+    subprocess.run(["bash", "-c", command], check=True, capture_output=True)
+    wait_until(lambda: cluster.newest_job()["state"] == "CANCELED", "the job is cancelled", 60)
+    assert_converted_alike([*argv, "--resume"], (), tmp_path)
+
+
+@pytest.mark.timeout(600)
+def test_no_wait_leaves_the_job_to_the_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    """The last lines are its id and its page; it ends without the launcher, in the same bytes."""
+    write_pictures(f"{tmp_path}/photos", [f"{'ab'[i % 2]}/{i}.jpg" for i in range(8)])
+    argv = ("--images", "photos", "--name", "d", "--num_shards", "2")
+    done = convert_in_process_of_its_own(
+        *argv, *cluster.options, "--no_wait", "--output", "there", cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    job = cluster.newest_job()
+    url = f"http://{cluster.address}/jobs/{job['jid']}"
+    assert done.stdout.splitlines()[-2:] == [f"Job {job['jid']}", url]
+    assert job["name"].startswith("beam-tfrecord-d-")
+    wait_until(lambda: cluster.newest_job()["state"] == "FINISHED", "the job ends", 240)
+    assert convert_in_process_of_its_own(*argv, "--output", "here", cwd=tmp_path).returncode == 0
+    assert digests(tmp_path / "there") == digests(tmp_path / "here")
+
+
+@pytest.mark.timeout(600)
+def test_shuffled_records_on_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    """Two jobs; the examples are those that the default engine writes."""
+    write_pictures(f"{tmp_path}/photos", [f"{'ab'[i % 2]}/{i}.jpg" for i in range(8)])
+    argv = ("--images", "photos", "--name", "d", "--num_shards", "2", "--shuffle=records")
+    for output, options in (("here", ()), ("there", cluster.options)):
+        done = convert_in_process_of_its_own(*argv, *options, "--output", output, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert shard_names(tmp_path / "there") == shard_names(tmp_path / "here")
+    assert read_all(tmp_path / "there") == read_all(tmp_path / "here")
 
 
 @pytest.mark.promise("task_manager")

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import re
 import shlex
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
+from apache_beam.options.pipeline_options import GoogleCloudOptions
 
 from beam_pipeline.cli import _parser
-from beam_pipeline.engines.flink import Cluster, _cluster_defaults, with_defaults
+from beam_pipeline.config import ConvertConfig
+from beam_pipeline.engines.flink import (
+    Cluster,
+    FlinkJob,
+    _cluster_defaults,
+    jobs_of,
+    with_defaults,
+)
+from beam_pipeline.engines.job_name import job_name
+from beam_pipeline.engines.registry import engine_for
+from beam_pipeline.inputs import convert_config
 from beam_pipeline.launch import beam_option_names
-from beam_pipeline.transforms.core.errors import UsageError
+from beam_pipeline.options import ConvertOptions
+from beam_pipeline.transforms.core.errors import AnotherJobError, UsageError
 from tests.harness import REPOSITORY
+from tests.pictures import write_pictures
 
 PAGES = ("docs/flink.md", "deploy/flink/README.md")
 CLUSTER = Cluster("1.19", task_managers=2, slots=6, restarts=True)
@@ -21,7 +40,6 @@ CLUSTER = Cluster("1.19", task_managers=2, slots=6, restarts=True)
 def test_a_job_takes_the_whole_cluster() -> None:
     """A part for each slot, a process for each slot of a TaskManager, Flink's own version."""
     defaults = _cluster_defaults(CLUSTER, set())
-    assert defaults.pop("--job_name").startswith("beam-tfrecord-")
     assert defaults == {
         "--parallelism": 6,
         "--execution_mode_for_batch": "BATCH",
@@ -44,6 +62,138 @@ def test_a_version_that_beam_does_not_know_is_refused() -> None:
     with pytest.raises(UsageError, match=r"Flink 1\.15, for which this version of Beam has no job"):
         _cluster_defaults(old, set())
     assert "--flink_version" not in _cluster_defaults(old, {"--flink_job_server_jar"})
+
+
+class _Rest(BaseHTTPRequestHandler):
+    """Flink's REST interface, as far as jobs are asked for."""
+
+    JOBS: ClassVar = {
+        # id -> state, start, Beam's options
+        "a1": ("RUNNING", 30, {"beamTfrecordOutput": "/out"}),
+        "b2": ("RESTARTING", 20, {"beamTfrecordOutput": "/out2"}),
+        "c3": ("FINISHED", 10, {"beamTfrecordOutput": "/out"}),
+        "d4": ("RUNNING", 40, {}),
+    }
+    cancelled: ClassVar[list[str]] = []
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        found: Any = {
+            "/overview": {"flink-version": "1.19.3", "taskmanagers": 1, "slots-total": 2},
+            "/jobmanager/config": [],
+            "/jobs/overview": {
+                "jobs": [
+                    {"jid": job, "name": "n", "state": state, "start-time": start}
+                    for job, (state, start, _) in self.JOBS.items()
+                ]
+            },
+            **{
+                f"/jobs/{job}/config": {"jid": job, "execution-config": {"user-config": options}}
+                for job, (_, _, options) in self.JOBS.items()
+            },
+        }[self.path]
+        self._answer(found)
+
+    def do_PATCH(self) -> None:
+        self.cancelled.append(self.path)
+        self._answer({})
+
+    def _answer(self, found: Any) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps(found).encode())
+
+
+@pytest.fixture
+def master() -> Iterator[str]:
+    """The address of a cluster with some jobs."""
+    _Rest.cancelled.clear()
+    server = ThreadingHTTPServer(("localhost", 0), _Rest)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"localhost:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_jobs_are_known_by_their_output(master: str) -> None:
+    """The newest last; whatever their names are."""
+    assert jobs_of(master, "/out") == [
+        FlinkJob("c3", f"http://{master}", active=False),
+        FlinkJob("a1", f"http://{master}", active=True),
+    ]
+    assert jobs_of(master, "/out/2") == []
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> ConvertConfig:
+    """A conversion of one image."""
+    write_pictures(str(tmp_path / "photos"), ["a/1.jpg"])
+    argv = ["convert", "--images", str(tmp_path / "photos"), "--output", str(tmp_path / "out")]
+    options = ConvertOptions.from_arguments(_parser().parse_known_args(argv)[0])
+    return convert_config(options)[0]
+
+
+def test_a_job_that_still_runs_is_named(
+    master: str, config: ConvertConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its page and the command that cancels it; Ctrl-C sends the same request, and no other."""
+    (tmp_path / "java").touch(mode=0o755)
+    (tmp_path / "jar").touch()
+    argv = [
+        "--runner=FlinkRunner",
+        f"--flink_master={master}",
+        f"--job_server_java_launcher={tmp_path}/java",
+        f"--flink_job_server_jar={tmp_path}/jar",
+    ]
+    engine = engine_for(argv)
+    engine.prepare(config)
+    google = engine.options.view_as(GoogleCloudOptions)
+    assert google.job_name == job_name(config)
+    monkeypatch.setitem(_Rest.JOBS, "e5", ("RUNNING", 50, {"beamTfrecordOutput": config.output}))
+    told = (
+        rf"^job e5 is still running at http://{master}/jobs/e5, and writes to "
+        rf"{config.output}\. Wait for its end, or cancel it: curl -X PATCH "
+        rf"http://{master}/jobs/e5\. Then --resume"
+    )
+    with pytest.raises(AnotherJobError, match=told):
+        engine_for(argv, wait=False).prepare(config)
+    assert engine.interrupt() == "interrupted; no manifest was written"
+    assert _Rest.cancelled == ["/jobs/e5"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        [],
+        ["--flink_master=[local]"],
+        ["--flink_master=h:1", "--environment_type=LOOPBACK"],
+        ["--flink_master=h:1", "--job_endpoint=h:2"],
+    ],
+)
+def test_a_job_that_ends_with_the_command_is_not_left(more: list[str]) -> None:
+    """--no_wait needs a cluster with workers of its own."""
+    with pytest.raises(UsageError, match="with FlinkRunner as given it ends with this command"):
+        engine_for(["--runner=FlinkRunner", *more], wait=False)
+
+
+def test_a_job_that_is_left_reports_to_flink(config: ConvertConfig) -> None:
+    """Nobody reads its refusal, so it fails; what needs this program is refused."""
+    argv = ["--runner=FlinkRunner", "--flink_master=localhost:1"]
+    engine = engine_for(argv, wait=False)
+    assert engine.failures.raises_refusals
+    assert not engine_for(argv).failures.raises_refusals
+    for change, told in (
+        ({"shuffle": "records"}, "so leave --no_wait out"),
+        ({"writers": 2}, "--writers is for processes of this machine"),
+    ):
+        options = dataclasses.replace(config.options.engine, **change)
+        changed = dataclasses.replace(config.options, engine=options)
+        with pytest.raises(UsageError, match=told):
+            engine.prepare(dataclasses.replace(config, options=changed))
 
 
 def test_java_and_the_jar_must_be_there(tmp_path: Path) -> None:

@@ -40,8 +40,9 @@ def test_the_engine_that_options_name(argv: list[str], kind: type[Engine], name:
     assert engine.waits
 
 
-def test_only_dataflow_is_left_alone() -> None:
+def test_clouds_and_clusters_are_left_alone() -> None:
     """Elsewhere the job would end with the command."""
     assert not engine_for(["--runner=dataflow"], wait=False).waits
-    with pytest.raises(UsageError, match=r"with PrismRunner it ends with this command"):
+    assert not engine_for(["--runner=flink", "--flink_master=h:1"], wait=False).waits
+    with pytest.raises(UsageError, match=r"with PrismRunner as given it ends with this command"):
         engine_for(["--runner=prism"], wait=False)
