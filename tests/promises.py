@@ -214,6 +214,10 @@ PROMISES: Mapping[str, Mapping[str, Promise]] = {
             "its part runs again on the others; finished shards are kept",
         ),
         "flink_ctrl_c": Promise("Ctrl-C while Flink works", "the job is cancelled on the cluster"),
+        "flink_launcher": Promise(
+            "`kill -9` of the launcher of a job on Flink",
+            "the job goes on; the next start names it and how to cancel it, and writes nothing",
+        ),
         "dataflow_fails": Promise(
             "a job on Dataflow fails, is refused or cancelled",
             "exit code 1 with the reason that the job recorded, or else Dataflow's own",

@@ -273,6 +273,7 @@ def test_ctrl_c_cancels_the_job_on_the_cluster(cluster: Cluster, tmp_path: Path)
     assert_converted_alike([*argv, "--resume"], (), tmp_path)
 
 
+@pytest.mark.promise("flink_launcher")
 @pytest.mark.timeout(600)
 def test_a_launcher_is_killed(cluster: Cluster, tmp_path: Path) -> None:
     """The next start names the job that goes on and writes nothing; cancelled as it says, --resume ends it."""
