@@ -16,11 +16,13 @@ import logging
 import os
 import re
 import shutil
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import grpc
 from apache_beam.options.pipeline_options import (
     FlinkRunnerOptions,
     JobServerOptions,
@@ -106,6 +108,7 @@ class FlinkEngine(Engine):
         logging.getLogger().addFilter(_is_not_raised)
         # Not removed: workers in this process may lose the job server after the job has ended.
         logging.getLogger(_DATA_PLANE).addFilter(_is_not_raised)
+        threading.excepthook = _LostConnections.passed_over(threading.excepthook)
         try:
             super().run(build)
         except RuntimeError as error:
@@ -346,6 +349,28 @@ def _rest_url(master: str) -> str:
 def _is_not_raised(record: logging.LogRecord) -> bool:
     """False for Beam's logs of a failure that it also raises, or of the end of a connection."""
     return record.module not in ("portable_runner", "data_plane")
+
+
+class _LostConnections:
+    """A hook for threads that end by an error: passes on all but the end of a connection.
+
+    Workers in this process are threads. Flink hangs up on them after each step, and Beam reports a
+    loss that matters as the job's failure.
+    """
+
+    def __init__(self, hook: Callable[[threading.ExceptHookArgs], object]) -> None:
+        self._hook = hook
+
+    @classmethod
+    def passed_over(
+        cls, hook: Callable[[threading.ExceptHookArgs], object]
+    ) -> Callable[[threading.ExceptHookArgs], object]:
+        """Returns such a hook before another, or that one if it is such a hook."""
+        return hook if isinstance(hook, cls) else cls(hook)
+
+    def __call__(self, raised: threading.ExceptHookArgs) -> None:
+        if not isinstance(raised.exc_value, grpc.RpcError):
+            self._hook(raised)
 
 
 def _failure(error: RuntimeError, options: PipelineOptions) -> ConversionError:

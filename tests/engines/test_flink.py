@@ -87,8 +87,8 @@ def test_a_data_set_has_the_same_bytes(inside: tuple[str, ...], page: str, tmp_p
     assert_same_bytes(page, inside, tmp_path)
 
 
-@dataclass(frozen=True)
-class _Conversions(beam.PTransform):
+@dataclass(kw_only=True)
+class _Conversion(beam.PTransform):
     """A conversion as part of a larger pipeline."""
 
     config: ConvertConfig
@@ -126,7 +126,7 @@ def test_every_layout_on_one_cluster(
 
     def build(pipeline: beam.Pipeline) -> None:
         for page, config in configs.items():
-            _ = pipeline | page >> _Conversions(config, engine.failures)
+            _ = pipeline | page >> _Conversion(config=config, failures=engine.failures)
 
     engine.run(build)
     for page in configs:

@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
+import grpc
 import pytest
 from apache_beam.options.pipeline_options import GoogleCloudOptions
 
@@ -21,6 +22,7 @@ from beam_pipeline.engines.flink import (
     Cluster,
     FlinkJob,
     _cluster_defaults,
+    _LostConnections,
     jobs_of,
     with_defaults,
 )
@@ -194,6 +196,17 @@ def test_a_job_that_is_left_reports_to_flink(config: ConvertConfig) -> None:
         changed = dataclasses.replace(config.options, engine=options)
         with pytest.raises(UsageError, match=told):
             engine.prepare(dataclasses.replace(config, options=changed))
+
+
+def test_a_thread_that_loses_its_connection_is_passed_over() -> None:
+    """Other errors go on to the hook that was there."""
+    seen: list[object] = []
+    hook = _LostConnections.passed_over(seen.append)
+    assert _LostConnections.passed_over(hook) is hook
+    other = threading.ExceptHookArgs((ValueError, ValueError("x"), None, None))
+    hook(threading.ExceptHookArgs((grpc.RpcError, grpc.RpcError(), None, None)))
+    hook(other)
+    assert seen == [other]
 
 
 def test_java_and_the_jar_must_be_there(tmp_path: Path) -> None:
