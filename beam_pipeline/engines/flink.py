@@ -121,12 +121,15 @@ class FlinkEngine(Engine):
         if self.waits:
             super().wait_for(result)
             return
-        while not (jobs := self._jobs()):
+        jobs: list[FlinkJob] = []
+        while not jobs:
             if PipelineState.is_terminal(result.state):
                 super().wait_for(result)  # raises the reason if it failed
                 jobs = jobs_of(_master(self.options), self._output)[-1:]
                 break
             time.sleep(_POLL_SECONDS)
+            with contextlib.suppress(OSError, ValueError, LookupError):  # the next answer may come
+                jobs = self._jobs()
         for job in jobs:
             say(f"Job {job.id}", job.url)
 

@@ -78,16 +78,24 @@ def _fork_on_request(requests: socket.socket) -> NoReturn:
         problem = ""
         try:
             if os.fork() == 0:
-                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                requests.close()
-                os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-                os.environ.update(json.loads(line))
-                work()
+                _become_worker(requests, json.loads(line))
         except OSError as error:
             problem = str(error)
         stream.write(json.dumps(problem) + "\n")
         stream.flush()
     os._exit(0)
+
+
+def _become_worker(requests: socket.socket, environment: Mapping[str, str]) -> NoReturn:
+    """Leaves the template behind, and works."""
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        requests.close()
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.environ.update(environment)
+        work()
+    finally:
+        os._exit(1)
 
 
 class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):

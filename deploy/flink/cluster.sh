@@ -89,10 +89,11 @@ run_flink() {
 }
 
 # alive PID: succeeds if this is a process of this cluster, because the system may have reused the id.
+# One that has not begun its program yet still bears this script's name and folder.
 alive() {
   local command
   command=$(ps -p "$1" -o args= 2> /dev/null) || return
-  [[ $command == *"$folder/"* || $command == *beam_pipeline.engines.worker_pool* ]]
+  [[ $command == *"$folder/"* || $command == *" $folder" || $command == *beam_pipeline.engines.worker_pool* ]]
 }
 
 wait_for_task_managers() {

@@ -40,15 +40,11 @@ def assert_same_bytes(page: str, options: tuple[str, ...], folder: Path) -> None
       options: name the engine.
       folder: an empty one.
     """
-    assert_converted_alike(made(page, folder), options, folder)
-
-
-def made(page: str, folder: Path) -> list[str]:
-    """Makes a page's data set in a folder; returns the page's arguments, but for the output."""
     importlib.import_module(f"tests.transforms.layouts.make_{page}").make(str(folder))
     argv = shlex.split(PAGES[page].replace("\\\n", " "), comments=True)
     argv = [*argv[: argv.index("--output")], *argv[argv.index("--output") + 2 :], "--name", "d"]
-    return [*argv, ALL_BAD, "--num_shards", "3"]
+    argv += [ALL_BAD, "--num_shards", "3"]
+    assert_converted_alike(argv, options, folder)
 
 
 def assert_converted_alike(argv: list[str], options: tuple[str, ...], folder: Path) -> None:
