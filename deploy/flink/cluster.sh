@@ -9,12 +9,12 @@
 #   PYTHON           interpreter of the environment with beam-tfrecord (default: python3)
 #   TASK_MANAGERS    number of TaskManagers (default: 2)
 #   SLOTS            slots per TaskManager, and so shards written at the same time (default: 1)
-#   MEMORY           memory of each TaskManager's Java process, in MB (default: 1000 + 400 per slot)
+#   MEMORY           memory of each TaskManager's Java process, in MB (default: 1000 + 500 per slot)
 #   REST_PORT, RPC_PORT, POOL_PORT   (default: 8081, 6123, 50000)
 set -euo pipefail
 
 : "${PYTHON:=python3}" "${TASK_MANAGERS:=2}" "${SLOTS:=1}"
-: "${MEMORY:=$((1000 + 400 * SLOTS))}"
+: "${MEMORY:=$((1000 + 500 * SLOTS))}"
 : "${REST_PORT:=8081}" "${RPC_PORT:=6123}" "${POOL_PORT:=50000}"
 
 # Packages that Java 17 closes to libraries of Flink and Beam.
@@ -40,8 +40,8 @@ rest.bind-address: localhost
 rest.port: $REST_PORT
 taskmanager.host: localhost
 taskmanager.memory.process.size: ${MEMORY}m
-taskmanager.memory.network.min: $((128 * SLOTS))m
-taskmanager.memory.network.max: $((128 * SLOTS))m
+taskmanager.memory.network.min: $((192 * SLOTS))m
+taskmanager.memory.network.max: $((192 * SLOTS))m
 taskmanager.numberOfTaskSlots: $SLOTS
 io.tmp.dirs: $folder/tmp
 heartbeat.interval: 3000

@@ -102,9 +102,9 @@ def test_it_recovers_as_the_tested_cluster_does() -> None:
     assert len(tested) == 5
     assert tested == {key: str(settings[key]) for key in tested}
     slots = settings["taskmanager.numberOfTaskSlots"]
-    assert "$((128 * SLOTS))m" in script
-    assert settings["taskmanager.memory.network.min"] == f"{128 * slots}m"
-    assert settings["taskmanager.memory.network.max"] == f"{128 * slots}m"
+    assert "$((192 * SLOTS))m" in script
+    assert settings["taskmanager.memory.network.min"] == f"{192 * slots}m"
+    assert settings["taskmanager.memory.network.max"] == f"{192 * slots}m"
 
 
 def test_memory_fits_its_containers() -> None:
