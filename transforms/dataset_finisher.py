@@ -19,6 +19,7 @@ from beam_pipeline.transforms.core.dataset.dead_letter_names import (
 )
 from beam_pipeline.transforms.core.dataset.duplicates import DUPLICATES_NAME, Duplicates
 from beam_pipeline.transforms.core.dataset.manifest import (
+    IMAGES_ENTRY,
     MANIFEST_NAME,
     build_manifest,
     crc32c_text,
@@ -446,9 +447,12 @@ def _changes_file(
 
 
 def _compared(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A manifest without the entries that may change while its data set stays the same."""
+    """A manifest without the entries that may change while its data set stays the same.
+
+    Those of older versions have no figures of images.
+    """
     counts = {k: v for k, v in manifest["counts"].items() if k != "ignored_files"}
-    same = {k: v for k, v in manifest.items() if k != "questions"}
+    same = {k: v for k, v in manifest.items() if k not in (IMAGES_ENTRY, "questions")}
     return {**same, "counts": counts}
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from beam_pipeline.transforms.core.dataset.manifest import IMAGES_ENTRY, MANIFEST_NAME, dump_json
 from tests.harness import convert
 from tests.pictures import write_files
 
@@ -226,6 +227,10 @@ def digests_of(case: str) -> dict[str, str]:
     for name in names:
         data = Path("out", name).read_bytes()
         data = gzip.decompress(data) if name.endswith(".gz") else data
+        if name == MANIFEST_NAME:
+            manifest = json.loads(data)
+            del manifest[IMAGES_ENTRY]
+            data = dump_json(manifest)
         if name != "dead_letters.jsonl":
             found[name] = hashlib.sha256(data).hexdigest()
     return found
@@ -238,7 +243,7 @@ def test_fixed_input_gives_the_recorded_bytes(
 ) -> None:
     """Names and SHA-256 of all shards, the manifest and the files beside it are those of version 0.1.0.
 
-    It listed no duplicates, of which one case has some.
+    It listed no duplicates, of which one case has some, and no figures of images.
     """
     monkeypatch.chdir(tmp_path)
     assert digests_of(case) == GOLDEN[case]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from beam_pipeline.summary import class_line
+from beam_pipeline.summary import class_line, size_line
 from beam_pipeline.transforms.core.text import counted, enumerated
 from tests.harness import convert
 from tests.pictures import picture, write_files, write_pictures
@@ -56,6 +58,50 @@ def test_a_data_set_of_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         "  1 class: 0 cat (1)",
         "  ignored, hidden or without an image extension: 1 .txt",
     ]
+
+
+def test_sizes_and_formats_of_the_images(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The manifest has them as well, and --resume takes one without them for the same data set."""
+    images = {
+        "x/a.png": picture(file_format="PNG", size=(30, 20)),
+        "x/b.png": picture(file_format="PNG", size=(40, 20)),
+        "x/c.bmp": picture(file_format="BMP", size=(50, 20)),
+    }
+    write_files(str(tmp_path / "photos"), images)
+    argv = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out")
+    line = "  image sizes: 30 to 50 wide, 20 high; 2 png, 1 bmp"
+    assert convert(*argv) == 0
+    assert line in capsys.readouterr().out.splitlines()
+    path = tmp_path / "out/manifest.json"
+    manifest = json.loads(path.read_bytes())
+    assert manifest.pop("images") == {
+        "formats": {"bmp": 1, "png": 2},
+        "width": [30, 50],
+        "height": [20, 20],
+    }
+    path.write_text(json.dumps(manifest))
+    (shard,) = path.parent.glob("*.tfrecord*")
+    shard.unlink()
+    assert convert(*argv, "--resume") == 0
+    assert line not in capsys.readouterr().out.splitlines()
+    assert json.loads(path.read_bytes()) == manifest
+
+
+@pytest.mark.parametrize(
+    ("images", "shown"),
+    [
+        (
+            {"formats": {"jpeg": 9998, "png": 2}, "width": [33, 4288], "height": [37, 2848]},
+            "33 to 4288 wide, 37 to 2848 high; 9998 jpeg, 2 png",
+        ),
+        ({"formats": {"webp": 1}, "width": [9, 9], "height": [7, 7]}, "9 wide, 7 high; 1 webp"),
+    ],
+)
+def test_the_range_of_sizes(images: dict[str, Any], shown: str) -> None:
+    """One number where all are of one width or height; the commonest format comes first."""
+    assert size_line(images) == f"  image sizes: {shown}"
 
 
 def test_a_class_called_by_a_number_is_told_from_its_id() -> None:

@@ -20,8 +20,13 @@ from beam_pipeline.transforms.core.dataset.plan import Plan, Tally
 from beam_pipeline.transforms.core.dataset.sharding import ShardInfo
 from beam_pipeline.transforms.core.dataset.totals import Totals
 from beam_pipeline.transforms.core.errors import ConversionError
+from beam_pipeline.transforms.core.report.image_statistics import (
+    ImageStatistics,
+    formats_and_lengths,
+)
 
 FORMAT_VERSION = 1
+IMAGES_ENTRY = "images"
 _PIECES = 1 << 14  # of JSON, encoded at a time
 LABELS_NAME = "labels.txt"
 LABEL_MAP_NAME = "label_map.pbtxt"
@@ -60,6 +65,7 @@ def build_manifest(
     """
     totals = totals or Totals.of_shards(shards)
     images = totals.images
+    examples = sum(shard.examples for shard in shards)
     by_split: dict[str, list[ShardInfo]] = {split: [] for split, _ in plan.shard_plan.shards}
     classes = {split: totals.classes.get(split, Counter()) for split in by_split}
     for shard in sorted(shards, key=lambda shard: (shard.split, shard.number)):
@@ -84,15 +90,23 @@ def build_manifest(
             "label_rows_without_image": tally.orphan_rows,
             "joined_samples": tally.samples.total(),
             **({"unlabelled": tally.unlabelled} if options.get("unlabelled") else {}),
-            "examples": sum(shard.examples for shard in shards),
+            "examples": examples,
             "dead_letters": tally.dead.total(),
             **({"images": dict(images.events)} if images.events else {}),
         },
+        **_images_entry(images.statistics, examples),
         "dead_letters": dict(sorted(tally.dead.items())),
         **({PARTS_ENTRY: dead_letter_parts} if dead_letter_parts else {}),
         **({"questions": list(plan.questions)} if plan.questions else {}),
         **({"codec": images.codecs[0]} if images.codecs else {}),
     }
+
+
+def _images_entry(statistics: ImageStatistics, examples: int) -> dict[str, Any]:
+    """Formats and sizes of the images; none where an older version wrote some of the shards."""
+    if not examples or statistics.images != examples:
+        return {}
+    return {IMAGES_ENTRY: formats_and_lengths(statistics)}
 
 
 def _class_counts(

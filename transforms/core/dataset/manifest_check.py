@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from beam_pipeline.transforms.core.dataset.dead_letter_names import MOST_PARTS, PARTS_ENTRY
+from beam_pipeline.transforms.core.dataset.manifest import IMAGES_ENTRY
 from beam_pipeline.transforms.core.errors import ConversionError
 from beam_pipeline.transforms.core.records.formats import COMPRESSIONS, FORMATS
 from beam_pipeline.transforms.core.text import is_utf8, shown
@@ -183,6 +184,12 @@ def _class(value: Any, path: str) -> None:
         raise ValueError(f"{path} has no entry 'examples'")
 
 
+def _range(value: Any, path: str) -> None:
+    _list(_count)(value, path)
+    if len(value) != 2:
+        raise _UnexpectedError(value, path, "the least and the greatest number")
+
+
 _COLUMN = _object({"name": _text, "kind": _text, "feature": _text})
 _FEATURE = _object(
     {"kind": _one_of(*_KINDS), "optional": _truth},
@@ -222,9 +229,10 @@ _ENTRIES: Mapping[str, _Check] = {
         {"examples": _count},
         {"ignored_files": _each(_count), "label_rows_repeated": _count, "listed_images": _count},
     ),
+    IMAGES_ENTRY: _object({"formats": _each(_count), "width": _range, "height": _range}),
     "dead_letters": _each(_count),
     PARTS_ENTRY: _parts,
 }
 """Entry of a manifest -> its check."""
 
-_MAY_BE_MISSING = frozenset({PARTS_ENTRY})
+_MAY_BE_MISSING = frozenset({IMAGES_ENTRY, PARTS_ENTRY})

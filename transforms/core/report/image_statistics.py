@@ -134,6 +134,18 @@ def _few(sizes: Counter[Key]) -> Counter[Key]:
     return Counter({MORE_SIZES: sizes.total()})
 
 
+def formats_and_lengths(statistics: ImageStatistics) -> dict[str, Any]:
+    """The formats of images with their counts, and the least and greatest width and height in pixels.
+
+    {"formats": {"jpeg": 98, "png": 2}, "width": [75, 500], "height": [56, 500]}
+    """
+    lengths = {name: statistics.lengths[name] for name in ("width", "height")}
+    return {
+        "formats": dict(sorted(statistics.counts["format"].items())),
+        **{name: [found.low, found.high] for name, found in lengths.items()},
+    }
+
+
 _WIDTH, _HEIGHT = (itemgetter(ImageHeader._fields.index(name)) for name in ("width", "height"))
 
 

@@ -27,7 +27,9 @@ from beam_pipeline.transforms.core.dataset.manifest import (
 from beam_pipeline.transforms.core.dataset.plan import Plan, Tally
 from beam_pipeline.transforms.core.dataset.sharding import ShardInfo, ShardPlan
 from beam_pipeline.transforms.core.errors import ConversionError
+from beam_pipeline.transforms.core.images.header import ImageHeader
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.transforms.core.report.image_statistics import StatisticsGatherer
 
 TALLY = Tally(
     listed=6,
@@ -172,6 +174,26 @@ def test_the_files_beside_the_shards_have_these_names() -> None:
 def test_a_manifest_does_not_depend_on_the_order_in_which_shards_were_written() -> None:
     """Runners finish shards in any order."""
     assert built(SHARDS[::-1]) == built(sorted(SHARDS)) == built(SHARDS)
+
+
+def test_a_manifest_has_the_formats_and_sizes_of_all_images() -> None:
+    """It has none where receipts of an older version lack those of some shards."""
+    gatherer = StatisticsGatherer()
+    gatherer.add(ImageHeader("png", 30, 40, 3), 10, ())
+    one = gatherer.statistics()
+    for _ in range(2):
+        gatherer.add(ImageHeader("jpeg", 300, 40, 3), 10, ())
+    three = gatherer.statistics()
+    second, empty, first = SHARDS
+    manifest = json.loads(
+        built([second._replace(statistics=one), empty, first._replace(statistics=three)])
+    )
+    assert manifest["images"] == {
+        "formats": {"jpeg": 2, "png": 2},
+        "width": [40, 40],
+        "height": [30, 300],
+    }
+    assert "images" not in json.loads(built([second, empty, first._replace(statistics=three)]))
 
 
 def test_a_manifest_is_read_as_it_was_written() -> None:

@@ -25,6 +25,7 @@ from beam_pipeline.transforms.core.report.image_statistics import (
     PLACES,
     ImageStatistics,
     StatisticsGatherer,
+    formats_and_lengths,
     merged,
     parse_statistics,
 )
@@ -104,6 +105,11 @@ def test_what_is_counted_of_images() -> None:
     assert statistics.lengths["width"].bins == ((12, 2), (50, 1))
     assert (statistics.lengths["bytes"].low, statistics.lengths["bytes"].high) == (10, 1000)
     assert statistics.numbers["image/label"].values == 2
+    assert formats_and_lengths(statistics) == {
+        "formats": {"jpeg": 1, "png": 2},
+        "width": [100, 400],
+        "height": [100, 300],
+    }
 
 
 def test_many_sizes_are_counted_together() -> None:
