@@ -1,18 +1,21 @@
-"""Runs a command as in a terminal and draws what it prints as an SVG: `docs/first_minute.svg`.
+"""Draws the README's picture, `docs/first_minute.svg`: the demo in a terminal, and the report it writes.
 
     python docs/terminal_picture.py
 
-The picture is that of the demo. Half blocks are drawn as rectangles, so
-that no font has to have them.
+Half blocks are drawn as rectangles, so that no font has to have them. The report is a screenshot by a
+headless Chromium: the one that BEAM_TFRECORD_CHROMIUM names, or one on the PATH.
 """
 
 from __future__ import annotations
 
+import base64
 import fcntl
+import io
 import os
 import pty
 import re
 import shlex
+import shutil
 import struct
 import subprocess
 import sys
@@ -22,12 +25,19 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-COLUMNS = 100
+from PIL import Image
+
+COLUMNS = 80
 CELL_WIDTH, CELL_HEIGHT = 7.8, 16.0  # pixels, of a font of 13 pixels
-_GROUND, _INK, _PROMPT = "#16181d", "#d7dae0", "#7fc8ff"
+_GROUND, _INK, _PROMPT, _FRAME = "#fbfbfc", "#24292f", "#0a56b3", "#c9d1d9"
 _MARGIN = 16
+_GAP = 16  # between terminal and report
+_REPORT_WIDTH, _PAGE_WIDTH = 600, 800  # pixels: in the picture, in the browser
+_DENSITY = 1.5  # pixels of the screenshot to one of the picture
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 _PICTURE = Path(__file__).with_name("first_minute.svg")
 _COMMAND = "beam-tfrecord demo"
+_REPORT = "beam-tfrecord-demo/tfrecords/report.html"
 _SGR = re.compile(r"\x1b\[([0-9;]*)m")
 _UPPER_HALF = "\u2580"
 
@@ -106,20 +116,75 @@ def wrapped(line: str) -> list[str]:
     return [line[at : at + COLUMNS] for at in range(0, len(line), COLUMNS)]
 
 
-def svg(lines: list[list[Cell]]) -> str:
-    """A terminal with these lines."""
-    width = round(COLUMNS * CELL_WIDTH + 2 * _MARGIN)
-    height = round(len(lines) * CELL_HEIGHT + 2 * _MARGIN)
+def browser() -> str:
+    """The path of a Chromium; empty if there is none."""
+    named = os.environ.get("BEAM_TFRECORD_CHROMIUM")
+    return named or next(filter(None, map(shutil.which, _BROWSERS)), "")
+
+
+def screenshot(page: str, height: int) -> bytes:
+    """The top of a page in a headless Chromium, as a PNG.
+
+    Args:
+      page: the path of an HTML file.
+      height: of the picture that shows it, `_REPORT_WIDTH` wide, in pixels.
+
+    Raises:
+      CalledProcessError: the browser fails.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "page.png")
+        argv = [browser(), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+        window = _PAGE_WIDTH, round(height * _PAGE_WIDTH / _REPORT_WIDTH)
+        scale = _DENSITY * _REPORT_WIDTH / _PAGE_WIDTH
+        argv += [f"--user-data-dir={folder}/profile", f"--window-size={window[0]},{window[1]}"]
+        argv += [f"--force-device-scale-factor={scale}", f"--screenshot={path}"]
+        address = Path(page).absolute().as_uri()
+        subprocess.run(  # noqa: S603 -- a browser and a page of our own
+            [*argv, address], check=True, capture_output=True, timeout=120
+        )
+        out = io.BytesIO()
+        with Image.open(path) as image:
+            image.convert("RGB").quantize(256).save(out, "PNG", optimize=True)
+    return out.getvalue()
+
+
+def height_of(lines: list[list[Cell]]) -> int:
+    """The height of a terminal with these lines, in pixels."""
+    return round(len(lines) * CELL_HEIGHT + 2 * _MARGIN)
+
+
+def svg(lines: list[list[Cell]], report: bytes = b"") -> str:
+    """A terminal with these lines and, where there is one, the PNG of a report at its right."""
+    height, terminal = height_of(lines), round(COLUMNS * CELL_WIDTH + 2 * _MARGIN)
+    left = terminal + _GAP
+    width = left + _REPORT_WIDTH if report else terminal
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
         f'height="{height}" font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, \'DejaVu Sans '
         'Mono\', monospace" font-size="13">',
-        f'<rect width="{width}" height="{height}" rx="8" fill="{_GROUND}"/>',
+        _frame(0, terminal, height, _GROUND),
     ]
     for row, cells in enumerate(lines):
         parts += _rectangles(row, cells)
         parts += _texts(row, cells)
+    if report:
+        data = base64.b64encode(report).decode()
+        parts += [
+            f'<clipPath id="page"><rect x="{left}" width="{_REPORT_WIDTH}" height="{height}" rx="8"/>'
+            "</clipPath>",
+            f'<image x="{left}" width="{_REPORT_WIDTH}" height="{height}" clip-path="url(#page)" '
+            f'href="data:image/png;base64,{data}"/>',
+            _frame(left, _REPORT_WIDTH, height, "none"),
+        ]
     return "\n".join([*parts, "</svg>", ""])
+
+
+def _frame(left: int, width: int, height: int, fill: str) -> str:
+    return (
+        f'<rect x="{left + 0.5}" y="0.5" width="{width - 1}" height="{height - 1}" rx="8" '
+        f'fill="{fill}" stroke="{_FRAME}"/>'
+    )
 
 
 def _rectangles(row: int, cells: list[Cell]) -> list[str]:
@@ -167,16 +232,24 @@ def _texts(row: int, cells: list[Cell]) -> list[str]:
 
 
 def picture() -> str:
-    """The SVG of the first minute: the demo, and what it made."""
+    """The SVG of the first minute: the demo and its report; without a browser, the demo alone."""
     with tempfile.TemporaryDirectory() as folder:
         printed = output_in_terminal(_COMMAND, folder).replace(f"{os.path.realpath(folder)}/", "")
-    prompt = [Cell(character, _PROMPT, bold=True) for character in f"$ {_COMMAND}"]
-    lines = [part for line in printed.rstrip("\n").split("\n") for part in wrapped(line)]
-    return svg([prompt, *map(cells_of, lines)])
+        prompt = [Cell(character, _PROMPT, bold=True) for character in f"$ {_COMMAND}"]
+        rows = [part for line in printed.rstrip("\n").split("\n") for part in wrapped(line)]
+        lines = [prompt, *map(cells_of, rows)]
+        page = os.path.join(folder, _REPORT)
+        report = screenshot(page, height_of(lines)) if browser() else b""
+    return svg(lines, report)
 
 
 def main() -> None:
     """Writes the picture."""
+    if not browser():
+        sys.exit(
+            f"no browser: none of {', '.join(_BROWSERS)} is installed, and BEAM_TFRECORD_CHROMIUM names "
+            f"none. The report cannot be drawn, so {_PICTURE.name} is left as it is"
+        )
     _PICTURE.write_text(picture(), encoding="utf-8")
 
 

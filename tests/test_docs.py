@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import importlib.util
+import io
 import os
 import re
 import sys
@@ -10,6 +12,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from PIL import Image
 
 from beam_pipeline.cli import main
 from beam_pipeline.transforms.core.dead_letters import Reason
@@ -17,6 +20,7 @@ from beam_pipeline.transforms.core.labels.folders import SPLIT_NAMES
 from tests.harness import REPOSITORY, run_shell
 from tests.pictures import write_pictures
 
+SVG = "{http://www.w3.org/2000/svg}"
 README = Path(REPOSITORY, "README.md").read_text(encoding="utf-8")
 SETUP_COMMANDS = re.findall(r"```bash\n(python3 -m venv .*?)\n```", README)
 COMMANDS = [
@@ -38,7 +42,7 @@ def beside_the_demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_the_picture_of_the_readme_is_drawn_from_what_the_demo_prints() -> None:
-    """By the script that drew the one that is there."""
+    """By the script that drew the one that is there; without a browser, it leaves out the report."""
     path = Path(REPOSITORY, "docs/terminal_picture.py")
     spec = importlib.util.spec_from_file_location("terminal_picture", path)
     assert spec
@@ -46,15 +50,27 @@ def test_the_picture_of_the_readme_is_drawn_from_what_the_demo_prints() -> None:
     script = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = script
     spec.loader.exec_module(script)
-    drawn = (script.picture(), path.with_name("first_minute.svg").read_text(encoding="utf-8"))
-    for picture in drawn:
-        root = ElementTree.fromstring(picture)
-        texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+    stored = path.with_name("first_minute.svg").read_text(encoding="utf-8")
+    for drawn, has_report in ((stored, True), (script.picture(), bool(script.browser()))):
+        root = ElementTree.fromstring(drawn)
+        texts = [element.text for element in root.iter(f"{SVG}text")]
         assert texts[0] == "$ beam-tfrecord demo"
         assert "Wrote 300 examples, 228.3 kB, to beam-tfrecord-demo/tfrecords" in texts
+        assert "image sizes: 96 wide, 96 high; 300 png" in texts
         assert {"image/class/text", "triangle"} <= set(texts)
-        colours = {element.get("fill") for element in root.iter("{http://www.w3.org/2000/svg}rect")}
+        colours = {element.get("fill") for element in root.iter(f"{SVG}rect")}
         assert len(colours) > 20, "the images are drawn"
+        reports = [element.attrib for element in root.iter(f"{SVG}image")]
+        assert len(reports) == has_report
+        for report in reports:
+            kind, _, data = report["href"].partition(",")
+            assert kind == "data:image/png;base64"
+            with Image.open(io.BytesIO(base64.b64decode(data))) as image:
+                shape = image.width / image.height
+                shades = image.convert("RGB").getcolors(1 << 24)
+            assert shape == pytest.approx(int(report["width"]) / int(report["height"]), rel=0.01)
+            assert len(shades) > 100, "text and images are drawn"
+    assert len(stored) < 300_000
 
 
 def test_the_readme_has_the_two_commands() -> None:
