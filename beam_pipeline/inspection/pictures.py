@@ -1,4 +1,6 @@
-"""Images in a terminal: by the protocols of kitty and iTerm2 where they are understood, else half blocks.
+"""Images in a terminal: by the protocol of kitty, that of iTerm2 or sixels where it is understood.
+
+Elsewhere they are drawn with half blocks.
 
 A half block, U+2580, shows two pixels: the upper one in the foreground's colour, the lower one in the
 background's. It needs nothing of a terminal but colours.
@@ -12,6 +14,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from beam_pipeline.inspection.sixel import sixels, understands_sixels
 from beam_pipeline.transforms.core.images.header import BadImageError, bomb
 from beam_pipeline.transforms.core.inspection.examples import Features
 from beam_pipeline.transforms.core.inspection.values import bare_pixels_of, image_of
@@ -180,18 +183,29 @@ def kitty(image: Image.Image) -> str:
     )
 
 
+def _enlarged(image: Image.Image, size: tuple[int, int]) -> Image.Image:
+    """An image whose pixels are drawn as squares, as large as fit into a size."""
+    factor = min(size[0] // image.width, size[1] // image.height)
+    return image.resize((factor * image.width, factor * image.height), 0) if factor > 1 else image
+
+
 def iterm(image: Image.Image) -> str:
     """An image by the protocol of iTerm2."""
     options = f"inline=1;width={COLUMNS};height={ROWS};preserveAspectRatio=1"
     return f"\x1b]1337;File={options}:{_png(image)}\x07"
 
 
-def painter_for(environment: Mapping[str, str], encoding: str) -> Painter | None:
+def painter_for(
+    environment: Mapping[str, str],
+    encoding: str,
+    cell: Callable[[], tuple[int, int]] = lambda: _PIXELS_OF_A_CELL,
+) -> Painter | None:
     """The painter that a terminal understands; None if it shows no colours.
 
     Args:
       environment: variables, by which terminals tell what they are.
       encoding: of standard output.
+      cell: gives the width and height of a character in pixels.
     """
     term, program = environment.get("TERM", ""), environment.get("TERM_PROGRAM", "")
     if environment.get("NO_COLOR") or term in ("", "dumb"):
@@ -204,6 +218,10 @@ def painter_for(environment: Mapping[str, str], encoding: str) -> Painter | None
         return Painter(beginning=kitty, size=size)
     if not inside and program in ("iTerm.app", "WezTerm"):
         return Painter(beginning=iterm, size=size)
+    if not inside and understands_sixels(term):
+        width, height = cell()
+        size = COLUMNS * width, ROWS * height
+        return Painter(beginning=lambda image: sixels(_enlarged(image, size)), size=size)
     if encoding.lower().replace("-", "") != "utf8":
         return None
     is_true = environment.get("COLORTERM", "").lower() in ("truecolor", "24bit")

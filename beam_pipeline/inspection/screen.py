@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from beam_pipeline.inspection.lookup import FoundExample
 from beam_pipeline.inspection.pictures import COLUMNS, Painter, painter_for
+from beam_pipeline.inspection.sixel import cell_size
 from beam_pipeline.inspection.sources import Source
 from beam_pipeline.terminal import draw
 from beam_pipeline.transforms.core.inspection.table import fitted, table_lines
@@ -26,7 +27,9 @@ class Screen:
         self._width = shutil.get_terminal_size().columns if self.is_terminal else 0
         self._painter: Painter | None = None
         if self.is_terminal:
-            self._painter = painter_for(os.environ, sys.stdout.encoding)
+            self._painter = painter_for(
+                os.environ, sys.stdout.encoding, lambda: cell_size(sys.stdout)
+            )
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]], right: str = "") -> None:
         """Prints a table and an empty line."""
