@@ -25,6 +25,8 @@ from beam_pipeline.transforms.core.uris import scheme_of
 
 try:
     import tensorflow as tf
+
+    from beam_pipeline.readers.tf_crops import JPEG, SCALES, CropDecoder, checked_shares, numbers
 except ModuleNotFoundError as error:
     if error.name != "tensorflow":
         raise
@@ -48,13 +50,12 @@ _DTYPES = {"bytes": tf.string, "float": tf.float32, "int64": tf.int64}
 _MISSING: dict[str, Any] = {"bytes": b"", "float": float("nan"), "int64": tf.int64.min}
 _CHANNELS = (1, 3, 4)
 _SIDES = ("image/height", "image/width")
-_JPEG = b"\xff\xd8"
-_SCALES = (2, 4, 8)  # that libjpeg can divide the sides of an image by, besides 1
 _OWN_CHANNELS = (b"RI", b"\xff\x0a", b"\0\0")
 """The beginnings of WebP and of JPEG XL, bare or in a container."""
 _PADDING_CLASS = -1
 _NO_CLASS = -1
 _LABELLED = "image/labelled"
+_NUMBER_DRAWN = ""  # no feature has this key
 
 _Parsed = Mapping[str, Any]
 """Key -> tensor: the parsed features of one example."""
@@ -79,6 +80,7 @@ def load(
     check_lengths: bool = False,
     antialias: bool = False,
     exact: bool | None = None,
+    random_crop: tuple[float, float] | None = None,
     filter: Callable[..., Any] | None = None,  # noqa: A002
     cache: bool | str | os.PathLike[str] = False,
 ) -> tf.data.Dataset:
@@ -133,6 +135,10 @@ def load(
       exact: True to decode every pixel of a JPEG before it is resized; False to decode it at 1/2,
         1/4 or 1/8 of its size if that is still 1.5 times `image_size` or more. By default True
         without `antialias`, where it changes pixels by more than 1 % of the range, and False with it.
+      random_crop: the least and the greatest share of an image's area, such as (0.08, 1): cuts a random
+        part of such an area, and of a width between 3/4 and 4/3 of its height, out of each image, and
+        resizes it to `image_size`. Only that part of a JPEG is decoded. Each pass has other crops; a
+        `seed` gives the same ones in every run. Not for data sets with boxes or masks.
       filter: called as filter(features) on each example before its image is decoded; returns a
         boolean tensor, False to leave the example out. The features are those of `feature_spec`
         without image and mask. The data set has no length then.
@@ -157,7 +163,12 @@ def load(
     if antialias and not size:
         raise UsageError("antialias is for images that are resized: give image_size, too")
     exact = not antialias if exact is None else exact
-    image = _image_reader(dataset, channels, size, antialias=antialias, scaled=not exact)
+    crop = None
+    if random_crop is not None:
+        crop = _crop_decoder(dataset, random_crop, size, channels, scaled=not exact)
+        if cache:
+            raise UsageError("random_crop with cache would crop an image only once: leave one out")
+    image = _image_reader(dataset, channels, size, antialias=antialias, scaled=not exact, crop=crop)
     if image and batch and not image_size:
         image = _of_one_size(image, dataset, shards)
     mask = _mask_reader(dataset, size) if image else None
@@ -172,7 +183,10 @@ def load(
     records = _records(dataset, shards, shuffled=buffer > 0 and not cache, seed=seed)
     if filter:
         records = _filtered(records, dataset, filter)
-    elements = _mapped(records if cache else order(records), reader.of_record)
+    ordered = records if cache else order(records)
+    if crop:
+        ordered = tf.data.Dataset.zip((ordered, numbers(seed)))
+    elements = _mapped(ordered, reader.of_record)
     if cache:
         elements = order(elements.cache("" if cache is True else os.fspath(cache)))
     if augment:
@@ -254,9 +268,10 @@ class _Reader(NamedTuple):
     ragged: bool = False
     named_twice: bool = False
 
-    def of_record(self, record: Any) -> Any:
-        """Returns the element of a serialized example."""
-        return self.read(tf.io.parse_single_example(record, self.spec))
+    def of_record(self, record: Any, number: Any = None) -> Any:
+        """Returns the element of a serialized example; a number draws the part of its image."""
+        parsed = tf.io.parse_single_example(record, self.spec)
+        return self.read(parsed if number is None else {**parsed, _NUMBER_DRAWN: number})
 
 
 class _MaskReader(NamedTuple):
@@ -405,8 +420,9 @@ def _image_reader(
     *,
     antialias: bool,
     scaled: bool,
+    crop: CropDecoder | None = None,
 ) -> _Reader | None:
-    """Returns a reader that decodes and resizes the image; None if the examples have no image."""
+    """Returns a reader that decodes, crops and resizes the image; None if the examples have no image."""
     if channels not in _CHANNELS:
         raise UsageError(f"channels is {channels}, expected one of {_CHANNELS}")
     encoded = dataset.key_of(ENCODED_KEY)
@@ -416,6 +432,14 @@ def _image_reader(
     sides = dataset.keys_of(_SIDES) if scaled and channels < 4 else None
     if dataset.bare_pixels:
         spec, decode = _raw_decoder(dataset, encoded, channels)
+        if crop:
+            decode = _cropped(decode, crop)
+    elif crop:
+        spec = _spec(dataset, encoded)
+
+        def decode(parsed: _Parsed) -> Any:
+            return crop.of_file(parsed[encoded], parsed[_NUMBER_DRAWN])
+
     elif image_size and sides:
         spec, decode = _scaled_decoder(dataset, encoded, channels, image_size, sides)
     else:
@@ -427,6 +451,43 @@ def _image_reader(
         return tf.image.resize(image, image_size, antialias=antialias) if image_size else image
 
     return _Reader(spec, read)
+
+
+def _crop_decoder(
+    dataset: Dataset,
+    random_crop: Any,
+    image_size: tuple[int, int] | None,
+    channels: int,
+    *,
+    scaled: bool,
+) -> CropDecoder:
+    """Returns what decodes random parts of images.
+
+    Raises:
+      UsageError: an option does not fit, or the data set has labels that belong to places in images.
+    """
+    if image_size is None:
+        raise UsageError("random_crop is for images that are resized: give image_size, too")
+    if dataset.key_of(ENCODED_KEY) is None:
+        raise UsageError(f"{dataset.path} has no images ({ENCODED_KEY}) for random_crop")
+    placed = [key for key in (*_BOX_SIDES, *MASK_KEYS) if dataset.key_of(key)]
+    if placed:
+        raise UsageError(
+            f"{dataset.path} has boxes or masks ({placed[0]}), which random_crop does not move; crop them "
+            "together with their image in augment"
+        )
+    return CropDecoder(
+        checked_shares(random_crop),
+        image_size,
+        channels,
+        scaled,
+        partial(_decoded, channels=channels),
+    )
+
+
+def _cropped(decode: Callable[[_Parsed], Any], crop: CropDecoder) -> Callable[[_Parsed], Any]:
+    """Takes a random part of what a function decodes."""
+    return lambda parsed: crop.of_pixels(decode(parsed), parsed[_NUMBER_DRAWN])
 
 
 def _mask_reader(dataset: Dataset, image_size: tuple[int, int] | None) -> _MaskReader | None:
@@ -489,13 +550,13 @@ def _scaled_decoder(
                     for key, side in zip(sides, image_size, strict=True)
                 ]
             )
-            for scale in _SCALES
+            for scale in SCALES
         ]
-        is_jpeg = tf.strings.substr(data, 0, 2) == _JPEG
+        is_jpeg = tf.strings.substr(data, 0, 2) == JPEG
         number = tf.where(is_jpeg, tf.reduce_sum(tf.cast(enough, tf.int32)), 0)
         decoders = [partial(_decoded, data, channels)]
         decoders += [
-            partial(tf.io.decode_jpeg, data, channels=channels, ratio=scale) for scale in _SCALES
+            partial(tf.io.decode_jpeg, data, channels=channels, ratio=scale) for scale in SCALES
         ]
         return tf.switch_case(number, decoders)
 
@@ -604,7 +665,9 @@ def _dict_reader(dataset: Dataset, image: _Reader | None, mask: _MaskReader | No
     def read(parsed: _Parsed) -> dict[str, Any]:
         if image is None:
             return dict(parsed)
-        element = {key: value for key, value in parsed.items() if key != encoded}
+        element = {
+            key: value for key, value in parsed.items() if key not in (encoded, _NUMBER_DRAWN)
+        }
         element[IMAGE] = image.read(parsed)
         if mask:
             del element[mask.key]
