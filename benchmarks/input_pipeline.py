@@ -4,15 +4,16 @@
 
 makes images and shards in the folder `--work`, where they stay for the next run, and prints a table.
 Each way makes one pass over all images in batches of 32, in its own process. The time starts with the
-listing or `load()`, and leaves out the import of TensorFlow or PyTorch. Every round runs each way once,
-in turn, with the files in the page cache and with their pages dropped from it. The table shows medians
-over the rounds, with the span, and each way's time as a ratio to that of `load()`, as the median of the
-rounds' own ratios.
+listing or `load()`, and leaves out the import of the library that reads. Every round runs each way
+once, in turn, with the files in the page cache and with their pages dropped from it. The table shows
+medians over the rounds, with the span, and each way's wall and CPU time as ratios to those of
+`load()`, as the medians of the rounds' own ratios.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import random
@@ -159,6 +160,115 @@ def by_keras(data: Data) -> Any:
     )
 
 
+def by_files_in_pytorch(data: Data) -> Any:
+    """Reads the class folders with a DataLoader and Pillow, as torchvision's ImageFolder does."""
+    import numpy as np
+    import torch
+    from PIL import Image
+    from torch.utils.data import DataLoader, Dataset
+
+    class Files(Dataset[Any]):
+        def __init__(self) -> None:
+            classes = sorted(os.listdir(data.images))
+            self.paths = [
+                (f"{data.images}/{name}/{file}", label)
+                for label, name in enumerate(classes)
+                for file in os.listdir(f"{data.images}/{name}")
+            ]
+
+        def __len__(self) -> int:
+            return len(self.paths)
+
+        def __getitem__(self, index: int) -> Any:
+            path, label = self.paths[index]
+            image = Image.open(path).convert("RGB")
+            image = image.resize((data.side, data.side), Image.Resampling.BILINEAR)
+            return torch.from_numpy(np.array(image)), label
+
+    return DataLoader(Files(), BATCH, shuffle=True, num_workers=2)
+
+
+def _with_grain(source: Any, decode: Callable[[Any], Any]) -> Any:
+    """Shuffles, decodes in two threads and batches with Grain."""
+    import grain
+
+    dataset = grain.MapDataset.source(source).shuffle(seed=0).map(decode)
+    options = grain.ReadOptions(num_threads=2, prefetch_buffer_size=2 * BATCH)
+    return dataset.to_iter_dataset(options).batch(BATCH)
+
+
+def by_grain(data: Data) -> Any:
+    """Reads the shards with Grain, decoding as most people do."""
+    import io
+
+    import numpy as np
+    from PIL import Image
+
+    from beam_pipeline import RandomAccess
+
+    def decode(example: Any) -> Any:
+        image = Image.open(io.BytesIO(example["image/encoded"])).convert("RGB")
+        image = image.resize((data.side, data.side), Image.Resampling.BILINEAR)
+        return np.array(image), example["image/class/label"]
+
+    return _with_grain(RandomAccess(data.shards), decode)
+
+
+def by_scaled_grain(data: Data) -> Any:
+    """Reads the shards with Grain and our own decoding."""
+    from beam_pipeline import RandomAccess
+
+    source = RandomAccess(data.shards, decode=True, image_size=(data.side, data.side))
+    return _with_grain(source, lambda example: (example["image"], example["image/class/label"]))
+
+
+def by_dali(data: Data) -> Any:
+    """Reads the shards with DALI on the CPU, after `beam-tfrecord index`."""
+    from nvidia.dali import fn, pipeline_def, tfrecord, types
+
+    indexes = [path for path in paths_below(data.shards) if "tfindex" in path]
+    shards = [path.replace("tfindex", "tfrecord") for path in sorted(indexes)]
+
+    @pipeline_def(  # not ahead of time, or it would decode more than is read
+        batch_size=BATCH,
+        num_threads=2,
+        device_id=None,
+        exec_pipelined=False,
+        exec_async=False,
+    )
+    def batches() -> Any:
+        example = fn.readers.tfrecord(
+            path=shards,
+            index_path=sorted(indexes),
+            features={
+                "image/encoded": tfrecord.FixedLenFeature((), tfrecord.string, ""),
+                "image/class/label": tfrecord.FixedLenFeature([1], tfrecord.int64, -1),
+            },
+            random_shuffle=True,
+            name="reader",
+        )
+        image = fn.decoders.image(example["image/encoded"], device="cpu", adjust_orientation=False)
+        size = (data.side, data.side)
+        return fn.resize(image, size=size, interp_type=types.INTERP_LINEAR), example[
+            "image/class/label"
+        ]
+
+    pipeline = batches()
+    pipeline.build()
+    left = pipeline.epoch_size("reader")
+    while left > 0:
+        images, labels = pipeline.run()
+        found = images.as_tensor()
+        yield _Batch((min(left, found.shape()[0]),)), labels  # the last one is filled up
+        left -= BATCH
+
+
+class _Batch(NamedTuple):
+    """Attributes: shape, whose first figure is the number of images."""
+
+    shape: tuple[int, ...]
+
+
 WAYS: Mapping[str, Callable[[Data], Any]] = {
     FIRST: by_load,
     "load(antialias=True)": by_scaled_load,
@@ -167,14 +277,21 @@ WAYS: Mapping[str, Callable[[Data], Any]] = {
     "Python generator, files": by_generator,
     "TFRecordDataset, Pillow by hand": by_pytorch,
     "TFRecordDataset(decode=True)": by_scaled_pytorch,
+    "DataLoader with Pillow, files": by_files_in_pytorch,
+    "Grain, Pillow by hand": by_grain,
+    "Grain, RandomAccess(decode=True)": by_scaled_grain,
+    "DALI on the CPU": by_dali,
 }
-WITHOUT_TENSORFLOW = (by_pytorch, by_scaled_pytorch)  # its threads do not survive a loader's fork
+WITH_PYTORCH = (by_pytorch, by_scaled_pytorch, by_files_in_pytorch)
+WITH_ANOTHER = {**dict.fromkeys(WITH_PYTORCH, "torch"), by_dali: "nvidia.dali"}
+WITH_ANOTHER |= dict.fromkeys((by_grain, by_scaled_grain), "grain")
+"""Way without TensorFlow, whose threads do not survive a loader's fork -> what it imports."""
 
 
 def one_pass(way: str, data: Data) -> Figures:
     """Makes a pass in this process."""
-    if WAYS[way] in WITHOUT_TENSORFLOW:
-        import torch  # noqa: F401
+    if WAYS[way] in WITH_ANOTHER:
+        importlib.import_module(WITH_ANOTHER[WAYS[way]])
     else:
         import tensorflow as tf
 
@@ -184,7 +301,7 @@ def one_pass(way: str, data: Data) -> Figures:
     for batch, _ in WAYS[way](data):
         images += batch.shape[0]
     used = time.process_time() - cpu
-    if WAYS[way] in WITHOUT_TENSORFLOW:
+    if WAYS[way] in WITH_PYTORCH:
         workers = resource.getrusage(resource.RUSAGE_CHILDREN)
         used += workers.ru_utime + workers.ru_stime
     return Figures(images, time.perf_counter() - start, used)
@@ -226,23 +343,28 @@ def make_data(arguments: argparse.Namespace) -> Data:
         command = [sys.executable, "-m", "beam_pipeline", "convert", "--overwrite"]
         command += ["--images", images, "--output", shards, "--num_shards", "16"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    command = [sys.executable, "-m", "beam_pipeline", "index", shards]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return Data(images, shards, arguments.side)
 
 
 def table(results: Mapping[tuple[str, str], list[Figures]]) -> str:
     """Formats the results as Markdown."""
     lines = [
-        "| way | page cache | images/s, median (span) | CPU s | wall, ratio to `load()` |",
-        "|---|---|---|---|---|",
+        "| way | page cache | images/s, median (span) | CPU ms an image | CPU, ratio | wall, ratio |",
+        "|---|---|---|---|---|---|",
     ]
     for (cache, way), passes in results.items():
         first = results[cache, FIRST]
         rates = [one.images / one.wall for one in passes]
-        ratio = statistics.median(a.wall / b.wall for a, b in zip(passes, first, strict=True))
+        pairs = [*zip(passes, first, strict=True)]
+        wall = statistics.median(a.wall / b.wall for a, b in pairs)
+        cpu = statistics.median(a.cpu / b.cpu for a, b in pairs)
+        milliseconds = statistics.median(1000 * one.cpu / one.images for one in passes)
         lines.append(
             f"| {way} | {cache} | {statistics.median(rates):,.0f} "
             f"({min(rates):,.0f}-{max(rates):,.0f}) "
-            f"| {statistics.median(one.cpu for one in passes):.1f} | {ratio:.2f} |"
+            f"| {milliseconds:.2f} | {cpu:.2f} | {wall:.2f} |"
         )
     return "\n".join(lines)
 
@@ -258,11 +380,14 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=list(WAYS))
+    parser.add_argument("--caches", nargs="+", default=list(CACHES), choices=CACHES)
     arguments = parser.parse_args()
     data = make_data(arguments)
     sizes = [os.path.getsize(path) for path in paths_below(data.images)]
     ways = [FIRST, *(way for way in arguments.ways if way != FIRST)]
-    results: dict[tuple[str, str], list[Figures]] = {(c, w): [] for c in CACHES for w in ways}
+    results: dict[tuple[str, str], list[Figures]] = {
+        (cache, way): [] for cache in arguments.caches for way in ways
+    }
     for _ in range(arguments.rounds):
         for cache, way in results:
             prepare(cache, data)
