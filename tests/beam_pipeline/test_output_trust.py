@@ -197,19 +197,27 @@ def _make_unfinished(out: Path) -> None:
 # --- two jobs at once ---------------------------------------------------------------------------
 
 
+OPTIONS = ("", "--overwrite", "--resume", "--reuse")
+
+
+def _with_value(option: str, earlier: Path) -> list[str]:
+    """An option as it is typed; `--reuse` names a data set."""
+    return [*filter(None, [option]), *([str(earlier)] if option == "--reuse" else [])]
+
+
 @pytest.mark.promise("two_jobs")
-@pytest.mark.parametrize("option", [[], ["--overwrite"], ["--resume"]])
+@pytest.mark.parametrize("option", OPTIONS)
 def test_a_job_that_finds_another_at_work_touches_nothing(
     argv: list[str],
     out: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-    option: list[str],
+    option: str,
 ) -> None:
-    """Plain, `--overwrite` and `--resume`: one line, and the folder is as it was."""
+    """One line, and the folder is as it was."""
     capsys.readouterr()
     with claimed(str(out)):
-        assert convert(*argv, *option) == 1
+        assert convert(*argv, *_with_value(option, tmp_path / "whole")) == 1
     assert error_of(capsys) == (
         f"beam-tfrecord: error: another job is writing to {out}. Nothing of it was touched; wait for "
         "the other job or choose another folder"
@@ -234,8 +242,8 @@ def test_repair_and_index_respect_a_job(
     ("options", "pause_s"),
     [
         ((first, second), (0.0, 0.3, 0.8)[(i + j) % 3])
-        for i, first in enumerate(["", "--overwrite", "--resume"])
-        for j, second in enumerate(["", "--overwrite", "--resume"])
+        for i, first in enumerate(OPTIONS)
+        for j, second in enumerate(OPTIONS)
     ],
 )
 def test_of_two_jobs_with_other_inputs_one_wins(
@@ -253,19 +261,26 @@ def test_of_two_jobs_with_other_inputs_one_wins(
     output = tmp_path / "out"
     common = ["--name", "d", "--num_shards", "20", "--output", str(output), "--writers", "2"]
     first, second = (
-        [*common, "--images", f"{tmp_path}/{side}", *filter(None, [option])]
+        [
+            *common,
+            "--images",
+            f"{tmp_path}/{side}",
+            *_with_value(option, tmp_path / f"whole_{side}"),
+        ]
         for side, option in zip("ab", options, strict=True)
     )
     with job(*first) as one:
         time.sleep(pause_s)
         with job(*second) as two:
             errors = [process.communicate(timeout=PATIENCE_S)[1] for process in (one, two)]
+    assert [digests(tmp_path / f"whole_{side}") for side in "ab"] == whole  # also where reused
     codes = [one.returncode, two.returncode]
+    found = {name: content for name, content in digests(output).items() if name != "changes.json"}
     if "--overwrite" in options and codes == [0, 0]:  # one behind the other
-        assert digests(output) in whole
+        assert found in whole
         return
     assert sorted(map(bool, codes)) == [False, True]
-    assert digests(output) == whole[codes.index(0)]
+    assert found == whole[codes.index(0)]
     loser = errors[1 - codes.index(0)]
     assert "Traceback" not in loser
     assert "beam-tfrecord: error: " in loser.splitlines()[-1]

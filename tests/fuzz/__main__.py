@@ -1,16 +1,19 @@
 """Fuzzes for a while: `python -m tests.fuzz [--seconds 60] [--seed 1] [NAME ...]`; prints what it found.
 
-With `--atheris`, and one name, libFuzzer chooses the inputs by the branches they reach, without end.
+With `--atheris`, libFuzzer chooses the inputs by the branches that they reach; see guided.py.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import sys
 import time
+from collections.abc import Sequence
 
 from tests.fuzz.campaign import fault_of, inputs
+from tests.fuzz.guided import run_guided
 from tests.fuzz.targets import TARGETS, Target
 
 
@@ -20,10 +23,11 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="for each target")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--atheris", action="store_true")
+    parser.add_argument("--corpus", help="folder of inputs to go on from, with --atheris")
     arguments = parser.parse_args()
     names = arguments.names or list(TARGETS)
     if arguments.atheris:
-        return _with_atheris(TARGETS[names[0]])
+        return _with_atheris(names, int(arguments.seconds), arguments.corpus)
     resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
     found = 0
     for name in names:
@@ -50,17 +54,14 @@ def _run(name: str, target: Target, seconds: float, seed: int) -> int:
     return len(faults)
 
 
-def _with_atheris(target: Target) -> int:
-    import atheris  # type: ignore[import-not-found]
-
-    def one(data: bytes) -> None:
-        fault = fault_of(target, data)
-        assert fault is None, fault
-
-    atheris.instrument_all()
-    atheris.Setup([sys.argv[0]], one)
-    atheris.Fuzz()
-    return 0
+def _with_atheris(names: Sequence[str], seconds: int, corpus: str | None) -> int:
+    """Fuzzes one target after the other; the exit code is 1 if there was a fault."""
+    sound = []
+    for name in names:
+        print(f"== {name}", flush=True)
+        folder = corpus and os.path.join(corpus, name.replace(" ", "_"))
+        sound.append(run_guided(name, seconds, folder))
+    return 0 if all(sound) else 1
 
 
 if __name__ == "__main__":

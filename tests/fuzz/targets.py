@@ -635,3 +635,13 @@ TARGETS: dict[str, Target] = {
     ),
     "tar members": Target(_archive, [*_tar(), gzip.compress(_tar()[0], 1)]),
 }
+
+KEPT: dict[str, list[bytes]] = {
+    "COCO": [b'{"images": [], "annotations": [{"id": 1e99999999999999999999}]}'],
+    "COCO captions": [
+        b'{"images": [{"id": 1, "file_name": "a", "width": 1e99999999999999999999}]}'
+    ],
+    "inventory": [b"uri,size\0\n/a.jpg,3\n"],
+    "class manifest": [MANIFEST.replace(b'"id": 0', b'"id": 1e400')],
+}
+"""Target -> inputs that once ended in another error."""

@@ -7,18 +7,8 @@ from itertools import islice
 import pytest
 
 from tests.fuzz.campaign import MOST_BYTES, fault_of, inputs, peak_bytes
-from tests.fuzz.targets import MANIFEST, TARGETS
+from tests.fuzz.targets import KEPT, TARGETS
 from tests.profiles import examples
-
-KEPT: dict[str, list[bytes]] = {
-    "COCO": [b'{"images": [], "annotations": [{"id": 1e99999999999999999999}]}'],
-    "COCO captions": [
-        b'{"images": [{"id": 1, "file_name": "a", "width": 1e99999999999999999999}]}'
-    ],
-    "inventory": [b"uri,size\0\n/a.jpg,3\n"],
-    "class manifest": [MANIFEST.replace(b'"id": 0', b'"id": 1e400')],
-}
-"""Target -> inputs that once ended in another error."""
 
 
 @pytest.mark.promise("fuzz")

@@ -449,6 +449,7 @@ def test_images_of_formats_with_channels_of_their_own_are_converted(
     """TensorFlow decodes WebP and JPEG XL only to the channels that they have, or not at all."""
     if file_format == "JXL":
         pytest.importorskip("pillow_jxl.JpegXLImagePlugin")
+        pytest.importorskip("tensorflow", minversion="2.21")
     features = {**IMAGE, "image/class/label": feature("int64")}
     modes = ("RGB", "RGBA") if file_format == "WEBP" else ("L", "LA", "RGB", "RGBA")
     images = []

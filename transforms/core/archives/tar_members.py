@@ -90,7 +90,8 @@ def _entries(file: BinaryIO) -> Iterator[Entry]:
         fileobj=file, mode="r:", tarinfo=TarHeader, encoding="utf-8", errors="surrogateescape"
     ) as archive:
         end = -1
-        while (found := archive.next()) is not None:
+        is_empty = archive.firstmember is None  # type: ignore[attr-defined]
+        while not is_empty and (found := archive.next()) is not None:  # Python 3.10's would raise
             archive.members.clear()  # type: ignore[attr-defined]  # or all headers would be kept
             if archive.offset <= end or found.size < 0:  # or it would never end
                 raise tarfile.ReadError("a member that ends before it begins")

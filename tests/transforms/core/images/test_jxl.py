@@ -177,6 +177,12 @@ def test_without_its_library_the_full_check_refuses_it(monkeypatch: pytest.Monke
 
 
 @pytest.fixture(scope="module")
+def tf(tf: Any) -> Any:
+    """The first that decodes JPEG XL, or a later one."""
+    return pytest.importorskip("tensorflow", minversion="2.21")
+
+
+@pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """Images as libjxl writes them."""
     pytest.importorskip("pillow_jxl")
