@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import gzip
 import json
 import os
 import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from beam_pipeline.cli import main
-from beam_pipeline.dataset import Dataset
+from beam_pipeline.dataset import Dataset, class_names
+from beam_pipeline.readers.random_access import RandomAccess
 from beam_pipeline.readers.shards import check_shards
 from beam_pipeline.transforms.core.errors import ConversionError
 from tests.faults import watched
@@ -97,14 +102,24 @@ def test_no_manifest_names_a_file_elsewhere(
     manifest = manifest_of(out)
     manifest["splits"]["train"]["shards"][0]["path"] = name.format(secret=secret)
     (out / "manifest.json").write_text(json.dumps(manifest))
-    for command in COMMANDS:
+    photos, copy = ["--images", f"{out.parent}/photos"], f"{out.parent}/copy"
+    reuse = ["convert", *photos, "--output", copy, "--yes", "--reuse", str(out)]
+    for argv in (
+        *([command, str(out)] for command in COMMANDS),
+        ["inspect", str(out)],
+        ["inspect", str(out), "--key", "a/0.jpg"],
+        ["diff", str(out), str(out)],
+        reuse,
+    ):
         with watched(secret) as watch:
-            assert main([command, str(out)]) == 1
+            assert main(argv) == (2 if argv is reuse else 1)
         assert watch.calls == []
         assert "which is not a file of its own folder" in capsys.readouterr().err
-    with watched(secret) as watch, pytest.raises(ConversionError, match="its own folder"):
-        Dataset.open(out, whole=False)
-    assert watch.calls == []
+    readers: Sequence[Callable[[Path], object]] = (RandomAccess, class_names)
+    for read in (lambda folder: Dataset.open(folder, whole=False), *readers):
+        with watched(secret) as watch, pytest.raises(ConversionError, match="its own folder"):
+            read(out)
+        assert watch.calls == []
 
 
 @pytest.mark.promise("hostile_manifest")
@@ -126,6 +141,106 @@ def test_a_huge_number_in_a_manifest_takes_neither_memory_nor_time(
     dataset = Dataset.open(out, whole=False)
     with pytest.raises(ConversionError, match=str(number)):
         check_shards(dataset, dataset.shards("train"), lengths=True)
+
+
+Receipt = dict[str, Any]
+
+
+def _of_another_shard(receipt: Receipt, secret: Path) -> None:
+    receipt["spec"][3] = receipt["info"][2] = f"{secret}/x.jpg"
+
+
+def _of_a_shard_elsewhere(receipt: Receipt, secret: Path) -> None:
+    receipt["spec"][3] = receipt["info"][2] = f"../secret/{receipt['spec'][3]}"
+
+
+def _without_bytes(receipt: Receipt, _: Path) -> None:
+    """As long as a pipe."""
+    receipt["info"][4:6] = [0, 0]
+    receipt["record_sizes"] = []
+
+
+def _of_records_elsewhere(receipt: Receipt, _: Path) -> None:
+    sizes = receipt["record_sizes"]
+    receipt["record_sizes"] = [sizes[0] + (1 << 40), sizes[1] - (1 << 40), *sizes[2:]]
+
+
+def _of_endless_records(receipt: Receipt, _: Path) -> None:
+    receipt["record_sizes"] = [1 << 63] * len(receipt["record_sizes"])
+
+
+HOSTILE_RECEIPTS: Sequence[Callable[[Receipt, Path], None]] = (
+    _of_another_shard,
+    _of_a_shard_elsewhere,
+    _without_bytes,
+    _of_records_elsewhere,
+    _of_endless_records,
+)
+
+
+def _spoil(out: Path, secret: Path, spoil: Callable[[Receipt, Path], None]) -> None:
+    """Changes the last shard's receipt, of several samples; it is the newest file, as one that was just written."""
+    receipts = out / ".receipts"
+    name = max(os.listdir(receipts))
+    receipt = json.loads(gzip.decompress((receipts / name).read_bytes()))
+    spoil(receipt, secret)
+    (receipts / name).write_bytes(gzip.compress(json.dumps(receipt).encode()))
+
+
+@pytest.mark.promise("hostile_manifest")
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "kind", ["pipe", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("file", "link"))]
+)
+@pytest.mark.parametrize("spoil", HOSTILE_RECEIPTS)
+def test_no_receipt_brings_a_file_elsewhere_into_a_data_set(
+    out: Path, tmp_path: Path, secret: Path, spoil: Callable[[Receipt, Path], None], kind: str
+) -> None:
+    """With --reuse: the shard is written again, or taken as it was, with the same bytes; nothing hangs."""
+    whole = digests_below(out)
+    shard = out / max(path.name for path in out.glob("*.tfrecord-*"))
+    _spoil(out, secret, spoil)
+    if kind != "file":
+        shard.unlink()
+        if kind == "pipe":
+            os.mkfifo(shard)
+        else:
+            shard.symlink_to(secret / "x.jpg")
+        os.utime(shard, ns=(0, 0), follow_symlinks=False)
+    argv = ["--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/copy", "--name", "d"]
+    if kind == "link":
+        assert convert(*argv, "--num_shards", "2", "--reuse", str(out)) == 0
+    else:
+        with watched(secret) as watch:
+            assert convert(*argv, "--num_shards", "2", "--reuse", str(out)) == 0
+        assert watch.calls == []
+    copy = {path.name: path for path in (tmp_path / "copy").glob("*.tfrecord-*")}
+    assert all(path.is_file() and not path.is_symlink() for path in copy.values())
+    assert {name: path.read_bytes() for name, path in copy.items()} == {
+        name: content for path, content in whole.items() if (name := Path(path).name) in copy
+    }
+
+
+@pytest.mark.promise("hostile_manifest")
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("spoil", HOSTILE_RECEIPTS)
+def test_readers_and_commands_open_nothing_that_a_receipt_names(
+    out: Path,
+    secret: Path,
+    spoil: Callable[[Receipt, Path], None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A reader gives the right examples, or a named error."""
+    before = [RandomAccess(out).record(i) for i in range(4)]
+    _spoil(out, secret, spoil)
+    with watched(secret) as watch:
+        with contextlib.suppress(ConversionError):
+            assert [RandomAccess(out).record(i) for i in range(4)] == before
+        for argv in (["inspect", str(out), "--key", "b/1.jpg"], ["diff", str(out), str(out)]):
+            capsys.readouterr()
+            main(argv)
+            assert "Traceback" not in capsys.readouterr().err
+    assert watch.calls == []
 
 
 @pytest.mark.promise("hostile_manifest", "files_of_others")

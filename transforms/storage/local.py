@@ -153,9 +153,11 @@ class LocalFiles(FileSystem):
         return crc == crc32c
 
     def is_older(self, uri: str, size: int, other: str) -> bool:
-        """Compares the times of the last change. Raises FileNotFoundError."""
+        """Compares the times of the last change; a pipe or folder is none. Raises FileNotFoundError."""
         status = os.stat(uri)
-        return status.st_size == size and status.st_mtime_ns <= os.stat(other).st_mtime_ns
+        if status.st_size != size or not stat.S_ISREG(status.st_mode):
+            return False
+        return status.st_mtime_ns <= os.stat(other).st_mtime_ns
 
     def free_bytes(self, folder: str) -> int | None:
         """Returns the bytes that the file system of a folder has left for this user, if it says so."""
