@@ -643,5 +643,6 @@ KEPT: dict[str, list[bytes]] = {
     ],
     "inventory": [b"uri,size\0\n/a.jpg,3\n"],
     "class manifest": [MANIFEST.replace(b'"id": 0', b'"id": 1e400')],
+    "mask colours": [b"cat:128\0,0,0::\n", b"a" * 140_000 + b",0,0,0\n"],
 }
 """Target -> inputs that once ended in another error."""

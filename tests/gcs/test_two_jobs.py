@@ -21,7 +21,7 @@ from tests.transforms.test_dataset_finisher import SHARDS as SHARDS_OF_PLAN
 
 pytestmark = pytest.mark.gcs
 
-OPTIONS = ("", "--overwrite", "--resume", "--reuse")
+OPTIONS = ("", "--overwrite", "--resume")
 SHARDS = 8
 
 
@@ -40,15 +40,11 @@ def test_of_two_jobs_one_wins_or_none_and_nothing_is_mixed(
         assert convert(*argv, "--output", f"{tmp_path}/whole_{side}") == 0
         shards = (tmp_path / f"whole_{side}").glob("*.tfrecord-*")
         whole.append({path.name: path.read_bytes() for path in shards})
-    common = ["--name", "d", "--num_shards", str(SHARDS)]
-    jobs = []
-    for side, option in (("a", first), ("b", second)):
-        argv = [*common, "--images", f"{cloud.uri}/{side}"]
-        earlier = f"{cloud.uri}/earlier_{side}"
-        if option == "--reuse":
-            assert convert(*argv, "--output", earlier) == 0
-        value = [earlier] if option == "--reuse" else []
-        jobs.append([*argv, "--output", f"{cloud.uri}/out", *filter(None, [option]), *value])
+    common = ["--name", "d", "--num_shards", str(SHARDS), "--output", f"{cloud.uri}/out"]
+    jobs = [
+        [*common, "--images", f"{cloud.uri}/{side}", *filter(None, [option])]
+        for side, option in (("a", first), ("b", second))
+    ]
     with job(*jobs[0], "--writers", "0") as one, job(*jobs[1], "--writers", "0") as two:
         errors = [process.communicate(timeout=PATIENCE_S)[1] for process in (one, two)]
     codes = [one.returncode, two.returncode]
@@ -60,7 +56,7 @@ def test_of_two_jobs_one_wins_or_none_and_nothing_is_mixed(
     if len(winners) == 2:  # the one was complete when the other replaced it
         assert "--overwrite" in (first, second)
     if not winners:
-        assert convert(*jobs[1][: len(common) + 4], "--overwrite") == 0
+        assert convert(*jobs[1][: len(common) + 2], "--overwrite") == 0
         winners = whole[1:]
     shards = _shards(cloud)
     assert shards in winners, (codes, errors)

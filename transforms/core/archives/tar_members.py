@@ -49,18 +49,27 @@ class TarHeader(tarfile.TarInfo):
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
         """Reads a header. Raises TarError."""
-        member = super().frombuf(buf, encoding, errors)
-        member.crc = zlib.crc32(buf)
-        if member.size < 0:
-            raise tarfile.ReadError(f"a member of {member.size} bytes")
-        if member.type in _ATTRIBUTE_TYPES and member.size > _MAX_ATTRIBUTE_BYTES:
+        return super().frombuf(buf, encoding, errors)._checked(buf)
+
+    @classmethod
+    def _frombuf(cls, buf: bytes, encoding: str, errors: str, **more: bool) -> Self:
+        """Reads a header; newer versions of `tarfile` call this, not `frombuf`."""
+        member: Self = super()._frombuf(buf, encoding, errors, **more)  # type: ignore[misc]
+        return member._checked(buf)
+
+    def _checked(self, header: bytes | bytearray) -> Self:
+        """Notes the header's checksum. Raises TarError."""
+        self.crc = zlib.crc32(header)
+        if self.size < 0:
+            raise tarfile.ReadError(f"a member of {self.size} bytes")
+        if self.type in _ATTRIBUTE_TYPES and self.size > _MAX_ATTRIBUTE_BYTES:
             raise tarfile.ReadError(
-                f"a name or other attributes of {member.size} bytes, expected at most "
+                f"a name or other attributes of {self.size} bytes, expected at most "
                 f"{_MAX_ATTRIBUTE_BYTES}"
             )
-        if member.type == tarfile.GNUTYPE_SPARSE:
+        if self.type == tarfile.GNUTYPE_SPARSE:
             raise tarfile.ReadError("a sparse file, expected plain ones")
-        return member
+        return self
 
     def _proc_gnusparse_10(self, *_: object) -> None:
         """Refuses the newer kind of sparse files, whose lists of parts may be as long."""
@@ -100,7 +109,9 @@ def _entries(file: BinaryIO) -> Iterator[Entry]:
             end = archive.offset
             if not found.isdir():
                 yield _entry(found)
-        _check_end(file, archive.offset)
+        _check_end(
+            file, max(end, 0)
+        )  # and not archive.offset, which a header that is damaged moves
 
 
 def _entry(found: tarfile.TarInfo) -> Entry:

@@ -85,7 +85,7 @@ def parse_mask_colours(data: bytes, uri: str) -> MaskColours:
 
 def _header(text: str) -> list[int] | None:
     """The columns of name, r, g, b and id below a header, -1 for no id; None if it is not a header."""
-    cells = [cell.strip().lower() for cell in next(csv.reader([text]))]
+    cells = [cell.lower() for cell in _cells(text)]
     places = [
         next((cells.index(name) for name in names if name in cells), -1)
         for names in (_NAMES, *_CHANNELS, ("id",))
@@ -104,7 +104,7 @@ def _line(text: str, order: list[int] | None) -> tuple[str, int, int, int, int |
         if found:
             name, red, green, blue = found.groups()
             return name.strip(), int(red), int(green), int(blue), None
-    cells = [cell.strip() for cell in next(csv.reader([text]))]
+    cells = _cells(text)
     places = order or [0, 1, 2, 3, -1]
     if len(cells) <= max(places):
         return None
@@ -113,3 +113,11 @@ def _line(text: str, order: list[int] | None) -> tuple[str, int, int, int, int |
         return None
     red, green, blue, *said = map(int, numbers)
     return name, red, green, blue, said[0] if said else None
+
+
+def _cells(text: str) -> list[str]:
+    """The cells of a line; none of one that `csv` refuses."""
+    try:
+        return [cell.strip() for cell in next(csv.reader([text]))]
+    except csv.Error:  # a cell of more than 131,072 characters; a null character, in Python 3.10
+        return []

@@ -131,7 +131,8 @@ def _pax(**attributes: str) -> bytes:
         (_huge_attributes(tarfile.XGLTYPE), "other attributes of 2147483648 bytes"),
         (_chain(5000), "recursion"),
         (_negative_size(), "it is no tar"),
-        (_pax(size="-5120"), "it is no tar"),
+        (_pax(size="-5120"), "it is no tar|the header at byte 0 is damaged"),  # by Python's version
+        (GOOD[:1536] + _pax(size="-5120"), "it is no tar|the header at byte 1536 is damaged"),
         (special(tarfile.GNUTYPE_SPARSE), "a sparse file"),
     ],
 )
