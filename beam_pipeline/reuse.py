@@ -31,7 +31,10 @@ def with_reuse(config: ConvertConfig) -> tuple[ConvertConfig, str]:
     typed = config.options.output.reuse
     if typed.startswith(LATEST):
         above = files.canonical(typed.removeprefix(LATEST))
-        folder = latest_in(above, other_than=config.output)
+        try:
+            folder = latest_in(above, other_than=config.output)
+        except OSError as error:
+            raise ConversionError(f"--reuse {typed}: {error.strerror or error}") from error
         if not folder:
             return config, f"{above} holds no complete data set yet, so every shard is written"
     else:
@@ -99,7 +102,12 @@ def _check_options(folder: str, run: EarlierRun, config: ConvertConfig) -> None:
 
 
 def _check_receipts(folder: str, run: EarlierRun) -> None:
-    there = receipts_there(folder)
+    try:
+        there = receipts_there(folder)
+    except OSError as error:
+        raise ConversionError(
+            f"--reuse {folder}: its receipts cannot be listed: {error.strerror or error}"
+        ) from error
     names = [receipt_name(spec.file_name) for spec in run.shard_plan.specs]
     missing = [name for name in names if name not in there]
     if missing:

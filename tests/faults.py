@@ -31,6 +31,7 @@ FAULTS: Mapping[str, Sequence[int]] = {
     "fsync": (errno.EIO, errno.ENOSPC),
     "flock": (errno.EIO, errno.ENOLCK),
     "replace": (errno.EIO, errno.ENOSPC, errno.EACCES),
+    "link": (errno.EXDEV, errno.EMLINK, errno.EPERM, errno.EIO, errno.ENOSPC),
     "mkdir": (errno.ENOSPC, errno.EACCES, errno.EIO),
     "unlink": (errno.EIO, errno.EACCES),
     "rmdir": (errno.EIO, errno.EBUSY),
@@ -183,7 +184,7 @@ class _Unreadable(_Closing):
         raise self._error
 
 
-_PLAIN = ("fstat", "fsync", "mkdir", "unlink", "rmdir", "scandir", "listdir")
+_PLAIN = ("fstat", "fsync", "mkdir", "link", "unlink", "rmdir", "scandir", "listdir")
 _PLAIN_TOO = ("stat", "lstat", "statvfs", "posix_fadvise")
 
 

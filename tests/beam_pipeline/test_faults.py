@@ -14,9 +14,9 @@ import pytest
 
 from tests.faults import Call, Fault, faults_of, watched
 from tests.harness import NONE_BAD, convert
-from tests.pictures import write_pictures
+from tests.pictures import picture, write_pictures
 
-RESUME, OVERWRITE = "--resume", "--overwrite"
+RESUME, OVERWRITE, REUSE = "--resume", "--overwrite", "--reuse"
 EVERY = bool(os.environ.get("BEAM_TFRECORD_EVERY_FAULT"))
 """Try each error at each call, some ten minutes; else one error at every fourth call, in turns."""
 PART = 4
@@ -30,6 +30,7 @@ class Scene:
       out: the output folder in it.
       argv: arguments of the conversion.
       wanted: file -> digest of the data set that it makes.
+      earlier: a data set in the folder that is not to change; empty if there is none.
     """
 
     def __init__(self, folder: Path, *more: str) -> None:
@@ -43,6 +44,22 @@ class Scene:
         whole = folder.parent / "whole"
         assert convert(*self.argv, "--output", str(whole)) == 0
         self.wanted = _files(whole)
+        self.earlier = ""
+
+    def make_earlier(self) -> None:
+        """Makes a data set of other images; one of the two shards would stay as it is."""
+        photo = self.folder / "photos" / "b" / "1.jpg"
+        stays, times = photo.read_bytes(), photo.stat()
+        photo.write_bytes(picture(9))
+        os.utime(photo, ns=(1, 1))
+        self.earlier = f"{self.folder}/earlier"
+        assert convert(*self.argv, "--output", self.earlier) == 0
+        photo.write_bytes(stays)
+        os.utime(photo, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    def options(self, option: str) -> list[str]:
+        """An option with its value."""
+        return [option, *([self.earlier] if option == REUSE else [])] if option else []
 
     def keep(self) -> None:
         """Takes the output folder as it is for the state before each fault."""
@@ -65,12 +82,14 @@ class Scene:
 
 @pytest.fixture
 def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Scene:
-    """The state that a conversion meets: "new", "unfinished", "complete", or "other" with another seed."""
+    """The state that a conversion meets: "new", "unfinished", "complete", "earlier", or "other" with another seed."""
     state = request.param
     folder = tmp_path / "work"
     scene = Scene(folder)
     if state == "other":
         assert convert(*scene.argv, "--seed", "7") == 0
+    elif state == "earlier":
+        scene.make_earlier()
     elif state == "complete":
         assert convert(*scene.argv) == 0
     elif state == "unfinished":
@@ -92,12 +111,14 @@ def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Scene:
         ("unfinished", RESUME),
         ("complete", RESUME),
         ("other", OVERWRITE),
+        ("earlier", REUSE),
     ],
     indirect=["scene"],
 )
 def test_a_fault_at_any_call(scene: Scene, option: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 0 means the right data set; else one line says why, and the next run makes the right one."""
-    options = [option] if option else []
+    options = scene.options(option)
+    earlier = _files(Path(scene.earlier)) if scene.earlier else {}
     faults = faults_of(scene.calls(*options), every=EVERY)
     found = []
     if not EVERY:
@@ -107,12 +128,18 @@ def test_a_fault_at_any_call(scene: Scene, option: str, capsys: pytest.CaptureFi
         capsys.readouterr()
         if wrong := _tried(scene, fault, options, capsys):
             found.append(f"{fault}: {wrong}")
+        if scene.earlier and _files(Path(scene.earlier)) != earlier:
+            found.append(f"{fault}: the earlier data set has changed")
+            break
     assert not found, "\n".join(found)
 
 
 def _files(folder: Path) -> dict[str, str]:
-    """File -> SHA-256 of the files of a data set, without notes and receipts."""
-    paths = [path for path in folder.glob("*") if path.is_file()]
+    """File -> SHA-256 of the files of a data set, without notes and receipts.
+
+    Nor changes.json, which says which shards were reused: after a fault, fewer may be.
+    """
+    paths = [path for path in folder.glob("*") if path.is_file() and path.name != "changes.json"]
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
 
 
@@ -137,7 +164,8 @@ def _tried(
     if "manifest.json" in after and after not in (before, scene.wanted):
         left = {name for name in before if after.get(name) != before[name]}
         return f"a manifest, and these have changed: {sorted(left)}"
-    again = convert(*scene.argv, *(options or [RESUME]))
+    more = [] if options[:1] in ([RESUME], [OVERWRITE]) else [RESUME]
+    again = convert(*scene.argv, *options, *more)
     if again:
         return f"afterwards: {capsys.readouterr().err}, after {error}"
     return "" if _files(scene.out) == scene.wanted else "afterwards: another data set"
