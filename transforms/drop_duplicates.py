@@ -30,7 +30,8 @@ from beam_pipeline.transforms.batches import (
     DeadLetterBatch,
     SampleBatch,
 )
-from beam_pipeline.transforms.core.dataset.duplicates import CopyFinder, Sizes, range_of
+from beam_pipeline.transforms.core.dataset.compared_images import range_of
+from beam_pipeline.transforms.core.dataset.duplicate_search import CopyFinder, Sizes
 from beam_pipeline.transforms.core.dataset.plan import Tally
 from beam_pipeline.transforms.core.labels.unlabelled import is_unlabelled
 from beam_pipeline.transforms.core.references import SampleRef, unpack

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 import apache_beam as beam
 
-from beam_pipeline.transforms.core.dataset.duplicates import (
-    Duplicates,
-    find_duplicates,
-)
+from beam_pipeline.transforms.core.dataset.duplicate_search import find_duplicates
+from beam_pipeline.transforms.core.dataset.duplicates import Duplicates
 
 
 def _find(part: tuple[int, Iterable[bytes]]) -> Duplicates:

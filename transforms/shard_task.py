@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from beam_pipeline.transforms import progress
 from beam_pipeline.transforms.core.dataset.changes import ShardChanges
-from beam_pipeline.transforms.core.dataset.duplicates import packed_images, written_images
+from beam_pipeline.transforms.core.dataset.compared_images import packed_images, written_images
 from beam_pipeline.transforms.core.dataset.names import MANIFEST_NAME
 from beam_pipeline.transforms.core.dataset.receipts import Receipt, ShardInputs, changes
 from beam_pipeline.transforms.core.dataset.sharding import KeyHasher, ShardInfo, ShardSpec

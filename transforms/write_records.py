@@ -25,7 +25,7 @@ from beam_pipeline.transforms.batches import (
     DeadLetterBatch,
     SampleBatch,
 )
-from beam_pipeline.transforms.core.dataset.duplicates import (
+from beam_pipeline.transforms.core.dataset.compared_images import (
     LabelHashes,
     WrittenImage,
     packed_images,

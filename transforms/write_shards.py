@@ -19,7 +19,7 @@ from beam_pipeline.transforms.batches import (
     REFUSALS,
     DeadLetterBatch,
 )
-from beam_pipeline.transforms.core.dataset.duplicates import range_count
+from beam_pipeline.transforms.core.dataset.compared_images import range_count
 from beam_pipeline.transforms.core.dataset.plan import Plan
 from beam_pipeline.transforms.core.dataset.sharding import ShardInfo
 from beam_pipeline.transforms.core.errors import ConversionError, OutputError, WriterProcessError

@@ -9,7 +9,8 @@ import apache_beam as beam
 import pytest
 
 from beam_pipeline.transforms.batches import DEAD_LETTERS, TALLY, SampleBatch
-from beam_pipeline.transforms.core.dataset.duplicates import CopyFinder, Duplicates
+from beam_pipeline.transforms.core.dataset.duplicate_search import CopyFinder
+from beam_pipeline.transforms.core.dataset.duplicates import Duplicates
 from beam_pipeline.transforms.core.dataset.plan import Tally
 from beam_pipeline.transforms.core.images.digest import digest_of
 from beam_pipeline.transforms.core.references import SampleRef
