@@ -109,9 +109,8 @@ def _entries(file: BinaryIO) -> Iterator[Entry]:
             end = archive.offset
             if not found.isdir():
                 yield _entry(found)
-        _check_end(
-            file, max(end, 0)
-        )  # and not archive.offset, which a header that is damaged moves
+        # Not at `archive.offset`, which a damaged header moves.
+        _check_end(file, max(end, 0))
 
 
 def _entry(found: tarfile.TarInfo) -> Entry:

@@ -179,7 +179,7 @@ def _to_srgb(pixels: Any, opened: pillow_codec.Opened) -> Any:
     profile = opened.image.info.get("icc_profile")
     if not profile:
         return pixels
-    if pixels.ndim == len((_GREY, _COLOUR)):
+    if opened.image.mode == _GREY:
         return np.asarray(pillow_codec.to_srgb(Image.fromarray(pixels), profile))
     image = Image.fromarray(cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB))
     return cv2.cvtColor(np.asarray(pillow_codec.to_srgb(image, profile)), cv2.COLOR_RGB2BGR)
