@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,26 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 settings.register_profile("quick", deadline=None, max_examples=QUICK)
 settings.register_profile("thorough", deadline=None, max_examples=THOROUGH)
 settings.load_profile("quick")
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest deselects by marks
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Refuses a test whose file does not name the mark that leaves it out of the default run.
+
+    CI looks for marked tests only in the files that name their marks.
+
+    Raises:
+      UsageError: a test has its mark from elsewhere.
+    """
+    left_out = re.findall(r"not (\w+)", " ".join(config.getini("addopts")))
+    text = functools.cache(lambda file: file.read_text(encoding="utf-8"))
+    for item in items:
+        for name in {mark.name for mark in item.iter_markers()}.intersection(left_out):
+            if f"pytest.mark.{name}" not in text(item.path):
+                raise pytest.UsageError(
+                    f"{item.nodeid} is marked {name}, but CI would not find it: write "
+                    f"`pytest.mark.{name}` in its file"
+                )
 
 
 @pytest.fixture(scope="session")
