@@ -23,14 +23,13 @@ from beam_pipeline.progress_bar import show_progress
 from beam_pipeline.summary import print_summary, say_what_was_kept
 from beam_pipeline.terminal import say
 from beam_pipeline.transforms.core.errors import ConversionError, OutputError, UsageError
+from beam_pipeline.transforms.incomplete_folder import read_note, take_refusal
 from beam_pipeline.transforms.output_claim import claimed
 from beam_pipeline.transforms.output_folder import (
     clean_up_refused,
     prepare_output,
     prepare_resume,
-    read_note,
     shard_versions,
-    take_refusal,
 )
 from beam_pipeline.transforms.writer_process import cores, writer_processes
 

@@ -28,6 +28,7 @@ from beam_pipeline.transforms.dataset_finisher import DatasetFinisher
 from beam_pipeline.transforms.drop_duplicates import DropDuplicates
 from beam_pipeline.transforms.find_duplicates import FindDuplicates
 from beam_pipeline.transforms.finish_dataset import FinishDataset
+from beam_pipeline.transforms.incomplete_folder import unpacking_folder
 from beam_pipeline.transforms.join_labels import JoinLabels, LabelByFolder
 from beam_pipeline.transforms.layouts.layout import (
     ContainerLabels,
@@ -37,7 +38,6 @@ from beam_pipeline.transforms.layouts.layout import (
 )
 from beam_pipeline.transforms.list_images import ListImages, with_digests
 from beam_pipeline.transforms.measure_output import MeasureOutput
-from beam_pipeline.transforms.output_folder import unpacking_folder
 from beam_pipeline.transforms.plan_shards import PlanShards
 from beam_pipeline.transforms.read_containers import ReadContainers
 from beam_pipeline.transforms.read_inventory import ReadInventory

@@ -10,7 +10,8 @@ from beam_pipeline.transforms.core.dataset.receipts import option_changes, recei
 from beam_pipeline.transforms.core.errors import ConversionError, UsageError
 from beam_pipeline.transforms.core.uris import is_remote
 from beam_pipeline.transforms.earlier_data_set import EarlierDataSet
-from beam_pipeline.transforms.output_folder import EarlierRun, read_earlier, without_options
+from beam_pipeline.transforms.incomplete_folder import EarlierRun
+from beam_pipeline.transforms.output_folder import read_earlier, without_options
 from beam_pipeline.transforms.receipt_files import receipts_there
 from beam_pipeline.transforms.storage import files
 

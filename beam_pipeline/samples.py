@@ -26,14 +26,10 @@ from beam_pipeline.transforms.core.records.example_source import SerializedExamp
 from beam_pipeline.transforms.core.records.feature_values import FeatureSchema
 from beam_pipeline.transforms.core.records.formats import DEFAULT_FORMAT
 from beam_pipeline.transforms.core.uris import is_remote
+from beam_pipeline.transforms.incomplete_folder import delete_incomplete, unpacking_folder
 from beam_pipeline.transforms.layouts.layout import ContainerLabels, Source
 from beam_pipeline.transforms.output_claim import claimed
-from beam_pipeline.transforms.output_folder import (
-    delete_incomplete,
-    prepare_output,
-    read_manifest,
-    unpacking_folder,
-)
+from beam_pipeline.transforms.output_folder import prepare_output, read_manifest
 from beam_pipeline.transforms.sample_spool import SampleSpool, SpoolReader
 
 Sample = Mapping[str, Any]

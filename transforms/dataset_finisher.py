@@ -59,15 +59,17 @@ from beam_pipeline.transforms.core.records.alteration import Event
 from beam_pipeline.transforms.core.report.report_file import REPORT_NAME
 from beam_pipeline.transforms.earlier_data_set import EarlierDataSet
 from beam_pipeline.transforms.encoding import EncodingOptions
-from beam_pipeline.transforms.output_folder import (
-    delete_dead_letters,
+from beam_pipeline.transforms.incomplete_folder import (
     delete_incomplete,
-    earlier_manifest,
-    is_somebody_elses,
     note_names,
     note_refusal,
     noted_names,
     read_note,
+)
+from beam_pipeline.transforms.output_folder import (
+    delete_dead_letters,
+    earlier_manifest,
+    is_somebody_elses,
 )
 from beam_pipeline.transforms.storage import files
 from beam_pipeline.transforms.write_dead_letters import WrittenPart, write_lines, write_parts

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import re
-from collections.abc import Collection, Iterable, Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from beam_pipeline.transforms.core.dataset.dead_letter_names import (
@@ -15,7 +12,6 @@ from beam_pipeline.transforms.core.dataset.dead_letter_names import (
 )
 from beam_pipeline.transforms.core.dataset.manifest import (
     MANIFEST_NAME,
-    dump_json,
     parse_manifest,
     shard_paths,
 )
@@ -25,72 +21,38 @@ from beam_pipeline.transforms.core.dataset.names import (
     INCOMPLETE_FOLDER,
     NOTE_NAME,
     RECEIPTS_FOLDER,
-    UNPACKED_FOLDER,
     WRITING_NAME,
-    is_ours_in_incomplete,
-    refusal_name,
 )
-from beam_pipeline.transforms.core.dataset.plan import Plan
 from beam_pipeline.transforms.core.dataset.receipts import option_changes, receipt_name
 from beam_pipeline.transforms.core.dataset.sharding import ShardPlan
-from beam_pipeline.transforms.core.dataset.side_files import SIDE_FILES, gives_way, side_file
+from beam_pipeline.transforms.core.dataset.side_files import gives_way, side_file
 from beam_pipeline.transforms.core.errors import (
     AnotherJobError,
     ChangedInputsError,
     CodecError,
     ConversionError,
     OutputNotEmptyError,
-    UsageError,
 )
-from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.core.images.codecs import other_codec
-from beam_pipeline.transforms.core.labels.class_files import Classes
 from beam_pipeline.transforms.core.records.features import ORIENTATION
 from beam_pipeline.transforms.core.records.formats import (
-    OUR_FILES,
     format_of,
-    format_options,
     recorded_format,
 )
-from beam_pipeline.transforms.core.text import counted, shown
+from beam_pipeline.transforms.core.text import counted
+from beam_pipeline.transforms.incomplete_folder import (
+    EarlierRun,
+    delete_in_incomplete,
+    is_ours,
+    note_names,
+    noted_names,
+    read_names,
+    read_note,
+    read_note_file,
+    read_noted_run,
+)
 from beam_pipeline.transforms.receipt_files import delete_receipts, receipts_there
 from beam_pipeline.transforms.storage import files
-
-_refusals: dict[str, Refusal] = {}
-"""URI of a refusal's note -> the refusal of a job in this process."""
-
-_OUR_NAMES = re.compile("|".join([OUR_FILES.pattern, *(one.pattern for one in SIDE_FILES)]))
-_OUR_RECEIPTS = re.compile(rf"{re.escape(RECEIPTS_FOLDER)}/[^/]+\.json\.gz")
-
-
-def _is_ours(path: str) -> bool:
-    """Tells whether a path in an output folder is one that a run gives to a file of a data set."""
-    is_file = "/" not in path and _OUR_NAMES.fullmatch(path) is not None
-    return is_file or _OUR_RECEIPTS.fullmatch(path) is not None
-
-
-def unpacking_folder(folder: str) -> str:
-    """A folder for files that a run needs until it ends; every worker can read it."""
-    return files.join(folder, INCOMPLETE_FOLDER, UNPACKED_FOLDER)
-
-
-def delete_incomplete(folder: str) -> None:
-    """Deletes a run's own files in `.incomplete`, and the folder if it is empty then.
-
-    What cannot be deleted stays: the data set beside it is whole.
-    """
-    with contextlib.suppress(OSError):
-        _delete_in_incomplete(folder)
-
-
-def _delete_in_incomplete(folder: str, keep: Set[str] = frozenset()) -> None:
-    """Deletes a run's own files in `.incomplete` but some, and the folder if it is empty then."""
-    inside = files.join(folder, INCOMPLETE_FOLDER)
-    unpacked = files.join(inside, UNPACKED_FOLDER)
-    files.delete_folder(unpacked)
-    ours = {name for name in files.list_folder(inside) if is_ours_in_incomplete(name)}
-    files.delete(inside, sorted(ours - keep))
-    files.remove_folder(inside)
 
 
 def read_manifest(folder: str, *, whole: bool = True) -> dict[str, Any]:
@@ -118,66 +80,10 @@ def _parsed(data: bytes, uri: str, *, whole: bool = True) -> dict[str, Any]:
     return manifest
 
 
-@dataclass(frozen=True)
-class EarlierRun:
-    """An earlier run, complete or not.
-
-    Attributes:
-      shard_plan: the shards that it wrote or was about to write.
-      run: its name, seed, options and features, as in the manifest.
-      complete: it ended with a manifest.
-      classes: (name, id) of its classes, in order of id, if it is complete.
-    """
-
-    shard_plan: ShardPlan
-    run: Mapping[str, Any]
-    complete: bool
-    classes: Classes = ()
-
-
-def write_note(folder: str, plan: Plan, run: Mapping[str, Any]) -> None:
-    """Notes which shards are about to be written, in a file of the same bytes for the same plan."""
-    shard_plan = plan.shard_plan
-    note = {
-        "name": shard_plan.name,
-        "shards": shard_plan.shards,
-        **format_options(shard_plan.record_format),
-        "run": run,
-    }
-    files.write_bytes(_note_uri(folder), dump_json(note))
-
-
-def read_note(folder: str) -> ShardPlan | None:
-    """The shards that an unfinished run in this folder was about to write; None without such a run."""
-    found = _read_note(folder)
-    return found.shard_plan if found else None
-
-
-def _read_note(folder: str) -> EarlierRun | None:
-    uri = _note_uri(folder)
-    data = _read_note_file(uri)
-    if data is None:
-        return None
-    try:
-        note: dict[str, Any] = json.loads(data)
-        shard_plan = ShardPlan(
-            str(note["name"]),
-            tuple((str(split), int(count)) for split, count in note["shards"]),
-            recorded_format(note),
-        )
-        if any(not _is_ours(spec.file_name) for spec in shard_plan.specs):
-            raise ValueError(f"its name is {shown(shard_plan.name)}")
-        return EarlierRun(shard_plan, dict(note.get("run", {})), complete=False)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ConversionError(f"{uri} is damaged ({shown(error)}); remove it by hand") from error
-    except UsageError as error:  # a format that this version does not know
-        raise ConversionError(f"{uri} is damaged: {error}; remove it by hand") from error
-
-
 def earlier_manifest(folder: str) -> dict[str, Any] | None:
     """The manifest of a complete data set; None if there is none."""
     uri = files.join(folder, MANIFEST_NAME)
-    data = _read_note_file(uri)
+    data = read_note_file(uri)
     return None if data is None else _parsed(data, uri)
 
 
@@ -185,7 +91,7 @@ def read_earlier(folder: str) -> EarlierRun | None:
     """The earlier run of this folder, complete or not; None if there was none."""
     manifest = earlier_manifest(folder)
     if manifest is None:
-        return _read_note(folder)
+        return read_noted_run(folder)
     options = manifest["options"]
     shard_plan = ShardPlan(
         manifest["name"],
@@ -199,44 +105,6 @@ def read_earlier(folder: str) -> EarlierRun | None:
 
 def _by_id(entry: tuple[str, int]) -> int:
     return entry[1]
-
-
-def note_refusal(folder: str, refusal: Refusal, job: str = "") -> None:
-    """Notes the reason why there is no complete data set.
-
-    A full disk has no room for the note either. A launcher in the same process still hears of it.
-
-    Args:
-      folder: the output folder.
-      refusal: the reason.
-      job: the job, as `FailurePolicy.job` has it.
-
-    Raises:
-      OSError: it cannot be noted.
-    """
-    uri = files.join(folder, INCOMPLETE_FOLDER, refusal_name(job))
-    _refusals[uri] = refusal
-    files.write_bytes(uri, dump_json(refusal._asdict()))
-
-
-def take_refusal(folder: str, job: str = "") -> ConversionError | None:
-    """The error that a job in this folder noted when it ended, if it did; not that of another job.
-
-    A data set that was complete before the run still is, and its note is removed.
-    """
-    uri = files.join(folder, INCOMPLETE_FOLDER, refusal_name(job))
-    noted = _refusals.pop(uri, None)
-    data = _read_note_file(uri)
-    if data is None and noted is None:
-        return None
-    try:
-        refusal = noted if data is None or noted else Refusal(**json.loads(data))
-    except (ValueError, TypeError, RecursionError) as error:
-        raise ConversionError(f"{uri} is damaged ({shown(error)}); remove it by hand") from error
-    assert refusal is not None
-    if files.exists(files.join(folder, MANIFEST_NAME)):
-        delete_incomplete(folder)
-    return refusal.to_error()
 
 
 def check_no_links(folder: str) -> None:
@@ -296,12 +164,13 @@ def prepare_output(folder: str, overwrite: bool) -> None:
 def prepare_resume(folder: str, run: Mapping[str, Any], open_options: Collection[str] = ()) -> None:
     """Checks that a run may continue an earlier one, and removes unfinished files of the latter.
 
+    Where `--overwrite` was interrupted while it deleted files, the rest is deleted, and the run is a
+    first one.
+
     Args:
       folder: the output folder.
       run: what this run records.
       open_options: options that the plan settles later, and then compares.
-    Where `--overwrite` was interrupted while it deleted files, the rest is deleted, and the run is a
-    first one.
 
     Raises:
       OutputNotEmptyError: the folder holds no run that could be continued.
@@ -310,7 +179,7 @@ def prepare_resume(folder: str, run: Mapping[str, Any], open_options: Collection
     """
     check_no_links(folder)
     names = set(files.list_folder(folder))
-    if _read_names(folder, DELETING_NAME) and MANIFEST_NAME not in names:
+    if read_names(folder, DELETING_NAME) and MANIFEST_NAME not in names:
         _delete_earlier(folder, names, _earlier_files(folder, names))
         names = set(files.list_folder(folder))
     earlier = read_earlier(folder)
@@ -345,7 +214,7 @@ def prepare_resume(folder: str, run: Mapping[str, Any], open_options: Collection
                 f"--resume: {folder} has no receipt of {missing[0]} ({receipt_name(missing[0])}), "
                 "so it cannot be told what it was made of. Convert again with --overwrite"
             )
-    _delete_in_incomplete(folder, keep={NOTE_NAME, WRITING_NAME})
+    delete_in_incomplete(folder, keep={NOTE_NAME, WRITING_NAME})
 
 
 def without_options(run: Mapping[str, Any], names: Collection[str]) -> Mapping[str, Any]:
@@ -371,7 +240,7 @@ def clean_up_refused(folder: str) -> None:
         kept = set()
     if kept:
         note_names(folder, WRITING_NAME, kept)
-    _delete_in_incomplete(folder, keep={WRITING_NAME} if kept else set())
+    delete_in_incomplete(folder, keep={WRITING_NAME} if kept else set())
 
 
 def delete_dead_letters(folder: str, keep: Collection[str]) -> None:
@@ -391,7 +260,7 @@ def _is_left_by_refusal(folder: str, names: set[str]) -> bool:
     if {name.split("/")[0] for name in names - dead_letters} - {INCOMPLETE_FOLDER}:
         return False
     inside = files.list_folder(files.join(folder, INCOMPLETE_FOLDER))
-    return inside == [WRITING_NAME] and _read_names(folder, WRITING_NAME) == dead_letters
+    return inside == [WRITING_NAME] and read_names(folder, WRITING_NAME) == dead_letters
 
 
 def shard_versions(folder: str) -> dict[str, int]:
@@ -423,7 +292,7 @@ def _earlier_files(folder: str, names: Collection[str]) -> set[str]:
     Raises:
       ConversionError: its manifest or a note cannot be read.
     """
-    noted = _read_names(folder, DELETING_NAME) | _read_names(folder, WRITING_NAME)
+    noted = read_names(folder, DELETING_NAME) | read_names(folder, WRITING_NAME)
     earlier = {name for name in noted if not gives_way(name)}
     shards: list[str] = []
     manifest = earlier_manifest(folder)
@@ -448,7 +317,7 @@ def _is_side_file(folder: str, name: str, manifest: Mapping[str, Any]) -> bool:
     if entry.is_ours is None:
         return True
     with contextlib.suppress(ConversionError):
-        content = _read_note_file(files.join(folder, name))
+        content = read_note_file(files.join(folder, name))
         return content is not None and entry.is_ours(manifest, name, content)
     return False
 
@@ -460,12 +329,12 @@ def is_somebody_elses(folder: str, name: str) -> bool:
 
 def _strangers(names: Iterable[str], earlier: set[str]) -> set[str]:
     """Files with names that a run could overwrite, although no earlier run has written them."""
-    ours = {name for name in names if "/" not in name and _is_ours(name)}
+    ours = {name for name in names if "/" not in name and is_ours(name)}
     return {name for name in ours - earlier if not gives_way(name)}
 
 
 def _receipts_like_ours(folder: str) -> set[str]:
-    return set(filter(_is_ours, receipts_there(folder)))
+    return set(filter(is_ours, receipts_there(folder)))
 
 
 def _delete_earlier(folder: str, names: set[str], earlier: set[str]) -> None:
@@ -481,9 +350,9 @@ def _delete_earlier(folder: str, names: set[str], earlier: set[str]) -> None:
     files.delete(folder, [MANIFEST_NAME] if MANIFEST_NAME in found else [])
     files.delete(folder, sorted(found - receipts - {MANIFEST_NAME}))
     delete_receipts(folder, receipts)
-    _delete_in_incomplete(folder, keep={DELETING_NAME})
+    delete_in_incomplete(folder, keep={DELETING_NAME})
     _delete_manifest_of_another(folder)
-    _delete_in_incomplete(folder)
+    delete_in_incomplete(folder)
 
 
 def _delete_manifest_of_another(folder: str) -> None:
@@ -508,51 +377,3 @@ def _listed_shards(manifest: Mapping[str, Any]) -> dict[str, tuple[int, str]]:
     """Path -> (bytes, CRC-32C) of the shards that a manifest lists."""
     shards = [shard for split in manifest["splits"].values() for shard in split["shards"]]
     return {shard["path"]: (shard["bytes"], shard["crc32c"]) for shard in shards}
-
-
-def note_names(folder: str, note: str, names: Iterable[str]) -> None:
-    """Notes the names of files that are about to be written or deleted.
-
-    Args:
-      folder: the output folder.
-      note: `WRITING_NAME` or `DELETING_NAME`.
-      names: paths in the folder.
-    """
-    uri = files.join(folder, INCOMPLETE_FOLDER, note)
-    files.write_bytes(uri, dump_json({"files": sorted(names)}))
-
-
-def noted_names(folder: str) -> set[str]:
-    """Files beside the shards that an unfinished run has written, or was about to write."""
-    return _read_names(folder, WRITING_NAME)
-
-
-def _read_names(folder: str, note: str) -> set[str]:
-    """The names in a note; only names that a run gives to its files, whatever the note says.
-
-    Raises:
-      ConversionError: the note is damaged.
-    """
-    uri = files.join(folder, INCOMPLETE_FOLDER, note)
-    data = _read_note_file(uri)
-    if data is None:
-        return set()
-    try:
-        names = json.loads(data)["files"]
-        ours = {name for name in names if _is_ours(name)}
-        if len(ours) < len(names):
-            raise ValueError(f"it names {shown(next(n for n in names if n not in ours))}")
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ConversionError(f"{uri} is damaged ({shown(error)}); remove it by hand") from error
-    return ours
-
-
-def _read_note_file(uri: str) -> bytes | None:
-    try:
-        return files.read_if_there(uri)
-    except OSError as error:
-        raise ConversionError(f"{uri} cannot be read: {error.strerror or error}") from error
-
-
-def _note_uri(folder: str) -> str:
-    return files.join(folder, INCOMPLETE_FOLDER, NOTE_NAME)

@@ -25,7 +25,8 @@ from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.core.labels.classes import ClassNumbering
 from beam_pipeline.transforms.core.records.record_format import RecordFormat
 from beam_pipeline.transforms.earlier_data_set import EarlierDataSet
-from beam_pipeline.transforms.output_folder import EarlierRun, read_earlier, write_note
+from beam_pipeline.transforms.incomplete_folder import EarlierRun, write_note
+from beam_pipeline.transforms.output_folder import read_earlier
 from beam_pipeline.transforms.storage import files
 
 

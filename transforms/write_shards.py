@@ -26,7 +26,7 @@ from beam_pipeline.transforms.core.errors import ConversionError, OutputError, W
 from beam_pipeline.transforms.core.failures import DEFAULT_POLICY, FailurePolicy, Refusal
 from beam_pipeline.transforms.earlier_data_set import EarlierDataSet
 from beam_pipeline.transforms.encoding import EncodingOptions
-from beam_pipeline.transforms.output_folder import note_refusal
+from beam_pipeline.transforms.incomplete_folder import note_refusal
 from beam_pipeline.transforms.shard_task import ShardTask, Written
 from beam_pipeline.transforms.storage.read_ahead import ONE_BY_ONE, ReadOptions
 from beam_pipeline.transforms.windowed import windowed

@@ -12,8 +12,9 @@ from beam_pipeline.transforms.core.records.formats import DEFAULT_FORMAT, record
 from beam_pipeline.transforms.core.records.record_format import RecordFormat
 from beam_pipeline.transforms.core.records.record_index import index_file
 from beam_pipeline.transforms.core.text import counted
+from beam_pipeline.transforms.incomplete_folder import delete_incomplete
 from beam_pipeline.transforms.output_claim import claimed
-from beam_pipeline.transforms.output_folder import check_no_links, delete_incomplete, read_manifest
+from beam_pipeline.transforms.output_folder import check_no_links, read_manifest
 from beam_pipeline.transforms.storage import files
 
 

@@ -24,8 +24,9 @@ from beam_pipeline.transforms.core.images.codecs import check_codec
 from beam_pipeline.transforms.core.records.formats import recorded_format
 from beam_pipeline.transforms.core.records.record_format import RecordFormat
 from beam_pipeline.transforms.core.text import counted, shown
+from beam_pipeline.transforms.incomplete_folder import delete_incomplete
 from beam_pipeline.transforms.output_claim import claimed
-from beam_pipeline.transforms.output_folder import check_no_links, delete_incomplete, read_manifest
+from beam_pipeline.transforms.output_folder import check_no_links, read_manifest
 from beam_pipeline.transforms.receipt_files import read_receipt
 from beam_pipeline.transforms.shard_task import Written, write_inputs
 from beam_pipeline.transforms.storage import files

@@ -26,7 +26,7 @@ from beam_pipeline import launch, progress_bar
 from beam_pipeline.engines import dataflow
 from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.core.failures import Refusal
-from beam_pipeline.transforms.output_folder import note_refusal
+from beam_pipeline.transforms.incomplete_folder import note_refusal
 from beam_pipeline.transforms.storage import google_client
 from tests.engines.fake_dataflow import DONE, PROJECT, REGION, FakeDataflow, Step
 from tests.gcs.cloud import Cloud

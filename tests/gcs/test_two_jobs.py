@@ -11,7 +11,8 @@ from google_crc32c import value
 
 from beam_pipeline.transforms.core.dataset.manifest import crc32c_text
 from beam_pipeline.transforms.core.errors import AnotherJobError
-from beam_pipeline.transforms.output_folder import prepare_output, take_refusal
+from beam_pipeline.transforms.incomplete_folder import take_refusal
+from beam_pipeline.transforms.output_folder import prepare_output
 from tests.gcs.proxy import Fault
 from tests.harness import PATIENCE_S, convert, job, wait_until
 from tests.pictures import write_pictures

@@ -26,12 +26,8 @@ from beam_pipeline.transforms.core.records.example_source import LabelledImages
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
 from beam_pipeline.transforms.dataset_finisher import DatasetFinisher
 from beam_pipeline.transforms.encoding import EncodingOptions
-from beam_pipeline.transforms.output_folder import (
-    clean_up_refused,
-    prepare_output,
-    take_refusal,
-    write_note,
-)
+from beam_pipeline.transforms.incomplete_folder import take_refusal, write_note
+from beam_pipeline.transforms.output_folder import clean_up_refused, prepare_output
 from beam_pipeline.transforms.write_dead_letters import WrittenPart
 
 UNREADABLE = DeadLetter("read", "b.jpg", "/photos/b.jpg", "unreadable", "no such file")

@@ -18,26 +18,21 @@ from beam_pipeline.transforms.core.dataset.sharding import ShardInfo, ShardPlan
 from beam_pipeline.transforms.core.errors import (
     ChangedInputsError,
     ConversionError,
-    OutputError,
     OutputNotEmptyError,
 )
-from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
 from beam_pipeline.transforms.core.report.report_file import sealed
-from beam_pipeline.transforms.output_folder import (
+from beam_pipeline.transforms.incomplete_folder import (
     EarlierRun,
-    delete_incomplete,
+    write_note,
+)
+from beam_pipeline.transforms.output_folder import (
     earlier_manifest,
-    note_refusal,
     prepare_output,
     prepare_resume,
     read_earlier,
     read_manifest,
-    read_note,
     shard_versions,
-    take_refusal,
-    unpacking_folder,
-    write_note,
 )
 from tests.pictures import write_files
 
@@ -89,25 +84,6 @@ def names_in(folder: Path) -> list[str]:
     return sorted(found)
 
 
-def test_a_note_says_what_an_unfinished_run_was_about_to_write(unfinished: Path) -> None:
-    """It is read back as it was written; without a run there is none."""
-    assert read_note(str(unfinished)) == PLAN.shard_plan
-    assert read_earlier(str(unfinished)) == EarlierRun(PLAN.shard_plan, RUN, complete=False)
-    assert earlier_manifest(str(unfinished)) is None
-    assert unpacking_folder(str(unfinished)) == f"{unfinished}/.incomplete/unpacked"
-    delete_incomplete(str(unfinished))
-    assert names_in(unfinished) == [NAMES[0]]
-    assert read_note(str(unfinished)) is read_earlier(str(unfinished)) is None
-
-
-@pytest.mark.parametrize("note", ["", "[]", '{"name": "pets"}', '{"name": "a", "shards": [1]}'])
-def test_a_damaged_note_is_an_error_that_names_it(tmp_path: Path, note: str) -> None:
-    """Nobody knows what that run wrote."""
-    write_files(str(tmp_path), {".incomplete/plan.json": note})
-    with pytest.raises(ConversionError, match=r"plan\.json is damaged \(.*\); remove it by hand$"):
-        read_note(str(tmp_path))
-
-
 def test_a_manifest_says_what_a_complete_run_wrote(complete: Path) -> None:
     """Its shards, name, seed, options and features."""
     assert read_earlier(str(complete)) == EarlierRun(
@@ -123,30 +99,6 @@ def test_a_folder_without_a_manifest_is_no_data_set(tmp_path: Path) -> None:
     )
     with pytest.raises(ConversionError, match=f"^{re.escape(said)} complete data set$"):
         read_manifest(str(tmp_path))
-
-
-@pytest.mark.parametrize("is_complete", [False, True])
-def test_a_refusal_is_taken_once_by_the_launcher(tmp_path: Path, is_complete: bool) -> None:
-    """It stays in the folder of a run that is not complete, for whoever looks there."""
-    assert take_refusal(str(tmp_path)) is None
-    note_refusal(str(tmp_path), Refusal("OutputError", "no space"))
-    if is_complete:
-        write_files(str(tmp_path), {"manifest.json": dump_json(MANIFEST)})
-    error = take_refusal(str(tmp_path))
-    assert isinstance(error, OutputError)
-    assert str(error) == "no space"
-    assert (take_refusal(str(tmp_path)) is None) is is_complete
-
-
-def test_the_refusal_of_another_job_is_not_taken(tmp_path: Path) -> None:
-    """Two jobs that write to one folder note their refusals apart."""
-    one, two = "1" * 32, "2" * 32
-    note_refusal(str(tmp_path), Refusal("OutputError", "no space"), one)
-    assert take_refusal(str(tmp_path), two) is None
-    assert take_refusal(str(tmp_path)) is None
-    assert str(take_refusal(str(tmp_path), one)) == "no space"
-    delete_incomplete(str(tmp_path))
-    assert names_in(tmp_path) == []
 
 
 def test_an_empty_or_missing_folder_may_be_written_to(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from beam_pipeline.transforms.core.dataset.sharding import ShardConfig, ShardPla
 from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.core.labels.classes import ClassNumbering
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
-from beam_pipeline.transforms.output_folder import read_note
+from beam_pipeline.transforms.incomplete_folder import read_note
 from beam_pipeline.transforms.plan_shards import PlanShards, SumTallies, plan_shards
 
 RUN = {"name": "pets", "seed": 0, "options": {}, "features": {}}

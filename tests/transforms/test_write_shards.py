@@ -22,7 +22,7 @@ from beam_pipeline.transforms.core.records.example_source import LabelledImages
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
 from beam_pipeline.transforms.core.references import SampleRef, pack
 from beam_pipeline.transforms.encoding import EncodingOptions
-from beam_pipeline.transforms.output_folder import take_refusal
+from beam_pipeline.transforms.incomplete_folder import take_refusal
 from beam_pipeline.transforms.shard_task import ShardTask, Written
 from beam_pipeline.transforms.write_shards import WriteShards
 from tests.pictures import write_pictures

@@ -20,7 +20,8 @@ from beam_pipeline.transforms.core.errors import (
     UsageError,
 )
 from beam_pipeline.transforms.core.records.example_proto import Example
-from beam_pipeline.transforms.output_folder import note_names, prepare_output
+from beam_pipeline.transforms.incomplete_folder import note_names
+from beam_pipeline.transforms.output_folder import prepare_output
 from tests.harness import convert, manifest_of, read_shard, shard_names
 from tests.pictures import write_pictures
 
