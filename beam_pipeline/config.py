@@ -10,6 +10,7 @@ from typing import Any
 
 from beam_pipeline.options import ConvertOptions
 from beam_pipeline.options.engine import EngineOptions
+from beam_pipeline.options.values import LABEL_FILES
 from beam_pipeline.transforms.core.dataset.duplicates import POLICIES
 from beam_pipeline.transforms.core.dataset.names import TEMPORARY_SUFFIX_BYTES
 from beam_pipeline.transforms.core.dataset.plausibility import NO_CHECKS, LabelChecks
@@ -107,7 +108,7 @@ class ConvertConfig:
                 f"{groups.name}, so it could be on either side; use --split_by folder, or drop "
                 "unlabelled images"
             )
-        return SplitAssigner(splits.splits, splits.seed, groups, splits.stratify)
+        return SplitAssigner(splits.fractions, splits.seed, groups, splits.stratify)
 
     def __post_init__(self) -> None:
         if not self.source.uris:
@@ -290,7 +291,7 @@ class ConvertConfig:
         Keys and their order are part of the manifest's format.
         """
         options, source = self.options, self.source
-        fractions, num_shards = options.splits.splits, options.splits.num_shards
+        fractions, num_shards = options.splits.fractions, options.splits.num_shards
         return {
             "splits": {name: float(share) for name, share in fractions.fractions}
             if fractions
@@ -331,6 +332,7 @@ class ConvertConfig:
     def _recorded_if_given(self) -> dict[str, Any]:
         """Options that are recorded only where they are not at their defaults."""
         given = {
+            "splits_from": LABEL_FILES if self.options.splits.by_label_file else "",
             "split_by": self.options.splits.split_by,
             "stratify": self.options.splits.stratify,
             "unlabelled": "keep" if self.unlabelled else "",

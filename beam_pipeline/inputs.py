@@ -50,6 +50,7 @@ from beam_pipeline.transforms.layouts.layout import (
     Source,
 )
 from beam_pipeline.transforms.layouts.shared.paths import label_files
+from beam_pipeline.transforms.layouts.table import split_files, with_splits_of_files
 from beam_pipeline.transforms.storage import files
 
 _STANDARD_INPUT = "standard input"
@@ -69,6 +70,8 @@ def convert_config(options: ConvertOptions) -> tuple[ConvertConfig, str]:
     """
     folder = output_folder(options.output.output)
     source, why = open_source(options.inputs.layout, options.source)
+    if options.splits.by_label_file:
+        source = with_splits_of_files(source)
     source, known = _with_known_classes(source, options)
     keep = _unlabelled(source) if options.labels.unlabelled == "keep" else None
     if keep:
@@ -173,6 +176,7 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
         overridden=tuple(question.reason for question in _questions(source, options)),
         command=options.command(),
         unseen=source.unseen,
+        split_files={} if options.splits.splits else split_files(source),
     )
     if index is None or objects or source.numbering.known:
         return checked

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from beam_pipeline.options.group import OptionGroup, option
-from beam_pipeline.options.values import parse_num_shards, parse_size, parse_splits
+from beam_pipeline.options.values import LABEL_FILES, parse_num_shards, parse_size, parse_splits
 from beam_pipeline.transforms.core.dataset.sharding import (
     DEFAULT_SHARD_BYTES,
     ShardConfig,
@@ -21,12 +21,13 @@ class SplitOptions(OptionGroup):
 
     title = "splits and shards"
 
-    splits: SplitFractions | None = option(
+    splits: SplitFractions | str | None = option(
         None,
-        metavar="train=0.9,validation=0.1",
+        metavar="train=0.9,validation=0.1|label_files",
         parse=parse_splits,
-        help="split by a hash of the key (default: folders named train, validation or test above "
-        "the class folders, or the label column split, else everything is train)",
+        help="split by a hash of the key; with label_files, each table of labels is the split in its "
+        "name, as in val.csv (default: folders named train, validation or test above the class "
+        "folders, or the label column split, else everything is train)",
     )
     split_by: str = option(
         "",
@@ -56,7 +57,7 @@ class SplitOptions(OptionGroup):
     def __post_init__(self) -> None:
         super().__post_init__()
         for flag, given in (("--split_by", self.split_by), ("--stratify", self.stratify)):
-            if given and self.splits is None:
+            if given and self.fractions is None:
                 raise UsageError(
                     f"{flag} needs --splits with the split sizes, such as "
                     "--splits train=0.9,validation=0.1"
@@ -68,6 +69,16 @@ class SplitOptions(OptionGroup):
         return ShardConfig(self.num_shards, self.shard_size)
 
     @property
+    def fractions(self) -> SplitFractions | None:
+        """The shares of the splits; None if samples are not divided."""
+        return self.splits if isinstance(self.splits, SplitFractions) else None
+
+    @property
+    def by_label_file(self) -> bool:
+        """True if each label file is a split."""
+        return self.splits == LABEL_FILES
+
+    @property
     def split_names(self) -> tuple[str, ...]:
         """Splits that must exist even if no sample falls into them."""
-        return tuple(name for name, _ in self.splits.fractions) if self.splits else ()
+        return tuple(name for name, _ in self.fractions.fractions) if self.fractions else ()

@@ -16,6 +16,8 @@ from beam_pipeline.transforms.core.dataset.sharding import MOST_SHARDS, SplitFra
 from beam_pipeline.transforms.core.labels.tables import KIND_NAMES, SKIP_KIND
 
 SPLIT_NAME = re.compile(r"\w+")
+LABEL_FILES = "label_files"
+"""The value of --splits that makes each label file a split."""
 
 _UNITS = {
     "": 1,
@@ -68,8 +70,13 @@ def parse_truth(text: str) -> bool:
     return text.lower() == "true"
 
 
-def parse_splits(text: str) -> SplitFractions:
-    """Returns exact fractions that add up to 1: `train=0.9,test=0.1` or `a=1/3,b=2/3`."""
+def parse_splits(text: str) -> SplitFractions | str:
+    """Returns exact fractions that add up to 1: `train=0.9,test=0.1` or `a=1/3,b=2/3`.
+
+    `label_files` stays what it is: each label file is a split.
+    """
+    if text == LABEL_FILES:
+        return text
     fractions = []
     for name, share in _pairs(text, "=", "SPLIT=FRACTION").items():
         _check_split_name(name)

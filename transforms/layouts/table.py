@@ -5,7 +5,8 @@ They are given in --labels and may be in any folder.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
@@ -13,6 +14,7 @@ from beam_pipeline.transforms.core.dead_letters import DeadLetter
 from beam_pipeline.transforms.core.errors import LabelTableError, UsageError
 from beam_pipeline.transforms.core.labels.cells import text_of
 from beam_pipeline.transforms.core.labels.classes import ClassNumbering
+from beam_pipeline.transforms.core.labels.folders import named_split
 from beam_pipeline.transforms.core.labels.table_files import LabelTable, TableHead, head_fields
 from beam_pipeline.transforms.core.labels.tables import (
     ColumnChoices,
@@ -97,6 +99,53 @@ class Table:
             questions=schema.questions,
             tables=tables,
         )
+
+
+def with_splits_of_files(source: Source) -> Source:
+    """The source, with the rows of each table in the split that the table's name says.
+
+    Raises:
+      UsageError: a name says none, rows say it themselves, or the labels are no tables.
+    """
+    reader = _table_reader(source)
+    if reader is None:
+        raise UsageError(
+            f"--splits label_files means nothing for the layout {source.layout}; it is for tables named "
+            "with --labels"
+        )
+    if reader.schema.split_column:
+        raise UsageError(
+            f"--splits label_files: the column {reader.schema.split_column!r} says the split of each "
+            "row; leave the option out"
+        )
+    tables = tuple(replace(table, split=_split_of(table.uri)) for table in reader.tables)
+    unclear = next((table.uri for table in tables if not table.split), "")
+    if unclear:
+        raise UsageError(
+            f"--splits label_files: the name of {unclear} says no split, or several; expected names such "
+            "as train.csv, labels_val.csv and test.csv"
+        )
+    assert isinstance(source.labels, FileLabels)
+    labels = replace(source.labels, reader=replace(reader, tables=tables))
+    return replace(source, labels=labels, tables=tables)
+
+
+def split_files(source: Source) -> Mapping[str, str]:
+    """Table -> the split in its name, of those with one, if rows do not say their split themselves."""
+    reader = _table_reader(source)
+    if reader is None or reader.schema.split_column:
+        return {}
+    splits = {table.uri: _split_of(table.uri) for table in reader.tables}
+    return {uri: split for uri, split in splits.items() if split}
+
+
+def _table_reader(source: Source) -> TableReader | None:
+    reader = source.labels.reader if isinstance(source.labels, FileLabels) else None
+    return reader if isinstance(reader, TableReader) else None
+
+
+def _split_of(uri: str) -> str:
+    return named_split(posixpath.splitext(posixpath.basename(uri))[0])
 
 
 def column_choices(options: SourceOptions) -> ColumnChoices:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import struct
 from collections.abc import Mapping
 from pathlib import Path
@@ -531,3 +532,75 @@ def test_most_images_without_a_label_stop_the_run(
     )
     assert convert_asking(*argv, "--output", "other", "--yes") == 0
     assert len(read_all("other")) == 5
+
+
+SPLIT_TABLES = {
+    "train.csv": PICTURES[:7],
+    "labels_val.csv": PICTURES[7:9],
+    "Test.csv": PICTURES[9:],
+}
+
+
+def write_split_tables(header: str = "filename,label", tail: str = "") -> list[str]:
+    """Writes a table for each split; returns the arguments that name them."""
+    rows = {
+        name: "".join(f"{picture},{'ab'[i % 2]}{tail}\n" for i, picture in enumerate(pictures))
+        for name, pictures in SPLIT_TABLES.items()
+    }
+    write_files(".", {name: f"{header}\n{lines}" for name, lines in rows.items()})
+    return ["--images", "photos", "--labels", *rows]
+
+
+def splits_of(folder: str) -> dict[str, int]:
+    """Split -> examples."""
+    return {split: entry["examples"] for split, entry in manifest_of(folder)["splits"].items()}
+
+
+def test_tables_named_like_splits_are_asked_about(
+    pictures: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command of the question puts each into its split; --yes puts all into train, as ever."""
+    argv = write_split_tables()
+    assert convert_asking(*argv, "--output", "out") == 2
+    said = capsys.readouterr().err
+    assert "those of 'Test.csv', 'labels_val.csv' too" in said
+    answer = next(line.split() for line in said.splitlines() if "label_files" in line)
+    assert answer[2:] == [*argv, "--output", "out", "--writers", "0", "--splits", "label_files"]
+    assert convert_asking(*answer[2:]) == 0
+    assert splits_of("out") == {"test": 3, "train": 7, "validation": 2}
+    assert manifest_of("out")["options"]["splits_from"] == "label_files"
+    assert convert_asking(*argv, "--output", "all", "--yes") == 0
+    assert splits_of("all") == {"train": 12}
+
+
+@pytest.mark.slow
+def test_folders_of_images_and_columns_say_splits_themselves(pictures: Path) -> None:
+    """Nothing is asked then."""
+    argv = write_split_tables("filename,label,split", ",dev")
+    assert convert_asking(*argv, "--output", "out") == 0
+    assert splits_of("out") == {"validation": 12}
+    os.rename("photos", "test")
+    argv = write_split_tables()
+    assert convert_asking("--images", ".", *argv[2:], "--output", "other") == 0
+    assert splits_of("other") == {"test": 12}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--labels", "a.csv"], "the name of .*/a.csv says no split, or several; expected names"),
+        (["--labels", "train_test.csv"], "the name of .*/train_test.csv says no split, or several"),
+        (["--labels", "train.csv"], "the column 'split' says the split of each row; leave"),
+        ([], "means nothing for the layout class_folders; it is for tables named with --labels"),
+        (["--labels", "train.csv", "--stratify"], "--stratify needs --splits with the split sizes"),
+    ],
+)
+def test_what_does_not_fit_splits_by_tables(
+    pictures: Path, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2, and why."""
+    write_split_tables("filename,label,split", ",train")
+    write_files(".", dict.fromkeys(["a.csv", "train_test.csv"], "filename,label\n00.jpg,a\n"))
+    argv = ("--images", "photos", *options, "--splits", "label_files", "--output", "out")
+    assert convert(*argv) == 2
+    assert re.search(message, capsys.readouterr().err)

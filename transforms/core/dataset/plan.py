@@ -25,6 +25,7 @@ from beam_pipeline.transforms.core.dataset.plausibility import (
     class_questions,
     label_file_questions,
     question_error,
+    split_questions,
 )
 from beam_pipeline.transforms.core.dataset.sharding import (
     DEFAULT_SHARD_BYTES,
@@ -285,7 +286,8 @@ def make_plan(
         )
     passed_over = list(label_file_questions(tally.label_files, tally.listed, checks))
     of_classes = () if numbered.kept else class_questions(tally.classes, checks)
-    asked = [*passed_over, *of_classes]
+    of_splits = split_questions(tally.samples, checks)
+    asked = [*passed_over, *of_splits, *of_classes]
     question = Refusal.from_error(question_error(asked)) if asked and not checks.assumed else None
     refusal = (
         next(iter(tally.refusals), None)

@@ -6,12 +6,14 @@ the command to run instead; with `--yes` the run goes on, and the manifest recor
 
 from __future__ import annotations
 
+import posixpath
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.transforms.core.errors import QuestionError
 from beam_pipeline.transforms.core.listing.label_files import LabelFiles
 from beam_pipeline.transforms.core.text import counted, enumerated, printable, terminal_line
@@ -56,6 +58,7 @@ class LabelChecks:
       known_only: whether any other class is an error.
       option: which names the label files, for messages.
       unseen: True if classes are taken from folders by default, and label files were not looked for.
+      split_files: label file -> the split that its name says, of those that say one; none with --splits.
     """
 
     where: str = ""
@@ -67,6 +70,7 @@ class LabelChecks:
     known_only: bool = False
     option: str = "--labels"
     unseen: bool = False
+    split_files: Mapping[str, str] = field(default_factory=dict)
 
 
 NO_CHECKS = LabelChecks()
@@ -103,6 +107,23 @@ def class_questions(classes: Mapping[str, int], checks: LabelChecks) -> Iterator
         yield _lists(classes, lists, checks)
     elif _mostly_single(classes):
         yield _single_images(classes, checks)
+
+
+def split_questions(splits: Collection[str], checks: LabelChecks) -> Iterator[Question]:
+    """Asks about label files named like splits, such as test.csv, if there is but the one for training.
+
+    Args:
+      splits: those of the samples.
+      checks: what the label files are named.
+    """
+    others = [uri for uri, split in checks.split_files.items() if split != DEFAULT_SPLIT]
+    if others and set(splits) == {DEFAULT_SPLIT}:
+        names = _some([posixpath.basename(uri) for uri in sorted(others)])
+        yield Question(
+            f"All samples would be in the split {DEFAULT_SPLIT}, those of {names} too, although such names "
+            "are usual for other splits.",
+            command=_with_option(checks, "--splits", "label_files"),
+        )
 
 
 def label_file_questions(found: LabelFiles, images: int, checks: LabelChecks) -> Iterator[Question]:

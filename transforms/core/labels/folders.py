@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from dataclasses import dataclass
 
 from beam_pipeline.transforms.core.labels.unlabelled import UNLABELLED_FOLDERS
@@ -64,6 +65,16 @@ def without_class(meaning: FolderMeaning) -> FolderMeaning:
     if name in UNLABELLED_FOLDERS:
         return FolderMeaning(meaning.split, "")
     return meaning
+
+
+def named_split(name: str) -> str:
+    """The only split among the words of a name, such as val of `labels_val2017`.
+
+    Empty if there is none, or several.
+    """
+    words = re.findall(r"[a-z]+", name.lower())
+    splits = {SPLIT_NAMES[word] for word in words if word in SPLIT_NAMES}
+    return splits.pop() if len(splits) == 1 else ""
 
 
 def first_folder_split(key: str) -> str:

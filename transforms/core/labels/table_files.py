@@ -64,6 +64,7 @@ class LabelTable:
       key_column: name of the column that names the image.
       has_header: True if the first line holds the names; otherwise the names are ours.
       decimal_commas: columns whose numbers have a decimal comma.
+      split: the split of its rows, or empty.
     """
 
     uri: str
@@ -73,6 +74,7 @@ class LabelTable:
     key_column: str
     has_header: bool = True
     decimal_commas: tuple[str, ...] = ()
+    split: str = ""
 
 
 class TableHead(NamedTuple):

@@ -448,7 +448,7 @@ def typed_row(
         except BadCellError as error:
             problems.append(f"column {column.name!r}: {error}")
         values.append(parsed)
-    split = ""
+    split = table.split
     if schema.split_column and schema.split_column in fields:
         text = text_of(fields.get(schema.split_column))
         split = SPLIT_NAMES.get(text.lower(), text)

@@ -13,7 +13,7 @@ from typing import BinaryIO
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
 from beam_pipeline.transforms.core.errors import LabelTableError, UsageError
 from beam_pipeline.transforms.core.labels.classes import ClassNumbering
-from beam_pipeline.transforms.core.labels.folders import SPLIT_NAMES
+from beam_pipeline.transforms.core.labels.folders import named_split
 from beam_pipeline.transforms.core.labels.schema import OBJECT_FEATURES
 from beam_pipeline.transforms.core.listing.filters import ImageRoot
 from beam_pipeline.transforms.core.records.example_source import LabelledImages
@@ -312,14 +312,7 @@ def split_of(uri: str) -> str:
     """Returns the split in a file's name, as in instances_val2017.json, else in its folder's name."""
     folder, name = posixpath.split(uri)
     stem = posixpath.splitext(name)[0]
-    return _split_in(stem) or _split_in(posixpath.basename(folder))
-
-
-def _split_in(name: str) -> str:
-    """Returns the only split among the words of a name; empty if there is none, or several."""
-    words = re.findall(r"[a-z]+", name.lower())
-    splits = {SPLIT_NAMES[word] for word in words if word in SPLIT_NAMES}
-    return splits.pop() if len(splits) == 1 else ""
+    return named_split(stem) or named_split(posixpath.basename(folder))
 
 
 def image_folder(

@@ -14,6 +14,7 @@ from beam_pipeline.transforms.core.dataset.plausibility import (
     class_questions,
     label_file_questions,
     question_error,
+    split_questions,
 )
 from beam_pipeline.transforms.core.errors import QuestionError
 from beam_pipeline.transforms.core.listing.label_files import LabelFile, LabelFiles
@@ -132,6 +133,25 @@ def test_the_error_lists_questions_and_commands() -> None:
         "    do that",
         "Correct the command, or go on as it is with --yes.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("files", "splits", "asks"),
+    [
+        ({"/l/train.csv": "train", "/l/test.csv": "test"}, {"train"}, True),
+        ({"/l/test.csv": "test"}, {"train"}, True),
+        ({"/l/train.csv": "train"}, {"train"}, False),
+        ({"/l/test.csv": "test"}, {"test"}, False),
+        ({"/l/test.csv": "test"}, {"test", "train"}, False),
+        ({}, {"train"}, False),
+    ],
+)
+def test_label_files_of_other_splits_are_asked_about(
+    files: Mapping[str, str], splits: set[str], asks: bool
+) -> None:
+    """Where all samples would be for training."""
+    questions = list(split_questions(splits, dataclasses.replace(FOLDERS, split_files=files)))
+    assert [question.command for question in questions] == ["convert --splits label_files"] * asks
 
 
 UNSEEN = dataclasses.replace(FOLDERS, unseen=True)

@@ -9,6 +9,7 @@ from beam_pipeline.transforms.core.labels.folders import (
     FolderMeaning,
     first_folder_split,
     folder_meaning,
+    named_split,
     without_class,
 )
 
@@ -85,3 +86,20 @@ def test_split_names_are_these() -> None:
         "testing": "test",
         "eval": "test",
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "split"),
+    [
+        ("train", "train"),
+        ("labels_VAL2017", "validation"),
+        ("my-test-set", "test"),
+        ("train_test", ""),
+        ("training_train", "train"),
+        ("latest", ""),
+        ("", ""),
+    ],
+)
+def test_a_name_says_a_split_by_one_of_its_words(name: str, split: str) -> None:
+    """Letters make words; two splits say none."""
+    assert named_split(name) == split
