@@ -176,6 +176,7 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
         overridden=tuple(question.reason for question in _questions(source, options)),
         command=options.command(),
         unseen=source.unseen,
+        folder=_only_folder(source, options),
         split_files={} if options.splits.splits else split_files(source),
     )
     if index is None or objects or source.numbering.known:
@@ -188,6 +189,12 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
         where = f"the column {name!r}" if name else "the label files"
         return dataclasses.replace(checked, where=where, column=name)
     return checked
+
+
+def _only_folder(source: Source, options: ConvertOptions) -> str:
+    """The only path of --images, as typed; empty if there are several, or it is no folder."""
+    typed, roots = options.inputs.images, source.roots
+    return typed[0] if len(typed) == len(roots) == 1 and not roots[0].archive else ""
 
 
 def _with_known_classes(

@@ -80,6 +80,23 @@ def _lists() -> None:
     write_files(".", {"tags.csv": table(dict(zip(NAMES, values, strict=True)))})
 
 
+def _spellings() -> None:
+    write_pictures("photos/train", [f"cat/{name}" for name in NAMES[:6]])
+    write_pictures("photos/test", [f"Cat/{name}" for name in NAMES[6:]])
+
+
+def _split_tables() -> None:
+    write_pictures("photos", NAMES)
+    rows = {name: ("cat", "dog")[i % 2] for i, name in enumerate(NAMES)}
+    parts = {"train.csv": NAMES[:9], "test.csv": NAMES[9:]}
+    write_files(".", {file: table({n: rows[n] for n in names}) for file, names in parts.items()})
+
+
+def _splits_in_paths() -> None:
+    for split in ("train", "valid"):
+        write_pictures(f"pets/a/archive/{split}", [f"cat/{split}.jpg", f"dog/{split}.jpg"])
+
+
 def _table() -> None:
     write_pictures("photos", NAMES)
     rows = {name: ("cat", "dog")[i % 2] for i, name in enumerate(NAMES)}
@@ -214,6 +231,27 @@ CASES = {
         "1 of 3 classes by the column 'label' look like lists of classes, separated by ',' "
         "('cat,dog'); each would be a class of its own.",
         "--images photos --labels tags.csv --list_column label=,",
+    ),
+    "spellings": Case(
+        _spellings,
+        "--images photos",
+        "1 class by folder names is spelled in several ways, such as 'Cat' and 'cat', each of which "
+        "would be a class of its own.",
+    ),
+    "split_tables": Case(
+        _split_tables,
+        "--images photos --labels train.csv test.csv",
+        "All samples would be in the split train, those of 'test.csv' too, although such names are "
+        "usual for other splits.",
+        "--images photos --labels train.csv test.csv --splits label_files",
+    ),
+    "splits_in_paths": Case(
+        _splits_in_paths,
+        "--images pets",
+        "All 4 classes by folder names have a split in their paths ('a/archive/train/cat', "
+        "'a/archive/train/dog', 'a/archive/valid/cat', and 1 more), so a class would be another one in "
+        "each split.",
+        "--images pets/a/archive",
     ),
     "table": Case(
         _table,

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.transforms.core.errors import QuestionError
+from beam_pipeline.transforms.core.labels.odd_names import folder_above_splits, spellings
 from beam_pipeline.transforms.core.listing.label_files import LabelFiles
 from beam_pipeline.transforms.core.text import counted, enumerated, printable, terminal_line
 
@@ -58,6 +59,7 @@ class LabelChecks:
       known_only: whether any other class is an error.
       option: which names the label files, for messages.
       unseen: True if classes are taken from folders by default, and label files were not looked for.
+      folder: the only path of --images, if it is a folder; else empty.
       split_files: label file -> the split that its name says, of those that say one; none with --splits.
     """
 
@@ -70,6 +72,7 @@ class LabelChecks:
     known_only: bool = False
     option: str = "--labels"
     unseen: bool = False
+    folder: str = ""
     split_files: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -99,7 +102,11 @@ def class_questions(classes: Mapping[str, int], checks: LabelChecks) -> Iterator
         return
     images = sum(classes.values())
     lists = _separator_of_lists(classes)
-    if len(classes) == 1 and images >= _FEW_IMAGES:
+    above = folder_above_splits(classes)
+    alike = spellings(classes)
+    if above:
+        yield _splits_below(above, classes, checks)
+    elif len(classes) == 1 and images >= _FEW_IMAGES:
         yield _single_class(next(iter(classes)), images, checks)
     elif _are_fractions(classes):
         yield _fractions(classes, checks)
@@ -107,6 +114,8 @@ def class_questions(classes: Mapping[str, int], checks: LabelChecks) -> Iterator
         yield _lists(classes, lists, checks)
     elif _mostly_single(classes):
         yield _single_images(classes, checks)
+    if alike:
+        yield _alike(alike, checks)
 
 
 def split_questions(splits: Collection[str], checks: LabelChecks) -> Iterator[Question]:
@@ -181,6 +190,28 @@ def _looks(extension: str, count: int, images: int) -> tuple[str, str, str]:
         "--labels; captions and others have to be in a table such as filename,label."
     )
     return ", about as many as images, and may be labels of each", advice, ""
+
+
+def _splits_below(above: str, classes: Mapping[str, int], checks: LabelChecks) -> Question:
+    folder = posixpath.join(checks.folder, above)
+    given, meant = (f"--images {shlex.quote(printable(path))}" for path in (checks.folder, folder))
+    return Question(
+        f"All {counted(len(classes), 'class/classes')} by {checks.where} have a split in their paths "
+        f"({_some(sorted(classes))}), so a class would be another one in each split.",
+        "" if checks.folder else f"Name the folder above the splits, {above!r}, with --images.",
+        checks.command.replace(given, meant, 1) if checks.folder else "",
+    )
+
+
+def _alike(names: Sequence[Sequence[str]], checks: LabelChecks) -> Question:
+    first = " and ".join(map(repr, names[0]))
+    several = f"{counted(len(names), 'class/classes')} by {checks.where} {'is' if len(names) == 1 else 'are'}"
+    return Question(
+        f"{several} spelled in several ways, such as {first}, each of which would be a class of its own.",
+        "Write them in the same way."
+        if checks.column
+        else "Give the folders of one class the same name.",
+    )
 
 
 def _single_class(name: str, images: int, checks: LabelChecks) -> Question:

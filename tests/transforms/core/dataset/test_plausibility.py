@@ -135,6 +135,40 @@ def test_the_error_lists_questions_and_commands() -> None:
     ]
 
 
+def test_splits_in_the_paths_of_classes_are_asked_about() -> None:
+    """The command names the folder above them, where that is known."""
+    classes = {"a b/train/cat": 5, "a b/val/cat": 4}
+    (question,) = class_questions(classes, FOLDERS)
+    assert question == Question(
+        "All 2 classes by folder names have a split in their paths ('a b/train/cat', 'a b/val/cat'), so "
+        "a class would be another one in each split.",
+        "Name the folder above the splits, 'a b', with --images.",
+    )
+    checks = dataclasses.replace(FOLDERS, folder="pets", command="convert --images pets --output o")
+    (question,) = class_questions(classes, checks)
+    assert question.command == "convert --images 'pets/a b' --output o"
+
+
+@pytest.mark.parametrize(
+    ("classes", "reason"),
+    [
+        (
+            {"Cat": 5, "cat": 5, "dog": 9},
+            "1 class by the column 'l' is spelled in several ways, such as 'Cat' and 'cat', ",
+        ),
+        (
+            {"Cat": 5, "cat": 5, "dog": 9, "dog ": 1},
+            "2 classes by the column 'l' are spelled in several ways, such as 'Cat' and 'cat', ",
+        ),
+    ],
+)
+def test_classes_in_several_spellings_are_asked_about(
+    classes: Mapping[str, int], reason: str
+) -> None:
+    """Each would be a class of its own."""
+    assert asked(classes) == [f"{reason}each of which would be a class of its own."]
+
+
 @pytest.mark.parametrize(
     ("files", "splits", "asks"),
     [
