@@ -362,9 +362,10 @@ def nothing_joined(tally: Tally, option: str = "--labels") -> Refusal | None:
         return Refusal.from_error(
             NothingJoinedError(
                 f"none of {tally.listed} images has a label: there are no label rows, and no class "
-                f"folders (images are {quoted(unlabelled)}). Give --labels with rows, or put each "
-                "class's images into a folder of its own; --unlabelled keep writes images without "
-                f"labels{_unmatched_name(tally)}",
+                f"folders (images are {quoted(unlabelled)}). Give --labels with rows, put each "
+                "class's images into a folder of its own, or take the class from the names with "
+                "--label_from, such as '(?P<label>[a-z]+)[._]?[0-9]+[.]jpg'; --unlabelled keep writes "
+                f"images without labels{_unmatched_name(tally)}",
             )
         )
     reasons = ", ".join(f"{n} {reason}" for reason, n in sorted(tally.dead.items()))

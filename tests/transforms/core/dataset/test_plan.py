@@ -396,8 +396,9 @@ def test_a_flat_folder_with_a_table_is_asked_about_the_table(classes: Counter[st
                 listed=2, dead=Counter({"unlabelled": 2}), shown={"unlabelled": ["a.jpg", "b.jpg"]}
             ),
             "none of 2 images has a label: there are no label rows, and no class folders (images "
-            "are 'a.jpg', 'b.jpg'). Give --labels with rows, or put each class's images into a "
-            "folder of its own; --unlabelled keep writes images without labels",
+            "are 'a.jpg', 'b.jpg'). Give --labels with rows, put each class's images into a folder of "
+            "its own, or take the class from the names with --label_from, such as "
+            "'(?P<label>[a-z]+)[._]?[0-9]+[.]jpg'; --unlabelled keep writes images without labels",
         ),
         (
             Tally(
