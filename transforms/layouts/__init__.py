@@ -17,6 +17,7 @@ from beam_pipeline.transforms.layouts.imagefolder import ImageFolder
 from beam_pipeline.transforms.layouts.kitti.layout import Kitti
 from beam_pipeline.transforms.layouts.layout import Layout, Source, SourceOptions
 from beam_pipeline.transforms.layouts.masks.layout import Masks
+from beam_pipeline.transforms.layouts.parquet.layout import Parquet
 from beam_pipeline.transforms.layouts.shared.archives import (
     archive_notes,
     archive_questions,
@@ -38,6 +39,7 @@ LAYOUTS: tuple[Layout, ...] = (
     Cifar("cifar10", CIFAR10),
     Cifar("cifar100", CIFAR100),
     WebDataset(),
+    Parquet(),
     Kitti(),
     Voc(),
     CocoPanoptic(),

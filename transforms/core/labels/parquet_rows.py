@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 from beam_pipeline.transforms.core.errors import LabelTableError
@@ -21,26 +22,39 @@ def read_parquet(file: BinaryIO, uri: str) -> Iterator[tuple[int, Mapping[str, A
     Raises:
       LabelTableError: the file is not Parquet, or damaged.
     """
-    import pyarrow  # takes a third of a second to import, and few jobs need it
-    from pyarrow import parquet
+    with parquet_errors(uri):
+        from pyarrow import parquet
 
-    try:
         number = 0
         for batch in parquet.ParquetFile(file).iter_batches(batch_size=_ROWS_AT_ONCE):
             for fields in batch.to_pylist():
                 number += 1
                 try:
-                    yield number, {name: _value(value) for name, value in fields.items()}, ""
+                    yield number, {name: json_value(value) for name, value in fields.items()}, ""
                 except UnicodeDecodeError:
                     names = [name for name, value in fields.items() if not _is_text(value)]
                     yield number, {}, f"bytes that are not UTF-8 text in {', '.join(names)}"
+
+
+@contextmanager
+def parquet_errors(uri: str) -> Iterator[None]:
+    """Turns errors of a block that reads a Parquet file into a LabelTableError that names it."""
+    import pyarrow  # takes a third of a second to import, and few jobs need it
+
+    try:
+        yield
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise LabelTableError(
             f"{uri} is not a Parquet file, or is damaged or cut short ({error}); write it again"
         ) from error
 
 
-def _value(value: Any) -> Any:
+def json_value(value: Any) -> Any:
+    """Returns a value of Arrow as one of JSON, as `read_parquet` describes.
+
+    Raises:
+      UnicodeDecodeError: bytes in it are not UTF-8.
+    """
     if isinstance(value, float):
         return None if math.isnan(value) else value
     if value is None or isinstance(value, (str, int)):  # bool is an int
@@ -48,9 +62,9 @@ def _value(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode()
     if isinstance(value, dict):
-        return {str(name): _value(item) for name, item in value.items()}
+        return {str(name): json_value(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_value(item) for item in value]
+        return [json_value(item) for item in value]
     return str(value)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from beam_pipeline.transforms.core.dataset.names import INCOMPLETE_FOLDER, UNPACKED_FOLDER
 from beam_pipeline.transforms.core.dataset.sharding import (
     ImageFigures,
     KeyHasher,
@@ -413,4 +414,7 @@ def _size_of_one(files: Mapping[int, bytes | DeadLetter]) -> Size | None:
 
 
 def _dead_letter(ref: SampleRef, stage: Stage, reason: Reason, message: str) -> DeadLetter:
-    return image_dead_letter(stage, ref.key, ref.uri, reason, message)
+    """A dead letter for a sample; one that was unpacked for the job is where it came from."""
+    unpacked = ref.origin and f"/{INCOMPLETE_FOLDER}/{UNPACKED_FOLDER}/" in ref.uri
+    uri = ref.origin if unpacked else ref.uri
+    return image_dead_letter(stage, ref.key, uri, reason, message)

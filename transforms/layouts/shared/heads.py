@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 from beam_pipeline.transforms.core.errors import LabelTableError
+from beam_pipeline.transforms.core.labels.parquet_columns import parquet_columns
 from beam_pipeline.transforms.core.labels.parquet_rows import read_parquet
 from beam_pipeline.transforms.core.labels.table_files import TableHead
 from beam_pipeline.transforms.storage import files
@@ -23,14 +24,17 @@ def head(uri: str) -> TableHead:
     """Reads the beginning of a label file, enough to infer its columns' types.
 
     Raises:
-      LabelTableError: it cannot be read.
+      LabelTableError: it cannot be read, or holds no rows that can be used.
     """
     try:
-        return _read(uri, _HEAD_BYTES)
+        found = _read(uri, _HEAD_BYTES)
+        if found.rows is not None and not found.rows:
+            raise LabelTableError(_no_rows(uri))
     except OSError as error:
         raise LabelTableError(
             f"--labels {uri} cannot be read: {error.strerror or error}"
         ) from error
+    return found
 
 
 def first_line(uri: str) -> TableHead | None:
@@ -50,10 +54,29 @@ def _read(uri: str, size: int) -> TableHead:
     allow_long_cells()
     with files.open_input(uri) as file:
         if uri.lower().endswith(PARQUET_ENDING):
+            if parquet_columns(file, uri).hold_images:
+                return TableHead(uri, b"", False, ())
+            file.seek(0)
             rows = [fields for _, fields, problem in _first_rows(file, uri) if not problem]
             return TableHead(uri, b"", len(rows) < _HEAD_ROWS, tuple(rows))
         data = file.read(size + 1)
     return TableHead(uri, data[:size], len(data) <= size)
+
+
+def _no_rows(uri: str) -> str:
+    """Says why no row of a Parquet file can be used as one of a table."""
+    with files.open_input(uri) as file:
+        columns = parquet_columns(file, uri)
+        if columns.hold_images:
+            column = (*columns.images, *columns.image_lists)[0]
+            return (
+                f"{uri} holds the images themselves, in its column {column!r}, not only labels; "
+                f"convert it with --images {uri}, without --labels"
+            )
+        file.seek(0)
+        for number, _, problem in _first_rows(file, uri):
+            return f"{uri}: no row can be used; row {number} has {problem}"
+    return f"{uri}: the file has no rows; expected a row for each image or object"
 
 
 def _first_rows(file: BinaryIO, uri: str) -> Iterator[tuple[int, Mapping[str, Any], str]]:
