@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,8 @@ from beam_pipeline.transforms.core.references import LabelRow
 from beam_pipeline.transforms.layouts import open_source
 from beam_pipeline.transforms.layouts.layout import FileLabels, SourceOptions
 from beam_pipeline.transforms.layouts.shared.heads import first_line, head
+from tests.pictures import picture
+from tests.transforms.layouts.make_parquet import FEATURES, pets, write_parquet
 
 CSV_LIMIT = 128 << 10  # characters of a cell, unless somebody says otherwise
 
@@ -78,3 +81,48 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     assert first_line(f"{tmp_path}/gone.csv") is None
     with pytest.raises(LabelTableError, match=r"gone\.csv cannot be read: No such file"):
         head(f"{tmp_path}/gone.csv")
+
+
+NO_IMAGE = b"\x00\xff"
+
+
+@pytest.mark.parametrize(
+    ("rows", "features", "message"),
+    [
+        (
+            pets(range(2)),
+            FEATURES,
+            "{uri} holds the images themselves, in its column 'image', not only labels; convert it "
+            "with --images {uri}, without --labels",
+        ),
+        (
+            [{"name": "a", "jpg": picture(1)}],
+            None,
+            "{uri} holds the images themselves, in its column 'jpg', not only labels; convert it with "
+            "--images {uri}, without --labels",
+        ),
+        (
+            [{"name": "a", "raw": NO_IMAGE}, {"name": "b", "raw": NO_IMAGE}],
+            None,
+            "{uri}: no row can be used; row 1 has bytes that are not UTF-8 text in raw",
+        ),
+        ([], {"name": {}}, "{uri}: the file has no rows; expected a row for each image or object"),
+    ],
+)
+def test_a_parquet_file_without_rows_of_labels(
+    rows: list[Any], features: Any, message: str, tmp_path: Path
+) -> None:
+    """The error says which of the reasons it is; a look at the file finds nothing."""
+    uri = f"{tmp_path}/x.parquet"
+    write_parquet(uri, rows, features)
+    with pytest.raises(LabelTableError) as caught:
+        head(uri)
+    assert str(caught.value) == message.format(uri=uri)
+    assert first_line(uri) == TableHead(uri, b"", "images themselves" not in message, ())
+
+
+def test_faulty_rows_beside_good_ones(tmp_path: Path) -> None:
+    """The good ones are the head; the others become dead letters when the file is read."""
+    uri = f"{tmp_path}/x.parquet"
+    write_parquet(uri, [{"name": b"a"}, {"name": NO_IMAGE}])
+    assert head(uri) == TableHead(uri, b"", True, ({"name": "a"},))
