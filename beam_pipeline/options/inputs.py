@@ -21,8 +21,8 @@ class InputOptions(OptionGroup):
         metavar="PATH",
         repeated=True,
         required=True,
-        help="image folders (with everything below them), globs, files, or archives such as photos.zip "
-        "and pets-{000..099}.tar",
+        help="image folders (with everything below them), globs, files, archives such as photos.zip "
+        "and pets-{000..099}.tar, or Parquet files that hold images",
     )
     labels: tuple[str, ...] = option(
         (),

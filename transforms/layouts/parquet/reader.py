@@ -36,7 +36,7 @@ from beam_pipeline.transforms.storage import files
 ROW = "(row)"
 """The column of keys that rows get beside those of the file."""
 
-_BATCH_BYTES = 16 << 20  # 16 MiB of a file's rows in memory
+_BATCH_BYTES = 4 << 20  # 4 MiB of a file's rows at a time
 _MOST_ROWS = 1024
 _PACKED_AT_ONCE = 4096
 _NO_CLASS = -1  # as Hugging Face has it, in test sets whose labels are secret
@@ -225,13 +225,14 @@ def first_fields(
 def _rows(
     file: BinaryIO, uri: str, columns: ParquetColumns, image: str, labels: tuple[str, ...]
 ) -> Iterator[tuple[bytes | None, str | None, dict[str, Any]]]:
-    """Yields (image, name of its file, labels) of every row; memory holds some MiB of rows."""
+    """Yields (image, name of its file, labels) of every row; memory holds a few pages."""
     import pyarrow
 
     at_once = min(_MOST_ROWS, max(1, _BATCH_BYTES // max(1, columns.bytes_per_row)))
     with parquet_errors(uri):
         opened = opened_parquet(file)
-        for batch in opened.iter_batches(batch_size=at_once, columns=[image, *labels]):
+        columns_read = [image, *labels]
+        for batch in opened.iter_batches(at_once, columns=columns_read, use_threads=False):
             images = batch.column(image)
             paths = pyarrow.nulls(len(images))
             if image in columns.structs:
