@@ -73,7 +73,7 @@ def _label(source: Source) -> str:
     if boxes and label is boxes[0]:
         further = [column for column in columns if not column.feature.startswith("image/object/")]
         return f"boxes of objects with their classes{_also(further)}"
-    if label is None or not label.feature.startswith("image/"):
+    if label is None or label.feature == "image/filename" or not label.feature.startswith("image/"):
         return f"none{_also(columns)}"
     kind = _KINDS[label.kind]
     if label.repeated:

@@ -34,7 +34,7 @@ from beam_pipeline.transforms.core.dataset.sharding import (
     ShardInfo,
     ShardPlan,
 )
-from beam_pipeline.transforms.core.dead_letters import DeadLetter, Reason
+from beam_pipeline.transforms.core.dead_letters import EXPLANATIONS, DeadLetter, Reason
 from beam_pipeline.transforms.core.errors import (
     ChangedInputsError,
     DuplicateImagesError,
@@ -358,6 +358,14 @@ def nothing_joined(tally: Tally, option: str = "--labels") -> Refusal | None:
             )
         )
     unlabelled = tally.shown.get(Reason.UNLABELLED.value, [])
+    if not tally.label_rows and not unlabelled and tally.dead:  # as of files that hold the images
+        found = "; ".join(
+            f"{n} {reason} (such as {quoted(tally.shown.get(reason, []))}): {EXPLANATIONS[Reason(reason)]}"
+            for reason, n in sorted(tally.dead.items())
+        )
+        return Refusal.from_error(
+            NothingJoinedError(f"none of {tally.listed} images can be written: {found}")
+        )
     if not tally.label_rows:
         return Refusal.from_error(
             NothingJoinedError(

@@ -403,6 +403,15 @@ def test_a_flat_folder_with_a_table_is_asked_about_the_table(classes: Counter[st
         (
             Tally(
                 listed=2,
+                dead=Counter({"bad_label_value": 2}),
+                shown={"bad_label_value": ["a", "b"]},
+            ),
+            "none of 2 images can be written: 2 bad_label_value (such as 'a', 'b'): a value is empty "
+            "where one is needed or is not of its column's type",
+        ),
+        (
+            Tally(
+                listed=2,
                 label_rows=3,
                 orphan_rows=3,
                 unlabelled=2,

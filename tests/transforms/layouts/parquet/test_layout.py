@@ -15,6 +15,7 @@ from beam_pipeline.cli import main
 from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.layouts import open_source
 from beam_pipeline.transforms.layouts.layout import Source, SourceOptions
+from beam_pipeline.transforms.layouts.understanding import understanding
 from tests.harness import (
     NONE_BAD,
     assert_the_same_bytes_everywhere,
@@ -310,7 +311,11 @@ def test_what_no_feature_can_hold_is_left_out(working_folder: Path) -> None:
 def test_images_alone(working_folder: Path) -> None:
     """There is no label, which a note says."""
     write_parquet("x.parquet", [{"image": picture(i)} for i in range(3)])
-    source = source_of("x.parquet")
+    source, why = open_source("auto", SourceOptions(("x.parquet",)))
+    assert [*understanding(source, why)] == [
+        "Layout parquet: x.parquet holds images in its column image",
+        "  label: none",
+    ]
     assert source.columns == ()
     assert "there is no column besides the images, so there is no label" in source.notes
 
@@ -331,7 +336,9 @@ def test_further_columns_of_images_are_a_question(
     """The column called image is taken; --columns leaves the other out, or takes it instead."""
     write_parquet("x.parquet", rows_of_masks("annotation", "image"), MASKS)
     assert convert_asking("--images", "x.parquet", "--output", "out") == 2
-    assert "annotation, would be left out. Say --columns annotation:skip" in capsys.readouterr().err
+    found = capsys.readouterr()
+    assert "  label: none; also image.path (texts)\n" in found.out
+    assert "annotation, would be left out. Say --columns annotation:skip" in found.err
     assert source_of("x.parquet", columns={"annotation": "skip"}).questions == ()
     reader: Any = source_of("x.parquet", columns={"image": "skip"}).labels
     assert reader.reader.image == "annotation"
@@ -368,6 +375,16 @@ def test_files_that_are_not_usable(
     with pytest.raises(UsageError) as caught:
         source_of("x.parquet")
     assert message in str(caught.value)
+
+
+def test_a_file_without_labels_of_use(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a test set on the Hub, whose labels are secret: the reason is in the error."""
+    rows = [{**row, "label": -1} for row in pets(range(3))]
+    write_parquet("test.parquet", rows, FEATURES)
+    assert convert("--images", "test.parquet", "--output", "out") == 1
+    assert "none of 3 images can be written: 3 bad_label_value (such as" in capsys.readouterr().err
 
 
 def test_a_broken_file_is_named(working_folder: Path) -> None:
