@@ -129,7 +129,8 @@ def plan_samples(
     """
     options, splits = config.options, config.split_assigner
     digests = config.digest_source(writes=writes)
-    stages = label_samples(pipeline, config, list_digests=bool(digests))
+    reads = writes or bool(digests) or config.changes.encodes
+    stages = label_samples(pipeline, config, list_digests=bool(digests), reads=reads)
     tallies = [stage[TALLY] for stage in stages]
     dead_letters = [stage[DEAD_LETTERS] for stage in stages]
     samples = stages[-1]
@@ -183,7 +184,7 @@ def plan_samples(
 
 
 def label_samples(
-    pipeline: beam.Pipeline, config: ConvertConfig, *, list_digests: bool
+    pipeline: beam.Pipeline, config: ConvertConfig, *, list_digests: bool, reads: bool = True
 ) -> list[Stage]:
     """Adds the stages from images and labels to samples; the last one's samples are all of them.
 
@@ -191,6 +192,7 @@ def label_samples(
       pipeline: the job.
       config: the conversion.
       list_digests: whether buckets list the digests of images, too.
+      reads: whether images will be read, so that containers have to be unpacked.
     """
     source, splits = config.source, config.split_assigner
     labels = source.labels
@@ -200,7 +202,7 @@ def label_samples(
             | "ReadContainers"
             >> ReadContainers(
                 labels=labels,
-                unpack_to=unpacking_folder(config.output),
+                unpack_to=unpacking_folder(config.output) if reads else "",
                 splits=splits,
                 class_column=class_column(source.columns),
                 sorter=config.sorter,

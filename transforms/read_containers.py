@@ -84,7 +84,8 @@ class ReadContainers(beam.PTransform):
 
     Attributes:
       labels: the containers, and what reads them.
-      unpack_to: a folder that every worker sees, for what has to be unpacked.
+      unpack_to: a folder that every worker sees, for what has to be unpacked; empty if no image will
+        be read.
       splits: gives each sample its split.
       class_column: index of the class among the labels, or None.
       sorter: leaves out samples; None keeps all.

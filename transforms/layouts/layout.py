@@ -126,11 +126,19 @@ class ContainerReader(Protocol):
 
         Args:
           uri: the file.
-          unpack_to: a folder for unpacked images; it is removed at the end of the job.
+          unpack_to: a folder for unpacked images; it is removed at the end of the job. Empty if no
+            image will be read, as in a plan: then nothing is unpacked.
 
         Raises:
           ContainerError: the file is broken, so the samples that it holds are unknown.
         """
+
+
+class NoSink:
+    """Takes the bytes of unpacked images where none will be read."""
+
+    def write(self, *buffers: bytes) -> None:
+        """Drops them."""
 
 
 @dataclass(frozen=True)

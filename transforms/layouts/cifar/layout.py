@@ -8,7 +8,7 @@ import posixpath
 import tarfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import IO, NamedTuple
 
@@ -32,7 +32,12 @@ from beam_pipeline.transforms.layouts.cifar.batches import (
     read_records,
     shown,
 )
-from beam_pipeline.transforms.layouts.layout import ContainerLabels, Source, SourceOptions
+from beam_pipeline.transforms.layouts.layout import (
+    ContainerLabels,
+    NoSink,
+    Source,
+    SourceOptions,
+)
 from beam_pipeline.transforms.storage import files
 
 _MAX_NAMES_BYTES = 1 << 20  # 1 MiB; the real ones are 2 kB at most
@@ -124,7 +129,7 @@ class CifarReader:
     def _unpack(self, file: IO[bytes], name: str, folder: str) -> tuple[Batch, _Pixels]:
         """Copies the pixels to a separate file, which appears when it is complete."""
         unpacked = files.join(folder, name)
-        with files.open_output(unpacked) as sink:
+        with files.open_output(unpacked) if folder else nullcontext(NoSink()) as sink:
             if name.endswith(BINARY_SUFFIX):
                 return read_records(file, self.fmt, sink.write), self._records_at(unpacked)
             return read_pickled(file, self.fmt, sink.write), _Pixels(unpacked, 0, PIXELS.size)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, Generic, TypeVar
 
@@ -30,6 +31,7 @@ from beam_pipeline.transforms.core.labels.tables import LabelSchema, typed_row
 from beam_pipeline.transforms.core.records.record_format import Sink
 from beam_pipeline.transforms.core.references import SampleRef, pack, unpack
 from beam_pipeline.transforms.core.text import shown
+from beam_pipeline.transforms.layouts.layout import NoSink
 from beam_pipeline.transforms.layouts.parquet.naming import FoundParquet
 from beam_pipeline.transforms.storage import files
 
@@ -125,8 +127,9 @@ class ParquetReader:
             with files.open_input(uri) as file:
                 columns = parquet_columns(file, uri)
                 self._check(columns, uri)
-                _check_space(columns, uri, unpack_to)
-                with files.open_output(unpacked) as sink:
+                if unpack_to:
+                    _check_space(columns, uri, unpack_to)
+                with files.open_output(unpacked) if unpack_to else nullcontext(NoSink()) as sink:
                     for item in self._unpack(file, columns, uri, name, unpacked, sink):
                         if isinstance(item, DeadLetter):
                             letters.add(item)

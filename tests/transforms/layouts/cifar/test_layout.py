@@ -105,6 +105,16 @@ def sample_refs(source: Source, folder: Any) -> list[SampleRef | DeadLetter]:
     return [item for uri in labels.files for item in labels.reader.read(uri, str(folder))]
 
 
+def test_nothing_is_unpacked_for_a_plan(data: Path) -> None:
+    """References say what they would; no file is written."""
+    source = source_of(SourceOptions(images=(f"data/{TAR}",)))
+    labels: Any = source.labels
+    found = [item for uri in labels.files for item in labels.reader.read(uri, "")]
+    assert os.listdir(".") == ["data"]
+    unpacked = sample_refs(source, "unpacked")
+    assert [ref._replace(uri="") for ref in found] == [ref._replace(uri="") for ref in unpacked]
+
+
 # What is written
 
 

@@ -49,6 +49,25 @@ def test_references_name_unpacked_images(working_folder: Path) -> None:
     assert items_of("hf") == refs
 
 
+def test_nothing_is_unpacked_for_a_plan(working_folder: Path) -> None:
+    """References say what they would; no file is written."""
+    write_parquet("x.parquet", pets(range(5)), FEATURES)
+    labels: Any = Parquet().open(SourceOptions(images=("x.parquet",))).labels
+    found = [*labels.reader.read(labels.files[0], "")]
+    assert os.listdir(".") == ["x.parquet"]
+    assert [ref._replace(uri="") for ref in found] == [
+        item._replace(uri="") for item in items_of("x.parquet")
+    ]
+
+
+def test_no_room_to_unpack(working_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run stops before it fills the disk."""
+    write_parquet("x.parquet", pets(range(5)), FEATURES)
+    monkeypatch.setattr(files, "free_bytes", lambda folder: 1000)
+    with pytest.raises(ContainerError, match=r"would be unpacked to about [0-9,]+ bytes, and the"):
+        items_of("x.parquet")
+
+
 @pytest.mark.parametrize(
     ("row", "reason", "message"),
     [
