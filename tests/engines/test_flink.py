@@ -16,10 +16,18 @@ import pytest
 from PIL import Image
 
 from beam_pipeline.engines import flink
-from tests.engines.flink_cluster import Cluster, cluster_of_two, job_server, wait_until
+from beam_pipeline.transforms.layouts import LAYOUTS
+from tests.engines.flink_cluster import (
+    Cluster,
+    cluster_of_two,
+    job_server,
+    job_service,
+    wait_until,
+)
 from tests.engines.same_bytes import (
     assert_converted_alike,
     assert_dead_letters_and_resume,
+    assert_layout_has_same_bytes,
     assert_same_bytes,
     processes_in,
 )
@@ -65,6 +73,24 @@ def cluster(
 def test_a_cluster_is_asked(cluster: Cluster) -> None:
     """Its version, TaskManagers and slots, and whether it tries again."""
     assert flink.ask_cluster(cluster.address) == flink.Cluster("1.19", 2, 2, restarts=True)
+
+
+@pytest.fixture(scope="module")
+def shared_server(cluster: Cluster) -> Iterator[tuple[str, ...]]:
+    """Options that run a job on the cluster by way of a job server that all jobs share."""
+    with job_service(cluster) as options:
+        yield options
+
+
+@pytest.mark.promise("same_bytes")
+@pytest.mark.parametrize("layout", [layout.name for layout in LAYOUTS])
+def test_every_layout_on_one_cluster(
+    cluster: Cluster, shared_server: tuple[str, ...], layout: str, tmp_path: Path
+) -> None:
+    """One job after the other on the same cluster; all files are those of the default engine."""
+    before = cluster.finished()
+    assert_layout_has_same_bytes(layout, shared_server, tmp_path)
+    assert cluster.finished() == before + 1
 
 
 @pytest.mark.promise("same_bytes")
