@@ -1021,10 +1021,10 @@ def test_names_of_names_are_refused(tmp_path: Path) -> None:
 
 
 def test_attributes_longer_than_any_memory_are_refused(tmp_path: Path) -> None:
-    """`tarfile` would end in an OverflowError."""
+    """`tarfile` of some versions of Python would end in an OverflowError."""
     record = b"19223372036854775807 path=x\n"
     header = _header(tarfile.XHDTYPE, len(record)) + record.ljust(512, b"\0")
-    with pytest.raises(ContainerError, match=r"x\.tar\.gz .* damaged .*attributes that cannot be"):
+    with pytest.raises(ContainerError, match=r"x\.tar\.gz is not a \.tar\.gz, or is damaged"):
         read_archive(gzip.compress(header), tmp_path)
 
 
