@@ -89,7 +89,7 @@ def _convert(
     with importing_beam(lean=False):
         from beam_pipeline.launch import beam_option_names, convert_for_program
 
-    unknown = beam_option_names().unknown(beam_argv) if beam_argv else []
+    unknown = beam_option_names(beam_argv).unknown(beam_argv) if beam_argv else []
     if unknown:
         raise UsageError(f"beam_options: Apache Beam does not know {unknown[0]}")
     convert_for_program(config, beam_argv, progress=progress)

@@ -15,7 +15,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.engines.base import Build, Engine
-from beam_pipeline.engines.registry import engine_for
+from beam_pipeline.engines.registry import engine_for, import_engine
 from beam_pipeline.interrupts import interruptible
 from beam_pipeline.notebook import as_in_a_script
 from beam_pipeline.pipeline import build_pipeline, build_planning_pipeline
@@ -53,8 +53,23 @@ class BeamOptionNames:
         return self.parser.parse_known_args(argv)[1]
 
 
-def beam_option_names() -> BeamOptionNames:
-    """All options that Beam knows."""
+def beam_option_names(argv: Sequence[str] = ()) -> BeamOptionNames:
+    """All options that Beam knows, with those of the engine that an option names.
+
+    Args:
+      argv: Beam's options.
+
+    Raises:
+      UsageError: Beam refuses a value.
+    """
+    names = _those_known_now()
+    if argv:
+        import_engine(names.parser.parse_known_args(argv)[0].runner)
+        names = _those_known_now()
+    return names
+
+
+def _those_known_now() -> BeamOptionNames:
     parsers: list[argparse.ArgumentParser] = []
     PipelineOptions([]).get_all_options(add_extra_args_fn=parsers.append)
     (parser,) = parsers

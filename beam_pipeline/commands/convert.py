@@ -99,7 +99,7 @@ def start(options: ConvertOptions, call: Call, *, writes: bool) -> ConvertConfig
     with importing_beam(lean=local):
         from beam_pipeline.launch import beam_option_names
     if call.beam_argv:
-        names = beam_option_names()
+        names = beam_option_names(call.beam_argv)
         known = (*(option.flag for option in ConvertOptions.options()), *names.all)
         refuse_unknown(names.unknown(call.beam_argv), known)
     return config

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import difflib
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import partial
 
 from beam_pipeline.commands.command import PROGRAM, Call
@@ -55,6 +55,8 @@ def show(source: Source, selection: Selection, to: str = "") -> bool:
     Returns: True if examples were found, and no file is damaged.
     """
     _check_class(source, selection.class_name)
+    declared = set(source.manifest.get("features", ()))
+    _check_features(declared, selection)  # before gigabytes are read
     result, kept, written, size, unshown = Scan(), [], 0, 0, 0
     with contextlib.ExitStack() as stack:
         write = stack.enter_context(exporting(source, to)) if to else None
@@ -73,7 +75,7 @@ def show(source: Source, selection: Selection, to: str = "") -> bool:
             complain("", "Stopped; these are the figures so far.")
     if result.damaged and not result.read:
         return False
-    _check_features(source, selection, result)
+    _check_features(declared | result.features, selection)
     _print(source, selection, result, kept)
     if unshown:
         say(
@@ -109,13 +111,12 @@ def _check_class(source: Source, name: str) -> None:
         raise UsageError(f"--class: {source.name} has no class {name!r}; {hint}")
 
 
-def _check_features(source: Source, selection: Selection, result: Scan) -> None:
-    """Checks that the features of the conditions occur at all.
+def _check_features(known: Set[str], selection: Selection) -> None:
+    """Checks that the features of the conditions occur at all; passes if none is known.
 
     Raises:
       UsageError: one does not; names the most similar one.
     """
-    known = result.features | set(source.manifest.get("features", ()))
     for condition in selection.conditions:
         if known and condition.feature not in known:
             close = difflib.get_close_matches(condition.feature, known, n=1)

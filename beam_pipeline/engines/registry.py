@@ -52,9 +52,17 @@ def _engine_class(name: str) -> type[Engine]:
     return found
 
 
+def import_engine(runner: str | None) -> None:
+    """Imports the engine of a runner, which may have options that Beam's own code does not."""
+    _engine_class(_full_name(runner or _DEFAULT))
+
+
 def runner_name(options: PipelineOptions) -> str:
     """Returns the runner as `DataflowRunner`, even if given as `dataflow` or with its module."""
-    given: str = options.view_as(StandardOptions).runner or _DEFAULT
+    return _full_name(options.view_as(StandardOptions).runner or _DEFAULT)
+
+
+def _full_name(given: str) -> str:
     name = given.rpartition(".")[2]
     known: str
     for known in (*_ENGINES, *StandardOptions.KNOWN_RUNNER_NAMES):

@@ -156,7 +156,7 @@ def test_data_sets_are_read_as_one_with_their_shards_in_proportion(tmp_path: Pat
             "classes.cat was 1, is 2; classes.dog was 5, is null",
         ),
         ({"features": {}}, "features.boxes was {"),
-        ({"options": {**MANIFEST["options"], "compression": "none"}}, "record_format was"),  # type: ignore[dict-item]
+        ({"options": {**MANIFEST["options"], "compression": "none"}}, "format was"),  # type: ignore[dict-item]
     ],
 )
 def test_data_sets_that_differ_are_not_read_as_one(

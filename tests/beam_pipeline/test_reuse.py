@@ -412,7 +412,7 @@ def test_a_folder_that_cannot_be_reused_is_refused(
     assert "there is no manifest.json" in refused("--reuse", f"{tmp_path}/images")
     assert "seed was 0, is 1" in refused(*reuse, "--seed", "1")
     webdataset = refused(*reuse, "--format", "webdataset")
-    assert 'would be the same: record_format was null, is "webdataset". Give' in webdataset
+    assert 'would be the same: format was "tfrecord", is "webdataset". Give' in webdataset
     assert 'image_check was "header", is "full"' in refused(*reuse, "--image_check", "full")
     assert 'compression was "none", is "gzip"' in refused(*reuse, "--compression", "gzip")
     assert "--shuffle=records" in refused(*reuse, "--shuffle=records")

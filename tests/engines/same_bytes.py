@@ -10,10 +10,14 @@ from pathlib import Path
 
 from tests.harness import (
     ALL_BAD,
+    PATIENCE_S,
     REPOSITORY,
+    convert,
     convert_in_process_of_its_own,
     dead_letters_of,
     digests,
+    job,
+    manifest_of,
 )
 from tests.pictures import write_files, write_pictures
 
@@ -31,6 +35,27 @@ PAGES = {
 }
 """Page -> arguments of its command; a page without one is about Python."""
 
+LAYOUT_SETS = {
+    "file_names": ("multi_label", r"--images photos --label_from 'IMG_\d+(?P<label>\d)\.jpg'"),
+    "cifar10": ("cifar10", "--images cifar-10-python.tar.gz"),
+    "cifar100": ("cifar10", "--images cifar-100-python"),
+    "webdataset": ("archives", "--images pets-train-{000..001}.tar pets-val-000.tar"),
+    "kitti": ("kitti", "--images kitti"),
+    "voc": ("voc", "--images labelled"),
+    "coco_panoptic": (
+        "coco",
+        "--images panoptic/train2017 --labels panoptic/annotations/panoptic_train2017.json",
+    ),
+    "coco": ("coco", "--images export"),
+    "yolo": ("yolo", "--images coco6"),
+    "masks": ("segmentation", "--images shapes/images --masks shapes/masks --classes classes.txt"),
+    "imagefolder": ("imagefolder", "--images cppe"),
+    "automl": ("automl", "--images my-project-vcm/streets --labels streets.csv"),
+    "table": ("table_boxes", "--images train --labels train_labels.csv"),
+    "class_folders": ("class_folders", "--images cars"),
+}
+"""Layout -> page whose data sets hold one of it, and the arguments that convert that one."""
+
 
 def assert_same_bytes(page: str, options: tuple[str, ...], folder: Path) -> None:
     """Shards, manifest, class files and dead letters are those of the default engine.
@@ -45,6 +70,25 @@ def assert_same_bytes(page: str, options: tuple[str, ...], folder: Path) -> None
     argv = [*argv[: argv.index("--output")], *argv[argv.index("--output") + 2 :], "--name", "d"]
     argv += [ALL_BAD, "--num_shards", "3"]
     assert_converted_alike(argv, options, folder)
+
+
+def assert_layout_has_same_bytes(layout: str, options: tuple[str, ...], folder: Path) -> None:
+    """The same of a small data set of a layout, one shard a split; the default engine works meanwhile.
+
+    Args:
+      layout: its name.
+      options: name the engine.
+      folder: an empty one, which is the working directory.
+    """
+    page, typed = LAYOUT_SETS[layout]
+    importlib.import_module(f"tests.transforms.layouts.make_{page}").make(str(folder))
+    argv = [*shlex.split(typed), "--name", "d", ALL_BAD, "--num_shards", "1"]
+    with job(*argv, *options, "--output", "there") as there:
+        assert convert(*argv, "--output", "here") == 0
+        errors = there.communicate(timeout=PATIENCE_S)[1]
+    assert there.returncode == 0, errors
+    assert digests(folder / "there") == digests(folder / "here")
+    assert manifest_of(folder / "here")["options"]["layout"] == layout
 
 
 def assert_converted_alike(argv: list[str], options: tuple[str, ...], folder: Path) -> None:

@@ -16,10 +16,18 @@ import pytest
 from PIL import Image
 
 from beam_pipeline.engines import flink
-from tests.engines.flink_cluster import Cluster, cluster_of_two, job_server, wait_until
+from beam_pipeline.transforms.layouts import LAYOUTS
+from tests.engines.flink_cluster import (
+    Cluster,
+    cluster_of_two,
+    job_server,
+    job_service,
+    wait_until,
+)
 from tests.engines.same_bytes import (
     assert_converted_alike,
     assert_dead_letters_and_resume,
+    assert_layout_has_same_bytes,
     assert_same_bytes,
     processes_in,
 )
@@ -34,10 +42,6 @@ from tests.harness import (
 from tests.pictures import picture, write_files, write_pictures
 
 pytestmark = pytest.mark.flink
-
-# A job takes ten seconds to start, so one page for each way in which samples come to be: by folder, from
-# containers, and joined with rows of a table.
-PAGES = ("class_folders", "cifar10", "kitti")
 
 
 @pytest.fixture(scope="session")
@@ -67,11 +71,33 @@ def test_a_cluster_is_asked(cluster: Cluster) -> None:
     assert flink.ask_cluster(cluster.address) == flink.Cluster("1.19", 2, 2, restarts=True)
 
 
+@pytest.fixture(scope="module")
+def shared_server(cluster: Cluster) -> Iterator[tuple[str, ...]]:
+    """Options that run a job on the cluster by way of a job server that all jobs share."""
+    with job_service(cluster) as options:
+        yield options
+
+
 @pytest.mark.promise("same_bytes")
-@pytest.mark.parametrize("page", PAGES)
-def test_a_data_set_has_the_same_bytes(inside: tuple[str, ...], page: str, tmp_path: Path) -> None:
-    """Shards, manifest, class files and dead letters are those of the default engine."""
-    assert_same_bytes(page, inside, tmp_path)
+@pytest.mark.parametrize("layout", [layout.name for layout in LAYOUTS])
+def test_every_layout_on_one_cluster(
+    cluster: Cluster,
+    shared_server: tuple[str, ...],
+    layout: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One job after the other on the same cluster; all files are those of the default engine."""
+    monkeypatch.chdir(tmp_path)
+    before = cluster.finished()
+    assert_layout_has_same_bytes(layout, shared_server, tmp_path)
+    assert cluster.finished() == before + 1
+
+
+@pytest.mark.promise("same_bytes")
+def test_a_data_set_has_the_same_bytes(inside: tuple[str, ...], tmp_path: Path) -> None:
+    """Inside the job server, with workers in the launcher's process; one of each kind of file."""
+    assert_same_bytes("kitti", inside, tmp_path)
 
 
 @pytest.mark.timeout(900)  # a job has some 60 tasks there, and the machine may be busy

@@ -429,6 +429,11 @@ def _tar() -> list[bytes]:
     return out
 
 
+def _tar_of_long_attribute() -> bytes:
+    """One whose attribute of a member says that it is longer than any memory."""
+    return re.sub(rb"\d+ path=", b"19223372036854775807 path=", _tar()[1], count=1)
+
+
 def _archive(data: bytes) -> None:
     """Both what is spoilt and what is spoilt and then compressed, which reaches further."""
     if not data.startswith(b"\x1f\x8b"):
@@ -644,5 +649,7 @@ KEPT: dict[str, list[bytes]] = {
     "inventory": [b"uri,size\0\n/a.jpg,3\n"],
     "class manifest": [MANIFEST.replace(b'"id": 0', b'"id": 1e400')],
     "mask colours": [b"cat:128\0,0,0::\n", b"a" * 140_000 + b",0,0,0\n"],
+    "tar archive": [_tar_of_long_attribute()],
+    "tar members": [_tar_of_long_attribute()],
 }
 """Target -> inputs that once ended in another error."""

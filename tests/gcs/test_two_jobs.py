@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from google_crc32c import value
@@ -22,29 +24,59 @@ from tests.transforms.test_dataset_finisher import SHARDS as SHARDS_OF_PLAN
 
 pytestmark = pytest.mark.gcs
 
-OPTIONS = ("", "--overwrite", "--resume")
+OPTIONS = ("", "--overwrite", "--resume", "--reuse")
 SHARDS = 8
+COMMON = ("--name", "d", "--num_shards", str(SHARDS))
+
+
+class Side(NamedTuple):
+    """Images in a bucket, and their whole data set there.
+
+    Attributes:
+      images: URI of their folder.
+      whole: URI of the data set.
+      content: name -> content of each of its files.
+    """
+
+    images: str
+    whole: str
+    content: dict[str, bytes]
+
+    @property
+    def shards(self) -> dict[str, bytes]:
+        return {name: data for name, data in self.content.items() if ".tfrecord-" in name}
+
+
+_sides: dict[str, tuple[Store, Sequence[Side]]] = {}
+
+
+@pytest.fixture
+def sides(cloud: Store, tmp_path: Path) -> Sequence[Side]:
+    """Two, of other images; made once for each service, in the bucket of the test that comes first."""
+    if cloud.scheme not in _sides:
+        _sides[cloud.scheme] = cloud, [_side(cloud, tmp_path, name) for name in "ab"]
+    return _sides[cloud.scheme][1]
+
+
+def _side(cloud: Store, folder: Path, name: str) -> Side:
+    write_pictures(f"{folder}/{name}", [f"x/{name}{i:03d}.jpg" for i in range(32)])
+    cloud.put_folder(folder / name, name)
+    images, whole = f"{cloud.uri}/{name}", f"{cloud.uri}/whole_{name}"
+    assert convert("--images", images, *COMMON, "--output", whole) == 0
+    return Side(images, whole, _content(cloud, f"whole_{name}/"))
 
 
 @pytest.mark.promise("bucket_two_jobs")
 @pytest.mark.parametrize("first", OPTIONS)
 @pytest.mark.parametrize("second", OPTIONS)
 def test_of_two_jobs_one_wins_or_none_and_nothing_is_mixed(
-    cloud: Store, tmp_path: Path, first: str, second: str
+    cloud: Store, sides: Sequence[Side], first: str, second: str
 ) -> None:
     """A manifest lists what lies there, the winner's shards. Without a winner, --overwrite starts afresh."""
-    whole = []
-    for side in "ab":
-        write_pictures(f"{tmp_path}/{side}", [f"x/{side}{i:03d}.jpg" for i in range(60)])
-        cloud.put_folder(tmp_path / side, side)
-        argv = ["--images", f"{tmp_path}/{side}", "--name", "d", "--num_shards", str(SHARDS)]
-        assert convert(*argv, "--output", f"{tmp_path}/whole_{side}") == 0
-        shards = (tmp_path / f"whole_{side}").glob("*.tfrecord-*")
-        whole.append({path.name: path.read_bytes() for path in shards})
-    common = ["--name", "d", "--num_shards", str(SHARDS), "--output", f"{cloud.uri}/out"]
+    common = [*COMMON, "--output", f"{cloud.uri}/out"]
     jobs = [
-        [*common, "--images", f"{cloud.uri}/{side}", *filter(None, [option])]
-        for side, option in (("a", first), ("b", second))
+        [*common, "--images", side.images, *_with_value(option, side.whole)]
+        for side, option in zip(sides, (first, second), strict=True)
     ]
     with job(*jobs[0], "--writers", "0") as one, job(*jobs[1], "--writers", "0") as two:
         errors = [process.communicate(timeout=PATIENCE_S)[1] for process in (one, two)]
@@ -53,20 +85,32 @@ def test_of_two_jobs_one_wins_or_none_and_nothing_is_mixed(
         assert "Traceback" not in error
         assert code == 0 or "beam-tfrecord: error: " in error.splitlines()[-1], error
     assert ("out/manifest.json" in cloud.names("out/")) == (0 in codes), (codes, errors)
-    winners = [side for side, code in zip(whole, codes, strict=True) if code == 0]
+    winners = [side.shards for side, code in zip(sides, codes, strict=True) if code == 0]
     if len(winners) == 2:  # the one was complete when the other replaced it
         assert "--overwrite" in (first, second)
     if not winners:
-        assert convert(*jobs[1][: len(common) + 2], "--overwrite") == 0
-        winners = whole[1:]
+        assert convert(*common, "--images", sides[1].images, "--overwrite") == 0
+        winners = [sides[1].shards]
     shards = _shards(cloud)
     assert shards in winners, (codes, errors)
     assert _listed(cloud) == {name: crc32c_text(value(data)) for name, data in shards.items()}
+    earlier = _sides[cloud.scheme][0]
+    for side in sides:  # also where its shards were reused
+        assert _content(earlier, f"{side.whole.rpartition('/')[2]}/") == side.content
+
+
+def _with_value(option: str, earlier: str) -> list[str]:
+    """An option as it is typed; `--reuse` names a data set."""
+    return [*filter(None, [option]), *([earlier] if option == "--reuse" else [])]
+
+
+def _content(cloud: Store, prefix: str) -> dict[str, bytes]:
+    return {name.removeprefix(prefix): cloud.get(name) for name in cloud.names(prefix)}
 
 
 def _shards(cloud: Store) -> dict[str, bytes]:
-    names = (name for name in cloud.names("out/") if ".tfrecord-" in name)
-    return {name.removeprefix("out/"): cloud.get(name) for name in names}
+    content = _content(cloud, "out/")
+    return {name: data for name, data in content.items() if ".tfrecord-" in name}
 
 
 def _listed(cloud: Store) -> dict[str, str]:

@@ -38,6 +38,7 @@ from tests.gcs.test_resume import (
 )
 from tests.gcs.test_reuse import test_unchanged_shards_are_copied_by_the_service
 from tests.gcs.test_two_jobs import (
+    sides,
     test_a_job_whose_shard_was_replaced_writes_no_manifest,
     test_a_manifest_is_withdrawn_if_a_shard_goes_while_it_is_written,
     test_a_manifest_that_appeared_meanwhile_is_not_replaced,
@@ -51,6 +52,7 @@ __all__ = [
     "archives",
     "argv",
     "photos",
+    "sides",
     "test_a_complete_data_set_is_up_to_date",
     "test_a_fault_at_any_request",
     "test_a_file_of_many_images_that_was_replaced_is_a_change",

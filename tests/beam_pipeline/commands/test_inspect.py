@@ -134,6 +134,18 @@ def test_wrong_usage_is_one_line(data_set: str, run: Run, argv: list[str], messa
     assert error.count("\n") == 1
 
 
+def test_a_feature_that_a_manifest_does_not_list_is_told_before_the_scan(
+    data_set: str, tmp_path: Path, run: Run
+) -> None:
+    """Even if no shard can be read."""
+    damaged = shutil.copytree(data_set, tmp_path / "damaged")
+    for shard in damaged.glob("*.tfrecord-*"):
+        shard.write_bytes(b"damaged")
+    code, lines, error = run(str(damaged), "--where", "image/widht<3")
+    assert (code, lines) == (2, [])
+    assert "no example has the feature 'image/widht'; did you mean image/width?" in error
+
+
 def test_a_key_is_found_without_reading_other_records(data_set: str, run: Run) -> None:
     """From the receipts: of the other shards, not even the files are there."""
     for i in range(COUNT):

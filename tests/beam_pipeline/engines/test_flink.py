@@ -6,6 +6,8 @@ import dataclasses
 import json
 import re
 import shlex
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -235,6 +237,19 @@ def test_the_commands_of_a_page_are_understood(page: str) -> None:
         assert arguments.output
         assert "--runner=FlinkRunner" in beam_argv
         assert beam_option_names().unknown(beam_argv) == []
+
+
+def test_options_of_flink_are_known_before_it_is_chosen() -> None:
+    """In a process that has not imported its engine yet."""
+    argv = ["--runner=flink", "--execution_mode_for_batch=PIPELINED", "--never_heard_of=1"]
+    script = (
+        "import sys; from beam_pipeline.launch import beam_option_names; "
+        "print(*beam_option_names(sys.argv[1:]).unknown(sys.argv[1:]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *argv], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "--never_heard_of=1\n"
 
 
 def test_every_option_of_the_page_is_one_of_beams() -> None:

@@ -71,6 +71,14 @@ class TarHeader(tarfile.TarInfo):
             raise tarfile.ReadError("a sparse file, expected plain ones")
         return self
 
+    def _proc_pax(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
+        """Reads attributes, whose lengths are digits. Raises TarError."""
+        try:
+            found: tarfile.TarInfo = super()._proc_pax(archive)  # type: ignore[misc]
+        except (OverflowError, ValueError) as error:  # more digits than a position in memory has
+            raise tarfile.ReadError(f"attributes that cannot be read: {error}") from error
+        return found
+
     def _proc_gnusparse_10(self, *_: object) -> None:
         """Refuses the newer kind of sparse files, whose lists of parts may be as long."""
         raise tarfile.ReadError("a sparse file, expected plain ones")

@@ -16,6 +16,8 @@ GB = 10**9
 _LISTED_A_PAGE = 1000
 FEATURE_BYTES = 250
 """Of an example beside its image, about."""
+COMPARED_BYTES = 20
+"""Of an image in the search for duplicates: its digest and number."""
 
 
 PRICE_LIST = "us-central1, 2025"
@@ -134,7 +136,7 @@ def estimate(work: Work, machines: Machines, prices: Prices, rates: Rates = Rate
     seconds = rates.start_s + planning / lanes + writing / max(1, busy)
     hours = seconds / 3600
     vcpu_hours = hours * lanes
-    shuffled = work.reference_bytes * (2 if work.joined else 1)
+    shuffled = work.reference_bytes * (2 if work.joined else 1) + work.samples * COMPARED_BYTES
     records = shuffled + work.image_bytes + work.samples * FEATURE_BYTES
     class_a = -(-work.listed // _LISTED_A_PAGE) + 2 * work.shards  # a shard has a receipt
     requests = class_a * prices.class_a_1000 + reads * prices.class_b_1000

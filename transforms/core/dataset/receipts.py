@@ -22,7 +22,7 @@ from beam_pipeline.transforms.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.transforms.core.errors import ConversionError
 from beam_pipeline.transforms.core.images.digest import DIGEST_BYTES
 from beam_pipeline.transforms.core.labels.schema import FILE_KINDS
-from beam_pipeline.transforms.core.records.formats import format_of
+from beam_pipeline.transforms.core.records.formats import DEFAULT_FORMAT, format_of
 from beam_pipeline.transforms.core.references import SampleRef
 from beam_pipeline.transforms.core.report.image_statistics import parse_statistics
 from beam_pipeline.transforms.core.text import enumerated, shown
@@ -448,6 +448,11 @@ def with_settled(run: Mapping[str, Any], settled: Mapping[str, Any]) -> Mapping[
     return {**run, "options": options}
 
 
+_AS_TYPED = {"record_format": "format"}
+"""Recorded key -> option, where their names differ."""
+_IF_ABSENT = {"record_format": DEFAULT_FORMAT}
+
+
 def option_changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """A phrase for each option that was another: "seed was 0, is 1"."""
     return list(_differences(_plain(then), _plain(now), ""))
@@ -460,8 +465,9 @@ def _plain(value: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _differences(then: Mapping[str, Any], now: Mapping[str, Any], path: str) -> Iterator[str]:
     for key in sorted({*then, *now}):
-        before, after = then.get(key), now.get(key)
+        before, after = (options.get(key, _IF_ABSENT.get(key)) for options in (then, now))
         if isinstance(before, dict) and isinstance(after, dict):
             yield from _differences(before, after, f"{path}{key}.")
         elif before != after:
-            yield f"{path}{key} was {json.dumps(before)}, is {json.dumps(after)}"
+            name = _AS_TYPED.get(key, key)
+            yield f"{path}{name} was {json.dumps(before)}, is {json.dumps(after)}"

@@ -49,12 +49,12 @@ def scaled(image: Image.Image, size: Size, box: Rectangle) -> Image.Image:
 
 
 def to_8_bits(image: Image.Image) -> Image.Image:
-    """The upper 8 bits of a grey image of 16; others as they are."""
+    """The upper 8 bits of a grey image of 16, which Pillow before 11 reads into 32; others as they are."""
     import numpy as np
 
-    if image.mode != "I;16":
+    if not image.mode.startswith("I"):
         return image
-    return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    return Image.fromarray((np.asarray(grey(image)) >> 8).astype(np.uint8))
 
 
 def colour_channels(data: bytes, header: ImageHeader) -> Sequence[Image.Image] | None:

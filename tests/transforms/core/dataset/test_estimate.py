@@ -35,16 +35,16 @@ def test_every_figure_by_hand() -> None:
     """A job small enough to reckon on paper."""
     work = Work(10_000, 10**9, 50_000, listed=20_001, joined=True, shards=4)
     found = estimate(work, Machines(workers=2, vcpus=4, memory_gb=8.0), PRICES, RATES)
-    assert found.shuffle_bytes == 100_000
-    assert found.records_shuffle_bytes == 100_000 + 10**9 + 2_500_000
+    assert found.shuffle_bytes == 300_000
+    assert found.records_shuffle_bytes == 300_000 + 10**9 + 2_500_000
     assert (found.class_a, found.class_b) == (21 + 8, 10_000)
     # 3.0001 s of planning on 8 vCPUs, 10 + 10 s of writing on the 4 that have a shard.
     seconds = 100 + 3.0001 / 8 + 20 / 4
     assert found.seconds == pytest.approx(seconds)
     assert found.vcpu_hours == pytest.approx(seconds * 8 / 3600)
     dollars = seconds / 3600 * (8 * 1.0 + 2 * 8.0 * 0.1) + 29 * 0.003 + 10_000 * 0.004
-    assert found.dollars == pytest.approx(dollars + 0.0001 * 2)
-    assert found.records_dollars == pytest.approx(dollars + 1.0026 * 2)
+    assert found.dollars == pytest.approx(dollars + 0.0003 * 2)
+    assert found.records_dollars == pytest.approx(dollars + 1.0028 * 2)
     assert found.idle_workers == 1
 
 

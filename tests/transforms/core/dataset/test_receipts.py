@@ -189,6 +189,13 @@ def test_changed_options_are_named_to_the_depth() -> None:
     ]
 
 
+def test_a_container_is_named_as_its_option() -> None:
+    """The usual one is not recorded."""
+    assert option_changes({}, {"record_format": "webdataset"}) == [
+        'format was "tfrecord", is "webdataset"'
+    ]
+
+
 # --- receipts may be anybody's ------------------------------------------------------------------
 
 

@@ -22,6 +22,15 @@ def random_pixels(channels: int) -> np.ndarray:
     return np.random.default_rng(channels).integers(0, 1 << 16, (7, 5, channels), dtype=np.uint16)
 
 
+@pytest.mark.parametrize("mode", ["I;16", "I"])
+def test_the_upper_bits_remain(mode: str) -> None:
+    """Whichever mode a version of Pillow reads grey PNGs of 16 bits in."""
+    values = np.array([[0, 255, 256, 65535]], np.uint16 if mode == "I;16" else np.int32)
+    image = Image.fromarray(values)
+    assert image.mode == mode
+    assert np.asarray(sixteen_bits.to_8_bits(image)).tolist() == [[0, 0, 1, 255]]
+
+
 @pytest.mark.parametrize("channels", [2, 3, 4])
 def test_what_is_written_is_read_back(channels: int) -> None:
     """Every bit of every channel."""

@@ -1030,6 +1030,14 @@ def test_names_of_names_are_refused(tmp_path: Path) -> None:
         read_archive(gzip.compress(chain), tmp_path)
 
 
+def test_attributes_longer_than_any_memory_are_refused(tmp_path: Path) -> None:
+    """`tarfile` of some versions of Python would end in an OverflowError."""
+    record = b"19223372036854775807 path=x\n"
+    header = _header(tarfile.XHDTYPE, len(record)) + record.ljust(512, b"\0")
+    with pytest.raises(ContainerError, match=r"x\.tar\.gz is not a \.tar\.gz, or is damaged"):
+        read_archive(gzip.compress(header), tmp_path)
+
+
 def test_sparse_files_are_refused(tmp_path: Path) -> None:
     """CIFAR's archives have none, and a list of their parts may fill the memory."""
     with pytest.raises(ContainerError, match="a sparse file, expected plain ones"):
