@@ -293,8 +293,11 @@ def _scaled(image: Image.Image, geometry: Geometry, extent: Rectangle) -> Image.
 
 
 @lru_cache(maxsize=64)
-def _srgb_transform(profile: bytes, mode: str, to_mode: str) -> Any:
-    """The conversion from a profile; None if there is nothing to convert, or it is broken."""
+def _srgb_transform(profile: bytes, mode: str) -> Any:
+    """The conversion from a profile to RGB, or RGBA; None if there is none, or the profile is broken."""
+    if mode not in ("L", "RGB", "RGBA", "CMYK", "LAB"):
+        return None
+    to_mode = "RGBA" if mode == "RGBA" else "RGB"
     try:
         found = ImageCms.getOpenProfile(io.BytesIO(profile))
         if "srgb" in ImageCms.getProfileDescription(found).lower() and mode != "CMYK":
@@ -304,18 +307,19 @@ def _srgb_transform(profile: bytes, mode: str, to_mode: str) -> Any:
         return None
 
 
+def is_converted(mode: str, profile: bytes) -> bool:
+    """Tells whether `to_srgb` converts images of a mode from an ICC profile."""
+    return _srgb_transform(profile, mode) is not None
+
+
 def to_srgb(image: Image.Image, profile: bytes) -> Image.Image:
     """Converts the colours from an ICC profile; the image itself where there is nothing to convert."""
-    grey = image.mode == "L"
-    to_mode = "RGBA" if image.mode == "RGBA" else "RGB"
-    if image.mode not in ("L", "RGB", "RGBA", "CMYK", "LAB"):
-        return image
-    transform = _srgb_transform(profile, image.mode, to_mode)
+    transform = _srgb_transform(profile, image.mode)
     if transform is None:
         return image
     converted = ImageCms.applyTransform(image, transform)
     assert converted is not None
-    return converted.convert("L") if grey else converted
+    return converted.convert("L") if image.mode == "L" else converted
 
 
 # --- encoding -------------------------------------------------------------------------------------
