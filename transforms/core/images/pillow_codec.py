@@ -101,14 +101,13 @@ def open_image(data: bytes) -> Opened:
     Raises:
       BadImageError: it is none, or has too many pixels.
     """
-    _load_plugins()
     try:
-        image = open_as(data, (*_OWN_FORMATS, *_FOREIGN_FORMATS_HERE))
+        image = open_as(data, _OWN_FORMATS) or open_as(data, _foreign_formats())
         if image is None:
             raise BadImageError(
                 Reason.UNSUPPORTED_FORMAT,
                 "Pillow cannot open it, to encode it anew: it is broken, of a rare kind, or of none of "
-                f"the formats {', '.join((*_OWN_FORMATS, *_FOREIGN_FORMATS_HERE))}"
+                f"the formats {', '.join((*_OWN_FORMATS, *_foreign_formats()))}"
                 + ("" if "HEIF" in Image.OPEN else " (HEIC: pip install pillow-heif)"),
             )
         width, height = image.size
@@ -145,12 +144,12 @@ def _is_unusual_bmp(data: bytes, image: Image.Image) -> bool:
     return image.mode == "P" or header.channels != len(image.getbands())
 
 
-_FOREIGN_FORMATS_HERE: list[str] = []
-
-
 @lru_cache(maxsize=1)
-def _load_plugins() -> None:
-    """Registers the plugins of all formats, once, and HEIC's if it is installed."""
+def _foreign_formats() -> tuple[str, ...]:
+    """Those of `_FOREIGN_FORMATS` that Pillow reads here, with plugins of others where they are installed.
+
+    The first call loads all plugins, which takes long.
+    """
     Image.init()
     try:
         import pillow_heif  # type: ignore[import-not-found, unused-ignore]
@@ -161,7 +160,7 @@ def _load_plugins() -> None:
         pillow_heif.register_heif_opener()
     with contextlib.suppress(ImportError):
         importlib.import_module("pillow_jxl")  # registers JPEG XL
-    _FOREIGN_FORMATS_HERE.extend(name for name in _FOREIGN_FORMATS if name in Image.OPEN)
+    return tuple(name for name in _FOREIGN_FORMATS if name in Image.OPEN)
 
 
 def _orientation(image: Image.Image) -> int:
