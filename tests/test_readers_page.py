@@ -35,7 +35,8 @@ EXPECTED = {
         r"Dataset\(\{.*num_rows: 300\n\}\) \(\d+, \d+\) \['circle', 'square', 'triangle'\]\n"
     ),
     "ReadFromTFRecord": r"300\n",
-    "infer_schema": r"11\n",
+    "validate_statistics": r"11 \{\}\n",
+    "schema_as_feature_spec": r"11 300\n",
 }
 """What is in a block -> what it prints, at the end."""
 
@@ -59,17 +60,20 @@ def test_every_block_is_tested() -> None:
 APART = {
     "official": "BEAM_TFRECORD_MODEL_GARDEN",
     "tensorflow_data_validation": "BEAM_TFRECORD_TFDV",
+    "tensorflow_transform": "BEAM_TFRECORD_TFT",
 }
 """Module that needs other versions than ours -> the variable that names a Python which has it."""
 
 
 def _interpreter(code: str) -> str:
     """The Python that has the packages of a block."""
-    for module in re.findall(r"^ *(?:import|from) ([\w.]+)", code, re.MULTILINE):
+    modules = re.findall(r"^ *(?:import|from) ([\w.]+)", code, re.MULTILINE)
+    for module in modules:
         if variable := APART.get(module.partition(".")[0]):
             if not os.environ.get(variable):
                 pytest.skip(f"{variable} names no Python with {module}")
             return os.environ[variable]
+    for module in modules:
         try:  # `nvidia` is there with PyTorch, too, without DALI
             found = importlib.util.find_spec(module)
         except ModuleNotFoundError:

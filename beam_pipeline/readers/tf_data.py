@@ -448,9 +448,21 @@ def _image_reader(
     def read(parsed: _Parsed) -> Any:
         image = decode(parsed)
         image.set_shape([None, None, channels])
-        return tf.image.resize(image, image_size, antialias=antialias) if image_size else image
+        if image_size and antialias:
+            return _averaged(image, image_size, channels)
+        return tf.image.resize(image, image_size) if image_size else image
 
     return _Reader(spec, read)
+
+
+def _averaged(image: Any, image_size: tuple[int, int], channels: int) -> Any:
+    """Resizes an image with antialiasing, which takes long and changes nothing where it has the size."""
+    resized = tf.cond(
+        tf.reduce_all(tf.shape(image)[:2] == image_size),
+        lambda: tf.cast(image, tf.float32),
+        lambda: tf.image.resize(image, image_size, antialias=True),
+    )
+    return tf.ensure_shape(resized, [*image_size, channels])
 
 
 def _crop_decoder(

@@ -100,6 +100,7 @@ def test_every_engine_gives_the_same_bytes(
         "labels.txt",
         "manifest.json",
         "report.html",
+        "schema.pbtxt",
     ]
     assert dict(digests(tmp_path / "out")) == wanted
     of_one_thread = (folder / "out/report.html").read_bytes()

@@ -73,6 +73,7 @@ def test_each_sample_becomes_an_example_of_its_values(tmp_path: Path) -> None:
         "manifest.json",
         "out-train.tfrecord-00000-of-00001",
         "report.html",
+        "schema.pbtxt",
     ]
     assert main(["verify", str(tmp_path / "out")]) == 0
 

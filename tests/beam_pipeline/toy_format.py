@@ -30,6 +30,7 @@ class ToyFormat:
     compressions: ClassVar[tuple[str, ...]] = ("none",)
     file_names: ClassVar[re.Pattern[str]] = re.compile(r".*\.lines-\d{5}-of-\d{5}")
 
+    of_examples: ClassVar[bool] = True
     indexable: ClassVar[bool] = False
     tfds_name: ClassVar[str] = ""
     tf_data: ClassVar[None] = None

@@ -100,6 +100,7 @@ def test_a_complete_data_set_has_its_files(tmp_path: Path) -> None:
         "features.json",
         "labels.txt",
         "manifest.json",
+        "schema.pbtxt",
     ]
     dead_letters = found["dead_letters.jsonl"].decode().splitlines()
     assert dead_letters == [

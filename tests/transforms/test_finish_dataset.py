@@ -67,6 +67,7 @@ def test_many_dead_letters_are_written_in_parts(tmp_path: Path, retries: bool) -
         "features.json",
         "labels.txt",
         "manifest.json",
+        "schema.pbtxt",
     ]
     lines = {name: found[name].decode().splitlines() for name in PARTS}
     of_part = {

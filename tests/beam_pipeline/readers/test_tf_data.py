@@ -936,7 +936,8 @@ SIZES = {"image/height": feature("int64"), "image/width": feature("int64")}
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("size", "scale"), [((50, 66), 2), ((51, 66), 1), ((25, 33), 4), ((12, 16), 8), ((300, 9), 1)]
+    ("size", "scale"),
+    [((50, 66), 2), ((51, 66), 1), ((25, 33), 4), ((12, 16), 8), ((300, 9), 1), ((150, 200), 1)],
 )
 @pytest.mark.parametrize("channels", [1, 3])
 def test_large_jpegs_are_decoded_at_a_smaller_scale(

@@ -25,6 +25,7 @@ from beam_pipeline.transforms.core.dataset.duplicates import DUPLICATES_NAME, pa
 from beam_pipeline.transforms.core.dataset.manifest import LABEL_MAP_NAME, LABELS_NAME
 from beam_pipeline.transforms.core.dataset.names import MANIFEST_NAME
 from beam_pipeline.transforms.core.dataset.tfds_metadata import tfds_files, tfds_names
+from beam_pipeline.transforms.core.dataset.tfdv_schema import SCHEMA_NAME, schema_files
 from beam_pipeline.transforms.core.errors import ConversionError
 from beam_pipeline.transforms.core.report.report_file import REPORT_NAME, is_sealed
 
@@ -92,6 +93,7 @@ SIDE_FILES = (
     SideFile(re.escape(REPORT_NAME), _is_sealed),
     SideFile(r"(dataset_info|features)\.json"),
     SideFile(r".*\.labels\.txt", _is_named_by_tfds),
+    SideFile(re.escape(SCHEMA_NAME), _is_unchanged, gives_way=True),
     SideFile(re.escape(README_NAME), _is_unchanged, gives_way=True),
     SideFile(re.escape(CROISSANT_NAME), _is_unchanged, gives_way=True),
 )
@@ -117,6 +119,7 @@ def files_from_manifest(manifest: _Manifest, *, card: bool) -> Iterator[tuple[st
     """
     yield from class_files_of(manifest).items()
     yield from tfds_files(manifest).items()
+    yield from schema_files(manifest).items()
     if card:
         yield README_NAME, readme(manifest)
         yield CROISSANT_NAME, croissant(manifest)

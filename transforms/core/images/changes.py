@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from beam_pipeline.transforms.core.images.geometry import RESIZE_MODES, Resize
@@ -61,12 +62,12 @@ class ImageChanges:
     image_codec: str = PILLOW
     codec: str = ""
 
-    @property
+    @cached_property
     def encodes(self) -> bool:
         """True if images may be re-encoded for another reason than to turn them."""
         return bool(self.resize) or self.image_format != "keep" or self.reencode != "never"
 
-    @property
+    @cached_property
     def target(self) -> Resize | None:
         """The size that images are to have."""
         if self.resize is None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -120,7 +121,7 @@ class Geometry:
         """True if the image is not changed."""
         return self == Geometry.of(self.stored)
 
-    @property
+    @cached_property
     def is_resized(self) -> bool:
         """True if it does more than turn the image."""
         return self != Geometry.of(self.stored, self.orientation)

@@ -36,6 +36,7 @@ from beam_pipeline.transforms.core.images.header import ImageHeader
 from beam_pipeline.transforms.core.references import Size
 
 _GREY, _COLOUR = "L", "RGB"
+_ORDERS = {_GREY: "L", _COLOUR: "BGR"}  # of the channels in OpenCV
 _AS_STORED = cv2.IMREAD_IGNORE_ORIENTATION
 _READ = {  # mode, part of its sides that a JPEG is decoded to -> how to read it
     (_GREY, 1): cv2.IMREAD_GRAYSCALE,
@@ -176,13 +177,14 @@ def _scaled(pixels: Any, size: Size) -> Any:
 
 def _to_srgb(pixels: Any, opened: pillow_codec.Opened) -> Any:
     """Converts the colours, where a file has a profile."""
-    profile = opened.image.info.get("icc_profile")
-    if not profile:
+    profile, mode = opened.image.info.get("icc_profile"), opened.image.mode
+    if not profile or not pillow_codec.is_converted(mode, profile):
         return pixels
-    if opened.image.mode == _GREY:
-        return np.asarray(pillow_codec.to_srgb(Image.fromarray(pixels), profile))
-    image = Image.fromarray(cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB))
-    return cv2.cvtColor(np.asarray(pillow_codec.to_srgb(image, profile)), cv2.COLOR_RGB2BGR)
+    order = _ORDERS[mode]
+    height, width = pixels.shape[:2]
+    image = Image.frombuffer(mode, (width, height), pixels.tobytes(), "raw", order, 0, 1)
+    converted = pillow_codec.to_srgb(image, profile).tobytes("raw", order)
+    return np.frombuffer(converted, np.uint8).reshape(pixels.shape)
 
 
 def _turned(pixels: Any, orientation: int) -> Any:

@@ -101,14 +101,13 @@ def open_image(data: bytes) -> Opened:
     Raises:
       BadImageError: it is none, or has too many pixels.
     """
-    _load_plugins()
     try:
-        image = open_as(data, (*_OWN_FORMATS, *_FOREIGN_FORMATS_HERE))
+        image = open_as(data, _OWN_FORMATS) or open_as(data, _foreign_formats())
         if image is None:
             raise BadImageError(
                 Reason.UNSUPPORTED_FORMAT,
                 "Pillow cannot open it, to encode it anew: it is broken, of a rare kind, or of none of "
-                f"the formats {', '.join((*_OWN_FORMATS, *_FOREIGN_FORMATS_HERE))}"
+                f"the formats {', '.join((*_OWN_FORMATS, *_foreign_formats()))}"
                 + ("" if "HEIF" in Image.OPEN else " (HEIC: pip install pillow-heif)"),
             )
         width, height = image.size
@@ -145,12 +144,12 @@ def _is_unusual_bmp(data: bytes, image: Image.Image) -> bool:
     return image.mode == "P" or header.channels != len(image.getbands())
 
 
-_FOREIGN_FORMATS_HERE: list[str] = []
-
-
 @lru_cache(maxsize=1)
-def _load_plugins() -> None:
-    """Registers the plugins of all formats, once, and HEIC's if it is installed."""
+def _foreign_formats() -> tuple[str, ...]:
+    """Those of `_FOREIGN_FORMATS` that Pillow reads here, with plugins of others where they are installed.
+
+    The first call loads all plugins, which takes long.
+    """
     Image.init()
     try:
         import pillow_heif  # type: ignore[import-not-found, unused-ignore]
@@ -161,7 +160,7 @@ def _load_plugins() -> None:
         pillow_heif.register_heif_opener()
     with contextlib.suppress(ImportError):
         importlib.import_module("pillow_jxl")  # registers JPEG XL
-    _FOREIGN_FORMATS_HERE.extend(name for name in _FOREIGN_FORMATS if name in Image.OPEN)
+    return tuple(name for name in _FOREIGN_FORMATS if name in Image.OPEN)
 
 
 def _orientation(image: Image.Image) -> int:
@@ -293,8 +292,11 @@ def _scaled(image: Image.Image, geometry: Geometry, extent: Rectangle) -> Image.
 
 
 @lru_cache(maxsize=64)
-def _srgb_transform(profile: bytes, mode: str, to_mode: str) -> Any:
-    """The conversion from a profile; None if there is nothing to convert, or it is broken."""
+def _srgb_transform(profile: bytes, mode: str) -> Any:
+    """The conversion from a profile to RGB, or RGBA; None if there is none, or the profile is broken."""
+    if mode not in ("L", "RGB", "RGBA", "CMYK", "LAB"):
+        return None
+    to_mode = "RGBA" if mode == "RGBA" else "RGB"
     try:
         found = ImageCms.getOpenProfile(io.BytesIO(profile))
         if "srgb" in ImageCms.getProfileDescription(found).lower() and mode != "CMYK":
@@ -304,18 +306,19 @@ def _srgb_transform(profile: bytes, mode: str, to_mode: str) -> Any:
         return None
 
 
+def is_converted(mode: str, profile: bytes) -> bool:
+    """Tells whether `to_srgb` converts images of a mode from an ICC profile."""
+    return _srgb_transform(profile, mode) is not None
+
+
 def to_srgb(image: Image.Image, profile: bytes) -> Image.Image:
     """Converts the colours from an ICC profile; the image itself where there is nothing to convert."""
-    grey = image.mode == "L"
-    to_mode = "RGBA" if image.mode == "RGBA" else "RGB"
-    if image.mode not in ("L", "RGB", "RGBA", "CMYK", "LAB"):
-        return image
-    transform = _srgb_transform(profile, image.mode, to_mode)
+    transform = _srgb_transform(profile, image.mode)
     if transform is None:
         return image
     converted = ImageCms.applyTransform(image, transform)
     assert converted is not None
-    return converted.convert("L") if grey else converted
+    return converted.convert("L") if image.mode == "L" else converted
 
 
 # --- encoding -------------------------------------------------------------------------------------

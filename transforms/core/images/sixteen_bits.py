@@ -50,10 +50,10 @@ def scaled(image: Image.Image, size: Size, box: Rectangle) -> Image.Image:
 
 def to_8_bits(image: Image.Image) -> Image.Image:
     """The upper 8 bits of a grey image of 16, which Pillow before 11 reads into 32; others as they are."""
-    import numpy as np
-
     if not image.mode.startswith("I"):
         return image
+    import numpy as np  # takes long to import, and few images are of 16 bits
+
     return Image.fromarray((np.asarray(grey(image)) >> 8).astype(np.uint8))
 
 

@@ -140,11 +140,14 @@ def fit_a_list(classes: Sequence[tuple[str, int]]) -> bool:
     )
 
 
+def quoted(text: str) -> str:
+    """Returns a string in protobuf's text format."""
+    return f'"{text.translate(_TEXT_FORMAT)}"'
+
+
 def label_map(classes: Iterable[tuple[str, int]]) -> str:
     """Returns the classes as a `StringIntLabelMap` in protobuf's text format, for TensorFlow's detectors.
 
     Source: object_detection/protos/string_int_label_map.proto in the TensorFlow Model Garden.
     """
-    return "\n".join(
-        f'item {{\n  id: {i}\n  name: "{name.translate(_TEXT_FORMAT)}"\n}}\n' for name, i in classes
-    )
+    return "\n".join(f"item {{\n  id: {i}\n  name: {quoted(name)}\n}}\n" for name, i in classes)

@@ -43,6 +43,7 @@ class ArrayRecordFormat:
     name: ClassVar[str] = "array_record"
     compressions: ClassVar[tuple[str, ...]] = ("none",)
     file_names: ClassVar[re.Pattern[str]] = re.compile(r".*\.array_record-\d{5,}-of-\d{5,}")
+    of_examples: ClassVar[bool] = True
     indexable: ClassVar[bool] = False
     tfds_name: ClassVar[str] = "array_record"
     tf_data: ClassVar[None] = None

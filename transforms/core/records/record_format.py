@@ -122,6 +122,7 @@ class RecordFormat(Protocol):
       name: the name of the format, without its compression.
       compressions: the compressions that it knows, the first its default.
       file_names: matches the names of its shards and indexes, compressed or not, and no others.
+      of_examples: its records are serialized `tf.train.Example`s to all readers.
       compression: one of `compressions`.
     """
 
@@ -130,6 +131,7 @@ class RecordFormat(Protocol):
     name: ClassVar[str]
     compressions: ClassVar[tuple[str, ...]]
     file_names: ClassVar[re.Pattern[str]]
+    of_examples: ClassVar[bool]
 
     @property
     def compression(self) -> str:

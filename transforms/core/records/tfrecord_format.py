@@ -52,6 +52,7 @@ class TFRecordFormat:
     file_names: ClassVar[re.Pattern[str]] = re.compile(
         r".*\.(tfrecord|tfindex)-\d{5,}-of-\d{5,}(\.gz)?"
     )
+    of_examples: ClassVar[bool] = True
 
     def check_installed(self) -> None:
         """Needs no package."""

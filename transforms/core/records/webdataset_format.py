@@ -49,6 +49,7 @@ class WebDatasetFormat:
     name: ClassVar[str] = "webdataset"
     compressions: ClassVar[tuple[str, ...]] = ("none",)
     file_names: ClassVar[re.Pattern[str]] = re.compile(r".*-\d{5,}\.tar")
+    of_examples: ClassVar[bool] = False
     indexable: ClassVar[bool] = False
     tfds_name: ClassVar[str] = ""
     tf_data: ClassVar[None] = None

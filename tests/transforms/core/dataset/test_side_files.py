@@ -29,6 +29,7 @@ def test_the_files_made_from_a_manifest() -> None:
     """With and without a data card."""
     card = ["README.md", "croissant.json"]
     others = ["labels.txt", "dataset_info.json", "features.json", "image.class.label.labels.txt"]
+    others += ["schema.pbtxt"]
     assert list(dict(files_from_manifest(MANIFEST, card=True))) == others + card
     assert list(dict(files_from_manifest(MANIFEST, card=False))) == others
 
@@ -47,7 +48,8 @@ def test_names_of_other_files_are_not_known() -> None:
     assert not is_ours("changes.json", b"{}")
 
 
-def test_cards_give_way() -> None:
-    """A person's README stays; another file in the way stops the run."""
-    assert [name for name in WRITTEN if gives_way(name)] == ["README.md", "croissant.json"]
+def test_what_people_complete_gives_way() -> None:
+    """A person's README or schema stays; another file in the way stops the run."""
+    names = [name for name in WRITTEN if gives_way(name)]
+    assert names == ["schema.pbtxt", "README.md", "croissant.json"]
     assert not gives_way("notes.txt")

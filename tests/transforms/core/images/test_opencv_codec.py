@@ -185,14 +185,36 @@ def test_every_kind_of_jpeg_keeps_its_colours(options: dict[str, Any]) -> None:
     assert_alike(ours, pillows)
 
 
-def test_a_colour_profile_is_converted_as_pillow_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Here, to the colours reversed."""
-    monkeypatch.setattr(pillow_codec, "to_srgb", lambda image, _: ImageOps.invert(image))
-    data = saved(picture((300, 200)), icc_profile=ICC)
+def swapped_colours() -> bytes:
+    """A colour profile that swaps red and green: sRGB with two of its tags renamed."""
+    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    for old, new in ((b"rXYZ", b"----"), (b"gXYZ", b"rXYZ"), (b"----", b"gXYZ")):
+        profile = profile.replace(old, new, 1)
+    return profile.replace("sRGB".encode("utf-16-be"), "swap".encode("utf-16-be"))
+
+
+@pytest.mark.parametrize("orientation", [1, 6])
+def test_a_colour_profile_is_converted_as_pillow_does(orientation: int) -> None:
+    """Also where the image is turned afterwards."""
+    exif = turned(orientation)
+    data = saved(picture((300, 200)), icc_profile=swapped_colours(), exif=exif)
     ours, pillows = by_both(data, Resize(100, 100))
     assert_alike(ours, pillows)
-    plain, _ = by_both(saved(picture((300, 200))), Resize(100, 100))
-    assert np.abs(pixels(ours[0]) - pixels(plain[0])).mean() > 20
+    plain, _ = by_both(saved(picture((300, 200)), exif=exif), Resize(100, 100))
+    assert np.abs(pixels(ours[0]) - pixels(plain[0])[..., [1, 0, 2]]).mean() < 3
+
+
+def test_grey_with_a_profile_of_colours_stays_as_it_is() -> None:
+    """Such a profile says nothing about it."""
+    data = saved(picture((300, 200), "L"), icc_profile=swapped_colours())
+    ours, _ = by_both(data, Resize(100, 100))
+    assert ours == by_both(saved(picture((300, 200), "L")), Resize(100, 100))[0]
+
+
+def test_a_profile_of_srgb_changes_nothing() -> None:
+    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    ours, _ = by_both(saved(picture((300, 200)), icc_profile=profile), Resize(100, 100))
+    assert ours == by_both(saved(picture((300, 200))), Resize(100, 100))[0]
 
 
 # --- the same bytes -------------------------------------------------------------------------------
