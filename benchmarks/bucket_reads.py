@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import hashlib
 import http.client
 import json
 import os
@@ -30,6 +31,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import bucket_stub
@@ -56,6 +58,7 @@ OBJECTS = 10_000
 KILOBYTES = 110
 CONNECTIONS = 64
 HOST_VARIABLE = "STORAGE_EMULATOR_HOST"
+CERTIFICATE_VARIABLE = "SSL_CERT_FILE"
 FLIGHTS = {1: 200, 8: 1500, 32: 4000, 64: 4000}
 """Reads in flight -> samples of a run."""
 
@@ -132,17 +135,59 @@ def by_urllib3(connections: int) -> ImageReader:
     return read
 
 
+def by_urllib3_pool(connections: int) -> ImageReader:
+    """Uses one pool of urllib3's without its manager."""
+    import urllib3
+
+    pool = urllib3.PoolManager(maxsize=connections).connection_from_url(host())
+
+    def read(uri: str, size: int, offset: int) -> bytes:
+        answer = pool.urlopen(
+            "GET",
+            media_path(uri),
+            retries=False,
+            redirect=False,
+            assert_same_host=False,
+            headers={"accept-encoding": "gzip"},
+            decode_content=False,
+            timeout=60,
+        )
+        assert answer.status == 200
+        return _checked(answer.data, size, answer.headers["x-goog-hash"], uri)
+
+    return read
+
+
 def by_http_client(connections: int) -> ImageReader:
     """Python's own client, one connection per thread: the minimum in Python."""
     own = threading.local()
 
     def read(uri: str, size: int, offset: int) -> bytes:
         if not hasattr(own, "connection"):
-            own.connection = http.client.HTTPConnection(host().partition("//")[2])
+            own.connection = _connection()
         own.connection.request("GET", media_path(uri))
         answer = own.connection.getresponse()
         assert answer.status == 200
         return _checked(answer.read(), size, answer.headers["x-goog-hash"], uri)
+
+    return read
+
+
+def _connection() -> http.client.HTTPConnection:
+    scheme, _, server = host().partition("://")
+    if scheme == "http":
+        return http.client.HTTPConnection(server)
+    return http.client.HTTPSConnection(server)  # it finds the certificate in SSL_CERT_FILE
+
+
+def by_gcsfs(connections: int) -> ImageReader:
+    """gcsfs, which reads with aiohttp in a thread of its own."""
+    import gcsfs
+
+    system = gcsfs.GCSFileSystem(token="anon", endpoint_url=host(), consistency="crc32c")
+
+    def read(uri: str, size: int, offset: int) -> bytes:
+        return _of_size(system.cat_file(f"{BUCKET}/{uri}"), size, uri)
 
     return read
 
@@ -161,8 +206,12 @@ def by_s3(connections: int) -> ImageReader:
     return read
 
 
-def by_obstore(connections: int) -> ImageReader:
-    """obstore's store for Google Cloud Storage; computes the CRC-32C, which it cannot compare."""
+def by_obstore(connections: int, *, md5: bool = False) -> ImageReader:
+    """obstore's store for Google Cloud Storage.
+
+    It does not give the header with the CRC-32C, which is computed here and compared with nothing;
+    or the MD5 is compared with the ETag, which is the MD5 for some objects.
+    """
     import obstore
     from obstore.store import GCSStore
 
@@ -171,16 +220,26 @@ def by_obstore(connections: int) -> ImageReader:
     store = GCSStore(
         BUCKET,
         config={"service_account_key": json.dumps(key)},
-        client_options={"allow_http": True},
+        client_options={"allow_http": True, **_root_certificate()},
         retry_config={"max_retries": 0},
     )
 
     def read(uri: str, size: int, offset: int) -> bytes:
-        data = bytes(obstore.get(store, uri).bytes())
-        google_crc32c.value(data)
+        answer = obstore.get(store, uri)
+        data = bytes(answer.bytes())
+        if md5:
+            found = hashlib.md5(data, usedforsecurity=False).hexdigest()
+            assert answer.meta["e_tag"] == f'"{found}"'
+        else:
+            google_crc32c.value(data)
         return _of_size(data, size, uri)
 
     return read
+
+
+def _root_certificate() -> dict[str, bytes]:
+    path = os.environ.get(CERTIFICATE_VARIABLE)
+    return {"root_certificate": Path(path).read_bytes()} if path else {}
 
 
 def _of_size(data: bytes, size: int, uri: str) -> bytes:
@@ -207,8 +266,11 @@ READERS: dict[str, Callable[[int], ImageReader]] = {
     ),
     "the client's session, media URL": by_authorized_session,
     "urllib3": by_urllib3,
+    "urllib3, one pool": by_urllib3_pool,
     "http.client": by_http_client,
-    "obstore": by_obstore,
+    "gcsfs": by_gcsfs,
+    "obstore, CRC-32C not compared": by_obstore,
+    "obstore, MD5": partial(by_obstore, md5=True),
     "convert, from s3://": by_s3,
 }
 """How an object is read -> what makes a reader. All but `checksum=None` and the last two check the
@@ -302,7 +364,11 @@ def run_one(task: dict[str, Any]) -> dict[str, float]:
 
 def in_process_of_its_own(port: int, **task: Any) -> dict[str, float]:
     """Runs a task in a new process, against the bucket at a port."""
-    environment = {**os.environ, HOST_VARIABLE: f"http://127.0.0.1:{port}"}
+    certificate = task.pop("certificate", "")
+    environment = {**os.environ, HOST_VARIABLE: f"http://localhost:{port}"}
+    if certificate:
+        environment[HOST_VARIABLE] = f"https://localhost:{port}"
+        environment |= dict.fromkeys(("REQUESTS_CA_BUNDLE", CERTIFICATE_VARIABLE), certificate)
     command = [sys.executable, __file__, "--task", json.dumps(task)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -1,12 +1,12 @@
 """A read-only bucket on this machine that answers each request after a fixed delay.
 
-    python benchmarks/bucket_stub.py --delay-ms 30 --objects 10000 --kilobytes 110
+    python benchmarks/bucket_stub.py --delay-ms 30 --objects 10000 --kilobytes 110 --tls /tmp/cert
 
 It implements the part of Google Cloud Storage's JSON API that clients need to list and read: pages of
 objects, an object's metadata, its bytes, a range of them; and GET as in its XML API and in S3.
 Responses are prepared, so that a benchmark does not measure the server; `bucket_reads.py` measures its
 limits. Any number of requests wait at the same time. It prints its port, and ends when its standard
-input does.
+input does. With --tls it serves HTTPS, with a certificate for `localhost` that `openssl` makes.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ from __future__ import annotations
 import argparse
 import asyncio
 import base64
+import hashlib
 import json
 import random
 import re
 import socket
+import ssl
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import parse_qs, quote, unquote
@@ -70,7 +73,10 @@ class Bucket:
             "updated": "2024-01-01T00:00:00.000Z",
         }
         self._headers = ("Content-Type: image/jpeg", f"X-Goog-Hash: crc32c={crc}")
-        self._headers += ('ETag: "1"', "Last-Modified: Mon, 01 Jan 2024 00:00:00 GMT")
+        self._headers += (
+            f'ETag: "{hashlib.md5(data).hexdigest()}"',
+            "Last-Modified: Mon, 01 Jan 2024 00:00:00 GMT",
+        )
         self._headers += ("X-Goog-Generation: 1", f"X-Goog-Stored-Content-Length: {len(data)}")
         self._whole = _response("200 OK", data, *self._headers)
 
@@ -139,19 +145,52 @@ class _Connection(asyncio.Protocol):
                 self._transport.write(answer)
 
 
-async def serve(bucket: Bucket, delay_s: float) -> None:
+async def serve(bucket: Bucket, delay_s: float, tls: ssl.SSLContext | None = None) -> None:
     """Serves at a free port, which is printed, until standard input ends."""
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: _Connection(bucket, delay_s), "127.0.0.1", 0)
+    server = await loop.create_server(lambda: _Connection(bucket, delay_s), "127.0.0.1", 0, ssl=tls)
     print(server.sockets[0].getsockname()[1], flush=True)
     await loop.run_in_executor(None, sys.stdin.read)
 
 
+def make_certificate(stem: str) -> str:
+    """Makes a key and a certificate for `localhost`; returns the path of the certificate."""
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    command += ["-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    command += ["-addext", "subjectAltName=DNS:localhost", "-addext", "basicConstraints=CA:FALSE"]
+    command += ["-keyout", f"{stem}.key", "-out", f"{stem}.pem"]
+    subprocess.run(command, check=True, capture_output=True)
+    return f"{stem}.pem"
+
+
+def _tls(stem: str) -> ssl.SSLContext | None:
+    if not stem:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(f"{stem}.pem", f"{stem}.key")
+    return context
+
+
 @contextmanager
-def running(delay_ms: float, objects: int, kilobytes: float) -> Iterator[int]:
-    """Runs the server in its own process while the block runs; yields its port."""
+def certified() -> Iterator[str]:
+    """Makes a certificate for `running`; yields the stem of its files."""
+    with tempfile.TemporaryDirectory() as folder:
+        make_certificate(f"{folder}/localhost")
+        yield f"{folder}/localhost"
+
+
+@contextmanager
+def running(delay_ms: float, objects: int, kilobytes: float, tls: str = "") -> Iterator[int]:
+    """Runs the server in its own process while the block runs; yields its port.
+
+    Args:
+      delay_ms: added to every response.
+      objects: in the bucket.
+      kilobytes: of each.
+      tls: the stem of a certificate's files, for HTTPS.
+    """
     command = [sys.executable, __file__, "--delay-ms", str(delay_ms), "--objects", str(objects)]
-    command += ["--kilobytes", str(kilobytes)]
+    command += ["--kilobytes", str(kilobytes), "--tls", tls]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
         assert process.stdin is not None
@@ -172,9 +211,10 @@ def main() -> None:
     parser.add_argument("--delay-ms", type=float, default=30, help="added to every response")
     parser.add_argument("--objects", type=int, default=10_000)
     parser.add_argument("--kilobytes", type=float, default=110, help="size of each object")
+    parser.add_argument("--tls", default="", help="serve HTTPS with STEM.pem and STEM.key")
     arguments = parser.parse_args()
     bucket = Bucket(arguments.objects, image(arguments.kilobytes))
-    asyncio.run(serve(bucket, arguments.delay_ms / 1000))
+    asyncio.run(serve(bucket, arguments.delay_ms / 1000, _tls(arguments.tls)))
 
 
 if __name__ == "__main__":
