@@ -9,8 +9,8 @@ side, each run in its own process, in interleaved rounds:
 - the textbook loop, Beam's `MatchFiles`, `ReadMatches` and `read()`, which writes nothing;
 - several writers with 32 reads in flight each, in threads of one process, as in an engine's worker.
 
-Then come ways to read an object with one GET: the CPU cost of each, one at a time and without delay,
-and the samples per second of one writer with 32 in flight. The server's own limit is measured first.
+Before these come ways to read an object with one GET, with and without TLS: the CPU time of each, and
+the samples per second of one writer with 32 in flight. The server's own limits are measured, too.
 """
 
 from __future__ import annotations
@@ -88,15 +88,14 @@ def by_the_project(connections: int) -> ImageReader:
     return read
 
 
-def by_client(connections: int, *, pool: bool = True, **options: Any) -> ImageReader:
+def by_client(connections: int, **options: Any) -> ImageReader:
     """google-cloud-storage's `download_as_bytes`."""
     from google.cloud import storage
     from requests.adapters import HTTPAdapter
 
     client = storage.Client.create_anonymous_client()
     bucket = client.bucket(BUCKET)
-    if pool:
-        client._http.mount(host(), HTTPAdapter(pool_maxsize=connections))
+    client._http.mount(host(), HTTPAdapter(pool_maxsize=connections))
 
     def read(uri: str, size: int, offset: int) -> bytes:
         data: bytes = bucket.blob(uri).download_as_bytes(**options)
@@ -125,33 +124,10 @@ def by_urllib3(connections: int) -> ImageReader:
     """Uses the pool beneath; credentials, retries and errors are not handled."""
     import urllib3
 
-    pool = urllib3.PoolManager(maxsize=connections)
-
-    def read(uri: str, size: int, offset: int) -> bytes:
-        answer = pool.request("GET", host() + media_path(uri), timeout=60)
-        assert answer.status == 200
-        return _checked(answer.data, size, answer.headers["x-goog-hash"], uri)
-
-    return read
-
-
-def by_urllib3_pool(connections: int) -> ImageReader:
-    """Uses one pool of urllib3's without its manager."""
-    import urllib3
-
     pool = urllib3.PoolManager(maxsize=connections).connection_from_url(host())
 
     def read(uri: str, size: int, offset: int) -> bytes:
-        answer = pool.urlopen(
-            "GET",
-            media_path(uri),
-            retries=False,
-            redirect=False,
-            assert_same_host=False,
-            headers={"accept-encoding": "gzip"},
-            decode_content=False,
-            timeout=60,
-        )
+        answer = pool.urlopen("GET", media_path(uri), retries=False, timeout=60)
         assert answer.status == 200
         return _checked(answer.data, size, answer.headers["x-goog-hash"], uri)
 
@@ -181,10 +157,13 @@ def _connection() -> http.client.HTTPConnection:
 
 
 def by_gcsfs(connections: int) -> ImageReader:
-    """gcsfs, which reads with aiohttp in a thread of its own."""
+    """gcsfs, which reads with aiohttp in a thread of its own, and compares no checksum here."""
+    os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = (
+        "false"  # else it asks Google about the bucket
+    )
     import gcsfs
 
-    system = gcsfs.GCSFileSystem(token="anon", endpoint_url=host(), consistency="crc32c")
+    system = gcsfs.GCSFileSystem(token="anon", endpoint_url=host())
 
     def read(uri: str, size: int, offset: int) -> bytes:
         return _of_size(system.cat_file(f"{BUCKET}/{uri}"), size, uri)
@@ -258,23 +237,18 @@ def _checked(data: bytes, size: int, hashes: str, uri: str) -> bytes:
 READERS: dict[str, Callable[[int], ImageReader]] = {
     "convert": by_the_project,
     "download_as_bytes()": by_client,
-    "the same, pool of 10 connections as it comes": partial(by_client, pool=False),
-    "raw_download": partial(by_client, raw_download=True),
-    "raw_download, checksum=None": partial(by_client, raw_download=True, checksum=None),
     "raw_download, single_shot_download": partial(
         by_client, raw_download=True, single_shot_download=True
     ),
     "the client's session, media URL": by_authorized_session,
     "urllib3": by_urllib3,
-    "urllib3, one pool": by_urllib3_pool,
     "http.client": by_http_client,
-    "gcsfs": by_gcsfs,
+    "gcsfs, nothing compared": by_gcsfs,
     "obstore, CRC-32C not compared": by_obstore,
-    "obstore, MD5": partial(by_obstore, md5=True),
+    "obstore, MD5 compared with the ETag": partial(by_obstore, md5=True),
     "convert, from s3://": by_s3,
 }
-"""How an object is read -> what makes a reader. All but `checksum=None` and the last two check the
-CRC-32C."""
+"""How an object is read -> what makes a reader. All compare the CRC-32C but the last four."""
 
 USUAL = "convert"
 _SHARD = 500  # samples
@@ -475,19 +449,33 @@ def measure_threads(port: int, rounds: int, task: dict[str, Any]) -> None:
     print("\n" + table(head, rows), flush=True)
 
 
-def measure_readers(delayed: int, prompt: int, rounds: int, task: dict[str, Any]) -> None:
-    """Prints the cost of each way to read an object, and the speed of a writer that uses it."""
-    alone: dict[str, list[float]] = {name: [] for name in READERS}
-    ahead: dict[str, list[float]] = {name: [] for name in READERS}
+def measure_readers(ports: dict[str, int], rounds: int, task: dict[str, Any]) -> None:
+    """Prints the cost of each way to read an object, and the speed of a writer that uses it.
+
+    Args:
+      ports: of servers with delay, by the path of the certificate, empty without TLS.
+      rounds: how often.
+      task: what all runs share.
+    """
+    found: dict[tuple[str, str], list[dict[str, float]]] = {}
     for _ in range(rounds):
-        for name in READERS:
-            one = in_process_of_its_own(prompt, **task, reader=name, reads=1, count=1500)
-            alone[name].append(one["cpu_us"])
-            many = in_process_of_its_own(delayed, **task, reader=name, reads=32, count=3000)
-            ahead[name].append(many["rate"])
-    rows = [[n, median_and_span(alone[n]), median_and_span(ahead[n])] for n in READERS]
-    head = ["an object by", "CPU µs per sample, one by one, no delay", "samples/s, 32 in flight"]
-    print("\n" + table(head, rows), flush=True)
+        for certificate, port in ports.items():
+            for name in READERS:
+                more = {"reader": name, "reads": 32, "count": 3000, "certificate": certificate}
+                runs = found.setdefault((name, certificate), [])
+                runs.append(in_process_of_its_own(port, **task, **more))
+    rows = [
+        [name]
+        + [
+            median_and_span([run[figure] for run in found[name, certificate]])
+            for figure in ("cpu_us", "rate")
+            for certificate in ports
+        ]
+        for name in READERS
+    ]
+    kinds = ["TLS" if certificate else "no TLS" for certificate in ports]
+    head = ["an object by, 32 in flight", *(f"CPU µs per sample, {kind}" for kind in kinds)]
+    print("\n" + table([*head, *(f"samples/s, {kind}" for kind in kinds)], rows), flush=True)
 
 
 def main() -> None:
@@ -496,6 +484,7 @@ def main() -> None:
     parser.add_argument("--delay-ms", type=float, default=30, help="added to every request")
     parser.add_argument("--kilobytes", type=float, default=KILOBYTES, help="size of each object")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--readers", action="store_true", help="compare ways to read, no more")
     parser.add_argument("--task", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.task:
@@ -507,14 +496,20 @@ def main() -> None:
     )
     print(machine.sentence(machine.describe()) + "\n")
     task = {"size": size, "output": arguments.output}
+    delay_ms, kilobytes = arguments.delay_ms, arguments.kilobytes
     with (
-        bucket_stub.running(arguments.delay_ms, OBJECTS, arguments.kilobytes) as delayed,
-        bucket_stub.running(0, OBJECTS, arguments.kilobytes) as prompt,
+        bucket_stub.certified() as stem,
+        bucket_stub.running(delay_ms, OBJECTS, kilobytes) as delayed,
+        bucket_stub.running(delay_ms, OBJECTS, kilobytes, stem) as delayed_tls,
+        bucket_stub.running(0, OBJECTS, kilobytes) as prompt,
     ):
+        ports = {"": delayed, bucket_stub.certificate_of(stem): delayed_tls}
+        measure_readers(ports, arguments.rounds, task)
+        if arguments.readers:
+            return
         measure_limits(delayed, prompt)
         measure_flights(delayed, arguments.rounds, task)
         measure_threads(delayed, arguments.rounds, task)
-        measure_readers(delayed, prompt, arguments.rounds, task)
 
 
 if __name__ == "__main__":

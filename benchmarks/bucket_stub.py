@@ -1,6 +1,6 @@
 """A read-only bucket on this machine that answers each request after a fixed delay.
 
-    python benchmarks/bucket_stub.py --delay-ms 30 --objects 10000 --kilobytes 110 --tls /tmp/cert
+    python benchmarks/bucket_stub.py --delay-ms 30 --objects 10000 --kilobytes 110
 
 It implements the part of Google Cloud Storage's JSON API that clients need to list and read: pages of
 objects, an object's metadata, its bytes, a range of them; and GET as in its XML API and in S3.
@@ -153,13 +153,8 @@ async def serve(bucket: Bucket, delay_s: float, tls: ssl.SSLContext | None = Non
     await loop.run_in_executor(None, sys.stdin.read)
 
 
-def make_certificate(stem: str) -> str:
-    """Makes a key and a certificate for `localhost`; returns the path of the certificate."""
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
-    command += ["-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    command += ["-addext", "subjectAltName=DNS:localhost", "-addext", "basicConstraints=CA:FALSE"]
-    command += ["-keyout", f"{stem}.key", "-out", f"{stem}.pem"]
-    subprocess.run(command, check=True, capture_output=True)
+def certificate_of(stem: str) -> str:
+    """Returns the path of a certificate, given the stem of its files."""
     return f"{stem}.pem"
 
 
@@ -167,7 +162,7 @@ def _tls(stem: str) -> ssl.SSLContext | None:
     if not stem:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(f"{stem}.pem", f"{stem}.key")
+    context.load_cert_chain(certificate_of(stem), f"{stem}.key")
     return context
 
 
@@ -175,8 +170,21 @@ def _tls(stem: str) -> ssl.SSLContext | None:
 def certified() -> Iterator[str]:
     """Makes a certificate for `running`; yields the stem of its files."""
     with tempfile.TemporaryDirectory() as folder:
-        make_certificate(f"{folder}/localhost")
-        yield f"{folder}/localhost"
+        stem = f"{folder}/localhost"
+        command = [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+        ]
+        command += ["-nodes", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+        command += ["-addext", "basicConstraints=critical,CA:FALSE"]
+        command += ["-keyout", f"{stem}.key", "-out", certificate_of(stem)]
+        subprocess.run(command, check=True, capture_output=True)
+        yield stem
 
 
 @contextmanager
