@@ -143,7 +143,7 @@ class _Server:
             if connection is not None:
                 try:
                     return self._exchange(connection, path, headers)
-                except ConnectionError:  # the server has closed it, and so perhaps the others
+                except (ConnectionError, ssl.SSLError):  # closed, and so perhaps the others are
                     self._free.clear()
             return self._exchange(self._connect(), path, headers)
         except (ConnectionError, TimeoutError):
