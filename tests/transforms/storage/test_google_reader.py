@@ -49,6 +49,7 @@ def test_a_file_that_fills_its_last_chunk_ends_there(cloud: Cloud, small_chunks:
         assert file.read() == b""
 
 
+@pytest.mark.promise("object_replaced")
 def test_all_chunks_are_of_one_generation(cloud: Cloud, small_chunks: int) -> None:
     """An object that is replaced while it is read is an error, never a mixture."""
     cloud.put("long", random_bytes(3 * small_chunks))
