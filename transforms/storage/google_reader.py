@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import errno
-import functools
-import inspect
 import io
 from functools import partial
 
 from beam_pipeline.transforms.storage.chunk_reader import open_chunks
-from beam_pipeline.transforms.storage.google_client import TIMEOUT, client, retried
-from beam_pipeline.transforms.storage.google_download import Download, download, is_possible
+from beam_pipeline.transforms.storage.google_client import retried
+from beam_pipeline.transforms.storage.google_download import Download, download
 from beam_pipeline.transforms.storage.google_objects import GET, find, parts_of
 
 CHUNK_BYTES = 8 << 20  # 8 MiB a request
@@ -65,41 +63,9 @@ def open_input(uri: str) -> io.BufferedReader:
 
 def _read(uri: str, span: tuple[int, int] | None, generation: int | None = None) -> Download:
     """Downloads with retries, and names a missing permission."""
-    ask = download if is_possible() else _download_by_client
     bucket, name = parts_of(uri)
     try:
-        return retried(partial(ask, bucket, name, span, generation), uri)
+        return retried(partial(download, bucket, name, span, generation), uri)
     except PermissionError as error:
         what = f"permission {GET} is missing: {error.strerror}"
         raise PermissionError(errno.EACCES, what, uri) from error
-
-
-def _download_by_client(
-    bucket: str, name: str, span: tuple[int, int] | None, generation: int | None
-) -> Download:
-    """Does what `download` does with Google's client, which knows proxies and client certificates."""
-    blob = client().bucket(bucket).blob(name, generation=generation)
-    # Without the library's own retry, which would continue after the truncated answer and could then
-    # not verify the checksum of the whole.
-    data: bytes = blob.download_as_bytes(
-        raw_download=True,
-        checksum="crc32c",
-        retry=None,
-        timeout=TIMEOUT,
-        **({} if span is None else {"start": span[0], "end": span[1] - 1}),
-        **_in_one_piece(),
-    )
-    return Download(data, blob.generation)
-
-
-@functools.cache
-def _in_one_piece() -> dict[str, bool]:
-    """Returns the option that makes newer versions of the library read an answer in one piece.
-
-    Small pieces cost a quarter of the samples per second.
-    """
-    from google.cloud.storage import Blob
-
-    option = "single_shot_download"
-    known = option in inspect.signature(Blob.download_as_bytes).parameters
-    return {option: True} if known else {}

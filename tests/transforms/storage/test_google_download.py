@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import google_crc32c
 import pytest
+import urllib3
 
 from beam_pipeline.transforms.storage import google_client, google_download
 from beam_pipeline.transforms.storage.google_client import DamagedError, Session
@@ -105,7 +106,6 @@ def get(
 
 def test_an_object_is_had_by_the_connection_of_the_one_before(server: Server) -> None:
     """Its name is quoted, and it comes with its generation."""
-    assert google_download.is_possible()
     for _ in range(3):
         assert get() == (CONTENT, 17)
     assert [path for path, _ in server.requests] == [PATH] * 3
@@ -217,19 +217,19 @@ def test_credentials_are_those_of_the_client(
         google_client.retried(get, "gs://pets/a")
 
 
-def test_client_certificates_and_proxies_are_left_to_the_client(
+def test_a_proxy_is_used_except_for_hosts_that_need_none(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Except for hosts that need no proxy."""
-    made = google_client.session()
-    with monkeypatch.context() as patch:
-        patch.setattr(google_client, "_session", made._replace(is_mtls=True))
-        assert not google_download.is_possible()
-    for excepted in ("", "localhost"):
-        monkeypatch.setenv("HTTP_PROXY", "http://proxy.invalid:3128")
-        monkeypatch.setenv("NO_PROXY", excepted)
-        google_client._forget_session()
-        assert google_download.is_possible() == bool(excepted)
+    """As the environment says."""
+    monkeypatch.setenv("HTTP_PROXY", f"localhost:{server.server_port}")
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://storage.invalid")
+    google_client._forget_session()
+    assert get().data == CONTENT
+    assert server.requests[0][0] == f"http://storage.invalid{PATH}"
+    monkeypatch.setenv("NO_PROXY", "storage.invalid")
+    google_client._forget_session()
+    with pytest.raises(urllib3.exceptions.HTTPError):
+        get()
 
 
 def test_tls(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -249,5 +249,5 @@ def test_tls(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     assert get().data == CONTENT
     monkeypatch.delenv("REQUESTS_CA_BUNDLE")
     google_client._forget_session()
-    with pytest.raises(ConnectionError, match="SSLCertVerificationError"):
+    with pytest.raises(urllib3.exceptions.HTTPError, match="CERTIFICATE_VERIFY_FAILED"):
         get()
