@@ -9,14 +9,15 @@ side, each run in its own process, in interleaved rounds:
 - the textbook loop, Beam's `MatchFiles`, `ReadMatches` and `read()`, which writes nothing;
 - several writers with 32 reads in flight each, in threads of one process, as in an engine's worker.
 
-Then come ways to read an object with one GET: the CPU cost of each, one at a time and without delay,
-and the samples per second of one writer with 32 in flight. The server's own limit is measured first.
+Before these come ways to read an object with one GET, with and without TLS: the CPU time of each, and
+the samples per second of one writer with 32 in flight. The server's own limits are measured, too.
 """
 
 from __future__ import annotations
 
 import argparse
 import base64
+import hashlib
 import http.client
 import json
 import os
@@ -30,6 +31,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import bucket_stub
@@ -56,6 +58,7 @@ OBJECTS = 10_000
 KILOBYTES = 110
 CONNECTIONS = 64
 HOST_VARIABLE = "STORAGE_EMULATOR_HOST"
+CERTIFICATE_VARIABLE = "SSL_CERT_FILE"
 FLIGHTS = {1: 200, 8: 1500, 32: 4000, 64: 4000}
 """Reads in flight -> samples of a run."""
 
@@ -85,15 +88,14 @@ def by_the_project(connections: int) -> ImageReader:
     return read
 
 
-def by_client(connections: int, *, pool: bool = True, **options: Any) -> ImageReader:
+def by_client(connections: int, **options: Any) -> ImageReader:
     """google-cloud-storage's `download_as_bytes`."""
     from google.cloud import storage
     from requests.adapters import HTTPAdapter
 
     client = storage.Client.create_anonymous_client()
     bucket = client.bucket(BUCKET)
-    if pool:
-        client._http.mount(host(), HTTPAdapter(pool_maxsize=connections))
+    client._http.mount(host(), HTTPAdapter(pool_maxsize=connections))
 
     def read(uri: str, size: int, offset: int) -> bytes:
         data: bytes = bucket.blob(uri).download_as_bytes(**options)
@@ -122,10 +124,10 @@ def by_urllib3(connections: int) -> ImageReader:
     """Uses the pool beneath; credentials, retries and errors are not handled."""
     import urllib3
 
-    pool = urllib3.PoolManager(maxsize=connections)
+    pool = urllib3.PoolManager(maxsize=connections).connection_from_url(host())
 
     def read(uri: str, size: int, offset: int) -> bytes:
-        answer = pool.request("GET", host() + media_path(uri), timeout=60)
+        answer = pool.urlopen("GET", media_path(uri), retries=False, timeout=60)
         assert answer.status == 200
         return _checked(answer.data, size, answer.headers["x-goog-hash"], uri)
 
@@ -138,11 +140,33 @@ def by_http_client(connections: int) -> ImageReader:
 
     def read(uri: str, size: int, offset: int) -> bytes:
         if not hasattr(own, "connection"):
-            own.connection = http.client.HTTPConnection(host().partition("//")[2])
+            own.connection = _connection()
         own.connection.request("GET", media_path(uri))
         answer = own.connection.getresponse()
         assert answer.status == 200
         return _checked(answer.read(), size, answer.headers["x-goog-hash"], uri)
+
+    return read
+
+
+def _connection() -> http.client.HTTPConnection:
+    scheme, _, server = host().partition("://")
+    if scheme == "http":
+        return http.client.HTTPConnection(server)
+    return http.client.HTTPSConnection(server)  # it finds the certificate in SSL_CERT_FILE
+
+
+def by_gcsfs(connections: int) -> ImageReader:
+    """gcsfs, which reads with aiohttp in a thread of its own, and compares no checksum here."""
+    os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = (
+        "false"  # else it asks Google about the bucket
+    )
+    import gcsfs
+
+    system = gcsfs.GCSFileSystem(token="anon", endpoint_url=host())
+
+    def read(uri: str, size: int, offset: int) -> bytes:
+        return _of_size(system.cat_file(f"{BUCKET}/{uri}"), size, uri)
 
     return read
 
@@ -161,8 +185,12 @@ def by_s3(connections: int) -> ImageReader:
     return read
 
 
-def by_obstore(connections: int) -> ImageReader:
-    """obstore's store for Google Cloud Storage; computes the CRC-32C, which it cannot compare."""
+def by_obstore(connections: int, *, md5: bool = False) -> ImageReader:
+    """obstore's store for Google Cloud Storage.
+
+    It does not give the header with the CRC-32C, which is computed here and compared with nothing;
+    or the MD5 is compared with the ETag, which is the MD5 for some objects.
+    """
     import obstore
     from obstore.store import GCSStore
 
@@ -171,16 +199,26 @@ def by_obstore(connections: int) -> ImageReader:
     store = GCSStore(
         BUCKET,
         config={"service_account_key": json.dumps(key)},
-        client_options={"allow_http": True},
+        client_options={"allow_http": True, **_root_certificate()},
         retry_config={"max_retries": 0},
     )
 
     def read(uri: str, size: int, offset: int) -> bytes:
-        data = bytes(obstore.get(store, uri).bytes())
-        google_crc32c.value(data)
+        answer = obstore.get(store, uri)
+        data = bytes(answer.bytes())
+        if md5:
+            found = hashlib.md5(data, usedforsecurity=False).hexdigest()
+            assert answer.meta["e_tag"] == f'"{found}"'
+        else:
+            google_crc32c.value(data)
         return _of_size(data, size, uri)
 
     return read
+
+
+def _root_certificate() -> dict[str, bytes]:
+    path = os.environ.get(CERTIFICATE_VARIABLE)
+    return {"root_certificate": Path(path).read_bytes()} if path else {}
 
 
 def _of_size(data: bytes, size: int, uri: str) -> bytes:
@@ -199,20 +237,18 @@ def _checked(data: bytes, size: int, hashes: str, uri: str) -> bytes:
 READERS: dict[str, Callable[[int], ImageReader]] = {
     "convert": by_the_project,
     "download_as_bytes()": by_client,
-    "the same, pool of 10 connections as it comes": partial(by_client, pool=False),
-    "raw_download": partial(by_client, raw_download=True),
-    "raw_download, checksum=None": partial(by_client, raw_download=True, checksum=None),
     "raw_download, single_shot_download": partial(
         by_client, raw_download=True, single_shot_download=True
     ),
     "the client's session, media URL": by_authorized_session,
     "urllib3": by_urllib3,
     "http.client": by_http_client,
-    "obstore": by_obstore,
+    "gcsfs, nothing compared": by_gcsfs,
+    "obstore, CRC-32C not compared": by_obstore,
+    "obstore, MD5 compared with the ETag": partial(by_obstore, md5=True),
     "convert, from s3://": by_s3,
 }
-"""How an object is read -> what makes a reader. All but `checksum=None` and the last two check the
-CRC-32C."""
+"""How an object is read -> what makes a reader. All compare the CRC-32C but the last four."""
 
 USUAL = "convert"
 _SHARD = 500  # samples
@@ -302,7 +338,11 @@ def run_one(task: dict[str, Any]) -> dict[str, float]:
 
 def in_process_of_its_own(port: int, **task: Any) -> dict[str, float]:
     """Runs a task in a new process, against the bucket at a port."""
-    environment = {**os.environ, HOST_VARIABLE: f"http://127.0.0.1:{port}"}
+    certificate = task.pop("certificate", "")
+    environment = {**os.environ, HOST_VARIABLE: f"http://localhost:{port}"}
+    if certificate:
+        environment[HOST_VARIABLE] = f"https://localhost:{port}"
+        environment |= dict.fromkeys(("REQUESTS_CA_BUNDLE", CERTIFICATE_VARIABLE), certificate)
     command = [sys.executable, __file__, "--task", json.dumps(task)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -409,19 +449,33 @@ def measure_threads(port: int, rounds: int, task: dict[str, Any]) -> None:
     print("\n" + table(head, rows), flush=True)
 
 
-def measure_readers(delayed: int, prompt: int, rounds: int, task: dict[str, Any]) -> None:
-    """Prints the cost of each way to read an object, and the speed of a writer that uses it."""
-    alone: dict[str, list[float]] = {name: [] for name in READERS}
-    ahead: dict[str, list[float]] = {name: [] for name in READERS}
+def measure_readers(ports: dict[str, int], rounds: int, task: dict[str, Any]) -> None:
+    """Prints the cost of each way to read an object, and the speed of a writer that uses it.
+
+    Args:
+      ports: of servers with delay, by the path of the certificate, empty without TLS.
+      rounds: how often.
+      task: what all runs share.
+    """
+    found: dict[tuple[str, str], list[dict[str, float]]] = {}
     for _ in range(rounds):
-        for name in READERS:
-            one = in_process_of_its_own(prompt, **task, reader=name, reads=1, count=1500)
-            alone[name].append(one["cpu_us"])
-            many = in_process_of_its_own(delayed, **task, reader=name, reads=32, count=3000)
-            ahead[name].append(many["rate"])
-    rows = [[n, median_and_span(alone[n]), median_and_span(ahead[n])] for n in READERS]
-    head = ["an object by", "CPU µs per sample, one by one, no delay", "samples/s, 32 in flight"]
-    print("\n" + table(head, rows), flush=True)
+        for certificate, port in ports.items():
+            for name in READERS:
+                more = {"reader": name, "reads": 32, "count": 2000, "certificate": certificate}
+                runs = found.setdefault((name, certificate), [])
+                runs.append(in_process_of_its_own(port, **task, **more))
+    rows = [
+        [name]
+        + [
+            median_and_span([run[figure] for run in found[name, certificate]])
+            for figure in ("cpu_us", "rate")
+            for certificate in ports
+        ]
+        for name in READERS
+    ]
+    kinds = ["TLS" if certificate else "no TLS" for certificate in ports]
+    head = ["an object by, 32 in flight", *(f"CPU µs per sample, {kind}" for kind in kinds)]
+    print("\n" + table([*head, *(f"samples/s, {kind}" for kind in kinds)], rows), flush=True)
 
 
 def main() -> None:
@@ -430,6 +484,7 @@ def main() -> None:
     parser.add_argument("--delay-ms", type=float, default=30, help="added to every request")
     parser.add_argument("--kilobytes", type=float, default=KILOBYTES, help="size of each object")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--readers", action="store_true", help="compare ways to read, no more")
     parser.add_argument("--task", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.task:
@@ -441,14 +496,20 @@ def main() -> None:
     )
     print(machine.sentence(machine.describe()) + "\n")
     task = {"size": size, "output": arguments.output}
+    delay_ms, kilobytes = arguments.delay_ms, arguments.kilobytes
     with (
-        bucket_stub.running(arguments.delay_ms, OBJECTS, arguments.kilobytes) as delayed,
-        bucket_stub.running(0, OBJECTS, arguments.kilobytes) as prompt,
+        bucket_stub.certified() as stem,
+        bucket_stub.running(delay_ms, OBJECTS, kilobytes) as delayed,
+        bucket_stub.running(delay_ms, OBJECTS, kilobytes, stem) as delayed_tls,
+        bucket_stub.running(0, OBJECTS, kilobytes) as prompt,
     ):
+        ports = {"": delayed, bucket_stub.certificate_of(stem): delayed_tls}
+        measure_readers(ports, arguments.rounds, task)
+        if arguments.readers:
+            return
         measure_limits(delayed, prompt)
         measure_flights(delayed, arguments.rounds, task)
         measure_threads(delayed, arguments.rounds, task)
-        measure_readers(delayed, prompt, arguments.rounds, task)
 
 
 if __name__ == "__main__":

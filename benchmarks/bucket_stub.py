@@ -6,7 +6,7 @@ It implements the part of Google Cloud Storage's JSON API that clients need to l
 objects, an object's metadata, its bytes, a range of them; and GET as in its XML API and in S3.
 Responses are prepared, so that a benchmark does not measure the server; `bucket_reads.py` measures its
 limits. Any number of requests wait at the same time. It prints its port, and ends when its standard
-input does.
+input does. With --tls it serves HTTPS, with a certificate for `localhost` that `openssl` makes.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ from __future__ import annotations
 import argparse
 import asyncio
 import base64
+import hashlib
 import json
 import random
 import re
 import socket
+import ssl
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import parse_qs, quote, unquote
@@ -34,6 +37,20 @@ _MEDIA = re.compile(r"(?:/download)?/storage/v1/b/[^/]+/o/([^?]+)\?.*alt=media")
 _XML_MEDIA = re.compile(rf"/{BUCKET}/([^?]+)\Z")
 _OBJECT = re.compile(r"/storage/v1/b/[^/]+/o/([^?]+)")
 _LIST = re.compile(r"/storage/v1/b/[^/]+/o\?(.*)")
+_OTHER_HEADERS = (  # which the service sends, too; clients parse them
+    "Alt-Svc: clear",
+    "Cache-Control: no-cache, no-store, max-age=0, must-revalidate",
+    "Date: Mon, 01 Jan 2024 00:00:00 GMT",
+    "Expires: Mon, 01 Jan 1990 00:00:00 GMT",
+    "Pragma: no-cache",
+    "Server: UploadServer",
+    "Vary: Origin",
+    "Vary: X-Origin",
+    "X-Goog-Metageneration: 1",
+    "X-Goog-Storage-Class: STANDARD",
+    "X-Goog-Stored-Content-Encoding: identity",
+    f"X-GUploader-UploadID: {'a' * 90}",
+)
 _RANGE = re.compile(rb"\r\nrange: *bytes=(\d+)-(\d*)", re.IGNORECASE)
 
 
@@ -70,8 +87,12 @@ class Bucket:
             "updated": "2024-01-01T00:00:00.000Z",
         }
         self._headers = ("Content-Type: image/jpeg", f"X-Goog-Hash: crc32c={crc}")
-        self._headers += ('ETag: "1"', "Last-Modified: Mon, 01 Jan 2024 00:00:00 GMT")
+        self._headers += (
+            f'ETag: "{hashlib.md5(data).hexdigest()}"',
+            "Last-Modified: Mon, 01 Jan 2024 00:00:00 GMT",
+        )
         self._headers += ("X-Goog-Generation: 1", f"X-Goog-Stored-Content-Length: {len(data)}")
+        self._headers += _OTHER_HEADERS
         self._whole = _response("200 OK", data, *self._headers)
 
     def answer(self, head: bytes) -> bytes:
@@ -139,19 +160,60 @@ class _Connection(asyncio.Protocol):
                 self._transport.write(answer)
 
 
-async def serve(bucket: Bucket, delay_s: float) -> None:
+async def serve(bucket: Bucket, delay_s: float, tls: ssl.SSLContext | None = None) -> None:
     """Serves at a free port, which is printed, until standard input ends."""
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: _Connection(bucket, delay_s), "127.0.0.1", 0)
+    server = await loop.create_server(lambda: _Connection(bucket, delay_s), "127.0.0.1", 0, ssl=tls)
     print(server.sockets[0].getsockname()[1], flush=True)
     await loop.run_in_executor(None, sys.stdin.read)
 
 
+def certificate_of(stem: str) -> str:
+    """Returns the path of a certificate, given the stem of its files."""
+    return f"{stem}.pem"
+
+
+def _tls(stem: str) -> ssl.SSLContext | None:
+    if not stem:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate_of(stem), f"{stem}.key")
+    return context
+
+
 @contextmanager
-def running(delay_ms: float, objects: int, kilobytes: float) -> Iterator[int]:
-    """Runs the server in its own process while the block runs; yields its port."""
+def certified() -> Iterator[str]:
+    """Makes a certificate for `running`; yields the stem of its files."""
+    with tempfile.TemporaryDirectory() as folder:
+        stem = f"{folder}/localhost"
+        command = [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+        ]
+        command += ["-nodes", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+        command += ["-addext", "basicConstraints=critical,CA:FALSE"]
+        command += ["-keyout", f"{stem}.key", "-out", certificate_of(stem)]
+        subprocess.run(command, check=True, capture_output=True)
+        yield stem
+
+
+@contextmanager
+def running(delay_ms: float, objects: int, kilobytes: float, tls: str = "") -> Iterator[int]:
+    """Runs the server in its own process while the block runs; yields its port.
+
+    Args:
+      delay_ms: added to every response.
+      objects: in the bucket.
+      kilobytes: of each.
+      tls: the stem of a certificate's files, for HTTPS.
+    """
     command = [sys.executable, __file__, "--delay-ms", str(delay_ms), "--objects", str(objects)]
-    command += ["--kilobytes", str(kilobytes)]
+    command += ["--kilobytes", str(kilobytes), "--tls", tls]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
         assert process.stdin is not None
@@ -172,9 +234,10 @@ def main() -> None:
     parser.add_argument("--delay-ms", type=float, default=30, help="added to every response")
     parser.add_argument("--objects", type=int, default=10_000)
     parser.add_argument("--kilobytes", type=float, default=110, help="size of each object")
+    parser.add_argument("--tls", default="", help="serve HTTPS with STEM.pem and STEM.key")
     arguments = parser.parse_args()
     bucket = Bucket(arguments.objects, image(arguments.kilobytes))
-    asyncio.run(serve(bucket, arguments.delay_ms / 1000))
+    asyncio.run(serve(bucket, arguments.delay_ms / 1000, _tls(arguments.tls)))
 
 
 if __name__ == "__main__":

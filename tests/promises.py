@@ -192,6 +192,10 @@ PROMISES: Mapping[str, Mapping[str, Promise]] = {
             "the bundle fails, and an engine that retries runs it again; never a dead letter",
         ),
         "object_gone": Promise("an object is gone or may not be read", "a dead letter"),
+        "object_replaced": Promise(
+            "a label file or a shard in a bucket is replaced while it is read",
+            "an error, never a mixture",
+        ),
         "bucket_denied": Promise(
             "a bucket does not exist or a permission is missing",
             "an error before the job that names the bucket and the permission",

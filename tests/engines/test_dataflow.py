@@ -58,7 +58,7 @@ def service(
     monkeypatch.setenv("HTTPS_PROXY", "http://localhost:9")  # nobody else is to be asked anything
     for name in ("CLOUDSDK_COMPUTE_REGION", "GOOGLE_CLOUD_PROJECT"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(google_client, "_client", None)
+    monkeypatch.setattr(google_client, "_session", None)
     yield service
     service.stop()
 

@@ -12,6 +12,7 @@ of them, which is the documentation's:
   https://cloud.google.com/storage/docs/performing-resumable-uploads has it: "Cloud Storage ignores any
   bytes you send at an offset that Cloud Storage has already persisted".
 - A range behind an object's end is 416.
+- A range comes with the object's generation, and an earlier generation that is asked for is 404.
 """
 
 from __future__ import annotations
@@ -153,6 +154,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _handle(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.path = re.sub(r"\Ahttp://[^/]+", "", self.path)  # from one that takes it for its proxy
         split = urlsplit(self.path)
         path, query = unquote(split.path), dict(parse_qsl(split.query, keep_blank_values=True))
         fault = self.state.fault(self.command, unquote(self.path))
@@ -226,7 +228,10 @@ class _GoogleHandler(Handler):
         name = _name_of_new(target, query, body) if first else ""
         if first and self._taken(target, name):
             return _precondition_failed()
-        answer = self.forward(self.command, self.path, body)
+        if query.get("alt") == "media" and ("Range" in self.headers or "generation" in query):
+            answer = self._media_answer(query)
+        else:
+            answer = self.forward(self.command, self.path, body)
         if self.command == "GET" and path.endswith("/o") and answer.status == 200:
             return _page(answer, query)
         if first and query.get("uploadType") == "resumable" and answer.status == 200:
@@ -235,6 +240,16 @@ class _GoogleHandler(Handler):
         if answer.status == 206 and not answer.body:
             return _refusal(416, "Requested range not satisfiable")
         return answer
+
+    def _media_answer(self, query: Mapping[str, str]) -> Answer:
+        metadata = self.forward("GET", urlsplit(self.path).path.removeprefix("/download"), b"")
+        if metadata.status != 200:
+            return metadata
+        generation = json.loads(metadata.body)["generation"]
+        if query.get("generation", generation) != generation:
+            return _refusal(404, "No such object")
+        answer = self.forward("GET", self.path, b"")
+        return answer._replace(headers={**answer.headers, "X-Goog-Generation": generation})
 
     def _upload_answer(self, path: str, body: bytes, upload: str, kept: int) -> Answer:
         if upload in self.state.completed:

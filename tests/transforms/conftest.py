@@ -22,8 +22,8 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
         def start(names: Iterable[str]) -> ListingServer:
             server = servers.enter_context(serving("pets", names, PAGE))
             monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
-            google_client._forget_client()
+            google_client._forget_session()
             return server
 
         yield start
-    google_client._forget_client()
+    google_client._forget_session()

@@ -24,7 +24,7 @@ class GoogleStorage(FileSystem):
 
     def read(self, uri: str, size: int = 0, offset: int = -1) -> bytes:
         """Reads an object, or part of it, with one request. Raises OSError."""
-        return objects.read(uri, size, offset)
+        return google_reader.read(uri, size, offset)
 
     def open_input(self, uri: str) -> BinaryIO:
         """Opens an object. Raises OSError."""

@@ -12,7 +12,7 @@ import http
 import os
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from beam_pipeline.transforms.core.errors import CredentialsError, UsageError
 from beam_pipeline.transforms.storage.retries import (
@@ -40,35 +40,59 @@ _HELP = (
 
 Result = TypeVar("Result")
 
+
+class DamagedError(Exception):
+    """The bytes of an answer are not those that the server sent."""
+
+
+class Session(NamedTuple):
+    """The client of a process.
+
+    Attributes:
+      client: the library's.
+      credentials: those of the client.
+      is_mtls: True if it sends a client certificate.
+    """
+
+    client: Any
+    credentials: Any
+    is_mtls: bool
+
+
 _lock = threading.Lock()
-_client: Any = None
+_session: Session | None = None
 
 
 def client() -> Any:
-    """Returns the client of this process, made on first use; threads share it.
+    """Returns the client of this process. Raises as `session`."""
+    return session().client
+
+
+def session() -> Session:
+    """Returns the session of this process, made on first use; threads share it.
 
     Raises:
       UsageError: google-cloud-storage is not installed.
       CredentialsError: there are no credentials, or they cannot be used.
     """
-    global _client
-    if _client is None:
+    global _session
+    found = _session
+    if found is None:
         with _lock:
-            if _client is None:
-                _client = _new_client()
-    return _client
+            found = _session = _session or _new_session()
+    return found
 
 
-def _forget_client() -> None:
+def _forget_session() -> None:
     """Gives a forked process its own connections, and a lock that no thread holds."""
-    global _client, _lock
-    _client, _lock = None, threading.Lock()
+    global _session, _lock
+    _session, _lock = None, threading.Lock()
 
 
-os.register_at_fork(after_in_child=_forget_client)
+os.register_at_fork(after_in_child=_forget_session)
 
 
-def _new_client() -> Any:
+def _new_session() -> Session:
     try:
         from google.auth.credentials import AnonymousCredentials
         from google.cloud import storage
@@ -80,25 +104,28 @@ def _new_client() -> Any:
         ) from error
     os.environ.setdefault(_NO_BUCKET_METADATA, "true")
     if os.environ.get("STORAGE_EMULATOR_HOST"):
-        made = storage.Client(project="none", credentials=AnonymousCredentials())
+        credentials, project = AnonymousCredentials(), None
     else:
         credentials, project = _credentials()
-        made = storage.Client(project=project or "none", credentials=credentials)
-    _keep_connections(made, HTTPAdapter)
-    return made
+    made = storage.Client(project=project or "none", credentials=credentials)
+    return Session(made, credentials, _keep_connections(made, HTTPAdapter))
 
 
-def _keep_connections(made: Any, adapter: Any) -> None:
+def _keep_connections(made: Any, adapter: Any) -> bool:
     """Lets a client keep one connection open per reading thread; its default is 10.
 
     With fewer, every other read pays for a new connection and a TLS handshake. The client has no
     public option for this: neither its constructor nor `client_options` takes a session or a pool
     size, except by `_http`, which only this function touches.
+
+    Returns: True if it sends a client certificate.
     """
     session = made._http
-    if not getattr(session, "is_mtls", False):  # otherwise its own adapter holds the certificate
+    is_mtls = bool(getattr(session, "is_mtls", False))
+    if not is_mtls:  # otherwise its own adapter holds the certificate
         for scheme in ("https://", "http://"):
             session.mount(scheme, adapter(pool_maxsize=CONCURRENT_READS))
+    return is_mtls
 
 
 def default_project() -> str | None:
@@ -234,7 +261,7 @@ def retry_policy(is_transient: Callable[[BaseException], bool]) -> Any:
 
 def _is_transient(error: BaseException) -> bool:
     """True if the same request may succeed later; damaged downloads are retried, too."""
-    return answer_is_transient(error) or isinstance(error, data_corruption())
+    return answer_is_transient(error) or isinstance(error, (DamagedError, data_corruption()))
 
 
 def answer_is_transient(error: BaseException) -> bool:

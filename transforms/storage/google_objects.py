@@ -1,4 +1,4 @@
-"""Requests to Google Cloud Storage about objects: read, list, find, delete.
+"""Requests to Google Cloud Storage about objects: list, find, delete.
 
 Names are literal: they contain no wildcards or escapes.
 """
@@ -8,11 +8,8 @@ from __future__ import annotations
 import base64
 import contextlib
 import errno
-import functools
-import inspect
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any, NamedTuple
 
 from beam_pipeline.transforms.core.errors import BucketError
@@ -56,7 +53,7 @@ def _as_listed_object(_: Any, item: dict[str, str]) -> ListedObject:
     )
 
 
-def _parts(uri: str) -> tuple[str, str]:
+def parts_of(uri: str) -> tuple[str, str]:
     """Returns (bucket, name) of a URI; the name may be empty, or a prefix."""
     bucket, _, name = uri[len(SCHEME) :].partition("/")
     return bucket, name
@@ -64,7 +61,7 @@ def _parts(uri: str) -> tuple[str, str]:
 
 def blob_of(uri: str) -> Any:
     """Returns the library's `Blob` of an object, without a request. Raises as `client`."""
-    bucket, name = _parts(uri)
+    bucket, name = parts_of(uri)
     return client().bucket(bucket).blob(name)
 
 
@@ -78,7 +75,7 @@ def bucket_errors(uri: str, permission: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        bucket, _ = _parts(uri)
+        bucket, _ = parts_of(uri)
         raise BucketError(
             f"bucket gs://{bucket} does not exist: {uri}: {error.strerror}"
         ) from error
@@ -87,66 +84,10 @@ def bucket_errors(uri: str, permission: str) -> Iterator[None]:
 
 
 def _not_permitted(uri: str, permission: str, error: OSError) -> BucketError:
-    bucket, _ = _parts(uri)
+    bucket, _ = parts_of(uri)
     return BucketError(
         f"{uri}: permission {permission} on bucket gs://{bucket} is missing: {error.strerror}"
     )
-
-
-# Reading.
-
-
-def read(uri: str, size: int = 0, offset: int = -1) -> bytes:
-    """Reads an object, or part of it, with one request; a whole object's checksum is checked.
-
-    Args:
-      uri: the object.
-      size: the number of bytes, for part of it.
-      offset: the first byte; -1 for all bytes, whatever the size is now.
-
-    Raises:
-      OSError: the object is missing, cannot be read, or ends before `offset`.
-    """
-    if offset >= 0 and size <= 0:
-        return b""
-    span = {} if offset < 0 else {"start": offset, "end": offset + size - 1}
-    return download(uri, blob_of(uri), **span)
-
-
-def download(uri: str, blob: Any, **span: int) -> bytes:
-    """Downloads with retries, and names a missing permission."""
-    try:
-        return retried(partial(_download, blob, **span), uri)
-    except PermissionError as error:
-        what = f"permission {GET} is missing: {error.strerror}"
-        raise PermissionError(errno.EACCES, what, uri) from error
-
-
-def _download(blob: Any, **span: int) -> bytes:
-    # Without the library's own retry, which would continue after the truncated answer and could then
-    # not verify the checksum of the whole.
-    data: bytes = blob.download_as_bytes(
-        raw_download=True,
-        checksum="crc32c",
-        retry=None,
-        timeout=TIMEOUT,
-        **_in_one_piece(),
-        **span,
-    )
-    return data
-
-
-@functools.cache
-def _in_one_piece() -> dict[str, bool]:
-    """Returns the option that makes newer versions of the library read an answer in one piece.
-
-    Small pieces cost a quarter of the samples per second.
-    """
-    from google.cloud.storage import Blob
-
-    option = "single_shot_download"
-    known = option in inspect.signature(Blob.download_as_bytes).parameters
-    return {option: True} if known else {}
 
 
 # Listing.
@@ -189,7 +130,7 @@ def _listed(
     uri_prefix: str, start: str, end: str, fields: str = ""
 ) -> Iterator[tuple[str, ListedObject]]:
     """Yields names relative to the prefix, with the objects, page by page."""
-    _, prefix = _parts(uri_prefix)
+    _, prefix = parts_of(uri_prefix)
     token = None
     while True:
         blobs, token = _page(uri_prefix, start, end, token=token, size=PAGE_SIZE, fields=fields)
@@ -208,7 +149,7 @@ def _page(
     fields: str = "",
 ) -> tuple[list[ListedObject], str | None]:
     """Returns one page of a listing, and the token of the next."""
-    bucket, prefix = _parts(uri_prefix)
+    bucket, prefix = parts_of(uri_prefix)
 
     def request() -> tuple[list[ListedObject], str | None]:
         found = client().list_blobs(
@@ -240,7 +181,7 @@ def first_object(uri_prefix: str, start: str = "", end: str = "") -> str | None:
       OSError: the request failed.
     """
     blobs, _ = _page(uri_prefix, start, end, size=1)
-    return blobs[0].name[len(_parts(uri_prefix)[1]) :] if blobs else None
+    return blobs[0].name[len(parts_of(uri_prefix)[1]) :] if blobs else None
 
 
 def first_with_prefix(uri: str) -> ListedObject | None:
@@ -252,7 +193,7 @@ def first_with_prefix(uri: str) -> ListedObject | None:
 def find(uri: str) -> ListedObject:
     """Returns an object as listed. Raises FileNotFoundError, and as `list_objects`."""
     blob = first_with_prefix(uri)
-    if blob is None or blob.name != _parts(uri)[1]:
+    if blob is None or blob.name != parts_of(uri)[1]:
         raise FileNotFoundError(errno.ENOENT, "no object has this name", uri)
     return blob
 

@@ -62,7 +62,7 @@ def test_trouble_that_does_not_end_fails_the_bundle(
     for fault, text in (
         (Fault(status=503, message="come back later"), "503 come back later"),
         (Fault(status=429), "429 injected"),
-        (Fault(cut=True), "ConnectionError"),
+        (Fault(cut=True), "RemoteDisconnected"),
     ):
         cloud.proxy.spoil(fault)
         with pytest.raises(OSError, match=text) as caught:

@@ -92,6 +92,7 @@ def test_parts_of_an_object(store: Store) -> None:
 
 
 @pytest.mark.s3
+@pytest.mark.promise("object_replaced")
 def test_an_object_replaced_while_it_is_read_is_an_error(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

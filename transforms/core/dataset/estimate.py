@@ -63,13 +63,13 @@ class Rates:
     """Measured costs of work.
 
     Attributes:
-      read_s: CPU seconds to read an object, whatever its size; Google's client takes most of them.
+      read_s: CPU seconds to read an object, whatever its size, with TLS.
       byte_s: CPU seconds to carry a byte from one object into another.
       plan_s: CPU seconds to list, label and assign a sample.
       start_s: seconds until workers have started.
     """
 
-    read_s: float = 1.7e-3
+    read_s: float = 0.6e-3
     byte_s: float = 1.0e-9
     plan_s: float = 30e-6
     start_s: float = 180.0

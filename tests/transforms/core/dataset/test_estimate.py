@@ -55,7 +55,7 @@ def test_more_workers_take_less_time_until_shards_run_out() -> None:
     ]
     assert times == sorted(times, reverse=True)
     assert times[0] - 180 == pytest.approx(10 * (times[1] - 180), rel=0.01)
-    writing = 1_281_167 * 1.7e-3 + 147
+    writing = 1_281_167 * Rates().read_s + 147
     assert times[-1] - 180 == pytest.approx(writing / 1024, rel=0.03)
 
 
