@@ -251,6 +251,11 @@ def _interrupted(config: ConvertConfig, engine: Engine) -> str:
     return engine.interrupt() + (". The same command with --resume continues" if resumable else "")
 
 
+def planners(config: ConvertConfig, beam_argv: Sequence[str]) -> int:
+    """The number of processes that help the engine of a job that only plans; they start if needed."""
+    return 0 if config.options.engine.shuffle == "records" else _writers(config, beam_argv)
+
+
 def _writers(config: ConvertConfig, beam_argv: Sequence[str]) -> int:
     """The number of processes that write shards beside the engine's own workers."""
     if config.options.engine.shuffle == "records":

@@ -10,6 +10,7 @@ from beam_pipeline.config import ConvertConfig
 from beam_pipeline.transforms.assign_shards import AssignShards
 from beam_pipeline.transforms.assign_splits import AssignSplits
 from beam_pipeline.transforms.batches import (
+    BARE_NAMES,
     CHANGES,
     COMPARED,
     DEAD_LETTERS,
@@ -225,17 +226,21 @@ def label_samples(
             buckets=config.inventory_groups,
         )
         return [images, samples]
+    by_folder = _by_folder(config)
     if isinstance(labels, ListedLabels):
         rows = pipeline | "ListLabels" >> ListLabels(labels=labels)
     else:
-        rows = pipeline | "ReadLabels" >> ReadLabels(labels=labels)
-    samples = {"images": images["images"], "rows": rows["rows"]} | "JoinLabels" >> JoinLabels(
+        rows = pipeline | "ReadLabels" >> ReadLabels(labels=labels, by_folder=by_folder)
+    joined = {"images": images["images"], "rows": rows["rows"]}
+    if by_folder:
+        joined[BARE_NAMES] = rows[BARE_NAMES]
+    samples = joined | "JoinLabels" >> JoinLabels(
         splits=splits,
         columns=config.unlabelled.label_columns if config.unlabelled else source.columns,
         merge_rows=isinstance(labels, FileLabels) and labels.merge_rows,
         complete=isinstance(labels, ListedLabels),
         buckets=max(buckets_for(config.label_bytes), config.inventory_groups),
-        by_folder=_by_folder(config),
+        by_folder=by_folder,
         keep=config.unlabelled,
         sorter=config.sorter,
         unnamed=labels.unnamed if isinstance(labels, FileLabels) else None,

@@ -18,7 +18,7 @@ from beam_pipeline.config import ConvertConfig
 from beam_pipeline.engines.base import Engine
 from beam_pipeline.engines.registry import engine_for
 from beam_pipeline.interrupts import interruptible
-from beam_pipeline.launch import run_pipeline
+from beam_pipeline.launch import planners, run_pipeline
 from beam_pipeline.options import ConvertOptions
 from beam_pipeline.pipeline import plan_samples
 from beam_pipeline.progress_bar import human_size, show_progress
@@ -42,15 +42,13 @@ from beam_pipeline.transforms.core.dataset.plan import Plan, Tally
 from beam_pipeline.transforms.core.dataset.sharding import ShardPlan
 from beam_pipeline.transforms.core.labels.classes import ClassNumbering, numbering_note
 from beam_pipeline.transforms.core.labels.join import buckets_for
-from beam_pipeline.transforms.core.references import pack
 from beam_pipeline.transforms.core.text import counted, enumerated
 from beam_pipeline.transforms.earlier_data_set import EarlierDataSet
 from beam_pipeline.transforms.layouts.layout import FileLabels, FolderLabels, ListedLabels
 from beam_pipeline.transforms.preview_changes import PreviewChanges
 from beam_pipeline.transforms.storage import files
-from beam_pipeline.transforms.writer_process import cores
+from beam_pipeline.transforms.writer_process import cores, writer_processes
 
-_PACKED_SHARE = 8
 _SHOWN_SHARDS = 3
 _SHOWN_CLASSES = 10
 
@@ -159,6 +157,7 @@ def _planned(config: ConvertConfig, beam_argv: Sequence[str]) -> _Planned:
         with (
             show_progress(writes=False),
             interruptible(lambda: "interrupted", lambda: files.delete_folder(scratch)),
+            writer_processes(planners(here, beam_argv), at_once=False),
         ):
             run_pipeline(build, here, engine)
         return _Planned(*pickle.loads(files.read_bytes(path)))
@@ -213,9 +212,7 @@ def _scratch_folder(temp_location: str) -> Iterator[str]:
 
 
 def _packed_bytes(batch: SampleBatch) -> int:
-    """Estimates from an eighth of the batch: packing all of it would slow planning down."""
-    some = batch[: -(-len(batch) // _PACKED_SHARE)]
-    return len(pack(some)) * len(batch) // len(some)
+    return len(batch.packed())
 
 
 def _keep(plan: Plan, packed: int, changes: Iterable[ShardChanges], path: str) -> None:

@@ -10,21 +10,12 @@ from apache_beam.pvalue import AsSingleton
 
 from beam_pipeline.transforms.batches import SampleBatch
 from beam_pipeline.transforms.core.dataset.plan import Plan
-from beam_pipeline.transforms.core.dataset.sharding import KeyHasher, ShardPlan, shard_of
-from beam_pipeline.transforms.core.references import SampleRef, pack
-from beam_pipeline.transforms.pack_parts import PackParts
+from beam_pipeline.transforms.core.dataset.shard_division import ShardDivision
+from beam_pipeline.transforms.core.references import pack
+from beam_pipeline.transforms.pack_parts import DivideElsewhere
 
 
-def shard_numbers(samples: Iterable[SampleRef], shard_plan: ShardPlan, seed: int) -> Iterator[int]:
-    """The shard of each sample, by the hash of its key."""
-    hasher = KeyHasher(seed)
-    first_shard = shard_plan.first_shard
-    for sample in samples:
-        first, count = first_shard[sample.split]
-        yield first + shard_of(hasher.order(sample.key), count)
-
-
-class _Assign(PackParts):
+class _Assign(DivideElsewhere):
     """(shard, packed samples); nothing where the plan refuses to write."""
 
     def __init__(self, seed: int) -> None:
@@ -32,9 +23,7 @@ class _Assign(PackParts):
 
     def process(self, samples: SampleBatch, plan: Plan) -> Iterator[tuple[int, bytes]]:
         if not plan.refusal:
-            numbers = shard_numbers(samples, plan.shard_plan, self._seed)
-            shards = sum(count for _, count in plan.shard_plan.shards)
-            yield from self.hold(samples, numbers, shards)
+            yield from self.divide(samples, ShardDivision(plan.shard_plan, self._seed))
 
 
 def _empty_shards(plan: Plan) -> Iterator[tuple[int, bytes]]:

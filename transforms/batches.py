@@ -1,7 +1,8 @@
 """Batches of references: what the PCollections of this job hold.
 
 A reference costs Beam as much as an element of any size does, so elements are batches of some
-thousands. Each kind has a coder that packs them, as an engine holds several copies of what it moves.
+thousands. They stay packed on their way through an engine, which holds several copies of what it
+moves and unpacks none.
 """
 
 from __future__ import annotations
@@ -10,49 +11,60 @@ from typing import Any, ClassVar
 
 from apache_beam import coders
 
-from beam_pipeline.transforms.core.dead_letters import DeadLetter
-from beam_pipeline.transforms.core.references import ImageRef, LabelRow, SampleRef, pack, unpack
+from beam_pipeline.transforms.core.packed_batches import (
+    BATCH_SIZE,
+    Batch,
+    DeadLetterBatch,
+    ImageBatch,
+    LabelBatch,
+    SampleBatch,
+)
+from beam_pipeline.transforms.outcome import (
+    BARE_NAMES,
+    CHANGES,
+    COMPARED,
+    DEAD_LETTERS,
+    REFUSALS,
+    TALLY,
+)
 
-BATCH_SIZE = 4096
+__all__ = [
+    "BARE_NAMES",
+    "BATCH_SIZE",
+    "CHANGES",
+    "COMPARED",
+    "DEAD_LETTERS",
+    "REFUSALS",
+    "TALLY",
+    "Batch",
+    "DeadLetterBatch",
+    "ImageBatch",
+    "LabelBatch",
+    "SampleBatch",
+]
+
 _ENCODED_BYTES = 16  # per item, roughly: paths that differ little deflate well
-
-
-class ImageBatch(list[ImageRef]):
-    """Listed images."""
-
-
-class LabelBatch(list[LabelRow]):
-    """Rows of a label table."""
-
-
-class SampleBatch(list[SampleRef]):
-    """Images joined with their labels."""
-
-
-class DeadLetterBatch(list[DeadLetter]):
-    """Samples left out."""
 
 
 class BatchCoder(coders.Coder):
     """Encodes a batch of one kind of items."""
 
-    batch: ClassVar[type[list[Any]]]
-    item: ClassVar[Any]
+    batch: ClassVar[type[Batch[Any]]]
 
-    def encode(self, value: list[Any]) -> bytes:
-        return pack(value)
+    def encode(self, value: Batch[Any]) -> bytes:
+        return value.encode()
 
-    def decode(self, encoded: bytes) -> list[Any]:
-        return self.batch(unpack(self.item, encoded))
+    def decode(self, encoded: bytes) -> Batch[Any]:
+        return self.batch.decode(encoded)
 
-    def estimate_size(self, value: list[Any]) -> int:
+    def estimate_size(self, value: Batch[Any]) -> int:
         """A rough size, for engines that ask how much they move; encoding would double the work."""
         return _ENCODED_BYTES * len(value)
 
     def is_deterministic(self) -> bool:
         return False
 
-    def to_type_hint(self) -> type[list[Any]]:
+    def to_type_hint(self) -> type[Batch[Any]]:
         return self.batch
 
     def __eq__(self, other: object) -> bool:
@@ -63,28 +75,20 @@ class BatchCoder(coders.Coder):
 
 
 class ImageBatchCoder(BatchCoder):
-    batch, item = ImageBatch, ImageRef
+    batch = ImageBatch
 
 
 class LabelBatchCoder(BatchCoder):
-    batch, item = LabelBatch, LabelRow
+    batch = LabelBatch
 
 
 class SampleBatchCoder(BatchCoder):
-    batch, item = SampleBatch, SampleRef
+    batch = SampleBatch
 
 
 class DeadLetterBatchCoder(BatchCoder):
-    batch, item = DeadLetterBatch, DeadLetter
+    batch = DeadLetterBatch
 
 
 for _coder in (ImageBatchCoder, LabelBatchCoder, SampleBatchCoder, DeadLetterBatchCoder):
     coders.registry.register_coder(_coder.batch, _coder)
-
-
-CHANGES = "changes"
-COMPARED = "compared"
-DEAD_LETTERS = "dead_letters"
-REFUSALS = "refusals"
-TALLY = "tally"
-"""Tags of the outputs that a stage may have beside its main one."""

@@ -72,7 +72,8 @@ class _TakeDigests(PackParts):
 
     def start_bundle(self) -> None:
         super().start_bundle()
-        self._waiting: deque[tuple[Sequence[SampleRef], Callable[[], list[bytes]]]] = deque()
+        self._tasks: writer_process.Tasks[list[bytes]] = writer_process.Tasks()
+        self._reading: deque[Sequence[SampleRef]] = deque()
 
     def process(self, samples: SampleBatch, sizes: Sizes) -> Iterator[SampleBatch | TaggedOutput]:
         unique, digested, unread = SampleBatch(), [], []
@@ -89,20 +90,17 @@ class _TakeDigests(PackParts):
             yield unique
         yield from self._tagged(digested)
         for start in range(0, len(unread), _IMAGES_A_TASK):
-            self._read(unread[start : start + _IMAGES_A_TASK])
-            while len(self._waiting) > writer_process.backlog():
-                yield from self._digested(*self._waiting.popleft())
+            refs = unread[start : start + _IMAGES_A_TASK]
+            self._reading.append(refs)
+            task = DigestTask(refs, self._source.reading, self._source.listed)
+            for result in self._tasks.submit(task):
+                yield from self._digested(self._reading.popleft(), result)
 
     def finish_bundle(self) -> Iterator[Any]:
-        while self._waiting:
-            yield from map(windowed, self._digested(*self._waiting.popleft()))
+        for result in self._tasks.rest():
+            yield from map(windowed, self._digested(self._reading.popleft(), result))
         for part in self._packed():
             yield windowed(TaggedOutput(_DIGESTED, part))
-
-    def _read(self, refs: Sequence[SampleRef]) -> None:
-        task = DigestTask(refs, self._source.reading, self._source.listed)
-        future = writer_process.submit(task)
-        self._waiting.append((refs, future.result if future else task.run))
 
     def _digested(
         self, refs: Sequence[SampleRef], result: Callable[[], list[bytes]]

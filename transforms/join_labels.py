@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
 
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 
 from beam_pipeline.transforms.batches import (
+    BARE_NAMES,
     DEAD_LETTERS,
     TALLY,
-    DeadLetterBatch,
     ImageBatch,
     LabelBatch,
     SampleBatch,
 )
-from beam_pipeline.transforms.core.dataset.plan import Tally
 from beam_pipeline.transforms.core.dataset.splits import SplitAssigner
 from beam_pipeline.transforms.core.labels.exclusion import Sorter
-from beam_pipeline.transforms.core.labels.join import (
-    Joined,
-    RowMerger,
-    UnnamedImages,
-    join_bucket,
-    label_by_folder,
-    split_duplicates,
+from beam_pipeline.transforms.core.labels.join import RowMerger, UnnamedImages
+from beam_pipeline.transforms.core.labels.meeting import (
+    BareNames,
+    ByFolder,
+    FolderDivision,
+    NameDivision,
 )
-from beam_pipeline.transforms.core.labels.meeting import BareNames, ByFolder, bucket_of
 from beam_pipeline.transforms.core.labels.name_pattern import NamePattern
 from beam_pipeline.transforms.core.labels.schema import (
     CLASS_FOLDER_COLUMNS,
@@ -37,89 +32,56 @@ from beam_pipeline.transforms.core.labels.schema import (
     class_column,
     file_columns,
 )
-from beam_pipeline.transforms.core.labels.unlabelled import KeepUnlabelled, is_unlabelled
-from beam_pipeline.transforms.core.references import ImageRef, LabelRow, unpack
-from beam_pipeline.transforms.pack_parts import PackParts
+from beam_pipeline.transforms.core.labels.unlabelled import KeepUnlabelled
+from beam_pipeline.transforms.label_task import JoinTask, Labelling, LabelTask
+from beam_pipeline.transforms.pack_parts import DivideElsewhere
+from beam_pipeline.transforms.run_elsewhere import RunElsewhere
 
 _BUCKETS = 1024  # of images below several roots
 
-_Item = TypeVar("_Item", ImageRef, LabelRow)
 
-
-@dataclass(frozen=True, kw_only=True)
-class _Outputs:
-    """The end of each way to a label: counts joined samples and hands them on.
-
-    Attributes:
-      splits: gives each sample its split.
-      class_column: index of the class among a sample's labels; None if there is none.
-      sorter: leaves out samples; None keeps all.
-      keep: makes samples of images without labels; None makes them dead letters.
-      files: the indices of the labels that are files.
-    """
-
-    splits: SplitAssigner
-    class_column: int | None
-    sorter: Sorter | None
-    keep: KeepUnlabelled | None
-    files: Sequence[int] = ()
-
-    def of(self, joined: Joined) -> Iterator[SampleBatch | TaggedOutput]:
-        if self.sorter:
-            joined.samples, left_out = self.sorter.sort_out(joined.samples)
-            joined.dead_letters += left_out
-        samples, without_group = self.splits.assign(joined.samples)
-        dead_letters = DeadLetterBatch((*joined.dead_letters, *without_group))
-        tally = Tally(orphan_rows=joined.orphan_rows, repeated_rows=joined.repeated_rows)
-        if not self.splits.stratified:  # else `AssignSplits` counts them in their splits
-            tally.add_samples(samples, self.class_column, self.files)
-        tally.add_dead_letters(dead_letters)
-        if self.keep:
-            tally.add_unlabelled([ref.key for ref in samples if is_unlabelled(ref)])
-        if samples:
-            yield SampleBatch(samples)
-        if dead_letters:
-            yield TaggedOutput(DEAD_LETTERS, dead_letters)
-        yield TaggedOutput(TALLY, tally)
-
-
-class _LabelByPath(beam.DoFn):
+class _LabelByPath(RunElsewhere):
     """Labels images by their folders or names; label files are not needed."""
 
-    def __init__(self, names: NamePattern | None, outputs: _Outputs) -> None:
-        self._label = names.label if names else label_by_folder
-        self._outputs = outputs
+    def __init__(self, names: NamePattern | None, labelling: Labelling) -> None:
+        self._names = names
+        self._labelling = labelling
 
     def process(self, images: ImageBatch) -> Iterator[SampleBatch | TaggedOutput]:
-        yield from self._outputs.of(self._label(images, self._outputs.keep))
+        packed = images.packed()
+        task = LabelTask([packed], self._names, self._labelling)
+        yield from self.run(task, len(packed))
 
 
-class _LabelUniqueByPath(_LabelByPath):
+class _LabelUniqueByPath(RunElsewhere):
     """The same for a bucket of images of several roots, of which two may have one key."""
 
-    def process(self, bucket: tuple[int, Iterable[bytes]]) -> Iterator[SampleBatch | TaggedOutput]:  # type: ignore[override]
-        unique, dead_letters = split_duplicates(_unpacked(ImageRef, bucket[1]))
-        joined = self._label(unique, self._outputs.keep)
-        joined.dead_letters += dead_letters
-        yield from self._outputs.of(joined)
+    def __init__(self, names: NamePattern | None, labelling: Labelling) -> None:
+        self._names = names
+        self._labelling = labelling
+
+    def process(self, bucket: tuple[int, Iterable[bytes]]) -> Iterator[SampleBatch | TaggedOutput]:
+        parts = list(bucket[1])
+        task = LabelTask(parts, self._names, self._labelling, may_repeat=True)
+        yield from self.run(task, sum(map(len, parts)))
 
 
-class _JoinBucket(beam.DoFn):
+class _JoinBucket(RunElsewhere):
     """Joins the images and rows of a bucket."""
 
-    def __init__(self, merger: RowMerger, outputs: _Outputs) -> None:
+    def __init__(self, merger: RowMerger, labelling: Labelling) -> None:
         self._merger = merger
-        self._outputs = outputs
+        self._labelling = labelling
 
     def process(
         self, bucket: tuple[int, Mapping[str, Iterable[bytes]]]
     ) -> Iterator[SampleBatch | TaggedOutput]:
-        images = _unpacked(ImageRef, bucket[1]["images"])
-        rows = _unpacked(LabelRow, bucket[1]["rows"])
-        yield from self._outputs.of(join_bucket(images, rows, self._merger, self._outputs.keep))
+        images, rows = list(bucket[1]["images"]), list(bucket[1]["rows"])
+        task = JoinTask(images, rows, self._merger, self._labelling)
+        yield from self.run(task, sum(map(len, (*images, *rows))))
 
 
-class _PackByBucket(PackParts):
+class _PackByBucket(DivideElsewhere):
     """(bucket, packed references); an image goes by its key, a row by the name it uses.
 
     They are packed here since `CoGroupByKey` tags its values and then forgets their coder.
@@ -129,11 +91,10 @@ class _PackByBucket(PackParts):
         self._buckets = buckets
 
     def process(self, batch: ImageBatch | LabelBatch) -> Iterator[tuple[int, bytes]]:
-        numbers = (bucket_of(item[0], self._buckets) for item in batch)
-        yield from self.hold(batch, numbers, self._buckets)
+        yield from self.divide(batch, NameDivision(self._buckets))
 
 
-class _PackByFolder(PackParts):
+class _PackByFolder(DivideElsewhere):
     """The same for a table in which names may repeat: by the folder as well, where rows give one."""
 
     def __init__(self, buckets: int, by_folder: ByFolder) -> None:
@@ -143,17 +104,7 @@ class _PackByFolder(PackParts):
     def process(
         self, batch: ImageBatch | LabelBatch, bare: BareNames
     ) -> Iterator[tuple[int, bytes]]:
-        bucket = self._by_folder.bucket_of
-        numbers = (bucket(item[0], self._buckets, bare) for item in batch)
-        yield from self.hold(batch, numbers, self._buckets)
-
-
-def _bare_names(rows: LabelBatch, by_folder: ByFolder) -> BareNames:
-    return by_folder.bare_names(row.name for row in rows)
-
-
-def _unpacked(item: type[_Item], parts: Iterable[bytes]) -> Iterator[_Item]:
-    return itertools.chain.from_iterable(unpack(item, part) for part in parts)
+        yield from self.divide(batch, FolderDivision(self._buckets, self._by_folder, bare))
 
 
 def _pack_by_bucket(buckets: int) -> beam.PTransform:
@@ -191,18 +142,20 @@ class LabelByFolder(beam.PTransform):
             )
         label = _LabelUniqueByPath if self.may_repeat else _LabelByPath
         columns = self.names.columns if self.names else CLASS_FOLDER_COLUMNS
-        outputs = _Outputs(
+        labelling = Labelling(
             splits=self.splits,
             class_column=class_column(columns),
             sorter=self.sorter,
             keep=self.keep,
         )
-        return images | "Label" >> _with_outputs(label(self.names, outputs))
+        return images | "Label" >> _with_outputs(label(self.names, labelling))
 
 
 @dataclass(kw_only=True)
 class JoinLabels(beam.PTransform):
     """Joins {"images": ImageBatches, "rows": LabelBatches} into samples.
+
+    With `by_folder`, "bare_names" are the `BareNames` of the rows.
 
     Attributes:
       splits: gives each sample its split.
@@ -229,33 +182,33 @@ class JoinLabels(beam.PTransform):
     by_folder: ByFolder | None = None
 
     def expand(self, inputs: Mapping[str, beam.PCollection]) -> beam.pvalue.DoOutputsTuple:
-        pack = self._packing(inputs["rows"])
+        pack = self._packing(inputs.get(BARE_NAMES))
+        inputs = {name: inputs[name] for name in ("images", "rows")}
         by_file_name = {
             "images": inputs["images"] | "ImagesByFileName" >> pack,
             "rows": inputs["rows"] | "RowsByFileName" >> pack,
         }
         repeated = tuple(self.merge_rows and column.repeated for column in self.columns)
-        outputs = _Outputs(
+        labelling = Labelling(
             splits=self.splits,
             class_column=class_column(self.columns),
             sorter=self.sorter,
             keep=self.keep,
             files=file_columns(self.columns),
         )
-        join = _JoinBucket(RowMerger(repeated, self.unnamed, self.complete), outputs)
+        join = _JoinBucket(RowMerger(repeated, self.unnamed, self.complete), labelling)
         return (
             by_file_name
             | "GroupByFileName" >> beam.CoGroupByKey()
             | "JoinBucket" >> _with_outputs(join)
         )
 
-    def _packing(self, rows: beam.PCollection[LabelBatch]) -> beam.PTransform:
+    def _packing(self, bare_names: beam.PCollection[BareNames] | None) -> beam.PTransform:
         if not self.by_folder:
             return _pack_by_bucket(self.buckets)
+        assert bare_names is not None
         bare = (
-            rows
-            | "BareNames" >> beam.Map(_bare_names, self.by_folder).with_output_types(BareNames)
-            | "AllBareNames" >> beam.CombineGlobally(BareNames.sum_of).without_defaults()
+            bare_names | "AllBareNames" >> beam.CombineGlobally(BareNames.sum_of).without_defaults()
         )
         return beam.ParDo(
             _PackByFolder(self.buckets, self.by_folder),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,7 +11,11 @@ import apache_beam as beam
 
 from beam_pipeline.transforms import writer_process
 from beam_pipeline.transforms.batches import SampleBatch
-from beam_pipeline.transforms.core.dataset.output_size import measured_samples, most_measured
+from beam_pipeline.transforms.core.dataset.output_size import (
+    Measured,
+    measured_samples,
+    most_measured,
+)
 from beam_pipeline.transforms.core.dataset.plan import Tally
 from beam_pipeline.transforms.core.dataset.sharding import KeyHasher
 from beam_pipeline.transforms.core.references import SampleRef
@@ -79,15 +82,15 @@ class _Measure(beam.DoFn):
         self._reading = reading
 
     def start_bundle(self) -> None:
-        self._waiting: deque[Callable[[], Any]] = deque()
+        self._tasks: writer_process.Tasks[list[Measured]] = writer_process.Tasks()
 
-    def process(self, samples: SampleBatch) -> None:
+    def process(self, samples: SampleBatch) -> Iterator[Tally]:
         task = MeasureTask(self._encoding, tuple(samples), self._reading)
-        future = writer_process.submit(task)
-        self._waiting.append(future.result if future else task.run)
+        for result in self._tasks.submit(task):
+            yield Tally(measured=result())
 
     def finish_bundle(self) -> Iterator[Any]:
-        measured = [found for result in self._waiting for found in result()]
+        measured = [found for result in self._tasks.rest() for found in result()]
         yield windowed(Tally(measured=measured))
 
 

@@ -8,11 +8,16 @@ from typing import Any
 
 import apache_beam as beam
 
+from beam_pipeline.transforms.core.packed_batches import Batch
 from beam_pipeline.transforms.core.references import pack
+from beam_pipeline.transforms.part_task import Division, PartTask
+from beam_pipeline.transforms.run_elsewhere import RunElsewhere
 from beam_pipeline.transforms.windowed import windowed
 
 MOST_HELD = 1 << 16  # references
 _FILLED = 128  # references; packing a part of a few takes as long
+_WELL_FILLED = 512  # references; four parts of 128 each take half as long again
+_LEAST_HELD = 1 << 14  # references that are worth a task
 
 
 class PackParts(beam.DoFn):
@@ -54,3 +59,39 @@ class PackParts(beam.DoFn):
         for number, items in self._parts.items():
             yield number, pack(items)
         self._forget()
+
+
+class DivideElsewhere(RunElsewhere):
+    """Base of the DoFns that yield (part, packed references) of whole batches, divided elsewhere.
+
+    Batches wait for others of their bundle, as the references of `PackParts` do.
+    """
+
+    def start_bundle(self) -> None:
+        super().start_bundle()
+        self._batches: list[bytes] = []
+        self._references = 0
+        self._division: Division | None = None
+
+    def divide(self, batch: Batch[Any], division: Division) -> Iterator[tuple[int, bytes]]:
+        """Takes a batch; yields parts once enough references wait.
+
+        Args:
+          batch: the references.
+          division: tells the part of each; the same for all batches of a bundle.
+        """
+        self._division = division
+        self._batches.append(batch.packed())
+        self._references += len(batch)
+        if self._references >= min(MOST_HELD, max(_LEAST_HELD, _WELL_FILLED * division.parts)):
+            yield from self._divided()
+
+    def finish_bundle(self) -> Iterator[Any]:
+        yield from map(windowed, self._divided())
+        yield from super().finish_bundle()
+
+    def _divided(self) -> Iterator[tuple[int, bytes]]:
+        if self._division and self._batches:
+            task = PartTask(self._batches, self._division)
+            self._batches, self._references = [], 0
+            yield from self.run(task, sum(map(len, task.batches)))

@@ -70,9 +70,9 @@ class _ReadContainer(beam.DoFn):
     ) -> SampleBatch:
         if self._sorter:
             samples, left_out = self._sorter.sort_out(samples)
-            dead_letters += left_out
+            dead_letters.extend(left_out)
         assigned, without_group = self._splits.assign(samples)
-        dead_letters += without_group
+        dead_letters.extend(without_group)
         if not self._splits.stratified:  # else `AssignSplits` counts them in their splits
             tally.add_samples(assigned, self._class_column)
         return SampleBatch(assigned)

@@ -10,7 +10,7 @@ import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
 
 from beam_pipeline.transforms.batches import (
-    BATCH_SIZE,
+    BARE_NAMES,
     DEAD_LETTERS,
     TALLY,
     DeadLetterBatch,
@@ -18,28 +18,36 @@ from beam_pipeline.transforms.batches import (
     LabelBatch,
 )
 from beam_pipeline.transforms.core.dataset.plan import Tally
-from beam_pipeline.transforms.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
-from beam_pipeline.transforms.core.errors import LabelTableError, ListingError
+from beam_pipeline.transforms.core.errors import ListingError
 from beam_pipeline.transforms.core.failures import Refusal
+from beam_pipeline.transforms.core.labels.meeting import ByFolder
 from beam_pipeline.transforms.core.listing.filters import ImageRoot
 from beam_pipeline.transforms.core.listing.label_files import LabelFiles
-from beam_pipeline.transforms.core.references import LabelRow
-from beam_pipeline.transforms.layouts.layout import FileLabels, ListedLabels, ListedReader
+from beam_pipeline.transforms.cut_files import CutFiles
+from beam_pipeline.transforms.file_parts import FilePart
+from beam_pipeline.transforms.layouts.layout import (
+    FileLabels,
+    LineReader,
+    ListedLabels,
+    ListedReader,
+)
 from beam_pipeline.transforms.list_images import ListImages, list_root
-from beam_pipeline.transforms.storage import files
+from beam_pipeline.transforms.rows_task import RowsTask
+from beam_pipeline.transforms.run_elsewhere import RunElsewhere
 
 _FILES_AT_ONCE = 256  # small label files that one element of work names
+_UNKNOWN_BYTES = 1024  # of a small label file
 
 
 class _ListLabelFiles(beam.DoFn):
     """Lists a folder of label files."""
 
-    def process(self, folder: ImageRoot) -> Iterator[list[str] | TaggedOutput]:
+    def process(self, folder: ImageRoot) -> Iterator[list[FilePart] | TaggedOutput]:
         tally = Tally()
         try:
             for listed in list_root(folder, _FILES_AT_ONCE):
                 if listed.images:
-                    yield [found.uri for found in listed.images]
+                    yield [FilePart(found.uri) for found in listed.images]
                 if listed.dead_letters:  # names that are not UTF-8, pipes and the like
                     dead_letters = DeadLetterBatch(listed.dead_letters)
                     tally.label_rows += len(dead_letters)
@@ -51,53 +59,25 @@ class _ListLabelFiles(beam.DoFn):
         yield TaggedOutput(TALLY, tally)
 
 
-class _ReadFiles(beam.DoFn):
-    def __init__(self, labels: FileLabels) -> None:
-        self._reader = labels.reader
-        self._unnamed = labels.unnamed
+class _ReadFiles(RunElsewhere):
+    """Reads small files, or parts of files, elsewhere; large ones that cannot be cut here, bit by bit."""
 
-    def process(self, uris: Sequence[str]) -> Iterator[LabelBatch | TaggedOutput]:
-        tally = Tally()
-        rows, dead_letters = LabelBatch(), DeadLetterBatch()
-        for uri in uris:
-            for row in self._read(uri, tally):
-                tally.label_rows += 1
-                if isinstance(row, DeadLetter):
-                    dead_letters.append(row)
-                else:
-                    rows.append(row)
-                if len(rows) >= BATCH_SIZE:
-                    yield rows
-                    rows = LabelBatch()
-        if rows:
-            yield rows
-        tally.orphan_rows = len(dead_letters)
-        tally.add_dead_letters(dead_letters)
-        yield TaggedOutput(DEAD_LETTERS, dead_letters)
-        yield TaggedOutput(TALLY, tally)
+    def __init__(self, labels: FileLabels, by_folder: ByFolder | None) -> None:
+        self._labels = labels
+        self._by_folder = by_folder
 
-    def _read(self, uri: str, tally: Tally) -> Iterator[LabelRow | DeadLetter]:
-        try:
-            file = files.open_input(uri)
-        except OSError as error:
-            what = f"cannot be read: {error.strerror or error}"
-            if self._unnamed:
-                yield self._unnamed.unread(uri, what)
-            else:
-                yield row_dead_letter(
-                    stage=Stage.LABELS,
-                    key=uri,
-                    reason=Reason.BAD_ROW,
-                    message=what,
-                    file=uri,
-                    line=0,
-                )
+    def process(self, parts: Sequence[FilePart]) -> Iterator[LabelBatch | TaggedOutput]:
+        labels = self._labels
+        task = RowsTask(parts, labels.reader, labels.unnamed, self._by_folder)
+        if len(parts) > 1 or parts[0].end >= 0:
+            yield from self.run(task, sum(part.size or _UNKNOWN_BYTES for part in parts))
             return
-        try:
-            with file:
-                yield from self._reader.read(file, uri)
-        except LabelTableError as error:
-            tally.refusals.append(Refusal.from_error(error))
+        tally, dead_letters = Tally(), DeadLetterBatch()
+        for rows in task.read(tally, dead_letters):
+            yield rows
+            if self._by_folder:
+                yield TaggedOutput(BARE_NAMES, task.bare_names([rows]))
+        yield from self.outputs(task.outcome((), tally, dead_letters))
 
 
 class _Rows(beam.DoFn):
@@ -108,6 +88,10 @@ class _Rows(beam.DoFn):
 
     def process(self, found: ImageBatch) -> Iterator[LabelBatch]:
         yield LabelBatch(map(self._reader.row, found))
+
+
+def _alone(part: FilePart) -> list[FilePart]:
+    return [part]
 
 
 def _of_labels(tally: Tally) -> Tally:
@@ -151,23 +135,29 @@ class ReadLabels(beam.PTransform):
 
     Attributes:
       labels: the files, and what reads them.
+      by_folder: brings rows and images together by folder; None for names alone.
 
-    Returns (tagged): main, `LabelBatch`es; "dead_letters", broken rows; "tally", `Tally`s.
+    Returns (tagged): main, `LabelBatch`es; "dead_letters", broken rows; "tally", `Tally`s; with
+      `by_folder`, "bare_names", the `BareNames` of the rows.
     """
 
     labels: FileLabels
+    by_folder: ByFolder | None = None
 
     def expand(self, pipeline: beam.Pipeline) -> dict[str, beam.PCollection]:
         if not self.labels.folders:  # a few tables are not worth a listing's stages
-            named = pipeline | "Files" >> beam.Create([[uri] for uri in self.labels.files])
-            read = named | "ReadFiles" >> self._read_files()
-            return {tag: read[tag] for tag in ("rows", DEAD_LETTERS, TALLY)}
+            uris = pipeline | "Files" >> beam.Create(self.labels.files)
+            parts = uris | "CutFiles" >> CutFiles(
+                delimiter=self._delimiter, spread=self.by_folder is not None
+            )
+            read = parts | "Alone" >> beam.Map(_alone) | "ReadFiles" >> self._read_files()
+            return {tag: read[tag] for tag in ("rows", DEAD_LETTERS, TALLY, BARE_NAMES)}
         listed = (
             pipeline
             | "Folders" >> beam.Create(self.labels.folders, reshuffle=False)
             | "ListLabelFiles"
             >> beam.ParDo(_ListLabelFiles())
-            .with_output_types(list[str])
+            .with_output_types(list[FilePart])
             .with_outputs(DEAD_LETTERS, TALLY, main="files")
         )
         read = listed["files"] | "Spread" >> beam.Reshuffle() | "ReadFiles" >> self._read_files()
@@ -176,11 +166,16 @@ class ReadLabels(beam.PTransform):
             DEAD_LETTERS: (listed[DEAD_LETTERS], read[DEAD_LETTERS])
             | "AllDeadLetters" >> beam.Flatten(),
             TALLY: (listed[TALLY], read[TALLY]) | "AllTallies" >> beam.Flatten(),
+            BARE_NAMES: read[BARE_NAMES],
         }
+
+    def _delimiter(self, uri: str) -> str | None:
+        reader = self.labels.reader
+        return reader.delimiter(uri) if isinstance(reader, LineReader) else None
 
     def _read_files(self) -> beam.PTransform:
         return (
-            beam.ParDo(_ReadFiles(self.labels))
+            beam.ParDo(_ReadFiles(self.labels, self.by_folder))
             .with_output_types(LabelBatch)
-            .with_outputs(DEAD_LETTERS, TALLY, main="rows")
+            .with_outputs(DEAD_LETTERS, TALLY, BARE_NAMES, main="rows")
         )

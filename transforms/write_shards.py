@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -55,20 +54,18 @@ class _WriteShard(beam.DoFn):
         self._ranges = 1
 
     def start_bundle(self) -> None:
-        self._waiting: deque[Callable[[], Written]] = deque()
+        self._tasks: writer_process.Tasks[Written] = writer_process.Tasks()
 
     def process(
         self, shard: tuple[int, Iterable[bytes]], plan: Plan
     ) -> Iterator[ShardInfo | TaggedOutput]:
         task = self._task(shard[0], list(shard[1]), plan)
-        future = writer_process.submit(task)
-        self._waiting.append(future.result if future else task.run)
-        while len(self._waiting) > writer_process.backlog():
-            yield from self._outputs(self._waiting.popleft())
+        for write in self._tasks.submit(task):
+            yield from self._outputs(write)
 
     def finish_bundle(self) -> Iterator[Any]:
-        while self._waiting:
-            yield from map(windowed, self._outputs(self._waiting.popleft()))
+        for write in self._tasks.rest():
+            yield from map(windowed, self._outputs(write))
 
     def _task(self, number: int, batches: list[bytes], plan: Plan) -> ShardTask:
         spec = plan.shard_plan.spec(number)

@@ -17,11 +17,12 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from multiprocessing.connection import Connection, Pipe
 from queue import SimpleQueue
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from beam_pipeline.transforms import progress
 from beam_pipeline.transforms.core.errors import WriterProcessError
@@ -104,19 +105,33 @@ class _WriterPool:
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self._threads = ThreadPoolExecutor(count, thread_name_prefix="writer")
+        self._threads: ThreadPoolExecutor | None = None
+        self._processes: list[_WriterProcess] = []
+        self._idle: SimpleQueue[_WriterProcess] = SimpleQueue()
+
+    def start(self) -> None:
+        """Starts the processes. Raises OSError or RuntimeError if the system has no room for them."""
+        self._threads = ThreadPoolExecutor(self.count, thread_name_prefix="writer")
         all_started = threading.Event()
         try:  # now, as Beam would log a traceback if a thread could not be started within the job
-            for _ in range(count):
+            for _ in range(self.count):
                 self._threads.submit(all_started.wait)
         finally:
             all_started.set()
-        self._processes = [_WriterProcess() for _ in range(count)]
-        self._idle: SimpleQueue[_WriterProcess] = SimpleQueue()
+        for _ in range(self.count):
+            self._processes.append(_WriterProcess())
         for process in self._processes:
             self._idle.put(process)
 
-    def submit(self, task: Task[_Result]) -> Future[_Result]:
+    def submit(self, task: Task[_Result]) -> Future[_Result] | None:
+        """Hands a task to a process; None if none can be started."""
+        if self.count and not self._threads:
+            try:
+                self.start()
+            except (OSError, RuntimeError):
+                self.count = 0
+        if not self._threads or not self.count:
+            return None
         return self._threads.submit(self._run, task)
 
     def _run(self, task: Task[_Result]) -> _Result:
@@ -127,7 +142,8 @@ class _WriterPool:
             self._idle.put(process)
 
     def stop(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        if self._threads:
+            self._threads.shutdown(wait=False, cancel_futures=True)
         for process in self._processes:
             process.stop()
 
@@ -136,14 +152,21 @@ _pool: _WriterPool | None = None
 
 
 @contextlib.contextmanager
-def writer_processes(count: int) -> Iterator[None]:
-    """While the block runs, `count` other processes write the shards that this process submits."""
+def writer_processes(count: int, *, at_once: bool = True) -> Iterator[None]:
+    """While the block runs, `count` other processes write the shards that this process submits.
+
+    Args:
+      count: how many; 0 for none.
+      at_once: whether they are started now, and not when there is something to do.
+    """
     global _pool
     if not count:
         yield
         return
     _pool = _WriterPool(count)
     try:
+        if at_once:
+            _pool.start()
         yield
     finally:
         pool, _pool = _pool, None
@@ -165,6 +188,36 @@ def submit(task: Task[_Result]) -> Future[_Result] | None:
 def backlog() -> int:
     """The number of shards that may be submitted before the oldest should be waited for."""
     return 2 * _pool.count if _pool else 0
+
+
+class Tasks(Generic[_Result]):
+    """Tasks on their way, in order: in writer processes, or run here where there are none.
+
+    Results are functions that return a task's result, or raise its error.
+    """
+
+    def __init__(self) -> None:
+        """No task is on its way."""
+        self._waiting: deque[Callable[[], _Result]] = deque()
+
+    def submit(
+        self, task: Task[_Result], *, small: bool = False
+    ) -> Iterator[Callable[[], _Result]]:
+        """Hands on a task; yields the results of the oldest ones if too many are on their way.
+
+        Args:
+          task: the task.
+          small: it takes less time than to send it elsewhere, so it runs here.
+        """
+        future = None if small else submit(task)
+        self._waiting.append(future.result if future else task.run)
+        while len(self._waiting) > backlog():
+            yield self._waiting.popleft()
+
+    def rest(self) -> Iterator[Callable[[], _Result]]:
+        """Yields the results of all other tasks."""
+        while self._waiting:
+            yield self._waiting.popleft()
 
 
 def serve(file_descriptor: int) -> None:

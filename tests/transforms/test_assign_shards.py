@@ -7,9 +7,10 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
 from beam_pipeline.transforms import pack_parts
-from beam_pipeline.transforms.assign_shards import AssignShards, shard_numbers
+from beam_pipeline.transforms.assign_shards import AssignShards
 from beam_pipeline.transforms.batches import SampleBatch
 from beam_pipeline.transforms.core.dataset.plan import Plan, Tally
+from beam_pipeline.transforms.core.dataset.shard_division import ShardDivision
 from beam_pipeline.transforms.core.dataset.sharding import ShardPlan
 from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
@@ -40,7 +41,8 @@ def test_every_sample_goes_to_the_shard_of_its_hash(
     """Once, however many wait for others; a shard that has none is there, too."""
     monkeypatch.setattr(pack_parts, "MOST_HELD", held)
     expected: dict[int, list[SampleRef]] = {number: [] for number in range(7)}
-    for sample, number in zip(SAMPLES, shard_numbers(SAMPLES, LAYOUT, 4), strict=True):
+    numbers = ShardDivision(LAYOUT, 4).numbers(SampleBatch(SAMPLES).columns())
+    for sample, number in zip(SAMPLES, numbers, strict=True):
         expected[number].append(sample)
         assert (number < 2) == (sample.split == "test")
     _assigned(Plan(LAYOUT, (), Tally(), None), expected)

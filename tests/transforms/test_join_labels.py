@@ -9,7 +9,7 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
 from beam_pipeline.transforms import pack_parts
-from beam_pipeline.transforms.batches import DEAD_LETTERS, TALLY, ImageBatch, LabelBatch
+from beam_pipeline.transforms.batches import BARE_NAMES, DEAD_LETTERS, TALLY, ImageBatch, LabelBatch
 from beam_pipeline.transforms.core.dataset.plan import Tally
 from beam_pipeline.transforms.core.dataset.splits import SplitAssigner
 from beam_pipeline.transforms.core.labels.join import join_bucket
@@ -48,10 +48,14 @@ def test_buckets_and_bundles_play_no_part(
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         images = [ImageBatch(IMAGES[first : first + 8]) for first in range(0, len(IMAGES), 8)]
         rows = [LabelBatch(ROWS[first : first + 8]) for first in range(0, len(ROWS), 8)]
-        joined = {
+        inputs = {
             "images": pipeline | "Images" >> beam.Create(images),
             "rows": pipeline | "Rows" >> beam.Create(rows),
-        } | JoinLabels(
+        }
+        if by_folder:
+            bare = [by_folder.bare_names(row.name for row in batch) for batch in rows]
+            inputs[BARE_NAMES] = pipeline | "BareNames" >> beam.Create(bare)
+        joined = inputs | JoinLabels(
             splits=SplitAssigner(None, 0),
             columns=(label_column("label", ColumnKind.BYTES),),
             merge_rows=False,

@@ -8,8 +8,10 @@ import pytest
 from apache_beam.transforms.window import GlobalWindow
 
 from beam_pipeline.transforms import pack_parts
+from beam_pipeline.transforms.batches import ImageBatch
+from beam_pipeline.transforms.core.labels.meeting import NameDivision
 from beam_pipeline.transforms.core.references import ImageRef, unpack
-from beam_pipeline.transforms.pack_parts import PackParts
+from beam_pipeline.transforms.pack_parts import DivideElsewhere, PackParts
 
 IMAGES = [ImageRef(f"{n}.jpg", f"/photos/{n}.jpg", n) for n in range(10)]
 
@@ -66,3 +68,21 @@ def test_each_reference_has_a_part(packer: PackParts) -> None:
     """Other numbers of references and parts are a mistake of the caller."""
     with pytest.raises(ValueError, match="argument 2 is shorter"):
         list(packer.hold(IMAGES[:2], [0], 1))
+
+
+class Divide(DivideElsewhere):
+    """Divides images by their names."""
+
+
+def test_batches_are_divided_when_enough_references_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest is at the end of the bundle; nothing is left behind for the next one."""
+    monkeypatch.setattr(pack_parts, "MOST_HELD", 4)
+    divider, division = Divide(), NameDivision(2)
+    divider.start_bundle()
+    assert list(divider.divide(ImageBatch(IMAGES[:3]), division)) == []
+    first = unpacked(divider.divide(ImageBatch(IMAGES[3:6]), division))
+    assert sorted(image for images in first.values() for image in images) == IMAGES[:6]
+    assert list(divider.divide(ImageBatch(IMAGES[6:8]), division)) == []
+    last = unpacked(value.value for value in divider.finish_bundle())
+    assert sorted(image for images in last.values() for image in images) == IMAGES[6:8]
+    assert list(divider.finish_bundle()) == []

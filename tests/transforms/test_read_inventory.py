@@ -9,14 +9,15 @@ from typing import Any
 import apache_beam as beam
 import pytest
 
-from beam_pipeline.transforms import read_inventory
+from beam_pipeline.transforms import inventory_task
 from beam_pipeline.transforms.batches import DEAD_LETTERS, TALLY
 from beam_pipeline.transforms.core.dataset.plan import Tally
 from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.core.listing.filters import ImageRoot
 from beam_pipeline.transforms.core.listing.label_files import LabelFile, LabelFiles
 from beam_pipeline.transforms.core.references import ImageRef
-from beam_pipeline.transforms.read_inventory import OUTSIDE, REPLACED, ReadInventory
+from beam_pipeline.transforms.inventory_task import OUTSIDE, REPLACED
+from beam_pipeline.transforms.read_inventory import ReadInventory
 from tests.pictures import write_files
 from tests.transforms.outputs import assert_items, assert_total
 
@@ -47,7 +48,7 @@ def test_rows_below_a_root_are_its_images(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_size: int
 ) -> None:
     """With size and generation; a row elsewhere and one of a replaced version are counted only."""
-    monkeypatch.setattr(read_inventory, "BATCH_SIZE", batch_size)
+    monkeypatch.setattr(inventory_task, "BATCH_SIZE", batch_size)
     assert_listed(
         tmp_path,
         (CATS, DOGS),

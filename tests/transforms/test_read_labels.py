@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import apache_beam as beam
 import pytest
 
-from beam_pipeline.transforms import read_labels
+from beam_pipeline.transforms import rows_task
 from beam_pipeline.transforms.batches import DEAD_LETTERS, TALLY
 from beam_pipeline.transforms.core.dataset.plan import Tally
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
@@ -57,7 +57,7 @@ def test_every_row_of_named_files_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_size: int
 ) -> None:
     """A bad row is a dead letter, and a row that has no image."""
-    monkeypatch.setattr(read_labels, "BATCH_SIZE", batch_size)
+    monkeypatch.setattr(rows_task, "BATCH_SIZE", batch_size)
     write_files(str(tmp_path), {"a": "1 2 ? 4", "b": "", "c": "5"})
     a, b, c = (f"{tmp_path}/{name}" for name in "abc")
     assert_read(

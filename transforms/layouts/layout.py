@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import BinaryIO, NamedTuple, Protocol
+from typing import BinaryIO, NamedTuple, Protocol, runtime_checkable
 
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
 from beam_pipeline.transforms.core.errors import UsageError
@@ -29,7 +29,7 @@ from beam_pipeline.transforms.core.labels.schema import Column
 from beam_pipeline.transforms.core.labels.table_files import LabelTable
 from beam_pipeline.transforms.core.listing.filters import ImageRoot
 from beam_pipeline.transforms.core.records.example_source import ExampleSource
-from beam_pipeline.transforms.core.references import ImageRef, LabelRow, SampleRef
+from beam_pipeline.transforms.core.references import Columns, ImageRef, LabelRow, SampleRef
 
 
 @dataclass(frozen=True)
@@ -114,6 +114,31 @@ class LabelReader(Protocol):
         Raises:
           LabelTableError: the file is broken, so the images that it names are unknown.
         """
+
+
+@runtime_checkable
+class LineReader(LabelReader, Protocol):
+    """Reads label files of lines, which are cut where they are large: any worker may begin with any line."""
+
+    def delimiter(self, uri: str) -> str | None:
+        """What stands between the cells of a file; empty if quotes mean nothing to its lines.
+
+        None if it can only be read as a whole.
+        """
+
+    def read_lines(
+        self, file: BinaryIO, uri: str, first_line: int
+    ) -> Iterator[LabelRow | DeadLetter]:
+        """Yields a row for each image that a file names from some line on, as `read` does.
+
+        Args:
+          file: the file, open at the beginning of a line, or some of its lines.
+          uri: its URI.
+          first_line: the number of that line.
+        """
+
+    def columns(self, lines: bytes, uri: str, first_line: int) -> Columns | None:
+        """The columns of the rows of regular lines; None if they are to be read one by one."""
 
 
 class ContainerReader(Protocol):

@@ -15,7 +15,13 @@ from beam_pipeline.transforms.core.errors import LabelTableError, UsageError
 from beam_pipeline.transforms.core.labels.cells import text_of
 from beam_pipeline.transforms.core.labels.classes import ClassNumbering
 from beam_pipeline.transforms.core.labels.folders import named_split
-from beam_pipeline.transforms.core.labels.table_files import LabelTable, TableHead, head_fields
+from beam_pipeline.transforms.core.labels.table_columns import row_columns
+from beam_pipeline.transforms.core.labels.table_files import (
+    LabelTable,
+    TableHead,
+    head_fields,
+    part_delimiter,
+)
 from beam_pipeline.transforms.core.labels.tables import (
     ColumnChoices,
     LabelSchema,
@@ -23,7 +29,7 @@ from beam_pipeline.transforms.core.labels.tables import (
     read_rows,
 )
 from beam_pipeline.transforms.core.records.example_source import LabelledImages
-from beam_pipeline.transforms.core.references import LabelRow
+from beam_pipeline.transforms.core.references import Columns, LabelRow
 from beam_pipeline.transforms.layouts.automl.layout import automl_note, automl_source
 from beam_pipeline.transforms.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.transforms.layouts.shared.heads import allow_long_cells, head
@@ -55,9 +61,30 @@ class TableReader:
 
     def read(self, file: BinaryIO, uri: str) -> Iterator[LabelRow | DeadLetter]:
         """Yields every row of a table."""
+        return self.read_lines(file, uri, 1)
+
+    def delimiter(self, uri: str) -> str | None:
+        """See `LineReader`."""
+        return part_delimiter(self._table(uri))
+
+    def read_lines(
+        self, file: BinaryIO, uri: str, first_line: int
+    ) -> Iterator[LabelRow | DeadLetter]:
+        """See `LineReader`."""
         allow_long_cells()
+        rows = read_rows(file, self._table(uri), self.schema, first_line)
+        return self.copies.rename(rows)
+
+    def columns(self, lines: bytes, uri: str, first_line: int) -> Columns | None:
+        """See `LineReader`."""
+        allow_long_cells()
+        if self.copies != LocalCopy():
+            return None
+        return row_columns(lines, self._table(uri), self.schema, first_line)
+
+    def _table(self, uri: str) -> LabelTable:
         (table,) = (table for table in self.tables if table.uri == uri)
-        return self.copies.rename(read_rows(file, table, self.schema))
+        return table
 
 
 class Table:

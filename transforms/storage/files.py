@@ -93,6 +93,11 @@ def read_text(uri: str, name: str = "", *, most: int | None = None) -> str:
     return decoded(data, name or uri)
 
 
+def read_part(uri: str, size: int, offset: int) -> bytes:
+    """Reads part of a file; fewer bytes if the file ends before. Raises OSError."""
+    return file_system(uri).read_part(uri, size, offset)
+
+
 def open_input(uri: str) -> BinaryIO:
     """Opens a file for reading and seeking. Raises OSError."""
     return file_system(uri).open_input(uri)

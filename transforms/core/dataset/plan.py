@@ -6,6 +6,7 @@ import difflib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 from beam_pipeline.transforms.core.dataset.duplicates import (
@@ -51,7 +52,7 @@ from beam_pipeline.transforms.core.images.filters import FILTER_REASONS
 from beam_pipeline.transforms.core.labels.classes import ClassNumbering, ClassNumberingError
 from beam_pipeline.transforms.core.listing.label_files import LabelFiles
 from beam_pipeline.transforms.core.records.record_format import RecordFormat
-from beam_pipeline.transforms.core.references import SampleRef, bytes_of
+from beam_pipeline.transforms.core.references import LabelValue, SampleRef, bytes_of
 from beam_pipeline.transforms.core.text import counted, quoted, terminal_line
 
 _SHOWN = 3
@@ -164,12 +165,39 @@ class Tally:
             self.samples[split] += len(found)
             self.sample_bytes[split] += sum(found)
         if class_column is not None:
-            labels: Counter[Any] = Counter(sample.labels[class_column] for sample in samples)
-            for names, count in labels.items():
-                if names is None:
-                    continue
-                for name in names if isinstance(names, tuple) else (names,):
-                    self.classes[name] += count
+            self._add_classes(Counter(sample.labels[class_column] for sample in samples))
+
+    def add_columns(
+        self,
+        sizes: Sequence[int],
+        splits: Sequence[str],
+        labels: Sequence[tuple[LabelValue, ...]] | None,
+        class_column: int,
+    ) -> None:
+        """Counts joined samples whose labels are no files, as `add_samples` does.
+
+        Args:
+          sizes: of the images.
+          splits: of the samples.
+          labels: of the samples; None if there is no class among them.
+          class_column: index of the class among the labels.
+        """
+        if splits.count(splits[0]) == len(splits):
+            self.samples[splits[0]] += len(splits)
+            self.sample_bytes[splits[0]] += sum(sizes)
+        else:
+            self.samples.update(splits)
+            for split, size in zip(splits, sizes, strict=True):
+                self.sample_bytes[split] += size
+        if labels is not None:
+            self._add_classes(Counter(map(itemgetter(class_column), labels)))
+
+    def _add_classes(self, counts: Mapping[Any, int]) -> None:
+        for names, count in counts.items():
+            if names is None:
+                continue
+            for name in names if isinstance(names, tuple) else (names,):
+                self.classes[name] += count
 
     def remove_samples(
         self,

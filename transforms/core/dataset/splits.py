@@ -135,6 +135,18 @@ class SplitAssigner:
             for sample, group in grouped
         ], dead_letters
 
+    def splits_of(self, keys: Sequence[str], splits: Sequence[str]) -> Sequence[str]:
+        """The split of each sample, where there are no groups.
+
+        Args:
+          keys: of the samples.
+          splits: as folders or rows say them.
+        """
+        if self.fractions is None or self.stratified:
+            return splits
+        hasher, split_of = KeyHasher(self.seed), self.fractions.split_of
+        return [split_of(hasher.hash(key).split_hash) for key in keys]
+
     def _grouped(
         self, samples: Iterable[SampleRef]
     ) -> tuple[Iterable[tuple[SampleRef, str]], list[DeadLetter]]:

@@ -18,8 +18,10 @@ from __future__ import annotations
 
 import unicodedata
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+
+from beam_pipeline.transforms.core.references import Columns
 
 MOST_BARE = 1000
 """So many names without folders, and all images meet by their names alone."""
@@ -34,6 +36,33 @@ def bucket_of(name: str, buckets: int) -> int:
     """The bucket of an image's key or a row's name: by its file name up to the first dot."""
     file_name = normalized(name).replace("\\", "/").rpartition("/")[2]
     return zlib.crc32(file_name.partition(".")[0].encode()) % buckets
+
+
+@dataclass(frozen=True)
+class NameDivision:
+    """Divides images and rows by `bucket_of`; their first column is the key or the name.
+
+    Attributes:
+      parts: the number of buckets.
+    """
+
+    parts: int
+
+    def numbers(self, columns: Columns) -> Sequence[int]:
+        """The bucket of each image or row."""
+        names, parts = columns[0], self.parts
+        if not _are_plain(names):
+            return [bucket_of(name, parts) for name in names]
+        return [
+            zlib.crc32(name[name.rfind("/") + 1 :].partition(".")[0].encode()) % parts
+            for name in names
+        ]
+
+
+def _are_plain(names: Sequence[str]) -> bool:
+    """True if names are written in one way only: in ASCII, and with no separator but `/`."""
+    text = "\n".join(names)
+    return text.isascii() and "\\" not in text
 
 
 @dataclass(frozen=True)
@@ -76,7 +105,12 @@ class ByFolder:
 
     def bare_names(self, names: Iterable[str]) -> BareNames:
         """Those of rows' names that give no folder below a root."""
-        found = set()
+        names, found = list(names), set[str]()
+        if _are_plain(names):
+            named = {name[: name.rfind("/") + 1] for name in names}
+            bare = tuple(path for path in named if not self._split(path)[0])
+            if not bare:
+                return BareNames()
         for name in names:
             folder, file_name = self._split(name)
             if not folder:
@@ -94,11 +128,49 @@ class ByFolder:
             folder = ""
         return zlib.crc32(f"{folder}/{file_name}".encode()) % buckets
 
+    def buckets_of(self, names: Sequence[str], buckets: int, bare: BareNames) -> Sequence[int]:
+        """The bucket of each image's key or row's name."""
+        if bare.too_many:
+            return NameDivision(buckets).numbers([names])
+        if not _are_plain(names):
+            return [self.bucket_of(name, buckets, bare) for name in names]
+        folders: dict[str, str] = {}  # the part of a path that names a folder below a root
+        numbers = []
+        for name in names:
+            end = name.rfind("/") + 1
+            path, file_name = name[:end], name[end:].partition(".")[0]
+            folder = folders.get(path)
+            if folder is None:
+                folder = folders[path] = self._split(path)[0] + "/"
+            if file_name in bare.names:
+                folder = "/"
+            numbers.append(zlib.crc32((folder + file_name).encode()) % buckets)
+        return numbers
+
     def _split(self, name: str) -> tuple[str, str]:
         """The last folder of a name, empty for that of a root, and the file name to the first dot."""
         path, _, file_name = normalized(name).replace("\\", "/").rpartition("/")
         folder = _folder(path)
         return "" if folder in self.roots else folder, file_name.partition(".")[0]
+
+
+@dataclass(frozen=True)
+class FolderDivision:
+    """Divides images and rows by `ByFolder`; their first column is the key or the name.
+
+    Attributes:
+      parts: the number of buckets.
+      by_folder: tells the bucket of a name.
+      bare: the names that rows give without a folder.
+    """
+
+    parts: int
+    by_folder: ByFolder
+    bare: BareNames
+
+    def numbers(self, columns: Columns) -> Sequence[int]:
+        """The bucket of each image or row."""
+        return self.by_folder.buckets_of(columns[0], self.parts, self.bare)
 
 
 def _folder(path: str) -> str:

@@ -32,6 +32,9 @@ UTF_8 = "utf-8-sig"
 _WINDOWS = "cp1252"
 _LATIN = "latin-1"
 _WIDE = ("utf-16", "utf-32", "utf-7")  # codecs that cannot turn a bad byte into a surrogate
+_BYTEWISE = frozenset((UTF_8, "utf-8", "ascii", _WINDOWS, _LATIN))
+"""Encodings in which the byte of a line break is never part of another character."""
+
 _ENCODING_NAMES = {_WINDOWS: "Windows-1252", _LATIN: "Latin-1", UTF_8: "UTF-8"}
 
 _MOST_LINES = 10
@@ -250,7 +253,7 @@ def head_fields(head: TableHead, table: LabelTable) -> Iterator[tuple[int, Mappi
 
 
 def read_fields(
-    file: BinaryIO, table: LabelTable, *, strict: bool = False
+    file: BinaryIO, table: LabelTable, *, strict: bool = False, first_line: int = 1
 ) -> Iterator[tuple[int, Mapping[str, Any], str]]:
     """Yields (line, fields by column, problem or empty) of every row after the header.
 
@@ -259,6 +262,7 @@ def read_fields(
     Args:
       file: the file, open at its beginning.
       table: how it is read.
+      first_line: the number of the first line, if it is only a later part of the file.
       strict: True if a quote that spans many lines is an error; False if the file may be
         incomplete.
 
@@ -269,9 +273,9 @@ def read_fields(
         yield from read_parquet(file, table.uri)
         return
     if not table.delimiter:
-        yield from _json_records(file, table.encoding)
+        yield from _json_records(file, _encoding(table, first_line), first_line)
         return
-    records = _records(file, table, table.uri if strict else "")
+    records = _records(file, table, table.uri if strict else "", first_line)
     columns = len(table.header)
     for line, cells, problem in records:
         if not problem and len(cells) != columns:
@@ -286,18 +290,36 @@ def read_fields(
         yield line, fields, problem
 
 
-def _records(file: BinaryIO, table: LabelTable, uri: str) -> Iterator[tuple[int, list[str], str]]:
+def _encoding(table: LabelTable, first_line: int) -> str:
+    """The encoding of a part of a file: a byte order mark stands only at the beginning."""
+    return "utf-8" if table.encoding == UTF_8 and first_line > 1 else table.encoding
+
+
+def _records(
+    file: BinaryIO, table: LabelTable, uri: str, first_line: int
+) -> Iterator[tuple[int, list[str], str]]:
     """Yields the records after the header."""
+    encoding = _encoding(table, first_line)
     if table.delimiter == _SPACE:
-        return _listed_records(file, table.encoding)
-    records = csv_records(file, table.encoding, table.delimiter, uri)
-    if table.has_header:
+        return _listed_records(file, encoding, first_line)
+    records = csv_records(file, encoding, table.delimiter, uri, first_line)
+    if table.has_header and first_line == 1:
         next(records, None)
     return records
 
 
+def part_delimiter(table: LabelTable) -> str | None:
+    """The delimiter of cells by whose quotes a file is cut; empty if quotes mean nothing to lines.
+
+    None if it is read as a whole: bytes of line breaks may be parts of characters, or it is no text.
+    """
+    if table.encoding not in _BYTEWISE:
+        return None
+    return "" if table.delimiter == _SPACE else table.delimiter
+
+
 def csv_records(
-    file: BinaryIO, encoding: str, delimiter: str, uri: str = ""
+    file: BinaryIO, encoding: str, delimiter: str, uri: str = "", first_line: int = 1
 ) -> Iterator[tuple[int, list[str], str]]:
     """Yields (first line, cells, problem or empty) of every record; skips empty lines.
 
@@ -309,6 +331,7 @@ def csv_records(
       encoding: its encoding.
       delimiter: the separator of cells.
       uri: the file's name, if a quote that spans many lines is to be an error.
+      first_line: the number of the first line.
 
     Raises:
       LabelTableError: a quote spans so many rows that the images they name are unknown.
@@ -316,14 +339,15 @@ def csv_records(
     text = _decoded(file, encoding, newline="")
     reader = csv.reader(text, delimiter=delimiter, skipinitialspace=True, strict=True)
     while True:
-        line = reader.line_num + 1
+        line = reader.line_num + first_line
         try:
             cells = next(reader)
         except StopIteration:
             break
         except csv.Error as error:
-            problem = _csv_problem(error, line, reader.line_num)
-            if uri and reader.line_num - line >= _MOST_LINES:
+            last = reader.line_num + first_line - 1
+            problem = _csv_problem(error, line, last)
+            if uri and last - line >= _MOST_LINES:
                 raise LabelTableError(f"{uri}, {problem} in line {line}") from error
             yield line, [], problem
             continue
@@ -337,10 +361,12 @@ def _csv_problem(error: csv.Error, first: int, last: int) -> str:
     return f"{lines}: not CSV: {error}; look for a quote that is not closed"
 
 
-def _listed_records(file: BinaryIO, encoding: str) -> Iterator[tuple[int, list[str], str]]:
+def _listed_records(
+    file: BinaryIO, encoding: str, first_line: int
+) -> Iterator[tuple[int, list[str], str]]:
     """Yields the lines of a list with spaces between an image's name and its label."""
     text = _decoded(file, encoding, newline=None)
-    for line, record in enumerate(text, 1):
+    for line, record in enumerate(text, first_line):
         if not record.strip():
             continue
         problem = _encoding_problem(record, encoding)
@@ -363,9 +389,11 @@ def _listed(line: str) -> list[str]:
     return [name, label]
 
 
-def _json_records(file: BinaryIO, encoding: str) -> Iterator[tuple[int, dict[str, Any], str]]:
+def _json_records(
+    file: BinaryIO, encoding: str, first_line: int
+) -> Iterator[tuple[int, dict[str, Any], str]]:
     text = _decoded(file, encoding, newline=None)
-    for line, record in enumerate(text, 1):
+    for line, record in enumerate(text, first_line):
         if not record.strip():
             continue
         problem = _encoding_problem(record, encoding)

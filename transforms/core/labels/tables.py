@@ -197,15 +197,15 @@ def inspect_tables(
 
 
 def read_rows(
-    file: BinaryIO, table: LabelTable, schema: LabelSchema
+    file: BinaryIO, table: LabelTable, schema: LabelSchema, first_line: int = 1
 ) -> Iterator[LabelRow | DeadLetter]:
-    """Reads a label file from its beginning; empty lines are passed over.
+    """Reads a label file from its beginning, or from a later line on; empty lines are passed over.
 
     Raises:
       LabelTableError: a quote that is not closed swallowed other rows.
     """
     named = _naming_columns(table, schema)
-    for line, fields, problem in read_fields(file, table, strict=True):
+    for line, fields, problem in read_fields(file, table, strict=True, first_line=first_line):
         name = text_of(fields.get(table.key_column))
         for column in named:
             _check_one_line(fields.get(column), column, table.uri, line)
@@ -441,24 +441,36 @@ def typed_row(
     for column in schema.table_columns:
         parsed: LabelValue = None
         try:
-            cell, separator = fields.get(column.name), schema.separators.get(column.name, "")
-            if column.name in schema.guessed:
-                _check_not_padded(cell, separator, column.name)
-            parsed = parse_cell(cell, column, separator)
+            parsed = column_value(fields.get(column.name), column, schema)
         except BadCellError as error:
             problems.append(f"column {column.name!r}: {error}")
         values.append(parsed)
     split = table.split
     if schema.split_column and schema.split_column in fields:
         text = text_of(fields.get(schema.split_column))
-        split = SPLIT_NAMES.get(text.lower(), text)
-        if not re.fullmatch(r"\w+", split):
+        split = split_name(text)
+        if not split:
+            split = text
             problems.append(f"column {schema.split_column!r}: {text!r} names no split")
     return LabelRow(
         *(name, tuple(values), split, table.uri, line),
         problem=problems[0] if problems else "",
         size=claimed_size(fields, schema.size),
     )
+
+
+def column_value(cell: Any, column: Column, schema: LabelSchema) -> LabelValue:
+    """A cell as a value of its column. Raises BadCellError."""
+    separator = schema.separators.get(column.name, "")
+    if column.name in schema.guessed:
+        _check_not_padded(cell, separator, column.name)
+    return parse_cell(cell, column, separator)
+
+
+def split_name(text: str) -> str:
+    """The split that a cell names; empty if it names none."""
+    split = SPLIT_NAMES.get(text.lower(), text)
+    return split if re.fullmatch(r"\w+", split) else ""
 
 
 def _leading_values(

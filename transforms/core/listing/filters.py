@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
@@ -136,6 +137,24 @@ class ListingFilter:
             self._see(key, uri)
             return False
         return True
+
+    def lists_all(self, keys: Sequence[str], prefix: str) -> bool:
+        """True if `lists` is sure to be true for each of some keys; counts nothing.
+
+        Args:
+          keys: paths that are not in hidden folders.
+          prefix: that of their URIs.
+        """
+        if self._patterns or self._within or self._without:
+            return False
+        text = "\n" + "\n".join(keys)
+        if "\n." in text or "/." in text:
+            return False
+        extensions = {key[key.rfind(".") :].lower() for key in keys}
+        if not extensions <= IMAGE_EXTENSIONS - {""}:
+            return False
+        skipped = (uri for uri in self._excluded if uri.startswith(prefix))
+        return {uri[len(prefix) :] for uri in skipped}.isdisjoint(keys)
 
     def _see(self, key: str, uri: str) -> None:
         archive = self._archive

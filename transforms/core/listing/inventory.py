@@ -18,6 +18,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 from beam_pipeline.transforms.core.errors import InventoryError
+from beam_pipeline.transforms.core.listing.line_blocks import columns_of_lines
+from beam_pipeline.transforms.core.references import Same
 from beam_pipeline.transforms.core.text import shown
 
 _URI, _SIZE, _BUCKET, _NAME = "uri", "size", "bucket", "name"
@@ -180,9 +182,117 @@ def _columns(header: Sequence[str], uri: str) -> list[str]:
     return columns
 
 
+class CsvHeader(NamedTuple):
+    """The format of a CSV file.
+
+    Attributes:
+      delimiter: what stands between cells.
+      cells: how many a row has.
+      columns: (name, index) of the columns that are read.
+    """
+
+    delimiter: str
+    cells: int
+    columns: Sequence[tuple[str, int]]
+
+
+def csv_header(file: BinaryIO, uri: str) -> CsvHeader | None:
+    """Reads the header of an inventory; None if it is no plain CSV file, and so is read as a whole.
+
+    Raises:
+      InventoryError: it has other columns.
+    """
+    beginning = file.read(4)
+    file.seek(0)
+    if beginning == _PARQUET or beginning.startswith(_GZIP):
+        return None
+    text = _text_of(file)
+    try:
+        return _header(text, uri)
+    finally:
+        text.detach()
+
+
+def read_rows(
+    file: BinaryIO, uri: str, header: CsvHeader, first_line: int
+) -> Iterator[InventoryRow]:
+    """Reads a CSV inventory from a line on, behind the header.
+
+    Args:
+      file: the inventory, at the beginning of that line.
+      uri: its name, for messages.
+      header: its format.
+      first_line: the number of that line.
+
+    Raises:
+      InventoryError: as `read_inventory`.
+    """
+    encoding = "utf-8" if first_line > 1 else "utf-8-sig"
+    text = io.TextIOWrapper(file, encoding, errors="surrogateescape", newline="")
+    if first_line == 1:
+        text.readline()
+        first_line = 2
+    return _rows(_cells_below(text, uri, header, first_line), uri, "line")
+
+
+class InventoryColumns(NamedTuple):
+    """Files that an inventory lists, all of them the newest versions.
+
+    Attributes:
+      uris: the files, in ASCII or other valid text, without line breaks.
+      sizes, versions: as in `InventoryRow`.
+    """
+
+    uris: Sequence[str]
+    sizes: Sequence[int]
+    versions: Sequence[int]
+
+
+def row_columns(lines: bytes, header: CsvHeader) -> InventoryColumns | None:
+    """The columns of regular lines behind the header; None if a line has to be looked at by `read_rows`."""
+    try:
+        text = lines.decode()
+    except UnicodeDecodeError:
+        return None
+    found = columns_of_lines(text, header.delimiter, header.cells)
+    if found is None:
+        return None
+    cells = {name: found[index] for name, index in header.columns}
+    count = len(found[0])
+    sizes = _whole_numbers(cells[_SIZE])
+    versions: Sequence[int] | None = Same(0, count)
+    if _GENERATION in cells and any(cells[_GENERATION]):
+        versions = _whole_numbers(cells[_GENERATION])
+    if sizes is None or versions is None or any(cells.get(_DELETED, ())):
+        return None
+    if _URI in cells:
+        uris = cells[_URI]
+        return None if "" in uris else InventoryColumns(uris, sizes, versions)
+    buckets, names = cells[_BUCKET], cells[_NAME]
+    if "" in buckets or "" in names:
+        return None
+    uris = [f"gs://{bucket}/{name}" for bucket, name in zip(buckets, names, strict=True)]
+    return InventoryColumns(uris, sizes, versions)
+
+
+def _whole_numbers(texts: Sequence[str]) -> Sequence[int] | None:
+    """Numbers of less than 18 digits; None if there are other texts."""
+    digits = "".join(texts)
+    plain = digits.isascii() and digits.isdecimal() and all(texts)
+    return list(map(int, texts)) if plain and max(map(len, texts)) < 18 else None
+
+
 def _csv_cells(file: Any, uri: str) -> Iterator[_Cells]:
+    text = _text_of(file)
+    return _cells_below(text, uri, _header(text, uri), 2)
+
+
+def _text_of(file: Any) -> io.TextIOWrapper:
     # Bytes that are not UTF-8 become surrogates, which are reported with their row.
-    text = io.TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="")
+    return io.TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="")
+
+
+def _header(text: io.TextIOWrapper, uri: str) -> CsvHeader:
     first = text.readline(_MOST_OF_A_HEADER)
     if len(first) == _MOST_OF_A_HEADER:
         raise InventoryError(
@@ -195,18 +305,24 @@ def _csv_cells(file: Any, uri: str) -> Iterator[_Cells]:
     except csv.Error as error:  # a null character, in Python 3.10
         raise InventoryError(f"--inventory {uri}, line 1: not CSV: {error}") from error
     columns = [(name, header.index(name)) for name in _columns(header, uri)]
-    reader = csv.reader(text, delimiter=delimiter, strict=True)
-    line = 2
+    return CsvHeader(delimiter, len(header), columns)
+
+
+def _cells_below(
+    text: io.TextIOWrapper, uri: str, header: CsvHeader, first_line: int
+) -> Iterator[_Cells]:
+    reader = csv.reader(text, delimiter=header.delimiter, strict=True)
+    line = first_line
     try:
         for cells in reader:
-            if len(cells) == len(header):
-                yield _Cells(line, {name: cells[index] for name, index in columns})
+            if len(cells) == header.cells:
+                yield _Cells(line, {name: cells[index] for name, index in header.columns})
             elif cells:
                 raise InventoryError(
                     f"--inventory {uri}, line {line}: {len(cells)} fields where the header has "
-                    f"{len(header)}; look for a quote or a separator in a name"
+                    f"{header.cells}; look for a quote or a separator in a name"
                 )
-            line = reader.line_num + 2
+            line = reader.line_num + first_line
     except csv.Error as error:
         raise InventoryError(f"--inventory {uri}, line {line}: not CSV: {error}") from error
     text.detach()

@@ -1,0 +1,73 @@
+"""DoFns whose work is done by tasks, here or in writer processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.testing.util import assert_that, equal_to
+
+from beam_pipeline.transforms.batches import DEAD_LETTERS, TALLY, DeadLetterBatch
+from beam_pipeline.transforms.core.dataset.plan import Tally
+from beam_pipeline.transforms.core.dead_letters import DeadLetter
+from beam_pipeline.transforms.outcome import Outcome
+from beam_pipeline.transforms.run_elsewhere import SMALL, RunElsewhere
+from beam_pipeline.transforms.writer_process import writer_processes
+
+LETTER = DeadLetter("read", "a.jpg", "/a.jpg", "empty_file", "no bytes")
+
+
+@dataclass(frozen=True)
+class Doubled:
+    number: int
+
+    @property
+    def uri(self) -> str:
+        return str(self.number)
+
+    def run(self) -> Outcome:
+        if self.number < 0:
+            raise ValueError("negative")
+        letters = DeadLetterBatch([LETTER] if self.number == 7 else [])
+        return Outcome([2 * self.number], Tally(listed=1), letters, [("odd", self.number % 2)])
+
+
+class Double(RunElsewhere):
+    def process(self, number: int) -> Iterator[Any]:
+        yield from self.run(Doubled(number), SMALL if number % 3 else 0)
+
+
+def double(pipeline: beam.Pipeline, numbers: list[int]) -> Any:
+    return (
+        pipeline
+        | beam.Create(numbers)
+        | beam.ParDo(Double())
+        .with_output_types(int)
+        .with_outputs(DEAD_LETTERS, TALLY, "odd", main="main")
+    )
+
+
+@pytest.mark.parametrize("writers", [0, 1, 2])
+def test_each_task_has_its_outputs(writers: int) -> None:
+    """With any number of processes; small tasks stay here."""
+    with writer_processes(writers), beam.Pipeline(runner="FnApiRunner") as pipeline:
+        found = double(pipeline, list(range(20)))
+        letters = found[DEAD_LETTERS] | beam.FlatMap(list)
+        assert_that(found["main"], equal_to([2 * n for n in range(20)]), label="main")
+        assert_that(letters, equal_to([LETTER]), label="letters")
+        assert_that(found[TALLY], equal_to([Tally(listed=1)] * 20), label="tallies")
+        assert_that(found["odd"], equal_to([n % 2 for n in range(20)]), label="tagged")
+
+
+@pytest.mark.parametrize("writers", [0, 2])
+def test_the_error_of_a_task_is_that_of_the_job(writers: int) -> None:
+    """Whichever process raised it."""
+    with (
+        writer_processes(writers),
+        pytest.raises(Exception, match="negative"),
+        beam.Pipeline(runner="FnApiRunner") as pipeline,
+    ):
+        double(pipeline, [1, -1, 2])

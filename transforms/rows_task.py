@@ -1,0 +1,140 @@
+"""Label files to read, as a unit of work for any worker.
+
+Nothing here imports Beam, so that a process that does nothing else starts in a tenth of a second.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from beam_pipeline.transforms.core.dataset.plan import Tally
+from beam_pipeline.transforms.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
+from beam_pipeline.transforms.core.errors import LabelTableError
+from beam_pipeline.transforms.core.failures import Refusal
+from beam_pipeline.transforms.core.labels.join import UnnamedImages
+from beam_pipeline.transforms.core.labels.meeting import BareNames, ByFolder
+from beam_pipeline.transforms.core.listing.line_blocks import is_regular, sub_blocks
+from beam_pipeline.transforms.core.packed_batches import BATCH_SIZE, DeadLetterBatch, LabelBatch
+from beam_pipeline.transforms.core.references import LabelRow
+from beam_pipeline.transforms.file_parts import FilePart
+from beam_pipeline.transforms.layouts.layout import LabelReader, LineReader
+from beam_pipeline.transforms.outcome import BARE_NAMES, Outcome
+from beam_pipeline.transforms.storage import files
+
+_BLOCK_BYTES = 1 << 20  # of lines that become columns at once, some 25,000 rows
+_NAME = LabelRow._fields.index("name")
+
+
+@dataclass(frozen=True)
+class RowsTask:
+    """Files, or parts of files, with labels.
+
+    Attributes:
+      parts: the files.
+      reader: reads them.
+      unnamed: makes the rows of files that cannot be read; None for dead letters.
+      by_folder: tells which rows name their images without a folder; None if that does not matter.
+    """
+
+    parts: Sequence[FilePart]
+    reader: LabelReader
+    unnamed: UnnamedImages | None = None
+    by_folder: ByFolder | None = None
+
+    @property
+    def uri(self) -> str:
+        """Its subject, for messages."""
+        return f"rows of {self.parts[0].uri}"
+
+    def run(self) -> Outcome:
+        """Reads the rows."""
+        tally, dead_letters = Tally(), DeadLetterBatch()
+        batches = list(self.read(tally, dead_letters))
+        return self.outcome(batches, tally, dead_letters)
+
+    def outcome(
+        self, batches: Sequence[LabelBatch], tally: Tally, dead_letters: DeadLetterBatch
+    ) -> Outcome:
+        """The outcome of rows that were read."""
+        tally.orphan_rows = len(dead_letters)
+        tally.add_dead_letters(dead_letters)
+        bare = [(BARE_NAMES, self.bare_names(batches))] if self.by_folder else []
+        return Outcome(batches, tally, dead_letters, bare)
+
+    def bare_names(self, batches: Sequence[LabelBatch]) -> BareNames:
+        """The names that rows give without a folder."""
+        assert self.by_folder
+        names = (batch.columns()[_NAME] for batch in batches)
+        return BareNames.sum_of(map(self.by_folder.bare_names, names))
+
+    def read(self, tally: Tally, dead_letters: DeadLetterBatch) -> Iterator[LabelBatch]:
+        """Yields the rows in batches, counts them, and adds those that are broken to dead letters."""
+        rows = LabelBatch()
+        for found in self._read(tally):
+            if isinstance(found, LabelBatch):
+                tally.label_rows += len(found)
+                yield found
+                continue
+            tally.label_rows += 1
+            if isinstance(found, DeadLetter):
+                dead_letters.append(found)
+            else:
+                rows.append(found)
+            if len(rows) >= BATCH_SIZE:
+                yield rows
+                rows = LabelBatch()
+        if rows:
+            yield rows
+
+    def _read(self, tally: Tally) -> Iterator[LabelRow | DeadLetter | LabelBatch]:
+        for part in self.parts:
+            try:
+                yield from self._read_part(part)
+            except LabelTableError as error:
+                tally.refusals.append(Refusal.from_error(error))
+
+    def _read_part(self, part: FilePart) -> Iterator[LabelRow | DeadLetter | LabelBatch]:
+        reader = self.reader
+        try:
+            if part.end >= 0 and isinstance(reader, LineReader):
+                file: BinaryIO = io.BytesIO(part.read())
+            else:
+                file = files.open_input(part.uri)
+                file.seek(part.begin)
+        except OSError as error:
+            yield self._unread(part.uri, f"cannot be read: {error.strerror or error}")
+            return
+        with file:
+            if not isinstance(reader, LineReader):
+                yield from reader.read(file, part.uri)
+            elif part.end >= 0:
+                yield from _rows_of(file.read(), part, reader)
+            else:
+                yield from reader.read_lines(file, part.uri, part.first_line)
+
+    def _unread(self, uri: str, what: str) -> LabelRow | DeadLetter:
+        if self.unnamed:
+            return self.unnamed.unread(uri, what)
+        return row_dead_letter(
+            stage=Stage.LABELS, key=uri, reason=Reason.BAD_ROW, message=what, file=uri, line=0
+        )
+
+
+def _rows_of(
+    lines: bytes, part: FilePart, reader: LineReader
+) -> Iterator[LabelRow | DeadLetter | LabelBatch]:
+    """The rows of a part: by whole columns where its lines allow that."""
+    delimiter = reader.delimiter(part.uri) or ""
+    regular = part.regular or is_regular(lines.removeprefix(b"\xef\xbb\xbf"), delimiter)
+    line = part.first_line
+    blocks = sub_blocks(lines, _BLOCK_BYTES) if regular else iter((lines,))
+    for block in blocks:
+        columns = reader.columns(block, part.uri, line) if regular else None
+        if columns is None:
+            yield from reader.read_lines(io.BytesIO(block), part.uri, line)
+        elif columns:
+            yield LabelBatch.of_columns(columns)
+        line += block.count(b"\n")
