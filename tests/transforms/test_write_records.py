@@ -85,8 +85,9 @@ def test_every_sample_is_written_or_a_dead_letter(tmp_path: Path, compression: s
             encoding=ENCODING,
             reading=ONE_BY_ONE,
         )
-        batch = samples(tmp_path, 10)
-        batch[4] = batch[4]._replace(size=0)
+        refs = list(samples(tmp_path, 10))
+        refs[4] = refs[4]._replace(size=0)
+        batch = SampleBatch(refs)
         found: Any = (
             pipeline
             | "Samples" >> beam.Create([SampleBatch(batch[:4]), SampleBatch(batch[4:])])
