@@ -45,7 +45,7 @@ def cut_file(uri: str, delimiter: Delimiter, part_bytes: int = PART_BYTES) -> It
 
 
 def _scanned(tasks: Sequence[ScanTask]) -> Iterator[LineBlock]:
-    running: writer_process.Tasks[LineBlock] = writer_process.Tasks()
+    running: writer_process.Tasks[LineBlock] = writer_process.Tasks(repeat=True)
     started = (result for task in tasks for result in running.submit(task))
     for result in itertools.chain(started, running.rest()):
         yield result()

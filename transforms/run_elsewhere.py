@@ -20,11 +20,11 @@ SMALL = 1 << 14
 class RunElsewhere(beam.DoFn):
     """Base of the DoFns that do their work by tasks and yield what comes of them, in order.
 
-    Where there are no writer processes, tasks run here, one by one.
+    Where there are no writer processes, tasks run here, one by one; so does one whose process died.
     """
 
     def start_bundle(self) -> None:
-        self._tasks: writer_process.Tasks[Outcome] = writer_process.Tasks()
+        self._tasks: writer_process.Tasks[Outcome] = writer_process.Tasks(repeat=True)
 
     def run(self, task: writer_process.Task[Outcome], size: int) -> Iterator[Any]:
         """Submits a task; yields the outputs of tasks that have ended.

@@ -20,6 +20,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from multiprocessing.connection import Connection, Pipe
 from queue import SimpleQueue
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -196,8 +197,13 @@ class Tasks(Generic[_Result]):
     Results are functions that return a task's result, or raise its error.
     """
 
-    def __init__(self) -> None:
-        """No task is on its way."""
+    def __init__(self, *, repeat: bool = False) -> None:
+        """No task is on its way.
+
+        Args:
+          repeat: whether a task whose process died runs again, here, as it only computes something.
+        """
+        self._repeat = repeat
         self._waiting: deque[Callable[[], _Result]] = deque()
 
     def submit(
@@ -210,7 +216,12 @@ class Tasks(Generic[_Result]):
           small: it takes less time than to send it elsewhere, so it runs here.
         """
         future = None if small else submit(task)
-        self._waiting.append(future.result if future else task.run)
+        if future is None:
+            self._waiting.append(task.run)
+        elif self._repeat:
+            self._waiting.append(partial(_result_or_run, future, task))
+        else:
+            self._waiting.append(future.result)
         while len(self._waiting) > backlog():
             yield self._waiting.popleft()
 
@@ -218,6 +229,13 @@ class Tasks(Generic[_Result]):
         """Yields the results of all other tasks."""
         while self._waiting:
             yield self._waiting.popleft()
+
+
+def _result_or_run(future: Future[_Result], task: Task[_Result]) -> _Result:
+    try:
+        return future.result()
+    except WriterProcessError:
+        return task.run()
 
 
 def serve(file_descriptor: int) -> None:

@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
-from beam_pipeline.transforms.batches import DEAD_LETTERS, TALLY, DeadLetterBatch
+from beam_pipeline.transforms.batches import DEAD_LETTERS, TALLY
 from beam_pipeline.transforms.core.dataset.plan import Tally
-from beam_pipeline.transforms.core.dead_letters import DeadLetter
-from beam_pipeline.transforms.outcome import Outcome
 from beam_pipeline.transforms.run_elsewhere import SMALL, RunElsewhere
 from beam_pipeline.transforms.writer_process import writer_processes
-
-LETTER = DeadLetter("read", "a.jpg", "/a.jpg", "empty_file", "no bytes")
-
-
-@dataclass(frozen=True)
-class Doubled:
-    number: int
-
-    @property
-    def uri(self) -> str:
-        return str(self.number)
-
-    def run(self) -> Outcome:
-        if self.number < 0:
-            raise ValueError("negative")
-        letters = DeadLetterBatch([LETTER] if self.number == 7 else [])
-        return Outcome([2 * self.number], Tally(listed=1), letters, [("odd", self.number % 2)])
+from tests.transforms.tasks import LETTER, Doubled, Fatal
 
 
 class Double(RunElsewhere):
@@ -60,6 +42,22 @@ def test_each_task_has_its_outputs(writers: int) -> None:
         assert_that(letters, equal_to([LETTER]), label="letters")
         assert_that(found[TALLY], equal_to([Tally(listed=1)] * 20), label="tallies")
         assert_that(found["odd"], equal_to([n % 2 for n in range(20)]), label="tagged")
+
+
+class DoubleFatally(RunElsewhere):
+    def process(self, number: int) -> Iterator[Any]:
+        yield from self.run(Fatal(number, os.getpid()), SMALL)
+
+
+def test_what_a_process_did_not_finish_is_done_here() -> None:
+    """Nothing is lost when a process dies, as if memory ran out."""
+    with writer_processes(1), beam.Pipeline(runner="FnApiRunner") as pipeline:
+        found = (
+            pipeline
+            | beam.Create([1, 2, 3])
+            | beam.ParDo(DoubleFatally()).with_output_types(int).with_outputs(main="main")
+        )
+        assert_that(found["main"], equal_to([2, 4, 6]))
 
 
 @pytest.mark.parametrize("writers", [0, 2])

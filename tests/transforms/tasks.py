@@ -1,0 +1,42 @@
+"""Tasks for the tests of what runs elsewhere: processes that do not import Beam load this quickly."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from beam_pipeline.transforms.core.dataset.plan import Tally
+from beam_pipeline.transforms.core.dead_letters import DeadLetter
+from beam_pipeline.transforms.core.packed_batches import DeadLetterBatch
+from beam_pipeline.transforms.outcome import Outcome
+
+LETTER = DeadLetter("read", "a.jpg", "/a.jpg", "empty_file", "no bytes")
+
+
+@dataclass(frozen=True)
+class Doubled:
+    """Doubles a number."""
+
+    number: int
+
+    @property
+    def uri(self) -> str:
+        return str(self.number)
+
+    def run(self) -> Outcome:
+        if self.number < 0:
+            raise ValueError("negative")
+        letters = DeadLetterBatch([LETTER] if self.number == 7 else [])
+        return Outcome([2 * self.number], Tally(listed=1), letters, [("odd", self.number % 2)])
+
+
+@dataclass(frozen=True)
+class Fatal(Doubled):
+    """Ends any process but the one that made it."""
+
+    maker: int
+
+    def run(self) -> Outcome:
+        if os.getpid() != self.maker:
+            os._exit(1)
+        return super().run()
