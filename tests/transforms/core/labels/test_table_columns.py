@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from hypothesis import example, given
@@ -71,3 +72,12 @@ def test_other_encodings_are_read_by_columns_too() -> None:
     assert found is not None
     assert [row.values for row in items_of(LabelRow, found)] == [("cafés",)]
     assert row_columns(b"a.jpg,\x81\n", table, schema, 2) is None
+
+
+def test_a_table_may_be_a_split() -> None:
+    """Its rows are of that split."""
+    head = b"filename,label\na.jpg,cat\n"
+    schema, (table,) = inspect_tables([TableHead("/test.csv", head, True)], ColumnChoices())
+    found = row_columns(head, replace(table, split="test"), schema, 1)
+    assert found is not None
+    assert [row.split for row in items_of(LabelRow, found)] == ["test"]
