@@ -69,7 +69,7 @@ class Rates:
       start_s: seconds until workers have started.
     """
 
-    read_s: float = 0.6e-3
+    read_s: float = 0.9e-3
     byte_s: float = 1.0e-9
     plan_s: float = 30e-6
     start_s: float = 180.0

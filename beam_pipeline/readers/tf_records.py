@@ -1,0 +1,103 @@
+"""Shards -> serialized examples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import tensorflow as tf
+
+from beam_pipeline.dataset import Dataset, Shard
+from beam_pipeline.readers.pixels import MASK_KEYS
+from beam_pipeline.readers.shards import check_regular, open_shard
+from beam_pipeline.readers.tf_features import spec_of
+from beam_pipeline.transforms.core.errors import UsageError
+from beam_pipeline.transforms.core.labels.schema import ENCODED_KEY
+from beam_pipeline.transforms.core.records.record_format import RecordFormat
+from beam_pipeline.transforms.core.text import counted
+from beam_pipeline.transforms.core.uris import scheme_of
+
+SHARDS_AT_ONCE = 16  # not the number of cores, so that a seed gives the same order on every machine
+_TENSORFLOW_SCHEMES = frozenset({"", "gs", "hdfs", "viewfs", "har"})
+_RECORDS_A_TURN = 16  # records of one shard before those of the next
+
+
+def own_shards(dataset: Dataset, split: str, input_context: Any) -> list[Shard]:
+    """Returns the shards of a split, or one input pipeline's share of them."""
+    shards = dataset.shards(split)
+    check_regular(shards)
+    if input_context is None:
+        return shards
+    pipelines = input_context.num_input_pipelines
+    if len(shards) < pipelines:
+        raise UsageError(
+            f"split {split!r} of {dataset.path} has {counted(len(shards), 'shard')} for {pipelines} input "
+            f"pipelines, which each need one; convert with --num_shards {pipelines} or more"
+        )
+    return shards[input_context.input_pipeline_id :: pipelines]
+
+
+def filtered(records: Any, dataset: Dataset, keep: Callable[..., Any]) -> Any:
+    """Leaves out the examples for whose features a function returns False."""
+    pixels = {dataset.key_of(key) for key in (ENCODED_KEY, *MASK_KEYS)}
+    spec = spec_of(dataset, *(key for key in dataset.features if key not in pixels))
+    if not spec:
+        raise UsageError(f"{dataset.path} has no features besides its pixels to filter by")
+    examples = mapped(records, lambda record: (tf.io.parse_single_example(record, spec), record))
+    kept = examples.filter(lambda features, _: keep(features))
+    return mapped(kept, lambda _, record: record)
+
+
+def records_of(
+    dataset: Dataset, shards: Sequence[Shard], *, shuffled: bool, seed: int | None
+) -> Any:
+    """Reads the serialized examples, shard after shard, or interleaved from shards in random order."""
+    open_shards = _opener(dataset.record_format, shards)
+    uris = tf.constant([shard.uri for shard in shards], tf.string)
+    if shuffled:
+        order = tf.data.Dataset.from_tensor_slices(uris).shuffle(max(1, len(shards)), seed=seed)
+        records = order.interleave(
+            unconverted(open_shards),
+            cycle_length=SHARDS_AT_ONCE,
+            block_length=_RECORDS_A_TURN,
+            num_parallel_calls=tf.data.AUTOTUNE,
+        )
+    else:
+        records = open_shards(uris)
+    # Gives the data set a length, and raises an error at the end of a shard that lost records.
+    examples = sum(shard.examples for shard in shards)
+    return records.apply(tf.data.experimental.assert_cardinality(examples))
+
+
+def _opener(record_format: RecordFormat, shards: Sequence[Shard]) -> Callable[[Any], Any]:
+    """Returns a function from one or several URIs of shards to a data set of their records."""
+    native = record_format.tf_data
+    if native is None or not all(scheme_of(shard.uri) in _TENSORFLOW_SCHEMES for shard in shards):
+        return partial(_records_by_python, record_format)
+    return partial(getattr(tf.data, native.name), **native.arguments)
+
+
+def _records_by_python(record_format: RecordFormat, uris: Any) -> Any:
+    """Reads records of shards in a format, or in storage, for which tf.data has no reader."""
+
+    def records(found: Sequence[bytes]) -> Iterator[bytes]:
+        for uri in map(bytes.decode, found):
+            with open_shard(uri) as file:
+                yield from record_format.records(file, uri)
+
+    return tf.data.Dataset.from_generator(
+        records,
+        output_signature=tf.TensorSpec([], tf.string),
+        args=(tf.reshape(uris, [-1]),),
+    )
+
+
+def mapped(elements: Any, function: Callable[..., Any]) -> Any:
+    """Maps one of our functions over a data set, in parallel."""
+    return elements.map(unconverted(function), num_parallel_calls=tf.data.AUTOTUNE)
+
+
+def unconverted(function: Callable[..., Any]) -> Any:
+    """Excludes a function from AutoGraph's conversion, which saves half a second per process."""
+    return tf.autograph.experimental.do_not_convert(function)
