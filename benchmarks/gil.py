@@ -29,9 +29,10 @@ from inputs import list_images, warm
 
 from beam_pipeline.transforms.core.dataset.sharding import ShardSpec
 from beam_pipeline.transforms.core.labels.schema import ColumnKind, label_column
+from beam_pipeline.transforms.core.packing import pack
 from beam_pipeline.transforms.core.records import shard_writer
 from beam_pipeline.transforms.core.records.example_source import LabelledImages
-from beam_pipeline.transforms.core.references import SampleRef, pack
+from beam_pipeline.transforms.core.references import SampleRef
 from beam_pipeline.transforms.encoding import EncodingOptions
 from beam_pipeline.transforms.shard_task import ShardTask
 from beam_pipeline.transforms.storage import local

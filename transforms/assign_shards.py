@@ -11,7 +11,7 @@ from apache_beam.pvalue import AsSingleton
 from beam_pipeline.transforms.batches import SampleBatch
 from beam_pipeline.transforms.core.dataset.plan import Plan
 from beam_pipeline.transforms.core.dataset.shard_division import ShardDivision
-from beam_pipeline.transforms.core.references import pack
+from beam_pipeline.transforms.core.packing import pack
 from beam_pipeline.transforms.pack_parts import DivideElsewhere
 
 

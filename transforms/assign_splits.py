@@ -34,7 +34,8 @@ from beam_pipeline.transforms.core.dataset.splits import (
     split_behind,
     stratum_of,
 )
-from beam_pipeline.transforms.core.references import SampleRef, pack, unpack
+from beam_pipeline.transforms.core.packing import pack, unpack
+from beam_pipeline.transforms.core.references import SampleRef
 
 _Counts = Mapping[str, int]
 _Boundaries = Mapping[str, Sequence[Rank]]

@@ -34,7 +34,8 @@ from beam_pipeline.transforms.core.dataset.compared_images import range_of
 from beam_pipeline.transforms.core.dataset.duplicate_search import CopyFinder, Sizes
 from beam_pipeline.transforms.core.dataset.plan import Tally
 from beam_pipeline.transforms.core.labels.unlabelled import is_unlabelled
-from beam_pipeline.transforms.core.references import SampleRef, unpack
+from beam_pipeline.transforms.core.packing import unpack
+from beam_pipeline.transforms.core.references import SampleRef
 from beam_pipeline.transforms.digest_task import DigestSource, DigestTask
 from beam_pipeline.transforms.pack_parts import PackParts
 from beam_pipeline.transforms.windowed import windowed

@@ -27,15 +27,15 @@ from beam_pipeline.transforms.core.listing.inventory import (
 )
 from beam_pipeline.transforms.core.listing.line_blocks import is_regular, sub_blocks
 from beam_pipeline.transforms.core.packed_batches import BATCH_SIZE, ImageBatch
-from beam_pipeline.transforms.core.references import (
+from beam_pipeline.transforms.core.packing import (
     Columns,
-    ImageRef,
     Same,
     items_by_part,
     items_of,
     join_columns,
     put_together,
 )
+from beam_pipeline.transforms.core.references import ImageRef
 from beam_pipeline.transforms.core.uris import is_remote
 from beam_pipeline.transforms.file_parts import FilePart
 from beam_pipeline.transforms.outcome import Outcome

@@ -29,15 +29,8 @@ from beam_pipeline.transforms.core.labels.join import (
 from beam_pipeline.transforms.core.labels.name_pattern import NamePattern
 from beam_pipeline.transforms.core.labels.unlabelled import KeepUnlabelled, is_unlabelled
 from beam_pipeline.transforms.core.packed_batches import DeadLetterBatch, SampleBatch
-from beam_pipeline.transforms.core.references import (
-    Columns,
-    ImageRef,
-    LabelRow,
-    SampleRef,
-    items_of,
-    join_columns,
-    unpack,
-)
+from beam_pipeline.transforms.core.packing import Columns, items_of, join_columns, unpack
+from beam_pipeline.transforms.core.references import ImageRef, LabelRow, SampleRef
 from beam_pipeline.transforms.outcome import Outcome
 
 _MOST_SAMPLES = 1 << 14  # of a batch

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from beam_pipeline.transforms.core.references import Columns, items_by_part, join_columns
+from beam_pipeline.transforms.core.packing import Columns, items_by_part, join_columns
 from beam_pipeline.transforms.outcome import Outcome
 
 

@@ -24,9 +24,10 @@ from beam_pipeline.transforms.core.errors import (
 )
 from beam_pipeline.transforms.core.failures import DEFAULT_POLICY, FailurePolicy, Refusal
 from beam_pipeline.transforms.core.images.codecs import check_codec
+from beam_pipeline.transforms.core.packing import unpack
 from beam_pipeline.transforms.core.records.record_format import RecordFormat
 from beam_pipeline.transforms.core.records.shard_writer import sort_by_key_hash, write_shard
-from beam_pipeline.transforms.core.references import SampleRef, unpack
+from beam_pipeline.transforms.core.references import SampleRef
 from beam_pipeline.transforms.earlier_data_set import EarlierDataSet, EarlierShards
 from beam_pipeline.transforms.encoding import EncodingOptions
 from beam_pipeline.transforms.progress import Reporter

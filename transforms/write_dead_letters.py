@@ -23,7 +23,7 @@ from beam_pipeline.transforms.core.dataset.totals import Totals
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
 from beam_pipeline.transforms.core.errors import OutputError
 from beam_pipeline.transforms.core.failures import FailurePolicy, Refusal
-from beam_pipeline.transforms.core.references import pack, unpack
+from beam_pipeline.transforms.core.packing import pack, unpack
 from beam_pipeline.transforms.pack_parts import PackParts
 from beam_pipeline.transforms.storage import files
 

@@ -14,9 +14,10 @@ from beam_pipeline.transforms.core.dataset.sharding import ShardSpec
 from beam_pipeline.transforms.core.dead_letters import Reason
 from beam_pipeline.transforms.core.labels.schema import ColumnKind, label_column
 from beam_pipeline.transforms.core.listing.filters import ImageRoot
+from beam_pipeline.transforms.core.packing import pack
 from beam_pipeline.transforms.core.records.example_source import LabelledImages
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
-from beam_pipeline.transforms.core.references import SampleRef, pack
+from beam_pipeline.transforms.core.references import SampleRef
 from beam_pipeline.transforms.encoding import EncodingOptions
 from beam_pipeline.transforms.layouts.layout import ContainerLabels, FolderLabels, Source
 from beam_pipeline.transforms.sample_spool import SpoolReader

@@ -18,8 +18,9 @@ from beam_pipeline.transforms.core.dataset.sharding import ShardConfig
 from beam_pipeline.transforms.core.dataset.splits import SplitAssigner
 from beam_pipeline.transforms.core.labels.classes import ClassNumbering
 from beam_pipeline.transforms.core.listing.filters import ImageRoot
+from beam_pipeline.transforms.core.packing import unpack
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
-from beam_pipeline.transforms.core.references import SampleRef, unpack
+from beam_pipeline.transforms.core.references import SampleRef
 from beam_pipeline.transforms.join_labels import LabelByFolder
 from beam_pipeline.transforms.list_images import ListImages
 from beam_pipeline.transforms.plan_shards import PlanShards

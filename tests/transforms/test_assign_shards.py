@@ -13,8 +13,9 @@ from beam_pipeline.transforms.core.dataset.plan import Plan, Tally
 from beam_pipeline.transforms.core.dataset.shard_division import ShardDivision
 from beam_pipeline.transforms.core.dataset.sharding import ShardPlan
 from beam_pipeline.transforms.core.failures import Refusal
+from beam_pipeline.transforms.core.packing import unpack
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
-from beam_pipeline.transforms.core.references import SampleRef, unpack
+from beam_pipeline.transforms.core.references import SampleRef
 
 LAYOUT = ShardPlan("d", (("test", 2), ("train", 5)), TFRecordFormat())
 SAMPLES = [

@@ -21,9 +21,10 @@ from beam_pipeline.transforms.core.failures import FailurePolicy
 from beam_pipeline.transforms.core.labels.class_files import Classes
 from beam_pipeline.transforms.core.labels.classes import ClassNumbering
 from beam_pipeline.transforms.core.labels.schema import CLASS_FOLDER_COLUMNS
+from beam_pipeline.transforms.core.packing import pack
 from beam_pipeline.transforms.core.records.example_source import LabelledImages
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
-from beam_pipeline.transforms.core.references import SampleRef, pack
+from beam_pipeline.transforms.core.references import SampleRef
 from beam_pipeline.transforms.earlier_data_set import EarlierDataSet
 from beam_pipeline.transforms.encoding import EncodingOptions
 from beam_pipeline.transforms.shard_task import ShardTask, shard_inputs

@@ -14,7 +14,8 @@ from beam_pipeline.transforms.core.dataset.splits import GroupBy, SplitAssigner
 from beam_pipeline.transforms.core.labels.join import AGREE, RowMerger
 from beam_pipeline.transforms.core.labels.schema import ColumnKind, label_column
 from beam_pipeline.transforms.core.labels.unlabelled import KeepUnlabelled
-from beam_pipeline.transforms.core.references import ImageRef, LabelRow, pack
+from beam_pipeline.transforms.core.packing import pack
+from beam_pipeline.transforms.core.references import ImageRef, LabelRow
 from beam_pipeline.transforms.label_task import JoinTask, Labelling, LabelTask
 
 IMAGES = [

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from beam_pipeline.transforms.core.labels.meeting import NameDivision, bucket_of
-from beam_pipeline.transforms.core.references import ImageRef, pack, unpack
+from beam_pipeline.transforms.core.packing import pack, unpack
+from beam_pipeline.transforms.core.references import ImageRef
 from beam_pipeline.transforms.part_task import PartTask
 
 

@@ -13,7 +13,8 @@ from beam_pipeline.transforms.core.dataset.changes import (
     ShardChanges,
 )
 from beam_pipeline.transforms.core.dataset.sharding import ShardConfig
-from beam_pipeline.transforms.core.references import SampleRef, unpack
+from beam_pipeline.transforms.core.packing import unpack
+from beam_pipeline.transforms.core.references import SampleRef
 from beam_pipeline.transforms.preview_changes import PreviewChanges
 from tests.transforms.test_earlier_data_set import ENCODING, FIRST, DataSet
 

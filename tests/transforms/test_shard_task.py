@@ -11,9 +11,10 @@ import pytest
 from beam_pipeline.transforms.core.dataset.compared_images import WrittenImage, unpack_images
 from beam_pipeline.transforms.core.dataset.sharding import ShardSpec
 from beam_pipeline.transforms.core.failures import FailurePolicy
+from beam_pipeline.transforms.core.packing import pack
 from beam_pipeline.transforms.core.records.example_source import LabelledImages
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
-from beam_pipeline.transforms.core.references import SampleRef, pack
+from beam_pipeline.transforms.core.references import SampleRef
 from beam_pipeline.transforms.encoding import EncodingOptions
 from beam_pipeline.transforms.shard_task import ShardTask, Written
 from tests.pictures import picture, write_files

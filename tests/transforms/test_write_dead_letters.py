@@ -18,8 +18,8 @@ from beam_pipeline.transforms.core.dataset.plan import Plan, Tally
 from beam_pipeline.transforms.core.dataset.sharding import ShardPlan
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
 from beam_pipeline.transforms.core.failures import DEFAULT_POLICY, FailurePolicy
+from beam_pipeline.transforms.core.packing import pack
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
-from beam_pipeline.transforms.core.references import pack
 from beam_pipeline.transforms.write_dead_letters import WrittenPart, _WritePart, write_parts
 
 MOST = 1000

@@ -18,9 +18,10 @@ from beam_pipeline.transforms.core.dataset.sharding import ShardInfo, ShardPlan
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
 from beam_pipeline.transforms.core.failures import FailurePolicy, Refusal
 from beam_pipeline.transforms.core.labels.schema import CLASS_FOLDER_COLUMNS
+from beam_pipeline.transforms.core.packing import pack
 from beam_pipeline.transforms.core.records.example_source import LabelledImages
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
-from beam_pipeline.transforms.core.references import SampleRef, pack
+from beam_pipeline.transforms.core.references import SampleRef
 from beam_pipeline.transforms.encoding import EncodingOptions
 from beam_pipeline.transforms.incomplete_folder import take_refusal
 from beam_pipeline.transforms.shard_task import ShardTask, Written

@@ -10,17 +10,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Generic, TypeVar, overload
 
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
-from beam_pipeline.transforms.core.references import (
+from beam_pipeline.transforms.core.packing import (
     Columns,
-    ImageRef,
-    LabelRow,
-    SampleRef,
     items_of,
     pack,
     pack_columns,
     unpack,
     unpack_columns,
 )
+from beam_pipeline.transforms.core.references import ImageRef, LabelRow, SampleRef
 
 BATCH_SIZE = 4096
 _COUNT_BYTES = 4
@@ -42,7 +40,7 @@ class Batch(Sequence[_Item], Generic[_Item]):
 
     @classmethod
     def of_packed(cls: type[_Self], packed: bytes, count: int) -> _Self:
-        """A batch of items that `references.pack` took; they are unpacked when they are asked for."""
+        """A batch of items that `packing.pack` took; they are unpacked when they are asked for."""
         batch = cls()
         batch._items, batch._packed, batch._count = None, packed, count
         return batch

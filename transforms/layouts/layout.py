@@ -28,8 +28,9 @@ from beam_pipeline.transforms.core.labels.name_pattern import NamePattern
 from beam_pipeline.transforms.core.labels.schema import Column
 from beam_pipeline.transforms.core.labels.table_files import LabelTable
 from beam_pipeline.transforms.core.listing.filters import ImageRoot
+from beam_pipeline.transforms.core.packing import Columns
 from beam_pipeline.transforms.core.records.example_source import ExampleSource
-from beam_pipeline.transforms.core.references import Columns, ImageRef, LabelRow, SampleRef
+from beam_pipeline.transforms.core.references import ImageRef, LabelRow, SampleRef
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,9 @@ from beam_pipeline.transforms.core.labels.tables import (
     inspect_tables,
     read_rows,
 )
+from beam_pipeline.transforms.core.packing import Columns
 from beam_pipeline.transforms.core.records.example_source import LabelledImages
-from beam_pipeline.transforms.core.references import Columns, LabelRow
+from beam_pipeline.transforms.core.references import LabelRow
 from beam_pipeline.transforms.layouts.automl.layout import automl_note, automl_source
 from beam_pipeline.transforms.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.transforms.layouts.shared.heads import allow_long_cells, head

@@ -7,7 +7,8 @@ import pickle
 import pytest
 
 from beam_pipeline.transforms.core.packed_batches import ImageBatch, SampleBatch
-from beam_pipeline.transforms.core.references import ImageRef, pack
+from beam_pipeline.transforms.core.packing import pack
+from beam_pipeline.transforms.core.references import ImageRef
 
 IMAGES = [ImageRef(f"{n}.jpg", f"/photos/{n}.jpg", n) for n in range(3)]
 

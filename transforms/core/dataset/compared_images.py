@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 from beam_pipeline.transforms.core.dataset.receipts import Receipt, without_lines
 from beam_pipeline.transforms.core.images.digest import DIGEST_BYTES, NO_DIGEST
-from beam_pipeline.transforms.core.references import LabelValue, pack_columns, unpack_columns
+from beam_pipeline.transforms.core.packing import pack_columns, unpack_columns
+from beam_pipeline.transforms.core.references import LabelValue
 
 _IMAGES_A_RANGE = 1 << 18
 _LABEL_HASH_BYTES = 8

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from beam_pipeline.transforms.core.dataset.sharding import KeyHasher, ShardPlan, shard_of
-from beam_pipeline.transforms.core.references import Columns, SampleRef
+from beam_pipeline.transforms.core.packing import Columns
+from beam_pipeline.transforms.core.references import SampleRef
 
 _KEY, _SPLIT = map(SampleRef._fields.index, ("key", "split"))
 

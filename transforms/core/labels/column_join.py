@@ -15,14 +15,8 @@ from beam_pipeline.transforms.core.labels.folders import (
     first_folder_split,
     folder_meaning,
 )
-from beam_pipeline.transforms.core.references import (
-    Columns,
-    ImageRef,
-    LabelRow,
-    Same,
-    SampleRef,
-    chosen_rows,
-)
+from beam_pipeline.transforms.core.packing import Columns, Same, chosen_rows
+from beam_pipeline.transforms.core.references import ImageRef, LabelRow, SampleRef
 
 _KEY, _URI, _SIZE, _VERSION, _ALIASES, _DIGEST = range(len(ImageRef._fields))
 _NAME, _VALUES, _SPLIT, _FILE, _LINE, _PROBLEM, _ROW_SIZE = range(len(LabelRow._fields))

@@ -45,13 +45,7 @@ from beam_pipeline.transforms.core.labels.folders import (
 )
 from beam_pipeline.transforms.core.labels.meeting import normalized
 from beam_pipeline.transforms.core.labels.unlabelled import KeepUnlabelled
-from beam_pipeline.transforms.core.references import (
-    ImageRef,
-    LabelRow,
-    LabelValue,
-    SampleRef,
-    Size,
-)
+from beam_pipeline.transforms.core.references import ImageRef, LabelRow, LabelValue, SampleRef, Size
 from beam_pipeline.transforms.core.uris import is_remote
 
 _Named = Mapping[str, Sequence[ImageRef]]

@@ -21,7 +21,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from beam_pipeline.transforms.core.references import Columns
+from beam_pipeline.transforms.core.packing import Columns
 
 MOST_BARE = 1000
 """So many names without folders, and all images meet by their names alone."""

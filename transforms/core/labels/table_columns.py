@@ -12,7 +12,8 @@ from beam_pipeline.transforms.core.labels.cells import BadCellError
 from beam_pipeline.transforms.core.labels.table_files import UTF_8, LabelTable
 from beam_pipeline.transforms.core.labels.tables import LabelSchema, column_value, split_name
 from beam_pipeline.transforms.core.listing.line_blocks import columns_of_lines
-from beam_pipeline.transforms.core.references import Columns, LabelRow, LabelValue, Same
+from beam_pipeline.transforms.core.packing import Columns, Same
+from beam_pipeline.transforms.core.references import LabelRow, LabelValue
 
 
 def row_columns(

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from beam_pipeline.transforms.core.errors import InventoryError
 from beam_pipeline.transforms.core.listing.line_blocks import columns_of_lines
-from beam_pipeline.transforms.core.references import Same
+from beam_pipeline.transforms.core.packing import Same
 from beam_pipeline.transforms.core.text import shown
 
 _URI, _SIZE, _BUCKET, _NAME = "uri", "size", "bucket", "name"

@@ -28,8 +28,9 @@ from beam_pipeline.transforms.core.labels.parquet_columns import (
 from beam_pipeline.transforms.core.labels.parquet_rows import json_value, parquet_errors
 from beam_pipeline.transforms.core.labels.table_files import LabelTable
 from beam_pipeline.transforms.core.labels.tables import LabelSchema, typed_row
+from beam_pipeline.transforms.core.packing import pack, unpack
 from beam_pipeline.transforms.core.records.record_format import Sink
-from beam_pipeline.transforms.core.references import SampleRef, pack, unpack
+from beam_pipeline.transforms.core.references import SampleRef
 from beam_pipeline.transforms.core.text import shown
 from beam_pipeline.transforms.layouts.layout import NoSink
 from beam_pipeline.transforms.layouts.parquet.naming import FoundParquet

@@ -13,7 +13,8 @@ from beam_pipeline.transforms.core.labels.column_join import (
 )
 from beam_pipeline.transforms.core.labels.join import AGREE, Joined, join_bucket, label_by_folder
 from beam_pipeline.transforms.core.packed_batches import ImageBatch, LabelBatch
-from beam_pipeline.transforms.core.references import ImageRef, LabelRow, SampleRef, items_of
+from beam_pipeline.transforms.core.packing import items_of
+from beam_pipeline.transforms.core.references import ImageRef, LabelRow, SampleRef
 
 KEYS = ["a.jpg", "cat/a.jpg", "train/b.jpg", "val/cat/c.jpg", "é.jpg", "x/../a.jpg"]
 NAMES = [*KEYS, "a", "./a.jpg", "cat\\a.jpg", "/photos/a.jpg", "gs://b/a.jpg", "gone.jpg"]

@@ -13,7 +13,8 @@ from beam_pipeline.transforms.core.labels.table_columns import row_columns
 from beam_pipeline.transforms.core.labels.table_files import TableHead
 from beam_pipeline.transforms.core.labels.tables import ColumnChoices, inspect_tables, read_rows
 from beam_pipeline.transforms.core.listing.line_blocks import is_regular
-from beam_pipeline.transforms.core.references import LabelRow, items_of
+from beam_pipeline.transforms.core.packing import items_of
+from beam_pipeline.transforms.core.references import LabelRow
 
 HEAD = b"filename,label,age,split\na.jpg,cat,3,train\nb.jpg,dog,4,val\n"
 SCHEMA, (TABLE,) = inspect_tables([TableHead("/l.csv", HEAD, True)], ColumnChoices())

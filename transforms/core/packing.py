@@ -1,0 +1,221 @@
+r"""Packs items of one kind by columns, deflated, as references travel.
+
+    SampleRef("a/1.jpg", "/photos/a/1.jpg", 9, "train", ("a",))
+    SampleRef("a/2.jpg", "/photos/a/2.jpg", 8, "train", ("a",))
+
+becomes one column per field, each in the shortest of the forms that it can have,
+
+    [Text("a/1.jpg\na/2.jpg"), After("/photos/", 0), (9, 8), Same("train"), Same(("a",)),
+     Same(-1), Same(""), Same(0), Same(None), Same(b"")]
+
+which, with their number, is pickled and deflated: the bytes begin with 68 05, zlib's header for its
+fastest level and a small window. Two references take about 90 bytes; of 4,096 similar ones, each
+takes about 5.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from operator import itemgetter
+from typing import Any, TypeVar
+
+_Item = TypeVar("_Item", bound=tuple[Any, ...])
+
+_FASTEST = 1  # of zlib
+# Half of zlib's usual ones: the tables for a small part take longer to fill than its text to deflate.
+_WINDOW_BITS, _MEMORY_LEVEL = 14, 7
+_BREAK = "\n"
+# Times that a tuple has to occur, on average, for its repetitions to be cheaper than its columns.
+_SHARED = 8
+
+Columns = Sequence[Sequence[Any]]
+"""A column of equal length for each field of some references."""
+
+TEXT, AFTER, SAME, TUPLES, ANY = range(5)
+_Form = tuple[int, Any]
+"""How a column is written: texts joined by line breaks; a text before each item of another column;
+one value for all; tuples of one length, as columns; or the values as they are."""
+
+
+def pack(items: Iterable[tuple[Any, ...]]) -> bytes:
+    """Packs items of one kind: the deflated pickle of their columns.
+
+    Paths that differ in a few characters shrink to a tenth, and columns are pickled in a third of
+    the time of tuples.
+    """
+    return pack_columns(tuple(zip(*items, strict=True)))
+
+
+def unpack(item: type[_Item], packed: bytes) -> Iterator[_Item]:
+    """Unpacks the items that `pack` took, as values of a NamedTuple's type."""
+    return items_of(item, unpack_columns(packed))
+
+
+def items_of(item: type[_Item], columns: Columns) -> Iterator[_Item]:
+    """Makes values of a NamedTuple's type of their columns."""
+    make: Any = partial(tuple.__new__, item)
+    return map(make, zip(*columns, strict=True))
+
+
+def pack_columns(columns: Columns) -> bytes:
+    """Packs the columns of items; none, or empty ones, if there are no items."""
+    count = len(columns[0]) if columns else 0
+    forms: list[_Form] = []
+    if count:
+        texts: dict[int, str] = {}
+        forms = [_form(column, count, number, texts) for number, column in enumerate(columns)]
+    data = pickle.dumps((count, forms), pickle.HIGHEST_PROTOCOL)
+    deflater = zlib.compressobj(_FASTEST, zlib.DEFLATED, _WINDOW_BITS, _MEMORY_LEVEL)
+    return deflater.compress(data) + deflater.flush()
+
+
+def unpack_columns(packed: bytes) -> Columns:
+    """Unpacks columns; there are none if there were no items."""
+    count, forms = pickle.loads(zlib.decompress(packed))
+    columns: list[Sequence[Any]] = []
+    for form in forms:
+        columns.append(_column(form, count, columns))
+    return columns
+
+
+def join_columns(parts: Iterable[bytes]) -> Columns:
+    """Unpacks several parts of items of one kind and puts their columns together."""
+    return put_together([columns for columns in map(unpack_columns, parts) if columns])
+
+
+def put_together(parts: Sequence[Columns]) -> Columns:
+    """The columns of the items of all parts; none if there are no parts."""
+    if len(parts) < 2:
+        return parts[0] if parts else []
+    return [_joined(column) for column in zip(*parts, strict=True)]
+
+
+class Same(Sequence[Any]):
+    """A column that holds one value only, which is not repeated in memory."""
+
+    __slots__ = ("_count", "value")
+
+    def __init__(self, value: Any, count: int) -> None:
+        """Takes the value, and how often it occurs."""
+        self.value = value
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Any]:
+        return itertools.repeat(self.value, self._count)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return Same(self.value, len(range(self._count)[index]))
+        range(self._count)[index]
+        return self.value
+
+    def count(self, value: Any) -> int:
+        """How often a value occurs."""
+        return self._count if value == self.value else 0
+
+
+def _joined(parts: Sequence[Sequence[Any]]) -> Sequence[Any]:
+    first = parts[0]
+    if isinstance(first, Same) and all(
+        isinstance(part, Same)
+        and part.value == first.value
+        and type(part.value) is type(first.value)
+        for part in parts
+    ):
+        return Same(first.value, sum(map(len, parts)))
+    return list(itertools.chain.from_iterable(parts))
+
+
+def items_by_part(columns: Columns, numbers: Iterable[int]) -> Iterator[tuple[int, bytes]]:
+    """Yields (part, its packed items), in the order in which parts first occur.
+
+    Args:
+      columns: of the items.
+      numbers: the part of each item.
+    """
+    rows: dict[int, list[int]] = defaultdict(list)
+    for row, number in enumerate(numbers):
+        rows[number].append(row)
+    for number, chosen in rows.items():
+        yield number, pack_columns(chosen_rows(columns, chosen))
+
+
+def chosen_rows(columns: Columns, rows: Sequence[int]) -> Columns:
+    """Columns of the items in some rows, at least one."""
+    if len(rows) == 1:
+        return [(column[rows[0]],) for column in columns]
+    pick, count = itemgetter(*rows), len(rows)
+    return [
+        Same(column.value, count) if isinstance(column, Same) else pick(column)
+        for column in columns
+    ]
+
+
+def _form(column: Sequence[Any], count: int, number: int, texts: dict[int, str]) -> _Form:
+    """The shortest form of a column; `texts` are the columns before it that were written as text."""
+    if isinstance(column, Same):
+        return SAME, column.value
+    first = column[0]
+    if _is_one_value(first) and column.count(first) == count:
+        is_number = type(first) is int  # and may be equal to one of another type
+        if not is_number or set(map(type, column)) == {int}:
+            return SAME, first
+    if type(first) is str:
+        return _text_form(column, count, number, texts)
+    if type(first) is tuple and first and set(map(type, column)) == {tuple}:
+        shared = len(set(map(id, column))) * _SHARED <= count  # pickled once
+        if not shared and set(map(len, column)) == {len(first)}:
+            inner = ([values[index] for values in column] for index in range(len(first)))
+            return TUPLES, [_form(values, count, -1, {}) for values in inner]
+    return ANY, tuple(column)
+
+
+def _is_one_value(value: Any) -> bool:
+    """True for values that are equal only to values of the same type, and for integers."""
+    if type(value) is tuple:
+        return all(item is None or type(item) is str for item in value)
+    return value is None or type(value) in (str, bytes, int)
+
+
+def _text_form(column: Sequence[Any], count: int, number: int, texts: dict[int, str]) -> _Form:
+    try:
+        text = _BREAK.join(column)
+    except TypeError:  # other values are among them
+        return ANY, tuple(column)
+    if text.count(_BREAK) != count - 1:
+        return ANY, tuple(column)
+    for other, said in texts.items():
+        end = said.find(_BREAK)
+        first = said if end < 0 else said[:end]
+        before = column[0].removesuffix(first)
+        if not before or len(before) + len(first) != len(column[0]):
+            continue
+        if text == before + said.replace(_BREAK, _BREAK + before):
+            return AFTER, (before, other)
+    if number >= 0:
+        texts[number] = text
+    return TEXT, text
+
+
+def _column(form: _Form, count: int, columns: Columns) -> Sequence[Any]:
+    kind, value = form
+    if kind == TEXT:
+        texts: Sequence[Any] = value.split(_BREAK)
+        return texts
+    if kind == AFTER:
+        before, other = value
+        return [before + text for text in columns[other]]
+    if kind == SAME:
+        return Same(value, count)
+    if kind == TUPLES:
+        return list(zip(*(_column(inner, count, ()) for inner in value), strict=True))
+    values: Sequence[Any] = value
+    return values
