@@ -66,6 +66,7 @@ def test_files_beside_shards_are_known() -> None:
         "dead_letters-00000-of-00002.jsonl",
         "labels.txt",
         "label_map.pbtxt",
+        "schema.pbtxt",
         "report.html",
         "image_class_label.labels.txt",
         "README.md",
