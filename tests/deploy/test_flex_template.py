@@ -69,8 +69,9 @@ def test_some_parameters_as_they_are_written() -> None:
         "name": "images",
         "label": "Images",
         "helpText": (
-            "image folders (with everything below them), globs, files, or archives such as "
-            'photos.zip and pets-{000..099}.tar; several as a JSON list, ["...", "..."]'
+            "image folders (with everything below them), globs, files, archives such as "
+            "photos.zip and pets-{000..099}.tar, or Parquet files that hold images; several as a "
+            'JSON list, ["...", "..."]'
         ),
         "isOptional": False,
         "paramType": "GCS_READ_FOLDER",
