@@ -76,6 +76,9 @@ class RowsTask:
         for found in self._read(tally):
             if isinstance(found, LabelBatch):
                 tally.label_rows += len(found)
+                if rows:
+                    yield rows
+                    rows = LabelBatch()
                 yield found
                 continue
             tally.label_rows += 1

@@ -169,7 +169,7 @@ def test_shards_are_reused_and_samples_compared(
     capsys.readouterr()
     reuse = ["--reuse", f"{tmp_path}/1", "--output", f"{tmp_path}/4"]
     assert convert(*argv[:-2], *reuse) == 2
-    assert "record_format" in capsys.readouterr().err
+    assert f'format was "{container}", is "tfrecord"' in capsys.readouterr().err
 
 
 @pytest.mark.slow
