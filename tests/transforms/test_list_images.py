@@ -10,7 +10,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 
-from beam_pipeline.transforms.batches import DEAD_LETTERS, TALLY
+from beam_pipeline.transforms.batches import DEAD_LETTERS, TALLY, ImageBatch
 from beam_pipeline.transforms.core.dataset.plan import Tally
 from beam_pipeline.transforms.core.errors import ListingError
 from beam_pipeline.transforms.core.listing.filters import ImageRoot
@@ -67,7 +67,7 @@ def run(roots: tuple[ImageRoot, ...], fan_out: FanOut = SMALL) -> tuple[list[Ima
     for item in _collected:
         if isinstance(item, Tally):
             tally.add(item)
-    images = [image for item in _collected if isinstance(item, list) for image in item]
+    images = [image for item in _collected if isinstance(item, ImageBatch) for image in item]
     return sorted(images), tally
 
 
