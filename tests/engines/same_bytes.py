@@ -40,6 +40,7 @@ LAYOUT_SETS = {
     "cifar10": ("cifar10", "--images cifar-10-python.tar.gz"),
     "cifar100": ("cifar10", "--images cifar-100-python"),
     "webdataset": ("archives", "--images pets-train-{000..001}.tar pets-val-000.tar"),
+    "parquet": ("parquet", "--images hf"),
     "kitti": ("kitti", "--images kitti"),
     "voc": ("voc", "--images labelled"),
     "coco_panoptic": (
