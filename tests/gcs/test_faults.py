@@ -16,8 +16,8 @@ from tests.stores import Store
 pytestmark = pytest.mark.gcs
 
 EVERY = bool(os.environ.get("BEAM_TFRECORD_EVERY_FAULT"))
-"""Try each fault at each request; else one fault at every eighth request, in turns."""
-PART = 8
+"""Try each fault at each request; else one fault at every sixteenth request, in turns."""
+PART = 16
 FAULTS = (403, 404, 429, 500, 503, "cut")
 
 
