@@ -9,15 +9,7 @@ import apache_beam as beam
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.transforms.assign_shards import AssignShards
 from beam_pipeline.transforms.assign_splits import AssignSplits
-from beam_pipeline.transforms.batches import (
-    BARE_NAMES,
-    CHANGES,
-    COMPARED,
-    DEAD_LETTERS,
-    REFUSALS,
-    TALLY,
-    SampleBatch,
-)
+from beam_pipeline.transforms.batches import SampleBatch
 from beam_pipeline.transforms.core.dataset.plan import Plan
 from beam_pipeline.transforms.core.dataset.sharding import ShardPlan
 from beam_pipeline.transforms.core.dataset.splits import check_strata
@@ -39,6 +31,14 @@ from beam_pipeline.transforms.layouts.layout import (
 )
 from beam_pipeline.transforms.list_images import ListImages, with_digests
 from beam_pipeline.transforms.measure_output import MeasureOutput
+from beam_pipeline.transforms.outcome import (
+    BARE_NAMES,
+    CHANGES,
+    COMPARED,
+    DEAD_LETTERS,
+    REFUSALS,
+    TALLY,
+)
 from beam_pipeline.transforms.plan_shards import PlanShards
 from beam_pipeline.transforms.read_containers import ReadContainers
 from beam_pipeline.transforms.read_inventory import ReadInventory

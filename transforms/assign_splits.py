@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import apache_beam as beam
 from apache_beam.pvalue import AsDict, AsIter, AsSingleton, TaggedOutput
 
-from beam_pipeline.transforms.batches import TALLY, SampleBatch
+from beam_pipeline.transforms.batches import SampleBatch
 from beam_pipeline.transforms.core.dataset.plan import Tally
 from beam_pipeline.transforms.core.dataset.sharding import KeyHasher, SplitFractions
 from beam_pipeline.transforms.core.dataset.splits import (
@@ -36,6 +36,7 @@ from beam_pipeline.transforms.core.dataset.splits import (
 )
 from beam_pipeline.transforms.core.packing import pack, unpack
 from beam_pipeline.transforms.core.references import SampleRef
+from beam_pipeline.transforms.outcome import TALLY
 
 _Counts = Mapping[str, int]
 _Boundaries = Mapping[str, Sequence[Rank]]

@@ -19,23 +19,9 @@ from beam_pipeline.transforms.core.packed_batches import (
     LabelBatch,
     SampleBatch,
 )
-from beam_pipeline.transforms.outcome import (
-    BARE_NAMES,
-    CHANGES,
-    COMPARED,
-    DEAD_LETTERS,
-    REFUSALS,
-    TALLY,
-)
 
 __all__ = [
-    "BARE_NAMES",
     "BATCH_SIZE",
-    "CHANGES",
-    "COMPARED",
-    "DEAD_LETTERS",
-    "REFUSALS",
-    "TALLY",
     "Batch",
     "DeadLetterBatch",
     "ImageBatch",

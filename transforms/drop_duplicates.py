@@ -23,13 +23,7 @@ import apache_beam as beam
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 
 from beam_pipeline.transforms import writer_process
-from beam_pipeline.transforms.batches import (
-    BATCH_SIZE,
-    DEAD_LETTERS,
-    TALLY,
-    DeadLetterBatch,
-    SampleBatch,
-)
+from beam_pipeline.transforms.batches import BATCH_SIZE, DeadLetterBatch, SampleBatch
 from beam_pipeline.transforms.core.dataset.compared_images import range_of
 from beam_pipeline.transforms.core.dataset.duplicate_search import CopyFinder, Sizes
 from beam_pipeline.transforms.core.dataset.plan import Tally
@@ -37,6 +31,7 @@ from beam_pipeline.transforms.core.labels.unlabelled import is_unlabelled
 from beam_pipeline.transforms.core.packing import unpack
 from beam_pipeline.transforms.core.references import SampleRef
 from beam_pipeline.transforms.digest_task import DigestSource, DigestTask
+from beam_pipeline.transforms.outcome import DEAD_LETTERS, TALLY
 from beam_pipeline.transforms.pack_parts import PackParts
 from beam_pipeline.transforms.windowed import windowed
 

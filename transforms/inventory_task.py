@@ -5,6 +5,7 @@ Nothing here imports Beam, so that a process that does nothing else starts in a 
 
 from __future__ import annotations
 
+import codecs
 import io
 import itertools
 import zlib
@@ -47,7 +48,6 @@ OUTSIDE, REPLACED = "outside --images", "replaced versions"
 _BLOCK_BYTES = 1 << 20  # of lines that become columns at once, some 15,000 rows
 _MOST_HELD = 1 << 18  # entries before their groups are packed
 _MOST_IMAGES = 1 << 14  # of a batch
-_BOM = b"\xef\xbb\xbf"
 
 
 class _Entry(NamedTuple):
@@ -135,7 +135,7 @@ class InventoryTask:
                 return
         lines, line = part.read(), part.first_line
         if line == 1:
-            lines, line = lines.removeprefix(_BOM), 2
+            lines, line = lines.removeprefix(codecs.BOM_UTF8), 2
             if not part.regular and not is_regular(lines, header.delimiter):
                 rows = read_rows(io.BytesIO(lines), part.uri, header, 1)
                 yield from seen.columns_of_rows(rows, part.uri)

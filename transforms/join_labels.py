@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 
-from beam_pipeline.transforms.batches import (
-    BARE_NAMES,
-    DEAD_LETTERS,
-    TALLY,
-    ImageBatch,
-    LabelBatch,
-    SampleBatch,
-)
+from beam_pipeline.transforms.batches import ImageBatch, LabelBatch, SampleBatch
 from beam_pipeline.transforms.core.dataset.splits import SplitAssigner
 from beam_pipeline.transforms.core.labels.exclusion import Sorter
 from beam_pipeline.transforms.core.labels.join import RowMerger, UnnamedImages
@@ -34,6 +27,7 @@ from beam_pipeline.transforms.core.labels.schema import (
 )
 from beam_pipeline.transforms.core.labels.unlabelled import KeepUnlabelled
 from beam_pipeline.transforms.label_task import JoinTask, Labelling, LabelTask
+from beam_pipeline.transforms.outcome import BARE_NAMES, DEAD_LETTERS, TALLY
 from beam_pipeline.transforms.pack_parts import DivideElsewhere
 from beam_pipeline.transforms.run_elsewhere import RunElsewhere
 
@@ -48,22 +42,21 @@ class _LabelByPath(RunElsewhere):
         self._labelling = labelling
 
     def process(self, images: ImageBatch) -> Iterator[SampleBatch | TaggedOutput]:
-        packed = images.packed()
-        task = LabelTask([packed], self._names, self._labelling)
-        yield from self.run(task, len(packed))
+        yield from self.label([images.packed()], may_repeat=False)
+
+    def label(
+        self, images: Sequence[bytes], *, may_repeat: bool
+    ) -> Iterator[SampleBatch | TaggedOutput]:
+        """Labels packed images."""
+        task = LabelTask(images, self._names, self._labelling, may_repeat)
+        yield from self.run(task, sum(map(len, images)))
 
 
-class _LabelUniqueByPath(RunElsewhere):
+class _LabelUniqueByPath(_LabelByPath):
     """The same for a bucket of images of several roots, of which two may have one key."""
 
-    def __init__(self, names: NamePattern | None, labelling: Labelling) -> None:
-        self._names = names
-        self._labelling = labelling
-
-    def process(self, bucket: tuple[int, Iterable[bytes]]) -> Iterator[SampleBatch | TaggedOutput]:
-        parts = list(bucket[1])
-        task = LabelTask(parts, self._names, self._labelling, may_repeat=True)
-        yield from self.run(task, sum(map(len, parts)))
+    def process(self, bucket: tuple[int, Iterable[bytes]]) -> Iterator[SampleBatch | TaggedOutput]:  # type: ignore[override]
+        yield from self.label(list(bucket[1]), may_repeat=True)
 
 
 class _JoinBucket(RunElsewhere):

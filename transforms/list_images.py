@@ -12,19 +12,14 @@ import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
 
 from beam_pipeline.transforms import counters, progress
-from beam_pipeline.transforms.batches import (
-    BATCH_SIZE,
-    DEAD_LETTERS,
-    TALLY,
-    DeadLetterBatch,
-    ImageBatch,
-)
+from beam_pipeline.transforms.batches import BATCH_SIZE, DeadLetterBatch, ImageBatch
 from beam_pipeline.transforms.core.dataset.plan import Tally
 from beam_pipeline.transforms.core.errors import ListingError
 from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.core.listing.filters import ImageRoot, Listed, ObjectFilter
 from beam_pipeline.transforms.core.references import ImageRef
 from beam_pipeline.transforms.core.uris import is_remote
+from beam_pipeline.transforms.outcome import DEAD_LETTERS, TALLY
 from beam_pipeline.transforms.storage import files
 from beam_pipeline.transforms.storage.archive_listing import list_archive
 from beam_pipeline.transforms.storage.base import FoundFile

@@ -9,13 +9,7 @@ import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
 
 from beam_pipeline.transforms import counters, progress
-from beam_pipeline.transforms.batches import (
-    BATCH_SIZE,
-    DEAD_LETTERS,
-    TALLY,
-    DeadLetterBatch,
-    SampleBatch,
-)
+from beam_pipeline.transforms.batches import BATCH_SIZE, DeadLetterBatch, SampleBatch
 from beam_pipeline.transforms.core.dataset.plan import Tally
 from beam_pipeline.transforms.core.dataset.splits import SplitAssigner
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
@@ -24,6 +18,7 @@ from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.core.labels.exclusion import Sorter
 from beam_pipeline.transforms.core.references import SampleRef
 from beam_pipeline.transforms.layouts.layout import ContainerLabels, ContainerReader
+from beam_pipeline.transforms.outcome import DEAD_LETTERS, TALLY
 
 
 class _ReadContainer(beam.DoFn):

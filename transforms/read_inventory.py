@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
 
-from beam_pipeline.transforms.batches import DEAD_LETTERS, TALLY, ImageBatch
+from beam_pipeline.transforms.batches import ImageBatch
 from beam_pipeline.transforms.core.dataset.plan import Tally
 from beam_pipeline.transforms.core.listing.filters import ImageRoot
 from beam_pipeline.transforms.cut_files import CutFiles
 from beam_pipeline.transforms.file_parts import FilePart
 from beam_pipeline.transforms.inventory_task import GroupTask, InventoryTask, delimiter_of
+from beam_pipeline.transforms.outcome import DEAD_LETTERS, TALLY
 from beam_pipeline.transforms.run_elsewhere import RunElsewhere
 
 _MANY_GROUPS = 256  # more than these, and inventories are large

@@ -9,14 +9,7 @@ from dataclasses import dataclass, replace
 import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
 
-from beam_pipeline.transforms.batches import (
-    BARE_NAMES,
-    DEAD_LETTERS,
-    TALLY,
-    DeadLetterBatch,
-    ImageBatch,
-    LabelBatch,
-)
+from beam_pipeline.transforms.batches import DeadLetterBatch, ImageBatch, LabelBatch
 from beam_pipeline.transforms.core.dataset.plan import Tally
 from beam_pipeline.transforms.core.errors import ListingError
 from beam_pipeline.transforms.core.failures import Refusal
@@ -32,6 +25,7 @@ from beam_pipeline.transforms.layouts.layout import (
     ListedReader,
 )
 from beam_pipeline.transforms.list_images import ListImages, list_root
+from beam_pipeline.transforms.outcome import BARE_NAMES, DEAD_LETTERS, TALLY
 from beam_pipeline.transforms.rows_task import RowsTask
 from beam_pipeline.transforms.run_elsewhere import RunElsewhere
 

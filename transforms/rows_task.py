@@ -5,6 +5,7 @@ Nothing here imports Beam, so that a process that does nothing else starts in a 
 
 from __future__ import annotations
 
+import codecs
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -131,7 +132,7 @@ def _rows_of(
 ) -> Iterator[LabelRow | DeadLetter | LabelBatch]:
     """The rows of a part: by whole columns where its lines allow that."""
     delimiter = reader.delimiter(part.uri) or ""
-    regular = part.regular or is_regular(lines.removeprefix(b"\xef\xbb\xbf"), delimiter)
+    regular = part.regular or is_regular(lines.removeprefix(codecs.BOM_UTF8), delimiter)
     line = part.first_line
     blocks = sub_blocks(lines, _BLOCK_BYTES) if regular else iter((lines,))
     for block in blocks:

@@ -9,8 +9,7 @@ import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
 
 from beam_pipeline.transforms import counters, progress, writer_process
-from beam_pipeline.transforms.batches import DEAD_LETTERS, TALLY
-from beam_pipeline.transforms.outcome import Outcome
+from beam_pipeline.transforms.outcome import DEAD_LETTERS, TALLY, Outcome
 from beam_pipeline.transforms.windowed import windowed
 
 SMALL = 1 << 14

@@ -18,13 +18,7 @@ from apache_beam.pvalue import AsSingleton, TaggedOutput
 from apache_beam.transforms.window import TimestampedValue
 
 from beam_pipeline.transforms import counters
-from beam_pipeline.transforms.batches import (
-    COMPARED,
-    DEAD_LETTERS,
-    REFUSALS,
-    DeadLetterBatch,
-    SampleBatch,
-)
+from beam_pipeline.transforms.batches import DeadLetterBatch, SampleBatch
 from beam_pipeline.transforms.core.dataset.compared_images import (
     LabelHashes,
     WrittenImage,
@@ -45,6 +39,7 @@ from beam_pipeline.transforms.core.records.shard_reader import read_shard
 from beam_pipeline.transforms.core.records.shard_writer import image_figures, sort_by_key_hash
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
 from beam_pipeline.transforms.encoding import EncodingOptions
+from beam_pipeline.transforms.outcome import COMPARED, DEAD_LETTERS, REFUSALS
 from beam_pipeline.transforms.shard_task import reported
 from beam_pipeline.transforms.storage import files
 from beam_pipeline.transforms.storage.read_ahead import ONE_BY_ONE, ReadOptions

@@ -11,13 +11,7 @@ import apache_beam as beam
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 
 from beam_pipeline.transforms import counters, writer_process
-from beam_pipeline.transforms.batches import (
-    CHANGES,
-    COMPARED,
-    DEAD_LETTERS,
-    REFUSALS,
-    DeadLetterBatch,
-)
+from beam_pipeline.transforms.batches import DeadLetterBatch
 from beam_pipeline.transforms.core.dataset.compared_images import range_count
 from beam_pipeline.transforms.core.dataset.plan import Plan
 from beam_pipeline.transforms.core.dataset.sharding import ShardInfo
@@ -26,6 +20,7 @@ from beam_pipeline.transforms.core.failures import DEFAULT_POLICY, FailurePolicy
 from beam_pipeline.transforms.earlier_data_set import EarlierDataSet
 from beam_pipeline.transforms.encoding import EncodingOptions
 from beam_pipeline.transforms.incomplete_folder import note_refusal
+from beam_pipeline.transforms.outcome import CHANGES, COMPARED, DEAD_LETTERS, REFUSALS
 from beam_pipeline.transforms.shard_task import ShardTask, Written
 from beam_pipeline.transforms.storage.read_ahead import ONE_BY_ONE, ReadOptions
 from beam_pipeline.transforms.windowed import windowed

@@ -5,12 +5,7 @@ from typing import Any
 import pytest
 from apache_beam import coders
 
-from beam_pipeline.transforms.batches import (
-    DeadLetterBatch,
-    ImageBatch,
-    LabelBatch,
-    SampleBatch,
-)
+from beam_pipeline.transforms.batches import DeadLetterBatch, ImageBatch, LabelBatch, SampleBatch
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
 from beam_pipeline.transforms.core.references import ImageRef, LabelRow, SampleRef
 

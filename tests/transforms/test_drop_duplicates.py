@@ -8,7 +8,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 
-from beam_pipeline.transforms.batches import DEAD_LETTERS, TALLY, SampleBatch
+from beam_pipeline.transforms.batches import SampleBatch
 from beam_pipeline.transforms.core.dataset.duplicate_search import CopyFinder
 from beam_pipeline.transforms.core.dataset.duplicates import Duplicates
 from beam_pipeline.transforms.core.dataset.plan import Tally
@@ -16,6 +16,7 @@ from beam_pipeline.transforms.core.images.digest import digest_of
 from beam_pipeline.transforms.core.references import SampleRef
 from beam_pipeline.transforms.digest_task import DigestSource
 from beam_pipeline.transforms.drop_duplicates import DropDuplicates
+from beam_pipeline.transforms.outcome import DEAD_LETTERS, TALLY
 from beam_pipeline.transforms.storage.read_ahead import ONE_BY_ONE
 from tests.transforms.outputs import assert_items, assert_total
 

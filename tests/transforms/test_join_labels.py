@@ -9,7 +9,7 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
 from beam_pipeline.transforms import pack_parts
-from beam_pipeline.transforms.batches import BARE_NAMES, DEAD_LETTERS, TALLY, ImageBatch, LabelBatch
+from beam_pipeline.transforms.batches import ImageBatch, LabelBatch
 from beam_pipeline.transforms.core.dataset.plan import Tally
 from beam_pipeline.transforms.core.dataset.splits import SplitAssigner
 from beam_pipeline.transforms.core.labels.join import join_bucket
@@ -17,6 +17,7 @@ from beam_pipeline.transforms.core.labels.meeting import ByFolder
 from beam_pipeline.transforms.core.labels.schema import ColumnKind, label_column
 from beam_pipeline.transforms.core.references import ImageRef, LabelRow
 from beam_pipeline.transforms.join_labels import JoinLabels
+from beam_pipeline.transforms.outcome import BARE_NAMES, DEAD_LETTERS, TALLY
 from beam_pipeline.transforms.plan_shards import SumTallies
 
 KEYS = [f"{folder}/{number}.jpg" for folder in "abc" for number in range(20)]

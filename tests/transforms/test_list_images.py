@@ -10,13 +10,14 @@ from typing import Any
 import apache_beam as beam
 import pytest
 
-from beam_pipeline.transforms.batches import DEAD_LETTERS, TALLY, ImageBatch
+from beam_pipeline.transforms.batches import ImageBatch
 from beam_pipeline.transforms.core.dataset.plan import Tally
 from beam_pipeline.transforms.core.errors import ListingError
 from beam_pipeline.transforms.core.listing.filters import ImageRoot
 from beam_pipeline.transforms.core.listing.label_files import LabelFile, LabelFiles
 from beam_pipeline.transforms.core.references import ImageRef
 from beam_pipeline.transforms.list_images import ListImages, list_root
+from beam_pipeline.transforms.outcome import DEAD_LETTERS, TALLY
 from beam_pipeline.transforms.storage.bucket_listing import (
     FanOut,
 )

@@ -10,7 +10,6 @@ import apache_beam as beam
 import pytest
 
 from beam_pipeline.transforms import read_containers
-from beam_pipeline.transforms.batches import DEAD_LETTERS, TALLY
 from beam_pipeline.transforms.core.dataset.plan import Tally
 from beam_pipeline.transforms.core.dataset.sharding import SplitFractions
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
@@ -19,6 +18,7 @@ from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.core.references import SampleRef
 from beam_pipeline.transforms.join_labels import SplitAssigner
 from beam_pipeline.transforms.layouts.layout import ContainerLabels
+from beam_pipeline.transforms.outcome import DEAD_LETTERS, TALLY
 from beam_pipeline.transforms.read_containers import ReadContainers
 from tests.transforms.outputs import assert_items, assert_total, counted
 

@@ -11,7 +11,6 @@ import apache_beam as beam
 import pytest
 
 from beam_pipeline.transforms import rows_task
-from beam_pipeline.transforms.batches import DEAD_LETTERS, TALLY
 from beam_pipeline.transforms.core.dataset.plan import Tally
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
 from beam_pipeline.transforms.core.errors import LabelTableError
@@ -19,6 +18,7 @@ from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.core.listing.filters import ImageRoot
 from beam_pipeline.transforms.core.references import ImageRef, LabelRow
 from beam_pipeline.transforms.layouts.layout import FileLabels, ListedLabels
+from beam_pipeline.transforms.outcome import DEAD_LETTERS, TALLY
 from beam_pipeline.transforms.read_labels import ListLabels, ReadLabels
 from tests.pictures import write_files
 from tests.transforms.outputs import assert_items, assert_total, counted

@@ -11,7 +11,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
-from beam_pipeline.transforms.batches import DEAD_LETTERS, REFUSALS, SampleBatch
+from beam_pipeline.transforms.batches import SampleBatch
 from beam_pipeline.transforms.core.dataset.plan import Plan, Tally
 from beam_pipeline.transforms.core.dataset.sharding import ShardInfo, ShardPlan
 from beam_pipeline.transforms.core.errors import LostSamplesError
@@ -21,6 +21,7 @@ from beam_pipeline.transforms.core.records.example_source import LabelledImages
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
 from beam_pipeline.transforms.core.references import SampleRef
 from beam_pipeline.transforms.encoding import EncodingOptions
+from beam_pipeline.transforms.outcome import DEAD_LETTERS, REFUSALS
 from beam_pipeline.transforms.storage.read_ahead import ONE_BY_ONE
 from beam_pipeline.transforms.write_records import WriteRecords, group_samples, measure_shard
 from tests.harness import read_all

@@ -12,7 +12,6 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
 from beam_pipeline.transforms import writer_process
-from beam_pipeline.transforms.batches import DEAD_LETTERS, REFUSALS
 from beam_pipeline.transforms.core.dataset.plan import Plan, Tally
 from beam_pipeline.transforms.core.dataset.sharding import ShardInfo, ShardPlan
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
@@ -24,6 +23,7 @@ from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
 from beam_pipeline.transforms.core.references import SampleRef
 from beam_pipeline.transforms.encoding import EncodingOptions
 from beam_pipeline.transforms.incomplete_folder import take_refusal
+from beam_pipeline.transforms.outcome import DEAD_LETTERS, REFUSALS
 from beam_pipeline.transforms.shard_task import ShardTask, Written
 from beam_pipeline.transforms.write_shards import WriteShards
 from tests.pictures import write_pictures

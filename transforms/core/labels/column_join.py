@@ -77,6 +77,7 @@ def join_columns_by_key(images: Columns, rows: Columns) -> tuple[Columns, Sequen
 
 
 def _any(column: Sequence[Any]) -> bool:
+    """True if a value says something: most columns hold the same empty one everywhere."""
     return column.count(column[0]) != len(column) or bool(column[0])
 
 

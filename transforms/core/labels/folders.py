@@ -67,13 +67,23 @@ def without_class(meaning: FolderMeaning) -> FolderMeaning:
     return meaning
 
 
-def named_split(name: str) -> str:
-    """The only split among the words of a name, such as val of `labels_val2017`.
+def named_splits(name: str) -> set[str]:
+    """The splits that words of a name stand for.
 
-    Empty if there is none, or several.
+    >>> named_splits("imagenet-train-000012")
+    {'train'}
     """
     words = re.findall(r"[a-z]+", name.lower())
-    splits = {SPLIT_NAMES[word] for word in words if word in SPLIT_NAMES}
+    return {SPLIT_NAMES[word] for word in words if word in SPLIT_NAMES}
+
+
+def named_split(name: str) -> str:
+    """The only split among the words of a name; empty if there is none, or several.
+
+    >>> named_split("labels_val2017")
+    'validation'
+    """
+    splits = named_splits(name)
     return splits.pop() if len(splits) == 1 else ""
 
 

@@ -107,9 +107,8 @@ class ByFolder:
         """Those of rows' names that give no folder below a root."""
         names, found = list(names), set[str]()
         if _are_plain(names):
-            named = {name[: name.rfind("/") + 1] for name in names}
-            bare = tuple(path for path in named if not self._split(path)[0])
-            if not bare:
+            paths = {name[: name.rfind("/") + 1] for name in names}
+            if all(self._split(path)[0] for path in paths):
                 return BareNames()
         for name in names:
             folder, file_name = self._split(name)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from beam_pipeline.transforms.core.labels.folders import SPLIT_NAMES, first_folder_split
+from beam_pipeline.transforms.core.labels.folders import (
+    SPLIT_NAMES,
+    first_folder_split,
+    named_splits,
+)
 
 
 class Archive(NamedTuple):
@@ -24,6 +27,11 @@ class Archive(NamedTuple):
     name: str
     top: str = ""
     split: str = ""
+
+    @property
+    def said_splits(self) -> set[str]:
+        """The splits that words of its file name stand for."""
+        return named_splits(posixpath.basename(self.stem))
 
     @property
     def stem(self) -> str:
@@ -68,13 +76,3 @@ def top_folder(names: Sequence[str]) -> str:
             break
         around = deeper
     return around
-
-
-def named_splits(stem: str) -> set[str]:
-    """Returns the splits that words of an archive's name stand for.
-
-    >>> named_splits("imagenet-train-000012")
-    {'train'}
-    """
-    words = re.split(r"[^a-z]+", posixpath.basename(stem).lower())
-    return {SPLIT_NAMES[word] for word in words if word in SPLIT_NAMES}

@@ -11,6 +11,7 @@ between separators, then each of the block's line breaks ends a record.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import functools
 import re
@@ -19,7 +20,6 @@ from typing import NamedTuple
 
 _QUOTE = b'"'
 _BREAK = b"\n"
-_BOM = b"\xef\xbb\xbf"
 _LONGEST_LINE = 1 << 20  # bytes; a block whose last line is longer is not regular
 
 
@@ -61,7 +61,7 @@ def scan_block(
     block = data[first:last]
     unfinished = bool(block) and not block.endswith(_BREAK)
     lines = block.count(_BREAK) + unfinished
-    text = block if start else block.removeprefix(_BOM)
+    text = block if start else block.removeprefix(codecs.BOM_UTF8)
     return LineBlock(begin, end, lines, regular=is_regular(text, delimiter))
 
 

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from beam_pipeline.transforms.core.dataset.names import INCOMPLETE_FOLDER, UNPACKED_FOLDER
 from beam_pipeline.transforms.core.dataset.sharding import (
     ImageFigures,
     KeyHasher,
@@ -414,7 +413,6 @@ def _size_of_one(files: Mapping[int, bytes | DeadLetter]) -> Size | None:
 
 
 def _dead_letter(ref: SampleRef, stage: Stage, reason: Reason, message: str) -> DeadLetter:
-    """A dead letter for a sample; one that was unpacked for the job is where it came from."""
-    unpacked = ref.origin and f"/{INCOMPLETE_FOLDER}/{UNPACKED_FOLDER}/" in ref.uri
-    uri = ref.origin if unpacked else ref.uri
-    return image_dead_letter(stage, ref.key, uri, reason, message)
+    """A dead letter for a sample; one of a container is in that, wherever it was unpacked to."""
+    container = ref.origin if ref.offset >= 0 else ""
+    return image_dead_letter(stage, ref.key, container or ref.uri, reason, message)

@@ -14,12 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from beam_pipeline.transforms.core.errors import UsageError
-from beam_pipeline.transforms.core.listing.archives import named_splits
-from beam_pipeline.transforms.core.listing.globs import glob_regex, has_glob, split_pattern
+from beam_pipeline.transforms.core.labels.folders import named_split
+from beam_pipeline.transforms.core.listing.globs import has_glob, split_pattern
 from beam_pipeline.transforms.core.text import enumerated
 from beam_pipeline.transforms.core.uris import is_remote
 from beam_pipeline.transforms.layouts.shared.heads import PARQUET_ENDING
 from beam_pipeline.transforms.layouts.shared.local_names import names_in
+from beam_pipeline.transforms.layouts.shared.paths import remote_matches
 from beam_pipeline.transforms.storage import files
 
 _PARTS = re.compile(r"(\w+)-[0-9]{5}-of-[0-9]{5}(-[0-9a-f]+)?")
@@ -89,14 +90,11 @@ def _found(path: str) -> list[FoundParquet]:
         names = (found.name for found in files.list_files(uri))
         matches = [files.join(uri, name) for name in names if _is_visible(name)]
     elif is_remote(uri):
-        folder, pattern = split_pattern(uri)
-        matcher = glob_regex(pattern)
-        names = (found.name for found in files.list_files(folder))
-        matches = [files.join(folder, name) for name in names if matcher.fullmatch(name)]
+        folder, matches = split_pattern(uri)[0], remote_matches(uri)
     elif os.path.lexists(uri):
         return [FoundParquet(uri, posixpath.basename(uri))]
     elif has_glob(uri):
-        folder, _ = split_pattern(uri)
+        folder = split_pattern(uri)[0]
         matches = [found for found in glob.glob(uri, recursive=True) if os.path.isfile(found)]
     else:
         raise UsageError(f"--images {path}: no such file or folder")
@@ -159,9 +157,9 @@ def splits_of(names: Sequence[str]) -> Mapping[str, str]:
 
 def _split_of(name: str) -> str:
     for part in reversed(name[: -len(PARQUET_ENDING)].split("/")):
-        found = named_splits(part)
-        if len(found) == 1:
-            return next(iter(found))
+        found = named_split(part)
+        if found:
+            return found
     return ""
 
 

@@ -14,7 +14,12 @@ from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, Generic, TypeVar
 
 from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
-from beam_pipeline.transforms.core.dead_letters import DeadLetter, Reason, Stage
+from beam_pipeline.transforms.core.dead_letters import (
+    DeadLetter,
+    Reason,
+    Stage,
+    image_dead_letter,
+)
 from beam_pipeline.transforms.core.errors import ContainerError, LabelTableError, OutputError
 from beam_pipeline.transforms.core.labels.cells import text_of
 from beam_pipeline.transforms.core.labels.object_lists import OBJECTS_COLUMN
@@ -269,15 +274,8 @@ def _digest(name: str) -> str:
 
 
 def _letter(key: str, uri: str, number: int, reason: Reason, message: str) -> DeadLetter:
-    return DeadLetter(
-        stage=Stage.LABELS.value,
-        key=key,
-        uri=uri,
-        reason=reason.value,
-        message=message,
-        file=uri,
-        line=number + 1,
-    )
+    letter = image_dead_letter(Stage.LABELS, key, uri, reason, message, file=uri)
+    return letter._replace(line=number + 1)
 
 
 def _check_space(columns: ParquetColumns, uri: str, folder: str) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from beam_pipeline.transforms.core.archives.members import KINDS, ZIP, Entry, archive_kind
 from beam_pipeline.transforms.core.errors import UsageError
-from beam_pipeline.transforms.core.listing.archives import Archive, named_splits, top_folder
+from beam_pipeline.transforms.core.listing.archives import Archive, top_folder
 from beam_pipeline.transforms.core.listing.braces import expand_braces
 from beam_pipeline.transforms.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
 from beam_pipeline.transforms.core.listing.globs import glob_regex, has_glob, split_pattern
@@ -132,7 +132,7 @@ def _folder_above(first: str, second: str) -> str:
 
 def _with_splits(roots: Sequence[ImageRoot]) -> Iterator[ImageRoot]:
     """Archives, each with the split that its name says, if all of them say one."""
-    splits = [named_splits(root.archive.stem) for root in roots if root.archive]
+    splits = [root.archive.said_splits for root in roots if root.archive]
     said = len(roots) > 1 and all(len(found) == 1 for found in splits)
     for root, found in zip(roots, splits, strict=True):
         assert root.archive
@@ -157,7 +157,7 @@ def archive_notes(roots: Sequence[ImageRoot]) -> Iterator[str]:
 def archive_questions(roots: Sequence[ImageRoot]) -> Iterator[str]:
     """Questions about the archives' names, if only some of them say a split."""
     archives = [root.archive for root in roots if root.archive]
-    found = {archive.name: named_splits(archive.stem) for archive in archives}
+    found = {archive.name: archive.said_splits for archive in archives}
     others = [name for name, splits in found.items() if len(splits) != 1]
     if not others or not any(splits - {"train"} for splits in found.values()) or len(found) < 2:
         return

@@ -86,7 +86,7 @@ def label_files(paths: Sequence[str], option: str = "--labels") -> list[str]:
     for path in paths:
         uri = files.canonical(path)
         if is_remote(uri):
-            matches = [uri] if not has_glob(uri) else _remote_matches(uri)
+            matches = [uri] if not has_glob(uri) else remote_matches(uri)
         elif os.path.lexists(uri):
             matches = [uri]
         else:
@@ -100,7 +100,8 @@ def label_files(paths: Sequence[str], option: str = "--labels") -> list[str]:
     return sorted(found)
 
 
-def _remote_matches(uri: str) -> list[str]:
+def remote_matches(uri: str) -> list[str]:
+    """The URIs of the files that a glob in a bucket names. Raises OSError."""
     root, pattern = split_pattern(uri)
     matcher = glob_regex(pattern)
     names = (found.name for found in files.list_files(root))

@@ -10,6 +10,7 @@ from beam_pipeline.transforms.core.labels.folders import (
     first_folder_split,
     folder_meaning,
     named_split,
+    named_splits,
     without_class,
 )
 
@@ -89,17 +90,22 @@ def test_split_names_are_these() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "split"),
+    ("name", "splits"),
     [
-        ("train", "train"),
-        ("labels_VAL2017", "validation"),
-        ("my-test-set", "test"),
-        ("train_test", ""),
-        ("training_train", "train"),
-        ("latest", ""),
-        ("", ""),
+        ("train", ["train"]),
+        ("x-val-0001", ["validation"]),
+        ("train2017", ["train"]),
+        ("labels_VAL2017", ["validation"]),
+        ("my-test-set", ["test"]),
+        ("pretrained", []),
+        ("latest", []),
+        ("2024", []),
+        ("", []),
+        ("train_test", ["test", "train"]),
+        ("training_train", ["train"]),
     ],
 )
-def test_a_name_says_a_split_by_one_of_its_words(name: str, split: str) -> None:
-    """Letters make words; two splits say none."""
-    assert named_split(name) == split
+def test_words_of_a_name_say_splits(name: str, splits: list[str]) -> None:
+    """Words, not parts of them; numbers may follow. Two splits are not one."""
+    assert sorted(named_splits(name)) == splits
+    assert named_split(name) == (splits[0] if len(splits) == 1 else "")

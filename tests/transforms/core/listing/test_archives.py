@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from beam_pipeline.transforms.core.listing.archives import Archive, named_splits, top_folder
+from beam_pipeline.transforms.core.listing.archives import Archive, top_folder
 
 
 @pytest.mark.parametrize(
@@ -61,15 +61,12 @@ def test_a_folder_around_all_others_says_no_class(names: list[str], top: str) ->
     assert top_folder(names) == top
 
 
-def test_words_of_a_name_say_a_split() -> None:
-    """Words, not parts of them; numbers may follow."""
-    stems = ["train", "a/x-val-0001", "train2017", "pretrained", "train_test", "Validation", "2024"]
-    assert [sorted(named_splits(stem)) for stem in stems] == [
+def test_words_of_a_file_name_say_a_split() -> None:
+    """Not those of the folders around it."""
+    names = ["train.tar", "train/x-val-0001.tar", "a/train_test.zip", "2024.tar"]
+    assert [sorted(Archive("tar", name).said_splits) for name in names] == [
         ["train"],
         ["validation"],
-        ["train"],
-        [],
         ["test", "train"],
-        ["validation"],
         [],
     ]
