@@ -38,8 +38,9 @@ from beam_pipeline.transforms.core.dataset.estimate import (
     parse_prices,
 )
 from beam_pipeline.transforms.core.dataset.output_size import mean_seconds
-from beam_pipeline.transforms.core.dataset.plan import Plan, Tally
+from beam_pipeline.transforms.core.dataset.plan import Plan
 from beam_pipeline.transforms.core.dataset.sharding import ShardPlan
+from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.labels.classes import ClassNumbering, numbering_note
 from beam_pipeline.transforms.core.labels.join import buckets_for
 from beam_pipeline.transforms.core.text import counted, enumerated

@@ -20,7 +20,6 @@ import apache_beam as beam
 from apache_beam.pvalue import AsDict, AsIter, AsSingleton, TaggedOutput
 
 from beam_pipeline.transforms.batches import SampleBatch
-from beam_pipeline.transforms.core.dataset.plan import Tally
 from beam_pipeline.transforms.core.dataset.sharding import KeyHasher, SplitFractions
 from beam_pipeline.transforms.core.dataset.splits import (
     Cut,
@@ -34,6 +33,7 @@ from beam_pipeline.transforms.core.dataset.splits import (
     split_behind,
     stratum_of,
 )
+from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.packing import pack, unpack
 from beam_pipeline.transforms.core.references import SampleRef
 from beam_pipeline.transforms.outcome import TALLY

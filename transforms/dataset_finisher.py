@@ -26,16 +26,16 @@ from beam_pipeline.transforms.core.dataset.manifest import (
     dump_json,
 )
 from beam_pipeline.transforms.core.dataset.names import WRITING_NAME
-from beam_pipeline.transforms.core.dataset.plan import (
-    Plan,
-    Tally,
+from beam_pipeline.transforms.core.dataset.plan import Plan
+from beam_pipeline.transforms.core.dataset.receipts import option_changes, with_settled
+from beam_pipeline.transforms.core.dataset.refusals import (
     accounting_error,
     all_filtered,
     too_many_bad,
 )
-from beam_pipeline.transforms.core.dataset.receipts import option_changes, with_settled
 from beam_pipeline.transforms.core.dataset.sharding import ImageFigures, ShardInfo
 from beam_pipeline.transforms.core.dataset.side_files import files_from_manifest, gives_way
+from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.dataset.totals import Totals
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
 from beam_pipeline.transforms.core.errors import (
@@ -200,7 +200,7 @@ class DatasetFinisher:
             plan.refusal
             or min(refusals, default=None)
             or too_many_bad(tally, self.max_bad_fraction)
-            or accounting_error(plan, tally, shards)
+            or accounting_error(plan.shard_plan, tally, shards)
             or _lost_in_parts(in_parts, totals)
             or all_filtered(tally, shards)
             or _several_codecs(images)

@@ -26,7 +26,7 @@ from beam_pipeline.transforms import writer_process
 from beam_pipeline.transforms.batches import BATCH_SIZE, DeadLetterBatch, SampleBatch
 from beam_pipeline.transforms.core.dataset.compared_images import range_of
 from beam_pipeline.transforms.core.dataset.duplicate_search import CopyFinder, Sizes
-from beam_pipeline.transforms.core.dataset.plan import Tally
+from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.labels.unlabelled import is_unlabelled
 from beam_pipeline.transforms.core.packing import unpack
 from beam_pipeline.transforms.core.references import SampleRef

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from beam_pipeline.transforms.core.dataset.plan import Tally
+from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.errors import InventoryError
 from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.core.listing.filters import ImageRoot, ObjectFilter

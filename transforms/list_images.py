@@ -13,7 +13,7 @@ from apache_beam.pvalue import TaggedOutput
 
 from beam_pipeline.transforms import counters, progress
 from beam_pipeline.transforms.batches import BATCH_SIZE, DeadLetterBatch, ImageBatch
-from beam_pipeline.transforms.core.dataset.plan import Tally
+from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.errors import ListingError
 from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.core.listing.filters import ImageRoot, Listed, ObjectFilter

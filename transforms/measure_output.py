@@ -16,8 +16,8 @@ from beam_pipeline.transforms.core.dataset.output_size import (
     measured_samples,
     most_measured,
 )
-from beam_pipeline.transforms.core.dataset.plan import Tally
 from beam_pipeline.transforms.core.dataset.sharding import KeyHasher
+from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.references import SampleRef
 from beam_pipeline.transforms.encoding import EncodingOptions
 from beam_pipeline.transforms.measure_task import MeasureTask

@@ -12,10 +12,12 @@ import apache_beam as beam
 from beam_pipeline.transforms import counters, progress
 from beam_pipeline.transforms.core.dataset.estimate import FEATURE_BYTES
 from beam_pipeline.transforms.core.dataset.kept import NOTHING_KEPT
-from beam_pipeline.transforms.core.dataset.plan import Plan, Tally, make_plan, other_shards
+from beam_pipeline.transforms.core.dataset.plan import Plan, make_plan
 from beam_pipeline.transforms.core.dataset.plausibility import NO_CHECKS, LabelChecks
 from beam_pipeline.transforms.core.dataset.receipts import with_settled
+from beam_pipeline.transforms.core.dataset.refusals import other_shards
 from beam_pipeline.transforms.core.dataset.sharding import ShardConfig, ShardPlan
+from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.errors import (
     ChangedInputsError,
     ConversionError,

@@ -10,8 +10,8 @@ from apache_beam.pvalue import TaggedOutput
 
 from beam_pipeline.transforms import counters, progress
 from beam_pipeline.transforms.batches import BATCH_SIZE, DeadLetterBatch, SampleBatch
-from beam_pipeline.transforms.core.dataset.plan import Tally
 from beam_pipeline.transforms.core.dataset.splits import SplitAssigner
+from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
 from beam_pipeline.transforms.core.errors import ContainerError
 from beam_pipeline.transforms.core.failures import Refusal

@@ -10,7 +10,7 @@ import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
 
 from beam_pipeline.transforms.batches import DeadLetterBatch, ImageBatch, LabelBatch
-from beam_pipeline.transforms.core.dataset.plan import Tally
+from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.errors import ListingError
 from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.core.labels.meeting import ByFolder

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from beam_pipeline.transforms.core.dataset.plan import Tally
+from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
 from beam_pipeline.transforms.core.errors import LabelTableError
 from beam_pipeline.transforms.core.failures import Refusal

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from beam_pipeline.transforms.core.dataset.plan import Tally
+from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
 from beam_pipeline.transforms.core.packed_batches import DeadLetterBatch
 from beam_pipeline.transforms.outcome import Outcome

@@ -11,9 +11,9 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from beam_pipeline.transforms.assign_splits import AssignSplits
 from beam_pipeline.transforms.batches import SampleBatch
-from beam_pipeline.transforms.core.dataset.plan import Tally
 from beam_pipeline.transforms.core.dataset.sharding import KeyHasher, SplitFractions
 from beam_pipeline.transforms.core.dataset.splits import GroupBy, divide_groups, rank_of
+from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.references import LabelValue, SampleRef
 from beam_pipeline.transforms.outcome import TALLY
 from beam_pipeline.transforms.plan_shards import SumTallies

@@ -11,7 +11,7 @@ import pytest
 from beam_pipeline.transforms.batches import SampleBatch
 from beam_pipeline.transforms.core.dataset.duplicate_search import CopyFinder
 from beam_pipeline.transforms.core.dataset.duplicates import Duplicates
-from beam_pipeline.transforms.core.dataset.plan import Tally
+from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.images.digest import digest_of
 from beam_pipeline.transforms.core.references import SampleRef
 from beam_pipeline.transforms.digest_task import DigestSource

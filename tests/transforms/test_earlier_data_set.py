@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipeline.transforms.core.dataset.changes import ShardChanges
-from beam_pipeline.transforms.core.dataset.plan import Plan, Tally, make_plan
+from beam_pipeline.transforms.core.dataset.plan import Plan, make_plan
 from beam_pipeline.transforms.core.dataset.receipts import ShardInputs, receipt_name
 from beam_pipeline.transforms.core.dataset.sharding import KeyHasher, ShardConfig, shard_of
+from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.failures import FailurePolicy
 from beam_pipeline.transforms.core.labels.class_files import Classes
 from beam_pipeline.transforms.core.labels.classes import ClassNumbering

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline.transforms.core.dataset.names import temporary_name
-from beam_pipeline.transforms.core.dataset.plan import Plan, Tally
+from beam_pipeline.transforms.core.dataset.plan import Plan
 from beam_pipeline.transforms.core.dataset.sharding import ShardPlan
+from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.errors import ConversionError, OutputError
 from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from beam_pipeline.transforms.core.dataset.plan import Tally
+from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.listing.filters import ImageRoot
 from beam_pipeline.transforms.cut_files import cut_file
 from beam_pipeline.transforms.file_parts import FilePart

@@ -10,8 +10,8 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from beam_pipeline.transforms import pack_parts
 from beam_pipeline.transforms.batches import ImageBatch, LabelBatch
-from beam_pipeline.transforms.core.dataset.plan import Tally
 from beam_pipeline.transforms.core.dataset.splits import SplitAssigner
+from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.labels.join import join_bucket
 from beam_pipeline.transforms.core.labels.meeting import ByFolder
 from beam_pipeline.transforms.core.labels.schema import ColumnKind, label_column

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from beam_pipeline.transforms import label_task
-from beam_pipeline.transforms.core.dataset.plan import Tally
 from beam_pipeline.transforms.core.dataset.sharding import SplitFractions
 from beam_pipeline.transforms.core.dataset.splits import GroupBy, SplitAssigner
+from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.labels.join import AGREE, RowMerger
 from beam_pipeline.transforms.core.labels.schema import ColumnKind, label_column
 from beam_pipeline.transforms.core.labels.unlabelled import KeepUnlabelled

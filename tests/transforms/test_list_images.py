@@ -11,7 +11,7 @@ import apache_beam as beam
 import pytest
 
 from beam_pipeline.transforms.batches import ImageBatch
-from beam_pipeline.transforms.core.dataset.plan import Tally
+from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.errors import ListingError
 from beam_pipeline.transforms.core.listing.filters import ImageRoot
 from beam_pipeline.transforms.core.listing.label_files import LabelFile, LabelFiles

@@ -12,9 +12,10 @@ import pytest
 
 from beam_pipeline.transforms.core.dataset.manifest import build_manifest, dump_json
 from beam_pipeline.transforms.core.dataset.names import temporary_name
-from beam_pipeline.transforms.core.dataset.plan import Plan, Tally
+from beam_pipeline.transforms.core.dataset.plan import Plan
 from beam_pipeline.transforms.core.dataset.receipts import receipt_name
 from beam_pipeline.transforms.core.dataset.sharding import ShardInfo, ShardPlan
+from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.errors import (
     ChangedInputsError,
     ConversionError,

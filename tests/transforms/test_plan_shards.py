@@ -13,8 +13,9 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
 from beam_pipeline.transforms import progress
-from beam_pipeline.transforms.core.dataset.plan import Plan, Tally
+from beam_pipeline.transforms.core.dataset.plan import Plan
 from beam_pipeline.transforms.core.dataset.sharding import ShardConfig, ShardPlan
+from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.core.labels.classes import ClassNumbering
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat

@@ -10,8 +10,8 @@ import apache_beam as beam
 import pytest
 
 from beam_pipeline.transforms import read_containers
-from beam_pipeline.transforms.core.dataset.plan import Tally
 from beam_pipeline.transforms.core.dataset.sharding import SplitFractions
+from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
 from beam_pipeline.transforms.core.errors import ContainerError
 from beam_pipeline.transforms.core.failures import Refusal

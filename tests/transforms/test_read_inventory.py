@@ -10,7 +10,7 @@ import apache_beam as beam
 import pytest
 
 from beam_pipeline.transforms import inventory_task
-from beam_pipeline.transforms.core.dataset.plan import Tally
+from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.core.listing.filters import ImageRoot
 from beam_pipeline.transforms.core.listing.label_files import LabelFile, LabelFiles

@@ -11,7 +11,7 @@ import apache_beam as beam
 import pytest
 
 from beam_pipeline.transforms import rows_task
-from beam_pipeline.transforms.core.dataset.plan import Tally
+from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
 from beam_pipeline.transforms.core.errors import LabelTableError
 from beam_pipeline.transforms.core.failures import Refusal

@@ -14,8 +14,9 @@ from beam_pipeline.transforms.core.dataset.dead_letter_names import (
     part_of,
     parts_for,
 )
-from beam_pipeline.transforms.core.dataset.plan import Plan, Tally
+from beam_pipeline.transforms.core.dataset.plan import Plan
 from beam_pipeline.transforms.core.dataset.sharding import ShardPlan
+from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
 from beam_pipeline.transforms.core.failures import DEFAULT_POLICY, FailurePolicy
 from beam_pipeline.transforms.core.packing import pack

@@ -12,8 +12,9 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
 from beam_pipeline.transforms.batches import SampleBatch
-from beam_pipeline.transforms.core.dataset.plan import Plan, Tally
+from beam_pipeline.transforms.core.dataset.plan import Plan
 from beam_pipeline.transforms.core.dataset.sharding import ShardInfo, ShardPlan
+from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.errors import LostSamplesError
 from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.core.labels.schema import CLASS_FOLDER_COLUMNS

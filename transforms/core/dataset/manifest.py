@@ -16,8 +16,9 @@ from beam_pipeline.transforms.core.dataset.dead_letter_names import (
 )
 from beam_pipeline.transforms.core.dataset.dead_letter_names import PARTS_ENTRY
 from beam_pipeline.transforms.core.dataset.names import MANIFEST_NAME as MANIFEST_NAME
-from beam_pipeline.transforms.core.dataset.plan import Plan, Tally
+from beam_pipeline.transforms.core.dataset.plan import Plan
 from beam_pipeline.transforms.core.dataset.sharding import ShardInfo
+from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.dataset.totals import Totals
 from beam_pipeline.transforms.core.errors import ConversionError
 from beam_pipeline.transforms.core.report.image_statistics import (

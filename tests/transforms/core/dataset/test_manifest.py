@@ -24,8 +24,9 @@ from beam_pipeline.transforms.core.dataset.manifest import (
     parse_manifest,
     shard_paths,
 )
-from beam_pipeline.transforms.core.dataset.plan import Plan, Tally
+from beam_pipeline.transforms.core.dataset.plan import Plan
 from beam_pipeline.transforms.core.dataset.sharding import ShardInfo, ShardPlan
+from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.errors import ConversionError
 from beam_pipeline.transforms.core.images.header import ImageHeader
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
