@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import codecs
 import re
+import warnings
 from collections.abc import Mapping
 from fractions import Fraction
 
@@ -160,11 +161,20 @@ def parse_label_from(text: str) -> str:
     if not text:
         return ""
     try:
-        groups = re.compile(text).groupindex
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", FutureWarning)
+            groups = re.compile(text).groupindex
     except re.error as error:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a regular expression: {error}"
         ) from error
+    except (
+        FutureWarning
+    ) as warning:  # another label from the same name, from one Python to the next
+        raise argparse.ArgumentTypeError(
+            rf"{text!r} may mean something else in a later Python: {warning}; write \[ for a bracket, and "
+            r"\-, \&, \~ or \| for one of two equal marks in brackets"
+        ) from warning
     if not groups:
         raise argparse.ArgumentTypeError(
             rf"{text!r} has no named group; expected one such as (?P<label>.+)_\d+\.jpg"
