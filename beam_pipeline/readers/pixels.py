@@ -178,7 +178,8 @@ class PixelDecoder:
             image = pillow_codec.open_image(data).image
         if self.image_size and not self.exact and image.format in ("JPEG", "MPO"):
             height, width = map(scaled_side, self.image_size)
-            image.draft(image.mode, (width, height))
+            if image.height >= 2 * height and image.width >= 2 * width:
+                image.draft(image.mode, (width, height))
         mode = _MODES[self.channels]
         image = sixteen_bits.to_8_bits(image)
         if image.mode != mode:
