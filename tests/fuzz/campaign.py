@@ -24,7 +24,7 @@ class Fault(NamedTuple):
 
 def fault_of(target: Target, data: bytes) -> Fault | None:
     """Reads an input; returns what is wrong, or None."""
-    start = time.monotonic()
+    start = time.process_time()  # a busy machine is no fault
     try:
         target.read(data)
     except target.errors:
@@ -33,8 +33,8 @@ def fault_of(target: Target, data: bytes) -> Fault | None:
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
             raise
         return Fault(data, f"{type(error).__name__}: {str(error)[:200]}")
-    seconds = time.monotonic() - start
-    return Fault(data, f"it took {seconds:.1f} s") if seconds > MOST_SECONDS else None
+    seconds = time.process_time() - start
+    return Fault(data, f"it took {seconds:.1f} s of CPU time") if seconds > MOST_SECONDS else None
 
 
 def inputs(target: Target, *, seed: int) -> Iterator[bytes]:

@@ -76,7 +76,7 @@ from beam_pipeline.transforms.layouts.yolo.labels import (
 from tests.pictures import picture
 
 MOST_SECONDS = 5.0
-"""A reader that takes longer for 64 KiB hangs."""
+"""A reader that takes more CPU time for 64 KiB hangs."""
 
 
 @dataclass(frozen=True)
