@@ -19,7 +19,9 @@ from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.core.listing.filters import ImageRoot, Listed, ObjectFilter
 from beam_pipeline.transforms.core.references import ImageRef
 from beam_pipeline.transforms.core.uris import is_remote
+from beam_pipeline.transforms.list_folders import list_folders
 from beam_pipeline.transforms.outcome import DEAD_LETTERS, TALLY
+from beam_pipeline.transforms.run_elsewhere import RunElsewhere
 from beam_pipeline.transforms.storage import files
 from beam_pipeline.transforms.storage.archive_listing import list_archive
 from beam_pipeline.transforms.storage.base import FoundFile
@@ -126,6 +128,14 @@ class _ListRoot(_List):
         yield from self._outputs(list_root(root))
 
 
+class _ListFolders(RunElsewhere):
+    """Lists a whole local folder, mostly elsewhere."""
+
+    def process(self, root: ImageRoot) -> Iterator[ImageBatch | TaggedOutput]:
+        for outcome in list_folders(root):
+            yield from self.outputs(outcome)
+
+
 class _ListFirst(_List):
     """Lists the first names of a root in a bucket."""
 
@@ -180,8 +190,13 @@ class ListImages(beam.PTransform):
     def expand(self, pipeline: beam.Pipeline) -> _Outputs:
         buckets = tuple(root for root in self.roots if lists_ranges(root))
         archives = tuple(root for root in self.roots if root.archive)
-        others = tuple(root for root in self.roots if not (root.archive or lists_ranges(root)))
+        whole = tuple(root for root in self.roots if not (root.archive or lists_ranges(root)))
+        folders = tuple(root for root in whole if not is_remote(root.uri))
+        others = tuple(root for root in whole if is_remote(root.uri))
         listed: list[_Outputs] = []
+        if folders:
+            roots = pipeline | "Folders" >> beam.Create(folders, reshuffle=False)
+            listed.append(_outputs(roots, "ListFolder", _ListFolders(), _OUTPUTS))
         if others:
             roots = pipeline | "Roots" >> beam.Create(others, reshuffle=False)
             listed.append(_outputs(roots, "ListRoot", _ListRoot(), _OUTPUTS))
@@ -221,7 +236,9 @@ class _ListBuckets(beam.PTransform):
         }
 
 
-def _outputs(items: beam.PCollection, label: str, lister: _List, tags: Sequence[str]) -> _Outputs:
+def _outputs(
+    items: beam.PCollection, label: str, lister: beam.DoFn, tags: Sequence[str]
+) -> _Outputs:
     main, *others = tags
     listed = items | label >> beam.ParDo(lister).with_output_types(ImageBatch).with_outputs(
         *others, main=main

@@ -12,12 +12,14 @@ from typing import NamedTuple
 from beam_pipeline.transforms.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.transforms.core.errors import ListingError
 from beam_pipeline.transforms.core.listing.filters import ImageRoot, Listed, ListingFilter
+from beam_pipeline.transforms.core.packing import Columns, Same, items_of
 from beam_pipeline.transforms.core.references import ImageRef
 from beam_pipeline.transforms.core.text import is_utf8, is_utf8_everywhere, printable
 
 _Identity = tuple[int, int]  # of the device and the folder on it
 
 _MOST_REPEATS = 2_000  # far more than the links within links of any real data set
+_FOLDER = 8  # files that take as long to list as a folder takes to open
 
 
 def list_local_root(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
@@ -31,39 +33,21 @@ def list_local_root(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
     Raises:
       ListingError: a folder below the root cannot be read, or links multiply the folders.
     """
-    rules = ListingFilter(root)
+    listing = LocalListing(root, [Subfolder.root(root)])
     images: list[ImageRef] = []
     dead_letters: list[DeadLetter] = []
-    prefix = len(root.uri.rstrip("/")) + 1
-    links = _Links()
-    folders = [_Folder(root.uri, frozenset({_identity(root.uri)}))]
-    while folders:
-        folder = folders.pop()
-        for entry in _scan(folder.path):
-            key = entry.path[prefix:]
-            if _is_folder(entry):
-                if not rules.can_hold(key):
-                    continue
-                identity = _identity(entry.path)
-                if rules.enters(entry.name) and identity not in folder.above:
-                    found = folder.below(entry, identity)
-                    if found.links > max(1, folder.links):
-                        links.check(found, identity)
-                    folders.append(found)
-            elif rules.lists(key, entry.path):
-                reference = _reference(key, entry)
-                if isinstance(reference, ImageRef):
-                    images.append(reference)
-                else:
-                    dead_letters.append(reference)
-            if len(images) >= batch_size:
-                yield Listed(images, [], Counter())
-                images = []
-    yield Listed(images, dead_letters, rules.ignored, rules.label_files)
+    for files in listing.files(batch_size):
+        columns, broken = listing.images(files)
+        images += items_of(ImageRef, columns)
+        dead_letters += broken
+        while len(images) >= batch_size:
+            yield Listed(images[:batch_size], [], Counter())
+            del images[:batch_size]
+    yield Listed(images, dead_letters, listing.rules.ignored, listing.rules.label_files)
 
 
-class _Folder(NamedTuple):
-    """A folder to list.
+class Folder(NamedTuple):
+    """A folder that is listed.
 
     Attributes:
       path: its path.
@@ -72,30 +56,151 @@ class _Folder(NamedTuple):
     """
 
     path: str
-    above: frozenset[_Identity]
+    above: frozenset[_Identity] = frozenset()
     links: int = 0
 
-    def below(self, entry: os.DirEntry[str], identity: _Identity) -> _Folder:
-        """Returns a subfolder."""
-        return _Folder(entry.path, self.above | {identity}, self.links + entry.is_symlink())
+
+class Subfolder(NamedTuple):
+    """A folder to list.
+
+    Attributes:
+      parent: the folder that it is in.
+      path: its path.
+      is_link: it is a link.
+    """
+
+    parent: Folder
+    path: str
+    is_link: bool = False
+
+    @classmethod
+    def root(cls, root: ImageRoot) -> Subfolder:
+        """The folder of a root."""
+        return cls(Folder(""), root.uri)
 
 
-class _Links:
+class Files(NamedTuple):
+    """Files of one folder, of which only the names are known.
+
+    Attributes:
+      folder: the path of the folder.
+      names: their names.
+    """
+
+    folder: str
+    names: Sequence[str]
+
+
+class LinkedFolder(NamedTuple):
+    """Attributes: path, of a folder that links within links lead to; identity."""
+
+    path: str
+    identity: _Identity
+
+
+class LocalListing:
+    """Lists some folders of a local root, and what is below them.
+
+    Attributes:
+      waiting: the folders that are still to be listed.
+      done: the work so far, in files; a folder counts as several.
+      rules: decide which files are images, and count the others.
+      links: the folders to which links within links have led.
+    """
+
+    def __init__(self, root: ImageRoot, folders: Sequence[Subfolder] = ()) -> None:
+        self.waiting = list(folders)
+        self.done = 0
+        self.rules = ListingFilter(root)
+        self.links = Links()
+        self._prefix = os.path.join(root.uri.rstrip("/"), "") or "/"
+
+    def files(self, at_once: int, until: float = float("inf")) -> Iterator[Files]:
+        """Yields the files of the folders that wait, those that are no images included.
+
+        Args:
+          at_once: names yielded together, at most.
+          until: work after which no other folder is opened.
+
+        Raises:
+          ListingError: a folder cannot be read, or links multiply the folders.
+        """
+        while self.waiting and self.done < until:
+            folder = self._enter(self.waiting.pop())
+            if folder is None:
+                continue
+            self.done += _FOLDER
+            for files in self._scan(folder, at_once):
+                self.done += len(files.names)
+                yield files
+
+    def _enter(self, found: Subfolder) -> Folder | None:
+        """A folder to list; None if it is one of the folders above itself."""
+        parent, path, is_link = found
+        identity = _identity(path)
+        if identity in parent.above:
+            return None
+        if is_link and parent.links:
+            self.links.add(LinkedFolder(path, identity))
+        return Folder(path, parent.above | {identity}, parent.links + is_link)
+
+    def _scan(self, folder: Folder, at_once: int) -> Iterator[Files]:
+        names: list[str] = []
+        try:
+            with os.scandir(folder.path) as entries:
+                for entry in entries:
+                    if _is_folder(entry):
+                        key = entry.path[len(self._prefix) :]
+                        if self.rules.can_hold(key) and self.rules.enters(entry.name):
+                            self.waiting.append(Subfolder(folder, entry.path, entry.is_symlink()))
+                        continue
+                    names.append(entry.name)
+                    if len(names) == at_once:
+                        yield Files(folder.path, names)
+                        names = []
+        except OSError as error:
+            raise _listing_error(folder.path, error) from error
+        if names:
+            yield Files(folder.path, names)
+
+    def images(self, files: Files) -> tuple[Columns, list[DeadLetter]]:
+        """The columns of `ImageRef` of those files that are images, and those that cannot be one.
+
+        Raises:
+          ListingError: a name cannot be decoded.
+        """
+        before = os.path.join(files.folder, "")
+        uris = [before + name for name in files.names]
+        start = len(self._prefix)
+        keys = [uri[start:] for uri in uris]
+        if not self.rules.lists_all(keys, self._prefix):
+            lists = self.rules.lists
+            chosen = [(key, uri) for key, uri in zip(keys, uris, strict=True) if lists(key, uri)]
+            keys, uris = [key for key, _ in chosen], [uri for _, uri in chosen]
+        dead_letters: list[DeadLetter] = []
+        if not is_utf8("".join(uris)) or not is_utf8_everywhere():
+            keys, uris = _decoded(keys, uris, dead_letters)
+        return _with_status(keys, uris, dead_letters), dead_letters
+
+
+class Links:
     """Counts how often links within links lead to a folder."""
 
     def __init__(self) -> None:
+        self.found: list[LinkedFolder] = []
         self._first: dict[_Identity, str] = {}
         self._repeats = 0
 
-    def check(self, folder: _Folder, identity: _Identity) -> None:
+    def add(self, folder: LinkedFolder) -> None:
         """Counts a folder that is a link within a link. Raises ListingError."""
-        first = self._first.setdefault(identity, folder.path)
-        self._repeats += first != folder.path
+        self.found.append(folder)
+        path = folder.path
+        self._repeats += self._first.setdefault(folder.identity, path) != path
         if self._repeats > _MOST_REPEATS:
-            links = [path for path in _with_parents(folder.path) if os.path.islink(path)]
+            links = [above for above in _with_parents(path) if os.path.islink(above)]
             raise ListingError(
                 f"links between folders lead to the same folders more than {_MOST_REPEATS} times, such as "
-                f"to {printable(os.path.realpath(folder.path))} by way of "
+                f"to {printable(os.path.realpath(path))} by way of "
                 f"{', '.join(printable(link) for link in links[-3:])}; remove links that lead back, or "
                 "name the folders themselves in --images"
             )
@@ -108,14 +213,6 @@ def _with_parents(path: str) -> Iterator[str]:
         yield path[:end]
         end = path.find("/", end + 1)
     yield path
-
-
-def _scan(folder: str) -> Sequence[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except OSError as error:
-        raise _listing_error(folder, error) from error
 
 
 def _identity(folder: str) -> _Identity:
@@ -140,30 +237,62 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _reference(key: str, entry: os.DirEntry[str]) -> ImageRef | DeadLetter:
-    if not key.isascii() and not is_utf8_everywhere():
-        raise ListingError(
-            f"{printable(entry.path)}: a name that is not ASCII, where Python decodes names as "
-            f"{sys.getfilesystemencoding()}, not as UTF-8; set PYTHONUTF8=1 before Python starts"
+def _decoded(
+    keys: Sequence[str], uris: Sequence[str], dead_letters: list[DeadLetter]
+) -> tuple[list[str], list[str]]:
+    """The keys and paths that are text; adds the others to dead letters."""
+    chosen = []
+    for key, uri in zip(keys, uris, strict=True):
+        if not key.isascii() and not is_utf8_everywhere():
+            raise ListingError(
+                f"{printable(uri)}: a name that is not ASCII, where Python decodes names as "
+                f"{sys.getfilesystemencoding()}, not as UTF-8; set PYTHONUTF8=1 before Python starts"
+            )
+        if is_utf8(uri):
+            chosen.append((key, uri))
+            continue
+        dead_letters.append(
+            image_dead_letter(
+                stage=Stage.LIST,
+                key=printable(key),
+                uri=printable(uri),
+                reason=Reason.NAME_NOT_UTF8,
+                message="the name is not valid UTF-8; rename the file",
+            )
         )
-    if not is_utf8(entry.path):
-        return image_dead_letter(
-            stage=Stage.LIST,
-            key=printable(key),
-            uri=printable(entry.path),
-            reason=Reason.NAME_NOT_UTF8,
-            message="the name is not valid UTF-8; rename the file",
-        )
-    try:
-        status = entry.stat()
-    except OSError:  # a dangling link: reading it reports the reason
-        return ImageRef(key, entry.path, 0)
-    if not stat.S_ISREG(status.st_mode):
-        return image_dead_letter(
-            stage=Stage.LIST,
-            key=key,
-            uri=entry.path,
-            reason=Reason.NOT_A_FILE,
-            message="a socket, pipe or device, not a file",
-        )
-    return ImageRef(key, entry.path, status.st_size, status.st_mtime_ns)
+    return [key for key, _ in chosen], [uri for _, uri in chosen]
+
+
+def _with_status(
+    keys: Sequence[str], uris: Sequence[str], dead_letters: list[DeadLetter]
+) -> Columns:
+    """The columns of images with their sizes and versions; adds what is no file to dead letters."""
+    sizes, versions, others = [], [], set()
+    for uri in uris:
+        try:
+            status = os.stat(uri)
+        except OSError:  # a dangling link: reading it reports the reason
+            sizes.append(0)
+            versions.append(0)
+            continue
+        if not stat.S_ISREG(status.st_mode):
+            others.add(uri)
+            continue
+        sizes.append(status.st_size)
+        versions.append(status.st_mtime_ns)
+    if others:
+        dead_letters += [_no_file(k, u) for k, u in zip(keys, uris, strict=True) if u in others]
+        keys = [key for key, uri in zip(keys, uris, strict=True) if uri not in others]
+        uris = [uri for uri in uris if uri not in others]
+    count = len(keys)
+    return [keys, uris, sizes, versions, Same((), count), Same(b"", count)]
+
+
+def _no_file(key: str, uri: str) -> DeadLetter:
+    return image_dead_letter(
+        stage=Stage.LIST,
+        key=key,
+        uri=uri,
+        reason=Reason.NOT_A_FILE,
+        message="a socket, pipe or device, not a file",
+    )
