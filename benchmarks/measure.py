@@ -34,13 +34,15 @@ _PR_SET_CHILD_SUBREAPER = 36
 class Figures(NamedTuple):
     """The figures of one run: seconds until the command ended, CPU seconds and peak memory.
 
-    Memory is in MB (10^6 bytes); `largest` is the memory of the largest process alone.
+    Memory is in MB (10^6 bytes); `largest` is the memory of the largest process alone. `first` is
+    the CPU of the command's own process, as last sampled.
     """
 
     wall: float
     cpu: float
     memory: float
     largest: float
+    first: float = 0.0
 
 
 class RunError(Exception):
@@ -59,6 +61,10 @@ class Tree:
     def cpu(self) -> float:
         """Returns the CPU seconds of the processes when they were last seen."""
         return sum(self._cpu.values()) / TICKS
+
+    def cpu_of(self, pid: int) -> float:
+        """Returns the CPU seconds of one process when it was last seen."""
+        return self._cpu.get(pid, 0) / TICKS
 
     def members(self) -> Iterator[int]:
         """Lists the running processes."""
@@ -213,7 +219,13 @@ def run(
             raise RunError(f"ended with {process.returncode}:\n{said}")
     waited_for = sum(usage.ru_utime + usage.ru_stime for usage in usages)
     largest = max(usage.ru_maxrss for usage in usages) * 1024
-    return Figures(wall, max(waited_for, tree.cpu), tree.peak_bytes / 1e6, largest / 1e6)
+    return Figures(
+        wall,
+        max(waited_for, tree.cpu),
+        tree.peak_bytes / 1e6,
+        largest / 1e6,
+        tree.cpu_of(process.pid),
+    )
 
 
 def _ends() -> Iterator[tuple[int, int, resource.struct_rusage]]:

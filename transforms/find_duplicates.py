@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import apache_beam as beam
 
-from beam_pipeline.transforms.core.dataset.duplicate_search import find_duplicates
 from beam_pipeline.transforms.core.dataset.duplicates import Duplicates
+from beam_pipeline.transforms.duplicates_task import DuplicatesTask
+from beam_pipeline.transforms.run_elsewhere import RunElsewhere
 
 
-def _find(part: tuple[int, Iterable[bytes]]) -> Duplicates:
-    """Finds the duplicates in a range of digests."""
-    return find_duplicates(lambda: part[1])
+class _Compare(RunElsewhere):
+    """Finds the duplicates in a range of digests elsewhere."""
+
+    def process(self, part: tuple[int, Iterable[bytes]]) -> Iterator[Duplicates]:
+        parts = list(part[1])
+        yield from self.run(DuplicatesTask(parts), sum(map(len, parts)))
 
 
 @dataclass(kw_only=True)
@@ -29,5 +33,5 @@ class FindDuplicates(beam.PTransform):
         return (
             images
             | "GroupByDigest" >> beam.GroupByKey()
-            | "Compare" >> beam.Map(_find).with_output_types(Duplicates)
+            | "Compare" >> beam.ParDo(_Compare()).with_output_types(Duplicates)
         )
