@@ -19,6 +19,7 @@ from beam_pipeline.transforms.core.packed_batches import (
     LabelBatch,
     SampleBatch,
 )
+from beam_pipeline.transforms.spill import spill, unspill
 
 __all__ = [
     "BATCH_SIZE",
@@ -38,10 +39,10 @@ class BatchCoder(coders.Coder):
     batch: ClassVar[type[Batch[Any]]]
 
     def encode(self, value: Batch[Any]) -> bytes:
-        return value.encode()
+        return spill(value.encode())
 
     def decode(self, encoded: bytes) -> Batch[Any]:
-        return self.batch.decode(encoded)
+        return self.batch.decode(unspill(encoded))
 
     def estimate_size(self, value: Batch[Any]) -> int:
         """A rough size, for engines that ask how much they move; encoding would double the work."""

@@ -30,6 +30,7 @@ from beam_pipeline.transforms.label_task import JoinTask, Labelling, LabelTask
 from beam_pipeline.transforms.outcome import BARE_NAMES, DEAD_LETTERS, TALLY
 from beam_pipeline.transforms.pack_parts import DivideElsewhere
 from beam_pipeline.transforms.run_elsewhere import RunElsewhere
+from beam_pipeline.transforms.spill import unspill_all
 
 _BUCKETS = 1024  # of images below several roots
 
@@ -56,7 +57,7 @@ class _LabelUniqueByPath(_LabelByPath):
     """The same for a bucket of images of several roots, of which two may have one key."""
 
     def process(self, bucket: tuple[int, Iterable[bytes]]) -> Iterator[SampleBatch | TaggedOutput]:  # type: ignore[override]
-        yield from self.label(list(bucket[1]), may_repeat=True)
+        yield from self.label(unspill_all(bucket[1]), may_repeat=True)
 
 
 class _JoinBucket(RunElsewhere):
@@ -69,7 +70,7 @@ class _JoinBucket(RunElsewhere):
     def process(
         self, bucket: tuple[int, Mapping[str, Iterable[bytes]]]
     ) -> Iterator[SampleBatch | TaggedOutput]:
-        images, rows = list(bucket[1]["images"]), list(bucket[1]["rows"])
+        images, rows = unspill_all(bucket[1]["images"]), unspill_all(bucket[1]["rows"])
         task = JoinTask(images, rows, self._merger, self._labelling)
         yield from self.run(task, sum(map(len, (*images, *rows))))
 

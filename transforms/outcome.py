@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +29,7 @@ class Outcome:
       tagged: (tag, element) of further outputs.
     """
 
-    main: Sequence[Any] = ()
+    main: Iterable[Any] = ()
     tally: Tally | None = None
     dead_letters: DeadLetterBatch = field(default_factory=DeadLetterBatch)
     tagged: Sequence[tuple[str, Any]] = ()

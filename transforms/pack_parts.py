@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import apache_beam as beam
@@ -11,7 +12,9 @@ import apache_beam as beam
 from beam_pipeline.transforms.core.packed_batches import Batch
 from beam_pipeline.transforms.core.packing import pack
 from beam_pipeline.transforms.part_task import Division, PartTask
+from beam_pipeline.transforms.outcome import Outcome
 from beam_pipeline.transforms.run_elsewhere import RunElsewhere
+from beam_pipeline.transforms.spill import spill_parts
 from beam_pipeline.transforms.windowed import windowed
 
 MOST_HELD = 1 << 16  # references
@@ -89,6 +92,10 @@ class DivideElsewhere(RunElsewhere):
     def finish_bundle(self) -> Iterator[Any]:
         yield from map(windowed, self._divided())
         yield from super().finish_bundle()
+
+    def outputs(self, outcome: Outcome) -> Iterator[Any]:
+        """See `RunElsewhere`; what the engine moves is kept in a file where there is one."""
+        yield from super().outputs(replace(outcome, main=spill_parts(outcome.main)))
 
     def _divided(self) -> Iterator[tuple[int, bytes]]:
         if self._division and self._batches:

@@ -13,6 +13,7 @@ from beam_pipeline.transforms.core.dataset.plan import Plan
 from beam_pipeline.transforms.earlier_data_set import EarlierDataSet
 from beam_pipeline.transforms.encoding import EncodingOptions
 from beam_pipeline.transforms.shard_task import shard_inputs
+from beam_pipeline.transforms.spill import unspill_all
 
 
 def _preview(
@@ -23,7 +24,7 @@ def _preview(
 ) -> ShardChanges:
     number, batches = shard
     spec = plan.shard_plan.spec(number)
-    inputs = shard_inputs(spec, batches, plan.class_ids, encoding)
+    inputs = shard_inputs(spec, unspill_all(batches), plan.class_ids, encoding)
     return earlier.look_up(inputs).expected_changes()
 
 

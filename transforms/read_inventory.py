@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
@@ -14,8 +15,9 @@ from beam_pipeline.transforms.core.listing.filters import ImageRoot
 from beam_pipeline.transforms.cut_files import CutFiles
 from beam_pipeline.transforms.file_parts import FilePart
 from beam_pipeline.transforms.inventory_task import GroupTask, InventoryTask, delimiter_of
-from beam_pipeline.transforms.outcome import DEAD_LETTERS, TALLY
+from beam_pipeline.transforms.outcome import DEAD_LETTERS, TALLY, Outcome
 from beam_pipeline.transforms.run_elsewhere import RunElsewhere
+from beam_pipeline.transforms.spill import spill_parts, unspill_all
 
 _MANY_GROUPS = 256  # more than these, and inventories are large
 
@@ -33,8 +35,11 @@ class _ReadPart(RunElsewhere):
             yield from self.run(task, part.size)
             return
         tally = Tally()
-        yield from task.read(tally)
+        yield from spill_parts(task.read(tally))
         yield TaggedOutput(TALLY, tally)
+
+    def outputs(self, outcome: Outcome) -> Iterator[Any]:
+        yield from super().outputs(replace(outcome, main=spill_parts(outcome.main)))
 
 
 class _ListGroup(RunElsewhere):
@@ -44,7 +49,7 @@ class _ListGroup(RunElsewhere):
         self._roots = roots
 
     def process(self, group: tuple[int, Iterable[bytes]]) -> Iterator[ImageBatch | TaggedOutput]:
-        parts = list(group[1])
+        parts = unspill_all(group[1])
         yield from self.run(GroupTask(parts, self._roots), sum(map(len, parts)))
 
 

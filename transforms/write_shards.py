@@ -22,6 +22,7 @@ from beam_pipeline.transforms.encoding import EncodingOptions
 from beam_pipeline.transforms.incomplete_folder import note_refusal
 from beam_pipeline.transforms.outcome import CHANGES, COMPARED, DEAD_LETTERS, REFUSALS
 from beam_pipeline.transforms.shard_task import ShardTask, Written
+from beam_pipeline.transforms.spill import unspill_all
 from beam_pipeline.transforms.storage.read_ahead import ONE_BY_ONE, ReadOptions
 from beam_pipeline.transforms.windowed import windowed
 
@@ -54,7 +55,7 @@ class _WriteShard(beam.DoFn):
     def process(
         self, shard: tuple[int, Iterable[bytes]], plan: Plan
     ) -> Iterator[ShardInfo | TaggedOutput]:
-        task = self._task(shard[0], list(shard[1]), plan)
+        task = self._task(shard[0], unspill_all(shard[1]), plan)
         for write in self._tasks.submit(task):
             yield from self._outputs(write)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 from apache_beam.options.pipeline_options import DirectOptions
@@ -13,6 +14,7 @@ from apache_beam.runners.runner import PipelineRunner
 from beam_pipeline.engines.base import Build, Engine
 from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.core.failures import FailurePolicy
+from beam_pipeline.transforms.spill import spill_file
 
 IN_PROCESS = "FnApiRunner"
 _NEVER_MS = 7 * 24 * 3600 * 1000  # a week
@@ -55,4 +57,5 @@ class LocalEngine(Engine):
         # thread and in the middle of an element, and then reads each half as an element
         # (https://github.com/apache/beam/issues/21643). Elements are lost, or request gigabytes.
         worker_handlers.DATA_BUFFER_TIME_LIMIT_MS = _NEVER_MS
-        super().run(build)
+        with spill_file() if self.name == IN_PROCESS else contextlib.nullcontext():
+            super().run(build)
