@@ -11,8 +11,8 @@ import apache_beam as beam
 
 from beam_pipeline.transforms.core.packed_batches import Batch
 from beam_pipeline.transforms.core.packing import pack
-from beam_pipeline.transforms.part_task import Division, PartTask
 from beam_pipeline.transforms.outcome import Outcome
+from beam_pipeline.transforms.part_task import Division, PartTask
 from beam_pipeline.transforms.run_elsewhere import RunElsewhere
 from beam_pipeline.transforms.spill import spill_parts
 from beam_pipeline.transforms.windowed import windowed

@@ -1,13 +1,13 @@
-"""Keeps packed references in a temporary file while an engine of this process moves them.
+r"""Keeps packed references in a temporary file while an engine of this process moves them.
 
-Such an engine holds all that it moves in memory, up to six copies at once, where two collections are
-joined. It never looks into packed references, so what it moves may as well say where they lie:
+Such an engine holds all that it moves in memory, and up to six copies of it where it groups. It never
+looks into packed references, so what it moves may as well say where they lie:
 
-    b"\\xff\\xff\\xff\\xff" + offset, 8 bytes + length, 4 bytes
+    b"\xff\xff\xff\xff" + offset, 8 bytes + length, 4 bytes
 
-No packed references begin like that, and no encoded batch, whose number of items comes first. The first
-16 MiB of a job stay as they are, so most jobs have no file; so does everything where the file cannot
-be written or its disk is nearly full. The file has no name: it is gone when the process ends,
+No packed references begin like that, and no encoded batch, which begins with the number of its items.
+The first 16 MiB of a job stay in memory, so most jobs write no file; so does the rest if the file
+cannot be written or its disk is nearly full. The file has no name: it is gone when the process ends,
 however it ends.
 """
 
@@ -93,18 +93,15 @@ _file: _File | None = None
 
 
 @contextlib.contextmanager
-def spill_file(held_bytes: int = HELD_BYTES) -> Iterator[None]:
-    """While the block runs, `spill` may write to a file. All of the job has to run in this process.
-
-    Args:
-      held_bytes: bytes that `spill` returns as they are before it begins to write.
-    """
+def spill_file() -> Iterator[None]:
+    """While the block runs, `spill` may write to a file. All of the job has to run in this process."""
     global _file
-    outer, _file = _file, _File(held_bytes)
+    outer, _file = _file, _File(HELD_BYTES)
+    file = _file
     try:
         yield
     finally:
-        file, _file = _file, outer
+        _file = outer
         file.close()
 
 

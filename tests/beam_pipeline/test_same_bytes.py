@@ -12,6 +12,7 @@ import pytest
 from apache_beam.testing import test_pipeline
 from apache_beam.testing.util import assert_that
 
+from beam_pipeline.transforms import spill
 from beam_pipeline.transforms.assign_shards import AssignShards
 from beam_pipeline.transforms.core.dataset.sharding import ShardConfig
 from beam_pipeline.transforms.core.dataset.splits import SplitAssigner
@@ -24,6 +25,7 @@ from beam_pipeline.transforms.join_labels import LabelByFolder
 from beam_pipeline.transforms.list_images import ListImages
 from beam_pipeline.transforms.outcome import TALLY
 from beam_pipeline.transforms.plan_shards import PlanShards
+from beam_pipeline.transforms.spill import unspill
 from tests.harness import convert, convert_in_process_of_its_own, digests, read_shard, shard_names
 from tests.pictures import picture, write_files, write_pictures
 
@@ -106,6 +108,27 @@ def test_every_engine_gives_the_same_bytes(
     assert dict(digests(tmp_path / "out")) == wanted
     of_one_thread = (folder / "out/report.html").read_bytes()
     assert (tmp_path / "out/report.html").read_bytes() == of_one_thread
+
+
+@pytest.mark.promise("same_bytes")
+def test_references_in_a_temporary_file_give_the_same_bytes(
+    expected: tuple[Path, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large job's references lie in a file while they are moved; here, those of a small one."""
+    folder, wanted = expected
+    lengths: list[int] = []
+
+    def unspilled(data: bytes) -> bytes:
+        lengths.append(len(data))
+        return unspill(data)
+
+    monkeypatch.setattr(spill, "HELD_BYTES", 0)
+    monkeypatch.setattr(spill, "LEAST_FREE_BYTES", 0)
+    monkeypatch.setattr(spill, "unspill", unspilled)
+    assert convert(*_argv(folder), "--output", f"{tmp_path}/out") == 0
+    assert dict(digests(tmp_path / "out")) == wanted
+    assert 16 in lengths  # places
+    assert max(lengths) < 64  # and what is not worth one
 
 
 def test_which_sample_lies_where_is_pinned(tmp_path: Path) -> None:
