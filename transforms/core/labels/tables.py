@@ -257,18 +257,56 @@ def path_columns(names: Sequence[str]) -> Sequence[str]:
 class _Sample:
     """The content of the beginnings of all files.
 
+    Rows are made of their columns when they are asked for, as they seldom are: a dict for each of
+    100,000 rows of a file takes three times the memory of their cells.
+
     Attributes:
       values: column -> its cells.
-      rows: the rows, each with the name of its image.
     """
 
     values: dict[str, list[Any]] = field(default_factory=dict)
-    rows: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    _files: list[tuple[str, Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]]] = field(
+        default_factory=list
+    )
+
+    def add(
+        self, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Sequence[Any]], key: str
+    ) -> None:
+        """Adds the beginning of a file.
+
+        Args:
+          rows: its rows.
+          columns: their columns.
+          key: the column that names the image.
+        """
+        columns = {name: _shared(cells) for name, cells in columns.items()}
+        for name, cells in columns.items():
+            self.values.setdefault(name, []).extend(cells)
+        every_row_has_all = all(len(cells) == len(rows) for cells in columns.values())
+        self._files.append((key, columns if every_row_has_all else rows))
+
+    @property
+    def rows(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """The rows, each with the name of its image."""
+        for key, found in self._files:
+            for fields in _rows_of(found) if isinstance(found, Mapping) else found:
+                yield text_of(fields.get(key)), fields
 
     @property
     def fields(self) -> list[Mapping[str, Any]]:
         """The rows alone."""
         return [fields for _, fields in self.rows]
+
+
+def _shared(cells: Sequence[Any]) -> Sequence[Any]:
+    """The same cells; texts that are equal are one object."""
+    texts: dict[str, str] = {}
+    return [texts.setdefault(cell, cell) if type(cell) is str else cell for cell in cells]
+
+
+def _rows_of(columns: Mapping[str, Sequence[Any]]) -> Iterator[Mapping[str, Any]]:
+    for cells in zip(*columns.values(), strict=True):
+        yield dict(zip(columns, cells, strict=True))
 
 
 class _Inspection:
@@ -363,12 +401,14 @@ class _Inspection:
 
     def _one_hot(self, names: Sequence[str]) -> tuple[OneHot | None, bool]:
         """One-hot columns, and True if the user named them."""
-        choices, rows = self._choices, self._sample.fields
+        choices = self._choices
         if choices.one_hot:
+            rows = self._sample.fields
             return chosen_one_hot(choices.one_hot, names, rows, self._where), True
         if choices.label or _usual_label(names) or not choices.label_needed:
             return None, True
         free = [name for name in names if name not in {**self._kinds, **choices.separators}]
+        rows = self._sample.fields
         found = find_one_hot(free, rows)
         return (chosen_one_hot(found, names, rows, self._where) if found else None), False
 
@@ -505,10 +545,8 @@ def _inspect_table(head: TableHead, choices: ColumnChoices, sample: _Sample) -> 
     table = with_decimal_commas(table, head, texts | {*choices.separators})
     rows = sample_rows(head, table)
     columns = columns_of(rows, table)
-    for name, found in columns.items():
-        sample.values.setdefault(name, []).extend(found)
     key = _key_name([*filter(None, columns)], choices, head.uri)
-    sample.rows += [(text_of(fields.get(key)), fields) for fields in rows]
+    sample.add(rows, columns, key)
     return replace(table, key_column=key)
 
 
