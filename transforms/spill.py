@@ -87,6 +87,7 @@ class _File:
         """Gives the disk space back."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
+            self._descriptor = -1
 
 
 _file: _File | None = None
