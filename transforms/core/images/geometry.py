@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -20,6 +20,8 @@ from beam_pipeline.transforms.core.references import Size
 
 Rectangle = tuple[float, float, float, float]
 """xmin, ymin, xmax, ymax."""
+
+_CACHED_PLANS = 1024  # most images of a data set are of a few sizes
 
 
 class Affine(NamedTuple):
@@ -116,7 +118,7 @@ class Geometry:
         """(width, height) after turning."""
         return turned_size(self.stored, self.orientation)
 
-    @property
+    @cached_property
     def is_identity(self) -> bool:
         """True if the image is not changed."""
         return self == Geometry.of(self.stored)
@@ -126,7 +128,7 @@ class Geometry:
         """True if it does more than turn the image."""
         return self != Geometry.of(self.stored, self.orientation)
 
-    @property
+    @cached_property
     def unturned(self) -> tuple[Rectangle, Size]:
         """The part of the stored image that is kept, and (width, height) of that part, scaled but not turned."""
         box = orienting(self.stored, self.orientation).inverse().box(self.crop)
@@ -238,6 +240,7 @@ fits and fills up; crop covers and cuts off.
 """
 
 
+@lru_cache(_CACHED_PLANS)
 def plan_geometry(size: Size, orientation: int, resize: Resize | None) -> Geometry:
     """Plans what becomes of an image.
 

@@ -113,6 +113,8 @@ def open_image(data: bytes) -> Opened:
         width, height = image.size
         if is_bomb(height, width):
             raise bomb(height, width)
+        if isinstance(image, JpegImagePlugin.JpegImageFile):
+            image.decodermaxblock = len(data)  # not in pieces, each of which Pillow copies
         name = _NAMES.get(image.format or "", (image.format or "").lower())
         orientation = _orientation(image)
         animated = image.format != "MPO" and bool(getattr(image, "is_animated", False))
@@ -312,9 +314,12 @@ def is_converted(mode: str, profile: bytes) -> bool:
 
 
 def to_srgb(image: Image.Image, profile: bytes) -> Image.Image:
-    """Converts the colours from an ICC profile; the image itself where there is nothing to convert."""
+    """Converts the colours from an ICC profile, in the image itself where its mode stays."""
     transform = _srgb_transform(profile, image.mode)
     if transform is None:
+        return image
+    if image.mode == transform.output_mode:
+        ImageCms.applyTransform(image, transform, inPlace=True)
         return image
     converted = ImageCms.applyTransform(image, transform)
     assert converted is not None
