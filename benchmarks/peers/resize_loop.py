@@ -144,7 +144,10 @@ def main(images, output, shards, processes, *options):
     random.Random(0).shuffle(samples)
     os.makedirs(output, exist_ok=True)
     tasks = [
-        (os.path.join(output, f"loop-train.tfrecord-{shard:05d}-of-{shards:05d}"), samples[shard::shards])
+        (
+            os.path.join(output, f"loop-train.tfrecord-{shard:05d}-of-{shards:05d}"),
+            samples[shard::shards],
+        )
         for shard in range(shards)
     ]
     write = write_bare_shard if "--bare" in options else write_shard

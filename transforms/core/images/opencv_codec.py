@@ -49,6 +49,7 @@ _READ = {  # mode, part of its sides that a JPEG is decoded to -> how to read it
     (_COLOUR, 8): cv2.IMREAD_REDUCED_COLOR_8,
 }
 _PARTS = (8, 4, 2, 1)
+_CACHED_PARTS = 1024  # most images of a data set are of a few sizes
 _OFF = 0.1  # pixels of the scaled image by which its edges may be displaced
 _HALF = 2  # from this ratio on, areas are averaged
 _SHARPER, _LESS_SHARP = 1.0, 0.35  # the sharpening at ratio r is 1.0 - 0.35 r
@@ -143,6 +144,7 @@ def _rewritten(
     return file.tobytes(), ImageHeader("jpeg", height, width, channels, left_turned)
 
 
+@lru_cache(_CACHED_PARTS)
 def _part(box: Rectangle, size: Size) -> int:
     """The part of its sides, 8 for an eighth, that a JPEG is decoded to.
 

@@ -20,7 +20,15 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import PIL
-from PIL import Image, ImageCms, JpegImagePlugin, PngImagePlugin, WebPImagePlugin, features
+from PIL import (
+    Image,
+    ImageCms,
+    ImageFile,
+    JpegImagePlugin,
+    PngImagePlugin,
+    WebPImagePlugin,
+    features,
+)
 
 from beam_pipeline.transforms.core.dead_letters import Reason
 from beam_pipeline.transforms.core.images import bmp, sixteen_bits
@@ -34,6 +42,7 @@ from beam_pipeline.transforms.core.images.header import (
     is_bomb,
 )
 from beam_pipeline.transforms.core.images.pillow_header import PARSER_ERRORS, open_as
+from beam_pipeline.transforms.core.images.plain_header import PlainJpeg, plain_jpeg
 
 _ENOUGH = 2  # times the pixels wanted, on each side, that a JPEG is decoded to
 _REDUCING_GAP = 3.0  # above, other images are first scaled by a whole number, which is quicker
@@ -95,12 +104,34 @@ class Opened(NamedTuple):
 # --- opening --------------------------------------------------------------------------------------
 
 
+class _PlainJpegFile(JpegImagePlugin.JpegImageFile):
+    """A JPEG whose header is known, so that Pillow does not read it, which takes four times as long."""
+
+    def __init__(self, data: bytes, plain: PlainJpeg) -> None:
+        self._plain = plain
+        super().__init__(io.BytesIO(data), "")
+        self.decodermaxblock = len(data)  # not in pieces, each of which Pillow copies
+
+    def _open(self) -> None:
+        header = self._plain.header
+        self._size = (header.width, header.height)
+        self._mode = "L" if header.channels == 1 else "RGB"
+        self.tile = [ImageFile._Tile("jpeg", (0, 0, *self._size), 0, (self._mode, ""))]
+        if self._plain.icc_profile:
+            self.info["icc_profile"] = self._plain.icc_profile
+
+
 def open_image(data: bytes) -> Opened:
     """Reads the header of an image of any format that may be encoded anew.
+
+    Of an ordinary JPEG, Pillow's `info` has the colour profile and nothing else.
 
     Raises:
       BadImageError: it is none, or has too many pixels.
     """
+    plain = plain_jpeg(data)
+    if plain:
+        return Opened(_PlainJpegFile(data, plain), plain.header, animated=False, unreadable=False)
     try:
         image = open_as(data, _OWN_FORMATS) or open_as(data, _foreign_formats())
         if image is None:
@@ -113,8 +144,6 @@ def open_image(data: bytes) -> Opened:
         width, height = image.size
         if is_bomb(height, width):
             raise bomb(height, width)
-        if isinstance(image, JpegImagePlugin.JpegImageFile):
-            image.decodermaxblock = len(data)  # not in pieces, each of which Pillow copies
         name = _NAMES.get(image.format or "", (image.format or "").lower())
         orientation = _orientation(image)
         animated = image.format != "MPO" and bool(getattr(image, "is_animated", False))

@@ -17,6 +17,7 @@ from __future__ import annotations
 import struct
 import zlib
 from functools import lru_cache
+from typing import NamedTuple
 
 from beam_pipeline.transforms.core.images import jpeg, png
 from beam_pipeline.transforms.core.images.exif import PREFIX, exif_orientation
@@ -47,7 +48,20 @@ _SCAN = 0xDA
 _JFIF, _ICC_PROFILE, _ADOBE = 0xE0, 0xE2, 0xEE
 _EXIF = 0xE1  # or XMP
 _SKIPPED = frozenset({0xC4, 0xDD, _EXIF, 0xFE})  # Huffman tables, restarts, EXIF, comments
-_JPEG_CHANNELS = {1: 1, 3: 3, 4: 3}  # by components; CMYK is decoded to RGB
+_CMYK = 4  # components
+_JPEG_CHANNELS = {1: 1, 3: 3, _CMYK: 3}  # by components; CMYK is decoded to RGB
+
+
+class PlainJpeg(NamedTuple):
+    """All that is needed of an ordinary JPEG to decode it.
+
+    Attributes:
+      header: as `plain_header` returns it.
+      icc_profile: its colour profile; empty if it has none.
+    """
+
+    header: ImageHeader
+    icc_profile: bytes
 
 
 def plain_header(data: bytes) -> ImageHeader | None:
@@ -59,8 +73,38 @@ def plain_header(data: bytes) -> ImageHeader | None:
     return None
 
 
-def _jpeg_header(data: bytes) -> ImageHeader | None:
-    """Walks from segment to segment up to the first scan, as libjpeg does."""
+def plain_jpeg(data: bytes) -> PlainJpeg | None:
+    """Reads an ordinary JPEG of one or three components; None for any other bytes.
+
+    None also where its profile lies in several segments, and where it has EXIF: Pillow reads all of
+    that, and refuses files in which some is damaged.
+    """
+    segments: list[tuple[int, int]] = []
+    header = _jpeg_header(data, segments) if data.startswith(jpeg.MAGIC) else None
+    if not header:
+        return None
+    icc_profile = b""
+    for kind, offset in segments:
+        if kind in _FRAMES:
+            return None if data[offset + 9] == _CMYK else PlainJpeg(header, icc_profile)
+        if kind == _EXIF:
+            return None
+        if kind == _ICC_PROFILE:
+            # Its length, "ICC_PROFILE\0", its number and the number of all parts.
+            if icc_profile or data[offset + 16 : offset + 18] != b"\1\1":
+                return None
+            end = offset + 2 + int.from_bytes(data[offset + 2 : offset + 4], "big")
+            icc_profile = data[offset + 18 : end]
+    return None
+
+
+def _jpeg_header(data: bytes, segments: list[tuple[int, int]] | None = None) -> ImageHeader | None:
+    """Walks from segment to segment up to the first scan, as libjpeg does.
+
+    Args:
+      data: the file.
+      segments: takes (second byte, offset) of each.
+    """
     offset, end = 2, len(data) - _SEGMENT.size
     header = None
     orientation = 1
@@ -68,6 +112,8 @@ def _jpeg_header(data: bytes) -> ImageHeader | None:
         mark, kind, length = _SEGMENT.unpack_from(data, offset)
         if mark != 0xFF or offset + length > end + 2:  # every segment starts with it
             return None
+        if segments is not None:
+            segments.append((kind, offset))
         if kind in _SKIPPED:
             if kind == _EXIF and data.startswith(PREFIX, offset + _SEGMENT.size):
                 exif = data[offset + _SEGMENT.size : offset + 2 + length]

@@ -353,6 +353,17 @@ def test_16_bits_become_8_if_the_format_says_so(tf: Any, channels: int) -> None:
     assert abs(int(np.asarray(image).mean()) - 0x80) <= 1
 
 
+@pytest.mark.parametrize("mode", ["L", "RGB", "CMYK"])
+@pytest.mark.parametrize("options", [{}, {"progressive": True}, {"keep_rgb": True}])
+def test_a_jpeg_has_the_pixels_that_pillow_reads(mode: str, options: dict[str, Any]) -> None:
+    """Whole, and decoded to fewer of them; its header may have been read without Pillow."""
+    data = saved(gradient((300, 200), mode), "JPEG", **options)
+    for size in ((300, 200), (70, 50)):
+        image, pillows = open_image(data).image, Image.open(io.BytesIO(data))
+        assert image.draft("", size) == pillows.draft("", size)
+        assert (image.mode, image.tobytes()) == (pillows.mode, pillows.tobytes())
+
+
 # --- colours --------------------------------------------------------------------------------------
 
 
@@ -371,6 +382,23 @@ def test_a_profile_is_converted_or_kept() -> None:
     kept, _ = rewritten(data, ImageChanges(color_profile="keep"))
     assert kept.info["icc_profile"] == srgb
     assert kept.tobytes() == gradient((20, 10)).tobytes()
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA"])
+def test_colours_are_converted_from_a_profile_as_little_cms_does(mode: str) -> None:
+    """In a profile whose red and green are swapped; transparency stays."""
+    srgb = ImageCms.createProfile("sRGB")
+    profile = ImageCms.ImageCmsProfile(srgb).tobytes()
+    for old, new in ((b"rXYZ", b"----"), (b"gXYZ", b"rXYZ"), (b"----", b"gXYZ")):
+        profile = profile.replace(old, new, 1)
+    profile = profile.replace("sRGB".encode("utf-16-be"), "swap".encode("utf-16-be"))
+    image = gradient((20, 10), mode)
+    if mode == "RGBA":
+        image.putalpha(gradient((20, 10)).getchannel("R"))
+    converted, _ = rewritten(saved(image, "PNG", icc_profile=profile))
+    expected = ImageCms.profileToProfile(image, io.BytesIO(profile), srgb)
+    assert expected is not None
+    assert converted.tobytes() == expected.tobytes() != image.tobytes()
 
 
 def test_a_profile_that_is_damaged_or_of_another_kind_is_ignored() -> None:

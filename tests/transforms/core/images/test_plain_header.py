@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import struct
 from pathlib import Path
 
@@ -9,7 +10,8 @@ from hypothesis import strategies as st
 from PIL import Image, ImageCms
 
 from beam_pipeline.transforms.core.dead_letters import Reason
-from beam_pipeline.transforms.core.images.plain_header import plain_header
+from beam_pipeline.transforms.core.images.header import ImageHeader
+from beam_pipeline.transforms.core.images.plain_header import PlainJpeg, plain_header, plain_jpeg
 from beam_pipeline.transforms.core.images.preparation import read_unusual_header
 from tests.profiles import examples
 from tests.transforms.core.images.fixtures import (
@@ -108,6 +110,55 @@ def test_what_is_read_without_pillow_is_what_pillow_reads(
     if found is not None:
         slowly = outcome(read_unusual_header, data)
         assert found == slowly or ("EXIF" in name and slowly is Reason.CORRUPT_IMAGE)
+
+
+def read_by_pillow(data: bytes) -> PlainJpeg:
+    """A JPEG without EXIF, as Pillow has it."""
+    image = Image.open(io.BytesIO(data))
+    header = ImageHeader("jpeg", image.height, image.width, len(image.getbands()))
+    return PlainJpeg(header, image.info.get("icc_profile", b""))
+
+
+JPEGS = {
+    name: data
+    for name, data in PLAIN.items()
+    if name.startswith("JPEG") and "EXIF" not in name and "CMYK" not in name
+}
+
+
+@pytest.mark.parametrize("name", JPEGS)
+def test_an_ordinary_jpeg_can_be_opened_without_its_header(name: str) -> None:
+    """Its size, its components and its profile are those that Pillow finds."""
+    assert plain_jpeg(JPEGS[name]) == read_by_pillow(JPEGS[name])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        saved(Image.new("CMYK", (9, 7)), format="JPEG"),
+        saved(Image.new("RGB", (9, 7)), format="JPEG", icc_profile=bytes(70_000)),
+        PLAIN["JPEG, EXIF"],
+        JPEGS["JPEG, profile"].replace(b"ICC_PROFILE\0\1", b"ICC_PROFILE\0\2"),
+        JPEGS["JPEG, comment"][:-2],
+        PLAIN["PNG, comment"],
+        b"",
+    ],
+    ids=["CMYK", "long profile", "EXIF", "second part alone", "no end", "PNG", "nothing"],
+)
+def test_other_images_are_opened_by_pillow(data: bytes) -> None:
+    """It knows how their colours are stored, puts profiles together, and says what is wrong."""
+    assert plain_jpeg(data) is None
+
+
+@settings(max_examples=examples(1000))
+@given(name=st.sampled_from(sorted(JPEGS)), mutations=MUTATIONS)
+def test_a_jpeg_opened_without_its_header_is_what_pillow_reads(
+    name: str, mutations: list[tuple[int, str, int]]
+) -> None:
+    """Whatever bytes are changed, lost or added."""
+    data = mutated(JPEGS[name], mutations)
+    found = plain_jpeg(data)
+    assert found is None or found == read_by_pillow(data)
 
 
 PNG_CHUNKS = st.tuples(
