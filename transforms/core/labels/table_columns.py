@@ -46,7 +46,7 @@ def row_columns(
     if "" in names or values is None:
         return None
     splits: Sequence[str] = Same(table.split, len(names))
-    if schema.split_column in cells:
+    if schema.split_column and schema.split_column in cells:
         texts = cells[schema.split_column]
         split_of = {text: split_name(text.strip()) for text in set(texts)}
         if "" in split_of.values():

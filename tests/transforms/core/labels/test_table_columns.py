@@ -82,3 +82,24 @@ def test_a_table_may_be_a_split() -> None:
     found = row_columns(head, replace(table, split="test"), schema, 1)
     assert found is not None
     assert [row.split for row in items_of(LabelRow, found)] == ["test"]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b",filename,label\n0,a.jpg,cat\n1,b.jpg,dog\n",
+        b"filename,label,\na.jpg,cat,\nb.jpg,dog,\n",
+        b",filename,,label\n0,a.jpg,x,cat\n1,b.jpg,y,dog\n",
+    ],
+)
+def test_a_column_without_a_name_is_passed_over(head: bytes) -> None:
+    """As the index that pandas writes; it gives no splits."""
+    schema, (table,) = inspect_tables([TableHead("/l.csv", head, True)], ColumnChoices())
+    found = row_columns(head, table, schema, 1)
+    assert found is not None
+    rows = list(items_of(LabelRow, found))
+    assert rows == list(read_rows(io.BytesIO(head), table, schema))
+    assert [(row.name, row.values, row.split) for row in rows] == [
+        ("a.jpg", ("cat",), ""),
+        ("b.jpg", ("dog",), ""),
+    ]
