@@ -97,6 +97,17 @@ def _splits_in_paths() -> None:
         write_pictures(f"pets/a/archive/{split}", [f"cat/{split}.jpg", f"dog/{split}.jpg"])
 
 
+def _splits_in_names() -> None:
+    for split in ("test_set", "training_set"):
+        write_pictures(f"pets/{split}", [f"cat/{split}.jpg", f"dog/{split}.jpg"])
+
+
+def _spaced_lists() -> None:
+    values = ["scab", "rust", "scab rust"] * 4
+    write_pictures("photos", NAMES)
+    write_files(".", {"leaves.csv": table(dict(zip(NAMES, values, strict=True)))})
+
+
 def _table() -> None:
     write_pictures("photos", NAMES)
     rows = {name: ("cat", "dog")[i % 2] for i, name in enumerate(NAMES)}
@@ -231,6 +242,20 @@ CASES = {
         "1 of 3 classes by the column 'label' look like lists of classes, separated by ',' "
         "('cat,dog'); each would be a class of its own.",
         "--images photos --labels tags.csv --list_column label=,",
+    ),
+    "spaced_lists": Case(
+        _spaced_lists,
+        "--images photos --labels leaves.csv",
+        "1 of 3 classes by the column 'label' look like lists of classes, separated by ' ' "
+        "('scab rust'); each would be a class of its own.",
+        "--images photos --labels leaves.csv --list_column 'label= '",
+    ),
+    "splits_in_names": Case(
+        _splits_in_names,
+        "--images pets",
+        "The folders 'test_set', 'training_set' have a split in their names, and would be classes or "
+        "parts of them; so a class would be another one in each split.",
+        "--images pets --label_from '(?P<split>test|training)_set/(?P<label>.+)/[^/]+'",
     ),
     "spellings": Case(
         _spellings,

@@ -9,13 +9,19 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.transforms.core.errors import QuestionError
-from beam_pipeline.transforms.core.labels.odd_names import folder_above_splits, spellings
+from beam_pipeline.transforms.core.labels.odd_names import (
+    folder_above_splits,
+    spellings,
+    split_folders,
+    split_pattern,
+)
 from beam_pipeline.transforms.core.listing.label_files import LabelFiles
 from beam_pipeline.transforms.core.text import counted, enumerated, printable, terminal_line
 
@@ -26,6 +32,9 @@ _NEARLY_EVERY = 0.9  # of 5,749 people in Labeled Faces in the Wild, 0.71 have o
 _FEW_NUMBERS = 3
 _FRACTION = re.compile(r"[+-]?\d*[.,]\d+(?:[eE][+-]?\d+)?|[+-]?\d+[eE][+-]?\d+")
 _SEPARATORS = ",;|"
+_SPACE = " "
+_INTEGERS = re.compile(r"\d+( \d+)*")
+_PLURALS = frozenset(["labels", "classes", "categories", "targets", "tags", "attributes", "genres"])
 _FEW_TEXTS = 2  # one may be a README
 _TABLES = frozenset([".csv", ".tsv", ".jsonl", ".ndjson", ".parquet"])
 
@@ -101,11 +110,14 @@ def class_questions(classes: Mapping[str, int], checks: LabelChecks) -> Iterator
     if not checks.where or not classes:
         return
     images = sum(classes.values())
-    lists = _separator_of_lists(classes)
+    lists = _separator_of_lists(classes, checks.column)
+    splits = {} if checks.column else split_folders(classes)
     above = folder_above_splits(classes)
     alike = spellings(classes)
     if above:
         yield _splits_below(above, classes, checks)
+    elif splits:
+        yield _splits_in_names(splits, classes, checks)
     elif len(classes) == 1 and images >= _FEW_IMAGES:
         yield _single_class(next(iter(classes)), images, checks)
     elif _are_fractions(classes):
@@ -203,6 +215,24 @@ def _splits_below(above: str, classes: Mapping[str, int], checks: LabelChecks) -
     )
 
 
+def _splits_in_names(
+    folders: Mapping[str, str], classes: Mapping[str, int], checks: LabelChecks
+) -> Question:
+    reason = (
+        f"The folders {_some(list(folders))} have a split in their names, and would be classes or parts of "
+        "them; so a class would be another one in each split."
+    )
+    pattern = split_pattern(classes, folders)
+    if not pattern:
+        advice = (
+            "Call them train, validation and test, with a folder for each class in them, such as "
+            "train/cat/, or name a label file with --labels."
+        )
+        return Question(reason, advice)
+    command = "" if "--layout" in checks.command else _with_option(checks, "--label_from", pattern)
+    return Question(reason, "Rename them to train, validation and test, or:", command)
+
+
 def _alike(names: Sequence[Sequence[str]], checks: LabelChecks) -> Question:
     first = " and ".join(map(repr, names[0]))
     several = f"{counted(len(names), 'class/classes')} by {checks.where} {'is' if len(names) == 1 else 'are'}"
@@ -251,12 +281,16 @@ def _fractions(classes: Mapping[str, int], checks: LabelChecks) -> Question:
     return Question(reason, command=_with_option(checks, "--columns", f"{checks.column}:float"))
 
 
-def _separator_of_lists(classes: Mapping[str, int]) -> str:
+def _separator_of_lists(classes: Mapping[str, int], column: str) -> str:
     """The separator of which classes look like lists, or empty.
 
     Those are lists whose every item is found in another class as well: `cat,dog` beside `cat` and
     `dog`, or beside `cat,bird` and `bird,dog`. A comma alone proves nothing: ImageNet has the class
-    `tench, Tinca tinca`.
+    `tench, Tinca tinca`. A space proves even less.
+
+    Args:
+      classes: class -> number of images that have it.
+      column: the label column of a table, or empty.
     """
     for separator in _SEPARATORS:
         split = {name: _items(name, separator) for name in classes if separator in name}
@@ -271,7 +305,25 @@ def _separator_of_lists(classes: Mapping[str, int]) -> str:
         ]
         if 2 * len(lists) > len(split):
             return separator
-    return ""
+    return _SPACE if column and _are_spaced_lists(classes, column) else ""
+
+
+def _are_spaced_lists(classes: Collection[str], column: str) -> bool:
+    """True if classes look like lists separated by spaces.
+
+    Those are several integers, as `16 0`; lists whose items are classes themselves, as `scab rust`
+    beside `scab` and `rust`; and, in a column such as `tags`, lists of different lengths whose items
+    are found in other classes as well. `golden retriever` beside `golden eagle` is none.
+    """
+    lists = [items for name in classes if len(items := name.split(_SPACE)) > 1]
+    if not lists or all(map(_INTEGERS.fullmatch, classes)):
+        return bool(lists)
+    if column.lower() in _PLURALS and len(set(map(len, lists))) > 1:
+        in_classes = Counter(item for name in classes for item in set(name.split(_SPACE)))
+        found = sum(all(in_classes[item] > 1 for item in items) for items in lists)
+    else:
+        found = sum(all(item in classes for item in items) for items in lists)
+    return 2 * found > len(lists)
 
 
 def _items(name: str, separator: str) -> set[str]:

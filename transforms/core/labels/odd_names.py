@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from beam_pipeline.transforms.core.labels.folders import SPLIT_NAMES
 
 _GAPS = re.compile(r"[\s_-]+")
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")  # those of train_images, and of TrainImages
 
 
 def folder_above_splits(classes: Collection[str]) -> str:
@@ -24,6 +25,44 @@ def folder_above_splits(classes: Collection[str]) -> str:
             above = {"/".join(path[:depth]) for path in paths}
             return above.pop() if len(above) == 1 else ""
     return ""
+
+
+def split_folders(classes: Collection[str]) -> Mapping[str, str]:
+    """Top folders of classes that look like splits -> the word in each that names a split.
+
+    They are if at least half of the folders have such a word, and there are words of two splits. None
+    if the folders are called as splits themselves, as others look at those.
+
+    >>> split_folders(["training_set/cat", "training_set/dog", "test_set/cat"])
+    {'test_set': 'test', 'training_set': 'training'}
+    >>> split_folders(["bus", "train", "test_tube"])
+    {}
+    """
+    folders = sorted({name.partition("/")[0] for name in classes})
+    found = {}
+    for folder in folders:
+        words = [word for word in _WORDS.findall(folder) if word.lower() in SPLIT_NAMES]
+        if len(words) == 1:
+            found[folder] = words[0]
+    splits = {SPLIT_NAMES[word.lower()] for word in found.values()}
+    if len(splits) < 2 or 2 * len(found) < len(folders):
+        return {}
+    return {} if all(folder == word for folder, word in found.items()) else found
+
+
+def split_pattern(classes: Collection[str], folders: Mapping[str, str]) -> str:
+    """A pattern for --label_from that takes split and class from paths; empty if no single one does.
+
+    >>> split_pattern(["images_train/cat", "images_val/cat"], {"images_train": "train", "images_val": "val"})
+    'images_(?P<split>train|val)/(?P<label>.+)/[^/]+'
+    """
+    frames = {folder.partition(word)[::2] for folder, word in folders.items()}
+    inside = all("/" in name and name.partition("/")[0] in folders for name in classes)
+    if len(frames) != 1 or not inside:
+        return ""
+    ((before, after),) = frames
+    words = "|".join(sorted(set(folders.values())))
+    return f"{re.escape(before)}(?P<split>{words}){re.escape(after)}/(?P<label>.+)/[^/]+"
 
 
 def spellings(classes: Collection[str]) -> list[Sequence[str]]:

@@ -56,6 +56,9 @@ IMAGENET = dict.fromkeys(
         {"dog, small": 6, "cat": 7, "größe": 6},
         IMAGENET,
         {"AC/DC": 3, "a;": 3, ",": 3, "a": 3},
+        {"golden retriever": 5, "labrador retriever": 5, "golden eagle": 5},
+        {"hot dog": 5, "dog": 5, "apple pie": 5},
+        {"bullet_train": 5, "test_tube": 5, "bus": 5, "cup": 5, "car": 5},
     ],
 )
 def test_nothing_is_asked_of_usual_classes(classes: Mapping[str, int]) -> None:
@@ -111,6 +114,46 @@ def test_a_column_has_a_command_where_folders_have_advice() -> None:
     )
     (question,) = class_questions(lists, dataclasses.replace(COLUMN, column="a;b c"))
     assert question.command == "convert --list_column 'a;b c=,'"
+
+
+@pytest.mark.parametrize(
+    ("classes", "column", "lists"),
+    [
+        ({"16 0": 2, "7 1 2 0": 1, "5": 3}, "Target", True),
+        ({"scab": 3, "rust": 3, "scab rust": 2, "healthy": 9}, "label", True),
+        ({"clear primary": 2, "clear water primary": 1, "haze primary water": 3}, "tags", True),
+        ({"clear primary": 2, "clear water primary": 1, "haze primary water": 3}, "label", False),
+        ({"red car": 2, "red bus": 1, "blue car": 3, "blue bus": 1}, "labels", False),
+        ({"10": 2, "2": 1}, "label", False),
+    ],
+)
+def test_lists_with_spaces_are_told_from_classes_of_two_words(
+    classes: Mapping[str, int], column: str, lists: bool
+) -> None:
+    """Only in a column: folders hold no lists."""
+    found = list(class_questions(classes, dataclasses.replace(COLUMN, column=column)))
+    commands = [question.command for question in found]
+    assert commands == ([f"convert --list_column '{column}= '"] if lists else [])
+    assert asked(classes, FOLDERS) == []
+
+
+def test_folders_with_splits_in_their_names_are_asked_about() -> None:
+    """The command takes split and class from the paths; a flat folder has no classes to take."""
+    classes = {"test_set/cat": 5, "training_set/cat": 4}
+    reason = (
+        "The folders 'test_set', 'training_set' have a split in their names, and would be classes or "
+        "parts of them; so a class would be another one in each split."
+    )
+    (question,) = class_questions(classes, FOLDERS)
+    pattern = "(?P<split>test|training)_set/(?P<label>.+)/[^/]+"
+    assert question == Question(
+        reason,
+        "Rename them to train, validation and test, or:",
+        f"convert --label_from '{pattern}'",
+    )
+    (question,) = class_questions({"test_set": 5, "training_set": 4}, FOLDERS)
+    assert (question.reason, question.command) == (reason, "")
+    assert asked(classes) == []
 
 
 def test_a_line_break_in_a_name_makes_no_line() -> None:

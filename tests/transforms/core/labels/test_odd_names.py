@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from beam_pipeline.transforms.core.labels.odd_names import folder_above_splits, spellings
+from beam_pipeline.transforms.core.labels.odd_names import (
+    folder_above_splits,
+    spellings,
+    split_folders,
+    split_pattern,
+)
 
 
 @pytest.mark.parametrize(
@@ -39,3 +44,40 @@ def test_the_folder_above_splits_is_that_of_all_classes(classes: list[str], fold
 def test_spellings_of_one_class_are_found(classes: list[str], found: list[list[str]]) -> None:
     """By case, spaces, hyphens and underscores."""
     assert spellings(classes) == found
+
+
+@pytest.mark.parametrize(
+    ("classes", "folders", "pattern"),
+    [
+        (
+            ["training_set/cat", "test_set/cat"],
+            {"test_set": "test", "training_set": "training"},
+            "(?P<split>test|training)_set/(?P<label>.+)/[^/]+",
+        ),
+        (
+            ["My.TrainData/a/b", "My.TestData/a"],
+            {"My.TestData": "Test", "My.TrainData": "Train"},
+            r"My\.(?P<split>Test|Train)Data/(?P<label>.+)/[^/]+",
+        ),
+        (["train_a/cat", "b_test/cat"], {"b_test": "test", "train_a": "train"}, ""),
+        (["train_a/cat", "test_a"], {"test_a": "test", "train_a": "train"}, ""),
+        (
+            ["query", "boxes_train", "boxes_test"],
+            {"boxes_test": "test", "boxes_train": "train"},
+            "",
+        ),
+        (["train", "test", "bus"], {}, ""),
+        (["bullet_train", "bus", "car"], {}, ""),
+        (["bullet_train", "bus", "car", "test_tube", "cup"], {}, ""),
+        (["train_1/cat", "train_2/cat"], {}, ""),
+        (["train_test/a", "b"], {}, ""),
+        (["trainer", "tests"], {}, ""),
+        ([], {}, ""),
+    ],
+)
+def test_folders_with_splits_in_their_names_are_found(
+    classes: list[str], folders: dict[str, str], pattern: str
+) -> None:
+    """Half of them, of two splits; the pattern is that of all paths."""
+    assert split_folders(classes) == folders
+    assert split_pattern(classes, folders) == pattern
