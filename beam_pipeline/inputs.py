@@ -50,7 +50,7 @@ from beam_pipeline.transforms.layouts.layout import (
     Source,
 )
 from beam_pipeline.transforms.layouts.shared.paths import label_files
-from beam_pipeline.transforms.layouts.table import split_files, with_splits_of_files
+from beam_pipeline.transforms.layouts.table import split_columns, split_files, with_splits_of_files
 from beam_pipeline.transforms.storage import files
 
 _STANDARD_INPUT = "standard input"
@@ -178,6 +178,7 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
         unseen=source.unseen,
         folder=_only_folder(source, options),
         split_files={} if options.splits.splits else split_files(source),
+        split_columns=() if options.splits.splits else tuple(split_columns(source)),
     )
     if index is None or objects or source.numbering.known:
         return checked

@@ -97,6 +97,13 @@ def _splits_in_paths() -> None:
         write_pictures(f"pets/a/archive/{split}", [f"cat/{split}.jpg", f"dog/{split}.jpg"])
 
 
+def _split_column() -> None:
+    write_pictures("photos", NAMES)
+    parts = ["train", "train", "val"] * 4
+    rows = [f"{n},{('cat', 'dog')[i % 2]},{parts[i]}" for i, n in enumerate(NAMES)]
+    write_files(".", {"labels.csv": "\n".join(["filename,label,set", *rows, ""])})
+
+
 def _splits_in_names() -> None:
     for split in ("test_set", "training_set"):
         write_pictures(f"pets/{split}", [f"cat/{split}.jpg", f"dog/{split}.jpg"])
@@ -269,6 +276,11 @@ CASES = {
         "All samples would be in the split train, those of 'test.csv' too, although such names are "
         "usual for other splits.",
         "--images photos --labels train.csv test.csv --splits label_files",
+    ),
+    "split_column": Case(
+        _split_column,
+        "--images photos --labels labels.csv",
+        "All samples would be in the split train, although the column 'set' holds names of splits.",
     ),
     "splits_in_paths": Case(
         _splits_in_paths,

@@ -167,6 +167,12 @@ def split_files(source: Source) -> Mapping[str, str]:
     return {uri: split for uri, split in splits.items() if split}
 
 
+def split_columns(source: Source) -> Sequence[str]:
+    """The columns of tables that hold names of splits, but are features; see `LabelSchema`."""
+    reader = _table_reader(source)
+    return reader.schema.split_like if reader else ()
+
+
 def _table_reader(source: Source) -> TableReader | None:
     reader = source.labels.reader if isinstance(source.labels, FileLabels) else None
     return reader if isinstance(reader, TableReader) else None

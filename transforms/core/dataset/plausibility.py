@@ -33,6 +33,8 @@ _FEW_NUMBERS = 3
 _FRACTION = re.compile(r"[+-]?\d*[.,]\d+(?:[eE][+-]?\d+)?|[+-]?\d+[eE][+-]?\d+")
 _SEPARATORS = ",;|"
 _SPACE = " "
+_IMAGES = frozenset(["images", "image", "imgs", "img"])
+_BOXED = re.compile(r"\S+(?: -?\d+(?:\.\d+)?){4}(?: .*)?")
 _INTEGERS = re.compile(r"\d+( \d+)*")
 _PLURALS = frozenset(["labels", "classes", "categories", "targets", "tags", "attributes", "genres"])
 _FEW_TEXTS = 2  # one may be a README
@@ -70,6 +72,7 @@ class LabelChecks:
       unseen: True if classes are taken from folders by default, and label files were not looked for.
       folder: the only path of --images, if it is a folder; else empty.
       split_files: label file -> the split that its name says, of those that say one; none with --splits.
+      split_columns: columns that hold names of splits, but are features; none with --splits.
     """
 
     where: str = ""
@@ -83,6 +86,7 @@ class LabelChecks:
     unseen: bool = False
     folder: str = ""
     split_files: Mapping[str, str] = field(default_factory=dict)
+    split_columns: tuple[str, ...] = ()
 
 
 NO_CHECKS = LabelChecks()
@@ -122,16 +126,21 @@ def class_questions(classes: Mapping[str, int], checks: LabelChecks) -> Iterator
         yield _single_class(next(iter(classes)), images, checks)
     elif _are_fractions(classes):
         yield _fractions(classes, checks)
+    elif checks.column and _hold_boxes(classes):
+        yield _boxes_in_cells(classes, checks)
     elif lists:
         yield _lists(classes, lists, checks)
     elif _mostly_single(classes):
         yield _single_images(classes, checks)
+    images_folders = [] if checks.column else sorted(_IMAGES & set(classes))
+    if images_folders and len(classes) > 1:
+        yield _images_folder(images_folders[0], classes, checks)
     if alike:
         yield _alike(alike, checks)
 
 
 def split_questions(splits: Collection[str], checks: LabelChecks) -> Iterator[Question]:
-    """Asks about label files named like splits, such as test.csv, if there is but the one for training.
+    """Asks about splits that label files or columns seem to name, if there is but the one for training.
 
     Args:
       splits: those of the samples.
@@ -144,6 +153,14 @@ def split_questions(splits: Collection[str], checks: LabelChecks) -> Iterator[Qu
             f"All samples would be in the split {DEFAULT_SPLIT}, those of {names} too, although such names "
             "are usual for other splits.",
             command=_with_option(checks, "--splits", "label_files"),
+        )
+    if checks.split_columns and set(splits) == {DEFAULT_SPLIT}:
+        name = checks.split_columns[0]
+        yield Question(
+            f"All samples would be in the split {DEFAULT_SPLIT}, although the column {name!r} holds names "
+            "of splits.",
+            f"Call the column split in the table's header, or keep it as a feature with --columns "
+            f"{shlex.quote(f'{name}:str')}.",
         )
 
 
@@ -256,6 +273,29 @@ def _single_class(name: str, images: int, checks: LabelChecks) -> Question:
         f"There is a single class, {name!r}, by {checks.where}, so all {images} images have the same "
         "label.",
         advice,
+    )
+
+
+def _images_folder(name: str, classes: Mapping[str, int], checks: LabelChecks) -> Question:
+    return Question(
+        f"{name!r} is one of {len(classes)} classes by {checks.where}, with "
+        f"{counted(classes[name], 'image')}, but such a name is usual for a folder of images.",
+        "Name the folder that holds class folders with --images, or a file that says the labels with "
+        "--labels.",
+    )
+
+
+def _hold_boxes(classes: Collection[str]) -> bool:
+    return 2 * sum(_BOXED.fullmatch(name) is not None for name in classes) > len(classes)
+
+
+def _boxes_in_cells(classes: Mapping[str, int], checks: LabelChecks) -> Question:
+    found = [name for name in sorted(classes) if _BOXED.fullmatch(name)]
+    return Question(
+        f"{len(found)} of {counted(len(classes), 'class/classes')} by {checks.where} look like a class "
+        f"and a box in one cell ({_some(found)}).",
+        "Write a row for each object, with columns such as filename,label,xmin,ymin,xmax,ymax; or leave "
+        "the boxes out, for a row per image.",
     )
 
 

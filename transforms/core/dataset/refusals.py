@@ -104,6 +104,13 @@ def nothing_joined(tally: Tally, option: str = "--labels") -> Refusal | None:
         )
     reasons = ", ".join(f"{n} {reason}" for reason, n in sorted(tally.dead.items()))
     missing = tally.shown.get(Reason.MISSING_IMAGE.value, [])
+    if not unlabelled and not missing:
+        return Refusal.from_error(
+            NothingJoinedError(
+                f"none of {tally.listed} images has labels that can be used, in {tally.label_rows} {rows} "
+                f"({reasons}). {_told(tally)}dead_letters.jsonl lists them all"
+            )
+        )
     return Refusal.from_error(
         NothingJoinedError(
             f"none of {tally.listed} images met one of {tally.label_rows} {rows} ({reasons}). "
@@ -112,6 +119,17 @@ def nothing_joined(tally: Tally, option: str = "--labels") -> Refusal | None:
             f"Check --images{',' if fields else ' and'} {option}{fields}",
         )
     )
+
+
+def _example(tally: Tally, reason: str) -> str:
+    """Examples of dead letters in brackets: keys or, of rows that name no image, the first message."""
+    keys = [key for key in tally.shown.get(reason, []) if key]
+    if keys:
+        return f" (such as {quoted(keys)})"
+    if reason not in tally.first:
+        return ""
+    _, message, file, line = tally.first[reason]
+    return f" (such as {file}, line {line}: {message})"
 
 
 def too_many_bad(tally: Tally, max_bad_fraction: float) -> Refusal | None:
@@ -124,7 +142,7 @@ def too_many_bad(tally: Tally, max_bad_fraction: float) -> Refusal | None:
     if tally.listed and bad / tally.listed <= max_bad_fraction:
         return None
     reasons = ", ".join(
-        f"{n} {reason} (such as {quoted(tally.shown.get(reason, []))})"
+        f"{n} {reason}{_example(tally, reason)}"
         for reason, n in sorted(tally.dead.items())
         if reason not in NOT_COUNTED_AS_BAD
     )

@@ -4,7 +4,8 @@
     a.jpg,1,0,0
     b.jpg,0,0,1
 
-a.jpg is a cat, b.jpg a bird.
+a.jpg is a cat, b.jpg a bird. Tables with 1 and -1, without any 0, are read in the same way; where there
+is a 0, -1 may well mean that the class is uncertain, and is an error.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from beam_pipeline.transforms.core.text import enumerated, shown
 
 _ONE = frozenset(("1", "1.0", "true", "True", "TRUE"))
 _ZERO = frozenset(("0", "0.0", "false", "False", "FALSE"))
+_MINUS = frozenset(("-1", "-1.0"))  # in place of 0, as in CelebA's attributes
 _SHOWN_NAMES = 5
 
 
@@ -31,10 +33,12 @@ class OneHot:
     Attributes:
       classes: (column, class) pairs.
       several: True if an image may have several classes, or none.
+      absent: the cells of a class that the image does not have.
     """
 
     classes: tuple[tuple[str, str], ...]
     several: bool
+    absent: frozenset[str] = _ZERO
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -105,22 +109,25 @@ def chosen_one_hot(
             f"{where}: --one_hot names the column {', '.join(classes)} alone; expected one a class"
         )
     ones = (sum(text_of(row.get(name)) in _ONE for name in classes) for row in rows)
-    return OneHot(tuple(classes.items()), any(count > 1 for count in ones))
+    cells = {text_of(row.get(name)) for row in rows for name in classes}
+    absent = _MINUS if cells & _MINUS and not cells & _ZERO else _ZERO
+    return OneHot(tuple(classes.items()), any(count > 1 for count in ones), absent)
 
 
 def parse_one_hot(fields: Mapping[str, Any], one_hot: OneHot) -> tuple[LabelValue, ...]:
     """Returns the class of a row, or its classes.
 
     Raises:
-      BadCellError: a cell is neither 0 nor 1, or a row with one class does not have exactly one 1.
+      BadCellError: a cell is neither 0 (or -1, where others are) nor 1, or a row with one class does not have exactly one 1.
     """
     found = []
     for name, text in one_hot.classes:
         cell = text_of(fields.get(name))
         if cell in _ONE:
             found.append(text)
-        elif cell not in _ZERO and not is_empty(cell):
-            raise BadCellError(f"column {name!r}: {shown(cell)} is neither 0 nor 1")
+        elif cell not in one_hot.absent and not is_empty(cell):
+            other = "0" if one_hot.absent is _ZERO else "-1"
+            raise BadCellError(f"column {name!r}: {shown(cell)} is neither {other} nor 1")
     if one_hot.several:
         return (tuple(found),)
     if len(found) != 1:

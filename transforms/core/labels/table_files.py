@@ -12,6 +12,7 @@ import json
 import math
 import posixpath
 import re
+import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -39,6 +40,16 @@ _ENCODING_NAMES = {_WINDOWS: "Windows-1252", _LATIN: "Latin-1", UTF_8: "UTF-8"}
 
 _MOST_LINES = 10
 """The most lines that a stray quote may span before the rest of the file is unreliable."""
+
+_BEFORE_JSON = b"\r\n\t \xef\xbb\xbf"
+_JSON_MAP = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"[^"]*\.\w{2,5}"\s*:\s*["\d]')
+_ADVICE = {
+    ".xml": ". Pascal VOC's annotations, a file for each image, are read with --layout voc; tools such as "
+    "CVAT export COCO's JSON as well",
+    ".mat": ". Write a table such as filename,label from what scipy.io.loadmat reads",
+    ".manifest": ". If it has a JSON object per line, as Ground Truth's manifests do, copy it to a name "
+    "that ends in .jsonl",
+}
 
 _SHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+([eE][+-]?[0-9]+)?")
@@ -136,8 +147,24 @@ def inspect_file(head: TableHead, encoding: str = "") -> LabelTable:
         return _with_header(head, replace(table, delimiter=_separator(head, table.encoding)))
     raise LabelTableError(
         f"{head.uri}: labels are read from .csv, .tsv, .txt, .jsonl, .ndjson or .parquet, not "
-        f"{extension}"
+        f"{extension}{_advice(head, extension)}"
     )
+
+
+def _advice(head: TableHead, extension: str) -> str:
+    """The end of a sentence: how to write labels of other formats as a table; empty if unknown."""
+    if extension == ".json":
+        found = "; of JSON, only COCO's is read"
+        lines = (
+            f"{shlex.quote(head.uri)} > {shlex.quote(posixpath.splitext(head.uri)[0] + '.jsonl')}"
+        )
+        if head.data.lstrip(_BEFORE_JSON).startswith(b"["):
+            return f"{found}. An object per image becomes a line: jq -c '.[]' {lines}"
+        if _JSON_MAP.match(head.data):
+            pairs = "to_entries[] | {file_name: .key, label: .value}"
+            return f"{found}. Names with labels become lines: jq -c '{pairs}' {lines}"
+        return f'{found}. Write a line for each image, such as {{"file_name": "a.jpg", "label": "cat"}}'
+    return _ADVICE.get(extension, "")
 
 
 def encoding_of(data: bytes) -> str:

@@ -64,6 +64,7 @@ from beam_pipeline.transforms.core.labels.table_files import (
     sample_rows,
     with_decimal_commas,
 )
+from beam_pipeline.transforms.core.labels.unclear_label import single_column, unclear_label
 from beam_pipeline.transforms.core.references import LabelRow, LabelValue
 from beam_pipeline.transforms.core.text import shown
 
@@ -148,6 +149,7 @@ class LabelSchema:
       size: the columns that claim the image's width and height, beside objects; or none.
       notes: for the user, on how the files are read.
       questions: what is not safe to assume of them.
+      split_like: columns that are not called `split`, and hold names of splits in the first rows.
     """
 
     columns: tuple[Column, ...]
@@ -161,6 +163,7 @@ class LabelSchema:
     size: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     questions: tuple[str, ...] = ()
+    split_like: tuple[str, ...] = ()
 
     @property
     def has_label(self) -> bool:
@@ -333,6 +336,7 @@ class _Inspection:
             (name for name in names if name.lower() == SPLIT_COLUMN and name != choices.label), ""
         )
         names = [name for name in names if name not in (split, objects and objects.column)]
+        split_like = () if split else self._split_like(names)
         boxes = None if objects else self._boxes(names)
         if boxes:
             return LabelSchema(
@@ -343,13 +347,14 @@ class _Inspection:
                 size=boxes.size,
                 notes=(boxes.note,),
                 questions=tuple(filter(None, [boxes.question])),
+                split_like=split_like,
             )
         one_hot, asked = (None, True) if objects else self._one_hot(names)
         names = [name for name in names if not one_hot or name not in one_hot.names]
         listed = () if objects or choices.separators else self._captions(names)
         label = ""
         if not objects and not one_hot:
-            label = _label_name(names, choices, self._where, any_needed=not listed)
+            label = self._label(names, any_needed=not listed)
         leading = objects or one_hot
         columns = list(leading.columns) if leading else []
         guessed = set()
@@ -380,6 +385,7 @@ class _Inspection:
             size=find_size([column.name for column in columns]) if objects else (),
             notes=tuple(notes),
             questions=() if asked or one_hot is None else (one_hot.question,),
+            split_like=tuple(name for name in split_like if name != label),
         )
 
     def _boxes(self, names: Sequence[str]) -> BoxColumns | None:
@@ -411,6 +417,39 @@ class _Inspection:
         rows = self._sample.fields
         found = find_one_hot(free, rows)
         return (chosen_one_hot(found, names, rows, self._where) if found else None), False
+
+    def _label(self, names: Sequence[str], *, any_needed: bool) -> str:
+        """The label column; empty if there is none, and none is needed. Raises LabelTableError."""
+        choices, where = self._choices, self._where
+        if choices.label == NO_LABEL_COLUMN and NO_LABEL_COLUMN not in names:
+            return ""
+        skipped = {name for name, kind in self._kinds.items() if kind == SKIP_KIND}
+        label = choices.label or _usual_label(names)
+        if label in skipped:
+            raise LabelTableError(
+                f"{where}: the label column {label!r} cannot be skipped (--columns); say "
+                "--label_column with the name of another column, or with none"
+            )
+        if label:
+            return label
+        names = [name for name in names if name not in skipped and name != choices.group]
+        if not names:
+            raise single_column(where, sorted(self._keys))
+        if len(names) == 1:
+            return "" if names[0].lower() in TEXT_NAMES else names[0]
+        if not choices.label_needed or not any_needed:
+            return ""
+        raise unclear_label(where, names, self._sample.values)
+
+    def _split_like(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The columns that hold nothing but names of splits, at least two, and were not declared."""
+        found = []
+        for name in names:
+            texts = {text_of(cell).lower() for cell in self._sample.values[name]} - {""}
+            splits = {SPLIT_NAMES.get(text, "") for text in texts}
+            if len(splits) > 1 and "" not in splits and name not in self._kinds:
+                found.append(name)
+        return tuple(found)
 
     def _captions(self, names: Sequence[str]) -> tuple[str, ...]:
         """The columns that differ between rows of one image, if a text is among them."""
@@ -574,34 +613,6 @@ def _usual_label(names: Sequence[str]) -> str:
     """The column that is called as one with labels is, or empty."""
     by_lower = {name.lower(): name for name in reversed(names)}
     return next((by_lower[name] for name in LABEL_NAMES if name in by_lower), "")
-
-
-def _label_name(
-    names: Sequence[str], choices: ColumnChoices, where: str, *, any_needed: bool = True
-) -> str:
-    if choices.label == NO_LABEL_COLUMN and NO_LABEL_COLUMN not in names:
-        return ""
-    usual = _usual_label(names)
-    skipped = {name for name, kind in (choices.kinds or {}).items() if kind == SKIP_KIND}
-    label = choices.label or usual
-    if label in skipped:
-        raise LabelTableError(
-            f"{where}: the label column {label!r} cannot be skipped (--columns); say "
-            "--label_column with the name of another column, or with none"
-        )
-    if label:
-        return label
-    names = [name for name in names if name not in skipped and name != choices.group]
-    if not names:
-        raise LabelTableError(f"{where}: no column besides the key, so there are no labels")
-    if len(names) == 1:
-        return "" if names[0].lower() in TEXT_NAMES else names[0]
-    if not choices.label_needed or not any_needed:
-        return ""
-    raise LabelTableError(
-        f"{where}: which of the columns {', '.join(names)} is the label? Say --label_column NAME, "
-        "or --label_column none to keep all of them as features label/<column>"
-    )
 
 
 def _check_choices(

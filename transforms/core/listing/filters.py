@@ -40,6 +40,9 @@ IMAGE_EXTENSIONS = frozenset(
 """Extensions of the files listed in a folder, in lower case. Files without an extension are listed,
 too, as many data sets name files by a hash; their bytes show if they are images."""
 
+_DOCUMENTS = frozenset(["README", "LICENSE", "LICENCE", "COPYING", "NOTICE", "MAKEFILE"])
+"""Names of files without an extension that are no images."""
+
 _FOLDERS = 4096  # cached
 
 
@@ -84,7 +87,7 @@ class ListingFilter:
     """Decides which files of a root are listed as images, and counts the others.
 
     In a folder, these are files with an image's extension or none; with patterns, the files that
-    match. Hidden files and folders, macOS's `__MACOSX` and label files are skipped.
+    match. Hidden files and folders, macOS's `__MACOSX`, label files and a `README` are skipped.
 
     Attributes:
       ignored: files that were skipped for their names, by extension; with patterns, none is.
@@ -132,6 +135,9 @@ class ListingFilter:
             return False
         dot = name.rfind(".")
         extension = name[dot:].lower() if dot > 0 else ""
+        if not extension and name.upper() in _DOCUMENTS:
+            self.ignored[name.upper()] += 1
+            return False
         if extension and extension not in IMAGE_EXTENSIONS:
             self.ignored[printable(extension)] += 1
             self._see(key, uri)

@@ -19,7 +19,6 @@ from beam_pipeline.transforms.layouts.shared.label_folders import shown
 from beam_pipeline.transforms.layouts.surroundings.folders import (
     IMAGE_FOLDERS,
     MOST_FOLDERS,
-    TABLES,
     Folder,
     folders_with_images,
     is_split,
@@ -151,8 +150,10 @@ def _table_beside(
     here: Folder, images: str, options: SourceOptions, layouts: Sequence[Layout]
 ) -> Alternative | None:
     """Finds the only table beside a folder of images whose rows name them."""
-    tables = map(look_at_table, here.of_kind(TABLES)[:MOST_FOLDERS])
-    naming = [table.path for table in tables if names_images(table, images, here.path)]
+    tables = map(look_at_table, here.tables[:MOST_FOLDERS])
+    naming = [
+        table.path for table in tables if table.may_label and names_images(table, images, here.path)
+    ]
     if len(naming) != 1:
         return None
     typed = options.images[0]

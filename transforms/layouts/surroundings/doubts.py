@@ -26,8 +26,8 @@ from beam_pipeline.transforms.layouts.surroundings.folders import (
     LABEL_FOLDERS,
     MASK_FOLDERS,
     MOST_FOLDERS,
-    TABLES,
     Folder,
+    TableLook,
     beginning,
     extension,
     folders_with_images,
@@ -105,7 +105,7 @@ def _passed_over(here: Folder, typed: str) -> list[Doubt]:
     """Finds label files among the images or beside their folder, by kind."""
     inside = tree(here)
     beside = [found for folder in _beside(here.path) for found in tree(look(folder))]
-    tables = [path for folder in inside for path in folder.of_kind(TABLES)]
+    tables = [path for folder in inside for path in folder.tables]
     found = [
         *_tables(here, tables, typed),
         *_json_files(here, inside, beside, typed),
@@ -138,7 +138,7 @@ def _folders_of_labels(parent: str, images: str) -> list[str]:
 def _naming_tables_above(here: Folder) -> list[str]:
     """Finds tables in the folder above whose rows name the images."""
     parent = look(posixpath.dirname(here.path))
-    tables = map(look_at_table, parent.of_kind(TABLES)[:MOST_FOLDERS])
+    tables = map(look_at_table, parent.tables[:MOST_FOLDERS])
     return [table.path for table in tables if names_images(table, here.path, parent.path)]
 
 
@@ -147,18 +147,35 @@ def _tables(here: Folder, paths: Sequence[str], typed: str) -> Iterator[Doubt]:
     if not paths:
         return
     tables = [look_at_table(path) for path in paths[:MOST_FOLDERS]]
+    tables = [table for table in tables if table.may_label] or tables
     naming = [
         table for table in tables if names_images(table, here.path, posixpath.dirname(table.path))
     ]
+    below = [] if naming else _naming_below(here, tables)
+    naming = naming or [table for table, _ in below]
     columns = (naming or tables)[0].columns
     described = f" with the columns {enumerated(columns, _SHOWN_COLUMNS)}" if columns else ""
     meant = [table.path for table in naming] if len(paths) <= MOST_FOLDERS and naming else paths
     what = "looks like a table" if len(meant) == 1 else "look like tables"
     yield Doubt(
         f"{_listed(meant, typed)} would be ignored, but {what} of labels{described}.",
-        images=(typed,),
+        images=tuple(sorted({shown(folder, typed) for _, folder in below})) or (typed,),
         labels=_as_typed(meant, typed),
     )
+
+
+def _naming_below(here: Folder, tables: Sequence[TableLook]) -> list[tuple[TableLook, str]]:
+    """Finds tables in a folder, each with the folder of images beside it whose images it names."""
+    if here.images:
+        return []
+    folders = folders_with_images(here)[:_SHOWN]
+    beside = [table for table in tables if posixpath.dirname(table.path) == here.path]
+    return [
+        (table, folder)
+        for table in beside
+        for folder in folders
+        if names_images(table, folder, here.path)
+    ]
 
 
 def _json_files(
@@ -166,11 +183,7 @@ def _json_files(
 ) -> Iterator[Doubt]:
     """Doubts because of COCO's files among the images or in `annotations/` beside them, or other JSON."""
     paths = _of_kind(".json", inside)
-    coco = [
-        path
-        for path in (*paths, *_of_kind(".json", beside))
-        if _COCO_MEMBERS.search(beginning(path))
-    ]
+    coco = [path for path in (*paths, *_of_kind(".json", beside)) if _is_coco(beginning(path))]
     for telling in (
         "instances_",
         posixpath.basename(here.path),
@@ -190,6 +203,11 @@ def _json_files(
             'If labels are in it, write them as JSON Lines, such as {"file_name": "a.jpg", "label": '
             '"cat"}, and name the file with --labels.',
         )
+
+
+def _is_coco(data: bytes) -> bool:
+    """True if a file begins as an object with COCO's members; a list is of another tool."""
+    return data.lstrip(b"\xef\xbb\xbf \r\n\t").startswith(b"{") and bool(_COCO_MEMBERS.search(data))
 
 
 def _xml_files(inside: Sequence[Folder], typed: str) -> Iterator[Doubt]:

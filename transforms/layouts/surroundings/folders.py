@@ -9,6 +9,7 @@ import io
 import itertools
 import os
 import posixpath
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -40,6 +41,7 @@ LABEL_FOLDERS = MASK_FOLDERS | {"labels", "label", "label_2", "annotations", "an
 TABLES = frozenset([".csv", ".tsv", ".jsonl", ".ndjson", ".parquet"])
 """Extensions of tables."""
 
+_SUBMISSION = re.compile(r"submission", re.IGNORECASE)  # answers to fill in, as on Kaggle
 _FEW_FOLDERS = 10
 _ROWS = 20  # rows of a table whose images are looked up
 _ENOUGH_NAMES = 3  # names without extension, such as numbers, that are also names of images
@@ -65,6 +67,15 @@ class Folder:
     def of_kind(self, extensions: frozenset[str]) -> list[str]:
         """Returns the paths of the other files with one of these extensions, given in lower case."""
         return [f"{self.path}/{name}" for name in self.files if extension(name) in extensions]
+
+    @property
+    def tables(self) -> list[str]:
+        """The paths of tables that may hold labels: not those of a `sample_submission.csv`."""
+        return [
+            path
+            for path in self.of_kind(TABLES)
+            if not _SUBMISSION.search(posixpath.basename(path))
+        ]
 
     @property
     def is_written(self) -> bool:
@@ -134,6 +145,11 @@ class TableLook(NamedTuple):
     path: str
     columns: Sequence[str]
     images: Sequence[str]
+
+    @property
+    def may_label(self) -> bool:
+        """False for a mere list of images, as `test.csv` often is."""
+        return len(self.columns) != 1
 
 
 def look_at_table(path: str) -> TableLook:

@@ -137,6 +137,38 @@ def test_lists_with_spaces_are_told_from_classes_of_two_words(
     assert asked(classes, FOLDERS) == []
 
 
+def test_a_class_and_a_box_in_one_cell_are_asked_about() -> None:
+    """As in the tables of ImageNet's localization task."""
+    classes = {"n01 5 6 40.5 30": 2, "n02 1 2 3 4 n01 5 6 7 8": 1, "none": 1}
+    (question,) = class_questions(classes, COLUMN)
+    assert question.reason == (
+        "2 of 3 classes by the column 'l' look like a class and a box in one cell ('n01 5 6 40.5 30', "
+        "'n02 1 2 3 4 n01 5 6 7 8')."
+    )
+
+
+def test_a_folder_of_images_among_class_folders_is_asked_about() -> None:
+    """As that of Tiny ImageNet's validation set."""
+    classes = {"images": 9, "n01/images": 4}
+    assert asked(classes, FOLDERS) == [
+        "'images' is one of 2 classes by folder names, with 9 images, but such a name is usual for a "
+        "folder of images."
+    ]
+    assert asked(classes) == []
+
+
+def test_columns_with_names_of_splits_are_asked_about() -> None:
+    """If all samples are in one split; else something has named the splits."""
+    checks = dataclasses.replace(COLUMN, split_columns=("data set",))
+    (question,) = split_questions(["train"], checks)
+    assert question == Question(
+        "All samples would be in the split train, although the column 'data set' holds names of splits.",
+        "Call the column split in the table's header, or keep it as a feature with --columns "
+        "'data set:str'.",
+    )
+    assert list(split_questions(["train", "test"], checks)) == []
+
+
 def test_folders_with_splits_in_their_names_are_asked_about() -> None:
     """The command takes split and class from the paths; a flat folder has no classes to take."""
     classes = {"test_set/cat": 5, "training_set/cat": 4}

@@ -100,8 +100,8 @@ def test_a_run_whose_filters_leave_nothing_is_refused() -> None:
         ),
         (
             Tally(listed=1, label_rows=1, dead=Counter({"bad_label_value": 1})),
-            "none of 1 images met one of 1 label rows (1 bad_label_value). Images are named like "
-            "none; rows name none. Check --images, --labels and --key_column",
+            "none of 1 images has labels that can be used, in 1 label rows (1 bad_label_value). "
+            "dead_letters.jsonl lists them all",
         ),
     ],
 )
@@ -128,6 +128,18 @@ def test_names_that_are_nearly_met_are_shown_with_the_first_dead_letter() -> Non
         "like '0001.jpg', 'img_1.png'; rows name 'img/1.png', 'img/7.png'. The first missing_image, "
         "'img/1.png' (/l.csv, line 2): no such image. Nearest to each other are the row 'img/1.png' "
         "and the image 'img_1.png'. Check --images, --labels and --key_column",
+    )
+
+
+def test_a_bad_row_without_a_name_is_shown_by_its_place() -> None:
+    """There is no key to show."""
+    tally = Tally(listed=2, label_rows=2)
+    tally.add_dead_letters([DeadLetter("labels", "", "", "bad_row", "3 fields", "/l.csv", 7)])
+    refusal = too_many_bad(tally, 0.01)
+    assert refusal is not None
+    assert refusal.message == (
+        "1 bad sample among 2 listed images, 0.01 of them allowed: 1 bad_row (such as /l.csv, line 7: 3 "
+        "fields). dead_letters.jsonl lists them; fix them or raise --max_bad_fraction"
     )
 
 
@@ -176,7 +188,7 @@ def test_too_many_bad_samples_are_refused() -> None:
     )
     expected = Refusal(
         "TooManyBadSamplesError",
-        "6 bad samples among 100 listed images, 0.05 of them allowed: 2 bad_row (such as ''), "
+        "6 bad samples among 100 listed images, 0.05 of them allowed: 2 bad_row, "
         "4 unreadable (such as 'a.jpg', 'b.jpg'). "
         "dead_letters.jsonl lists them; fix them or raise --max_bad_fraction",
     )

@@ -101,3 +101,17 @@ def test_the_question_has_the_answers() -> None:
         "the columns a, b hold a single 1 in each row; they look like one-hot classes. Confirm "
         "that with --one_hot a,b, or make each a feature with --label_column none"
     )
+
+
+def test_minus_one_stands_for_zero_where_there_is_no_zero() -> None:
+    """As in CelebA's attributes. Beside zeros it may mean that a class is uncertain."""
+    rows = rows_of("1 -1 1", "-1 -1 -1")
+    one_hot = chosen_one_hot(["a", "b", "c"], ["a", "b", "c"], rows, "l.csv")
+    assert [parse_one_hot(row, one_hot) for row in rows] == [(("a", "c"),), ((),)]
+    (zero,) = rows_of("1 0 1")
+    with pytest.raises(BadCellError, match=r"^column 'b': '0' is neither -1 nor 1$"):
+        parse_one_hot(zero, one_hot)
+    uncertain = rows_of("1 -1 0")
+    one_hot = chosen_one_hot(["a", "b", "c"], ["a", "b", "c"], uncertain, "l.csv")
+    with pytest.raises(BadCellError, match=r"^column 'b': '-1' is neither 0 nor 1$"):
+        parse_one_hot(uncertain[0], one_hot)

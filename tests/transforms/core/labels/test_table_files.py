@@ -232,6 +232,30 @@ def test_a_file_of_another_kind_is_an_error(uri: str) -> None:
         inspect(PLAIN, uri)
 
 
+@pytest.mark.parametrize(
+    ("uri", "content", "end"),
+    [
+        ("l.json", '[{"image": "a.jpg"}]', "jq -c '.[]' l.json > l.jsonl"),
+        (
+            "my l.json",
+            '{"a.jpg": "cat"}',
+            "jq -c 'to_entries[] | {file_name: .key, label: .value}' 'my l.json' > 'my l.jsonl'",
+        ),
+        ("l.json", '{"version": "5.0"}', '{"file_name": "a.jpg", "label": "cat"}'),
+        ("l.mat", "MATLAB 5.0", "what scipy.io.loadmat reads"),
+        ("l.manifest", '{"source-ref": "s3://b/a.jpg"}', "a name that ends in .jsonl"),
+        ("l.xml", "<annotations>", "COCO's JSON as well"),
+    ],
+)
+def test_the_error_says_how_to_write_other_files_as_a_table(
+    uri: str, content: str, end: str
+) -> None:
+    """By the beginning of JSON, else by the extension."""
+    with pytest.raises(LabelTableError) as caught:
+        inspect(content, uri)
+    assert str(caught.value).endswith(end)
+
+
 def test_a_header_alone_is_a_table_without_rows() -> None:
     """Nothing is wrong with it; that no image meets a label is said later."""
     assert inspect("filename,label\n")[0] == CLASS_SCHEMA

@@ -896,3 +896,28 @@ def test_a_hundred_thousand_columns_are_read() -> None:
     names = [f"c{number}" for number in range(100_000)]
     schema, _ = inspect(f"filename,label,{','.join(names)}\na.jpg,x,{','.join('1' * 100_000)}\n")
     assert [column.name for column in schema.columns] == ["label", *names]
+
+
+@pytest.mark.parametrize(
+    ("content", "columns"),
+    [
+        ("filename,label,set\na.jpg,cat,train\nb.jpg,dog,Val\nc.jpg,dog,\n", ("set",)),
+        (
+            "filename,x1,y1,x2,y2,class,set\na.jpg,1,2,3,4,cat,train\na.jpg,1,2,5,6,cat,test\n",
+            ("set",),
+        ),
+        ("filename,label,set\na.jpg,cat,train\nb.jpg,dog,training\n", ()),
+        ("filename,label,set\na.jpg,cat,train\nb.jpg,dog,bus\n", ()),
+        ("filename,label\na.jpg,train\nb.jpg,test\n", ()),
+        ("filename,label,set,split\na.jpg,cat,train,x\nb.jpg,dog,test,x\n", ()),
+    ],
+)
+def test_columns_with_names_of_splits_are_noticed(content: str, columns: tuple[str, ...]) -> None:
+    """Of two splits, and nothing else; neither the label nor beside a column `split`."""
+    assert inspect(content)[0].split_like == columns
+
+
+def test_a_declared_column_is_not_noticed() -> None:
+    """The user knows that it is a feature."""
+    content = "filename,label,set\na.jpg,cat,train\nb.jpg,dog,val\n"
+    assert inspect(content, kinds={"set": "str"})[0].split_like == ()

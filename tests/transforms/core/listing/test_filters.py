@@ -101,3 +101,14 @@ def test_with_patterns_label_files_count_in_folders_on_their_way() -> None:
     found = names.rules.label_files
     assert [file.key for file in found.first[".csv"]] == ["a.csv", "cats/b.csv"]
     assert (found.counts, names.rules.ignored) == ({".csv": 2}, {})
+
+
+def test_a_readme_without_an_extension_is_no_image() -> None:
+    """It is counted by its name; other files without an extension may be images."""
+    rules = ListingFilter(ImageRoot("/photos"))
+    keys = ("README", "a/License", "a/0a1b2c", "a/readme.jpg")
+    assert [key for key in keys if rules.lists(key, f"/photos/{key}")] == [
+        "a/0a1b2c",
+        "a/readme.jpg",
+    ]
+    assert rules.ignored == {"README": 1, "LICENSE": 1}

@@ -88,3 +88,39 @@ def test_several_kinds_of_label_files_are_several_doubts() -> None:
         "photos/b.json",
         "1",
     ]
+
+
+def _rows(folder: str, header: str, value: str = "") -> str:
+    return f"{header}\n" + "".join(f"{folder}{i}{value}\n" for i in range(4))
+
+
+def test_a_table_that_names_the_images_of_one_folder_is_meant() -> None:
+    """Neither a list without labels, nor the answers to fill in of a competition."""
+    for folder in ("train_images", "test_images"):
+        write_pictures(f"set/{folder}", [f"{folder}{i}.png" for i in range(4)])
+    write_files(
+        "set",
+        {
+            "train.csv": _rows("train_images", "id_code,diagnosis", ",2"),
+            "test.csv": _rows("test_images", "id_code"),
+            "sample_submission.csv": _rows("test_images", "id_code,diagnosis", ",0"),
+        },
+    )
+    (doubt,) = doubts_of("set")
+    assert (doubt.images, doubt.labels) == (("set/train_images",), ("set/train.csv",))
+
+
+def test_a_table_of_answers_to_fill_in_is_passed_over() -> None:
+    """It holds no labels."""
+    write_pictures(".", CLASSES)
+    write_files(".", {"photos/sampleSubmission.csv": "id,label\n1,0\n"})
+    assert doubts_of("photos") == []
+
+
+def test_json_lists_of_other_tools_are_not_taken_for_cocos() -> None:
+    """CreateML's entries have annotations, too."""
+    write_pictures(".", CLASSES)
+    entries = '[{"image": "1.jpg", "annotations": [{"label": "cat"}]}]'
+    write_files(".", {"photos/_annotations.createml.json": entries})
+    (doubt,) = doubts_of("photos")
+    assert (doubt.layout, doubt.labels) == ("", ())

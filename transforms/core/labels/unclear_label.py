@@ -1,0 +1,97 @@
+"""The error for a table of which no column can be told to be the label, with what its columns look like."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from beam_pipeline.transforms.core.errors import LabelTableError
+from beam_pipeline.transforms.core.labels.cells import is_empty, text_of
+from beam_pipeline.transforms.core.text import enumerated, shown
+
+_SHOWN_NAMES = 8
+_MOST_FLAGS = 100  # names that still fit into a command
+_MANY = 64  # pixels of the smallest images that people keep in tables
+_PIXEL = re.compile(r"(?:pixel|px?)?_?\d+(?:[x_]\d+)?", re.IGNORECASE)
+_PIXEL_LISTS = frozenset(["pixels", "pixel"])
+_FLAGS = (frozenset(["0", "1"]), frozenset(["-1", "1"]))
+
+
+def unclear_label(
+    where: str, names: Sequence[str], values: Mapping[str, Sequence[Any]]
+) -> LabelTableError:
+    """The error that asks which column is the label.
+
+    Args:
+      where: the files.
+      names: the columns that may be it, at least two.
+      values: column -> its values in the first rows.
+    """
+    found = (
+        _pixels(names)
+        or _objects(names, values)
+        or _flags(names, values)
+        or "Say --label_column NAME, or --label_column none to keep all of them as features label/<column>"
+    )
+    return LabelTableError(
+        f"{where}: which of the columns {enumerated(names, _SHOWN_NAMES)} is the label? {found}"
+    )
+
+
+def single_column(where: str, keys: Sequence[str]) -> LabelTableError:
+    """The error for a table with nothing besides the column that names the images."""
+    only = f": the only one is {shown(keys[0])}" if keys else ""
+    return LabelTableError(
+        f"{where}: no column besides the key, so there are no labels{only}. Expected a first line such "
+        "as filename,label, then a line with the name and the label of each image"
+    )
+
+
+def _pixels(names: Sequence[str]) -> str:
+    """A sentence if columns hold pixels, as the CSV files of MNIST and FER2013 do; else empty."""
+    numbered = [name for name in names if _PIXEL.fullmatch(name)]
+    found = numbered if len(numbered) >= _MANY else _PIXEL_LISTS.intersection(map(str.lower, names))
+    if not found:
+        return ""
+    return (
+        "It seems to hold the pixels of images, not names of image files. Such a table is not read; "
+        "beam_pipeline.convert_samples takes images from arrays in Python (docs/datasets/python.md)"
+    )
+
+
+def _objects(names: Sequence[str], values: Mapping[str, Sequence[Any]]) -> str:
+    """A sentence if cells are JSON objects, as in exports of annotation tools; else empty."""
+    nested = [name for name in names if any(map(_is_object, values.get(name, ())))]
+    if not nested:
+        return ""
+    skipped = ",".join(f"{name}:skip" for name in nested)
+    kept = f". To take the label from another: --label_column NAME --columns {skipped}"
+    left = kept if len(nested) < len(names) else ""
+    return (
+        f"Cells of {enumerated(nested, _SHOWN_NAMES)} hold objects, which are not looked into. Write a "
+        "table with a row for each image, such as filename,label, or for each object, such as "
+        f"filename,label,xmin,ymin,xmax,ymax{left}"
+    )
+
+
+def _is_object(cell: Any) -> bool:
+    if isinstance(cell, str):
+        return cell.startswith(("{", "[{"))
+    return isinstance(cell, dict) or (isinstance(cell, list) and any(map(_is_object, cell)))
+
+
+def _flags(names: Sequence[str], values: Mapping[str, Sequence[Any]]) -> str:
+    """A sentence if columns hold 0 and 1, or -1 and 1; else empty."""
+    flags = [name for name in names if _is_flag(values.get(name, ()))]
+    if not 1 < len(flags) <= _MOST_FLAGS:
+        return ""
+    return (
+        f"If 1 says that an image has a column's class: --one_hot {','.join(flags)}. Else say "
+        "--label_column NAME, or --label_column none to keep all of them as features label/<column>"
+    )
+
+
+def _is_flag(cells: Sequence[Any]) -> bool:
+    found = {text_of(cell) for cell in cells if not is_empty(cell)}
+    return bool(found) and any(found <= flags for flags in _FLAGS)
