@@ -27,6 +27,7 @@ from beam_pipeline.transforms.core.labels.class_files import (
 )
 from beam_pipeline.transforms.core.labels.classes import ClassNumbering
 from beam_pipeline.transforms.core.labels.exclusion import Exclusion
+from beam_pipeline.transforms.core.labels.folders import SPLIT_NAMES, split_paths
 from beam_pipeline.transforms.core.labels.schema import (
     ENCODED_KEY,
     Column,
@@ -179,6 +180,8 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
         folder=_only_folder(source, options),
         split_files={} if options.splits.splits else split_files(source),
         split_columns=() if options.splits.splits else tuple(split_columns(source)),
+        split_roots=() if options.splits.splits else split_paths(options.inputs.images),
+        above_roots=_with_folder_above(options),
     )
     if index is None or objects or source.numbering.known:
         return checked
@@ -190,6 +193,16 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
         where = f"the column {name!r}" if name else "the label files"
         return dataclasses.replace(checked, where=where, column=name)
     return checked
+
+
+def _with_folder_above(options: ConvertOptions) -> str:
+    """The command line with the folder that holds all paths of --images, if these are called as splits."""
+    typed = options.inputs.images
+    above = {posixpath.dirname(path.rstrip("/")) for path in typed}
+    exact = all(posixpath.basename(path.rstrip("/")).lower() in SPLIT_NAMES for path in typed)
+    if len(above) != 1 or not exact:
+        return ""
+    return options.command(images=(above.pop() or ".",))
 
 
 def _only_folder(source: Source, options: ConvertOptions) -> str:

@@ -97,6 +97,11 @@ def _splits_in_paths() -> None:
         write_pictures(f"pets/a/archive/{split}", [f"cat/{split}.jpg", f"dog/{split}.jpg"])
 
 
+def _split_roots() -> None:
+    for split in ("train", "val"):
+        write_pictures(f"pets/{split}", [f"cat/{split}.jpg", f"dog/{split}.jpg"])
+
+
 def _split_column() -> None:
     write_pictures("photos", NAMES)
     parts = ["train", "train", "val"] * 4
@@ -276,6 +281,13 @@ CASES = {
         "All samples would be in the split train, those of 'test.csv' too, although such names are "
         "usual for other splits.",
         "--images photos --labels train.csv test.csv --splits label_files",
+    ),
+    "split_roots": Case(
+        _split_roots,
+        "--images pets/train pets/val",
+        "All samples would be in the split train, although 'pets/train', 'pets/val' in --images have "
+        "names of splits; only folders below a path of --images are splits.",
+        "--images pets",
     ),
     "split_column": Case(
         _split_column,

@@ -73,6 +73,8 @@ class LabelChecks:
       folder: the only path of --images, if it is a folder; else empty.
       split_files: label file -> the split that its name says, of those that say one; none with --splits.
       split_columns: columns that hold names of splits, but are features; none with --splits.
+      split_roots: paths of --images that are called as splits, if they name two at least; none with --splits.
+      above_roots: the command line with the folder above the paths of --images; empty if they have none.
     """
 
     where: str = ""
@@ -87,6 +89,8 @@ class LabelChecks:
     folder: str = ""
     split_files: Mapping[str, str] = field(default_factory=dict)
     split_columns: tuple[str, ...] = ()
+    split_roots: tuple[str, ...] = ()
+    above_roots: str = ""
 
 
 NO_CHECKS = LabelChecks()
@@ -153,6 +157,13 @@ def split_questions(splits: Collection[str], checks: LabelChecks) -> Iterator[Qu
             f"All samples would be in the split {DEFAULT_SPLIT}, those of {names} too, although such names "
             "are usual for other splits.",
             command=_with_option(checks, "--splits", "label_files"),
+        )
+    if checks.split_roots and set(splits) == {DEFAULT_SPLIT}:
+        yield Question(
+            f"All samples would be in the split {DEFAULT_SPLIT}, although {_some(checks.split_roots)} in "
+            "--images have names of splits; only folders below a path of --images are splits.",
+            "Name the folder above them:" if checks.above_roots else "",
+            checks.above_roots,
         )
     if checks.split_columns and set(splits) == {DEFAULT_SPLIT}:
         name = checks.split_columns[0]

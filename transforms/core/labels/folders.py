@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from beam_pipeline.transforms.core.labels.unlabelled import UNLABELLED_FOLDERS
@@ -85,6 +86,19 @@ def named_split(name: str) -> str:
     """
     splits = named_splits(name)
     return splits.pop() if len(splits) == 1 else ""
+
+
+def split_paths(paths: Sequence[str]) -> tuple[str, ...]:
+    """The paths that are called as splits, if they name two splits at least.
+
+    >>> split_paths(["pets/train", "pets/val/", "more"])
+    ('pets/train', 'pets/val/')
+    >>> split_paths(["a/train", "b/train"])
+    ()
+    """
+    found = {path: named_split(path.rstrip("/").rpartition("/")[2]) for path in paths}
+    named = tuple(path for path, split in found.items() if split)
+    return named if len(set(found.values()) - {""}) > 1 else ()
 
 
 def first_folder_split(key: str) -> str:

@@ -157,6 +157,20 @@ def test_a_folder_of_images_among_class_folders_is_asked_about() -> None:
     assert asked(classes) == []
 
 
+def test_paths_with_names_of_splits_are_asked_about() -> None:
+    """If all samples are in one split."""
+    roots = ("pets/train", "pets/val")
+    checks = dataclasses.replace(FOLDERS, split_roots=roots, above_roots="convert --images pets")
+    (question,) = split_questions(["train"], checks)
+    assert question == Question(
+        "All samples would be in the split train, although 'pets/train', 'pets/val' in --images have "
+        "names of splits; only folders below a path of --images are splits.",
+        "Name the folder above them:",
+        "convert --images pets",
+    )
+    assert list(split_questions(["test", "train"], checks)) == []
+
+
 def test_columns_with_names_of_splits_are_asked_about() -> None:
     """If all samples are in one split; else something has named the splits."""
     checks = dataclasses.replace(COLUMN, split_columns=("data set",))
