@@ -19,6 +19,7 @@ from beam_pipeline.transforms.core.report.samples import ShownBox
 MOST_BARS = 40
 _WIDTH, _HEIGHT, _TOP, _BOTTOM = 360, 150, 16, 20  # units of a chart, and its margins
 _TICKS = 4
+_LETTER = 6.2  # about the width of a letter in the axis
 _THIRDS = (("top left", "top", "top right"), ("left", "middle", "right"))
 _THIRD_ROWS = (*_THIRDS, ("bottom left", "bottom", "bottom right"))
 _NARROW = 16  # times the smallest length, up to which bins are equal
@@ -81,12 +82,12 @@ def bar_chart(title: str, bars: Sequence[Bar], *, note: str = "", of: str = "ima
 
 
 def _ticks(bars: Sequence[Bar]) -> str:
-    """Texts of the axis, below the left ends of some bars."""
+    """Texts of the axis, below the left ends of some bars; the last is moved inside if it is long."""
     width = _WIDTH / len(bars)
     places = range(0, len(bars), -(-len(bars) // _TICKS))
     texts = []
     for index in places:
-        x = index * width
+        x = min(index * width, _WIDTH - _LETTER * len(bars[index].start))
         texts.append(f'<text class="t" x="{x:.1f}" y="{_HEIGHT - 5}">{bars[index].start}</text>')
     return "".join(texts)
 

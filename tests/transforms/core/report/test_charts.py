@@ -46,6 +46,14 @@ def test_a_histogram_has_bars_a_sentence_and_a_table() -> None:
     assert cells(chart) == [["1 to 2", "5", "25 %"], ["3", "15", "75 %"]]
 
 
+def test_a_long_text_at_the_end_of_the_axis_stays_inside() -> None:
+    """The last is moved to the left; the others stand where their bars begin."""
+    bars = [Bar(text, text, 1) for text in ("0", "1", "2", "560.2 kilobytes")]
+    chart = bar_chart("Size", bars)
+    texts = parsed(chart).findall(".//text")[1:]
+    assert [float(text.get("x", "")) for text in texts] == [0.0, 90.0, 180.0, 267.0]
+
+
 def test_no_chart_of_nothing() -> None:
     """Nor a heading."""
     nothing = (bar_chart("A", []), aspect_chart({}), heat_map({}), share_bars("A", []))
