@@ -177,6 +177,7 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
         overridden=tuple(question.reason for question in _questions(source, options)),
         command=options.command(),
         unseen=source.unseen,
+        confirmed=options.inputs.layout == source.layout,
         folder=_only_folder(source, options),
         split_files={} if options.splits.splits else split_files(source),
         split_columns=() if options.splits.splits else tuple(split_columns(source)),

@@ -73,6 +73,7 @@ class LabelChecks:
       folder: the only path of --images, if it is a folder; else empty.
       split_files: label file -> the split that its name says, of those that say one; none with --splits.
       split_columns: columns that hold names of splits, but are features; none with --splits.
+      confirmed: True if --layout says that folders are classes.
       split_roots: paths of --images that are called as splits, if they name two at least; none with --splits.
       above_roots: the command line with the folder above the paths of --images; empty if they have none.
     """
@@ -89,6 +90,7 @@ class LabelChecks:
     folder: str = ""
     split_files: Mapping[str, str] = field(default_factory=dict)
     split_columns: tuple[str, ...] = ()
+    confirmed: bool = False
     split_roots: tuple[str, ...] = ()
     above_roots: str = ""
 
@@ -119,7 +121,8 @@ def class_questions(classes: Mapping[str, int], checks: LabelChecks) -> Iterator
         return
     images = sum(classes.values())
     lists = _separator_of_lists(classes, checks.column)
-    splits = {} if checks.column else split_folders(classes)
+    by_folder = not (checks.column or checks.confirmed)
+    splits = split_folders(classes) if by_folder else {}
     above = folder_above_splits(classes)
     alike = spellings(classes)
     if above:
@@ -136,7 +139,7 @@ def class_questions(classes: Mapping[str, int], checks: LabelChecks) -> Iterator
         yield _lists(classes, lists, checks)
     elif _mostly_single(classes):
         yield _single_images(classes, checks)
-    images_folders = [] if checks.column else sorted(_IMAGES & set(classes))
+    images_folders = sorted(_IMAGES & set(classes)) if by_folder else []
     if images_folders and len(classes) > 1:
         yield _images_folder(images_folders[0], classes, checks)
     if alike:
@@ -257,7 +260,7 @@ def _splits_in_names(
             "train/cat/, or name a label file with --labels."
         )
         return Question(reason, advice)
-    command = "" if "--layout" in checks.command else _with_option(checks, "--label_from", pattern)
+    command = _with_option(checks, "--label_from", pattern)
     return Question(reason, "Rename them to train, validation and test, or:", command)
 
 

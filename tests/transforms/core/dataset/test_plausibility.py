@@ -155,6 +155,7 @@ def test_a_folder_of_images_among_class_folders_is_asked_about() -> None:
         "folder of images."
     ]
     assert asked(classes) == []
+    assert asked(classes, dataclasses.replace(FOLDERS, confirmed=True)) == []
 
 
 def test_paths_with_names_of_splits_are_asked_about() -> None:
@@ -200,6 +201,7 @@ def test_folders_with_splits_in_their_names_are_asked_about() -> None:
     (question,) = class_questions({"test_set": 5, "training_set": 4}, FOLDERS)
     assert (question.reason, question.command) == (reason, "")
     assert asked(classes) == []
+    assert asked(classes, dataclasses.replace(FOLDERS, confirmed=True)) == []
 
 
 def test_a_line_break_in_a_name_makes_no_line() -> None:
