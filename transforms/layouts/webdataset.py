@@ -10,7 +10,6 @@ Source: https://github.com/webdataset/webdataset
 from __future__ import annotations
 
 import itertools
-import json
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,24 +21,17 @@ from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.transforms.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.transforms.core.errors import (
     ContainerError,
-    LabelTableError,
     ListingError,
     UsageError,
 )
 from beam_pipeline.transforms.core.labels.folders import first_folder_split
 from beam_pipeline.transforms.core.labels.join import labelled
-from beam_pipeline.transforms.core.labels.object_lists import OBJECTS_COLUMN
-from beam_pipeline.transforms.core.labels.table_files import LabelTable, TableHead, json_float
-from beam_pipeline.transforms.core.labels.tables import (
-    SKIP_KIND,
-    LabelSchema,
-    inspect_tables,
-    typed_row,
-)
+from beam_pipeline.transforms.core.labels.table_files import LabelTable
+from beam_pipeline.transforms.core.labels.tables import LabelSchema, typed_row
 from beam_pipeline.transforms.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
 from beam_pipeline.transforms.core.records.example_source import LabelledImages
 from beam_pipeline.transforms.core.references import ImageRef, SampleRef
-from beam_pipeline.transforms.core.text import counted, enumerated, is_utf8, printable, shown
+from beam_pipeline.transforms.core.text import counted, enumerated, printable, shown
 from beam_pipeline.transforms.core.uris import is_remote
 from beam_pipeline.transforms.layouts.layout import ContainerLabels, Source, SourceOptions
 from beam_pipeline.transforms.layouts.shared.archives import (
@@ -47,15 +39,21 @@ from beam_pipeline.transforms.layouts.shared.archives import (
     archive_questions,
     archive_roots,
 )
-from beam_pipeline.transforms.layouts.table import column_choices, table_notes, table_numbering
+from beam_pipeline.transforms.layouts.shared.sidecars import (
+    CAPTION_COLUMN,
+    CLASS_COLUMN,
+    KEY_COLUMN,
+    SIDECAR_OPTIONS,
+    inspect_sidecars,
+    json_fields,
+)
+from beam_pipeline.transforms.layouts.table import table_notes, table_numbering
 from beam_pipeline.transforms.storage.archive_listing import MemberFilter, OpenedArchive
 
 CLASS, CAPTION, FIELDS = "cls", "txt", "json"
 SIDECARS = (CLASS, CAPTION, FIELDS)
 """Extensions of the files that say a sample's labels."""
 
-CLASS_COLUMN, CAPTION_COLUMN = "cls", "caption"
-_KEY = "__key__"
 _MAX_SIDECAR_BYTES = 16 << 20  # 16 MiB
 _RECOGNISED_BY, _LOOKED_AT, _LOOKED_AT_REMOTE = 200, 2_000, 200  # members of an archive
 _SHOWN = 5
@@ -106,12 +104,7 @@ def _fields(extension: str, entry: Entry, read: Read) -> dict[str, Any]:
         return {CLASS_COLUMN: int(name) if _INTEGER.fullmatch(name) else name}
     if extension == CAPTION:
         return {CAPTION_COLUMN: text.strip()}
-    fields: Any = json.loads(text, parse_float=json_float)
-    if not isinstance(fields, dict):
-        raise ValueError(f"expected a JSON object, found {shown(fields)}")
-    if "\\u" in text and not is_utf8(json.dumps(fields, ensure_ascii=False)):
-        raise ValueError("it escapes half a character")
-    return fields
+    return json_fields(text)
 
 
 def sample_name(path: str) -> tuple[str, str]:
@@ -196,7 +189,7 @@ class WebDatasetReader:
             return
         row = typed_row(
             name=key,
-            fields={_KEY: key, **sample.fields},
+            fields={KEY_COLUMN: key, **sample.fields},
             table=table,
             schema=self.schema,
             line=0,
@@ -245,12 +238,7 @@ class WebDataset:
     """Archives of samples whose files share a name."""
 
     name = "webdataset"
-    option_names = frozenset(
-        {
-            *("label_column", "columns", "list_column", "one_hot"),
-            *("label_base", "label_order", "class_ids"),
-        }
-    )
+    option_names = SIDECAR_OPTIONS
 
     def recognise(self, options: SourceOptions) -> str:
         """Archives, the first of which holds a .cls, .txt or .json beside an image."""
@@ -294,12 +282,8 @@ class WebDataset:
                 f"--images {archives[0].uri}: no .{', .'.join(SIDECARS)} beside an image; for class "
                 "folders in archives say --layout class_folders"
             )
-        schema, table, left_out = _inspect(archives[0].uri, rows, options)
-        notes = list(table_notes(schema))
-        if left_out:
-            notes.append(
-                f"left out, since they are objects or lists of them: {', '.join(left_out)}"
-            )
+        schema, table, left_out = inspect_sidecars(archives[0].uri, rows, options)
+        notes = [*table_notes(schema), *left_out]
         if ignored:
             notes.append(f"files of other kinds are left out: {enumerated(ignored, _SHOWN)}")
         return Source(
@@ -326,47 +310,11 @@ def _beginnings(archives: Sequence[ImageRoot]) -> tuple[list[dict[str, Any]], Se
             samples = _collect(root, entries, archive.content)
         ignored.update(samples.ignored)
         rows += [
-            {_KEY: name, **sample.fields}
+            {KEY_COLUMN: name, **sample.fields}
             for name, sample in samples.by_name.items()
             if sample.fields and sample.images
         ]
     return rows, sorted(ignored)
-
-
-def _inspect(
-    uri: str, rows: Sequence[Mapping[str, Any]], options: SourceOptions
-) -> tuple[LabelSchema, LabelTable, Sequence[str]]:
-    """Settles the columns. Raises LabelTableError.
-
-    Returns: the schema, the table, and columns left out as they hold objects.
-    """
-    nested = dict.fromkeys(
-        name
-        for row in rows
-        for name, value in row.items()
-        if name != OBJECTS_COLUMN and name not in options.columns and _is_nested(value)
-    )
-    choices = column_choices(options)
-    has_class = any(CLASS_COLUMN in row for row in rows)
-    has_caption = any(CAPTION_COLUMN in row for row in rows)
-    choices = replace(
-        choices,
-        key=_KEY,
-        label=choices.label or (CLASS_COLUMN if has_class else ""),
-        kinds={**options.columns, **dict.fromkeys(nested, SKIP_KIND)},
-        label_needed=choices.label_needed and not has_caption,
-    )
-    try:
-        schema, (table,) = inspect_tables([TableHead(uri, b"", True, tuple(rows))], choices)
-    except LabelTableError as error:
-        raise UsageError(f"the labels beside the images of {error}") from error
-    return schema, table, list(nested)
-
-
-def _is_nested(value: Any) -> bool:
-    if isinstance(value, list):
-        return any(isinstance(item, (list, dict)) for item in value)
-    return isinstance(value, dict)
 
 
 def _yolo_question(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
