@@ -7,6 +7,7 @@ import difflib
 
 from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.layouts.automl.layout import Automl
+from beam_pipeline.transforms.layouts.caption_files.layout import CaptionFiles
 from beam_pipeline.transforms.layouts.cifar.batches import CIFAR10, CIFAR100
 from beam_pipeline.transforms.layouts.cifar.layout import Cifar
 from beam_pipeline.transforms.layouts.class_folders import ClassFolders
@@ -47,6 +48,7 @@ LAYOUTS: tuple[Layout, ...] = (
     Yolo(),
     Masks(),
     ImageFolder(),
+    CaptionFiles(),
     Automl(),
     Table(),
     ClassFolders(),

@@ -38,6 +38,7 @@ _BOXED = re.compile(r"\S+(?: -?\d+(?:\.\d+)?){4}(?: .*)?")
 _INTEGERS = re.compile(r"\d+( \d+)*")
 _PLURALS = frozenset(["labels", "classes", "categories", "targets", "tags", "attributes", "genres"])
 _FEW_TEXTS = 2  # one may be a README
+_TEXTS = frozenset([".txt", ".caption"])
 _TABLES = frozenset([".csv", ".tsv", ".jsonl", ".ndjson", ".parquet"])
 
 
@@ -191,7 +192,7 @@ def label_file_questions(found: LabelFiles, images: int, checks: LabelChecks) ->
     found = found.by_extension()
     for extension, count in sorted(found.counts.items()):
         in_archive = any(file.archive for file in found.first[extension])
-        may_be_few = extension != ".txt" and not (extension == ".xml" and in_archive)
+        may_be_few = extension not in _TEXTS and not (extension == ".xml" and in_archive)
         if may_be_few or (count >= _FEW_TEXTS and 2 * count >= images):
             yield _passed_over(extension, found, images, checks)
 
@@ -229,8 +230,9 @@ def _looks(extension: str, count: int, images: int) -> tuple[str, str, str]:
         looks = ", and look like annotations" if 2 * count >= images and count > 1 else ""
         return looks, "With --layout voc, those of Pascal VOC are read; no other XML is.", ""
     advice = (
-        "Labels of YOLO or KITTI are read with --layout yolo or --layout kitti, and their folder as "
-        "--labels; captions and others have to be in a table such as filename,label."
+        "Captions beside the images are read with --layout caption_files; labels of YOLO or KITTI with "
+        "--layout yolo or --layout kitti, and their folder as --labels; others have to be in a table such "
+        "as filename,label."
     )
     return ", about as many as images, and may be labels of each", advice, ""
 

@@ -12,7 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-_EXTENSIONS = frozenset([".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".xml", ".txt"])
+_EXTENSIONS = frozenset(
+    [
+        *(".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet"),
+        *(".xml", ".txt", ".caption"),
+    ]
+)
 _OF_DATA_SETS = frozenset(
     [
         "manifest.json",

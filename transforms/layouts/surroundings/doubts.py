@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from beam_pipeline.transforms.core.text import counted, enumerated
+from beam_pipeline.transforms.layouts.caption_files.finding import ENDINGS, is_of_numbers
 from beam_pipeline.transforms.layouts.layout import Doubt, Layout, SourceOptions
 from beam_pipeline.transforms.layouts.shared.label_folders import shown
 from beam_pipeline.transforms.layouts.surroundings.alternatives import (
@@ -31,6 +32,7 @@ from beam_pipeline.transforms.layouts.surroundings.folders import (
     beginning,
     extension,
     folders_with_images,
+    is_coco,
     is_split,
     look,
     look_at_table,
@@ -44,7 +46,6 @@ _SHOWN_COLUMNS = 6
 _LOOKED_AT = 10  # text files to search for one that is not empty
 _KITTI_FIELDS = (15, 16)
 _YOLO_LINE = re.compile(rb"\d+(?:\s+[01]?\.?\d+(?:[eE]-?\d+)?){4,}")
-_COCO_MEMBERS = re.compile(rb'"(?:images|annotations|categories)"\s*:\s*\[')
 _VOC_ROOT = re.compile(rb"<annotation[\s>]")
 
 
@@ -183,7 +184,7 @@ def _json_files(
 ) -> Iterator[Doubt]:
     """Doubts because of COCO's files among the images or in `annotations/` beside them, or other JSON."""
     paths = _of_kind(".json", inside)
-    coco = [path for path in (*paths, *_of_kind(".json", beside)) if _is_coco(beginning(path))]
+    coco = [path for path in (*paths, *_of_kind(".json", beside)) if is_coco(path)]
     for telling in (
         "instances_",
         posixpath.basename(here.path),
@@ -205,11 +206,6 @@ def _json_files(
         )
 
 
-def _is_coco(data: bytes) -> bool:
-    """True if a file begins as an object with COCO's members; a list is of another tool."""
-    return data.lstrip(b"\xef\xbb\xbf \r\n\t").startswith(b"{") and bool(_COCO_MEMBERS.search(data))
-
-
 def _xml_files(inside: Sequence[Folder], typed: str) -> Iterator[Doubt]:
     paths = _of_kind(".xml", inside)
     if not paths:
@@ -228,12 +224,12 @@ def _xml_files(inside: Sequence[Folder], typed: str) -> Iterator[Doubt]:
 
 
 def _text_files(inside: Sequence[Folder], beside: Sequence[Folder], typed: str) -> Iterator[Doubt]:
-    """Doubts because of .txt files named like the images, if there are about as many as images."""
+    """Doubts because of text files named like the images, if there are about as many as images."""
     images = {os.path.splitext(name)[0] for folder in inside for name in folder.images}
     found: list[str] = []
     for folder in (*inside, *beside):
-        texts = {os.path.splitext(name)[0] for name in folder.files if extension(name) == ".txt"}
-        found += [f"{folder.path}/{stem}.txt" for stem in sorted(texts & images)]
+        texts = (name for name in folder.files if extension(name) in ENDINGS)
+        found += [f"{folder.path}/{name}" for name in texts if os.path.splitext(name)[0] in images]
     if not found or 2 * len(found) < len(images):
         return
     line = next(filter(None, map(_first_line, found[:_LOOKED_AT])), b"")
@@ -256,11 +252,26 @@ def _text_files(inside: Sequence[Folder], beside: Sequence[Folder], typed: str) 
             layout="yolo",
         )
     else:
-        yield Doubt(
-            f"{ignored}; the first says {line[:40].decode(errors='replace')!r}.",
-            "If they are captions or labels, write a table such as filename,label and name it with "
-            "--labels.",
-        )
+        text = line.decode(errors="replace")
+        says = f"{ignored}; the first says {text[:40]!r}."
+        if is_of_numbers(text):
+            yield Doubt(
+                says,
+                "If they are labels, write a table such as filename,label and name it with --labels.",
+            )
+        else:
+            yield Doubt(
+                says,
+                images=(typed,),
+                labels=_beside_images(found[0], inside, typed),
+                layout="caption_files",
+            )
+
+
+def _beside_images(path: str, inside: Sequence[Folder], typed: str) -> tuple[str, ...]:
+    """The folder of captions for --labels; none if they lie beside the images."""
+    folder = posixpath.dirname(path)
+    return () if any(folder == found.path for found in inside) else (shown(folder, typed),)
 
 
 def _of_kind(ending: str, folders: Sequence[Folder]) -> list[str]:

@@ -42,6 +42,7 @@ TABLES = frozenset([".csv", ".tsv", ".jsonl", ".ndjson", ".parquet"])
 """Extensions of tables."""
 
 _SUBMISSION = re.compile(r"submission", re.IGNORECASE)  # answers to fill in, as on Kaggle
+_COCO_MEMBERS = re.compile(rb'"(?:images|annotations|categories)"\s*:\s*\[')
 _FEW_FOLDERS = 10
 _ROWS = 20  # rows of a table whose images are looked up
 _ENOUGH_NAMES = 3  # names without extension, such as numbers, that are also names of images
@@ -131,6 +132,12 @@ def beginning(path: str) -> bytes:
     """Reads the first bytes of a file; none if it cannot be read."""
     found = first_line(path)
     return found.data if found else b""
+
+
+def is_coco(path: str) -> bool:
+    """True if a file begins as an object with COCO's members; a list is of another tool."""
+    data = beginning(path)
+    return data.lstrip(b"\xef\xbb\xbf \r\n\t").startswith(b"{") and bool(_COCO_MEMBERS.search(data))
 
 
 class TableLook(NamedTuple):
