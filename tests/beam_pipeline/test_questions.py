@@ -187,7 +187,7 @@ def _yolo() -> None:
 
 def _captions() -> None:
     write_pictures("photos", NAMES)
-    write_files("photos", {f"{name[:-4]}.txt": "\na cat on a mat\n" for name in NAMES})
+    write_files("photos", {f"{name[:-4]}.txt": "\na cat on a mat\n" for name in NAMES[:8]})
 
 
 def _masks() -> None:
@@ -366,9 +366,10 @@ CASES = {
     ),
     "captions": Case(
         _captions,
-        "--images photos",
-        "12 text files with names of images, such as photos/0.txt, would be ignored; the first "
+        "--images photos --max_bad_fraction 0.5",
+        "8 text files with names of images, such as photos/0.txt, would be ignored; the first "
         "says 'a cat on a mat'.",
+        "--images photos --layout caption_files --max_bad_fraction 0.5",
     ),
     "masks": Case(
         _masks,

@@ -51,6 +51,7 @@ LAYOUT_SETS = {
     "yolo": ("yolo", "--images coco6"),
     "masks": ("segmentation", "--images shapes/images --masks shapes/masks --classes classes.txt"),
     "imagefolder": ("imagefolder", "--images cppe"),
+    "caption_files": ("caption_files", "--images dogs"),
     "automl": ("automl", "--images my-project-vcm/streets --labels streets.csv"),
     "table": ("table_boxes", "--images train --labels train_labels.csv"),
     "class_folders": ("class_folders", "--images cars"),

@@ -29,7 +29,7 @@ from beam_pipeline.transforms.layouts.surroundings.folders import (
 )
 from beam_pipeline.transforms.storage import files
 
-_LAST_RESORTS = frozenset(["table", "automl", "class_folders"])
+_LAST_RESORTS = frozenset(["caption_files", "table", "automl", "class_folders"])
 _SHOWN = 3
 
 
@@ -103,7 +103,7 @@ def alternatives_below(
 def _recognised(
     layouts: Sequence[Layout], options: SourceOptions, folder: str
 ) -> Alternative | None:
-    """Recognises a folder by any layout except tables and class folders; None if none fits."""
+    """Recognises a folder by any layout but captions, tables and class folders; None if none fits."""
     there = replace(options, images=(shown(folder, options.images[0]),))
     for layout in layouts:
         if layout.name not in _LAST_RESORTS:
