@@ -61,8 +61,8 @@ class LabelOptions(OptionGroup):
         "",
         metavar="NAME",
         parse=parse_encoding,
-        help="encoding of the tables, such as cp1251 (default: UTF-8 or UTF-16; Windows-1252 if a "
-        "table is neither)",
+        help="encoding of tables and caption files, such as cp1251 (default: UTF-8 or UTF-16; "
+        "Windows-1252 if a table is neither)",
     )
     label_from: str = option(
         "",

@@ -46,7 +46,7 @@ class SourceOptions:
       columns: column -> type name of --columns.
       list_column: column -> separator, for columns whose cells hold several values.
       one_hot: names of one-hot columns, or `prefix_*`.
-      labels_encoding: encoding of the tables; empty to detect it.
+      labels_encoding: encoding of tables and caption files; empty to detect it.
       label_from: a regular expression for file names, with a group `label`; empty for none.
       label_base: id of the first class, or None for the layout's own.
       label_order: how class names are sorted, as in `ClassNumbering`.
