@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import posixpath
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import NamedTuple
 
 from beam_pipeline.transforms.core.listing.filters import IMAGE_EXTENSIONS
@@ -30,11 +30,15 @@ _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 
 
 class _Names(NamedTuple):
-    """Names in a folder: those of its images, without extension, and those of its other files."""
+    """The names in a folder: of images and of other files."""
 
     folder: str
-    images: frozenset[str]
+    images: Collection[str]
     others: Sequence[str]
+
+    def stems(self) -> frozenset[str]:
+        """The images' names without extension."""
+        return frozenset(_parts(name)[0] for name in self.images)
 
 
 @dataclass
@@ -55,8 +59,17 @@ class Found:
     )
     with_fields: list[str] = field(default_factory=list)
 
-    def add(self, images: frozenset[str], names: _Names) -> None:
-        """Adds the files of a folder that belong to some images, by their names without extension."""
+    def add(self, names: _Names, images: frozenset[str] | None = None) -> None:
+        """Adds the captions in a folder.
+
+        Args:
+          names: those in the folder.
+          images: names of the images that they may belong to, without extension; by default, those in
+            the folder.
+        """
+        if not names.others:  # as in most folders
+            return
+        images = names.stems() if images is None else images
         objects = {stem for stem, ending in map(_parts, names.others) if ending == JSON}
         for name in names.others:
             stem, ending = _parts(name)
@@ -94,25 +107,30 @@ class Found:
 _WORDS, _NUMBERS = "words", "numbers"
 
 
-def look_for_captions(images: Sequence[str], labels: Sequence[str] = ()) -> Found:
+def look_for_captions(
+    images: Sequence[str], labels: Sequence[str] = (), *, enough: int = 0
+) -> Found:
     """Looks at the names in folders of images; in large ones, only at some.
 
     Args:
       images: URIs of folders with images.
       labels: URIs of folders with their captions; by default, captions lie beside the images.
+      enough: after so many images without a single caption beside them, looks no further; 0 for never.
     """
     found = Found()
-    folders = [names for folder in images for names in _folders(folder)]
-    found.folders = [names.folder for names in folders if names.images]
-    found.images = sum(len(names.images) for names in folders)
-    if not labels:
-        for names in folders:
-            found.add(names.images, names)
-        return found
-    everywhere = frozenset().union(*(names.images for names in folders))
-    for folder in labels:
-        for names in _folders(folder):
-            found.add(everywhere, names)
+    stems = set[str]()
+    for names in itertools.chain.from_iterable(map(_folders, images)):
+        found.images += len(names.images)
+        if names.images:
+            found.folders.append(names.folder)
+        if labels:
+            stems |= names.stems()
+            continue
+        found.add(names)
+        if 0 < enough <= found.images and not found.ending:
+            break
+    for names in itertools.chain.from_iterable(map(_folders, labels)):
+        found.add(names, frozenset(stems))
     return found
 
 
@@ -130,20 +148,19 @@ def _local_folders(root: str) -> Iterator[_Names]:
         here = names_in(folder)
         names += len(here.images) + len(here.files)
         waiting += reversed(here.folders)
-        yield _Names(folder, frozenset(_parts(name)[0] for name in here.images), here.files)
+        yield _Names(folder, here.images, here.files)
 
 
 def _remote_folders(root: str) -> Iterator[_Names]:
     images, others = defaultdict[str, set[str]](set), defaultdict[str, list[str]](list)
-    for listed in islice(files.list_files(root), _MOST_REMOTE_NAMES):
+    for listed in itertools.islice(files.list_files(root), _MOST_REMOTE_NAMES):
         folder, name = posixpath.split(files.join(root, listed.name))
-        stem, ending = _parts(name)
-        if ending in _IMAGES:
-            images[folder].add(stem)
+        if _parts(name)[1] in _IMAGES:
+            images[folder].add(name)
         else:
             others[folder].append(name)
     for folder in sorted({*images, *others}):
-        yield _Names(folder, frozenset(images[folder]), others[folder])
+        yield _Names(folder, images[folder], others[folder])
 
 
 def _parts(name: str) -> tuple[str, str]:

@@ -51,6 +51,7 @@ from beam_pipeline.transforms.layouts.table import table_notes, table_numbering
 from beam_pipeline.transforms.storage import files
 
 _OBJECTS, _OBJECTS_REMOTE = 500, 50  # JSON files from which types of columns are inferred
+_IMAGES_WITHOUT = 500  # images, after which a folder without captions is not looked at any further
 _MOST_FILES = 20  # tables or JSON files looked at, in a folder
 
 
@@ -68,7 +69,7 @@ class CaptionFiles:
         if labels:
             found = [look_for_captions(images, labels)]
         else:
-            found = [look_for_captions([folder]) for folder in images]
+            found = [look_for_captions([folder], enough=_IMAGES_WITHOUT) for folder in images]
         if not all(one.cover_images and one.are_texts() for one in found):
             return ""
         if not labels and any(map(_has_other_labels, images)):
