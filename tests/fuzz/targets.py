@@ -55,6 +55,7 @@ from beam_pipeline.transforms.core.records.tfrecord import frame_footer, frame_h
 from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
 from beam_pipeline.transforms.core.records.wire import encode_example
 from beam_pipeline.transforms.layouts.automl.rows import inspect_automl, read_automl
+from beam_pipeline.transforms.layouts.caption_files.reader import caption_of
 from beam_pipeline.transforms.layouts.cifar import batches
 from beam_pipeline.transforms.layouts.cifar.layout import _archive_errors, _members
 from beam_pipeline.transforms.layouts.coco.captions import read_captions
@@ -364,6 +365,11 @@ def _mask(data: bytes) -> None:
         assert opened.size == (19, 13)
 
 
+def _caption(data: bytes) -> None:
+    caption = caption_of(data)
+    assert caption == caption.strip() == caption.encode().decode()
+
+
 def _yolo(data: bytes) -> None:
     line_lengths(data)
     for task in (DETECT, SEGMENT, POSE, OBB):
@@ -592,6 +598,11 @@ TARGETS: dict[str, Target] = {
         (b"<!DOCTYPE a [<!ENTITY b 'c'>]>", b"&b;", b"<object>"),
     ),
     "KITTI": Target(lambda data: parse_labels(data, "f"), [_KITTI], ()),
+    "caption files": Target(
+        _caption,
+        ["ein Hündchen\r\n".encode("utf-8-sig"), "a\ndog".encode("utf-16")],
+        (ValueError,),
+    ),
     "YOLO labels": Target(_yolo, [_YOLO, _YOLO_OUTLINE], ()),
     "data.yaml": Target(
         _with_file(".yaml", read_description),
