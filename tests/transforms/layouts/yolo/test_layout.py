@@ -361,12 +361,13 @@ def test_what_cannot_be_converted_says_why(
 
 
 def test_other_data_sets_are_not_taken(folder: Path) -> None:
-    """Text files beside images may be captions, and labels/ may hold anything."""
+    """Text files beside images are captions if they hold words, and labels/ may hold anything."""
     write_files("captions", {"cat/a.jpg": picture(1), "cat/a.txt": "a cat on a mat, 2 years old"})
     write_files("kitti", {"images/a.jpg": picture(1), "labels/a.txt": "Car 0 0 1 2 3 4 5"})
     write_files("empty", {"images/a.jpg": picture(1), "labels/a.txt": ""})
     write_files("yaml", {"cat/a.jpg": picture(1), "data.yaml": "train: x"})
-    for name in ("captions", "kitti", "empty", "yaml"):
+    assert source_of("captions").layout == "caption_files"
+    for name in ("kitti", "empty", "yaml"):
         assert source_of(name).layout == "class_folders"
 
 
