@@ -657,6 +657,7 @@ KEPT: dict[str, list[bytes]] = {
     "COCO captions": [
         b'{"images": [{"id": 1, "file_name": "a", "width": 1e99999999999999999999}]}'
     ],
+    "COCO masks": [b'{"size": [-13, -19], "counts": "53_7"}'],
     "inventory": [b"uri,size\0\n/a.jpg,3\n"],
     "class manifest": [MANIFEST.replace(b'"id": 0', b'"id": 1e400')],
     "mask colours": [b"cat:128\0,0,0::\n", b"a" * 140_000 + b",0,0,0\n"],

@@ -51,6 +51,8 @@ def check_shape(shape: Any) -> None:
         size, counts = shape.get("size"), shape.get("counts")
         if not isinstance(size, list) or len(size) != 2 or not all(map(is_integer, size)):
             raise BadShapeError("run lengths without a size [height, width]")
+        if min(size) < 0:
+            raise BadShapeError(f"run lengths of {size[0]} x {size[1]} pixels")
         if sum(_counts(counts)) != size[0] * size[1]:
             raise BadShapeError(f"run lengths that do not add up to {size[0]} x {size[1]} pixels")
         return
