@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
@@ -31,7 +32,8 @@ def list_local_root(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
     is limited.
 
     Raises:
-      ListingError: a folder below the root cannot be read, or links multiply the folders.
+      ListingError: a folder below the root or the size of a file cannot be read, or links multiply
+        the folders.
     """
     listing = LocalListing(root, [Subfolder.root(root)])
     images: list[ImageRef] = []
@@ -158,8 +160,8 @@ class LocalListing:
                     if len(names) == at_once:
                         yield Files(folder.path, names)
                         names = []
-        except OSError as error:
-            raise _listing_error(folder.path, error) from error
+        except OSError as error:  # of the folder, or of a link in it
+            raise _listing_error(error.filename or folder.path, error) from error
         if names:
             yield Files(folder.path, names)
 
@@ -167,7 +169,7 @@ class LocalListing:
         """The columns of `ImageRef` of those files that are images, and those that cannot be one.
 
         Raises:
-          ListingError: a name cannot be decoded.
+          ListingError: a name cannot be decoded, or the size of a file cannot be read.
         """
         before = os.path.join(files.folder, "")
         uris = [before + name for name in files.names]
@@ -233,8 +235,10 @@ def _listing_error(folder: str, error: OSError) -> ListingError:
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # a link to itself
-        return False
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        return False  # a link to itself
 
 
 def _decoded(
@@ -266,12 +270,22 @@ def _decoded(
 def _with_status(
     keys: Sequence[str], uris: Sequence[str], dead_letters: list[DeadLetter]
 ) -> Columns:
-    """The columns of images with their sizes and versions; adds what is no file to dead letters."""
+    """The columns of images with their sizes and versions; adds what is no file to dead letters.
+
+    Raises:
+      ListingError: the size of a file cannot be read, so that it would look as if it had changed.
+    """
     sizes, versions, others = [], [], set()
     for uri in uris:
         try:
             status = os.stat(uri)
-        except OSError:  # a dangling link: reading it reports the reason
+        except OSError as error:
+            if error.errno != errno.ENOENT and not os.path.islink(uri):
+                raise ListingError(
+                    f"the size of {printable(uri)} cannot be read ({error.strerror}); make the file and "
+                    "its folder accessible or move it out of the images' folder"
+                ) from error
+            # gone, or a link that leads nowhere: reading it reports the reason
             sizes.append(0)
             versions.append(0)
             continue

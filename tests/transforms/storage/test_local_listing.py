@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import re
@@ -340,20 +341,55 @@ def public_folder() -> Iterator[str]:
         yield folder
 
 
-@pytest.mark.promise("unlisted_folder")
-def test_a_folder_that_may_not_be_read_is_a_listing_error(public_folder: str) -> None:
-    """Its images are not left out in silence: the error names it."""
-    write_files(public_folder, {"cat/a.jpg": b"x", "secret/b.jpg": b"x"})
-    os.chmod(f"{public_folder}/secret", 0o000)
+@contextlib.contextmanager
+def access(folder: str, mode: int) -> Iterator[None]:
+    """While the block runs, the folder has another mode, and nobody may do what it forbids."""
+    os.chmod(folder, mode)
     user = os.geteuid()
     try:
         if user == 0:  # who may read everything
             os.seteuid(65534)
-        with pytest.raises(ListingError, match=r"/secret cannot be listed \(Permission denied\)"):
-            list_all(public_folder)
+        yield
     finally:
         os.seteuid(user)
-        os.chmod(f"{public_folder}/secret", 0o755)
+        os.chmod(folder, 0o755)
+
+
+@pytest.mark.promise("unlisted_folder")
+def test_a_folder_that_may_not_be_read_is_a_listing_error(public_folder: str) -> None:
+    """Its images are not left out in silence: the error names it."""
+    write_files(public_folder, {"cat/a.jpg": b"x", "secret/b.jpg": b"x"})
+    with (
+        access(f"{public_folder}/secret", 0o000),
+        pytest.raises(ListingError, match=r"/secret cannot be listed \(Permission denied\)"),
+    ):
+        list_all(public_folder)
+
+
+@pytest.mark.promise("unlisted_folder")
+def test_a_file_whose_size_may_not_be_read_is_a_listing_error(public_folder: str) -> None:
+    """With a size of 0 it would look as if it had changed since it was listed."""
+    write_files(public_folder, {"names/a.jpg": b"x"})
+    with (
+        access(f"{public_folder}/names", 0o744),
+        pytest.raises(
+            ListingError,
+            match=r"^the size of /.*/names/a\.jpg cannot be read \(Permission denied\); make the file ",
+        ),
+    ):
+        list_all(public_folder)
+
+
+@pytest.mark.promise("unlisted_folder")
+def test_a_link_to_where_nobody_may_look_is_a_listing_error(public_folder: str) -> None:
+    """It may be a folder of images."""
+    write_files(public_folder, {"photos/a.jpg": b"x", "secret/cat/b.jpg": b"x"})
+    os.symlink("../secret/cat", f"{public_folder}/photos/cat")
+    with (
+        access(f"{public_folder}/secret", 0o000),
+        pytest.raises(ListingError, match=r"/photos/cat cannot be listed \(Permission denied\)"),
+    ):
+        list_all(f"{public_folder}/photos")
 
 
 @pytest.mark.parametrize(("batch_size", "sizes"), [(1, [1] * 7 + [0]), (3, [3, 3, 1]), (7, [7, 0])])
