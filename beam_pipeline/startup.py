@@ -52,6 +52,7 @@ _SIGNS_OF_SHORTAGE = (
     "MemoryError",
     "Cannot allocate memory",
     "failed to map segment",
+    "error return without exception set",  # a library could not allocate the exception either
 )
 EXIT_INTERRUPTED = 130
 _UTF8_MODE = "BEAM_TFRECORD_UTF8_MODE"
@@ -132,6 +133,12 @@ def _show_traceback_of_thread(raised: threading.ExceptHookArgs) -> None:
         show_traceback(raised.exc_type, raised.exc_value, raised.exc_traceback)
 
 
+def _is_no_shortage(record: logging.LogRecord) -> bool:
+    """Keeps back the traceback of a shortage, as the error at the end says it."""
+    error = record.exc_info[1] if record.exc_info else None
+    return error is None or not is_shortage(error)
+
+
 def decode_names_as_utf8() -> None:
     """Starts the program again where the locale would decode names of files otherwise than as UTF-8.
 
@@ -169,6 +176,7 @@ def importing_beam(*, lean: bool) -> Iterator[None]:
     """
     handler = logging.StreamHandler()
     handler.setFormatter(LineFormatter("%(levelname)s: %(message)s"))
+    handler.addFilter(_is_no_shortage)
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.disable(logging.WARNING)  # Beam warns of extras that are not installed
     try:
@@ -197,7 +205,9 @@ def _without_clients() -> Iterator[None]:
     modules.update(dict.fromkeys(hidden))  # None: there is no such module
     try:
         yield
-    except ImportError:
+    except ImportError as error:
+        if is_shortage(error):
+            raise
         os.environ[_WHOLE_IMPORT] = "1"
         os.execv(sys.executable, sys.orig_argv)  # noqa: S606 -- this very command
     finally:

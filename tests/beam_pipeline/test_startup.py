@@ -111,6 +111,7 @@ def test_too_little_address_space_is_one_line(photos: Path, kilobytes: int) -> N
         (RuntimeError("can't start new thread"), True),
         (OSError(12, "Cannot allocate memory"), True),
         (ImportError("x.so: failed to map segment from shared object"), True),
+        (SystemError("error return without exception set"), True),
         (RuntimeError("stage 3 failed [while running 'Read']: MemoryError"), True),
         (ValueError("no"), False),
         (OSError(28, "No space left on device"), False),
