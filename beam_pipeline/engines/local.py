@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Sequence
 
 from apache_beam.options.pipeline_options import DirectOptions
@@ -10,6 +11,7 @@ from apache_beam.portability.api import beam_provision_api_pb2
 from apache_beam.runners.portability.fn_api_runner import fn_runner, worker_handlers
 from apache_beam.runners.portability.portable_runner import JobServiceHandle
 from apache_beam.runners.runner import PipelineRunner
+from apache_beam.runners.worker import sdk_worker
 
 from beam_pipeline.engines.base import Build, Engine
 from beam_pipeline.transforms.core.errors import UsageError
@@ -57,5 +59,8 @@ class LocalEngine(Engine):
         # thread and in the middle of an element, and then reads each half as an element
         # (https://github.com/apache/beam/issues/21643). Elements are lost, or request gigabytes.
         worker_handlers.DATA_BUFFER_TIME_LIMIT_MS = _NEVER_MS
+        # Beam starts a thread that needs this lock before it makes the lock. The thread sleeps first, unless
+        # the clock jumps.
+        sdk_worker.BundleProcessorCache._lock = threading.Lock()
         with spill_file() if self.name == IN_PROCESS else contextlib.nullcontext():
             super().run(build)
