@@ -118,7 +118,8 @@ def parse_one_hot(fields: Mapping[str, Any], one_hot: OneHot) -> tuple[LabelValu
     """Returns the class of a row, or its classes.
 
     Raises:
-      BadCellError: a cell is neither 0 (or -1, where others are) nor 1, or a row with one class does not have exactly one 1.
+      BadCellError: a cell is neither 1 nor 0 (or -1, where others are), or a row with one class does not
+        have exactly one 1.
     """
     found = []
     for name, text in one_hot.classes:
@@ -126,7 +127,7 @@ def parse_one_hot(fields: Mapping[str, Any], one_hot: OneHot) -> tuple[LabelValu
         if cell in _ONE:
             found.append(text)
         elif cell not in one_hot.absent and not is_empty(cell):
-            other = "0" if one_hot.absent is _ZERO else "-1"
+            other = "0" if one_hot.absent == _ZERO else "-1"
             raise BadCellError(f"column {name!r}: {shown(cell)} is neither {other} nor 1")
     if one_hot.several:
         return (tuple(found),)
