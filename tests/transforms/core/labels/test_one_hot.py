@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping, Sequence
 
 import pytest
@@ -114,4 +115,4 @@ def test_minus_one_stands_for_zero_where_there_is_no_zero() -> None:
     uncertain = rows_of("1 -1 0")
     one_hot = chosen_one_hot(["a", "b", "c"], ["a", "b", "c"], uncertain, "l.csv")
     with pytest.raises(BadCellError, match=r"^column 'b': '-1' is neither 0 nor 1$"):
-        parse_one_hot(uncertain[0], one_hot)
+        parse_one_hot(uncertain[0], pickle.loads(pickle.dumps(one_hot)))
