@@ -351,12 +351,12 @@ def _delete_earlier(folder: str, names: set[str], earlier: set[str]) -> None:
     files.delete(folder, sorted(found - receipts - {MANIFEST_NAME}))
     delete_receipts(folder, receipts)
     delete_in_incomplete(folder, keep={DELETING_NAME})
-    _delete_manifest_of_another(folder)
+    _delete_files_of_another(folder)
     delete_in_incomplete(folder)
 
 
-def _delete_manifest_of_another(folder: str) -> None:
-    """Deletes a manifest that another job wrote while its shards were being deleted.
+def _delete_files_of_another(folder: str) -> None:
+    """Deletes a manifest that another job wrote while its shards were being deleted, and what is beside it.
 
     Raises:
       AnotherJobError: its shards are all there.
@@ -365,7 +365,8 @@ def _delete_manifest_of_another(folder: str) -> None:
     if manifest is None:
         return
     if files.altered(folder, _listed_shards(manifest)):
-        files.delete(folder, [MANIFEST_NAME])
+        names = set(files.list_folder(folder))
+        _delete_earlier(folder, names, _earlier_files(folder, names))
         return
     raise AnotherJobError(
         f"another job has just completed a data set in {folder}. Nothing of it was changed; choose "

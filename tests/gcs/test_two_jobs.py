@@ -205,7 +205,7 @@ def test_a_manifest_that_appeared_meanwhile_is_not_replaced(cloud: Store) -> Non
 @pytest.mark.promise("bucket_two_jobs")
 @pytest.mark.parametrize("is_whole", [False, True])
 def test_a_manifest_that_appears_while_overwrite_deletes(cloud: Store, is_whole: bool) -> None:
-    """It goes with its shards; if they are all there, another job has won."""
+    """It goes with its shards and the files beside them; if they are all there, another job has won."""
     _put_shards(cloud)
     _finish(cloud)
     manifest = json.loads(cloud.get("out/manifest.json"))
@@ -219,7 +219,9 @@ def test_a_manifest_that_appears_while_overwrite_deletes(cloud: Store, is_whole:
         if is_whole:
             for entry in manifest["splits"]["train"]["shards"]:
                 cloud.put(f"out/{entry['path']}", CONTENT)
+        cloud.put("out/dataset_info.json", b"{}")
         cloud.put("out/manifest.json", json.dumps(manifest).encode())
         error = prepared.exception(PATIENCE_S)
     assert (type(error) is AnotherJobError) == is_whole, error
-    assert ("out/manifest.json" in cloud.names("out/")) == is_whole
+    for name in ("out/manifest.json", "out/dataset_info.json"):
+        assert (name in cloud.names("out/")) == is_whole
