@@ -464,6 +464,7 @@ def _final_tally(planned: Tally, dead: Tally) -> Tally:
     total.add(planned)
     total.dead.clear()
     total.shown.clear()
+    total.first.clear()
     total.add(dead)
     return total
 

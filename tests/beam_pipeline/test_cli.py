@@ -191,7 +191,10 @@ def test_too_many_bad_samples_fail_the_job_and_keep_the_dead_letters(
     assert convert("--images", photos, "--output", f"{tmp_path}/out") == 1
     error = capsys.readouterr().err
     assert "2 bad samples among 12 listed images, 0.01 of them allowed" in error
-    assert "1 empty_file (such as 'b/empty.jpg'), 1 not_an_image (such as 'a/bad.jpg')" in error
+    assert "1 empty_file (such as 'b/empty.jpg'; of the first: the file has no bytes), " in error
+    assert (
+        "1 not_an_image (such as 'a/bad.jpg'; of the first: 1 bytes that start with b'x': " in error
+    )
     assert "Traceback" not in error
     assert "manifest.json" not in os.listdir(tmp_path / "out")
     assert [dead_letter["key"] for dead_letter in dead_letters_of(tmp_path / "out")] == [

@@ -122,14 +122,15 @@ def nothing_joined(tally: Tally, option: str = "--labels") -> Refusal | None:
 
 
 def _example(tally: Tally, reason: str) -> str:
-    """Examples of dead letters in brackets: keys or, of rows that name no image, the first message."""
+    """Examples of dead letters in brackets: the first few keys, and what is said of the first."""
     keys = [key for key in tally.shown.get(reason, []) if key]
-    if keys:
-        return f" (such as {quoted(keys)})"
-    if reason not in tally.first:
-        return ""
-    _, message, file, line = tally.first[reason]
-    return f" (such as {file}, line {line}: {message})"
+    said = ""
+    if reason in tally.first:
+        _, message, file, line = tally.first[reason]
+        said = f"{file}, line {line}: {message}" if file else message
+    if not keys:
+        return f" (such as {said})" if said else ""
+    return f" (such as {quoted(keys)}{f'; of the first: {said}' if said else ''})"
 
 
 def too_many_bad(tally: Tally, max_bad_fraction: float) -> Refusal | None:

@@ -14,7 +14,13 @@ from __future__ import annotations
 import struct
 
 from beam_pipeline.transforms.core.dead_letters import Reason
-from beam_pipeline.transforms.core.images.header import BadImageError, ImageHeader, bomb, is_bomb
+from beam_pipeline.transforms.core.images.header import (
+    REENCODED,
+    BadImageError,
+    ImageHeader,
+    bomb,
+    is_bomb,
+)
 
 MAGIC = b"BM"
 _FIELDS = struct.Struct("<iIiiHHI")  # from byte 10 on
@@ -43,7 +49,7 @@ def bmp_header(data: bytes) -> ImageHeader:
         raise BadImageError(
             Reason.UNSUPPORTED_FORMAT,
             "a BMP that is compressed, of OS/2's oldest kind, or of other than 8, 24 or 32 bits a "
-            "pixel cannot be decoded by tf.io.decode_image; convert it to PNG or JPEG",
+            f"pixel cannot be decoded by tf.io.decode_image; {REENCODED}",
         )
     channels, rows = _CHANNELS[bits], abs(height)
     if width <= 0 or not rows:

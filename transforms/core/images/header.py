@@ -13,6 +13,9 @@ JPEG XL, which Pillow cannot read by itself."""
 MAX_PIXELS = 178_956_970
 """A larger image is a decompression bomb. This is Pillow's own limit for an error."""
 
+REENCODED = "--reencode auto makes it a PNG or JPEG"
+"""The way out for images that readers of TFRecords do not decode, and Pillow does."""
+
 PNG_PALETTE = 3
 PNG_CHANNELS = {0: 1, 2: 3, PNG_PALETTE: 3, 4: 2, 6: 4}
 """A PNG's colour type -> its channels, as `tf.io.decode_image` returns them."""

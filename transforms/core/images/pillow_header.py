@@ -24,6 +24,7 @@ from beam_pipeline.transforms.core.images.exif import exif_orientation
 from beam_pipeline.transforms.core.images.header import (
     FORMATS,
     MAX_PIXELS,
+    REENCODED,
     BadImageError,
     ImageHeader,
     bomb,
@@ -113,7 +114,7 @@ def check_agreement(header: ImageHeader, data: bytes) -> None:
         raise BadImageError(
             Reason.UNSUPPORTED_FORMAT,
             f"{DISAGREEMENT}: a BMP with a palette, of whose colours TensorFlow gives the numbers; "
-            "convert it to PNG or JPEG",
+            f"{REENCODED}",
         )
 
 
@@ -183,7 +184,7 @@ def _unreadable(data: bytes) -> BadImageError:
     except PARSER_ERRORS:
         found = None
     if found is None and (magic := next(filter(data.startswith, _FOREIGN_MAGIC), b"")):
-        return _unsupported(_FOREIGN_MAGIC[magic])
+        return _unsupported(_FOREIGN_MAGIC[magic], opens=False)
     if found is None:
         return BadImageError(
             Reason.NOT_AN_IMAGE,
@@ -195,10 +196,13 @@ def _unreadable(data: bytes) -> BadImageError:
         return _unsupported(found.format)
 
 
-def _unsupported(name: str | None) -> BadImageError:
+def _unsupported(name: str | None, *, opens: bool = True) -> BadImageError:
+    advice = "convert it to PNG or JPEG"
+    if opens and name in _ENCODED_ANEW:
+        package = _ENCODED_ANEW[name]
+        advice = REENCODED + (f" after pip install {package}" if package else "")
     return BadImageError(
-        Reason.UNSUPPORTED_FORMAT,
-        f"{name} cannot be decoded by tf.io.decode_image; convert it to PNG or JPEG",
+        Reason.UNSUPPORTED_FORMAT, f"{name} cannot be decoded by tf.io.decode_image; {advice}"
     )
 
 
@@ -208,6 +212,14 @@ _DOCUMENTS = {  # told by how they begin, and never interpreted
     "PDF": re.compile(rb"%PDF-"),
     "PostScript": re.compile(rb"%!"),
     "HEIC": re.compile(rb"....ftyp(?:hei[cxms]|hev[cxms]|mif1|msf1)", re.DOTALL),
+}
+_ENCODED_ANEW = {  # format -> the package that it takes, or empty
+    "TIFF": "",
+    "PPM": "",
+    "AVIF": "",
+    "JPEG2000": "",
+    "HEIC": "pillow-heif",
+    "HEIF": "pillow-heif",
 }
 _FOREIGN_MAGIC = {  # of files that Pillow does not open, being broken or of a rare kind
     b"II*\0": "TIFF",

@@ -143,6 +143,25 @@ def test_a_bad_row_without_a_name_is_shown_by_its_place() -> None:
     )
 
 
+def test_of_bad_samples_the_first_keys_are_shown_with_the_fault_of_the_first() -> None:
+    """It says what to do; a row has its place before that."""
+    tally = Tally(listed=2, label_rows=2)
+    tally.add_dead_letters(
+        [
+            DeadLetter("encode", key, "", "unsupported_format", f"{key} is HEIC")
+            for key in ("b", "a")
+        ]
+        + [DeadLetter("labels", "c", "", "bad_row", "3 fields", "/l.csv", 7)]
+    )
+    refusal = too_many_bad(tally, 0.01)
+    assert refusal is not None
+    assert refusal.message == (
+        "3 bad samples among 2 listed images, 0.01 of them allowed: 1 bad_row (such as 'c'; of the first: "
+        "/l.csv, line 7: 3 fields), 2 unsupported_format (such as 'a', 'b'; of the first: a is HEIC). "
+        "dead_letters.jsonl lists them; fix them or raise --max_bad_fraction"
+    )
+
+
 def test_a_name_that_the_pattern_does_not_match_is_said() -> None:
     """With --label_from there are neither rows nor folders to look at."""
     tally = Tally(listed=1)

@@ -16,6 +16,7 @@ from beam_pipeline.transforms.core.dead_letters import Reason
 from beam_pipeline.transforms.core.images import pillow_header
 from beam_pipeline.transforms.core.images.header import (
     MAX_PIXELS,
+    REENCODED,
     BadImageError,
     ImageHeader,
 )
@@ -147,13 +148,31 @@ def test_bytes_that_begin_like_a_game_texture_are_bad_too() -> None:
     assert reason_of(data) in (Reason.NOT_AN_IMAGE, Reason.UNSUPPORTED_FORMAT)
 
 
-@pytest.mark.parametrize("file_format", ["TIFF", "PPM", "ICO", "TGA", "JPEG2000"])
-def test_an_image_of_another_format_is_unsupported(file_format: str) -> None:
+@pytest.mark.parametrize(
+    ("file_format", "advice"),
+    [
+        ("TIFF", REENCODED),
+        ("PPM", REENCODED),
+        ("JPEG2000", REENCODED),
+        ("ICO", "convert it to PNG or JPEG"),
+        ("TGA", "convert it to PNG or JPEG"),
+    ],
+)
+def test_an_image_of_another_format_is_unsupported(file_format: str, advice: str) -> None:
     """The message names the format that was found and what to do."""
     data = picture(1, file_format=file_format, size=(16, 16))
-    with pytest.raises(BadImageError, match=f"^{file_format} cannot be decoded .* convert it to"):
+    with pytest.raises(BadImageError) as caught:
         read_header(data)
+    assert str(caught.value) == f"{file_format} cannot be decoded by tf.io.decode_image; {advice}"
     assert reason_of(data) is Reason.UNSUPPORTED_FORMAT
+
+
+def test_a_picture_of_a_phone_is_unsupported_without_another_package() -> None:
+    """Pillow opens no HEIC by itself; a TIFF that it cannot open is not encoded anew either."""
+    with pytest.raises(BadImageError, match=r"--reencode auto .* after pip install pillow-heif$"):
+        read_header(b"\0\0\0\x18ftypheic" + bytes(64))
+    with pytest.raises(BadImageError, match=r"^TIFF cannot .*; convert it to PNG or JPEG$"):
+        read_header(b"II*\0" + bytes(64))
 
 
 @pytest.mark.parametrize(
