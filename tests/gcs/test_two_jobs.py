@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import combinations_with_replacement
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,12 +68,14 @@ def _side(cloud: Store, folder: Path, name: str) -> Side:
 
 
 @pytest.mark.promise("bucket_two_jobs")
-@pytest.mark.parametrize("first", OPTIONS)
-@pytest.mark.parametrize("second", OPTIONS)
+@pytest.mark.parametrize(("first", "second"), combinations_with_replacement(OPTIONS, 2))
 def test_of_two_jobs_one_wins_or_none_and_nothing_is_mixed(
     cloud: Store, sides: Sequence[Side], first: str, second: str
 ) -> None:
-    """A manifest lists what lies there, the winner's shards. Without a winner, --overwrite starts afresh."""
+    """A manifest lists what lies there, the winner's shards. Without a winner, --overwrite starts afresh.
+
+    The jobs start together, so each pair of options is tried in one order.
+    """
     common = [*COMMON, "--output", f"{cloud.uri}/out"]
     jobs = [
         [*common, "--images", side.images, *_with_value(option, side.whole)]
