@@ -77,7 +77,7 @@ def test_an_engine_in_a_process_of_its_own_ends_with_the_program() -> None:
         "from apache_beam.runners.portability import job_server\n"
         "from apache_beam.utils import subprocess_server\n"
         "job_server.signal.signal(job_server.signal.SIGINT, print)\n"
-        "engine = subprocess_server.subprocess.Popen(['sh', '-c', 'trap \"echo hit\" INT; sleep 60; :'])\n"
+        "engine = subprocess_server.subprocess.Popen(['sh', '-c', 'trap \"echo hit\" INT; sleep 60 >&- 2>&-; :'])\n"
     )
     end = f"with interruptible(lambda: 'interrupted'): {READY.replace(chr(10), ';')}"
     command = [sys.executable, "-c", BEGIN + code + end]
