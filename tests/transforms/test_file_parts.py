@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from beam_pipeline.transforms.core.listing.cuts import LineRange, RowGroupRange
 from beam_pipeline.transforms.core.listing.line_blocks import LineBlock
-from beam_pipeline.transforms.file_parts import FilePart, parts_of, scan_tasks
+from beam_pipeline.transforms.file_parts import FilePart, line_ranges, read_lines, scan_tasks
 
 
 def test_a_large_file_is_looked_at_in_parts(tmp_path: Path) -> None:
@@ -21,13 +22,12 @@ def test_a_large_file_is_looked_at_in_parts(tmp_path: Path) -> None:
         LineBlock(17, 25, 1, regular=True),
         LineBlock(25, 25, 0, regular=True),
     ]
-    parts = list(parts_of(str(path), iter(blocks)))
-    assert parts == [
-        FilePart(str(path), 0, 17, 1, regular=True),
-        FilePart(str(path), 17, 25, 3, regular=True),
+    ranges = list(line_ranges(blocks))
+    assert ranges == [LineRange(0, 17, 1, regular=True), LineRange(17, 25, 3, regular=True)]
+    assert [read_lines(str(path), lines) for lines in ranges] == [
+        b"uri,size\na.jpg,1\n",
+        b"b.jpg,2\n",
     ]
-    assert [part.read() for part in parts] == [b"uri,size\na.jpg,1\n", b"b.jpg,2\n"]
-    assert parts[0].size == 17
 
 
 @pytest.mark.parametrize("beginning", [b"\n\n", b" \r\n", b",,\n"])
@@ -53,11 +53,25 @@ def test_the_rest_behind_an_irregular_block_is_one_part() -> None:
         LineBlock(10, 20, 2, regular=False),
         LineBlock(20, 30, 2, regular=True),
     ]
-    assert list(parts_of("a.csv", iter(blocks))) == [
-        FilePart("a.csv", 0, 10, 1, regular=True),
-        FilePart("a.csv", 10, -1, 4),
-    ]
-    assert FilePart("a.csv").size == 0
+    assert list(line_ranges(blocks)) == [LineRange(0, 10, 1, regular=True), LineRange(10, -1, 4)]
+
+
+@pytest.mark.parametrize(
+    ("part", "size", "at_once"),
+    [
+        (None, 0, False),
+        (LineRange(10, -1, 4), 0, False),
+        (LineRange(10, 30), 20, True),
+        (RowGroupRange(0, 2, 1, 100, 1 << 20), 1 << 20, True),
+        (RowGroupRange(0, 2, 1, 100, 1 << 30), 1 << 30, False),
+    ],
+)
+def test_a_part_of_known_size_is_read_at_once(
+    part: LineRange | RowGroupRange | None, size: int, at_once: bool
+) -> None:
+    """Unless its row groups are large."""
+    found = FilePart("a", part)
+    assert (found.size, found.read_at_once) == (size, at_once)
 
 
 def test_a_file_that_has_become_shorter_is_an_error(tmp_path: Path) -> None:
@@ -65,4 +79,4 @@ def test_a_file_that_has_become_shorter_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b"abc")
     with pytest.raises(OSError, match=r"a\.csv has become shorter while it was read"):
-        FilePart(str(path), 0, 9).read()
+        read_lines(str(path), LineRange(0, 9))

@@ -14,7 +14,7 @@ from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.listing.filters import ImageRoot
 from beam_pipeline.transforms.cut_files import cut_file
 from beam_pipeline.transforms.file_parts import FilePart
-from beam_pipeline.transforms.inventory_task import GroupTask, InventoryTask, delimiter_of
+from beam_pipeline.transforms.inventory_task import GroupTask, InventoryTask, cut_of
 
 PETS, PHOTOS = ImageRoot("gs://pets"), ImageRoot("/photos")
 URIS = st.sampled_from(
@@ -78,7 +78,7 @@ def test_an_inventory_cut_anywhere_lists_the_same(
     lines = ["uri,size,generation", *map(",".join, rows)]
     path.write_bytes("".join(line + line_break for line in lines).encode())
     expected, whole = listed([FilePart(str(path))], root)
-    found, total = listed(list(cut_file(str(path), delimiter_of, size)), root)
+    found, total = listed(cut_file(str(path), cut_of, size), root)
     assert bool(total.refusals) is bool(whole.refusals)
     if not whole.refusals:
         assert found == expected
@@ -90,7 +90,7 @@ def test_the_line_of_a_fault_is_that_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "inventory.csv"
     rows = [f"gs://pets/{n}.jpg,{'x' if n == 60 else n}\n" for n in range(100)]
     path.write_text("uri,size\n" + "".join(rows))
-    parts = list(cut_file(str(path), delimiter_of, 200))
+    parts = cut_file(str(path), cut_of, 200)
     assert len(parts) > 5
     _, total = listed(parts, (PETS,))
     (refusal,) = total.refusals
@@ -102,7 +102,7 @@ def test_a_file_that_two_parts_list_with_other_sizes_is_refused(tmp_path: Path) 
     path = tmp_path / "inventory.csv"
     rows = [f"gs://pets/{n % 50}.jpg,{1 + (n == 70)}\n" for n in range(100)]
     path.write_text("uri,size\n" + "".join(rows))
-    _, total = listed(list(cut_file(str(path), delimiter_of, 200)), (PETS,))
+    _, total = listed(cut_file(str(path), cut_of, 200), (PETS,))
     (refusal,) = total.refusals
     assert f"line 72: '20.jpg' has 2 bytes, but 1 in {path}, line 22" in str(refusal.to_error())
 
@@ -117,7 +117,7 @@ def test_other_headers_are_read_by_columns_too(tmp_path: Path, columns: str) -> 
     row = mark.join(cells[name.strip('"')] for name in columns.split(mark))
     path = tmp_path / "inventory.csv"
     path.write_bytes(f"\ufeff{columns}\n{row}\n".encode())
-    (image,), total = listed(list(cut_file(str(path), delimiter_of)), (PETS,))
+    (image,), total = listed(cut_file(str(path), cut_of), (PETS,))
     assert (image.key, image.uri, image.size) == ("cat/1.jpg", "gs://pets/cat/1.jpg", 5)
     assert total == Tally(listed=1)
 
@@ -126,7 +126,7 @@ def test_rows_elsewhere_are_counted(tmp_path: Path) -> None:
     """And so are files that are no images."""
     path = tmp_path / "inventory.csv"
     path.write_text("uri,size\ngs://pets/a.jpg,1\ngs://dogs/b.jpg,1\ngs://pets/c.txt,1\n")
-    (image,), total = listed(list(cut_file(str(path), delimiter_of)), (PETS,))
+    (image,), total = listed(cut_file(str(path), cut_of), (PETS,))
     assert image.key == "a.jpg"
     assert total.ignored == Counter({".txt": 1, "outside --images": 1})
 
@@ -138,6 +138,6 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
     (refusal,) = (gone.run().tally or Tally()).refusals
     assert "gone.csv cannot be read: No such file" in str(refusal.to_error())
     (tmp_path / "bad.csv").write_text("a,b\n")
-    (part,) = cut_file(str(tmp_path / "bad.csv"), delimiter_of)
+    (part,) = cut_file(str(tmp_path / "bad.csv"), cut_of)
     (refusal,) = (InventoryTask(part, (PETS,), 3).run().tally or Tally()).refusals
     assert "the columns are 'a', 'b'" in str(refusal.to_error())

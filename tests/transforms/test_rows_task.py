@@ -16,6 +16,7 @@ from beam_pipeline.transforms.core.errors import LabelTableError
 from beam_pipeline.transforms.core.labels.meeting import BareNames, ByFolder
 from beam_pipeline.transforms.core.labels.table_files import TableHead
 from beam_pipeline.transforms.core.labels.tables import ColumnChoices, inspect_tables
+from beam_pipeline.transforms.core.listing.cuts import LineRange
 from beam_pipeline.transforms.cut_files import cut_file
 from beam_pipeline.transforms.file_parts import FilePart
 from beam_pipeline.transforms.layouts.shared.local_copy import LocalCopy
@@ -80,7 +81,7 @@ def test_a_table_cut_anywhere_has_the_same_rows(
     rows, letters, refused = read_whole(path, encoding)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(rows_task, "_BLOCK_BYTES", block)
-        parts = list(cut_file(str(path), reader_of(path, encoding).delimiter, size))
+        parts = cut_file(str(path), reader_of(path, encoding).cut_of, size)
         found = read(path, parts, encoding)
     assert (repr(found[0]), found[1]) == (repr(rows), letters)
     assert [refusal.message for refusal in found[2].refusals] == [refused] * bool(refused)
@@ -98,7 +99,7 @@ def test_json_lines_cut_anywhere_have_the_same_rows(
     rows = [f'{{"filename": "{name}", "label": "cat"}}\n' for name in names]
     path.write_bytes("".join(rows).encode("utf-8", "replace"))
     expected = read_whole(path)
-    found = read(path, list(cut_file(str(path), reader_of(path).delimiter, size)))
+    found = read(path, cut_file(str(path), reader_of(path).cut_of, size))
     assert found[:2] == expected[:2]
 
 
@@ -106,7 +107,7 @@ def test_names_without_a_folder_are_found(tmp_path: Path) -> None:
     """They are needed to bring rows and images together by folder."""
     path = tmp_path / "labels.csv"
     path.write_text("filename,label\ncat/a.jpg,cat\nb.jpg,dog\n")
-    part = FilePart(str(path), 0, path.stat().st_size)
+    part = FilePart(str(path), LineRange(0, path.stat().st_size))
     task = RowsTask([part], reader_of(path), by_folder=ByFolder.below(["/photos"]))
     assert task.run().tagged == [("bare_names", BareNames(frozenset({"b"})))]
     assert task.uri == f"rows of {path}"
