@@ -56,22 +56,11 @@ def test_the_rest_behind_an_irregular_block_is_one_part() -> None:
     assert list(line_ranges(blocks)) == [LineRange(0, 10, 1, regular=True), LineRange(10, -1, 4)]
 
 
-@pytest.mark.parametrize(
-    ("part", "size", "at_once"),
-    [
-        (None, 0, False),
-        (LineRange(10, -1, 4), 0, False),
-        (LineRange(10, 30), 20, True),
-        (RowGroupRange(0, 2, 1, 100, 1 << 20), 1 << 20, True),
-        (RowGroupRange(0, 2, 1, 100, 1 << 30), 1 << 30, False),
-    ],
-)
-def test_a_part_of_known_size_is_read_at_once(
-    part: LineRange | RowGroupRange | None, size: int, at_once: bool
-) -> None:
-    """Unless its row groups are large."""
-    found = FilePart("a", part)
-    assert (found.size, found.read_at_once) == (size, at_once)
+def test_a_part_has_the_size_of_its_range() -> None:
+    """That of a whole file is not known."""
+    whole, part = FilePart("a"), FilePart("a", RowGroupRange(0, 1, 1, 10, 20))
+    assert (whole.size, whole.read_at_once) == (0, False)
+    assert (part.size, part.read_at_once) == (20, True)
 
 
 def test_a_file_that_has_become_shorter_is_an_error(tmp_path: Path) -> None:

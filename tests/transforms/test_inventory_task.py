@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.listing.filters import ImageRoot
@@ -141,3 +145,79 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
     (part,) = cut_file(str(tmp_path / "bad.csv"), cut_of)
     (refusal,) = (InventoryTask(part, (PETS,), 3).run().tally or Tally()).refusals
     assert "the columns are 'a', 'b'" in str(refusal.to_error())
+
+
+def write_parquet(path: Path, columns: dict[str, Any], rows: int) -> None:
+    """Writes an inventory with row groups of so many rows."""
+    parquet.write_table(pyarrow.table(columns), path, row_group_size=rows)
+
+
+@given(
+    rows=ROWS,
+    group=st.integers(1, 4),
+    size=st.integers(1, 900),
+    form=st.sampled_from([(pyarrow.int64(), int), (pyarrow.string(), str)]),
+    root=st.sampled_from([(PETS,), (PHOTOS,), (PETS, PHOTOS)]),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_parquet_inventory_cut_anywhere_lists_what_csv_lists(
+    tmp_path: Path,
+    rows: list[tuple[str, str, str]],
+    group: int,
+    size: int,
+    form: tuple[pyarrow.DataType, Callable[[str], Any]],
+    root: tuple[ImageRoot, ...],
+) -> None:
+    """Whole or in parts, with generations as numbers or as text."""
+    path, whole = tmp_path / "i.parquet", tmp_path / "i.csv"
+    uris = [uri.replace('"', "") for uri, _, _ in rows]
+    sizes = [len(uri) for uri in uris]
+    kind, of_text = form
+    versions = [of_text(version) if version else None for _, _, version in rows]
+    with open(whole, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["uri", "size", "generation"])
+        writer.writerows(zip(uris, sizes, versions, strict=True))
+    columns = {
+        "uri": pyarrow.array(uris, pyarrow.string()),
+        "size": pyarrow.array(sizes, pyarrow.int32()),
+        "generation": pyarrow.array(versions, kind),
+    }
+    write_parquet(path, columns, group)
+    expected = listed([FilePart(str(whole))], root)
+    assert listed([FilePart(str(path))], root) == expected
+    assert listed(cut_file(str(path), cut_of, size), root) == expected
+
+
+def test_the_row_of_a_fault_is_that_of_the_parquet_file(tmp_path: Path) -> None:
+    """In whichever row group it is; of several faults, the first is reported."""
+    path = tmp_path / "i.parquet"
+    sizes = [None if n in (8, 60, 99) else n for n in range(100)]
+    write_parquet(path, {"uri": [f"gs://pets/{n}.jpg" for n in range(100)], "size": sizes}, 7)
+    parts = cut_file(str(path), cut_of, 200)
+    assert len(parts) > 5
+    message = f"--inventory {path}, row 9: the column size holds None, expected a whole number"
+    for found in (parts, [FilePart(str(path))]):
+        assert listed(found, (PETS,))[1].refusals[0].message == message
+
+
+@pytest.mark.parametrize("damage", ["changed", "cut short", "damaged"])
+def test_a_parquet_file_that_changes_after_it_was_cut_is_refused(
+    tmp_path: Path, damage: str
+) -> None:
+    """No row is lost, and none is read twice."""
+    path = tmp_path / "i.parquet"
+    columns = {"uri": [f"gs://pets/{n}.jpg" for n in range(100)], "size": [7] * 100}
+    write_parquet(path, columns, 50)
+    parts = cut_file(str(path), cut_of, 10)
+    data = path.read_bytes()
+    if damage == "changed":
+        write_parquet(path, columns, 30)
+    elif damage == "cut short":
+        path.write_bytes(data[:-9])
+    else:
+        path.write_bytes(data[:4] + b"\xff" * 99 + data[103:])
+    _, total = listed(parts, (PETS,))
+    message = total.refusals[0].message
+    assert message.startswith(f"--inventory {path} is damaged or cut short (")
+    assert message.endswith("); make it again")

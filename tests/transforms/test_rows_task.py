@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from beam_pipeline.transforms import rows_task
 from beam_pipeline.transforms.core.dataset.tally import Tally
@@ -34,6 +36,8 @@ def reader_of(path: Path, encoding: str = "") -> TableReader:
     head = TableHead(str(path), text.encode(encoding or "utf-8"), False)
     if path.suffix == ".jsonl":
         head = TableHead(str(path), b'{"filename": "a.jpg", "label": "cat"}\n{}', False)
+    if path.suffix == ".parquet":
+        head = TableHead(str(path), b"", False, ({"filename": "a.jpg", "label": "cat"},))
     schema, tables = inspect_tables([head], ColumnChoices(encoding=encoding))
     return TableReader(tables, schema, LocalCopy())
 
@@ -101,6 +105,44 @@ def test_json_lines_cut_anywhere_have_the_same_rows(
     expected = read_whole(path)
     found = read(path, cut_file(str(path), reader_of(path).cut_of, size))
     assert found[:2] == expected[:2]
+
+
+@given(
+    names=st.lists(st.sampled_from([b"a.jpg", b"c/b", b"", None, b"\xff"]), max_size=9),
+    group=st.integers(1, 4),
+    size=st.integers(1, 900),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_parquet_table_cut_anywhere_has_the_same_rows(
+    tmp_path: Path, names: list[bytes | None], group: int, size: int
+) -> None:
+    """Dead letters and the numbers of rows included."""
+    path = tmp_path / "labels.parquet"
+    columns = {
+        "filename": pyarrow.array(names, pyarrow.binary()),
+        "label": pyarrow.array([f"{n}" for n in range(len(names))], pyarrow.string()),
+    }
+    parquet.write_table(pyarrow.table(columns), path, row_group_size=group)
+    rows, letters, _ = read_whole(path)
+    parts = cut_file(str(path), reader_of(path).cut_of, size)
+    assert size > 1 or len(parts) == max(1, -(-len(names) // group))
+    found = read(path, parts)
+    assert (repr(found[0]), found[1], found[2].refusals) == (repr(rows), letters, [])
+    assert found[2].label_rows == len(names)
+
+
+def test_a_parquet_table_that_changes_after_it_was_cut_is_refused(tmp_path: Path) -> None:
+    """No row is lost."""
+    path = tmp_path / "labels.parquet"
+    table = pyarrow.table({"filename": ["a.jpg"] * 9, "label": ["cat"] * 9})
+    parquet.write_table(table, path, row_group_size=3)
+    parts = cut_file(str(path), reader_of(path).cut_of, 1)
+    parquet.write_table(table, path, row_group_size=4)
+    _, _, tally = read(path, parts)
+    assert tally.refusals[0].message == (
+        f"{path} is not a Parquet file, or is damaged or cut short (it has changed since its footer "
+        "was read); write it again"
+    )
 
 
 def test_names_without_a_folder_are_found(tmp_path: Path) -> None:
