@@ -54,7 +54,7 @@ class RowsTask:
     def run(self) -> Outcome:
         """Reads the rows."""
         tally, dead_letters = Tally(), DeadLetterBatch()
-        batches = list(self.read(tally, dead_letters))
+        batches = [rows.kept_packed() for rows in self.read(tally, dead_letters)]
         return self.outcome(batches, tally, dead_letters)
 
     def outcome(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import apache_beam as beam
 import pyarrow
@@ -10,6 +12,7 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from pyarrow import parquet
 
+from beam_pipeline.transforms import cut_files
 from beam_pipeline.transforms.core.listing.cuts import (
     ByLines,
     ByRowGroups,
@@ -18,7 +21,7 @@ from beam_pipeline.transforms.core.listing.cuts import (
     RowGroupRange,
 )
 from beam_pipeline.transforms.cut_files import CutFiles, cut_file
-from beam_pipeline.transforms.file_parts import FilePart, read_lines
+from beam_pipeline.transforms.file_parts import FilePart, ScanTask, read_lines, scan_tasks
 
 LINES = b"uri,size\n" + b"".join(b"a%03d.jpg,1\n" % n for n in range(100))
 
@@ -74,6 +77,21 @@ def test_a_quoted_line_break_ends_the_cutting(tmp_path: Path) -> None:
     assert (rest.end, rest.regular) == (-1, False)
     found = b"".join(read_lines(str(path), part) for part in cut)
     assert found == path.read_bytes()[: rest.begin]
+
+
+def test_a_file_that_cannot_be_looked_at_to_its_end_is_one_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of its lines is read twice."""
+    path = tmp_path / "a.csv"
+    path.write_bytes(LINES)
+
+    def broken_tasks(*arguments: Any) -> list[ScanTask]:
+        first, second, *_ = scan_tasks(*arguments)
+        return [first, replace(second, uri=f"{tmp_path}/gone")]
+
+    monkeypatch.setattr(cut_files, "scan_tasks", broken_tasks)
+    assert cut_file(str(path), comma, 100) == [FilePart(str(path))]
 
 
 def test_a_parquet_file_is_cut_between_row_groups(tmp_path: Path) -> None:
