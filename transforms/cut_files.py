@@ -33,7 +33,7 @@ CutBy = Callable[[str], Cut | None]
 _PARQUET_SHARE = 4  # a row takes about a quarter of its text's bytes
 
 
-def cut_file(uri: str, cut_by: CutBy, part_bytes: int = PART_BYTES) -> list[FilePart]:
+def cut_file(uri: str, cut_by: CutBy, part_bytes: int) -> list[FilePart]:
     """The parts of a file; one that cannot be read or cut is one part.
 
     Args:
@@ -73,7 +73,7 @@ class _Cut(beam.DoFn):
         self._cut_by = cut_by
 
     def process(self, uri: str) -> Iterator[FilePart]:
-        yield from cut_file(uri, self._cut_by)
+        yield from cut_file(uri, self._cut_by, PART_BYTES)
 
 
 @dataclass(kw_only=True)

@@ -17,6 +17,7 @@ from pyarrow import parquet
 
 from beam_pipeline.transforms.core.listing.inventory import read_inventory
 from beam_pipeline.transforms.cut_files import cut_file
+from beam_pipeline.transforms.file_parts import PART_BYTES
 from beam_pipeline.transforms.inventory_task import cut_of
 from tests.harness import (
     NONE_BAD,
@@ -130,7 +131,9 @@ def test_large_parquet_files_give_the_bytes_that_small_ones_give(
     }.items():
         table = pyarrow.table(wide)
         parquet.write_table(table, f"{name}.parquet", row_group_size=3, compression="none")
-    assert len(cut_file(str(photos.parent / "large.parquet"), cut_of)) == -(-len(names) // 3)
+    assert len(cut_file(str(photos.parent / "large.parquet"), cut_of, PART_BYTES)) == -(
+        -len(names) // 3
+    )
     skipped = ",".join(f"{name}:skip" for name in ("uri", "size", "long"))
     argv = ("--images", "photos", "--name", "d", "--columns", skipped, "--max_bad_fraction=1")
     argv = (*argv, "--inventory", "i.parquet", "--labels", "i.parquet")

@@ -21,7 +21,13 @@ from beam_pipeline.transforms.core.listing.cuts import (
     RowGroupRange,
 )
 from beam_pipeline.transforms.cut_files import CutFiles, cut_file
-from beam_pipeline.transforms.file_parts import FilePart, ScanTask, read_lines, scan_tasks
+from beam_pipeline.transforms.file_parts import (
+    PART_BYTES,
+    FilePart,
+    ScanTask,
+    read_lines,
+    scan_tasks,
+)
 
 LINES = b"uri,size\n" + b"".join(b"a%03d.jpg,1\n" % n for n in range(100))
 
@@ -36,6 +42,10 @@ def row_groups(_: str) -> Cut | None:
 
 def whole(_: str) -> Cut | None:
     return None
+
+
+def by_ending(path: str) -> Cut | None:
+    return {"csv": comma, "parquet": row_groups}.get(path.rpartition(".")[2], whole)(path)
 
 
 def lines_of(part: FilePart) -> LineRange:
@@ -63,7 +73,7 @@ def test_small_files_and_those_that_cannot_be_cut_are_one_part(tmp_path: Path) -
     """So is one that is not there, which reading reports."""
     path = tmp_path / "a.csv"
     path.write_bytes(LINES)
-    assert cut_file(str(path), comma) == [FilePart(str(path), LineRange(0, len(LINES)))]
+    assert cut_file(str(path), comma, PART_BYTES) == [FilePart(str(path), LineRange(0, len(LINES)))]
     assert cut_file(str(path), whole, 100) == [FilePart(str(path))]
     assert cut_file(str(tmp_path / "gone"), comma, 100) == [FilePart(f"{tmp_path}/gone")]
 
@@ -107,18 +117,23 @@ def test_a_parquet_file_is_cut_between_row_groups(tmp_path: Path) -> None:
         (6, 7, 7),
     ]
     assert [part.uri for part in parts] == [str(path)] * 4
-    assert cut_file(str(path), row_groups) == [FilePart(str(path))]
+    assert cut_file(str(path), row_groups, PART_BYTES) == [FilePart(str(path))]
     path.write_bytes(path.read_bytes()[:-1])
     assert cut_file(str(path), row_groups, 300) == [FilePart(str(path))]
 
 
 @pytest.mark.parametrize("spread", [False, True])
-def test_files_are_cut_in_a_job(tmp_path: Path, spread: bool) -> None:
+def test_files_are_cut_in_a_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spread: bool
+) -> None:
     """Each file has its own parts."""
-    paths = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
-    for path in paths:
-        Path(path).write_bytes(LINES)
+    (tmp_path / "a.csv").write_bytes(LINES)
+    (tmp_path / "b").write_bytes(b"")
+    write_parquet(tmp_path / "c.parquet", 7)
+    paths = [str(tmp_path / name) for name in ("a.csv", "b", "c.parquet")]
+    monkeypatch.setattr(cut_files, "PART_BYTES", 300)
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        parts = pipeline | beam.Create(paths) | CutFiles(cut_by=comma, spread=spread)
-        expected = [FilePart(path, LineRange(0, len(LINES))) for path in paths]
-        assert_that(parts, equal_to(expected))
+        parts = pipeline | beam.Create(paths) | CutFiles(cut_by=by_ending, spread=spread)
+        expected = [part for path in paths for part in cut_file(path, by_ending, 300)]
+        assert len(expected) == 4 + 1 + 4
+        assert_that(parts | beam.Map(repr), equal_to(list(map(repr, expected))))

@@ -17,7 +17,7 @@ from pyarrow import parquet
 from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.listing.filters import ImageRoot
 from beam_pipeline.transforms.cut_files import cut_file
-from beam_pipeline.transforms.file_parts import FilePart
+from beam_pipeline.transforms.file_parts import PART_BYTES, FilePart
 from beam_pipeline.transforms.inventory_task import GroupTask, InventoryTask, cut_of
 
 PETS, PHOTOS = ImageRoot("gs://pets"), ImageRoot("/photos")
@@ -121,7 +121,7 @@ def test_other_headers_are_read_by_columns_too(tmp_path: Path, columns: str) -> 
     row = mark.join(cells[name.strip('"')] for name in columns.split(mark))
     path = tmp_path / "inventory.csv"
     path.write_bytes(f"\ufeff{columns}\n{row}\n".encode())
-    (image,), total = listed(cut_file(str(path), cut_of), (PETS,))
+    (image,), total = listed(cut_file(str(path), cut_of, PART_BYTES), (PETS,))
     assert (image.key, image.uri, image.size) == ("cat/1.jpg", "gs://pets/cat/1.jpg", 5)
     assert total == Tally(listed=1)
 
@@ -130,7 +130,7 @@ def test_rows_elsewhere_are_counted(tmp_path: Path) -> None:
     """And so are files that are no images."""
     path = tmp_path / "inventory.csv"
     path.write_text("uri,size\ngs://pets/a.jpg,1\ngs://dogs/b.jpg,1\ngs://pets/c.txt,1\n")
-    (image,), total = listed(cut_file(str(path), cut_of), (PETS,))
+    (image,), total = listed(cut_file(str(path), cut_of, PART_BYTES), (PETS,))
     assert image.key == "a.jpg"
     assert total.ignored == Counter({".txt": 1, "outside --images": 1})
 
@@ -142,7 +142,7 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
     (refusal,) = (gone.run().tally or Tally()).refusals
     assert "gone.csv cannot be read: No such file" in str(refusal.to_error())
     (tmp_path / "bad.csv").write_text("a,b\n")
-    (part,) = cut_file(str(tmp_path / "bad.csv"), cut_of)
+    (part,) = cut_file(str(tmp_path / "bad.csv"), cut_of, PART_BYTES)
     (refusal,) = (InventoryTask(part, (PETS,), 3).run().tally or Tally()).refusals
     assert "the columns are 'a', 'b'" in str(refusal.to_error())
 
