@@ -17,7 +17,7 @@ from beam_pipeline.transforms.core.errors import LabelTableError
 from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.core.labels.join import UnnamedImages
 from beam_pipeline.transforms.core.labels.meeting import BareNames, ByFolder
-from beam_pipeline.transforms.core.listing.cuts import ByLines, LineRange, RowGroupRange
+from beam_pipeline.transforms.core.listing.cuts import ByLines, LineRange
 from beam_pipeline.transforms.core.listing.line_blocks import is_regular, sub_blocks
 from beam_pipeline.transforms.core.packed_batches import BATCH_SIZE, DeadLetterBatch, LabelBatch
 from beam_pipeline.transforms.core.references import LabelRow
@@ -111,9 +111,7 @@ class RowsTask:
         with file:
             if lines is None or not isinstance(reader, PartReader):
                 yield from reader.read(file, part.uri)
-            elif isinstance(lines, RowGroupRange):
-                yield from reader.read_part(file, part.uri, lines)
-            elif lines.read_at_once:
+            elif isinstance(lines, LineRange) and lines.read_at_once:
                 yield from _rows_of(file.read(), part.uri, lines, reader)
             else:
                 yield from reader.read_part(file, part.uri, lines)
