@@ -5,7 +5,8 @@
 Each run is a whole `beam-tfrecord plan` on synthetic references in 1,000 class folders: rows of an
 inventory (`uri,size`), which need no files at all, or, for `files`, empty files that are listed. With
 `table`, CSV files name each image's path and class, and rows are joined with images. For `one name`,
-each image is `rgb.png` in a folder of its own.
+each image is `rgb.png` in a folder of its own. For `Parquet`, inventory and table are one Parquet file
+each.
 
 To measure another engine, start its job server by hand:
 
@@ -15,6 +16,7 @@ To measure another engine, start its job server by hand:
 from __future__ import annotations
 
 import argparse
+import glob
 import json
 import os
 import shutil
@@ -29,6 +31,7 @@ from compare import table
 from measure import Figures
 
 WAYS = ("folders", "table", "files, folders", "files, table", "one name, table")
+WAYS += ("Parquet, folders", "Parquet, table")
 HEAD = [
     "engine",
     "references",
@@ -41,6 +44,7 @@ HEAD = [
 HEAD += ["peak MB", "B each"]
 _FOLDERS = 1000
 _ROWS_A_FILE = 1_000_000  # inventory reports of a bucket come in several files, too
+_ROW_GROUP = 1 << 18  # rows
 _LIMIT_S = 3600
 
 
@@ -100,15 +104,30 @@ def make_tables(
             )
 
 
+def make_parquet(folder: str) -> None:
+    """Writes the rows of the inventories and of the tables to one Parquet file each."""
+    from pyarrow import csv, parquet  # not imported where its memory would count
+
+    for kind in ("inventory", "labels"):
+        writer = None
+        for path in sorted(glob.glob(f"{folder}/{kind}-*.csv")):
+            rows = csv.read_csv(path)
+            writer = writer or parquet.ParquetWriter(f"{folder}/{kind}-all.parquet", rows.schema)
+            writer.write_table(rows, _ROW_GROUP)
+        if writer:
+            writer.close()
+
+
 def command(way: str, folder: str, engine: Sequence[str]) -> list[str]:
     """Returns the plan command of a way, on the engine that Beam's options name."""
     plan = [sys.executable, "-m", "beam_pipeline", "plan", "--images", f"{folder}/images"]
     plan += ["--output", f"{folder}/out"]
     folder = f"{folder}/one" if way.startswith("one name") else folder
+    ending = "parquet" if way.startswith("Parquet") else "csv"
     if not way.startswith("files"):
-        plan += ["--inventory", f"{folder}/inventory-*.csv"]
+        plan += ["--inventory", f"{folder}/inventory-*.{ending}"]
     if way.endswith("table"):
-        plan += ["--labels", f"{folder}/labels-*.csv"]
+        plan += ["--labels", f"{folder}/labels-*.{ending}"]
     else:
         plan += ["--layout", "class_folders"]
     return [*plan, *engine]
@@ -164,6 +183,8 @@ def main() -> None:
             empty_files=any(way.startswith("files") for way in arguments.ways),
             one_name=any(way.startswith("one name") for way in arguments.ways),
         )
+        if any(way.startswith("Parquet") for way in arguments.ways):
+            make_parquet(folder)
         try:
             of_count = [
                 Run(way, engine, count, command(way, folder, options)) for way in arguments.ways

@@ -1,4 +1,4 @@
-"""Cuts large files of lines into parts, so that they are read by several workers at once."""
+"""Cuts large files into parts, so that they are read by several workers at once."""
 
 from __future__ import annotations
 
@@ -9,39 +9,56 @@ from dataclasses import dataclass
 import apache_beam as beam
 
 from beam_pipeline.transforms import writer_process
+from beam_pipeline.transforms.core.listing.cuts import (
+    ByLines,
+    ByRowGroups,
+    Cut,
+    LineRange,
+    RowGroupRange,
+)
 from beam_pipeline.transforms.core.listing.line_blocks import LineBlock
+from beam_pipeline.transforms.core.listing.row_groups import cut_row_groups
 from beam_pipeline.transforms.file_parts import (
     PART_BYTES,
     FilePart,
     ScanTask,
-    parts_of,
+    line_ranges,
     scan_tasks,
 )
 from beam_pipeline.transforms.storage import files
 
-Delimiter = Callable[[str], str | None]
-"""Returns what stands between the cells of a file, as `LineReader.delimiter` does; may raise OSError."""
+CutBy = Callable[[str], Cut | None]
+"""Returns how a file may be cut, None if it may not; may raise OSError."""
+
+_PARQUET_SHARE = 4  # a row takes about a quarter of its text's bytes
 
 
-def cut_file(uri: str, delimiter: Delimiter, part_bytes: int = PART_BYTES) -> Iterator[FilePart]:
-    """Yields the parts of a file; one that cannot be read or cut is one part.
+def cut_file(uri: str, cut_by: CutBy, part_bytes: int) -> list[FilePart]:
+    """The parts of a file; one that cannot be read or cut is one part.
 
     Args:
       uri: the file.
-      delimiter: tells how it may be cut.
-      part_bytes: the size of a part, roughly.
+      cut_by: tells how it may be cut.
+      part_bytes: the size of a part, roughly; of a Parquet file, before compression.
     """
+    ranges: list[LineRange] | list[RowGroupRange] = []
     try:
-        size, mark = files.size_of(uri), delimiter(uri)
-        tasks = scan_tasks(uri, size, mark, part_bytes) if mark is not None else []
-        if tasks:
-            yield from parts_of(uri, _scanned(tasks))
-        elif mark is not None and 0 < size < 2 * part_bytes:
-            yield FilePart(uri, 0, size)
-        else:
-            yield FilePart(uri)
+        size, cut = files.size_of(uri), cut_by(uri)
+        if isinstance(cut, ByLines):
+            ranges = _cut_lines(uri, size, cut.delimiter, part_bytes)
+        elif isinstance(cut, ByRowGroups) and size >= part_bytes // _PARQUET_SHARE:
+            with files.open_input(uri) as file:
+                ranges = cut_row_groups(file, part_bytes)
     except OSError:  # reading says why
-        yield FilePart(uri)
+        ranges = []
+    return [FilePart(uri, part) for part in ranges] or [FilePart(uri)]
+
+
+def _cut_lines(uri: str, size: int, delimiter: str, part_bytes: int) -> list[LineRange]:
+    tasks = scan_tasks(uri, size, delimiter, part_bytes)
+    if tasks:
+        return list(line_ranges(_scanned(tasks)))
+    return [LineRange(0, size)] if 0 < size < 2 * part_bytes else []
 
 
 def _scanned(tasks: Sequence[ScanTask]) -> Iterator[LineBlock]:
@@ -52,11 +69,11 @@ def _scanned(tasks: Sequence[ScanTask]) -> Iterator[LineBlock]:
 
 
 class _Cut(beam.DoFn):
-    def __init__(self, delimiter: Delimiter) -> None:
-        self._delimiter = delimiter
+    def __init__(self, cut_by: CutBy) -> None:
+        self._cut_by = cut_by
 
     def process(self, uri: str) -> Iterator[FilePart]:
-        yield from cut_file(uri, self._delimiter)
+        yield from cut_file(uri, self._cut_by, PART_BYTES)
 
 
 @dataclass(kw_only=True)
@@ -64,13 +81,13 @@ class CutFiles(beam.PTransform):
     """Takes URIs of files; returns their `FilePart`s.
 
     Attributes:
-      delimiter: tells how a file may be cut.
+      cut_by: tells how a file may be cut.
       spread: some are large, so that their parts should go to several workers.
     """
 
-    delimiter: Delimiter
+    cut_by: CutBy
     spread: bool
 
     def expand(self, uris: beam.PCollection[str]) -> beam.PCollection[FilePart]:
-        parts = uris | "Cut" >> beam.ParDo(_Cut(self.delimiter)).with_output_types(FilePart)
+        parts = uris | "Cut" >> beam.ParDo(_Cut(self.cut_by)).with_output_types(FilePart)
         return parts | "Spread" >> beam.Reshuffle() if self.spread else parts

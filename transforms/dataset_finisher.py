@@ -48,7 +48,7 @@ from beam_pipeline.transforms.core.errors import (
     OutputNotEmptyError,
     QuestionError,
 )
-from beam_pipeline.transforms.core.failures import FailurePolicy, Refusal
+from beam_pipeline.transforms.core.failures import FailurePolicy, Refusal, refusal_order
 from beam_pipeline.transforms.core.labels.schema import (
     Column,
     ColumnKind,
@@ -198,7 +198,7 @@ class DatasetFinisher:
         images = totals.images
         refusal = (
             plan.refusal
-            or min(refusals, default=None)
+            or min(refusals, default=None, key=refusal_order)
             or too_many_bad(tally, self.max_bad_fraction)
             or accounting_error(plan.shard_plan, tally, shards)
             or _lost_in_parts(in_parts, totals)

@@ -5,11 +5,12 @@ Nothing here imports Beam, so that a process that does nothing else starts in a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
+from beam_pipeline.transforms.core.listing.cuts import LineRange, RowGroupRange
 from beam_pipeline.transforms.core.listing.line_blocks import LineBlock, scan_block
 from beam_pipeline.transforms.storage import files
 
@@ -21,28 +22,29 @@ class FilePart(NamedTuple):
 
     Attributes:
       uri: the file.
-      begin, end: its bytes; `end` is -1 for all up to the end of the file.
-      first_line: the number of its first line.
-      regular: each of its line breaks is known to end a record.
+      range: the part; None for the whole file, of an unknown size.
     """
 
     uri: str
-    begin: int = 0
-    end: int = -1
-    first_line: int = 1
-    regular: bool = False
+    range: LineRange | RowGroupRange | None = None
 
     @property
     def size(self) -> int:
         """Its bytes; 0 if they are not known."""
-        return max(0, self.end - self.begin)
+        return self.range.size if self.range else 0
 
-    def read(self) -> bytes:
-        """Reads the part. Raises OSError."""
-        data = files.read_part(self.uri, self.size, self.begin)
-        if len(data) < self.size:
-            raise OSError(f"{self.uri} has become shorter while it was read")
-        return data
+    @property
+    def read_at_once(self) -> bool:
+        """True if its rows are few enough to be in memory at once."""
+        return self.range is not None and self.range.read_at_once
+
+
+def read_lines(uri: str, lines: LineRange) -> bytes:
+    """Reads some lines of a file, the end of which is known. Raises OSError."""
+    data = files.read_part(uri, lines.size, lines.begin)
+    if len(data) < lines.size:
+        raise OSError(f"{uri} has become shorter while it was read")
+    return data
 
 
 @dataclass(frozen=True)
@@ -91,18 +93,17 @@ def _begins_with_text(uri: str) -> bool:
     return any(byte.isalnum() and byte.isascii() for byte in map(chr, first))
 
 
-def parts_of(uri: str, blocks: Iterator[LineBlock]) -> Iterator[FilePart]:
-    """Yields the parts of a file; from the first block that is not regular on, all is one part.
+def line_ranges(blocks: Iterable[LineBlock]) -> Iterator[LineRange]:
+    """Yields the ranges of a file; from the first block that is not regular on, all is one range.
 
     Args:
-      uri: the file.
       blocks: as they were found, in order.
     """
     end, line = 0, 1
     for block in blocks:
         if not block.regular:
-            yield FilePart(uri, end, -1, line)
+            yield LineRange(end, -1, line)
             return
         if block.lines:
-            yield FilePart(uri, block.begin, block.end, line, regular=True)
+            yield LineRange(block.begin, block.end, line, regular=True)
         end, line = block.end, line + block.lines

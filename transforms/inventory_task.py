@@ -16,12 +16,15 @@ from typing import NamedTuple
 from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.errors import InventoryError
 from beam_pipeline.transforms.core.failures import Refusal
+from beam_pipeline.transforms.core.listing.cuts import ByLines, ByRowGroups, Cut, LineRange
 from beam_pipeline.transforms.core.listing.filters import ImageRoot, ObjectFilter
 from beam_pipeline.transforms.core.listing.inventory import (
     CsvHeader,
     InventoryColumns,
     InventoryRow,
     csv_header,
+    is_parquet,
+    parquet_rows,
     read_inventory,
     read_rows,
     row_columns,
@@ -38,7 +41,7 @@ from beam_pipeline.transforms.core.packing import (
 )
 from beam_pipeline.transforms.core.references import ImageRef
 from beam_pipeline.transforms.core.uris import is_remote
-from beam_pipeline.transforms.file_parts import FilePart
+from beam_pipeline.transforms.file_parts import FilePart, read_lines
 from beam_pipeline.transforms.outcome import Outcome
 from beam_pipeline.transforms.storage import files
 
@@ -121,27 +124,40 @@ class InventoryTask:
             tally.refusals.append(Refusal.from_error(InventoryError(message)))
 
     def _read(self, tally: Tally) -> Iterator[Columns]:
-        part, seen = self.part, _Roots(self.roots, tally)
-        with files.open_input(part.uri) as file:
-            header = csv_header(file, part.uri) if part.end >= 0 or part.begin else None
+        uri, part, seen = self.part.uri, self.part.range, _Roots(self.roots, tally)
+        if isinstance(part, LineRange):
+            yield from self._read_lines(part, seen)
+            return
+        with files.open_input(uri) as file:
+            if part is None and not is_parquet(file):
+                yield from seen.columns_of_rows(read_inventory(file, uri), uri)
+                return
+            for rows in parquet_rows(file, uri, part):
+                columns = rows.columns()
+                found = seen.columns_of(columns, uri, rows.first) if columns else None
+                yield from [found] if found else seen.columns_of_rows(rows, uri)
+
+    def _read_lines(self, lines: LineRange, seen: _Roots) -> Iterator[Columns]:
+        uri, line = self.part.uri, lines.first
+        with files.open_input(uri) as file:
+            header = csv_header(file, uri)
             if header is None:
                 file.seek(0)
-                yield from seen.columns_of_rows(read_inventory(file, part.uri), part.uri)
+                yield from seen.columns_of_rows(read_inventory(file, uri), uri)
                 return
-            if part.end < 0:
-                file.seek(part.begin)
-                rows = read_rows(file, part.uri, header, part.first_line)
-                yield from seen.columns_of_rows(rows, part.uri)
+            if not lines.read_at_once:
+                file.seek(lines.begin)
+                yield from seen.columns_of_rows(read_rows(file, uri, header, line), uri)
                 return
-        lines, line = part.read(), part.first_line
+        data = read_lines(uri, lines)
         if line == 1:
-            lines, line = lines.removeprefix(codecs.BOM_UTF8), 2
-            if not part.regular and not is_regular(lines, header.delimiter):
-                rows = read_rows(io.BytesIO(lines), part.uri, header, 1)
-                yield from seen.columns_of_rows(rows, part.uri)
+            data, line = data.removeprefix(codecs.BOM_UTF8), 2
+            if not lines.regular and not is_regular(data, header.delimiter):
+                rows = read_rows(io.BytesIO(data), uri, header, 1)
+                yield from seen.columns_of_rows(rows, uri)
                 return
-            lines = lines[lines.find(b"\n") + 1 or len(lines) :]
-        yield from self._blocks(lines, line, header, seen)
+            data = data[data.find(b"\n") + 1 or len(data) :]
+        yield from self._blocks(data, line, header, seen)
 
     def _blocks(
         self, lines: bytes, line: int, header: CsvHeader, seen: _Roots
@@ -315,11 +331,13 @@ def _two_sizes(first: _Entry, second: _Entry) -> Refusal:
     )
 
 
-def delimiter_of(uri: str) -> str | None:
-    """What stands between the cells of an inventory; None if it is read as a whole. Raises OSError."""
+def cut_of(uri: str) -> Cut | None:
+    """How an inventory may be cut; None if it is read as a whole. Raises OSError."""
     try:
         with files.open_input(uri) as file:
+            if is_parquet(file):
+                return ByRowGroups()
             header = csv_header(file, uri)
     except InventoryError:  # reading says so
         return None
-    return header.delimiter if header else None
+    return ByLines(header.delimiter) if header else None

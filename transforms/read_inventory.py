@@ -14,7 +14,7 @@ from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.listing.filters import ImageRoot
 from beam_pipeline.transforms.cut_files import CutFiles
 from beam_pipeline.transforms.file_parts import FilePart
-from beam_pipeline.transforms.inventory_task import GroupTask, InventoryTask, delimiter_of
+from beam_pipeline.transforms.inventory_task import GroupTask, InventoryTask, cut_of
 from beam_pipeline.transforms.outcome import DEAD_LETTERS, TALLY, Outcome
 from beam_pipeline.transforms.run_elsewhere import RunElsewhere
 from beam_pipeline.transforms.spill import spill_parts, unspill_all
@@ -23,7 +23,7 @@ _MANY_GROUPS = 256  # more than these, and inventories are large
 
 
 class _ReadPart(RunElsewhere):
-    """Reads a part of an inventory elsewhere; a file that cannot be cut here, bit by bit."""
+    """Reads a part of an inventory elsewhere; a large one that cannot be cut here, bit by bit."""
 
     def __init__(self, roots: tuple[ImageRoot, ...], groups: int) -> None:
         self._roots = roots
@@ -31,7 +31,7 @@ class _ReadPart(RunElsewhere):
 
     def process(self, part: FilePart) -> Iterator[tuple[int, bytes] | TaggedOutput]:
         task = InventoryTask(part, self._roots, self._groups)
-        if part.end >= 0:
+        if part.read_at_once:
             yield from self.run(task, part.size)
             return
         tally = Tally()
@@ -73,7 +73,7 @@ class ReadInventory(beam.PTransform):
         rows = (
             pipeline
             | "Inventories" >> beam.Create(self.files)
-            | "CutFiles" >> CutFiles(delimiter=delimiter_of, spread=self.groups > _MANY_GROUPS)
+            | "CutFiles" >> CutFiles(cut_by=cut_of, spread=self.groups > _MANY_GROUPS)
             | "ReadFile"
             >> beam.ParDo(_ReadPart(self.roots, self.groups))
             .with_output_types(tuple[int, bytes])

@@ -14,15 +14,16 @@ from beam_pipeline.transforms.core.dataset.tally import Tally
 from beam_pipeline.transforms.core.errors import ListingError
 from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.core.labels.meeting import ByFolder
+from beam_pipeline.transforms.core.listing.cuts import Cut
 from beam_pipeline.transforms.core.listing.filters import ImageRoot
 from beam_pipeline.transforms.core.listing.label_files import LabelFiles
 from beam_pipeline.transforms.cut_files import CutFiles
 from beam_pipeline.transforms.file_parts import FilePart
 from beam_pipeline.transforms.layouts.layout import (
     FileLabels,
-    LineReader,
     ListedLabels,
     ListedReader,
+    PartReader,
 )
 from beam_pipeline.transforms.list_images import ListImages, list_root
 from beam_pipeline.transforms.outcome import BARE_NAMES, DEAD_LETTERS, TALLY
@@ -63,7 +64,7 @@ class _ReadFiles(RunElsewhere):
     def process(self, parts: Sequence[FilePart]) -> Iterator[LabelBatch | TaggedOutput]:
         labels = self._labels
         task = RowsTask(parts, labels.reader, labels.unnamed, self._by_folder)
-        if len(parts) > 1 or parts[0].end >= 0:
+        if len(parts) > 1 or parts[0].read_at_once:
             yield from self.run(task, sum(part.size or _UNKNOWN_BYTES for part in parts))
             return
         tally, dead_letters = Tally(), DeadLetterBatch()
@@ -142,7 +143,7 @@ class ReadLabels(beam.PTransform):
         if not self.labels.folders:  # a few tables are not worth a listing's stages
             uris = pipeline | "Files" >> beam.Create(self.labels.files)
             parts = uris | "CutFiles" >> CutFiles(
-                delimiter=self._delimiter, spread=self.by_folder is not None
+                cut_by=self._cut_of, spread=self.by_folder is not None
             )
             read = parts | "Alone" >> beam.Map(_alone) | "ReadFiles" >> self._read_files()
             return {tag: read[tag] for tag in ("rows", DEAD_LETTERS, TALLY, BARE_NAMES)}
@@ -163,9 +164,9 @@ class ReadLabels(beam.PTransform):
             BARE_NAMES: read[BARE_NAMES],
         }
 
-    def _delimiter(self, uri: str) -> str | None:
+    def _cut_of(self, uri: str) -> Cut | None:
         reader = self.labels.reader
-        return reader.delimiter(uri) if isinstance(reader, LineReader) else None
+        return reader.cut_of(uri) if isinstance(reader, PartReader) else None
 
     def _read_files(self) -> beam.PTransform:
         return (

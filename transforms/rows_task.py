@@ -17,11 +17,12 @@ from beam_pipeline.transforms.core.errors import LabelTableError
 from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.core.labels.join import UnnamedImages
 from beam_pipeline.transforms.core.labels.meeting import BareNames, ByFolder
+from beam_pipeline.transforms.core.listing.cuts import ByLines, LineRange
 from beam_pipeline.transforms.core.listing.line_blocks import is_regular, sub_blocks
 from beam_pipeline.transforms.core.packed_batches import BATCH_SIZE, DeadLetterBatch, LabelBatch
 from beam_pipeline.transforms.core.references import LabelRow
-from beam_pipeline.transforms.file_parts import FilePart
-from beam_pipeline.transforms.layouts.layout import LabelReader, LineReader
+from beam_pipeline.transforms.file_parts import FilePart, read_lines
+from beam_pipeline.transforms.layouts.layout import LabelReader, PartReader
 from beam_pipeline.transforms.outcome import BARE_NAMES, Outcome
 from beam_pipeline.transforms.storage import files
 
@@ -53,7 +54,7 @@ class RowsTask:
     def run(self) -> Outcome:
         """Reads the rows."""
         tally, dead_letters = Tally(), DeadLetterBatch()
-        batches = list(self.read(tally, dead_letters))
+        batches = [rows.kept_packed() for rows in self.read(tally, dead_letters)]
         return self.outcome(batches, tally, dead_letters)
 
     def outcome(
@@ -101,23 +102,19 @@ class RowsTask:
                 tally.refusals.append(Refusal.from_error(error))
 
     def _read_part(self, part: FilePart) -> Iterator[LabelRow | DeadLetter | LabelBatch]:
-        reader = self.reader
+        reader, lines = self.reader, part.range
         try:
-            if part.end >= 0 and isinstance(reader, LineReader):
-                file: BinaryIO = io.BytesIO(part.read())
-            else:
-                file = files.open_input(part.uri)
-                file.seek(part.begin)
+            file = _opened(part)
         except OSError as error:
             yield self._unread(part.uri, f"cannot be read: {error.strerror or error}")
             return
         with file:
-            if not isinstance(reader, LineReader):
+            if lines is None or not isinstance(reader, PartReader):
                 yield from reader.read(file, part.uri)
-            elif part.end >= 0:
-                yield from _rows_of(file.read(), part, reader)
+            elif isinstance(lines, LineRange) and lines.read_at_once:
+                yield from _rows_of(file.read(), part.uri, lines, reader)
             else:
-                yield from reader.read_lines(file, part.uri, part.first_line)
+                yield from reader.read_part(file, part.uri, lines)
 
     def _unread(self, uri: str, what: str) -> LabelRow | DeadLetter:
         if self.unnamed:
@@ -127,18 +124,29 @@ class RowsTask:
         )
 
 
+def _opened(part: FilePart) -> BinaryIO:
+    """The lines of a part; or the file, at the part's first line. Raises OSError."""
+    lines = part.range
+    if isinstance(lines, LineRange) and lines.read_at_once:
+        return io.BytesIO(read_lines(part.uri, lines))
+    file = files.open_input(part.uri)
+    file.seek(lines.begin if isinstance(lines, LineRange) else 0)
+    return file
+
+
 def _rows_of(
-    lines: bytes, part: FilePart, reader: LineReader
+    data: bytes, uri: str, lines: LineRange, reader: PartReader
 ) -> Iterator[LabelRow | DeadLetter | LabelBatch]:
-    """The rows of a part: by whole columns where its lines allow that."""
-    delimiter = reader.delimiter(part.uri) or ""
-    regular = part.regular or is_regular(lines.removeprefix(codecs.BOM_UTF8), delimiter)
-    line = part.first_line
-    blocks = sub_blocks(lines, _BLOCK_BYTES) if regular else iter((lines,))
+    """The rows of some lines: by whole columns where they allow that."""
+    cut = reader.cut_of(uri)
+    delimiter = cut.delimiter if isinstance(cut, ByLines) else ""
+    regular = lines.regular or is_regular(data.removeprefix(codecs.BOM_UTF8), delimiter)
+    line = lines.first
+    blocks = sub_blocks(data, _BLOCK_BYTES) if regular else iter((data,))
     for block in blocks:
-        columns = reader.columns(block, part.uri, line) if regular else None
+        columns = reader.columns(block, uri, line) if regular else None
         if columns is None:
-            yield from reader.read_lines(io.BytesIO(block), part.uri, line)
+            yield from reader.read_part(io.BytesIO(block), uri, LineRange(first=line))
         elif columns:
             yield LabelBatch.of_columns(columns)
         line += block.count(b"\n")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import gzip
 import os
+import random
 import re
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,6 +16,9 @@ import pytest
 from pyarrow import parquet
 
 from beam_pipeline.transforms.core.listing.inventory import read_inventory
+from beam_pipeline.transforms.cut_files import cut_file
+from beam_pipeline.transforms.file_parts import PART_BYTES
+from beam_pipeline.transforms.inventory_task import cut_of
 from tests.harness import (
     NONE_BAD,
     REPOSITORY,
@@ -105,6 +110,43 @@ def test_an_inventory_in_a_process_of_its_own(photos: Path) -> None:
     done = convert_in_process_of_its_own(*argv, "--inventory=whole.parquet", "--output", "out")
     assert done.returncode == 0, done.stderr
     assert digests("out") == digests("listed")
+
+
+@pytest.mark.slow
+def test_large_parquet_files_give_the_bytes_that_small_ones_give(
+    photos: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """An inventory and a table, each with row groups of 9 MB that are parts of their own, whether
+    workers are processes or there are none; a fault in one is reported with its row."""
+    names, sizes = zip(*rows_of(photos), strict=True)
+    labels = (["a", "b"] * len(names))[: len(names)]
+    columns = {"uri": names, "size": sizes, "filename": names, "label": labels}
+    bad = [*sizes[:5], None, *sizes[6:]]
+    noise = random.Random(0)
+    long = [noise.randbytes(1_500_000).hex() for _ in names]
+    for name, wide in {
+        "small": {**columns, "long": names},
+        "large": {**columns, "long": long},
+        "bad": {**columns, "size": bad, "long": long},
+    }.items():
+        table = pyarrow.table(wide)
+        parquet.write_table(table, f"{name}.parquet", row_group_size=3, compression="none")
+    assert len(cut_file(str(photos.parent / "large.parquet"), cut_of, PART_BYTES)) == -(
+        -len(names) // 3
+    )
+    skipped = ",".join(f"{name}:skip" for name in ("uri", "size", "long"))
+    argv = ("--images", "photos", "--name", "d", "--columns", skipped, "--max_bad_fraction=1")
+    argv = (*argv, "--inventory", "i.parquet", "--labels", "i.parquet")
+    for name, file, writers in (("a", "small", "2"), ("b", "large", "2"), ("c", "large", "0")):
+        shutil.copy(f"{file}.parquet", "i.parquet")
+        assert convert(*argv, "--writers", writers, "--output", name) == 0
+    assert digests("b") == digests("a")
+    assert digests("c") == digests("a")
+    assert manifest_of("a")["splits"]["train"]["examples"] == len(PICTURES)
+    assert failing(capfd, "--images", "photos", "--inventory", "bad.parquet") == (
+        f"beam-tfrecord: error: --inventory {photos.parent}/bad.parquet, row 6: the column size "
+        "holds None, expected a whole number"
+    )
 
 
 @pytest.mark.slow

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from beam_pipeline.transforms.core.listing.cuts import LineRange, RowGroupRange
 from beam_pipeline.transforms.core.listing.line_blocks import LineBlock
-from beam_pipeline.transforms.file_parts import FilePart, parts_of, scan_tasks
+from beam_pipeline.transforms.file_parts import FilePart, line_ranges, read_lines, scan_tasks
 
 
 def test_a_large_file_is_looked_at_in_parts(tmp_path: Path) -> None:
@@ -21,13 +22,12 @@ def test_a_large_file_is_looked_at_in_parts(tmp_path: Path) -> None:
         LineBlock(17, 25, 1, regular=True),
         LineBlock(25, 25, 0, regular=True),
     ]
-    parts = list(parts_of(str(path), iter(blocks)))
-    assert parts == [
-        FilePart(str(path), 0, 17, 1, regular=True),
-        FilePart(str(path), 17, 25, 3, regular=True),
+    ranges = list(line_ranges(blocks))
+    assert ranges == [LineRange(0, 17, 1, regular=True), LineRange(17, 25, 3, regular=True)]
+    assert [read_lines(str(path), lines) for lines in ranges] == [
+        b"uri,size\na.jpg,1\n",
+        b"b.jpg,2\n",
     ]
-    assert [part.read() for part in parts] == [b"uri,size\na.jpg,1\n", b"b.jpg,2\n"]
-    assert parts[0].size == 17
 
 
 @pytest.mark.parametrize("beginning", [b"\n\n", b" \r\n", b",,\n"])
@@ -53,11 +53,14 @@ def test_the_rest_behind_an_irregular_block_is_one_part() -> None:
         LineBlock(10, 20, 2, regular=False),
         LineBlock(20, 30, 2, regular=True),
     ]
-    assert list(parts_of("a.csv", iter(blocks))) == [
-        FilePart("a.csv", 0, 10, 1, regular=True),
-        FilePart("a.csv", 10, -1, 4),
-    ]
-    assert FilePart("a.csv").size == 0
+    assert list(line_ranges(blocks)) == [LineRange(0, 10, 1, regular=True), LineRange(10, -1, 4)]
+
+
+def test_a_part_has_the_size_of_its_range() -> None:
+    """That of a whole file is not known."""
+    whole, part = FilePart("a"), FilePart("a", RowGroupRange(0, 1, 1, 10, 20))
+    assert (whole.size, whole.read_at_once) == (0, False)
+    assert (part.size, part.read_at_once) == (20, True)
 
 
 def test_a_file_that_has_become_shorter_is_an_error(tmp_path: Path) -> None:
@@ -65,4 +68,4 @@ def test_a_file_that_has_become_shorter_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b"abc")
     with pytest.raises(OSError, match=r"a\.csv has become shorter while it was read"):
-        FilePart(str(path), 0, 9).read()
+        read_lines(str(path), LineRange(0, 9))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from beam_pipeline.transforms import rows_task
 from beam_pipeline.transforms.core.dataset.tally import Tally
@@ -16,6 +18,7 @@ from beam_pipeline.transforms.core.errors import LabelTableError
 from beam_pipeline.transforms.core.labels.meeting import BareNames, ByFolder
 from beam_pipeline.transforms.core.labels.table_files import TableHead
 from beam_pipeline.transforms.core.labels.tables import ColumnChoices, inspect_tables
+from beam_pipeline.transforms.core.listing.cuts import LineRange
 from beam_pipeline.transforms.cut_files import cut_file
 from beam_pipeline.transforms.file_parts import FilePart
 from beam_pipeline.transforms.layouts.shared.local_copy import LocalCopy
@@ -33,6 +36,8 @@ def reader_of(path: Path, encoding: str = "") -> TableReader:
     head = TableHead(str(path), text.encode(encoding or "utf-8"), False)
     if path.suffix == ".jsonl":
         head = TableHead(str(path), b'{"filename": "a.jpg", "label": "cat"}\n{}', False)
+    if path.suffix == ".parquet":
+        head = TableHead(str(path), b"", False, ({"filename": "a.jpg", "label": "cat"},))
     schema, tables = inspect_tables([head], ColumnChoices(encoding=encoding))
     return TableReader(tables, schema, LocalCopy())
 
@@ -80,7 +85,7 @@ def test_a_table_cut_anywhere_has_the_same_rows(
     rows, letters, refused = read_whole(path, encoding)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(rows_task, "_BLOCK_BYTES", block)
-        parts = list(cut_file(str(path), reader_of(path, encoding).delimiter, size))
+        parts = cut_file(str(path), reader_of(path, encoding).cut_of, size)
         found = read(path, parts, encoding)
     assert (repr(found[0]), found[1]) == (repr(rows), letters)
     assert [refusal.message for refusal in found[2].refusals] == [refused] * bool(refused)
@@ -98,15 +103,53 @@ def test_json_lines_cut_anywhere_have_the_same_rows(
     rows = [f'{{"filename": "{name}", "label": "cat"}}\n' for name in names]
     path.write_bytes("".join(rows).encode("utf-8", "replace"))
     expected = read_whole(path)
-    found = read(path, list(cut_file(str(path), reader_of(path).delimiter, size)))
+    found = read(path, cut_file(str(path), reader_of(path).cut_of, size))
     assert found[:2] == expected[:2]
+
+
+@given(
+    names=st.lists(st.sampled_from([b"a.jpg", b"c/b", b"", None, b"\xff"]), max_size=9),
+    group=st.integers(1, 4),
+    size=st.integers(1, 900),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_parquet_table_cut_anywhere_has_the_same_rows(
+    tmp_path: Path, names: list[bytes | None], group: int, size: int
+) -> None:
+    """Dead letters and the numbers of rows included."""
+    path = tmp_path / "labels.parquet"
+    columns = {
+        "filename": pyarrow.array(names, pyarrow.binary()),
+        "label": pyarrow.array([f"{n}" for n in range(len(names))], pyarrow.string()),
+    }
+    parquet.write_table(pyarrow.table(columns), path, row_group_size=group)
+    rows, letters, _ = read_whole(path)
+    parts = cut_file(str(path), reader_of(path).cut_of, size)
+    assert size > 1 or len(parts) == max(1, -(-len(names) // group))
+    found = read(path, parts)
+    assert (repr(found[0]), found[1], found[2].refusals) == (repr(rows), letters, [])
+    assert found[2].label_rows == len(names)
+
+
+def test_a_parquet_table_that_changes_after_it_was_cut_is_refused(tmp_path: Path) -> None:
+    """No row is lost."""
+    path = tmp_path / "labels.parquet"
+    table = pyarrow.table({"filename": ["a.jpg"] * 9, "label": ["cat"] * 9})
+    parquet.write_table(table, path, row_group_size=3)
+    parts = cut_file(str(path), reader_of(path).cut_of, 1)
+    parquet.write_table(table, path, row_group_size=4)
+    _, _, tally = read(path, parts)
+    assert tally.refusals[0].message == (
+        f"{path} is not a Parquet file, or is damaged or cut short (it has changed since its footer "
+        "was read); write it again"
+    )
 
 
 def test_names_without_a_folder_are_found(tmp_path: Path) -> None:
     """They are needed to bring rows and images together by folder."""
     path = tmp_path / "labels.csv"
     path.write_text("filename,label\ncat/a.jpg,cat\nb.jpg,dog\n")
-    part = FilePart(str(path), 0, path.stat().st_size)
+    part = FilePart(str(path), LineRange(0, path.stat().st_size))
     task = RowsTask([part], reader_of(path), by_folder=ByFolder.below(["/photos"]))
     assert task.run().tagged == [("bare_names", BareNames(frozenset({"b"})))]
     assert task.uri == f"rows of {path}"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from beam_pipeline.transforms.core.errors import ERRORS, ConversionError
 
+_NUMBER = re.compile(r"([0-9]+)")
 _BY_NAME = {error.__name__: error for error in ERRORS}
 
 
@@ -33,6 +36,12 @@ class Refusal(NamedTuple):
     def to_error(self) -> ConversionError:
         """The error; a plain `ConversionError` if this version has no class of that name."""
         return _BY_NAME.get(self.error, ConversionError)(self.message)
+
+
+def refusal_order(refusal: Refusal) -> tuple[str, Sequence[str | tuple[int, str]]]:
+    """A key for sorting: of two messages that differ in a number, the one with the lower comes first."""
+    pieces = _NUMBER.split(refusal.message)  # every other one is a number
+    return refusal.error, [(len(p), p) if n % 2 else p for n, p in enumerate(pieces)]
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,10 @@ class Batch(Sequence[_Item], Generic[_Item]):
             return self._packed
         return pack(self._items)
 
+    def kept_packed(self: _Self) -> _Self:
+        """The same batch, packed, in which form it takes a tenth of the memory."""
+        return self.of_packed(self.packed(), len(self))
+
     def columns(self) -> Columns:
         """The columns of the items; none if there are no items."""
         if self._items is None:

@@ -27,6 +27,7 @@ from beam_pipeline.transforms.core.labels.join import UnnamedImages
 from beam_pipeline.transforms.core.labels.name_pattern import NamePattern
 from beam_pipeline.transforms.core.labels.schema import Column
 from beam_pipeline.transforms.core.labels.table_files import LabelTable
+from beam_pipeline.transforms.core.listing.cuts import Cut, LineRange, RowGroupRange
 from beam_pipeline.transforms.core.listing.filters import ImageRoot
 from beam_pipeline.transforms.core.packing import Columns
 from beam_pipeline.transforms.core.records.example_source import ExampleSource
@@ -118,24 +119,22 @@ class LabelReader(Protocol):
 
 
 @runtime_checkable
-class LineReader(LabelReader, Protocol):
-    """Reads label files of lines, which are cut where they are large: any worker may begin with any line."""
+class PartReader(LabelReader, Protocol):
+    """Reads label files that are cut where they are large: any worker may begin with any part."""
 
-    def delimiter(self, uri: str) -> str | None:
-        """What stands between the cells of a file; empty if quotes mean nothing to its lines.
+    def cut_of(self, uri: str) -> Cut | None:
+        """How a file may be cut; None if it can only be read as a whole."""
 
-        None if it can only be read as a whole.
-        """
-
-    def read_lines(
-        self, file: BinaryIO, uri: str, first_line: int
+    def read_part(
+        self, file: BinaryIO, uri: str, part: LineRange | RowGroupRange
     ) -> Iterator[LabelRow | DeadLetter]:
-        """Yields a row for each image that a file names from some line on, as `read` does.
+        """Yields a row for each image that a part of a file names, as `read` does.
 
         Args:
-          file: the file, open at the beginning of a line, or some of its lines.
+          file: the whole file, if the part is a range of row groups; the lines of the part otherwise, or
+            the file, open at the first of them.
           uri: its URI.
-          first_line: the number of that line.
+          part: the part.
         """
 
     def columns(self, lines: bytes, uri: str, first_line: int) -> Columns | None:

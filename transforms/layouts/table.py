@@ -19,8 +19,8 @@ from beam_pipeline.transforms.core.labels.table_columns import row_columns
 from beam_pipeline.transforms.core.labels.table_files import (
     LabelTable,
     TableHead,
+    cut_of,
     head_fields,
-    part_delimiter,
 )
 from beam_pipeline.transforms.core.labels.tables import (
     ColumnChoices,
@@ -28,6 +28,7 @@ from beam_pipeline.transforms.core.labels.tables import (
     inspect_tables,
     read_rows,
 )
+from beam_pipeline.transforms.core.listing.cuts import Cut, LineRange, RowGroupRange
 from beam_pipeline.transforms.core.packing import Columns
 from beam_pipeline.transforms.core.records.example_source import LabelledImages
 from beam_pipeline.transforms.core.references import LabelRow
@@ -62,26 +63,38 @@ class TableReader:
 
     def read(self, file: BinaryIO, uri: str) -> Iterator[LabelRow | DeadLetter]:
         """Yields every row of a table."""
-        return self.read_lines(file, uri, 1)
+        return self._rows(file, uri)
 
-    def delimiter(self, uri: str) -> str | None:
-        """See `LineReader`."""
-        return part_delimiter(self._table(uri))
+    def cut_of(self, uri: str) -> Cut | None:
+        """See `PartReader`."""
+        return cut_of(self._table(uri))
 
-    def read_lines(
-        self, file: BinaryIO, uri: str, first_line: int
+    def read_part(
+        self, file: BinaryIO, uri: str, part: LineRange | RowGroupRange
     ) -> Iterator[LabelRow | DeadLetter]:
-        """See `LineReader`."""
-        allow_long_cells()
-        rows = read_rows(file, self._table(uri), self.schema, first_line)
-        return self.copies.rename(rows)
+        """See `PartReader`."""
+        if isinstance(part, RowGroupRange):
+            return self._rows(file, uri, groups=part)
+        return self._rows(file, uri, first_line=part.first)
 
     def columns(self, lines: bytes, uri: str, first_line: int) -> Columns | None:
-        """See `LineReader`."""
+        """See `PartReader`."""
         allow_long_cells()
         if self.copies != LocalCopy():
             return None
         return row_columns(lines, self._table(uri), self.schema, first_line)
+
+    def _rows(
+        self,
+        file: BinaryIO,
+        uri: str,
+        *,
+        first_line: int = 1,
+        groups: RowGroupRange | None = None,
+    ) -> Iterator[LabelRow | DeadLetter]:
+        allow_long_cells()
+        rows = read_rows(file, self._table(uri), self.schema, first_line, groups)
+        return self.copies.rename(rows)
 
     def _table(self, uri: str) -> LabelTable:
         (table,) = (table for table in self.tables if table.uri == uri)

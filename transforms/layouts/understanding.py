@@ -11,7 +11,7 @@ import posixpath
 from collections.abc import Iterator
 
 from beam_pipeline.transforms.core.labels.schema import Column, ColumnKind
-from beam_pipeline.transforms.core.labels.table_files import LabelTable
+from beam_pipeline.transforms.core.labels.table_files import PARQUET, LabelTable
 from beam_pipeline.transforms.core.text import enumerated
 from beam_pipeline.transforms.layouts.layout import (
     ContainerLabels,
@@ -61,6 +61,8 @@ def _how(table: LabelTable) -> str:
     if table.delimiter:
         separator = _SEPARATORS.get(table.delimiter, repr(table.delimiter))
         kind = f"table in {encoding}, separator {separator}"
+    elif table.encoding == PARQUET:
+        kind = "Parquet"
     else:
         kind = f"JSON Lines in {encoding}"
     return f"{kind}; the column {table.key_column!r} names the images"

@@ -8,7 +8,7 @@ import pytest
 
 from beam_pipeline.transforms.core import errors
 from beam_pipeline.transforms.core.errors import ERRORS, ConversionError, OutputError
-from beam_pipeline.transforms.core.failures import Refusal
+from beam_pipeline.transforms.core.failures import Refusal, refusal_order
 
 DEFINED = [cls for _, cls in inspect.getmembers(errors, inspect.isclass)]
 
@@ -52,3 +52,11 @@ def test_a_name_of_another_version_is_still_an_error() -> None:
     for name in ("NewError", "annotations", "__loader__"):
         found = Refusal(name, "why").to_error()
         assert (type(found), str(found)) == (ConversionError, "why")
+
+
+def test_refusals_are_sorted_by_the_numbers_in_them() -> None:
+    """Row 9 comes before row 10, as do files; other texts are sorted as texts."""
+    messages = ["a", "a 2, row 10", "a 10, row 1", "a 2, row 9", "a row 8", "7"]
+    refusals = [Refusal("OutputError", message) for message in messages]
+    found = [refusal.message for refusal in sorted(refusals, key=refusal_order)]
+    assert found == ["7", "a", "a 2, row 9", "a 2, row 10", "a 10, row 1", "a row 8"]

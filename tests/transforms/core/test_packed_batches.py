@@ -18,6 +18,7 @@ IMAGES = [ImageRef(f"{n}.jpg", f"/photos/{n}.jpg", n) for n in range(3)]
     [
         ImageBatch(IMAGES),
         ImageBatch.of_packed(pack(IMAGES), 3),
+        ImageBatch(IMAGES).kept_packed(),
         ImageBatch.of_columns(list(zip(*IMAGES, strict=True))),
         ImageBatch.decode(ImageBatch(IMAGES).encode()),
         pickle.loads(pickle.dumps(ImageBatch(IMAGES))),

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from beam_pipeline.transforms.layouts import open_source
 from beam_pipeline.transforms.layouts.layout import SourceOptions
@@ -85,6 +87,15 @@ def test_tables_that_are_read_alike_share_a_line() -> None:
         "  e.csv: table in UTF-8, separator ','; the column 'file_name' names the images",
         "  label: lists of classes, from the column 'tags'",
     ]
+
+
+def test_a_parquet_table_has_no_encoding() -> None:
+    """Its key column is named as a text's is."""
+    rows = pyarrow.table({"file_name": ["1.jpg", "2.jpg"], "label": ["cat", "dog"]})
+    parquet.write_table(rows, "l.parquet")
+    assert (
+        lines_of("l.parquet")[1] == "  l.parquet: Parquet; the column 'file_name' names the images"
+    )
 
 
 def test_objects_are_boxes() -> None:

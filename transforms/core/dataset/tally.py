@@ -14,7 +14,7 @@ from beam_pipeline.transforms.core.dataset.duplicates import (
 )
 from beam_pipeline.transforms.core.dataset.output_size import Measured, written_bytes
 from beam_pipeline.transforms.core.dead_letters import DeadLetter, Reason
-from beam_pipeline.transforms.core.failures import Refusal
+from beam_pipeline.transforms.core.failures import Refusal, refusal_order
 from beam_pipeline.transforms.core.images.filters import FILTER_REASONS
 from beam_pipeline.transforms.core.listing.label_files import LabelFiles
 from beam_pipeline.transforms.core.references import LabelValue, SampleRef, bytes_of
@@ -86,7 +86,7 @@ class Tally:
         self.dead.update(other.dead)
         for reason, keys in other.shown.items():
             self.shown[reason] = sorted((*self.shown.get(reason, ()), *keys))[:_SHOWN]
-        self.refusals = sorted((*self.refusals, *other.refusals))[:_SHOWN]
+        self.refusals = sorted((*self.refusals, *other.refusals), key=refusal_order)[:_SHOWN]
         for reason, dead_letter in other.first.items():
             self.first[reason] = min(self.first.get(reason, dead_letter), dead_letter)
         self.measured = sorted((*self.measured, *other.measured))

@@ -8,13 +8,17 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 from beam_pipeline.transforms.core.errors import LabelTableError
+from beam_pipeline.transforms.core.listing.cuts import RowGroupRange
+from beam_pipeline.transforms.core.listing.row_groups import numbered_batches
 from beam_pipeline.transforms.core.text import is_utf8
 
 _ROWS_AT_ONCE = 4096
 
 
-def read_parquet(file: BinaryIO, uri: str) -> Iterator[tuple[int, Mapping[str, Any], str]]:
-    """Yields (number, fields by column, problem or empty) of every row.
+def read_parquet(
+    file: BinaryIO, uri: str, groups: RowGroupRange | None = None
+) -> Iterator[tuple[int, Mapping[str, Any], str]]:
+    """Yields (number, fields by column, problem or empty) of every row, or of those of some row groups.
 
     Values are of JSON's types: numbers, texts, true and false, None, lists and dicts. A missing
     number (NaN, as pandas writes it) becomes None, a date or a decimal becomes its text.
@@ -25,10 +29,9 @@ def read_parquet(file: BinaryIO, uri: str) -> Iterator[tuple[int, Mapping[str, A
     with parquet_errors(uri):
         from pyarrow import parquet
 
-        number = 0
-        for batch in parquet.ParquetFile(file).iter_batches(batch_size=_ROWS_AT_ONCE):
-            for fields in batch.to_pylist():
-                number += 1
+        opened = parquet.ParquetFile(file)
+        for first, batch in numbered_batches(opened, groups, rows_at_once=_ROWS_AT_ONCE):
+            for number, fields in enumerate(batch.to_pylist(), first):
                 try:
                     yield number, {name: json_value(value) for name, value in fields.items()}, ""
                 except UnicodeDecodeError:

@@ -21,6 +21,7 @@ from typing import Any, BinaryIO, NamedTuple
 from beam_pipeline.transforms.core.errors import LabelTableError
 from beam_pipeline.transforms.core.labels.cells import is_empty
 from beam_pipeline.transforms.core.labels.parquet_rows import read_parquet
+from beam_pipeline.transforms.core.listing.cuts import ByLines, ByRowGroups, Cut, RowGroupRange
 from beam_pipeline.transforms.core.listing.filters import IMAGE_EXTENSIONS
 from beam_pipeline.transforms.core.text import is_utf8, printable, shown
 
@@ -280,7 +281,12 @@ def head_fields(head: TableHead, table: LabelTable) -> Iterator[tuple[int, Mappi
 
 
 def read_fields(
-    file: BinaryIO, table: LabelTable, *, strict: bool = False, first_line: int = 1
+    file: BinaryIO,
+    table: LabelTable,
+    *,
+    strict: bool = False,
+    first_line: int = 1,
+    groups: RowGroupRange | None = None,
 ) -> Iterator[tuple[int, Mapping[str, Any], str]]:
     """Yields (line, fields by column, problem or empty) of every row after the header.
 
@@ -290,6 +296,7 @@ def read_fields(
       file: the file, open at its beginning.
       table: how it is read.
       first_line: the number of the first line, if it is only a later part of the file.
+      groups: the row groups of a Parquet file to read; None for all.
       strict: True if a quote that spans many lines is an error; False if the file may be
         incomplete.
 
@@ -297,7 +304,7 @@ def read_fields(
       LabelTableError: a Parquet file is broken, or a quote spans other rows.
     """
     if table.encoding == PARQUET:
-        yield from read_parquet(file, table.uri)
+        yield from read_parquet(file, table.uri, groups)
         return
     if not table.delimiter:
         yield from _json_records(file, _encoding(table, first_line), first_line)
@@ -335,14 +342,16 @@ def _records(
     return records
 
 
-def part_delimiter(table: LabelTable) -> str | None:
-    """The delimiter of cells by whose quotes a file is cut; empty if quotes mean nothing to lines.
+def cut_of(table: LabelTable) -> Cut | None:
+    """How a file may be cut.
 
-    None if it is read as a whole: bytes of line breaks may be parts of characters, or it is no text.
+    None if it is read as a whole, as bytes of line breaks may be parts of characters.
     """
+    if table.encoding == PARQUET:
+        return ByRowGroups()
     if table.encoding not in _BYTEWISE:
         return None
-    return "" if table.delimiter == _SPACE else table.delimiter
+    return ByLines("" if table.delimiter == _SPACE else table.delimiter)
 
 
 def csv_records(

@@ -65,6 +65,7 @@ from beam_pipeline.transforms.core.labels.table_files import (
     with_decimal_commas,
 )
 from beam_pipeline.transforms.core.labels.unclear_label import single_column, unclear_label
+from beam_pipeline.transforms.core.listing.cuts import RowGroupRange
 from beam_pipeline.transforms.core.references import LabelRow, LabelValue
 from beam_pipeline.transforms.core.text import shown
 
@@ -200,15 +201,20 @@ def inspect_tables(
 
 
 def read_rows(
-    file: BinaryIO, table: LabelTable, schema: LabelSchema, first_line: int = 1
+    file: BinaryIO,
+    table: LabelTable,
+    schema: LabelSchema,
+    first_line: int = 1,
+    groups: RowGroupRange | None = None,
 ) -> Iterator[LabelRow | DeadLetter]:
-    """Reads a label file from its beginning, or from a later line on; empty lines are passed over.
+    """Reads a label file, or a part of it as `read_fields` does; empty lines are passed over.
 
     Raises:
       LabelTableError: a quote that is not closed swallowed other rows.
     """
     named = _naming_columns(table, schema)
-    for line, fields, problem in read_fields(file, table, strict=True, first_line=first_line):
+    rows = read_fields(file, table, strict=True, first_line=first_line, groups=groups)
+    for line, fields, problem in rows:
         name = text_of(fields.get(table.key_column))
         for column in named:
             _check_one_line(fields.get(column), column, table.uri, line)

@@ -13,12 +13,16 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import itertools
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple
 
 from beam_pipeline.transforms.core.errors import InventoryError
+from beam_pipeline.transforms.core.listing.cuts import RowGroupRange
 from beam_pipeline.transforms.core.listing.line_blocks import columns_of_lines
+from beam_pipeline.transforms.core.listing.row_groups import numbered_batches
 from beam_pipeline.transforms.core.packing import Same
 from beam_pipeline.transforms.core.text import shown
 
@@ -82,13 +86,20 @@ def read_inventory(file: BinaryIO, uri: str) -> Iterator[InventoryRow]:
     Raises:
       InventoryError: it is damaged, has other columns, or a row names no file or no size.
     """
-    beginning = file.read(4)
+    if is_parquet(file):
+        return (row for rows in parquet_rows(file, uri) for row in rows)
+    beginning = file.read(2)
     file.seek(0)
-    if beginning == _PARQUET:
-        return _rows(_parquet_cells(file, uri), uri, "row")
-    if not beginning.startswith(_GZIP):
+    if beginning != _GZIP:
         return _rows(_csv_cells(file, uri), uri, "line")
     return _unzipped_rows(file, uri)
+
+
+def is_parquet(file: BinaryIO) -> bool:
+    """Tells from the first bytes of a file; it is at its beginning before and afterwards."""
+    beginning = file.read(len(_PARQUET))
+    file.seek(0)
+    return beginning == _PARQUET
 
 
 def _unzipped_rows(file: BinaryIO, uri: str) -> Iterator[InventoryRow]:
@@ -328,19 +339,113 @@ def _cells_below(
     text.detach()
 
 
-def _parquet_cells(file: BinaryIO, uri: str) -> Iterator[_Cells]:
+class ParquetRows:
+    """Some rows of a Parquet inventory; they can be iterated over one by one.
+
+    Attributes:
+      first: the number of the first one, from 1.
+    """
+
+    def __init__(self, batch: Any, first: int, uri: str) -> None:
+        """Takes the rows.
+
+        Args:
+          batch: a `pyarrow.RecordBatch` of the columns that are read.
+          first: as the attribute.
+          uri: the file, for messages.
+        """
+        self.first = first
+        self._batch = batch
+        self._uri = uri
+
+    def __iter__(self) -> Iterator[InventoryRow]:
+        return _rows(self._cells(), self._uri, "row")
+
+    def _cells(self) -> Iterator[_Cells]:
+        with _parquet_errors(self._uri):
+            rows = self._batch.to_pylist()
+        return itertools.starmap(_Cells, enumerate(rows, self.first))
+
+    def columns(self) -> InventoryColumns | None:
+        """The columns of the rows; None if they have to be looked at one by one."""
+        batch, count = self._batch, len(self._batch)
+        cells = {name: batch.column(index) for index, name in enumerate(batch.schema.names)}
+        deleted = cells.get(_DELETED)
+        if not count or (deleted is not None and deleted.null_count < count):
+            return None
+        sizes = _arrow_numbers(cells[_SIZE])
+        versions: Sequence[int] | None = Same(0, count)
+        generations = cells.get(_GENERATION)
+        if generations is not None and generations.null_count < count:
+            versions = _arrow_numbers(generations)
+        if sizes is None or versions is None:
+            return None
+        if _URI in cells:
+            uris = _arrow_texts(cells[_URI])
+            return InventoryColumns(uris, sizes, versions) if uris else None
+        buckets, names = _arrow_texts(cells[_BUCKET]), _arrow_texts(cells[_NAME])
+        if buckets is None or names is None:
+            return None
+        uris = [f"gs://{bucket}/{name}" for bucket, name in zip(buckets, names, strict=True)]
+        return InventoryColumns(uris, sizes, versions)
+
+
+def parquet_rows(
+    file: BinaryIO, uri: str, groups: RowGroupRange | None = None
+) -> Iterator[ParquetRows]:
+    """Reads a Parquet inventory, or some of its row groups.
+
+    Args:
+      file: the inventory, seekable.
+      uri: its name, for messages.
+      groups: the row groups to read; None for all.
+
+    Raises:
+      InventoryError: it is damaged, has changed since it was cut, or has other columns.
+    """
+    with _parquet_errors(uri):
+        from pyarrow import parquet
+
+        opened = parquet.ParquetFile(file)
+        columns = _columns(opened.schema_arrow.names, uri)
+        batches = numbered_batches(opened, groups, rows_at_once=_ROWS_AT_ONCE, columns=columns)
+        for first, batch in batches:
+            yield ParquetRows(batch, first, uri)
+
+
+@contextmanager
+def _parquet_errors(uri: str) -> Iterator[None]:
     import pyarrow  # takes a third of a second to import, and few jobs need it
-    from pyarrow import parquet
 
     try:
-        table = parquet.ParquetFile(file)
-        columns = _columns(table.schema_arrow.names, uri)
-        line = 1
-        for batch in table.iter_batches(batch_size=_ROWS_AT_ONCE, columns=columns):
-            for cells in batch.to_pylist():
-                yield _Cells(line, cells)
-                line += 1
-    except (pyarrow.ArrowException, OSError) as error:
+        yield
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InventoryError(
             f"--inventory {uri} is damaged or cut short ({error}); make it again"
         ) from error
+
+
+def _arrow_numbers(column: Any) -> Sequence[int] | None:
+    """Whole numbers; None if some are missing, negative or not below 2^63."""
+    from pyarrow import types
+
+    if column.null_count:
+        return None
+    found = column.to_pylist()
+    if types.is_integer(column.type):
+        return found if min(found) >= 0 and max(found) < _BEYOND else None
+    return _whole_numbers(found) if types.is_string(column.type) else None
+
+
+def _arrow_texts(column: Any) -> Sequence[str] | None:
+    """Texts; None if some are missing, empty or not UTF-8."""
+    from pyarrow import types
+
+    kind = column.type.value_type if types.is_dictionary(column.type) else column.type
+    if column.null_count or not (types.is_string(kind) or types.is_large_string(kind)):
+        return None
+    try:
+        found = column.to_pylist()
+    except UnicodeDecodeError:
+        return None
+    return None if "" in found else found

@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from beam_pipeline.transforms.core.errors import InventoryError
-from beam_pipeline.transforms.core.listing.inventory import InventoryRow, groups_for, read_inventory
+from beam_pipeline.transforms.core.listing.inventory import (
+    InventoryRow,
+    groups_for,
+    parquet_rows,
+    read_inventory,
+)
 
 
 def read(data: bytes | str) -> list[InventoryRow]:
@@ -93,6 +98,58 @@ def test_parquet() -> None:
     assert problem(as_parquet({"uri": ["a", "b", "c"], "size": [1, 2, None]})) == (
         "--inventory i.csv, row 3: the column size holds None, expected a whole number"
     )
+
+
+def test_text_of_parquet_that_is_not_utf8_is_an_error() -> None:
+    """It makes the file unusable."""
+    names = pyarrow.array([b"a.jpg", b"caf\xe9.jpg"])
+    broken = pyarrow.StringArray.from_buffers(2, *names.buffers()[1:])
+    message = problem(as_parquet({"uri": broken, "size": [1, 2]}))
+    assert message.startswith(
+        "--inventory i.csv is damaged or cut short ('utf-8' codec can't decode"
+    )
+
+
+@pytest.mark.parametrize(
+    ("columns", "uris", "sizes", "versions"),
+    [
+        ({"uri": ["a", "b"], "size": [1, 2]}, ["a", "b"], [1, 2], [0, 0]),
+        ({"bucket": ["p"], "name": ["é"], "size": ["7"]}, ["gs://p/é"], [7], [0]),
+        ({"uri": ["a"], "size": [1], "generation": [5], "timeDeleted": [None]}, ["a"], [1], [5]),
+        ({"uri": ["a"], "size": [1], "generation": pyarrow.nulls(1)}, ["a"], [1], [0]),
+    ],
+)
+def test_rows_of_parquet_as_columns(
+    columns: dict[str, Any], uris: list[str], sizes: list[int], versions: list[int]
+) -> None:
+    """They hold what the rows hold."""
+    (rows,) = parquet_rows(io.BytesIO(as_parquet(columns)), "i.parquet")
+    found = rows.columns()
+    assert found
+    assert (list(found.uris), list(found.sizes), list(found.versions)) == (uris, sizes, versions)
+    assert [row.uri for row in rows] == uris
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"uri": ["a", ""], "size": [1, 2]},
+        {"uri": ["a", None], "size": [1, 2]},
+        {"uri": [b"a"], "size": [1]},
+        {"uri": ["a"], "size": [-1]},
+        {"uri": ["a"], "size": pyarrow.array([2**63], pyarrow.uint64())},
+        {"uri": ["a"], "size": [1.0]},
+        {"uri": ["a"], "size": [True]},
+        {"uri": ["a"], "size": [" 1"]},
+        {"uri": ["a", "b"], "size": [1, None]},
+        {"uri": ["a", "b"], "size": [1, 2], "generation": [None, 7]},
+        {"uri": ["a", "b"], "size": [1, 2], "timeDeleted": ["", None]},
+    ],
+)
+def test_unusual_rows_of_parquet_are_looked_at_one_by_one(columns: dict[str, Any]) -> None:
+    """They are errors, or their cells mean something else than a number or a text."""
+    (rows,) = parquet_rows(io.BytesIO(as_parquet(columns)), "i.parquet")
+    assert rows.columns() is None
 
 
 def test_other_columns_are_an_error() -> None:
