@@ -18,6 +18,7 @@ import re
 from collections import deque
 from collections.abc import Collection, Iterator
 from decimal import Decimal, InvalidOperation
+from itertools import islice
 from typing import Any, BinaryIO
 
 import ijson
@@ -86,8 +87,6 @@ def json_members(file: BinaryIO, keys: Collection[str]) -> Iterator[tuple[str, A
 def first_value(file: BinaryIO, path: str) -> list[Any]:
     """Finds the first value at a path, such as "categories", or "images.item" for an element.
 
-    Twice as fast as `json_members`, as the rest of the file is not turned into Python objects.
-
     Args:
       file: as for `json_members`.
       path: a path in `ijson`'s notation.
@@ -97,11 +96,20 @@ def first_value(file: BinaryIO, path: str) -> list[Any]:
     Raises:
       JsonFileError: the file is broken before the end of the value.
     """
+    return list(islice(values_at(file, path), 1))
+
+
+def values_at(file: BinaryIO, path: str) -> Iterator[Any]:
+    """Yields the values at a path, as `first_value` finds them.
+
+    Twice as fast as `json_members`, as the rest of the file is not turned into Python objects.
+
+    Raises:
+      JsonFileError: the file is broken before the end of a value that is requested.
+    """
     source = _Source(file)
     try:
-        return [_plain(next(ijson.items(source, path)))]
-    except StopIteration:
-        return []
+        yield from map(_plain, ijson.items(source, path))
     except _FAULTS as error:
         raise source.located(error) from error
 
