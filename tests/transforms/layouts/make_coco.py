@@ -133,9 +133,7 @@ def make_inat(folder: str) -> None:
                         "location_uncertainty": None if unknown else 77,
                     }
                 )
-                annotations.append(
-                    {"id": image_id, "image_id": image_id, "category_id": category}
-                )
+                annotations.append({"id": image_id, "image_id": image_id, "category_id": category})
                 files[name] = coloured((40, 30), category, 10 * most + number)
         files[f"{split}.json"] = dumped(
             {
