@@ -97,7 +97,7 @@ class LabelOptions(OptionGroup):
         CLASS_IDS[0],
         choices=CLASS_IDS,
         help="number gives classes the ids 0, 1, 2, ... in their order; keep uses class names that are "
-        "integers as the ids (default: %(default)s)",
+        "integers, or the ids of COCO's categories, as the ids (default: %(default)s)",
     )
     classes: str = option(
         "",

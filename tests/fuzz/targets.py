@@ -41,6 +41,11 @@ from beam_pipeline.transforms.core.labels.class_files import parse_class_list, p
 from beam_pipeline.transforms.core.labels.mask_colours import parse_mask_colours
 from beam_pipeline.transforms.core.labels.name_pattern import name_pattern
 from beam_pipeline.transforms.core.labels.parquet_rows import read_parquet
+from beam_pipeline.transforms.core.labels.schema import (
+    ColumnKind,
+    further_column,
+    group_column,
+)
 from beam_pipeline.transforms.core.labels.table_files import (
     TableHead,
     inspect_file,
@@ -59,6 +64,7 @@ from beam_pipeline.transforms.layouts.caption_files.reader import caption_of
 from beam_pipeline.transforms.layouts.cifar import batches
 from beam_pipeline.transforms.layouts.cifar.layout import _archive_errors, _members
 from beam_pipeline.transforms.layouts.coco.captions import read_captions
+from beam_pipeline.transforms.layouts.coco.classification import ImageClasses, read_classes
 from beam_pipeline.transforms.layouts.coco.extras import Extras
 from beam_pipeline.transforms.layouts.coco.instances import read_categories, read_instances
 from beam_pipeline.transforms.layouts.coco.panoptic import PanopticReader
@@ -336,6 +342,15 @@ _CAPTIONS = {
     "images": _COCO["images"],
     "annotations": [{"id": 1, "image_id": 1, "caption": "a cat"}, {"image_id": 2, "caption": "\\"}],
 }
+_CLASSES = {
+    "images": [*_COCO["images"], {"id": "x", "file_name": "c.jpg", "place": "p", "hour": 1.5}],
+    "categories": _COCO["categories"],
+    "annotations": [
+        {"id": "a", "image_id": "x", "category_id": 90},
+        {"image_id": 1, "category_id": 1},
+        {"image_id": 1, "category_id": 90},
+    ],
+}
 _VOC = b"""<annotation><filename>a.jpg</filename><size><width>19</width><height>13</height></size>
 <object><name>cat</name><difficult>0</difficult><truncated>1</truncated>
 <bndbox><xmin>1</xmin><ymin>2.5</ymin><xmax>9</xmax><ymax>8</ymax></bndbox></object></annotation>"""
@@ -349,6 +364,16 @@ def _coco(data: bytes) -> None:
     categories = read_categories(lambda: io.BytesIO(data), "f")
     for extras in (Extras(), Extras(masks=True, keypoints=categories.keypoints, negatives=True)):
         for _ in read_instances(io.BytesIO(data), "f", extras=extras):
+            pass
+
+
+def _coco_classes(data: bytes) -> None:
+    read_categories(lambda: io.BytesIO(data), "f")
+    extras = Extras(
+        fields=(group_column("place"), further_column("hour", ColumnKind.FLOAT)),
+    )
+    for kind in (ImageClasses(), ImageClasses(several=True, unlabelled=True)):
+        for _ in read_classes(io.BytesIO(data), "f", kind=kind, extras=extras):
             pass
 
 
@@ -580,6 +605,7 @@ TARGETS: dict[str, Target] = {
         _automl, [b"TRAIN,gs://b/a.jpg,cat\nTEST,b.jpg,dog,0,0,,,1,1,,\n"], words=(b",,",)
     ),
     "COCO": Target(_coco, [_dumped(_COCO)], words=(b"null", b"[]", b'"id":', b"[" * 3000)),
+    "COCO classes": Target(_coco_classes, [_dumped(_CLASSES)], words=(b"null", b'"id":')),
     "COCO captions": Target(_all(read_captions), [_dumped(_CAPTIONS)], words=(b"null", b"{}")),  # type: ignore[arg-type]
     "COCO masks": Target(
         _mask,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -85,6 +86,124 @@ def make(folder: str) -> None:
         )
     make_export(folder)
     make_panoptic(folder)
+    make_inat(folder)
+    make_traps(folder)
+
+
+SPECIES = (
+    (0, "Lumbricus terrestris", "00000_Animalia_Annelida_Clitellata", "Animalia"),
+    (1, "Vulpes vulpes", "00001_Animalia_Chordata_Mammalia", "Mammals"),
+    (2, "Bellis perennis", "00002_Plantae_Tracheophyta_Magnoliopsida", "Plants"),
+)
+"""(category id, name, folder, supercategory); their names are not in the order of their ids."""
+
+
+def make_inat(folder: str) -> None:
+    """Writes inat/ as iNaturalist 2021 unpacks, with its train_mini.json and val.json."""
+    categories = [
+        {
+            "id": i,
+            "name": name,
+            "common_name": name,
+            "supercategory": group,
+            "kingdom": directory.split("_")[1],
+            "image_dir_name": directory,
+        }
+        for i, name, directory, group in SPECIES
+    ]
+    for split, most in (("train_mini", 4), ("val", 2)):
+        images, annotations = [], []
+        files: dict[str, bytes | str] = {}
+        for category, _, directory, _ in SPECIES:
+            for number in range(most):
+                image_id = 100 * category + number
+                name = f"{split}/{directory}/{image_id:08x}-5f0e.jpg"
+                unknown = number == 1
+                images.append(
+                    {
+                        "id": image_id,
+                        "width": 40,
+                        "height": 30,
+                        "file_name": name,
+                        "license": 0,
+                        "rights_holder": "Ada Vega",
+                        "date": "2015-07-05 09:15:57+00:00",
+                        "latitude": math.nan if unknown else 43.5 + number,
+                        "longitude": math.nan if unknown else -89.25,
+                        "location_uncertainty": None if unknown else 77,
+                    }
+                )
+                annotations.append({"id": image_id, "image_id": image_id, "category_id": category})
+                files[name] = coloured((40, 30), category, 10 * most + number)
+        files[f"{split}.json"] = dumped(
+            {
+                "info": INFO,
+                "images": images,
+                "categories": categories,
+                "annotations": annotations,
+                "licenses": LICENSES,
+            }
+        )
+        write_files(f"{folder}/inat", files)
+
+
+TRAP_CATEGORIES = [
+    {"id": 0, "name": "empty"},
+    {"id": 10, "name": "mule_deer"},
+    {"id": 3, "name": "red_fox"},
+]
+TRAP_IMAGES = 24
+
+
+def make_traps(folder: str) -> None:
+    """Writes traps/ as a set of camera traps: four places, sequences of three, some deer in twos."""
+    images: list[dict[str, Any]] = []
+    annotations: list[dict[str, Any]] = []
+    files: dict[str, bytes | str] = {}
+    for number in range(TRAP_IMAGES):
+        place, sequence, frame = number // 6, number // 3, number % 3
+        image_id, category = f"p{place}_{number:04d}", (0, 10, 3)[sequence % 3]
+        name = f"p{place}/2019/{number:04d}.JPG"
+        images.append(
+            {
+                "id": image_id,
+                "file_name": name,
+                "width": 40,
+                "height": 30,
+                "datetime": f"2019-05-01 12:00:{frame:02d}",
+                "location": f"p{place}",
+                "seq_id": f"s{sequence}",
+                "seq_num_frames": 3,
+                "frame_num": frame,
+                "corrupt": False,
+            }
+        )
+        annotations += [
+            {
+                "id": f"{image_id}-{animal}",
+                "image_id": image_id,
+                "category_id": category,
+                "sequence_level_annotation": True,
+            }
+            for animal in range(2 if category == 10 else 1)
+        ]
+        files[f"images/{name}"] = coloured((40, 30), category, number)
+    content = {
+        "info": {"version": "1.0", "description": "Camera traps"},
+        "images": images,
+        "categories": TRAP_CATEGORIES,
+        "annotations": annotations,
+    }
+    files["traps.json"] = json.dumps(content, indent=1)
+    write_files(f"{folder}/traps", files)
+
+
+def coloured(size: tuple[int, int], category: int, number: int) -> bytes:
+    """A JPEG whose colour tells the category, different for each number up to 50."""
+    out = io.BytesIO()
+    colour = (category * 37 % 256, category * 101 % 256, number * 5)
+    Image.new("RGB", size, colour).save(out, "JPEG")
+    return out.getvalue()
 
 
 def make_panoptic(folder: str) -> None:

@@ -223,7 +223,7 @@ def test_bad_items_are_dead_letters_with_their_places(tmp_path: Path) -> None:
         (
             ["--labels", "labels.csv", "--layout", "class_folders", "--list_column", "tags=;"],
             "--list_column means nothing for the layout class_folders; it is for webdataset, parquet, "
-            "imagefolder, caption_files, table",
+            "coco, imagefolder, caption_files, table",
         ),
     ],
 )

@@ -326,12 +326,19 @@ def _first(tally: Tally, reason: str) -> str:
 
 
 def _nearest(rows: Sequence[str], images: Sequence[str]) -> str:
-    """The two names that are most alike, as a sentence; empty if none are."""
+    """The two names that are most alike, as a sentence; empty if none are.
+
+    A row that names an image from a folder below --images on says that folder.
+    """
     pairs = [
         (difflib.SequenceMatcher(None, row, image).ratio(), row, image)
         for row in rows
         for image in images
     ]
+    for _, row, image in pairs:
+        if image.endswith(f"/{row}"):
+            folder = image.removesuffix(row)
+            return f"The row {row!r} would name the image {image!r} if --images named its folder {folder}. "
     ratio, row, image = max(pairs, default=(0.0, "", ""))
     return (
         f"Nearest to each other are the row {row!r} and the image {image!r}. "

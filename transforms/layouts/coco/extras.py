@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from beam_pipeline.transforms.core.images.masks import BadShapeError, check_shape
+from beam_pipeline.transforms.core.labels.cells import BadCellError, parse_cell
 from beam_pipeline.transforms.core.labels.numbers import INT64, is_finite, is_integer
 from beam_pipeline.transforms.core.labels.schema import (
     Column,
@@ -24,7 +25,8 @@ from beam_pipeline.transforms.core.labels.schema import (
     mask_column,
     object_column,
 )
-from beam_pipeline.transforms.core.text import shown
+from beam_pipeline.transforms.core.references import LabelValue
+from beam_pipeline.transforms.core.text import is_utf8, shown
 
 _NEGATIVE, _NOT_EXHAUSTIVE = "neg_category_ids", "not_exhaustive_category_ids"
 
@@ -41,11 +43,13 @@ class Extras:
       masks: True to read the outlines of objects.
       keypoints: the names of an object's key points, in order; empty to read none.
       negatives: True to read LVIS's lists of categories that are absent or not fully annotated.
+      fields: columns of fields of images' entries, which have their names.
     """
 
     masks: bool = False
     keypoints: tuple[str, ...] = ()
     negatives: bool = False
+    fields: tuple[Column, ...] = ()
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -58,7 +62,12 @@ class Extras:
             columns = (*columns, *keypoint_columns(pixels=True), text)
         if self.negatives:
             columns = (*columns, _category_ids(_NEGATIVE), _category_ids(_NOT_EXHAUSTIVE))
-        return columns
+        return (*columns, *self.fields)
+
+    @property
+    def nothing(self) -> tuple[LabelValue, ...]:
+        """The values of an image whose labels are faulty."""
+        return tuple(() if column.repeated else None for column in self.columns)
 
     def of_object(self, annotation: Mapping[str, Any]) -> tuple[Any, ...]:
         """Returns the values of an annotation, one per column of objects; points are flat.
@@ -106,17 +115,32 @@ class Extras:
             for column in columns
         )
 
-    def of_image(self, entry: Mapping[str, Any]) -> tuple[tuple[int, ...], ...]:
-        """Returns the lists of category ids of an image's entry; a value that is not a list is empty."""
-        if not self.negatives:
-            return ()
-        lists = (entry.get(key) for key in (_NEGATIVE, _NOT_EXHAUSTIVE))
-        return tuple(
-            tuple(i for i in found if is_integer(i) and i in INT64)
-            if isinstance(found, list)
-            else ()
-            for found in lists
-        )
+    def of_image(self, entry: Mapping[str, Any]) -> tuple[LabelValue, ...]:
+        """Returns the values of an image's entry: lists of category ids, then those of its fields.
+
+        Among category ids, a value that is not a list is empty.
+
+        Raises:
+          BadAnnotationError: the value of a field does not match its column's kind.
+        """
+        values: list[LabelValue] = []
+        if self.negatives:
+            lists = (entry.get(key) for key in (_NEGATIVE, _NOT_EXHAUSTIVE))
+            values += [
+                tuple(i for i in found if is_integer(i) and i in INT64)
+                if isinstance(found, list)
+                else ()
+                for found in lists
+            ]
+        for column in self.fields:
+            found = entry.get(column.name)
+            if isinstance(found, str) and not is_utf8(found):
+                raise BadAnnotationError(f"field {column.name!r}: {shown(found)} is not a text")
+            try:
+                values.append(parse_cell(found, column))
+            except BadCellError as error:
+                raise BadAnnotationError(f"field {column.name!r}: {error}") from error
+        return tuple(values)
 
 
 NO_EXTRAS = Extras()

@@ -30,7 +30,13 @@ from beam_pipeline.transforms.core.labels.schema import (
 from beam_pipeline.transforms.core.references import LabelRow, LabelValue, Size
 from beam_pipeline.transforms.core.text import is_utf8, shown
 from beam_pipeline.transforms.layouts.coco.extras import NO_EXTRAS, BadAnnotationError, Extras
-from beam_pipeline.transforms.layouts.coco.json_file import JsonFileError, first_value, json_members
+from beam_pipeline.transforms.layouts.coco.json_file import (
+    JsonFileError,
+    first_value,
+    json_members,
+    values_at,
+)
+from beam_pipeline.transforms.layouts.coco.survey import BOX, Survey, holds_key, survey
 
 COLUMNS = (
     *object_columns(pixels=True),
@@ -65,10 +71,12 @@ class Categories:
     Attributes:
       names: id -> name.
       keypoints: names of the key points of objects; empty if no category has any.
+      of_images: the first annotations, if all of the file say the classes of whole images.
     """
 
     names: Mapping[int, str]
     keypoints: tuple[str, ...] = ()
+    of_images: Survey | None = None
 
 
 # --- categories, before the job starts -----------------------------------------------------------
@@ -87,10 +95,11 @@ def read_categories(open_file: Callable[[], BinaryIO], uri: str) -> Categories:
     """
     try:
         with open_file() as file:
-            for annotation in first_value(file, f"{_ANNOTATIONS}.item"):
-                _check_kind(annotation, uri)
+            surveyed = survey(values_at(file, f"{_ANNOTATIONS}.item"))
+            _check_kind(surveyed.first, uri)
         with open_file() as file:
             found = first_value(file, _CATEGORIES)
+        of_images = surveyed.of_images and not _has_boxes(open_file)
     except JsonFileError as error:
         raise broken_json(uri, error) from error
     if not found:
@@ -98,7 +107,20 @@ def read_categories(open_file: Callable[[], BinaryIO], uri: str) -> Categories:
     (categories,) = found
     if not isinstance(categories, list):
         raise _not_a_list(categories, _CATEGORIES, uri)
-    return Categories(parse_categories(categories, uri), _keypoint_names(categories, uri))
+    return Categories(
+        names=parse_categories(categories, uri),
+        keypoints=_keypoint_names(categories, uri),
+        of_images=surveyed if of_images else None,
+    )
+
+
+def _has_boxes(open_file: Callable[[], BinaryIO]) -> bool:
+    """True if any annotation of a file has a box, though the first ones have none."""
+    with open_file() as file:
+        if not holds_key(file, BOX):
+            return False
+    with open_file() as file:
+        return bool(first_value(file, f"{_ANNOTATIONS}.item.{BOX}"))
 
 
 def _keypoint_names(entries: Sequence[Any], uri: str) -> tuple[str, ...]:
@@ -177,8 +199,7 @@ def read_instances(
     found = _read(file, uri, extras)
     entries = found.entries
     yield from entries.dead_letters
-    nothing: tuple[LabelValue, ...] = (*((),) * (len(COLUMNS) - 1), None)
-    nothing = (*nothing, *((),) * len(extras.columns))
+    nothing: tuple[LabelValue, ...] = (*((),) * (len(COLUMNS) - 1), None, *extras.nothing)
     for image in entries.images:
         problem = found.problem(image)
         values = nothing if problem else found.values(image)
@@ -190,7 +211,7 @@ class Image(NamedTuple):
     id: _Id
     name: str
     size: Size | None
-    extras: tuple[tuple[int, ...], ...] = ()
+    extras: tuple[LabelValue, ...] = ()
 
     def row(
         self, values: tuple[LabelValue, ...], problem: str, *, split: str, folder: str, uri: str
@@ -223,11 +244,13 @@ class ImageEntries:
         self._left_out: set[_Id] = set()  # ids of images that ended as dead letters
         self._same_id: dict[_Id, list[str]] = {}  # image id -> names, if there are several
         self._same_name: dict[str, list[_Id]] = {}  # name -> image ids, likewise
+        self._problems: dict[_Id, str] = {}  # image id -> the fault of its fields
 
     def read(self, entries: Iterator[Any], uri: str) -> None:
         """Reads the list. LVIS names an image by its URL at COCO's site."""
         names: dict[_Id, str] = {}
         ids: dict[str, _Id] = {}
+        sizes: dict[Size | None, Size | None] = {}  # one of equal ones, as most are
         for number, entry in enumerate(entries, 1):
             fields = entry if isinstance(entry, dict) else {}
             image_id, name = fields.get("id"), fields.get("file_name")
@@ -247,8 +270,14 @@ class ImageEntries:
                     self._same_id.setdefault(image_id, [names[image_id]]).append(name)
                 if ids.setdefault(name, image_id) != image_id:
                     self._same_name.setdefault(name, [ids[name]]).append(image_id)
-                extras = self._extras.of_image(fields)
-                self.images.append(Image(image_id, name, _size(fields), extras))
+                extras: tuple[LabelValue, ...] = ()
+                try:
+                    extras = self._extras.of_image(fields)
+                except BadAnnotationError as error:
+                    self._problems[image_id] = str(error)
+                size = _size(fields)
+                size = sizes.setdefault(size, size)
+                self.images.append(Image(image_id, name, size, extras))
 
     def problem(self, image: Image) -> str:
         """Returns the fault of an image's entry, or empty."""
@@ -258,7 +287,7 @@ class ImageEntries:
         if image.name in self._same_name:
             ids = ", ".join(map(repr, self._same_name[image.name]))
             return f"several images have this file_name, of ids {ids}"
-        return ""
+        return self._problems.get(image.id, "")
 
     def missing(self, named: Mapping[_Id, str], uri: str) -> Iterator[DeadLetter]:
         """Yields a dead letter for each image that is missing from the list.

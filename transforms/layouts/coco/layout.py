@@ -14,7 +14,7 @@ from beam_pipeline.transforms.core.dead_letters import DeadLetter
 from beam_pipeline.transforms.core.errors import LabelTableError, UsageError
 from beam_pipeline.transforms.core.labels.classes import ClassNumbering
 from beam_pipeline.transforms.core.labels.folders import named_split
-from beam_pipeline.transforms.core.labels.schema import OBJECT_FEATURES
+from beam_pipeline.transforms.core.labels.schema import OBJECT_FEATURES, Column
 from beam_pipeline.transforms.core.listing.filters import ImageRoot
 from beam_pipeline.transforms.core.records.example_source import LabelledImages
 from beam_pipeline.transforms.core.references import LabelRow
@@ -22,7 +22,16 @@ from beam_pipeline.transforms.core.text import some
 from beam_pipeline.transforms.core.uris import is_remote
 from beam_pipeline.transforms.layouts.coco.captions import COLUMNS as CAPTION_COLUMNS
 from beam_pipeline.transforms.layouts.coco.captions import read_captions
+from beam_pipeline.transforms.layouts.coco.classification import (
+    ImageClasses,
+    class_numbering,
+    image_classes,
+    numbering_notes,
+    read_classes,
+    several_questions,
+)
 from beam_pipeline.transforms.layouts.coco.extras import NO_EXTRAS, Extras
+from beam_pipeline.transforms.layouts.coco.fields import image_fields
 from beam_pipeline.transforms.layouts.coco.instances import (
     COLUMNS,
     CaptionsError,
@@ -60,12 +69,14 @@ class CocoReader:
       folders: URI of a file -> URI of the folder of its images, if known.
       extras: the features to read besides boxes and classes.
       captions: True if the files hold captions instead of objects.
+      of_images: how the classes of whole images are read; None if the files hold objects.
     """
 
     splits: Mapping[str, str]
     folders: Mapping[str, str]
     extras: Extras = NO_EXTRAS
     captions: bool = False
+    of_images: ImageClasses | None = None
 
     def read(self, file: BinaryIO, uri: str) -> Iterator[LabelRow | DeadLetter]:
         """Yields a row for each image of a file.
@@ -76,14 +87,23 @@ class CocoReader:
         split, folder = self.splits.get(uri, ""), self.folders.get(uri, "")
         if self.captions:
             return read_captions(file, uri, split=split, folder=folder)
+        if self.of_images:
+            return read_classes(
+                file, uri, kind=self.of_images, split=split, folder=folder, extras=self.extras
+            )
         return read_instances(file, uri, split=split, folder=folder, extras=self.extras)
 
 
 class Coco:
-    """JSON files of COCO's instances hold the objects of all images and their boxes."""
+    """JSON files of COCO's instances hold the objects of all images and their boxes.
+
+    Files of the same form without boxes hold the classes of images, or captions.
+    """
 
     name = "coco"
-    option_names: frozenset[str] = frozenset({"object_features"})
+    option_names: frozenset[str] = frozenset(
+        {"object_features", "columns", "list_column", "label_base", "label_order", "class_ids"}
+    )
 
     def recognise(self, options: SourceOptions) -> str:
         """Recognises names of files, or a JSON object that begins like COCO's."""
@@ -104,7 +124,7 @@ class Coco:
 
         Raises:
           UsageError: there are none, one of them holds no instances, two are of the same images,
-            or they disagree on a category.
+        they disagree on a category, or an option does not fit them.
         """
         uris = label_files(_typed_labels(options) if options.labels else _labels_beside(options))
         roots = image_roots(options.images, frozenset(uris))
@@ -116,23 +136,29 @@ class Coco:
                 f"{captions} holds captions, not objects with a bbox; leave it out, and name COCO's "
                 "instances_*.json instead"
             )
+        of_images = image_classes(options, described)
+        _check_options(options, "" if of_images else "objects" if described else "captions")
         _check_images_differ(list(described))
         categories = common_categories({uri: one.names for uri, one in described.items()})
-        extras = _extras(options, described)
+        columns = of_images.columns if of_images else COLUMNS if described else CAPTION_COLUMNS
+        extras = _extras(options, described, columns)
         reader = CocoReader(
             {uri: split for uri in uris if (split := split_of(uri))},
             {uri: folder for uri in uris if (folder := image_folder(uri, roots))},
             extras,
             captions=not described,
+            of_images=of_images,
         )
         return Source(
             layout=self.name,
             roots=roots,
             labels=FileLabels(reader, tuple(uris)),
-            examples=LabelledImages((*COLUMNS, *extras.columns) if described else CAPTION_COLUMNS),
-            numbering=ClassNumbering(
-                known=tuple((name, i) for i, name in sorted(categories.items()))
-            ),
+            examples=LabelledImages((*columns, *extras.columns)),
+            numbering=class_numbering(options, categories)
+            if of_images
+            else ClassNumbering(known=tuple((name, i) for i, name in sorted(categories.items()))),
+            notes=numbering_notes(options, categories) if of_images else (),
+            questions=several_questions(described, of_images),
         )
 
 
@@ -164,15 +190,53 @@ def _wanted(options: SourceOptions) -> tuple[str, ...]:
     )
 
 
-def _extras(options: SourceOptions, described: Mapping[str, Categories]) -> Extras:
+def _check_options(options: SourceOptions, what: str) -> None:
+    """Checks options that not every kind of file has.
+
+    Args:
+      options: those given.
+      what: the content of the files; empty for classes of whole images.
+
+    Raises:
+      UsageError: one has no effect on these files.
+    """
+    if not what:
+        if options.object_features:
+            raise UsageError(
+                f"--object_features {options.object_features[0]}: the annotations have no bbox, so "
+                "they describe no objects but the classes of whole images; leave it out"
+            )
+        return
+    given = {
+        "--label_base": options.label_base is not None,
+        "--label_order": options.label_order != SourceOptions.label_order,
+        "--class_ids": options.class_ids != SourceOptions.class_ids,
+        "--list_column": bool(options.list_column),
+        "--columns": bool(options.columns) and what == "captions",
+    }
+    for option, is_given in given.items():
+        if is_given:
+            ids = ", whose class ids are those of the file" if what == "objects" else ""
+            raise UsageError(
+                f"{option} means nothing for the layout coco with {what}{ids}; leave it out"
+            )
+
+
+def _extras(
+    options: SourceOptions, described: Mapping[str, Categories], columns: Sequence[Column]
+) -> Extras:
     """Decides which features are read besides boxes and classes.
 
     Raises:
       UsageError: the files do not have it.
     """
     wanted = options.object_features
-    if wanted and not described:
-        raise UsageError(f"--object_features {wanted[0]}: captions have no objects; leave it out")
+    if not described:
+        if wanted:
+            raise UsageError(
+                f"--object_features {wanted[0]}: captions have no objects; leave it out"
+            )
+        return NO_EXTRAS
     names = {categories.keypoints for categories in described.values()} - {()}
     if _KEYPOINT_FEATURES in wanted and len(names) != 1:
         problem = "different key points in them" if names else "key points in no category"
@@ -180,11 +244,12 @@ def _extras(options: SourceOptions, described: Mapping[str, Categories]) -> Extr
             f"--object_features {_KEYPOINT_FEATURES}: {some(list(described))} have {problem}; name "
             f"{_KEYPOINTS}*{_JSON} with --labels"
         )
-    lvis = bool(described) and all(_LVIS.search(posixpath.basename(uri)) for uri in described)
+    lvis = all(_LVIS.search(posixpath.basename(uri)) for uri in described)
     return Extras(
         masks=_MASK_FEATURES in wanted,
         keypoints=names.pop() if _KEYPOINT_FEATURES in wanted else (),
-        negatives=lvis,
+        negatives=lvis and not any(one.of_images for one in described.values()),
+        fields=image_fields(options, list(described), columns),
     )
 
 

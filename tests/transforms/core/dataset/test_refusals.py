@@ -131,6 +131,24 @@ def test_names_that_are_nearly_met_are_shown_with_the_first_dead_letter() -> Non
     )
 
 
+def test_rows_that_begin_below_the_images_folder_say_it() -> None:
+    """As where --images names the folder above the one that the rows' paths begin in."""
+    tally = Tally(listed=1, label_rows=2, orphan_rows=2)
+    tally.add_dead_letters(
+        [
+            DeadLetter("join", "b/2.png", "", "missing_image", "no such image", "/l.csv", 3),
+            DeadLetter("join", "a/1.png", "", "missing_image", "no such image", "/l.csv", 2),
+            DeadLetter("join", "old/images/a/1.png", "/x/a/1.png", "unlabelled", "no row"),
+        ]
+    )
+    refusal = nothing_joined(tally)
+    assert refusal is not None
+    assert refusal.message.endswith(
+        "no such image. The row 'a/1.png' would name the image 'old/images/a/1.png' if --images named "
+        "its folder old/images/. Check --images, --labels and --key_column"
+    )
+
+
 def test_a_bad_row_without_a_name_is_shown_by_its_place() -> None:
     """There is no key to show."""
     tally = Tally(listed=2, label_rows=2)

@@ -207,6 +207,15 @@ def test_what_is_broken_is_found_however_bytes_arrive(data: bytes) -> None:
         read(data, 1)
 
 
+@pytest.mark.parametrize("size", [700, 65536])
+def test_a_number_too_long_is_found_wherever_it_begins(size: int) -> None:
+    """Of 4,000 digits; one of a digit less is read."""
+    for place in range(0, 1000, 111):
+        with pytest.raises(JsonFileError, match="a number of more than 4000 digits"):
+            read(b'{"a": ' + b" " * place + b"1" * 4000 + b"}", size)
+    assert read(b'{"a": ' + b"1" * 3999 + b"}", size) == [("a", int("1" * 3999))]
+
+
 def test_the_place_counts_from_the_beginning_of_the_file() -> None:
     """Not from that of the piece."""
     text = '{"a": [' + "1," * 5000 + "2;"
