@@ -10,11 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
+from beam_pipeline.transforms.core.dataset.splits import FOLDER
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
 from beam_pipeline.transforms.core.errors import LabelTableError, UsageError
 from beam_pipeline.transforms.core.labels.cells import text_of
 from beam_pipeline.transforms.core.labels.classes import ClassNumbering
 from beam_pipeline.transforms.core.labels.folders import named_split
+from beam_pipeline.transforms.core.labels.schema import CLASS_FOLDER_COLUMNS
 from beam_pipeline.transforms.core.labels.table_columns import row_columns
 from beam_pipeline.transforms.core.labels.table_files import (
     LabelTable,
@@ -32,6 +34,7 @@ from beam_pipeline.transforms.core.packing import Columns
 from beam_pipeline.transforms.core.records.example_source import LabelledImages
 from beam_pipeline.transforms.core.references import LabelRow
 from beam_pipeline.transforms.layouts.automl.layout import automl_note, automl_source
+from beam_pipeline.transforms.layouts.class_folders import WHOLE_CLASSES
 from beam_pipeline.transforms.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.transforms.layouts.shared.heads import allow_long_cells, head
 from beam_pipeline.transforms.layouts.shared.local_copy import LocalCopy, find_copies
@@ -115,16 +118,22 @@ class Table:
         uris = tuple(table.uri for table in tables)
         roots = image_roots(options.images, frozenset(uris))
         copies = find_copies(_image_names(heads, tables), roots, uris)
+        by_folder = schema.class_by_folder
+        columns = (*CLASS_FOLDER_COLUMNS, *schema.columns[1:]) if by_folder else schema.columns
+        whole_classes = by_folder and options.split_by == FOLDER
         return Source(
             layout=self.name,
             roots=roots,
             labels=FileLabels(
-                TableReader(tables, schema, copies), uris, merge_rows=schema.several_rows
+                TableReader(tables, schema, copies),
+                uris,
+                merge_rows=schema.several_rows,
+                class_by_folder=by_folder,
             ),
-            examples=LabelledImages(schema.columns),
+            examples=LabelledImages(columns),
             numbering=table_numbering(options, schema),
             notes=(*table_notes(schema), *copies.notes),
-            questions=schema.questions,
+            questions=(*schema.questions, *([WHOLE_CLASSES] if whole_classes else [])),
             tables=tables,
         )
 

@@ -20,12 +20,21 @@ from typing import Any, BinaryIO, NamedTuple
 
 from beam_pipeline.transforms.core.errors import LabelTableError
 from beam_pipeline.transforms.core.labels.cells import is_empty
+from beam_pipeline.transforms.core.labels.name_lists import (
+    header_of_names,
+    is_image_name,
+    split_line,
+)
 from beam_pipeline.transforms.core.labels.parquet_rows import read_parquet
 from beam_pipeline.transforms.core.listing.filters import IMAGE_EXTENSIONS
 from beam_pipeline.transforms.core.text import is_utf8, printable, shown
 
 _SEPARATORS = ",;\t|"
 _SPACE = " "
+_LINE = "\n"
+WITHOUT_CELLS = (_SPACE, _LINE)
+"""Delimiters of lists, whose lines are not cut into cells: see `LabelTable`."""
+
 PARQUET = "parquet"
 """`LabelTable.encoding` of a Parquet file, which is not text."""
 
@@ -73,7 +82,8 @@ class LabelTable:
     Attributes:
       uri: the file.
       encoding: a name that Python knows, such as "utf-8-sig"; "parquet" for a Parquet file.
-      delimiter: one character, or empty for JSON Lines and Parquet.
+      delimiter: one character, or empty for JSON Lines and Parquet. A space for a list of names with
+        an extension and a label each; a line break for one of other names, or of names alone.
       header: column names, stripped; empty for JSON Lines and Parquet.
       key_column: name of the column that names the image.
       has_header: True if the first line holds the names; otherwise the names are ours.
@@ -203,7 +213,9 @@ def file_notes(head: TableHead, table: LabelTable) -> Iterator[str]:
             f"{name} is not UTF-8 and is read as {_ENCODING_NAMES[table.encoding]}, with words such "
             f"as {', '.join(map(repr, words[:1]))}; override it with --labels_encoding NAME"
         )
-    if not table.has_header:
+    if len(table.header) == 1 and not table.has_header:
+        yield f"{name} is a list of images, without a header and without labels"
+    elif not table.has_header:
         yield (
             f"{name} has no header; its first line is an image, so its columns are "
             f"{', '.join(table.header)}"
@@ -327,8 +339,8 @@ def _records(
 ) -> Iterator[tuple[int, list[str], str]]:
     """Yields the records after the header."""
     encoding = _encoding(table, first_line)
-    if table.delimiter == _SPACE:
-        return _listed_records(file, encoding, first_line)
+    if table.delimiter in WITHOUT_CELLS:
+        return _listed_records(file, encoding, first_line, table)
     records = csv_records(file, encoding, table.delimiter, uri, first_line)
     if table.has_header and first_line == 1:
         next(records, None)
@@ -342,7 +354,7 @@ def part_delimiter(table: LabelTable) -> str | None:
     """
     if table.encoding not in _BYTEWISE:
         return None
-    return "" if table.delimiter == _SPACE else table.delimiter
+    return "" if table.delimiter in WITHOUT_CELLS else table.delimiter
 
 
 def csv_records(
@@ -389,16 +401,17 @@ def _csv_problem(error: csv.Error, first: int, last: int) -> str:
 
 
 def _listed_records(
-    file: BinaryIO, encoding: str, first_line: int
+    file: BinaryIO, encoding: str, first_line: int, table: LabelTable
 ) -> Iterator[tuple[int, list[str], str]]:
-    """Yields the lines of a list with spaces between an image's name and its label."""
+    """Yields the lines of a list: an image's name, and its label after a space if there are labels."""
     text = _decoded(file, encoding, newline=None)
     for line, record in enumerate(text, first_line):
         if not record.strip():
             continue
         problem = _encoding_problem(record, encoding)
-        found = _listed(record)
-        if not found and not problem:
+        columns = len(table.header)
+        found = _listed(record) if table.delimiter == _SPACE else split_line(record, columns)
+        if len(found) != columns and not problem:
             problem = f"names no image and its label: {shown(record.strip())}"
         yield line, found, problem
     text.detach()
@@ -411,7 +424,7 @@ def _listed(line: str) -> list[str]:
         return []
     name, label = found.groups()
     words = re.split(r"[\s,]+", label)
-    if len(words) > 1 and (all(map(_is_number, words)) or any(map(_is_image, words))):
+    if len(words) > 1 and (all(map(_is_number, words)) or any(map(is_image_name, words))):
         return []  # boxes, several labels or pairs of images
     return [name, label]
 
@@ -446,8 +459,11 @@ def json_float(text: str) -> float | str:
 
 def _with_header(head: TableHead, table: LabelTable) -> LabelTable:
     line = next((line for line in _lines(head, table.encoding) if line.strip()), "")
-    if _listed(line) and not _is_image(line.split(table.delimiter)[0].strip()):
+    if _listed(line) and not is_image_name(line.split(table.delimiter)[0].strip()):
         return replace(table, delimiter=_SPACE, header=LIST_HEADER, has_header=False)
+    names = header_of_names(_complete_lines(head, table.encoding), head.uri)
+    if names:
+        return replace(table, delimiter=_LINE, header=names, has_header=False)
     records = csv_records(io.BytesIO(head.data), table.encoding, table.delimiter)
     first = next(records, None)
     if first is None:
@@ -465,7 +481,7 @@ def _with_header(head: TableHead, table: LabelTable) -> LabelTable:
 
 def _header_of_a_list(cells: Sequence[str]) -> tuple[str, ...]:
     """Returns the columns of a file whose first line is an image's row; none if it is not."""
-    if not _is_image(cells[0]) or any(map(_is_image, cells[1:])):
+    if not is_image_name(cells[0]) or any(map(is_image_name, cells[1:])):
         return ()
     if len(cells) == len(LIST_HEADER):
         return LIST_HEADER
@@ -479,8 +495,10 @@ def _lines(head: TableHead, encoding: str) -> list[str]:
     return head.data.decode(encoding, errors="replace").splitlines()
 
 
-def _is_image(text: str) -> bool:
-    return posixpath.splitext(text)[1].lower() in IMAGE_EXTENSIONS - {""}
+def _complete_lines(head: TableHead, encoding: str) -> list[str]:
+    """The lines of a file's beginning that are not empty; the last may be incomplete and is dropped."""
+    lines = _lines(head, encoding)
+    return list(filter(str.strip, lines if head.whole or len(lines) == 1 else lines[:-1]))
 
 
 def _is_number(value: Any) -> bool:
@@ -518,7 +536,7 @@ def _check_header(uri: str, header: Sequence[str]) -> None:
             "give each column a different name"
         )
     for cell in header:
-        if _is_image(cell):
+        if is_image_name(cell):
             raise LabelTableError(
                 f"{uri}: the first line holds an image's name ({cell!r}) where column names are "
                 "expected; put a line such as filename,label before it"

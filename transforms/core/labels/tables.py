@@ -48,6 +48,7 @@ from beam_pipeline.transforms.core.labels.one_hot import (
     parse_one_hot,
 )
 from beam_pipeline.transforms.core.labels.schema import (
+    CLASS_FOLDER_COLUMNS,
     Column,
     ColumnKind,
     further_column,
@@ -150,6 +151,8 @@ class LabelSchema:
       notes: for the user, on how the files are read.
       questions: what is not safe to assume of them.
       split_like: columns that are not called `split`, and hold names of splits in the first rows.
+      class_by_folder: True if no column is a label: the first one is the class, which is the image's
+        folder, and empty in every row.
     """
 
     columns: tuple[Column, ...]
@@ -164,6 +167,7 @@ class LabelSchema:
     notes: tuple[str, ...] = ()
     questions: tuple[str, ...] = ()
     split_like: tuple[str, ...] = ()
+    class_by_folder: bool = False
 
     @property
     def has_label(self) -> bool:
@@ -353,10 +357,13 @@ class _Inspection:
         names = [name for name in names if not one_hot or name not in one_hot.names]
         listed = () if objects or choices.separators else self._captions(names)
         label = ""
-        if not objects and not one_hot:
+        by_folder = not objects and not one_hot and self._are_lists(names)
+        if not objects and not one_hot and not by_folder:
             label = self._label(names, any_needed=not listed)
         leading = objects or one_hot
         columns = list(leading.columns) if leading else []
+        if by_folder:
+            columns = [replace(column, required=False) for column in CLASS_FOLDER_COLUMNS]
         guessed = set()
         for name in sorted(names, key=lambda name: name != label):
             if self._kinds.get(name) == SKIP_KIND:
@@ -386,6 +393,7 @@ class _Inspection:
             notes=tuple(notes),
             questions=() if asked or one_hot is None else (one_hot.question,),
             split_like=tuple(name for name in split_like if name != label),
+            class_by_folder=by_folder,
         )
 
     def _boxes(self, names: Sequence[str]) -> BoxColumns | None:
@@ -440,6 +448,16 @@ class _Inspection:
         if not choices.label_needed or not any_needed:
             return ""
         raise unclear_label(where, names, self._sample.values)
+
+    def _are_lists(self, names: Sequence[str]) -> bool:
+        """True if the tables name images, perhaps with the split or the group of each, but no label."""
+        choices = self._choices
+        others = [name for name in names if name != choices.group]
+        known = all(self._is_known_key(name) for name in self._keys)
+        return not (others or choices.label) and known and FOLDER not in names
+
+    def _is_known_key(self, name: str) -> bool:
+        return name == self._choices.key or name.lower() in KEY_NAMES or bool(path_columns([name]))
 
     def _split_like(self, names: Sequence[str]) -> tuple[str, ...]:
         """The columns that hold nothing but names of splits, at least two, and were not declared."""
