@@ -114,7 +114,7 @@ class Table:
         if note:
             _refuse_column_options(options, note)
             return automl_source(options, heads, [note])
-        schema, tables = inspect_tables(heads, column_choices(options))
+        schema, tables = inspect_tables(heads, replace(column_choices(options), may_be_lists=True))
         uris = tuple(table.uri for table in tables)
         roots = image_roots(options.images, frozenset(uris))
         copies = find_copies(_image_names(heads, tables), roots, uris)

@@ -542,6 +542,8 @@ def _source_of(row: LabelRow) -> str:
 
 
 def _said(row: LabelRow) -> str:
+    if row.split and all(value is None for value in row.values):
+        return f"the split {row.split}"
     values = ", ".join(map(_shown, row.values))
     return f"{values} in {row.split}" if row.split else values
 

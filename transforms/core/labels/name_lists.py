@@ -45,6 +45,8 @@ def header_of_names(lines: Sequence[str], uri: str) -> tuple[str, ...]:
     if not lines or any(mark in lines[0] for mark in _SEPARATORS):
         return ()
     words = [line.split(maxsplit=1) for line in lines]
+    if any(map(is_image_name, lines[0].split()[:-1])):
+        return ()
     if len(lines) >= _FEW:
         _check_no_ids(words, uri)
         _check_no_count(lines, uri)

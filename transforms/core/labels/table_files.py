@@ -100,6 +100,11 @@ class LabelTable:
     decimal_commas: tuple[str, ...] = ()
     split: str = ""
 
+    @property
+    def is_list(self) -> bool:
+        """True for a list without a header whose lines begin with an image's name."""
+        return self.delimiter == _LINE
+
 
 class TableHead(NamedTuple):
     """The beginning of a label file.
@@ -213,8 +218,8 @@ def file_notes(head: TableHead, table: LabelTable) -> Iterator[str]:
             f"{name} is not UTF-8 and is read as {_ENCODING_NAMES[table.encoding]}, with words such "
             f"as {', '.join(map(repr, words[:1]))}; override it with --labels_encoding NAME"
         )
-    if len(table.header) == 1 and not table.has_header:
-        yield f"{name} is a list of images, without a header and without labels"
+    if table.is_list and len(table.header) == 1:
+        yield f"{name} has no header, and is read as a list of images without labels"
     elif not table.has_header:
         yield (
             f"{name} has no header; its first line is an image, so its columns are "

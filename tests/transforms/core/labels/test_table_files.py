@@ -603,7 +603,7 @@ def test_a_list_of_boxes_needs_no_header() -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"a.jpg\nb.jpg\n", b"a.jpg,1,2\n", b"a.jpg,b.jpg\n", b"a.jpg,x,2,3,4,cat\n"],
+    [b"a.jpg b.jpg\n", b"a.jpg,1,2\n", b"a.jpg,b.jpg\n", b"a.jpg,x,2,3,4,cat\n"],
 )
 def test_other_first_lines_with_an_image_are_an_error(content: bytes) -> None:
     """Nobody knows what their cells mean."""
