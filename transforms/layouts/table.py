@@ -6,6 +6,7 @@ They are given in --labels and may be in any folder.
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import BinaryIO
@@ -47,6 +48,7 @@ TABLE_OPTIONS = frozenset(
     }
 )
 _FIRST_DETECTION_ID = 1  # 0 is the background's
+_WORD_BEGINS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,9 @@ def with_splits_of_files(source: Source) -> Source:
             f"--splits label_files: the column {reader.schema.split_column!r} says the split of each "
             "row; leave the option out"
         )
-    tables = tuple(replace(table, split=_split_of(table.uri)) for table in reader.tables)
+    tables = tuple(
+        replace(table, split=_split_of(table.uri, capitals=True)) for table in reader.tables
+    )
     unclear = next((table.uri for table in tables if not table.split), "")
     if unclear:
         raise UsageError(
@@ -172,7 +176,8 @@ def split_files(source: Source) -> Mapping[str, str]:
     reader = _table_reader(source)
     if reader is None or reader.schema.split_column:
         return {}
-    splits = {table.uri: _split_of(table.uri) for table in reader.tables}
+    capitals = reader.schema.class_by_folder  # others have always been read without asking
+    splits = {table.uri: _split_of(table.uri, capitals=capitals) for table in reader.tables}
     return {uri: split for uri, split in splits.items() if split}
 
 
@@ -187,8 +192,10 @@ def _table_reader(source: Source) -> TableReader | None:
     return reader if isinstance(reader, TableReader) else None
 
 
-def _split_of(uri: str) -> str:
-    return named_split(posixpath.splitext(posixpath.basename(uri))[0])
+def _split_of(uri: str, *, capitals: bool) -> str:
+    """The split in a table's name; with `capitals`, a capital begins a word, as in TrainImages.txt."""
+    stem = posixpath.splitext(posixpath.basename(uri))[0]
+    return named_split(_WORD_BEGINS.sub("_", stem) if capitals else stem)
 
 
 def column_choices(options: SourceOptions) -> ColumnChoices:

@@ -22,6 +22,7 @@ from beam_pipeline.transforms.core.labels.odd_names import (
     folder_of_images_above,
     folder_of_images_below,
     spellings,
+    split_classes,
     split_folders,
     split_pattern,
 )
@@ -149,6 +150,9 @@ def class_questions(classes: Mapping[str, int], checks: LabelChecks) -> Iterator
         yield _lists(classes, lists, checks)
     elif _mostly_single(classes):
         yield _single_images(classes, checks)
+    flat = split_classes(classes) if by_folder else []
+    if flat and not (above or splits):
+        yield _flat_splits(flat, classes, checks)
     images_folders = sorted(IMAGES & set(classes)) if by_folder else []
     if images_folders and len(classes) > 1:
         yield _images_folder(images_folders[0], classes, checks)
@@ -259,6 +263,17 @@ def _images_above(above: str, classes: Mapping[str, int], checks: LabelChecks) -
         f"({_some(sorted(classes))}), but such a name is usual for the folder above the class folders.",
         "" if checks.folder else f"Name the folder {above!r} with --images.",
         _with_folder_below(checks, above),
+    )
+
+
+def _flat_splits(flat: Sequence[str], classes: Mapping[str, int], checks: LabelChecks) -> Question:
+    images = sum(classes[name] for name in flat)
+    are = "would be a class" if len(flat) == 1 else "would be classes"
+    return Question(
+        f"{_some(flat)} {are} of {len(classes)} by {checks.where}, with {counted(images, 'image')} that lie in "
+        "no class folder there, but such a name is usual for a split.",
+        "Move them into class folders below it, name a table of their labels with --labels, or name only "
+        "folders that hold class folders with --images.",
     )
 
 

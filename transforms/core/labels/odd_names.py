@@ -81,6 +81,16 @@ def split_folders(classes: Collection[str]) -> Mapping[str, str]:
     return {} if all(folder == word for folder, word in found.items()) else found
 
 
+def split_classes(classes: Collection[str]) -> list[str]:
+    """The classes that are called as splits, sorted, if there are others; `train` may be a class.
+
+    >>> split_classes(["cat", "train", "val"])
+    ['val']
+    """
+    found = [name for name in classes if SPLIT_NAMES.get(name.lower(), "train") != "train"]
+    return sorted(found) if len(found) < len(classes) else []
+
+
 def split_pattern(classes: Collection[str], folders: Mapping[str, str]) -> str:
     """A pattern for --label_from that takes split and class from paths; empty if no single one does.
 

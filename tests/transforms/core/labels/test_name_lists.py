@@ -119,7 +119,9 @@ def test_a_list_is_a_table_with_the_folders_as_classes() -> None:
         (3, "b/2", (None,)),
         (4, 'b/3, "x"', (None,)),
     ]
-    assert schema.notes == ("train.txt has no header, and is read as a list of images without labels",)
+    assert schema.notes == (
+        "train.txt has no header, and is read as a list of images without labels",
+    )
 
 
 def test_a_line_of_a_list_with_labels_may_lack_one() -> None:

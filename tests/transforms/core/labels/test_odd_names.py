@@ -9,6 +9,7 @@ from beam_pipeline.transforms.core.labels.odd_names import (
     folder_of_images_above,
     folder_of_images_below,
     spellings,
+    split_classes,
     split_folders,
     split_pattern,
 )
@@ -54,6 +55,13 @@ def test_folders_of_images_are_no_part_of_classes(
     """One may hold all class folders, or each class folder may hold one."""
     assert folder_of_images_above(classes) == above
     assert folder_of_images_below(classes) == below
+
+
+def test_classes_that_are_called_as_splits_are_found() -> None:
+    """Beside others; a train is a thing, and a test tube is no split."""
+    assert split_classes(["val", "cat", "Test", "train", "test_tube", "dev/cat"]) == ["Test", "val"]
+    assert not split_classes(["test", "val"])
+    assert not split_classes([])
 
 
 @pytest.mark.parametrize(
