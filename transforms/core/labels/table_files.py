@@ -52,10 +52,12 @@ _MOST_LINES = 10
 
 _BEFORE_JSON = b"\r\n\t \xef\xbb\xbf"
 _JSON_MAP = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"[^"]*\.\w{2,5}"\s*:\s*["\d]')
+_JSON_LISTS = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"[^"]*"\s*:\s*\[\s*"')
 _ADVICE = {
     ".xml": ". Pascal VOC's annotations, a file for each image, are read with --layout voc; tools such as "
     "CVAT export COCO's JSON as well",
-    ".mat": ". Write a table such as filename,label from what scipy.io.loadmat reads",
+    ".mat": ". Write a table such as filename,label from what scipy.io.loadmat reads, as in "
+    "docs/datasets/official_lists.md",
     ".manifest": ". If it has a JSON object per line, as Ground Truth's manifests do, copy it to a name "
     "that ends in .jsonl",
 }
@@ -178,6 +180,9 @@ def _advice(head: TableHead, extension: str) -> str:
         if _JSON_MAP.match(head.data):
             pairs = "to_entries[] | {file_name: .key, label: .value}"
             return f"{found}. Names with labels become lines: jq -c '{pairs}' {lines}"
+        if _JSON_LISTS.match(head.data):
+            names = lines.replace(".jsonl", ".txt")
+            return f"{found}. Names by class become a list of images: jq -r '.[][]' {names}"
         return f'{found}. Write a line for each image, such as {{"file_name": "a.jpg", "label": "cat"}}'
     return _ADVICE.get(extension, "")
 
