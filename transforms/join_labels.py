@@ -156,6 +156,7 @@ class JoinLabels(beam.PTransform):
       columns: of the rows' values.
       merge_rows: whether rows of one image add up; else they must agree.
       complete: whether rows of one image are files that complete each other.
+      class_by_folder: whether the first column is the class, and is each image's folder.
       unnamed: what images without a row stand for; None to leave them out.
       buckets: in how many parts they are joined.
       by_folder: brings images and rows together by folder as well as by name; None for names alone.
@@ -173,6 +174,7 @@ class JoinLabels(beam.PTransform):
     sorter: Sorter | None = None
     unnamed: UnnamedImages | None = None
     complete: bool = False
+    class_by_folder: bool = False
     by_folder: ByFolder | None = None
 
     def expand(self, inputs: Mapping[str, beam.PCollection]) -> beam.pvalue.DoOutputsTuple:
@@ -190,7 +192,8 @@ class JoinLabels(beam.PTransform):
             keep=self.keep,
             files=file_columns(self.columns),
         )
-        join = _JoinBucket(RowMerger(repeated, self.unnamed, self.complete), labelling)
+        merger = RowMerger(repeated, self.unnamed, self.complete, self.class_by_folder)
+        join = _JoinBucket(merger, labelling)
         return (
             by_file_name
             | "GroupByFileName" >> beam.CoGroupByKey()

@@ -175,7 +175,7 @@ class JoinTask:
 
     def _by_columns(self) -> Outcome | None:
         """The outcome where rows name images by their keys; None where they must be looked at."""
-        if any(self.merger.repeated):
+        if any(self.merger.repeated) or self.merger.by_folder:
             return None
         images, rows = join_columns(self.images), join_columns(self.rows)
         found = join_columns_by_key(images, rows) if images and rows else None

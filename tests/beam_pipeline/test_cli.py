@@ -110,7 +110,7 @@ def test_wrong_usage_says_what_and_writes_nothing(
         ("", "the file is empty"),
         ("a.jpg,cat,3\n", "where column names are expected"),
         ("filename,label,label\n", "names 'label' more than once"),
-        ("filename\na.jpg\n", "no column besides the key"),
+        ("photo\na.jpg\n", "no column besides the key"),
         ("filename,x,y\na.jpg,1,2\n", "which of the columns x, y is the label?"),
     ],
 )

@@ -31,7 +31,7 @@ class ClassFolders:
             raise UsageError("--layout class_folders takes labels from folders; leave out --labels")
         roots, questions, doubts = opened_for_folders(image_roots(options.images))
         if options.split_by == FOLDER:
-            questions = (*questions, _WHOLE_CLASSES)
+            questions = (*questions, WHOLE_CLASSES)
         return Source(
             layout=self.name,
             roots=roots,
@@ -43,8 +43,9 @@ class ClassFolders:
         )
 
 
-_WHOLE_CLASSES = (
+WHOLE_CLASSES = (
     "--split_by folder puts whole classes into one split, as the folders are the classes, so no "
     "class that is tested on is ever trained on. If that is not wanted, name the groups in a column "
     "of a table: --labels TABLE --split_by COLUMN"
 )
+"""The question of --split_by folder where folders are the classes."""

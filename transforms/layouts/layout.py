@@ -188,6 +188,8 @@ class FileLabels:
       merge_rows: True if the rows of an image are merged, one per object; otherwise they must
         agree.
       unnamed: makes rows for images without a row; None to reject these as dead letters.
+      class_by_folder: True if rows say no label: the class is the image's folder. It is the first
+        column, which is empty in every row.
     """
 
     reader: LabelReader
@@ -195,6 +197,7 @@ class FileLabels:
     folders: tuple[ImageRoot, ...] = ()
     merge_rows: bool = False
     unnamed: UnnamedImages | None = None
+    class_by_folder: bool = False
 
     def __post_init__(self) -> None:
         assert bool(self.files) != bool(self.folders), "label files come by name or by folder"

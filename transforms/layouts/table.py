@@ -6,15 +6,18 @@ They are given in --labels and may be in any folder.
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
+from beam_pipeline.transforms.core.dataset.splits import FOLDER
 from beam_pipeline.transforms.core.dead_letters import DeadLetter
 from beam_pipeline.transforms.core.errors import LabelTableError, UsageError
 from beam_pipeline.transforms.core.labels.cells import text_of
 from beam_pipeline.transforms.core.labels.classes import ClassNumbering
 from beam_pipeline.transforms.core.labels.folders import named_split
+from beam_pipeline.transforms.core.labels.schema import CLASS_FOLDER_COLUMNS
 from beam_pipeline.transforms.core.labels.table_columns import row_columns
 from beam_pipeline.transforms.core.labels.table_files import (
     LabelTable,
@@ -33,6 +36,7 @@ from beam_pipeline.transforms.core.packing import Columns
 from beam_pipeline.transforms.core.records.example_source import LabelledImages
 from beam_pipeline.transforms.core.references import LabelRow
 from beam_pipeline.transforms.layouts.automl.layout import automl_note, automl_source
+from beam_pipeline.transforms.layouts.class_folders import WHOLE_CLASSES
 from beam_pipeline.transforms.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.transforms.layouts.shared.heads import allow_long_cells, head
 from beam_pipeline.transforms.layouts.shared.local_copy import LocalCopy, find_copies
@@ -45,6 +49,7 @@ TABLE_OPTIONS = frozenset(
     }
 )
 _FIRST_DETECTION_ID = 1  # 0 is the background's
+_WORD_BEGINS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 @dataclass(frozen=True)
@@ -124,20 +129,26 @@ class Table:
         if note:
             _refuse_column_options(options, note)
             return automl_source(options, heads, [note])
-        schema, tables = inspect_tables(heads, column_choices(options))
+        schema, tables = inspect_tables(heads, replace(column_choices(options), may_be_lists=True))
         uris = tuple(table.uri for table in tables)
         roots = image_roots(options.images, frozenset(uris))
         copies = find_copies(_image_names(heads, tables), roots, uris)
+        by_folder = schema.class_by_folder
+        columns = (*CLASS_FOLDER_COLUMNS, *schema.columns[1:]) if by_folder else schema.columns
+        whole_classes = by_folder and options.split_by == FOLDER
         return Source(
             layout=self.name,
             roots=roots,
             labels=FileLabels(
-                TableReader(tables, schema, copies), uris, merge_rows=schema.several_rows
+                TableReader(tables, schema, copies),
+                uris,
+                merge_rows=schema.several_rows,
+                class_by_folder=by_folder,
             ),
-            examples=LabelledImages(schema.columns),
+            examples=LabelledImages(columns),
             numbering=table_numbering(options, schema),
             notes=(*table_notes(schema), *copies.notes),
-            questions=schema.questions,
+            questions=(*schema.questions, *([WHOLE_CLASSES] if whole_classes else [])),
             tables=tables,
         )
 
@@ -159,7 +170,9 @@ def with_splits_of_files(source: Source) -> Source:
             f"--splits label_files: the column {reader.schema.split_column!r} says the split of each "
             "row; leave the option out"
         )
-    tables = tuple(replace(table, split=_split_of(table.uri)) for table in reader.tables)
+    tables = tuple(
+        replace(table, split=_split_of(table.uri, capitals=True)) for table in reader.tables
+    )
     unclear = next((table.uri for table in tables if not table.split), "")
     if unclear:
         raise UsageError(
@@ -176,7 +189,8 @@ def split_files(source: Source) -> Mapping[str, str]:
     reader = _table_reader(source)
     if reader is None or reader.schema.split_column:
         return {}
-    splits = {table.uri: _split_of(table.uri) for table in reader.tables}
+    capitals = reader.schema.class_by_folder  # others have always been read without asking
+    splits = {table.uri: _split_of(table.uri, capitals=capitals) for table in reader.tables}
     return {uri: split for uri, split in splits.items() if split}
 
 
@@ -191,8 +205,10 @@ def _table_reader(source: Source) -> TableReader | None:
     return reader if isinstance(reader, TableReader) else None
 
 
-def _split_of(uri: str) -> str:
-    return named_split(posixpath.splitext(posixpath.basename(uri))[0])
+def _split_of(uri: str, *, capitals: bool) -> str:
+    """The split in a table's name; with `capitals`, a capital begins a word, as in TrainImages.txt."""
+    stem = posixpath.splitext(posixpath.basename(uri))[0]
+    return named_split(_WORD_BEGINS.sub("_", stem) if capitals else stem)
 
 
 def column_choices(options: SourceOptions) -> ColumnChoices:

@@ -15,6 +15,7 @@ from beam_pipeline.transforms.core.labels.table_files import PARQUET, LabelTable
 from beam_pipeline.transforms.core.text import enumerated
 from beam_pipeline.transforms.layouts.layout import (
     ContainerLabels,
+    FileLabels,
     FolderLabels,
     ListedLabels,
     Source,
@@ -58,6 +59,8 @@ def _table_lines(source: Source) -> Iterator[str]:
 
 def _how(table: LabelTable) -> str:
     encoding = _ENCODINGS.get(table.encoding, table.encoding)
+    if table.is_list:
+        return f"list in {encoding}; each line names an image"
     if table.delimiter:
         separator = _SEPARATORS.get(table.delimiter, repr(table.delimiter))
         kind = f"table in {encoding}, separator {separator}"
@@ -86,6 +89,8 @@ def _label(source: Source) -> str:
 def _origin(source: Source, label: Column) -> str:
     if isinstance(source.labels, FolderLabels):
         return "from each image's name" if source.labels.names else "each image's folder"
+    if isinstance(source.labels, FileLabels) and source.labels.class_by_folder:
+        return "each image's folder"
     if isinstance(source.labels, ContainerLabels):
         return "in the same files as the images"
     if isinstance(source.labels, ListedLabels):

@@ -32,6 +32,7 @@ from tests.harness import (
     read_shard,
     reasons_of,
     shard_names,
+    split_of_each,
 )
 from tests.pictures import picture, write_files, write_pictures
 from tests.transforms.layouts import make_captions, make_table_boxes
@@ -606,3 +607,99 @@ def test_what_does_not_fit_splits_by_tables(
     argv = ("--images", "photos", *options, "--splits", "label_files", "--output", "out")
     assert convert(*argv) == 2
     assert re.search(message, capsys.readouterr().err)
+
+
+# --- lists of images without labels ---------------------------------------------------------------
+
+LISTED = ("b/1.jpg", "b/2.png", "c/d/3.jpg", "c/d/4.jpg", "b/5.jpg", "c/d/6.jpg")
+
+
+@pytest.fixture
+def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with data/images/ and lists of two splits, which is the working directory."""
+    monkeypatch.chdir(tmp_path)
+    write_pictures("data/images", LISTED)
+    write_files(".", {"train.txt": "b/1\nb/2\n/c/d/3.jpg\n", "TestList.txt": "c/d/4\n5.jpg\n"})
+    return tmp_path
+
+
+def test_lists_say_the_split_and_folders_the_class(
+    listed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without the option for splits, the run asks; an image in no list is left out."""
+    argv = ["--images", "data/images", "--labels", "train.txt", "TestList.txt"]
+    assert convert_asking(*argv, "--output", "out") == 2
+    assert "--splits label_files" in capsys.readouterr().err
+    assert convert_asking(*argv, "--splits", "label_files", "--output", "out") == 0
+    found = {
+        key: (split_of_each("out")[key], features["image/class/text"])
+        for key, features in read_all("out").items()
+    }
+    assert found == {
+        "b/1.jpg": ("train", [b"b"]),
+        "b/2.png": ("train", [b"b"]),
+        "c/d/3.jpg": ("train", [b"c/d"]),
+        "c/d/4.jpg": ("test", [b"c/d"]),
+        "b/5.jpg": ("test", [b"b"]),
+    }
+    assert reasons_of("out") == {"c/d/6.jpg": "unlabelled"}
+    assert "  label: classes, each image's folder\n" in capsys.readouterr().out
+
+
+def test_a_list_of_two_splits_refuses_what_both_name(
+    listed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is written; both places are said."""
+    write_files(".", {"TestList.txt": "c/d/4\nb/2\n"})
+    argv = ["--images", "data/images", "--labels", "train.txt", "TestList.txt"]
+    assert convert(*argv, "--splits", "label_files", "--output", "out", NONE_BAD) == 1
+    said = capsys.readouterr().err
+    assert "1 conflicting_labels" in said
+    assert re.search(r"TestList.txt, line 2 says the split test, .*train.txt, line 2 says", said)
+
+
+@pytest.mark.slow
+def test_a_folder_above_the_class_folders_is_asked_about(
+    listed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command of the question names the folder below."""
+    argv = ["--labels", "train.txt", "TestList.txt", "--splits", "label_files", "--output", "out"]
+    assert convert_asking("--images", "data", *argv) == 2
+    assert "--images data/images" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_listed_images_in_no_class_folder_are_an_error(
+    listed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says that folders were to be the classes; nothing is written."""
+    write_pictures("flat", ["1.jpg", "2.jpg"])
+    write_files(".", {"train.txt": "1\n2\n"})
+    assert convert("--images", "flat", "--labels", "train.txt", "--output", "out") == 1
+    said = capsys.readouterr().err
+    assert "none of 2 images has labels that can be used, in 2 label rows (2 unlabelled)" in said
+    assert "is in a list without labels, and lies in no class folder" in said
+
+
+@pytest.mark.slow
+def test_groups_come_from_a_table_and_classes_from_folders(listed: Path) -> None:
+    """A table with no column but the key and the group is a list; whole classes are asked about."""
+    rows = "".join(f"{name},{'pq'[i % 2]}\n" for i, name in enumerate(LISTED))
+    write_files(".", {"groups.csv": f"filename,patient\n{rows}"})
+    argv = ["--images", "data/images", "--labels", "groups.csv", "--splits", "train=0.5,test=0.5"]
+    argv += ["--output", "out", "--stratify", "--split_by"]
+    assert convert_asking(*argv, "patient") == 0
+    found = split_of_each("out")
+    assert {found[name] for name in LISTED[::2]} != {found[name] for name in LISTED[1::2]}
+    assert {key: f["label/patient"] for key, f in read_all("out").items()} == {
+        name: [b"pq"[i % 2 : i % 2 + 1]] for i, name in enumerate(LISTED)
+    }
+    write_files(".", {"groups.csv": rows.replace(",p", "").replace(",q", "")})
+    assert convert_asking(*argv, "folder", "--overwrite") == 2
+
+
+@pytest.mark.slow
+def test_lists_give_the_same_bytes_everywhere(listed: Path) -> None:
+    """On every engine, with any number of workers."""
+    argv = ["--images", "data/images", "--labels", "train.txt", "TestList.txt"]
+    assert_the_same_bytes_everywhere(*argv, "--splits", "label_files", "--name=x")

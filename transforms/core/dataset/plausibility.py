@@ -17,8 +17,12 @@ from typing import NamedTuple
 from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.transforms.core.errors import QuestionError
 from beam_pipeline.transforms.core.labels.odd_names import (
+    IMAGES,
     folder_above_splits,
+    folder_of_images_above,
+    folder_of_images_below,
     spellings,
+    split_classes,
     split_folders,
     split_pattern,
 )
@@ -33,7 +37,6 @@ _FEW_NUMBERS = 3
 _FRACTION = re.compile(r"[+-]?\d*[.,]\d+(?:[eE][+-]?\d+)?|[+-]?\d+[eE][+-]?\d+")
 _SEPARATORS = ",;|"
 _SPACE = " "
-_IMAGES = frozenset(["images", "image", "imgs", "img"])
 _BOXED = re.compile(r"\S+(?: -?\d+(?:\.\d+)?){4}(?: .*)?")
 _INTEGERS = re.compile(r"\d+( \d+)*")
 _PLURALS = frozenset(["labels", "classes", "categories", "targets", "tags", "attributes", "genres"])
@@ -77,6 +80,7 @@ class LabelChecks:
       confirmed: True if --layout says that folders are classes.
       split_roots: paths of --images that are called as splits, if they name two at least; none with --splits.
       above_roots: the command line with the folder above the paths of --images; empty if they have none.
+      listed: True if label files name the images, and folders are the classes.
     """
 
     where: str = ""
@@ -94,6 +98,7 @@ class LabelChecks:
     confirmed: bool = False
     split_roots: tuple[str, ...] = ()
     above_roots: str = ""
+    listed: bool = False
 
 
 NO_CHECKS = LabelChecks()
@@ -125,9 +130,14 @@ def class_questions(classes: Mapping[str, int], checks: LabelChecks) -> Iterator
     by_folder = not (checks.column or checks.confirmed)
     splits = split_folders(classes) if by_folder else {}
     above = folder_above_splits(classes)
+    images_above = folder_of_images_above(classes) if checks.listed else ""
     alike = spellings(classes)
     if above:
         yield _splits_below(above, classes, checks)
+    elif images_above:
+        yield _images_above(images_above, classes, checks)
+    elif by_folder and folder_of_images_below(classes):
+        yield _images_below(folder_of_images_below(classes), classes, checks)
     elif splits:
         yield _splits_in_names(splits, classes, checks)
     elif len(classes) == 1 and images >= _FEW_IMAGES:
@@ -140,7 +150,10 @@ def class_questions(classes: Mapping[str, int], checks: LabelChecks) -> Iterator
         yield _lists(classes, lists, checks)
     elif _mostly_single(classes):
         yield _single_images(classes, checks)
-    images_folders = sorted(_IMAGES & set(classes)) if by_folder else []
+    flat = split_classes(classes) if by_folder else []
+    if flat and not (above or splits):
+        yield _flat_splits(flat, classes, checks)
+    images_folders = sorted(IMAGES & set(classes)) if by_folder else []
     if images_folders and len(classes) > 1:
         yield _images_folder(images_folders[0], classes, checks)
     if alike:
@@ -237,14 +250,49 @@ def _looks(extension: str, count: int, images: int) -> tuple[str, str, str]:
     return ", about as many as images, and may be labels of each", advice, ""
 
 
+def _with_folder_below(checks: LabelChecks, folder: str) -> str:
+    """The command line with a folder below that in --images; empty if there are several paths."""
+    paths = (checks.folder, posixpath.join(checks.folder, folder))
+    given, meant = (f"--images {shlex.quote(printable(path))}" for path in paths)
+    return checks.command.replace(given, meant, 1) if checks.folder else ""
+
+
+def _images_above(above: str, classes: Mapping[str, int], checks: LabelChecks) -> Question:
+    return Question(
+        f"All {counted(len(classes), 'class/classes')} by {checks.where} begin with {above + '/'!r} "
+        f"({_some(sorted(classes))}), but such a name is usual for the folder above the class folders.",
+        "" if checks.folder else f"Name the folder {above!r} with --images.",
+        _with_folder_below(checks, above),
+    )
+
+
+def _flat_splits(flat: Sequence[str], classes: Mapping[str, int], checks: LabelChecks) -> Question:
+    images = sum(classes[name] for name in flat)
+    are = "would be a class" if len(flat) == 1 else "would be classes"
+    return Question(
+        f"{_some(flat)} {are} of {len(classes)} by {checks.where}, with {counted(images, 'image')} that lie in "
+        "no class folder there, but such a name is usual for a split.",
+        "Move them into class folders below it, name a table of their labels with --labels, or name only "
+        "folders that hold class folders with --images.",
+    )
+
+
+def _images_below(below: str, classes: Mapping[str, int], checks: LabelChecks) -> Question:
+    pattern = f"(?:(?P<split>train|val|test)/)?(?P<label>.+)/{below}/[^/]+"
+    return Question(
+        f"All {counted(len(classes), 'class/classes')} by {checks.where} end with {'/' + below!r} "
+        f"({_some(sorted(classes))}), but such a name is usual for a folder of images, not for a part of "
+        "a class.",
+        command="" if checks.listed else _with_option(checks, "--label_from", pattern),
+    )
+
+
 def _splits_below(above: str, classes: Mapping[str, int], checks: LabelChecks) -> Question:
-    folder = posixpath.join(checks.folder, above)
-    given, meant = (f"--images {shlex.quote(printable(path))}" for path in (checks.folder, folder))
     return Question(
         f"All {counted(len(classes), 'class/classes')} by {checks.where} have a split in their paths "
         f"({_some(sorted(classes))}), so a class would be another one in each split.",
         "" if checks.folder else f"Name the folder above the splits, {above!r}, with --images.",
-        checks.command.replace(given, meant, 1) if checks.folder else "",
+        _with_folder_below(checks, above),
     )
 
 
@@ -255,7 +303,7 @@ def _splits_in_names(
         f"The folders {_some(list(folders))} have a split in their names, and would be classes or parts of "
         "them; so a class would be another one in each split."
     )
-    pattern = split_pattern(classes, folders)
+    pattern = "" if checks.listed else split_pattern(classes, folders)
     if not pattern:
         advice = (
             "Call them train, validation and test, with a folder for each class in them, such as "

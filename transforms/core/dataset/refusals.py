@@ -104,7 +104,8 @@ def nothing_joined(tally: Tally, option: str = "--labels") -> Refusal | None:
         )
     reasons = ", ".join(f"{n} {reason}" for reason, n in sorted(tally.dead.items()))
     missing = tally.shown.get(Reason.MISSING_IMAGE.value, [])
-    if not unlabelled and not missing:
+    all_met = not tally.orphan_rows and option != "--masks"
+    if not missing and (not unlabelled or all_met):
         return Refusal.from_error(
             NothingJoinedError(
                 f"none of {tally.listed} images has labels that can be used, in {tally.label_rows} {rows} "

@@ -94,6 +94,8 @@ class Joined:
         distinct = merger.distinct(rows) if len(rows) > 1 else rows
         self.repeated_rows += len(rows) - len(distinct)
         outcome = _sample(image, distinct, merger, _claims(rows))
+        if merger.by_folder and isinstance(outcome, SampleRef):
+            outcome = _with_class_of_folder(image, outcome, keep)
         if isinstance(outcome, SampleRef):
             self.samples.append(keep.marked(outcome) if keep else outcome)
         else:
@@ -196,11 +198,13 @@ class RowMerger:
         all where this is empty, must agree.
       unnamed: what images without a row stand for; None to leave them out.
       complete: rows are files that complete each other: each fills columns that others leave empty.
+      by_folder: the first column is empty in every row: it is the class, which is the image's folder.
     """
 
     repeated: tuple[bool, ...] = ()
     unnamed: UnnamedImages | None = None
     complete: bool = False
+    by_folder: bool = False
 
     def distinct(self, rows: Sequence[LabelRow]) -> Sequence[LabelRow]:
         """The rows without those that say again what an earlier one says."""
@@ -496,6 +500,22 @@ def _sample(
     return _conflict(image, row, f"{message}remove the wrong one")
 
 
+def _with_class_of_folder(
+    image: ImageRef, sample: SampleRef, keep: KeepUnlabelled | None
+) -> SampleRef | DeadLetter:
+    """The sample with its folder as the class; a dead letter if it has none and is not kept."""
+    meaning = folder_meaning(image.path)
+    if keep:
+        meaning = without_class(meaning)
+    elif not meaning.class_name:
+        message = (
+            "is in a list without labels, and lies in no class folder; move it into one, or give the "
+            "list a second column with labels"
+        )
+        return _image_dead_letter(image, Reason.UNLABELLED, message)
+    return sample._replace(labels=(meaning.class_name or None, *sample.labels[1:]))
+
+
 def _conflicting_sizes(image: ImageRef, claims: Mapping[Size, LabelRow]) -> DeadLetter:
     (first_size, first), (size, row), *_ = claims.items()
     message = (
@@ -522,6 +542,8 @@ def _source_of(row: LabelRow) -> str:
 
 
 def _said(row: LabelRow) -> str:
+    if row.split and all(value is None for value in row.values):
+        return f"the split {row.split}"
     values = ", ".join(map(_shown, row.values))
     return f"{values} in {row.split}" if row.split else values
 

@@ -8,6 +8,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 from beam_pipeline.transforms.core.labels.folders import SPLIT_NAMES
 
+IMAGES = frozenset(["images", "image", "imgs", "img"])
+"""Usual names of folders of images, which are no classes."""
+
 _GAPS = re.compile(r"[\s_-]+")
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")  # those of train_images, and of TrainImages
 
@@ -25,6 +28,34 @@ def folder_above_splits(classes: Collection[str]) -> str:
             above = {"/".join(path[:depth]) for path in paths}
             return above.pop() if len(above) == 1 else ""
     return ""
+
+
+def folder_of_images_above(classes: Collection[str]) -> str:
+    """The folder of images, by its name, that all classes lie in; empty if there is none.
+
+    >>> folder_of_images_above(["dtd/images/banded", "dtd/images/dotted"])
+    'dtd/images'
+    """
+    paths = [name.split("/") for name in classes]
+    shortest = min(map(len, paths), default=0)
+    for depth in range(shortest - 1):
+        above = {"/".join(path[: depth + 1]) for path in paths}
+        if len(above) > 1:
+            return ""
+        if paths[0][depth].lower() in IMAGES:
+            return above.pop()
+    return ""
+
+
+def folder_of_images_below(classes: Collection[str]) -> str:
+    """The name of the folder of images that each class ends with; empty if there is none.
+
+    >>> folder_of_images_below(["n01443537/images", "n01629819/images"])
+    'images'
+    """
+    ends = {name.rpartition("/")[2] if "/" in name else "" for name in classes}
+    end = ends.pop() if len(ends) == 1 else ""
+    return end if end.lower() in IMAGES else ""
 
 
 def split_folders(classes: Collection[str]) -> Mapping[str, str]:
@@ -48,6 +79,16 @@ def split_folders(classes: Collection[str]) -> Mapping[str, str]:
     if len(splits) < 2 or 2 * len(found) < len(folders):
         return {}
     return {} if all(folder == word for folder, word in found.items()) else found
+
+
+def split_classes(classes: Collection[str]) -> list[str]:
+    """The classes that are called as splits, sorted, if there are others; `train` may be a class.
+
+    >>> split_classes(["cat", "train", "val"])
+    ['val']
+    """
+    found = [name for name in classes if SPLIT_NAMES.get(name.lower(), "train") != "train"]
+    return sorted(found) if len(found) < len(classes) else []
 
 
 def split_pattern(classes: Collection[str], folders: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from beam_pipeline.transforms.core.labels.cells import BadCellError
-from beam_pipeline.transforms.core.labels.table_files import UTF_8, LabelTable
+from beam_pipeline.transforms.core.labels.table_files import UTF_8, WITHOUT_CELLS, LabelTable
 from beam_pipeline.transforms.core.labels.tables import LabelSchema, column_value, split_name
 from beam_pipeline.transforms.core.listing.line_blocks import columns_of_lines
 from beam_pipeline.transforms.core.packing import Columns, Same
@@ -31,7 +31,7 @@ def row_columns(
     """
     if schema.detection or schema.one_hot or table.decimal_commas or len(table.delimiter) != 1:
         return None
-    if table.delimiter == " " or table.key_column not in table.header:
+    if table.delimiter in WITHOUT_CELLS or table.key_column not in table.header:
         return None
     found = _cells(lines, table, first_line)
     if found is None:

@@ -20,6 +20,11 @@ from typing import Any, BinaryIO, NamedTuple
 
 from beam_pipeline.transforms.core.errors import LabelTableError
 from beam_pipeline.transforms.core.labels.cells import is_empty
+from beam_pipeline.transforms.core.labels.name_lists import (
+    header_of_names,
+    is_image_name,
+    split_line,
+)
 from beam_pipeline.transforms.core.labels.parquet_rows import read_parquet
 from beam_pipeline.transforms.core.listing.cuts import ByLines, ByRowGroups, Cut, RowGroupRange
 from beam_pipeline.transforms.core.listing.filters import IMAGE_EXTENSIONS
@@ -27,6 +32,10 @@ from beam_pipeline.transforms.core.text import is_utf8, printable, shown
 
 _SEPARATORS = ",;\t|"
 _SPACE = " "
+_LINE = "\n"
+WITHOUT_CELLS = (_SPACE, _LINE)
+"""Delimiters of lists, whose lines are not cut into cells: see `LabelTable`."""
+
 PARQUET = "parquet"
 """`LabelTable.encoding` of a Parquet file, which is not text."""
 
@@ -44,10 +53,12 @@ _MOST_LINES = 10
 
 _BEFORE_JSON = b"\r\n\t \xef\xbb\xbf"
 _JSON_MAP = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"[^"]*\.\w{2,5}"\s*:\s*["\d]')
+_JSON_LISTS = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"[^"]*"\s*:\s*\[\s*"')
 _ADVICE = {
     ".xml": ". Pascal VOC's annotations, a file for each image, are read with --layout voc; tools such as "
     "CVAT export COCO's JSON as well",
-    ".mat": ". Write a table such as filename,label from what scipy.io.loadmat reads",
+    ".mat": ". Write a table such as filename,label from what scipy.io.loadmat reads, as in "
+    "docs/datasets/official_lists.md",
     ".manifest": ". If it has a JSON object per line, as Ground Truth's manifests do, copy it to a name "
     "that ends in .jsonl",
 }
@@ -74,7 +85,8 @@ class LabelTable:
     Attributes:
       uri: the file.
       encoding: a name that Python knows, such as "utf-8-sig"; "parquet" for a Parquet file.
-      delimiter: one character, or empty for JSON Lines and Parquet.
+      delimiter: one character, or empty for JSON Lines and Parquet. A space for a list of names with
+        an extension and a label each; a line break for one of other names, or of names alone.
       header: column names, stripped; empty for JSON Lines and Parquet.
       key_column: name of the column that names the image.
       has_header: True if the first line holds the names; otherwise the names are ours.
@@ -90,6 +102,11 @@ class LabelTable:
     has_header: bool = True
     decimal_commas: tuple[str, ...] = ()
     split: str = ""
+
+    @property
+    def is_list(self) -> bool:
+        """True for a list without a header whose lines begin with an image's name."""
+        return self.delimiter == _LINE
 
 
 class TableHead(NamedTuple):
@@ -164,6 +181,9 @@ def _advice(head: TableHead, extension: str) -> str:
         if _JSON_MAP.match(head.data):
             pairs = "to_entries[] | {file_name: .key, label: .value}"
             return f"{found}. Names with labels become lines: jq -c '{pairs}' {lines}"
+        if _JSON_LISTS.match(head.data):
+            names = lines.replace(".jsonl", ".txt")
+            return f"{found}. Names by class become a list of images: jq -r '.[][]' {names}"
         return f'{found}. Write a line for each image, such as {{"file_name": "a.jpg", "label": "cat"}}'
     return _ADVICE.get(extension, "")
 
@@ -204,7 +224,9 @@ def file_notes(head: TableHead, table: LabelTable) -> Iterator[str]:
             f"{name} is not UTF-8 and is read as {_ENCODING_NAMES[table.encoding]}, with words such "
             f"as {', '.join(map(repr, words[:1]))}; override it with --labels_encoding NAME"
         )
-    if not table.has_header:
+    if table.is_list and len(table.header) == 1:
+        yield f"{name} has no header, and is read as a list of images without labels"
+    elif not table.has_header:
         yield (
             f"{name} has no header; its first line is an image, so its columns are "
             f"{', '.join(table.header)}"
@@ -334,8 +356,8 @@ def _records(
 ) -> Iterator[tuple[int, list[str], str]]:
     """Yields the records after the header."""
     encoding = _encoding(table, first_line)
-    if table.delimiter == _SPACE:
-        return _listed_records(file, encoding, first_line)
+    if table.delimiter in WITHOUT_CELLS:
+        return _listed_records(file, encoding, first_line, table)
     records = csv_records(file, encoding, table.delimiter, uri, first_line)
     if table.has_header and first_line == 1:
         next(records, None)
@@ -351,7 +373,7 @@ def cut_of(table: LabelTable) -> Cut | None:
         return ByRowGroups()
     if table.encoding not in _BYTEWISE:
         return None
-    return ByLines("" if table.delimiter == _SPACE else table.delimiter)
+    return ByLines("" if table.delimiter in WITHOUT_CELLS else table.delimiter)
 
 
 def csv_records(
@@ -398,16 +420,17 @@ def _csv_problem(error: csv.Error, first: int, last: int) -> str:
 
 
 def _listed_records(
-    file: BinaryIO, encoding: str, first_line: int
+    file: BinaryIO, encoding: str, first_line: int, table: LabelTable
 ) -> Iterator[tuple[int, list[str], str]]:
-    """Yields the lines of a list with spaces between an image's name and its label."""
+    """Yields the lines of a list: an image's name, and its label after a space if there are labels."""
     text = _decoded(file, encoding, newline=None)
     for line, record in enumerate(text, first_line):
         if not record.strip():
             continue
         problem = _encoding_problem(record, encoding)
-        found = _listed(record)
-        if not found and not problem:
+        columns = len(table.header)
+        found = _listed(record) if table.delimiter == _SPACE else split_line(record, columns)
+        if len(found) != columns and not problem:
             problem = f"names no image and its label: {shown(record.strip())}"
         yield line, found, problem
     text.detach()
@@ -420,7 +443,7 @@ def _listed(line: str) -> list[str]:
         return []
     name, label = found.groups()
     words = re.split(r"[\s,]+", label)
-    if len(words) > 1 and (all(map(_is_number, words)) or any(map(_is_image, words))):
+    if len(words) > 1 and (all(map(_is_number, words)) or any(map(is_image_name, words))):
         return []  # boxes, several labels or pairs of images
     return [name, label]
 
@@ -455,8 +478,11 @@ def json_float(text: str) -> float | str:
 
 def _with_header(head: TableHead, table: LabelTable) -> LabelTable:
     line = next((line for line in _lines(head, table.encoding) if line.strip()), "")
-    if _listed(line) and not _is_image(line.split(table.delimiter)[0].strip()):
+    if _listed(line) and not is_image_name(line.split(table.delimiter)[0].strip()):
         return replace(table, delimiter=_SPACE, header=LIST_HEADER, has_header=False)
+    names = header_of_names(_complete_lines(head, table.encoding), head.uri)
+    if names:
+        return replace(table, delimiter=_LINE, header=names, has_header=False)
     records = csv_records(io.BytesIO(head.data), table.encoding, table.delimiter)
     first = next(records, None)
     if first is None:
@@ -474,7 +500,7 @@ def _with_header(head: TableHead, table: LabelTable) -> LabelTable:
 
 def _header_of_a_list(cells: Sequence[str]) -> tuple[str, ...]:
     """Returns the columns of a file whose first line is an image's row; none if it is not."""
-    if not _is_image(cells[0]) or any(map(_is_image, cells[1:])):
+    if not is_image_name(cells[0]) or any(map(is_image_name, cells[1:])):
         return ()
     if len(cells) == len(LIST_HEADER):
         return LIST_HEADER
@@ -488,8 +514,10 @@ def _lines(head: TableHead, encoding: str) -> list[str]:
     return head.data.decode(encoding, errors="replace").splitlines()
 
 
-def _is_image(text: str) -> bool:
-    return posixpath.splitext(text)[1].lower() in IMAGE_EXTENSIONS - {""}
+def _complete_lines(head: TableHead, encoding: str) -> list[str]:
+    """The lines of a file's beginning that are not empty; the last may be incomplete and is dropped."""
+    lines = _lines(head, encoding)
+    return list(filter(str.strip, lines if head.whole or len(lines) == 1 else lines[:-1]))
 
 
 def _is_number(value: Any) -> bool:
@@ -527,7 +555,7 @@ def _check_header(uri: str, header: Sequence[str]) -> None:
             "give each column a different name"
         )
     for cell in header:
-        if _is_image(cell):
+        if is_image_name(cell):
             raise LabelTableError(
                 f"{uri}: the first line holds an image's name ({cell!r}) where column names are "
                 "expected; put a line such as filename,label before it"

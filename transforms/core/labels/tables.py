@@ -7,6 +7,7 @@ every row of a file as a `LabelRow`, or as a `DeadLetter` where it cannot be tol
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -48,6 +49,7 @@ from beam_pipeline.transforms.core.labels.one_hot import (
     parse_one_hot,
 )
 from beam_pipeline.transforms.core.labels.schema import (
+    CLASS_FOLDER_COLUMNS,
     Column,
     ColumnKind,
     further_column,
@@ -121,6 +123,7 @@ class ColumnChoices:
       label_needed: whether it is an error that no column can be told to be the label.
       group: name of the column that keeps images in one split, "folder", or empty.
       label_required: whether an empty label is a fault.
+      may_be_lists: whether tables may name images without labels; their classes are then folders.
     """
 
     key: str = ""
@@ -132,6 +135,7 @@ class ColumnChoices:
     label_required: bool = True
     one_hot: tuple[str, ...] = ()
     encoding: str = ""
+    may_be_lists: bool = False
 
 
 @dataclass(frozen=True)
@@ -151,6 +155,8 @@ class LabelSchema:
       notes: for the user, on how the files are read.
       questions: what is not safe to assume of them.
       split_like: columns that are not called `split`, and hold names of splits in the first rows.
+      class_by_folder: True if no column is a label: the first one is the class, which is the image's
+        folder, and empty in every row.
     """
 
     columns: tuple[Column, ...]
@@ -165,6 +171,7 @@ class LabelSchema:
     notes: tuple[str, ...] = ()
     questions: tuple[str, ...] = ()
     split_like: tuple[str, ...] = ()
+    class_by_folder: bool = False
 
     @property
     def has_label(self) -> bool:
@@ -328,7 +335,8 @@ class _Inspection:
         self._choices = choices
         self._kinds = dict(choices.kinds or {})
         self._keys = {table.key_column for table in tables}
-        self._where = ", ".join(table.uri for table in tables)
+        self._uris = [table.uri for table in tables]
+        self._where = ", ".join(self._uris)
 
     def schema(self) -> LabelSchema:
         """The columns and how they are read. Raises LabelTableError."""
@@ -359,10 +367,13 @@ class _Inspection:
         names = [name for name in names if not one_hot or name not in one_hot.names]
         listed = () if objects or choices.separators else self._captions(names)
         label = ""
-        if not objects and not one_hot:
+        by_folder = not objects and not one_hot and self._are_lists(names)
+        if not objects and not one_hot and not by_folder:
             label = self._label(names, any_needed=not listed)
         leading = objects or one_hot
         columns = list(leading.columns) if leading else []
+        if by_folder:
+            columns = [replace(column, required=False) for column in CLASS_FOLDER_COLUMNS]
         guessed = set()
         for name in sorted(names, key=lambda name: name != label):
             if self._kinds.get(name) == SKIP_KIND:
@@ -390,8 +401,12 @@ class _Inspection:
             several_rows=bool(listed),
             size=find_size([column.name for column in columns]) if objects else (),
             notes=tuple(notes),
-            questions=() if asked or one_hot is None else (one_hot.question,),
+            questions=(
+                *(() if asked or one_hot is None else (one_hot.question,)),
+                *self._partition_questions(label),
+            ),
             split_like=tuple(name for name in split_like if name != label),
+            class_by_folder=by_folder,
         )
 
     def _boxes(self, names: Sequence[str]) -> BoxColumns | None:
@@ -446,6 +461,32 @@ class _Inspection:
         if not choices.label_needed or not any_needed:
             return ""
         raise unclear_label(where, names, self._sample.values)
+
+    def _partition_questions(self, label: str) -> Iterator[str]:
+        """Asks about a column of 0, 1 and 2 in a table of a partition, as CelebA's; that is no class."""
+        texts = {text_of(cell) for cell in self._sample.values.get(label, ())} - {""}
+        called = [label, *(posixpath.basename(uri) for uri in self._uris)]
+        if (
+            not self._choices.label
+            and texts <= {"0", "1", "2"}
+            and any("partition" in name.lower() for name in called if label)
+        ):
+            yield (
+                f"The column {label!r} of {self._where} would be the label, but numbers up to 2 in a partition "
+                "are usual for splits: 0 for training, 1 for validation, 2 for testing. "
+                "docs/datasets/official_lists.md has a command that writes them as a column split; "
+                f"--label_column {label} keeps them as classes."
+            )
+
+    def _are_lists(self, names: Sequence[str]) -> bool:
+        """True if the tables name images, perhaps with the split or the group of each, but no label."""
+        choices = self._choices
+        others = [name for name in names if name != choices.group or name == FOLDER]
+        known = all(self._is_known_key(name) for name in self._keys)
+        return choices.may_be_lists and known and not (others or choices.label)
+
+    def _is_known_key(self, name: str) -> bool:
+        return name == self._choices.key or name.lower() in KEY_NAMES or bool(path_columns([name]))
 
     def _split_like(self, names: Sequence[str]) -> tuple[str, ...]:
         """The columns that hold nothing but names of splits, at least two, and were not declared."""

@@ -42,9 +42,14 @@ def unclear_label(
 def single_column(where: str, keys: Sequence[str]) -> LabelTableError:
     """The error for a table with nothing besides the column that names the images."""
     only = f": the only one is {shown(keys[0])}" if keys else ""
+    spaced = (
+        ". Spaces separate no columns, except a name from its label; docs/datasets/official_lists.md "
+        "has commands that write tables of such files"
+    )
     return LabelTableError(
         f"{where}: no column besides the key, so there are no labels{only}. Expected a first line such "
         "as filename,label, then a line with the name and the label of each image"
+        f"{spaced if keys and ' ' in keys[0] else ''}"
     )
 
 

@@ -476,7 +476,10 @@ def _read_annotations(entries: Iterator[Any], uri: str, found: _Instances) -> No
             )
     if first is not None and not with_box:
         _check_kind(first, uri)
-        raise LabelTableError(f"no annotation of {uri} has a bbox; {_EXPECTED}")
+        raise LabelTableError(
+            f"no annotation of {uri} has a bbox; {_EXPECTED}. If images have a class and no objects, write "
+            "a list or a table of them: docs/datasets/official_lists.md"
+        )
 
 
 def annotation_name(fields: Mapping[str, Any], number: int) -> str:

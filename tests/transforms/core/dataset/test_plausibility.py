@@ -226,6 +226,48 @@ def test_the_error_lists_questions_and_commands() -> None:
     ]
 
 
+def test_folders_of_images_in_the_paths_of_classes_are_asked_about() -> None:
+    """Above all classes where lists name the images, and below each where folders are guessed."""
+    listed = dataclasses.replace(
+        FOLDERS, listed=True, folder="dtd", command="convert --images dtd --labels train.txt"
+    )
+    above = {"images/banded": 3, "images/dotted": 4}
+    (question,) = class_questions(above, listed)
+    assert question == Question(
+        "All 2 classes by folder names begin with 'images/' ('images/banded', 'images/dotted'), but such a "
+        "name is usual for the folder above the class folders.",
+        command="convert --images dtd/images --labels train.txt",
+    )
+    (question,) = class_questions(above, dataclasses.replace(listed, folder=""))
+    assert (question.advice, question.command) == ("Name the folder 'images' with --images.", "")
+    assert not list(class_questions(above, FOLDERS))
+    below = {"n1/images": 3, "n2/images": 4}
+    (question,) = class_questions(below, FOLDERS)
+    assert question == Question(
+        "All 2 classes by folder names end with '/images' ('n1/images', 'n2/images'), but such a name is "
+        "usual for a folder of images, not for a part of a class.",
+        command="convert --label_from '(?:(?P<split>train|val|test)/)?(?P<label>.+)/images/[^/]+'",
+    )
+    (question,) = class_questions(below, listed)
+    assert not question.command
+    assert not list(class_questions(below, dataclasses.replace(FOLDERS, confirmed=True)))
+
+
+def test_a_flat_folder_of_a_split_is_asked_about() -> None:
+    """Beside class folders, as ImageNet's `val`; `train` may be a class."""
+    (question,) = class_questions({"n1": 9, "n2": 9, "val": 2}, FOLDERS)
+    assert question.reason == (
+        "'val' would be a class of 3 by folder names, with 2 images that lie in no class folder there, but "
+        "such a name is usual for a split."
+    )
+    assert "--labels" in question.advice
+    assert not list(class_questions({"bus": 9, "train": 2}, FOLDERS))
+    assert not list(
+        class_questions({"n1": 9, "val": 2}, dataclasses.replace(FOLDERS, confirmed=True))
+    )
+    assert not list(class_questions({"n1": 9, "val": 2}, COLUMN))
+
+
 def test_splits_in_the_paths_of_classes_are_asked_about() -> None:
     """The command names the folder above them, where that is known."""
     classes = {"a b/train/cat": 5, "a b/val/cat": 4}

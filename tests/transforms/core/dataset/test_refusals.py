@@ -99,6 +99,16 @@ def test_a_run_whose_filters_leave_nothing_is_refused() -> None:
             "Check --images, --labels and --key_column",
         ),
         (
+            Tally(
+                listed=2,
+                label_rows=2,
+                dead=Counter({"unlabelled": 2}),
+                shown={"unlabelled": ["a.jpg", "b.jpg"]},
+            ),
+            "none of 2 images has labels that can be used, in 2 label rows (2 unlabelled). "
+            "dead_letters.jsonl lists them all",
+        ),
+        (
             Tally(listed=1, label_rows=1, dead=Counter({"bad_label_value": 1})),
             "none of 1 images has labels that can be used, in 1 label rows (1 bad_label_value). "
             "dead_letters.jsonl lists them all",

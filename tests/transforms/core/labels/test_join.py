@@ -679,6 +679,63 @@ def test_folders_are_labels_where_there_is_no_table() -> None:
     )
 
 
+LISTED = RowMerger(by_folder=True)
+
+
+def listed(name: str, split: str = "", line: int = 2) -> LabelRow:
+    return LabelRow(name, (None,), split, "/lists/train.txt", line)
+
+
+def test_a_listed_image_has_the_class_of_its_folder() -> None:
+    """The list says the split, else a folder does; an image in no list is left out."""
+    keys = ("a/cat/1.jpg", "train/dog/2.jpg", "test/dog/3.jpg", "cat/4.jpg", "5.jpg", "cat/6.jpg")
+    rows = [
+        listed("a/cat/1", "test"),
+        *(listed(name) for name in ("2", "/photos/test/dog/3.jpg", "cat/4.jpg", "5.jpg")),
+        listed("cat/4", line=7),
+        listed("cat/9"),
+    ]
+    joined = join_bucket(map(image, keys), rows, LISTED)
+    assert {sample.key: (sample.split, sample.labels) for sample in joined.samples} == {
+        "a/cat/1.jpg": ("test", ("a/cat",)),
+        "train/dog/2.jpg": ("train", ("dog",)),
+        "test/dog/3.jpg": ("test", ("dog",)),
+        "cat/4.jpg": ("train", ("cat",)),
+    }
+    assert reasons(joined) == {
+        "5.jpg": "unlabelled",
+        "cat/6.jpg": "unlabelled",
+        "cat/9": "missing_image",
+    }
+    assert (joined.orphan_rows, joined.repeated_rows) == (1, 1)
+
+
+def test_an_image_in_the_lists_of_two_splits_is_left_out() -> None:
+    """With both places."""
+    rows = [listed("cat/1", "train"), listed("cat/1", "test", line=9)]
+    (dead_letter,) = join_bucket([image("cat/1.jpg")], rows, LISTED).dead_letters
+    assert dead_letter.reason == "conflicting_labels"
+    assert dead_letter.message == (
+        "/lists/train.txt, line 2 says the split train, /lists/train.txt, line 9 says the split test; "
+        "remove the wrong one"
+    )
+
+
+def test_listed_images_in_no_class_folder_are_kept_if_asked_for() -> None:
+    """Those in a folder called unlabelled, too; all are marked."""
+    keep = KeepUnlabelled.of([label_column("folder", ColumnKind.CLASS)])
+    keys = ("cat/1.jpg", "unlabelled/2.jpg", "3.jpg", "cat/4.jpg")
+    rows = [listed(key, "test") for key in keys[:3]]
+    joined = join_bucket(map(image, keys), rows, LISTED, keep)
+    assert {sample.key: (sample.split, sample.labels) for sample in joined.samples} == {
+        "cat/1.jpg": ("test", ("cat", 1)),
+        "unlabelled/2.jpg": ("test", (None, 0)),
+        "3.jpg": ("test", (None, 0)),
+        "cat/4.jpg": ("train", (None, 0)),
+    }
+    assert not joined.dead_letters
+
+
 def test_images_in_no_class_folder_are_kept_if_asked_for() -> None:
     """So are those right in a split's folder, and in a folder `unlabelled`; each is marked."""
     keep = KeepUnlabelled.of((label_column("folder", ColumnKind.CLASS),))

@@ -6,7 +6,10 @@ import pytest
 
 from beam_pipeline.transforms.core.labels.odd_names import (
     folder_above_splits,
+    folder_of_images_above,
+    folder_of_images_below,
     spellings,
+    split_classes,
     split_folders,
     split_pattern,
 )
@@ -28,6 +31,37 @@ from beam_pipeline.transforms.core.labels.odd_names import (
 def test_the_folder_above_splits_is_that_of_all_classes(classes: list[str], folder: str) -> None:
     """A class may be called train, and some classes may have folders of their own."""
     assert folder_above_splits(classes) == folder
+
+
+@pytest.mark.parametrize(
+    ("classes", "above", "below"),
+    [
+        (["images/cat", "images/dog"], "images", ""),
+        (["dtd/Images/a/b", "dtd/Images/c"], "dtd/Images", ""),
+        (["images/cat", "dog"], "", ""),
+        (["a/images/cat", "b/images/cat"], "", ""),
+        (["images", "images"], "", ""),
+        (["cat/images", "dog/images"], "", "images"),
+        (["images/cat/imgs", "images/dog/imgs"], "images", "imgs"),
+        (["cat/images", "dog/imgs"], "", ""),
+        (["cat/images", "images"], "", ""),
+        (["a/abbey", "a/bar"], "", ""),
+        ([], "", ""),
+    ],
+)
+def test_folders_of_images_are_no_part_of_classes(
+    classes: list[str], above: str, below: str
+) -> None:
+    """One may hold all class folders, or each class folder may hold one."""
+    assert folder_of_images_above(classes) == above
+    assert folder_of_images_below(classes) == below
+
+
+def test_classes_that_are_called_as_splits_are_found() -> None:
+    """Beside others; a train is a thing, and a test tube is no split."""
+    assert split_classes(["val", "cat", "Test", "train", "test_tube", "dev/cat"]) == ["Test", "val"]
+    assert not split_classes(["test", "val"])
+    assert not split_classes([])
 
 
 @pytest.mark.parametrize(

@@ -242,7 +242,8 @@ def test_a_file_of_another_kind_is_an_error(uri: str) -> None:
             "jq -c 'to_entries[] | {file_name: .key, label: .value}' 'my l.json' > 'my l.jsonl'",
         ),
         ("l.json", '{"version": "5.0"}', '{"file_name": "a.jpg", "label": "cat"}'),
-        ("l.mat", "MATLAB 5.0", "what scipy.io.loadmat reads"),
+        ("train.json", '{"pie": ["pie/1", "pie/2"]}', "jq -r '.[][]' train.json > train.txt"),
+        ("l.mat", "MATLAB 5.0", "scipy.io.loadmat reads, as in docs/datasets/official_lists.md"),
         ("l.manifest", '{"source-ref": "s3://b/a.jpg"}', "a name that ends in .jsonl"),
         ("l.xml", "<annotations>", "COCO's JSON as well"),
     ],
@@ -603,7 +604,7 @@ def test_a_list_of_boxes_needs_no_header() -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"a.jpg\nb.jpg\n", b"a.jpg,1,2\n", b"a.jpg,b.jpg\n", b"a.jpg,x,2,3,4,cat\n"],
+    [b"a.jpg b.jpg\n", b"a.jpg,1,2\n", b"a.jpg,b.jpg\n", b"a.jpg,x,2,3,4,cat\n"],
 )
 def test_other_first_lines_with_an_image_are_an_error(content: bytes) -> None:
     """Nobody knows what their cells mean."""

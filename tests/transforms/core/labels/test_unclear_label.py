@@ -77,6 +77,8 @@ def test_a_single_column_is_shown() -> None:
     assert str(single_column("l.txt", ["100 Boeing 7"])) == (
         "l.txt: no column besides the key, so there are no labels: the only one is '100 Boeing 7'. "
         + end
+        + ". Spaces separate no columns, except a name from its label; docs/datasets/official_lists.md "
+        "has commands that write tables of such files"
     )
     assert str(single_column("l.jsonl", [])) == (
         "l.jsonl: no column besides the key, so there are no labels. " + end
