@@ -128,7 +128,8 @@ def _example(tally: Tally, reason: str) -> str:
     said = ""
     if reason in tally.first:
         _, message, file, line = tally.first[reason]
-        said = f"{file}, line {line}: {message}" if file else message
+        place = f"{file}, line {line}" if line else file
+        said = f"{place}: {message}" if place else message
     if not keys:
         return f" (such as {said})" if said else ""
     return f" (such as {quoted(keys)}{f'; of the first: {said}' if said else ''})"
