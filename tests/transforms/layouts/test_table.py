@@ -663,7 +663,12 @@ def test_a_folder_above_the_class_folders_is_asked_about(
     listed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The command of the question names the folder below."""
-    argv = ["--labels", "train.txt", "TestList.txt", "--splits", "label_files", "--output", "out"]
+    lists = {
+        "train.txt": "images/b/1\nimages/b/2\n",
+        "TestList.txt": "images/c/d/3\nimages/c/d/4\n",
+    }
+    write_files(".", lists)
+    argv = ["--labels", *lists, "--splits", "label_files", "--output", "out"]
     assert convert_asking("--images", "data", *argv) == 2
     assert "--images data/images" in capsys.readouterr().err
 
