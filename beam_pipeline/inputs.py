@@ -189,7 +189,7 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
     if isinstance(source.labels, FolderLabels):
         where = "names of images" if source.labels.names else "folder names"
         return dataclasses.replace(checked, where=where)
-    if isinstance(source.labels, FileLabels) and source.labels.class_by_folder:
+    if source.class_by_folder:
         return dataclasses.replace(checked, where="folder names", confirmed=False, listed=True)
     if isinstance(source.labels, FileLabels):
         name = source.columns[index].name if source.tables else ""

@@ -239,7 +239,7 @@ def label_samples(
         columns=config.unlabelled.label_columns if config.unlabelled else source.columns,
         merge_rows=isinstance(labels, FileLabels) and labels.merge_rows,
         complete=isinstance(labels, ListedLabels),
-        class_by_folder=isinstance(labels, FileLabels) and labels.class_by_folder,
+        class_by_folder=source.class_by_folder,
         buckets=max(buckets_for(config.label_bytes), config.inventory_groups),
         by_folder=by_folder,
         keep=config.unlabelled,

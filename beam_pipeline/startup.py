@@ -133,7 +133,7 @@ def _show_traceback_of_thread(raised: threading.ExceptHookArgs) -> None:
         show_traceback(raised.exc_type, raised.exc_value, raised.exc_traceback)
 
 
-def _is_no_shortage(record: logging.LogRecord) -> bool:
+def _is_to_be_shown(record: logging.LogRecord) -> bool:
     """Keeps back the traceback of a shortage, as the error at the end says it."""
     error = record.exc_info[1] if record.exc_info else None
     return error is None or not is_shortage(error)
@@ -176,7 +176,7 @@ def importing_beam(*, lean: bool) -> Iterator[None]:
     """
     handler = logging.StreamHandler()
     handler.setFormatter(LineFormatter("%(levelname)s: %(message)s"))
-    handler.addFilter(_is_no_shortage)
+    handler.addFilter(_is_to_be_shown)
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.disable(logging.WARNING)  # Beam warns of extras that are not installed
     try:

@@ -300,6 +300,11 @@ class Source:
         return len(self.roots) > 1 or any(root.archive for root in self.roots)
 
     @property
+    def class_by_folder(self) -> bool:
+        """True if label files name the images, and the folder of each is its class."""
+        return isinstance(self.labels, FileLabels) and self.labels.class_by_folder
+
+    @property
     def uris(self) -> tuple[str, ...]:
         """Every file and folder that the job reads."""
         named: tuple[str, ...] = ()

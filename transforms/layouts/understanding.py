@@ -15,7 +15,6 @@ from beam_pipeline.transforms.core.labels.table_files import PARQUET, LabelTable
 from beam_pipeline.transforms.core.text import enumerated
 from beam_pipeline.transforms.layouts.layout import (
     ContainerLabels,
-    FileLabels,
     FolderLabels,
     ListedLabels,
     Source,
@@ -89,7 +88,7 @@ def _label(source: Source) -> str:
 def _origin(source: Source, label: Column) -> str:
     if isinstance(source.labels, FolderLabels):
         return "from each image's name" if source.labels.names else "each image's folder"
-    if isinstance(source.labels, FileLabels) and source.labels.class_by_folder:
+    if source.class_by_folder:
         return "each image's folder"
     if isinstance(source.labels, ContainerLabels):
         return "in the same files as the images"

@@ -10,14 +10,13 @@ from itertools import islice
 from typing import Any
 
 from beam_pipeline.transforms.core.dataset.splits import FOLDER
-from beam_pipeline.transforms.core.errors import LabelTableError, UsageError
+from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.core.labels.schema import Column, further_column, group_column
 from beam_pipeline.transforms.core.labels.tables import KIND_NAMES, SKIP_KIND
 from beam_pipeline.transforms.core.text import some
-from beam_pipeline.transforms.layouts.coco.instances import broken_json
-from beam_pipeline.transforms.layouts.coco.json_file import JsonFileError, values_at
+from beam_pipeline.transforms.layouts.coco.json_file import values_at
+from beam_pipeline.transforms.layouts.coco.opening import opened
 from beam_pipeline.transforms.layouts.layout import SourceOptions
-from beam_pipeline.transforms.storage import files
 
 _LOOKED_AT = 1000  # images of each file
 
@@ -78,12 +77,5 @@ def _fields_of(uris: Sequence[str]) -> list[str]:
 
 
 def _first_images(uri: str) -> list[Any]:
-    try:
-        with files.open_input(uri) as file:
-            return list(islice(values_at(file, "images.item"), _LOOKED_AT))
-    except JsonFileError as error:
-        raise broken_json(uri, error) from error
-    except OSError as error:
-        raise LabelTableError(
-            f"--labels {uri} cannot be read: {error.strerror or error}"
-        ) from error
+    with opened(uri) as file:
+        return list(islice(values_at(file, "images.item"), _LOOKED_AT))

@@ -15,6 +15,7 @@ import posixpath
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple, TypeGuard
 
@@ -82,7 +83,9 @@ class Categories:
 # --- categories, before the job starts -----------------------------------------------------------
 
 
-def read_categories(open_file: Callable[[], BinaryIO], uri: str) -> Categories:
+def read_categories(
+    open_file: Callable[[], AbstractContextManager[BinaryIO]], uri: str
+) -> Categories:
     """Reads the categories of a file. It is read up to them, often to its end.
 
     Args:
@@ -114,7 +117,7 @@ def read_categories(open_file: Callable[[], BinaryIO], uri: str) -> Categories:
     )
 
 
-def _has_boxes(open_file: Callable[[], BinaryIO]) -> bool:
+def _has_boxes(open_file: Callable[[], AbstractContextManager[BinaryIO]]) -> bool:
     """True if any annotation of a file has a box, though the first ones have none."""
     with open_file() as file:
         if not holds_key(file, BOX):
@@ -476,10 +479,7 @@ def _read_annotations(entries: Iterator[Any], uri: str, found: _Instances) -> No
             )
     if first is not None and not with_box:
         _check_kind(first, uri)
-        raise LabelTableError(
-            f"no annotation of {uri} has a bbox; {_EXPECTED}. If images have a class and no objects, write "
-            "a list or a table of them: docs/datasets/official_lists.md"
-        )
+        raise LabelTableError(f"no annotation of {uri} has a bbox; {_EXPECTED}")
 
 
 def annotation_name(fields: Mapping[str, Any], number: int) -> str:

@@ -39,6 +39,7 @@ from beam_pipeline.transforms.layouts.coco.instances import (
     read_categories,
     read_instances,
 )
+from beam_pipeline.transforms.layouts.coco.opening import opened
 from beam_pipeline.transforms.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.transforms.layouts.shared.label_folders import shown
 from beam_pipeline.transforms.layouts.shared.local_names import file_names, subfolders
@@ -124,7 +125,7 @@ class Coco:
 
         Raises:
           UsageError: there are none, one of them holds no instances, two are of the same images,
-        they disagree on a category, or an option does not fit them.
+            they disagree on a category, or an option does not fit them.
         """
         uris = label_files(_typed_labels(options) if options.labels else _labels_beside(options))
         roots = image_roots(options.images, frozenset(uris))
@@ -415,13 +416,9 @@ def image_folder(
 def _categories(uri: str) -> Categories | None:
     """Reads the categories of a file; None if it holds captions."""
     try:
-        return read_categories(lambda: files.open_input(uri), uri)
+        return read_categories(lambda: opened(uri), uri)
     except CaptionsError:
         return None
-    except OSError as error:
-        raise LabelTableError(
-            f"--labels {uri} cannot be read: {error.strerror or error}"
-        ) from error
 
 
 def common_categories(of_files: Mapping[str, Mapping[int, str]]) -> dict[int, str]:

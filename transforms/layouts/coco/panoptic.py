@@ -36,15 +36,15 @@ from beam_pipeline.transforms.layouts.coco.instances import (
     ImageEntries,
     annotation_name,
     bad_row,
-    broken_json,
     is_id,
     is_text,
     parse_categories,
     parse_object,
     read_lists,
 )
-from beam_pipeline.transforms.layouts.coco.json_file import JsonFileError, first_value
+from beam_pipeline.transforms.layouts.coco.json_file import first_value
 from beam_pipeline.transforms.layouts.coco.layout import common_categories, image_folder, split_of
+from beam_pipeline.transforms.layouts.coco.opening import opened
 from beam_pipeline.transforms.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.transforms.layouts.shared.paths import image_roots, label_files
 from beam_pipeline.transforms.storage import files
@@ -229,15 +229,8 @@ class CocoPanoptic:
 
 
 def _categories(uri: str) -> Mapping[int, str]:
-    try:
-        with files.open_input(uri) as file:
-            found = first_value(file, _CATEGORIES)
-    except JsonFileError as error:
-        raise broken_json(uri, error) from error
-    except OSError as error:
-        raise LabelTableError(
-            f"--labels {uri} cannot be read: {error.strerror or error}"
-        ) from error
+    with opened(uri) as file:
+        found = first_value(file, _CATEGORIES)
     if not found or not isinstance(found[0], list):
         raise LabelTableError(f"{uri} has no list of {_CATEGORIES}, as COCO's files have")
     return parse_categories(found[0], uri)

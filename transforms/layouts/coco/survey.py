@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, BinaryIO
 
 SURVEYED = 100_000
@@ -48,7 +48,7 @@ def survey(annotations: Iterator[Any]) -> Survey:
     """Looks at the first annotations, or at those up to the first one of an object."""
     first = next(annotations, None)
     categories: dict[Any, set[Any]] = {}
-    for annotation in islice(_after(first, annotations), SURVEYED):
+    for annotation in islice(chain((first,), annotations), SURVEYED):
         if not isinstance(annotation, dict):
             continue
         if any(key in annotation for key in _OF_OBJECTS):
@@ -64,11 +64,6 @@ def survey(annotations: Iterator[Any]) -> Survey:
         several=len(several),
         example=(several[0][0], tuple(sorted(several[0][1]))) if several else None,
     )
-
-
-def _after(first: Any, others: Iterator[Any]) -> Iterator[Any]:
-    yield first
-    yield from others
 
 
 def holds_key(file: BinaryIO, key: str) -> bool:
