@@ -41,6 +41,7 @@ _NOT_NEEDED = (
     "google.api_core",
     "google.auth",
     "google.cloud",
+    "pandas",
     "pyarrow",
     "pymongo",
     "requests",
