@@ -16,6 +16,7 @@ import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, BinaryIO, NamedTuple
 
 from beam_pipeline.transforms.core.errors import LabelTableError
@@ -70,6 +71,8 @@ _NUMERIC_SHARE = 0.9  # of a column's values must be numbers for commas to be de
 _EXTENSION = "|".join(re.escape(ending) for ending in sorted(IMAGE_EXTENSIONS) if ending)
 _LISTED = re.compile(rf"\s*(\S.*?(?:{_EXTENSION}))\s+(\S.*?)\s*", re.IGNORECASE)
 """A line such as `n01440764/n01440764_10026.JPEG 0`: the image's name and its label."""
+
+_ROWS_COMPARED = 1000  # with the first line
 
 LIST_HEADER = ("filename", "label")
 """The columns of a list without a header."""
@@ -492,7 +495,8 @@ def _with_header(head: TableHead, table: LabelTable) -> LabelTable:
         raise LabelTableError(f"{head.uri}, line {number}: the header cannot be read: {problem}")
     header = tuple(cell.strip() for cell in cells)
     ours = _header_of_a_list(header)
-    if ours:
+    if ours or _is_row(header, [cells for _, cells, _ in islice(records, _ROWS_COMPARED)]):
+        ours = ours or LIST_HEADER
         return replace(table, header=ours, has_header=False)
     _check_header(head.uri, header)
     return replace(table, header=header)
@@ -508,6 +512,24 @@ def _header_of_a_list(cells: Sequence[str]) -> tuple[str, ...]:
     if len(cells) == len(BOX_LIST_HEADER) and (all(map(_is_number, corners)) or not any(corners)):
         return BOX_LIST_HEADER
     return ()
+
+
+def _is_row(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """True if the first line is like the rows below: a name as theirs, with a digit, and such a label.
+
+    So a list whose names have no extension is known: img0 and cat, above img1 and dog, img2 and cat.
+    """
+    if len(first) != len(LIST_HEADER):
+        return False
+    name, label = first
+    forms = {_form(row[0].strip()) for row in rows if row}
+    labels = {row[1].strip() for row in rows if row[1:]}
+    alike = label in labels or (_is_number(label) and all(map(_is_number, labels)))
+    return re.search(r"\d", name) is not None and bool(labels) and alike and _form(name) in forms
+
+
+def _form(name: str) -> str:
+    return re.sub(r"\d+", "0", name)
 
 
 def _lines(head: TableHead, encoding: str) -> list[str]:

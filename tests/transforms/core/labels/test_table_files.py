@@ -573,6 +573,9 @@ def test_the_encoding_that_the_person_says_counts() -> None:
         (b"a.jpg,cat\nb.jpg,dog\n", "l.csv", [["a.jpg", "cat"], ["b.jpg", "dog"]]),
         (b"\n a.jpg  golden retriever \n", "l.txt", [["a.jpg", "golden retriever"]]),
         (b"a.png tench, Tinca tinca\n", "l.txt", [["a.png", "tench, Tinca tinca"]]),
+        (b"1\tx\n22\ty\n3\tx", "l.txt", [["1", "x"], ["22", "y"], ["3", "x"]]),
+        (b"b/a-1,cat\nb/a-02,cat\n", "l.csv", [["b/a-1", "cat"], ["b/a-02", "cat"]]),
+        (b"a1; 0.25\na2; 3\n", "l.csv", [["a1", "0.25"], ["a2", "3"]]),
     ],
 )
 def test_a_list_of_images_needs_no_header(content: bytes, uri: str, rows: list[list[str]]) -> None:
@@ -584,6 +587,24 @@ def test_a_list_of_images_needs_no_header(content: bytes, uri: str, rows: list[l
     assert list(file_notes(head, table)) == [
         f"{uri} has no header; its first line is an image, so its columns are filename, label"
     ]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"img1,class1\nimg2,class2\n",  # may name the columns: no row has this label
+        b"img1,2\nimg2,x\n",
+        b"image,cat\nimg2,cat\n",  # no digit
+        b"col1,cat\nimg2,cat\n",  # no such name
+        b"a1,cat,3\na2,cat,3\n",  # which of them is the label?
+        b"a1,2\n",
+        b"a1\na2\n",
+    ],
+)
+def test_a_first_line_that_may_be_a_header_is_one(content: bytes) -> None:
+    """Unless name and label are as those of the rows."""
+    table = inspect_file(head_of(content, "l.csv"))
+    assert table.has_header or table.header != LIST_HEADER
 
 
 def test_a_line_of_a_list_that_names_no_image_is_a_problem() -> None:
