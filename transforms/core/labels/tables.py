@@ -456,7 +456,7 @@ class _Inspection:
                 "--label_column with the name of another column, or with none"
             )
         if label:
-            if not choices.label:
+            if choices.label_needed and not choices.label:
                 check_label(where, label, self._sample.values[label])
             return label
         names = [name for name in names if name not in skipped and name != choices.group]
@@ -465,7 +465,8 @@ class _Inspection:
         if len(names) == 1:
             if names[0].lower() in TEXT_NAMES:
                 return ""
-            check_label(where, names[0], self._sample.values[names[0]])
+            if choices.label_needed:
+                check_label(where, names[0], self._sample.values[names[0]])
             return names[0]
         if not choices.label_needed or not any_needed:
             return ""
