@@ -74,7 +74,8 @@ _MOST_BANDS = 4  # of a PNG: three colours and their opacity
 _WHITE = 255
 _SRGB = ImageCms.createProfile("sRGB")
 
-logging.getLogger("PIL.TiffImagePlugin").setLevel(logging.CRITICAL)  # two lines for each dead letter
+# Its errors are raised as well, and become dead letters.
+logging.getLogger("PIL.TiffImagePlugin").setLevel(logging.CRITICAL)
 
 
 def codec_version() -> str:
