@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness import REPOSITORY, run_shell
+from tests.harness import REPOSITORY, float32, read_all, run_shell, split_of_each
+from tests.transforms.layouts.make_official_lists import make as make_official_lists
 
 FOLDER = Path(REPOSITORY, "docs/datasets")
 PAGES = sorted(path.stem for path in FOLDER.glob("*.md") if path.stem != "README")
@@ -85,3 +86,38 @@ def test_the_code_that_reads_files_of_matlab_runs(
     for name, expected in written.items():
         text = Path(name).read_text(encoding="utf-8")
         assert text.removeprefix("filename,label,split\n") == expected
+
+
+@pytest.mark.slow  # eight conversions
+def test_the_commands_for_public_data_sets_give_their_classes(tmp_path: Path) -> None:
+    """Of several folders, of a list of findings, of boxes and of names: the very values."""
+    make_official_lists(str(tmp_path))
+    for language, code in _blocks("official_lists"):
+        if language == "bash" and re.search("chest|WIDER|HAM10000|UTKFace", code):
+            run_shell(code, tmp_path)
+    chest = read_all(tmp_path / "out/chest")
+    findings = [[b"Cardiomegaly", b"Emphysema"], [b"No Finding"], [b"Cardiomegaly"]]
+    assert [chest[key]["image/class/text"] for key in sorted(chest)] == [
+        findings[i % 3] for i in range(10)
+    ]
+    splits = split_of_each(tmp_path / "out/chest")
+    assert [splits[key] for key in sorted(splits)] == ["train"] * 7 + ["test"] * 3
+    faces = read_all(tmp_path / "out/faces")
+    assert [faces[key].get("image/object/bbox/xmax", []) for key in sorted(faces)] == [
+        float32([6 / 9]),
+        float32([6 / 9]),
+        [],
+    ]
+    ham = read_all(tmp_path / "out/ham")
+    assert {
+        features["label/lesion_id"][0]: features["image/class/text"] for features in ham.values()
+    } == {f"HAM_{i:07d}".encode(): [(b"nv", b"mel")[i % 2]] for i in range(10)}
+    lesions = split_of_each(tmp_path / "out/ham")
+    assert len(lesions) == 20
+    assert len({(ham[key]["label/lesion_id"][0], split) for key, split in lesions.items()}) == 10
+    gtsrb = read_all(tmp_path / "out/gtsrb")
+    assert [gtsrb[key]["image/class/text"] for key in sorted(gtsrb)] == [[b"0"]] * 6 + [[b"1"]] * 6
+    people = read_all(tmp_path / "out/utk").values()
+    assert sorted((row["label/age"], row["image/class/text"]) for row in people) == [
+        ([20 + i], [str(i % 2).encode()]) for i in range(8)
+    ]

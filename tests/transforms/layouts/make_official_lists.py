@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tests.pictures import write_files, write_pictures
+from tests.pictures import picture, write_files, write_pictures
 
 _IMAGES = 8  # of a class
 
@@ -22,6 +22,15 @@ def make(folder: str) -> None:
     _imagenet(f"{folder}/imagenet")
     _tiny_imagenet(f"{folder}/tiny-imagenet-200")
     _places(f"{folder}/places365")
+    _chest(f"{folder}/chest")
+    _wider_face(f"{folder}/WIDER")
+    _ham(f"{folder}/HAM10000")
+    _isic(f"{folder}/isic")
+    _gtsrb(f"{folder}/GTSRB/Final_Training/Images")
+    pets = [f"{name}.{i}.jpg" for name in ("cat", "dog") for i in range(_IMAGES)]
+    write_pictures(f"{folder}/dogs-vs-cats/train", pets)
+    faces = [f"{20 + i}_{i % 2}_{i % 5}_2017011617{i:07d}.jpg.chip.jpg" for i in range(_IMAGES)]
+    write_pictures(f"{folder}/UTKFace", [*faces, "61_1_20170109142408075.jpg.chip.jpg"])
 
 
 def _lines(lines: Iterable[str]) -> str:
@@ -135,3 +144,51 @@ def _places(folder: str) -> None:
     write_files(
         folder, {"places365_val.txt": _lines(f"{name} {i % 2}" for i, name in enumerate(val))}
     )
+
+
+def _chest(folder: str) -> None:
+    names = [f"{i // 2:08d}_{i % 2:03d}.png" for i in range(10)]
+    write_pictures(
+        folder, [f"images_{i // 5 + 1:03d}/images/{name}" for i, name in enumerate(names)]
+    )
+    findings = ("Cardiomegaly|Emphysema", "No Finding", "Cardiomegaly")
+    header = "Image Index,Finding Labels,Follow-up #,OriginalImage[Width,Height],"
+    rows = [f"{name},{findings[i % 3]},0,2682,2749," for i, name in enumerate(names)]
+    lists = {"train_val_list.txt": _lines(names[:7]), "test_list.txt": "\n".join(names[7:])}
+    write_files(folder, {"Data_Entry_2017.csv": _lines([header, *rows]), **lists})
+
+
+def _wider_face(folder: str) -> None:
+    names = [f"0--Parade/0_Parade_marchingband_1_{i}.jpg" for i in range(3)]
+    write_pictures(f"{folder}/WIDER_train/images", names)
+    faces = ("1\n1 2 5 4 0 0 0 0 0 0 ", "2\n1 2 5 4 0 0 0 0 0 0 \n3 3 0 0 2 0 0 1 2 0 ")
+    none = "0\n0 0 0 0 0 0 0 0 0 0 "
+    rows = [f"{name}\n{boxes}" for name, boxes in zip(names, (*faces, none), strict=True)]
+    write_files(folder, {"wider_face_split/wider_face_train_bbx_gt.txt": _lines(rows)})
+
+
+def _ham(folder: str) -> None:
+    names = [f"ISIC_{i:07d}" for i in range(24306, 24326)]
+    parts = [f"HAM10000_images_part_{i % 2 + 1}/{name}.jpg" for i, name in enumerate(names)]
+    write_pictures(folder, parts)
+    rows = [f"HAM_{i // 2:07d},{name},{('nv', 'mel')[i // 2 % 2]}" for i, name in enumerate(names)]
+    write_files(folder, {"HAM10000_metadata.csv": _lines(["lesion_id,image_id,dx", *rows])})
+
+
+def _isic(folder: str) -> None:
+    names = [f"ISIC_{i:07d}" for i in range(9)]
+    write_pictures(f"{folder}/ISIC_2019_Training_Input", [f"{name}.jpg" for name in names])
+    cells = (",".join(str(float(i == j)) for j in range(9)) for i in range(9))
+    rows = [f"{name},{row}" for name, row in zip(names, cells, strict=True)]
+    header = "image,MEL,NV,BCC,AK,BKL,DF,VASC,SCC,UNK"
+    write_files(folder, {"ISIC_2019_Training_GroundTruth.csv": _lines([header, *rows])})
+
+
+def _gtsrb(folder: str) -> None:
+    for number in range(2):
+        names = [f"{track:05d}_{i:05d}.ppm" for track in range(2) for i in range(3)]
+        pictures = {name: picture(i, file_format="PPM") for i, name in enumerate(names)}
+        write_files(f"{folder}/{number:05d}", pictures)
+        header = "Filename;Width;Height;Roi.X1;Roi.Y1;Roi.X2;Roi.Y2;ClassId"
+        rows = [f"{name};9;7;1;1;6;6;{number}" for name in names]
+        write_files(folder, {f"{number:05d}/GT-{number:05d}.csv": _lines([header, *rows])})

@@ -21,6 +21,7 @@ from beam_pipeline.transforms.core.labels.odd_names import (
     folder_above_splits,
     folder_of_images_above,
     folder_of_images_below,
+    folders_of_masks_below,
     spellings,
     split_classes,
     split_folders,
@@ -138,6 +139,8 @@ def class_questions(classes: Mapping[str, int], checks: LabelChecks) -> Iterator
         yield _images_above(images_above, classes, checks)
     elif by_folder and folder_of_images_below(classes):
         yield _images_below(folder_of_images_below(classes), classes, checks)
+    elif by_folder and folders_of_masks_below(classes):
+        yield _masks_below(folders_of_masks_below(classes), classes, checks)
     elif splits:
         yield _splits_in_names(splits, classes, checks)
     elif len(classes) == 1 and images >= _FEW_IMAGES:
@@ -284,6 +287,15 @@ def _images_below(below: str, classes: Mapping[str, int], checks: LabelChecks) -
         f"({_some(sorted(classes))}), but such a name is usual for a folder of images, not for a part of "
         "a class.",
         command="" if checks.listed else _with_option(checks, "--label_from", pattern),
+    )
+
+
+def _masks_below(below: Sequence[str], classes: Mapping[str, int], checks: LabelChecks) -> Question:
+    return Question(
+        f"All {counted(len(classes), 'class/classes')} by {checks.where} end with "
+        f"{' or '.join(repr('/' + name) for name in below)} ({_some(sorted(classes))}), but such names are "
+        "usual for images and their masks.",
+        "Several masks of an image have to be one, whose pixels are class ids: --masks names its folder.",
     )
 
 

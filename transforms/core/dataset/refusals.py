@@ -38,6 +38,7 @@ from beam_pipeline.transforms.core.text import counted, quoted, terminal_line
 _SHOWN_EACH = 2  # names of images, and of rows, where none has met another
 _LIKE = 0.5  # how much of two names must be the same for one to be a candidate for the other
 _MOST_UNLABELLED = 0.5  # of the listed images, where label files are given
+_ARRAYS = frozenset([".gz", ".h5", ".hdf5", ".idx3-ubyte", ".mat", ".npy", ".npz"])
 _PROGRAM_FAULT = (
     "No manifest is written. This is a fault of the program or the runner; please report it"
 )
@@ -59,6 +60,16 @@ def other_classes(tally: Tally, checks: LabelChecks) -> Refusal | None:
     )
 
 
+def _arrays(tally: Tally) -> str:
+    """The end of a sentence if the files passed over may be arrays; else empty."""
+    if not _ARRAYS.intersection(tally.ignored):
+        return ""
+    return (
+        ". If these files hold arrays of pixels, as MNIST's and SVHN's do, beam_pipeline.convert_samples "
+        "takes images from arrays in Python (docs/datasets/python.md)"
+    )
+
+
 def nothing_joined(tally: Tally, option: str = "--labels") -> Refusal | None:
     """The refusal of a run in which no image has a label.
 
@@ -74,7 +85,7 @@ def nothing_joined(tally: Tally, option: str = "--labels") -> Refusal | None:
         ignored = ", ".join(f"{n} {what}" for what, n in sorted(tally.ignored.items()))
         passed_over = f" (passed over: {ignored})" if ignored else ""
         return Refusal.from_error(
-            NothingJoinedError(f"no images found{passed_over}; check --images")
+            NothingJoinedError(f"no images found{passed_over}; check --images{_arrays(tally)}")
         )
     if tally.dead[Reason.EXCLUDED.value]:
         return Refusal.from_error(

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import logging
 import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -26,6 +27,7 @@ from PIL import (
     ImageFile,
     JpegImagePlugin,
     PngImagePlugin,
+    TiffImagePlugin,
     WebPImagePlugin,
     features,
 )
@@ -68,8 +70,12 @@ _WRITTEN_AS = {
     "jp2": "jpeg",
     "jxl": "jpeg",
 }
+_MOST_BANDS = 4  # of a PNG: three colours and their opacity
 _WHITE = 255
 _SRGB = ImageCms.createProfile("sRGB")
+
+# Its errors are raised as well, and become dead letters.
+logging.getLogger("PIL.TiffImagePlugin").setLevel(logging.CRITICAL)
 
 
 def codec_version() -> str:
@@ -121,6 +127,18 @@ class _PlainJpegFile(JpegImagePlugin.JpegImageFile):
             self.info["icc_profile"] = self._plain.icc_profile
 
 
+def _bands_of_tiff(data: bytes) -> int:
+    """The samples of a pixel of a TIFF; 0 for any other file."""
+    if not data.startswith((b"II*\0", b"MM\0*")):
+        return 0
+    directory = TiffImagePlugin.ImageFileDirectory_v2(data[:8])
+    file = io.BytesIO(data)
+    file.seek(directory.next)
+    directory.load(file)
+    bands = directory.get(TiffImagePlugin.SAMPLESPERPIXEL, 0)
+    return bands if isinstance(bands, int) else 0
+
+
 def open_image(data: bytes) -> Opened:
     """Reads the header of an image of any format that may be encoded anew.
 
@@ -135,6 +153,13 @@ def open_image(data: bytes) -> Opened:
     try:
         image = open_as(data, _OWN_FORMATS) or open_as(data, _foreign_formats())
         if image is None:
+            bands = _bands_of_tiff(data)
+            if bands > _MOST_BANDS:
+                raise BadImageError(
+                    Reason.UNSUPPORTED_FORMAT,
+                    f"it is a TIFF of {bands} bands, which no PNG or JPEG can hold; write three of them "
+                    "as a PNG",
+                )
             raise BadImageError(
                 Reason.UNSUPPORTED_FORMAT,
                 "Pillow cannot open it, to encode it anew: it is broken, of a rare kind, or of none of "

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
 from beam_pipeline.transforms.core.labels.folders import SPLIT_NAMES
 
-IMAGES = frozenset(["images", "image", "imgs", "img"])
-"""Usual names of folders of images, which are no classes."""
+IMAGES = frozenset(["images", "image", "imgs", "img", "img1"])
+"""Usual names of folders of images, which are no classes; `img1` is that of tracking challenges."""
+
+MASKS = frozenset(["masks", "mask"])
+"""Usual names of folders of masks."""
 
 _GAPS = re.compile(r"[\s_-]+")
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")  # those of train_images, and of TrainImages
@@ -58,15 +61,33 @@ def folder_of_images_below(classes: Collection[str]) -> str:
     return end if end.lower() in IMAGES else ""
 
 
+def folders_of_masks_below(classes: Collection[str]) -> list[str]:
+    """The names of folders of images and of masks that all classes end with, sorted; none unless both do.
+
+    >>> folders_of_masks_below(["0a7e/images", "0a7e/masks", "0acd/images", "0acd/masks"])
+    ['images', 'masks']
+    >>> folders_of_masks_below(["fabric/masks", "paper/masks"])
+    []
+    """
+    ends = {name.rpartition("/")[2] if "/" in name else "" for name in classes}
+    kinds = {end: end.lower() in IMAGES for end in ends}
+    both = set(kinds.values()) == {True, False}
+    masks = all(kinds[end] or end.lower() in MASKS for end in ends)
+    return sorted(ends) if both and masks else []
+
+
 def split_folders(classes: Collection[str]) -> Mapping[str, str]:
     """Top folders of classes that look like splits -> the word in each that names a split.
 
-    They are if at least half of the folders have such a word, and there are words of two splits. None
-    if the folders are called as splits themselves, as others look at those.
+    They are if at least half of the folders have such a word, or several that differ in nothing else,
+    and there are words of two splits. None if the folders are called as splits themselves, as others
+    look at those.
 
     >>> split_folders(["training_set/cat", "training_set/dog", "test_set/cat"])
     {'test_set': 'test', 'training_set': 'training'}
-    >>> split_folders(["bus", "train", "test_tube"])
+    >>> split_folders(["bounding_box_test", "bounding_box_train", "gt_bbox", "gt_query", "query"])
+    {'bounding_box_test': 'test', 'bounding_box_train': 'train'}
+    >>> split_folders(["bus", "car", "cup", "train", "test_tube"])
     {}
     """
     folders = sorted({name.partition("/")[0] for name in classes})
@@ -75,10 +96,23 @@ def split_folders(classes: Collection[str]) -> Mapping[str, str]:
         words = [word for word in _WORDS.findall(folder) if word.lower() in SPLIT_NAMES]
         if len(words) == 1:
             found[folder] = words[0]
+    if 2 * len(found) < len(folders):
+        found = _same_but_for_the_word(found)
     splits = {SPLIT_NAMES[word.lower()] for word in found.values()}
-    if len(splits) < 2 or 2 * len(found) < len(folders):
+    if len(splits) < 2:
         return {}
     return {} if all(folder == word for folder, word in found.items()) else found
+
+
+def _same_but_for_the_word(found: Mapping[str, str]) -> dict[str, str]:
+    """Those folders of which another differs in nothing but the word for the split."""
+    frames = {folder: folder.partition(word)[::2] for folder, word in found.items()}
+    shared = Counter(frames.values())
+    return {
+        folder: word
+        for folder, word in found.items()
+        if shared[frames[folder]] > 1 and any(frames[folder])
+    }
 
 
 def split_classes(classes: Collection[str]) -> list[str]:

@@ -69,16 +69,19 @@ class OneHot:
 
 
 def find_one_hot(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Finds the columns that hold only 0 and 1, with one 1 in each row; none unless there are two."""
+    """Finds the columns that hold only 0 and 1, with one 1 in each row, in two of them at least.
+
+    A single 1 that is always in one column, as in `region_count,region_id` of an image's only region,
+    proves nothing.
+    """
     binary = tuple(
         name
         for name in names
         if rows and all(text_of(row.get(name)) in _ONE | _ZERO for row in rows)
     )
-    if len(binary) < 2 or len(rows) < 2:
-        return ()
-    ones = (sum(text_of(row.get(name)) in _ONE for name in binary) for row in rows)
-    return binary if all(count == 1 for count in ones) else ()
+    ones = [[name for name in binary if text_of(row.get(name)) in _ONE] for row in rows]
+    single = all(len(found) == 1 for found in ones)
+    return binary if single and len({name for found in ones for name in found}) > 1 else ()
 
 
 def chosen_one_hot(

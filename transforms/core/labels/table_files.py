@@ -64,6 +64,7 @@ _ADVICE = {
     "that ends in .jsonl",
 }
 
+_EXCELS_SEPARATOR = re.compile(r'\s*"?sep=[^"\w]?"?\s*', re.IGNORECASE)
 _SHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+([eE][+-]?[0-9]+)?")
 _NUMERIC_SHARE = 0.9  # of a column's values must be numbers for commas to be decimal commas
@@ -481,6 +482,11 @@ def json_float(text: str) -> float | str:
 
 def _with_header(head: TableHead, table: LabelTable) -> LabelTable:
     line = next((line for line in _lines(head, table.encoding) if line.strip()), "")
+    if _EXCELS_SEPARATOR.fullmatch(line):
+        raise LabelTableError(
+            f"{head.uri}: the first line, {shown(line.strip())}, is read by Excel alone; remove it, so "
+            "that the column names come first"
+        )
     if _listed(line) and not is_image_name(line.split(table.delimiter)[0].strip()):
         return replace(table, delimiter=_SPACE, header=LIST_HEADER, has_header=False)
     names = header_of_names(_complete_lines(head, table.encoding), head.uri)
@@ -569,6 +575,13 @@ def _separator(head: TableHead, encoding: str) -> str:
 
 
 def _check_header(uri: str, header: Sequence[str]) -> None:
+    for cell in header:
+        if is_image_name(cell):
+            raise LabelTableError(
+                f"{uri}: the first line holds an image's name ({cell!r}) where column names are "
+                f"expected; put a line with names of its {len(header)} columns before it, such as "
+                "filename,label,..."
+            )
     named = [name for name in header if name]
     repeated = sorted(name for name, count in Counter(named).items() if count > 1)
     if repeated:
@@ -576,12 +589,6 @@ def _check_header(uri: str, header: Sequence[str]) -> None:
             f"{uri}: the header names {', '.join(map(repr, repeated))} more than once; "
             "give each column a different name"
         )
-    for cell in header:
-        if is_image_name(cell):
-            raise LabelTableError(
-                f"{uri}: the first line holds an image's name ({cell!r}) where column names are "
-                "expected; put a line such as filename,label before it"
-            )
     if not named:
         raise LabelTableError(f"{uri}: the header is empty; expected column names")
 

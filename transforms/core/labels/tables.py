@@ -66,7 +66,11 @@ from beam_pipeline.transforms.core.labels.table_files import (
     sample_rows,
     with_decimal_commas,
 )
-from beam_pipeline.transforms.core.labels.unclear_label import single_column, unclear_label
+from beam_pipeline.transforms.core.labels.unclear_label import (
+    check_label,
+    single_column,
+    unclear_label,
+)
 from beam_pipeline.transforms.core.listing.cuts import RowGroupRange
 from beam_pipeline.transforms.core.references import LabelRow, LabelValue
 from beam_pipeline.transforms.core.text import shown
@@ -452,12 +456,18 @@ class _Inspection:
                 "--label_column with the name of another column, or with none"
             )
         if label:
+            if choices.label_needed and not choices.label:
+                check_label(where, label, self._sample.values[label])
             return label
         names = [name for name in names if name not in skipped and name != choices.group]
         if not names:
             raise single_column(where, sorted(self._keys))
         if len(names) == 1:
-            return "" if names[0].lower() in TEXT_NAMES else names[0]
+            if names[0].lower() in TEXT_NAMES:
+                return ""
+            if choices.label_needed:
+                check_label(where, names[0], self._sample.values[names[0]])
+            return names[0]
         if not choices.label_needed or not any_needed:
             return ""
         raise unclear_label(where, names, self._sample.values)

@@ -15,6 +15,7 @@ _MOST_FLAGS = 100  # names that still fit into a command
 _MANY = 64  # pixels of the smallest images that people keep in tables
 _PIXEL = re.compile(r"(?:pixel|px?)?_?\d+(?:[x_]\d+)?", re.IGNORECASE)
 _PIXEL_LISTS = frozenset(["pixels", "pixel"])
+_RUN_LENGTHS = frozenset(["encodedpixels", "rle", "rle_mask"])  # names on Kaggle
 _FLAGS = (frozenset(["0", "1"]), frozenset(["-1", "1"]))
 
 
@@ -51,6 +52,27 @@ def single_column(where: str, keys: Sequence[str]) -> LabelTableError:
         "as filename,label, then a line with the name and the label of each image"
         f"{spaced if keys and ' ' in keys[0] else ''}"
     )
+
+
+def check_label(where: str, label: str, cells: Sequence[Any]) -> None:
+    """Checks a label column that was not named by the user.
+
+    Raises:
+      LabelTableError: its first cells are all JSON objects, or lists of them, or masks as run lengths.
+    """
+    filled = [cell for cell in cells if cell != [] and not is_empty(cell)]
+    refused = f"{where}: the column {label!r} cannot be the label."
+    if filled and all(map(_is_object, filled)):
+        raise LabelTableError(
+            f"{refused} {_objects([label], {label: filled})}. To take the label from another column: "
+            "--label_column NAME"
+        )
+    if label.lower() in _RUN_LENGTHS:
+        raise LabelTableError(
+            f"{refused} It seems to hold masks as run lengths, which are not read. Write a PNG for each "
+            "image, whose pixels are class ids, and name their folder with --masks "
+            "(docs/datasets/segmentation.md)"
+        )
 
 
 def _pixels(names: Sequence[str]) -> str:

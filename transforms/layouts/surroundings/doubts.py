@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 
 from beam_pipeline.transforms.core.text import counted, enumerated
@@ -33,10 +34,12 @@ from beam_pipeline.transforms.layouts.surroundings.folders import (
     extension,
     folders_with_images,
     is_coco,
+    is_of_colours,
     is_split,
     look,
     look_at_table,
     names_images,
+    names_images_of,
     only_folder,
     tree,
 )
@@ -46,6 +49,7 @@ _SHOWN_COLUMNS = 6
 _LOOKED_AT = 10  # text files to search for one that is not empty
 _KITTI_FIELDS = (15, 16)
 _YOLO_LINE = re.compile(rb"\d+(?:\s+[01]?\.?\d+(?:[eE]-?\d+)?){4,}")
+_OBJECTS = re.compile(rb"^\s*(?:-?\d[\d.]*[\s,]+){4}", re.MULTILINE)  # such as DOTA's corners
 _VOC_ROOT = re.compile(rb"<annotation[\s>]")
 
 
@@ -153,7 +157,20 @@ def _tables(here: Folder, paths: Sequence[str], typed: str) -> Iterator[Doubt]:
         table for table in tables if names_images(table, here.path, posixpath.dirname(table.path))
     ]
     below = [] if naming else _naming_below(here, tables)
-    naming = naming or [table for table, _ in below]
+    naming = (
+        naming
+        or [table for table, _ in below]
+        or [table for table in tables if names_images_of(table, here)]
+    )
+    colours = [] if naming else [table.path for table in tables if is_of_colours(table)]
+    if colours:
+        yield Doubt(
+            f"{_listed(colours, typed)} would be ignored, but {'looks' if len(colours) == 1 else 'look'} "
+            "like a table of the colours of masks.",
+            "Name the folders of images and of masks: --images ... --masks ... --mask_colors "
+            f"{shlex.quote(shown(colours[0], typed))}.",
+        )
+        return
     columns = (naming or tables)[0].columns
     described = f" with the columns {enumerated(columns, _SHOWN_COLUMNS)}" if columns else ""
     meant = [table.path for table in naming] if len(paths) <= MOST_FOLDERS and naming else paths
@@ -254,7 +271,7 @@ def _text_files(inside: Sequence[Folder], beside: Sequence[Folder], typed: str) 
     else:
         text = line.decode(errors="replace")
         says = f"{ignored}; the first says {text[:40]!r}."
-        if is_of_numbers(text):
+        if is_of_numbers(text) or any(_OBJECTS.search(beginning(p)) for p in found[:_LOOKED_AT]):
             yield Doubt(
                 says,
                 "If they are labels, write a table such as filename,label and name it with --labels.",
@@ -271,7 +288,8 @@ def _text_files(inside: Sequence[Folder], beside: Sequence[Folder], typed: str) 
 def _beside_images(path: str, inside: Sequence[Folder], typed: str) -> tuple[str, ...]:
     """The folder of captions for --labels; none if they lie beside the images."""
     folder = posixpath.dirname(path)
-    return () if any(folder == found.path for found in inside) else (shown(folder, typed),)
+    beside = any(folder == found.path and found.images for found in inside)
+    return () if beside else (shown(folder, typed),)
 
 
 def _of_kind(ending: str, folders: Sequence[Folder]) -> list[str]:

@@ -159,6 +159,12 @@ class TableLook(NamedTuple):
         return len(self.columns) != 1
 
 
+def is_of_colours(table: TableLook) -> bool:
+    """True for a table of classes and their colours in masks, as CamVid's `class_dict.csv`."""
+    columns = {name.lower() for name in table.columns}
+    return {"r", "g", "b"} <= columns or {"red", "green", "blue"} <= columns
+
+
 def look_at_table(path: str) -> TableLook:
     """Reads the header and first rows of a table."""
     found = first_line(path)
@@ -196,8 +202,32 @@ def names_images(table: TableLook, images: str, above: str) -> bool:
             exact += 1
         elif any(os.path.isfile(path + ending) for path in paths for ending in _USUAL_ENDINGS):
             without_extension += 1
+    return _are_most(exact, without_extension, len(table.images))
+
+
+def names_images_of(table: TableLook, here: Folder) -> bool:
+    """True if most of a table's first rows name images of a folder or of those below it, by file name.
+
+    The rows may name images of several folders, or folders of another machine.
+    """
+    folders = [
+        (found.path, {os.path.splitext(name)[1] for name in found.images}) for found in tree(here)
+    ]
+    names = [posixpath.basename(name.replace("\\", "/")) for name in table.images]
+    exact = without_extension = 0
+    for name in filter(None, names):
+        if any(os.path.isfile(f"{folder}/{name}") for folder, endings in folders if endings):
+            exact += 1
+        elif any(
+            os.path.isfile(f"{folder}/{name}{end}") for folder, ends in folders for end in ends
+        ):
+            without_extension += 1
+    return _are_most(exact, without_extension, len(names))
+
+
+def _are_most(exact: int, without_extension: int, rows: int) -> bool:
     found = exact + (without_extension if without_extension >= _ENOUGH_NAMES else 0)
-    return 2 * found > len(table.images)
+    return 2 * found > rows
 
 
 def _is_in(path: str, folder: str) -> bool:

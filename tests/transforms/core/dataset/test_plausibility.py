@@ -204,6 +204,22 @@ def test_folders_with_splits_in_their_names_are_asked_about() -> None:
     assert asked(classes, dataclasses.replace(FOLDERS, confirmed=True)) == []
 
 
+def test_folders_of_images_and_masks_of_each_sample_are_asked_about() -> None:
+    """No command reads them, as several masks belong to one image."""
+    classes = {"s1/0a7e/images": 1, "s1/0a7e/masks": 9, "s1/0acd/images": 1, "s1/0acd/masks": 7}
+    assert list(class_questions(classes, FOLDERS)) == [
+        Question(
+            "All 4 classes by folder names end with '/images' or '/masks' ('s1/0a7e/images', "
+            "'s1/0a7e/masks', 's1/0acd/images', and 1 more), but such names are usual for images and "
+            "their masks.",
+            "Several masks of an image have to be one, whose pixels are class ids: --masks names its "
+            "folder.",
+        )
+    ]
+    assert asked(classes) == []
+    assert asked(classes, dataclasses.replace(FOLDERS, confirmed=True)) == []
+
+
 def test_a_line_break_in_a_name_makes_no_line() -> None:
     """Nor does another control character reach a terminal."""
     error = question_error([Question("Class 'a\nb'.", "\x1b[2J", "convert 'a\nb'")])

@@ -56,6 +56,12 @@ def test_a_run_whose_filters_leave_nothing_is_refused() -> None:
             "no images found (passed over: 3 .csv, 2 .txt, 1 hidden files); check --images",
         ),
         (
+            Tally(ignored=Counter({".gz": 4})),
+            "no images found (passed over: 4 .gz); check --images. If these files hold arrays of pixels, "
+            "as MNIST's and SVHN's do, beam_pipeline.convert_samples takes images from arrays in Python "
+            "(docs/datasets/python.md)",
+        ),
+        (
             Tally(
                 listed=2, dead=Counter({"unlabelled": 2}), shown={"unlabelled": ["a.jpg", "b.jpg"]}
             ),

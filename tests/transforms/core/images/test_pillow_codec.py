@@ -414,3 +414,19 @@ def test_a_profile_that_is_damaged_or_of_another_kind_is_ignored() -> None:
 def test_the_codec_has_the_versions_of_what_encodes() -> None:
     """Pillow's first: its scaling is its own."""
     assert codec_version().startswith(f"Pillow {Image.__version__}, libjpeg-turbo ")
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_a_tiff_of_many_bands_says_how_many(order: str) -> None:
+    """As EuroSAT's images of Sentinel-2, of which Pillow only says that it cannot open them."""
+    fields = {256: 2, 257: 2, 258: 16, 259: 1, 262: 1, 273: 8, 277: 13, 278: 2, 279: 104}
+    entries = b"".join(
+        struct.pack(f"{order}HHIHH", tag, 3, 1, value, 0) for tag, value in fields.items()
+    )
+    start = struct.pack(f"{order}2sHI", b"II" if order == "<" else b"MM", 42, 8 + 104)
+    directory = struct.pack(f"{order}H", len(fields)) + entries + bytes(4)
+    with pytest.raises(BadImageError) as caught:
+        open_image(start + bytes(104) + directory)
+    assert str(caught.value) == (
+        "it is a TIFF of 13 bands, which no PNG or JPEG can hold; write three of them as a PNG"
+    )

@@ -8,6 +8,7 @@ from beam_pipeline.transforms.core.labels.odd_names import (
     folder_above_splits,
     folder_of_images_above,
     folder_of_images_below,
+    folders_of_masks_below,
     spellings,
     split_classes,
     split_folders,
@@ -43,6 +44,7 @@ def test_the_folder_above_splits_is_that_of_all_classes(classes: list[str], fold
         (["images", "images"], "", ""),
         (["cat/images", "dog/images"], "", "images"),
         (["images/cat/imgs", "images/dog/imgs"], "images", "imgs"),
+        (["MOT17-02/img1", "MOT17-04/img1"], "", "img1"),
         (["cat/images", "dog/imgs"], "", ""),
         (["cat/images", "images"], "", ""),
         (["a/abbey", "a/bar"], "", ""),
@@ -55,6 +57,24 @@ def test_folders_of_images_are_no_part_of_classes(
     """One may hold all class folders, or each class folder may hold one."""
     assert folder_of_images_above(classes) == above
     assert folder_of_images_below(classes) == below
+
+
+@pytest.mark.parametrize(
+    ("classes", "found"),
+    [
+        (["a/images", "a/masks", "b/images"], ["images", "masks"]),
+        (["a/img", "a/Mask"], ["Mask", "img"]),
+        (["a/images", "b/images"], []),
+        (["a/masks", "b/masks"], []),
+        (["a/images", "a/masks", "b"], []),
+        (["a/images", "a/masks", "a/faces"], []),
+        (["images", "masks"], []),
+        ([], []),
+    ],
+)
+def test_folders_of_images_and_masks_are_no_classes(classes: list[str], found: list[str]) -> None:
+    """If each sample has both in a folder of its own, as in the Data Science Bowl of 2018."""
+    assert folders_of_masks_below(classes) == found
 
 
 def test_classes_that_are_called_as_splits_are_found() -> None:
@@ -100,6 +120,12 @@ def test_spellings_of_one_class_are_found(classes: list[str], found: list[list[s
             {"boxes_test": "test", "boxes_train": "train"},
             "",
         ),
+        (
+            ["a_test/1", "a_train/1", "b_train/1", *"cdefg", "val_x"],
+            {"a_test": "test", "a_train": "train"},
+            "",
+        ),
+        (["a_train/1", "b_test/1", "c", "d", "e"], {}, ""),
         (["train", "test", "bus"], {}, ""),
         (["bullet_train", "bus", "car"], {}, ""),
         (["bullet_train", "bus", "car", "test_tube", "cup"], {}, ""),

@@ -29,6 +29,7 @@ def rows_of(*cells: str) -> Sequence[Mapping[str, str]]:
         (("1 0 0", "1 1 0"), ()),
         (("1 0 0", "0 0 0"), ()),
         (("1 0 0",), ()),
+        (("1 0 7", "1 0 8"), ()),
         (("1 x y", "1 x y"), ()),
         ((), ()),
     ],
@@ -36,7 +37,7 @@ def rows_of(*cells: str) -> Sequence[Mapping[str, str]]:
 def test_one_hot_columns_have_a_single_one_in_each_row(
     rows: tuple[str, ...], found: tuple[str, ...]
 ) -> None:
-    """Among columns of nothing but 0 and 1, in two rows at least."""
+    """Among columns of nothing but 0 and 1, in two columns at least."""
     assert find_one_hot(["a", "b", "c"], rows_of(*rows)) == found
 
 

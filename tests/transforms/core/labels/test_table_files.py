@@ -196,12 +196,27 @@ def test_rows_come_back_as_python_wrote_them(
         (
             b"cat/1.jpg,cat,3\ncat/2.jpg,cat,4\n",
             "l.csv: the first line holds an image's name ('cat/1.jpg') where column names are "
-            "expected; put a line such as filename,label before it",
+            "expected; put a line with names of its 3 columns before it, such as filename,label,...",
         ),
         (
             b"1,gs://b/PHOTO.PNG\n",
             "l.csv: the first line holds an image's name ('gs://b/PHOTO.PNG') where column names "
-            "are expected; put a line such as filename,label before it",
+            "are expected; put a line with names of its 2 columns before it, such as filename,label,...",
+        ),
+        (
+            b"val_0.JPEG\tn03444034\t0\t32\t44\t44\nval_1.JPEG\tn04067472\t0\t0\t63\t63\n",
+            "l.csv: the first line holds an image's name ('val_0.JPEG') where column names are "
+            "expected; put a line with names of its 6 columns before it, such as filename,label,...",
+        ),
+        (
+            b"\xef\xbb\xbfsep=;\r\nfilename;label\r\n1.jpg;cat\r\n",
+            "l.csv: the first line, 'sep=;', is read by Excel alone; remove it, so that the column "
+            "names come first",
+        ),
+        (
+            b'"sep=\t"\nfilename\tlabel\n',
+            "l.csv: the first line, '\"sep=\\t\"', is read by Excel alone; remove it, so that the column "
+            "names come first",
         ),
     ],
 )

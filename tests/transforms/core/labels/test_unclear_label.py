@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from beam_pipeline.transforms.core.errors import LabelTableError
 from beam_pipeline.transforms.core.labels.unclear_label import single_column, unclear_label
+from tests.transforms.core.labels.fixtures import inspect
 
 SAY = (
     "Say --label_column NAME, or --label_column none to keep all of them as features label/<column>"
@@ -83,3 +85,34 @@ def test_a_single_column_is_shown() -> None:
     assert str(single_column("l.jsonl", [])) == (
         "l.jsonl: no column besides the key, so there are no labels. " + end
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "bdd.jsonl",
+            '{"name": "a.jpg", "labels": [{"category": "car", "box2d": {"x1": 1}}]}\n'
+            '{"name": "b.jpg", "labels": []}\n',
+            "the column 'labels' cannot be the label. Cells of labels hold objects, which are not looked "
+            "into. Write a table with a row for each image, such as filename,label, or for each object, "
+            "such as filename,label,xmin,ymin,xmax,ymax. To take the label from another column: "
+            "--label_column NAME",
+        ),
+        (
+            "ships.csv",
+            "ImageId,EncodedPixels\na.jpg,\nb.jpg,264661 17 265429 33\n",
+            "the column 'EncodedPixels' cannot be the label. It seems to hold masks as run lengths, which "
+            "are not read. Write a PNG for each image, whose pixels are class ids, and name their folder "
+            "with --masks (docs/datasets/segmentation.md)",
+        ),
+    ],
+)
+def test_objects_and_run_lengths_are_no_labels(name: str, content: str, message: str) -> None:
+    """Unless --label_column says that they are."""
+    with pytest.raises(LabelTableError) as caught:
+        inspect(content, name)
+    assert str(caught.value) == f"{name}: {message}"
+    label = "labels" if name.endswith("jsonl") else "EncodedPixels"
+    schema, _ = inspect(content, name, label=label)
+    assert schema.columns[0].name == label

@@ -110,6 +110,54 @@ def test_a_table_that_names_the_images_of_one_folder_is_meant() -> None:
     assert (doubt.images, doubt.labels) == (("set/train_images",), ("set/train.csv",))
 
 
+def test_a_table_that_names_images_of_several_folders_is_meant() -> None:
+    """As HAM10000's, without extensions, and not the pixels beside it."""
+    for part, numbers in (("part_1", (0, 2, 4)), ("part_2", (1, 3, 5))):
+        write_pictures(f"ham/{part}", [f"ISIC_{i}.jpg" for i in numbers])
+    rows = "".join(f"ISIC_{i},nv,scalp\n" for i in range(6))
+    write_files("ham", {"metadata_1.csv": f"image_id,dx,localization\n{rows}"})
+    write_files("ham", {"hmnist.csv": "pixel0000,pixel0001,label\n1,2,3\n"})
+    (doubt,) = doubts_of("ham")
+    assert (doubt.images, doubt.labels) == (("ham",), ("ham/metadata_1.csv",))
+
+
+def test_a_table_with_folders_of_another_machine_is_meant() -> None:
+    """Its file names are those of images."""
+    write_pictures("photos", ["a/1.jpg", "b/2.jpg"])
+    rows = "C:\\pets\\1.jpg,cat\nC:\\pets\\2.jpg,dog\n"
+    write_files("photos", {"labels.csv": f"path,label\n{rows}", "prices.csv": "item,price\n1,2\n"})
+    (doubt,) = doubts_of("photos")
+    assert (doubt.images, doubt.labels) == (("photos",), ("photos/labels.csv",))
+
+
+def test_colours_of_masks_are_no_labels() -> None:
+    """The masks' folder has a name of its own, so the command cannot be told."""
+    write_pictures("camvid", ["701_StillsRaw_full/1.png", "LabeledApproved_full/1_L.png"])
+    write_files("camvid", {"class_dict.csv": "name,r,g,b\nSky,128,128,128\n"})
+    assert doubts_of("camvid") == [
+        Doubt(
+            "camvid/class_dict.csv would be ignored, but looks like a table of the colours of masks.",
+            "Name the folders of images and of masks: --images ... --masks ... --mask_colors "
+            "camvid/class_dict.csv.",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "layout", "labels"),
+    [
+        ("a small dog\n", "caption_files", ("set/texts",)),
+        ("imagesource:GoogleEarth\ngsd:0.1\n1.0 2.0 9.0 2.0 9.0 9.0 1.0 9.0 ship 0\n", "", ()),
+    ],
+)
+def test_texts_beside_the_folder_of_images(text: str, layout: str, labels: tuple[str, ...]) -> None:
+    """Captions are named with --labels; DOTA's boxes are none."""
+    write_pictures("set", [f"pictures/{i}.jpg" for i in range(3)])
+    write_files("set", {f"texts/{i}.txt": text for i in range(3)})
+    (doubt,) = doubts_of("set")
+    assert (doubt.layout, doubt.labels) == (layout, labels)
+
+
 def test_a_table_of_answers_to_fill_in_is_passed_over() -> None:
     """It holds no labels."""
     write_pictures(".", CLASSES)
