@@ -14,7 +14,7 @@ from __future__ import annotations
 import posixpath
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple, TypeGuard
@@ -23,6 +23,7 @@ from beam_pipeline.transforms.core.dead_letters import DeadLetter, Reason, Stage
 from beam_pipeline.transforms.core.errors import LabelTableError
 from beam_pipeline.transforms.core.labels.numbers import INT64, is_finite, is_integer
 from beam_pipeline.transforms.core.labels.schema import (
+    Column,
     ColumnKind,
     further_column,
     object_column,
@@ -39,15 +40,24 @@ from beam_pipeline.transforms.layouts.coco.json_file import (
 )
 from beam_pipeline.transforms.layouts.coco.survey import BOX, Survey, holds_key, survey
 
-COLUMNS = (
-    *object_columns(pixels=True),
-    object_column("area", ColumnKind.FLOAT),
-    object_column("is_crowd", ColumnKind.INT64),
-    object_column("id", ColumnKind.INT64),
-    further_column("image_id", ColumnKind.BYTES),
-)
-"""Box, class, area in pixels, crowd flag and annotation id of each object; the id of each image, as
-text, since TensorFlow's Model Garden reads ids of images as text."""
+
+def instance_columns(*, text_ids: bool = False) -> tuple[Column, ...]:
+    """Returns the columns of instances.
+
+    They are box, class, area in pixels, crowd flag and annotation id of each object, and the id of each
+    image, as text, since TensorFlow's Model Garden reads ids of images as text.
+
+    Args:
+      text_ids: True if ids of annotations are texts; else they are integers.
+    """
+    return (
+        *object_columns(pixels=True),
+        object_column("area", ColumnKind.FLOAT),
+        object_column("is_crowd", ColumnKind.INT64),
+        object_column("id", ColumnKind.BYTES if text_ids else ColumnKind.INT64),
+        further_column("image_id", ColumnKind.BYTES),
+    )
+
 
 _IMAGES, _ANNOTATIONS, _CATEGORIES = "images", "annotations", "categories"
 _LISTS = (_IMAGES, _ANNOTATIONS, _CATEGORIES)
@@ -72,11 +82,13 @@ class Categories:
     Attributes:
       names: id -> name.
       keypoints: names of the key points of objects; empty if no category has any.
+      text_ids: True if the id of the first annotation is a text, as in LILA's files.
       of_images: the first annotations, if all of the file say the classes of whole images.
     """
 
     names: Mapping[int, str]
     keypoints: tuple[str, ...] = ()
+    text_ids: bool = False
     of_images: Survey | None = None
 
 
@@ -113,6 +125,7 @@ def read_categories(
     return Categories(
         names=parse_categories(categories, uri),
         keypoints=_keypoint_names(categories, uri),
+        text_ids=isinstance(surveyed.first, dict) and is_text(surveyed.first.get("id")),
         of_images=surveyed if of_images else None,
     )
 
@@ -179,14 +192,20 @@ def parse_categories(entries: Sequence[Any], uri: str) -> dict[int, str]:
 
 
 def read_instances(
-    file: BinaryIO, uri: str, *, split: str = "", folder: str = "", extras: Extras = NO_EXTRAS
+    file: BinaryIO,
+    uri: str,
+    *,
+    split: str = "",
+    folder: str = "",
+    extras: Extras = NO_EXTRAS,
+    text_ids: bool = False,
 ) -> Iterator[LabelRow | DeadLetter]:
     """Yields a row for each image of a file, in the file's order.
 
-    Its values are those of `COLUMNS`, then those of the extras.
+    Its values are those of `instance_columns`, then those of the extras.
 
     All objects of the file are held until its end, since their images may follow them: 70 bytes per
-    object, 450 bytes per image.
+    object, 450 bytes per image. An id that is a text takes 90 bytes more.
 
     Args:
       file: open at its beginning.
@@ -195,14 +214,15 @@ def read_instances(
       folder: URI of the folder of the images, if images elsewhere may have the same bare names;
         empty to use names as written.
       extras: the features to read besides boxes and classes.
+      text_ids: True to take ids of annotations as texts, also integers.
 
     Raises:
       LabelTableError: the file is broken, or holds no instances.
     """
-    found = _read(file, uri, extras)
+    found = _read(file, uri, _Instances(extras, text_ids=text_ids))
     entries = found.entries
     yield from entries.dead_letters
-    nothing: tuple[LabelValue, ...] = (*((),) * (len(COLUMNS) - 1), None, *extras.nothing)
+    nothing = (*(() if column.repeated else None for column in instance_columns()), *extras.nothing)
     for image in entries.images:
         problem = found.problem(image)
         values = nothing if problem else found.values(image)
@@ -315,13 +335,14 @@ class ImageEntries:
 class _Objects:
     """All objects of a file, one list per field; dicts would take ten times the memory."""
 
-    def __init__(self, extras: Extras) -> None:
+    def __init__(self, extras: Extras, *, text_ids: bool) -> None:
         self._parse_extras = extras.of_object
+        self._parse_id: Callable[[Mapping[str, Any]], _Id] = _text_id if text_ids else _integer_id
         self.extras: list[tuple[Any, ...]] = []
         self.boxes = array("d")  # xmin, ymin, xmax, ymax of each
         self.areas = array("d")
         self.crowds = array("b")
-        self.ids = array("q")
+        self.ids: MutableSequence[Any] = [] if text_ids else array("q")
         self.categories = array("q")
         self._previous = array("q")  # index of the object before it in the same image, or -1
         self._last: dict[_Id, int] = {}  # image id -> index of its last object
@@ -330,7 +351,8 @@ class _Objects:
     def add(self, annotation: Mapping[str, Any], image_id: _Id, number: int) -> None:
         """Stores an object, or its fault."""
         try:
-            object_id, category, box, area, crowd = parse_object(annotation)
+            object_id = self._parse_id(annotation)
+            category, box, area, crowd = _parse_rest(annotation)
             extras = self._parse_extras(annotation)
         except BadAnnotationError as error:
             problem = f"{annotation_name(annotation, number)}: {error}"
@@ -362,7 +384,7 @@ class _Objects:
         for image_id in self._last:
             ids = [self.ids[index] for index in self.of(image_id)]
             more = f" (and {len(ids) - 1} more)" if len(ids) > 1 else ""
-            yield image_id, f"annotation {ids[0]}{more}"
+            yield image_id, f"annotation {shown(ids[0])}{more}"
         for image_id, problem in self.problems.items():
             if image_id not in self._last:
                 yield image_id, problem
@@ -371,9 +393,9 @@ class _Objects:
 class _Instances:
     """The content of a file."""
 
-    def __init__(self, extras: Extras) -> None:
+    def __init__(self, extras: Extras, *, text_ids: bool) -> None:
         self.entries = ImageEntries(extras)
-        self.objects = _Objects(extras)
+        self.objects = _Objects(extras, text_ids=text_ids)
         self.categories: dict[int, str] = {}
         self._extras = extras
 
@@ -386,7 +408,7 @@ class _Instances:
             category = self.objects.categories[index]
             if category not in self.categories:
                 return (
-                    f"annotation {self.objects.ids[index]}: category_id {category} is not among "
+                    f"annotation {shown(self.objects.ids[index])}: category_id {category} is not among "
                     f"the {_CATEGORIES}"
                 )
         return ""
@@ -412,8 +434,7 @@ class _Instances:
         )
 
 
-def _read(file: BinaryIO, uri: str, extras: Extras) -> _Instances:
-    found = _Instances(extras)
+def _read(file: BinaryIO, uri: str, found: _Instances) -> _Instances:
     for key, elements in read_lists(file, uri, _LISTS):
         if key == _IMAGES:
             found.entries.read(elements, uri)
@@ -484,8 +505,9 @@ def _read_annotations(entries: Iterator[Any], uri: str, found: _Instances) -> No
 
 def annotation_name(fields: Mapping[str, Any], number: int) -> str:
     """Returns the name of an annotation in messages: its id, or else its number in the file."""
-    if _is_int64(fields.get("id")):
-        return f"annotation {fields['id']}"
+    found = fields.get("id")
+    if is_text(found) or _is_int64(found):
+        return f"annotation {shown(found)}"
     return f"annotation number {number} of the list"
 
 
@@ -495,9 +517,26 @@ def parse_object(annotation: Mapping[str, Any]) -> tuple[int, int, tuple[float, 
     Raises:
       BadAnnotationError: one of them is wrong; the message names it.
     """
-    object_id, category = annotation.get("id"), annotation.get("category_id")
-    if not _is_int64(object_id):
-        raise BadAnnotationError(f"id {shown(object_id)} is not an integer")
+    return (_integer_id(annotation), *_parse_rest(annotation))
+
+
+def _integer_id(annotation: Mapping[str, Any]) -> int:
+    found = annotation.get("id")
+    if not _is_int64(found):
+        raise BadAnnotationError(f"id {shown(found)} is not an integer")
+    return found
+
+
+def _text_id(annotation: Mapping[str, Any]) -> str:
+    found = annotation.get("id")
+    if not is_text(found) and not _is_int64(found):
+        raise BadAnnotationError(f"id {shown(found)} is neither a text nor an integer")
+    return str(found)
+
+
+def _parse_rest(annotation: Mapping[str, Any]) -> tuple[int, tuple[float, ...], float, int]:
+    """Returns (category, box, area, is a crowd) of an annotation. Raises as `parse_object`."""
+    category = annotation.get("category_id")
     if not _is_int64(category):
         raise BadAnnotationError(f"category_id {shown(category)} is not an integer")
     box = annotation.get("bbox")
@@ -514,7 +553,7 @@ def parse_object(annotation: Mapping[str, Any]) -> tuple[int, int, tuple[float, 
     crowd = annotation.get("iscrowd")
     if crowd is not None and crowd not in (0, 1):
         raise BadAnnotationError(f"iscrowd {shown(crowd)} is neither 0 nor 1")
-    return object_id, category, (x, y, x + width, y + height), float(area), int(crowd or 0)
+    return category, (x, y, x + width, y + height), float(area), int(crowd or 0)
 
 
 # --- both ----------------------------------------------------------------------------------------

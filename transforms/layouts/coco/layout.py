@@ -33,9 +33,9 @@ from beam_pipeline.transforms.layouts.coco.classification import (
 from beam_pipeline.transforms.layouts.coco.extras import NO_EXTRAS, Extras
 from beam_pipeline.transforms.layouts.coco.fields import image_fields
 from beam_pipeline.transforms.layouts.coco.instances import (
-    COLUMNS,
     CaptionsError,
     Categories,
+    instance_columns,
     read_categories,
     read_instances,
 )
@@ -69,6 +69,7 @@ class CocoReader:
       splits: URI of a file -> the split of its images.
       folders: URI of a file -> URI of the folder of its images, if known.
       extras: the features to read besides boxes and classes.
+      text_ids: True if ids of objects are texts.
       captions: True if the files hold captions instead of objects.
       of_images: how the classes of whole images are read; None if the files hold objects.
     """
@@ -76,6 +77,7 @@ class CocoReader:
     splits: Mapping[str, str]
     folders: Mapping[str, str]
     extras: Extras = NO_EXTRAS
+    text_ids: bool = False
     captions: bool = False
     of_images: ImageClasses | None = None
 
@@ -92,7 +94,14 @@ class CocoReader:
             return read_classes(
                 file, uri, kind=self.of_images, split=split, folder=folder, extras=self.extras
             )
-        return read_instances(file, uri, split=split, folder=folder, extras=self.extras)
+        return read_instances(
+            file,
+            uri,
+            split=split,
+            folder=folder,
+            extras=self.extras,
+            text_ids=self.text_ids,
+        )
 
 
 class Coco:
@@ -141,12 +150,15 @@ class Coco:
         _check_options(options, "" if of_images else "objects" if described else "captions")
         _check_images_differ(list(described))
         categories = common_categories({uri: one.names for uri, one in described.items()})
-        columns = of_images.columns if of_images else COLUMNS if described else CAPTION_COLUMNS
+        text_ids = any(one.text_ids for one in described.values())
+        of_objects = instance_columns(text_ids=text_ids) if described else CAPTION_COLUMNS
+        columns = of_images.columns if of_images else of_objects
         extras = _extras(options, described, columns)
         reader = CocoReader(
             {uri: split for uri in uris if (split := split_of(uri))},
             {uri: folder for uri in uris if (folder := image_folder(uri, roots))},
             extras,
+            text_ids=text_ids,
             captions=not described,
             of_images=of_images,
         )

@@ -122,7 +122,7 @@ def test_faults_are_those_of_their_image() -> None:
         row(
             "2.jpg",
             *(None, None),
-            problem="annotation number 2 of the list: category_id 'fox' is not an integer",
+            problem="annotation '2-fox': category_id 'fox' is not an integer",
         ),
         row("3.jpg", "empty", "3"),
         row("4.jpg", None, None, problem=same_id),
@@ -153,7 +153,7 @@ def test_annotations_of_no_image_are_dead_letters() -> None:
         (
             "image_id 6",
             "missing_image",
-            "annotation number 4 of the list: category_id 'y' is not an integer: image_id 6 is not "
+            "annotation '6-y': category_id 'y' is not an integer: image_id 6 is not "
             "among the images of x.json",
         ),
     ]

@@ -11,7 +11,7 @@ from beam_pipeline.transforms.core.errors import UsageError
 from beam_pipeline.transforms.core.labels.schema import ColumnKind, further_column, group_column
 from beam_pipeline.transforms.layouts.coco.extras import BadAnnotationError, Extras
 from beam_pipeline.transforms.layouts.coco.fields import image_fields
-from beam_pipeline.transforms.layouts.coco.instances import COLUMNS
+from beam_pipeline.transforms.layouts.coco.instances import instance_columns
 from beam_pipeline.transforms.layouts.layout import SourceOptions
 from tests.harness import ALL_BAD, convert, dead_letters_of, split_of_each
 from tests.transforms.layouts.coco.fixtures import entry, one, with_changes
@@ -28,7 +28,7 @@ def file(tmp_path: Path) -> str:
 
 
 def fields(file: str, **options: Any) -> tuple[Any, ...]:
-    return image_fields(SourceOptions(("x",), **options), [file], COLUMNS)
+    return image_fields(SourceOptions(("x",), **options), [file], instance_columns())
 
 
 def test_fields_that_options_name_become_columns(file: str) -> None:

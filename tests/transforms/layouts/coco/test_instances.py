@@ -12,7 +12,11 @@ from beam_pipeline.transforms.core.dead_letters import DeadLetter
 from beam_pipeline.transforms.core.errors import LabelTableError
 from beam_pipeline.transforms.core.records.features import feature_kinds
 from beam_pipeline.transforms.core.references import LabelRow
-from beam_pipeline.transforms.layouts.coco.instances import COLUMNS, read_categories, read_instances
+from beam_pipeline.transforms.layouts.coco.instances import (
+    instance_columns,
+    read_categories,
+    read_instances,
+)
 from tests.transforms.layouts.coco.fixtures import NAMES, entry, one, with_changes
 from tests.transforms.layouts.make_coco import CATEGORIES, dumped, instances
 
@@ -216,7 +220,7 @@ def test_a_file_without_annotations_has_images_without_objects() -> None:
 
 def test_every_value_has_its_column() -> None:
     """Kinds and shapes as the manifest has them."""
-    features = feature_kinds(COLUMNS)
+    features = feature_kinds(instance_columns())
     assert {
         key: features[key]["kind"] for key in features if "object" in key or "label/" in key
     } == {

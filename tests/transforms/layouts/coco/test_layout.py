@@ -345,8 +345,44 @@ def test_a_bad_annotation_leaves_its_image_out(folder: Path) -> None:
 @pytest.mark.slow
 def test_an_annotation_without_an_id_is_named_by_its_number(folder: Path) -> None:
     """Ids are what evaluation and messages go by."""
-    write_val([entry(), entry("000000000285.jpg", 285)], [one(), one(id="a"), one(id=...)])
-    message = "annotation number 2 of the list: id 'a' is not an integer"
+    write_val([entry(), entry("000000000285.jpg", 285)], [one(), one(id=[5]), one(id=...)])
+    message = "annotation number 2 of the list: id [5] is not an integer"
+    assert problems_with_coco() == [(KEY, "bad_label_value", VAL_JSON, message)]
+
+
+@pytest.mark.slow
+def test_ids_of_annotations_may_be_texts(folder: Path) -> None:
+    """As in LILA's files; then all are written as texts, also those of a file with integers."""
+    write_files(
+        "coco",
+        {
+            "annotations/instances_val2017.json": instances(
+                [entry(), entry("000000000285.jpg", 285)],
+                [one(id="0b8f-é"), one(id=8), one(id="c", image_id=285, category_id=2)],
+                CATEGORIES,
+            )
+        },
+    )
+    assert problems_with_coco() == [
+        (
+            "val2017/000000000285.jpg",
+            "bad_label_value",
+            VAL_JSON,
+            "annotation 'c': category_id 2 is not among the categories",
+        )
+    ]
+    ids = {key: features["image/object/id"] for key, features in read_all("out").items()}
+    assert ids[KEY] == ["0b8f-é".encode(), b"8"]
+    assert ids["train2017/000000000071.jpg"] == [b"900100000071", b"1802"]
+    kind = {"kind": "bytes", "optional": False, "shape": [None]}
+    assert manifest_of("out")["features"]["image/object/id"] == kind
+
+
+@pytest.mark.slow
+def test_an_id_that_is_a_text_among_integers_is_a_fault(folder: Path) -> None:
+    """The first annotation decides, as the kind of a feature has to be known before the job."""
+    write_val([entry(), entry("000000000285.jpg", 285)], [one(image_id=285), one(id="a")])
+    message = "annotation 'a': id 'a' is not an integer"
     assert problems_with_coco() == [(KEY, "bad_label_value", VAL_JSON, message)]
 
 
