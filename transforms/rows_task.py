@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import io
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -21,13 +22,17 @@ from beam_pipeline.transforms.core.listing.cuts import ByLines, LineRange
 from beam_pipeline.transforms.core.listing.line_blocks import is_regular, sub_blocks
 from beam_pipeline.transforms.core.packed_batches import BATCH_SIZE, DeadLetterBatch, LabelBatch
 from beam_pipeline.transforms.core.references import LabelRow
+from beam_pipeline.transforms.core.uris import is_remote
 from beam_pipeline.transforms.file_parts import FilePart, read_lines
 from beam_pipeline.transforms.layouts.layout import LabelReader, PartReader
 from beam_pipeline.transforms.outcome import BARE_NAMES, Outcome
 from beam_pipeline.transforms.storage import files
+from beam_pipeline.transforms.storage.read_ahead import REMOTE_READS
 
 _BLOCK_BYTES = 1 << 20  # of lines that become columns at once, some 25,000 rows
 _NAME = LabelRow._fields.index("name")
+
+_Found = LabelRow | DeadLetter | LabelBatch
 
 
 @dataclass(frozen=True)
@@ -94,14 +99,30 @@ class RowsTask:
         if rows:
             yield rows
 
-    def _read(self, tally: Tally) -> Iterator[LabelRow | DeadLetter | LabelBatch]:
-        for part in self.parts:
+    def _read(self, tally: Tally) -> Iterator[_Found]:
+        several = len(self.parts) > 1 and is_remote(self.parts[0].uri)
+        for rows in self._read_at_once() if several else map(self._read_part, self.parts):
             try:
-                yield from self._read_part(part)
+                yield from rows
             except LabelTableError as error:
                 tally.refusals.append(Refusal.from_error(error))
 
-    def _read_part(self, part: FilePart) -> Iterator[LabelRow | DeadLetter | LabelBatch]:
+    def _read_at_once(self) -> Iterator[Iterator[_Found]]:
+        """Yields the rows of each file in turn; reads small files of a bucket in threads."""
+
+        def read(part: FilePart) -> list[_Found]:
+            return list(self._read_part(part))
+
+        def rows_of(future: Future[list[_Found]]) -> Iterator[_Found]:
+            yield from future.result()
+
+        threads = ThreadPoolExecutor(REMOTE_READS, thread_name_prefix="labels")
+        try:
+            yield from map(rows_of, [threads.submit(read, part) for part in self.parts])
+        finally:
+            threads.shutdown(cancel_futures=True)
+
+    def _read_part(self, part: FilePart) -> Iterator[_Found]:
         reader, lines = self.reader, part.range
         try:
             file = _opened(part)
@@ -134,9 +155,7 @@ def _opened(part: FilePart) -> BinaryIO:
     return file
 
 
-def _rows_of(
-    data: bytes, uri: str, lines: LineRange, reader: PartReader
-) -> Iterator[LabelRow | DeadLetter | LabelBatch]:
+def _rows_of(data: bytes, uri: str, lines: LineRange, reader: PartReader) -> Iterator[_Found]:
     """The rows of some lines: by whole columns where they allow that."""
     cut = reader.cut_of(uri)
     delimiter = cut.delimiter if isinstance(cut, ByLines) else ""
