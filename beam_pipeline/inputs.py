@@ -194,7 +194,8 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
     if isinstance(source.labels, FileLabels):
         name = source.columns[index].name if source.tables else ""
         where = f"the column {name!r}" if name else "the label files"
-        return dataclasses.replace(checked, where=where, column=name)
+        is_class = labels.class_ids == "keep" or name in labels.columns
+        return dataclasses.replace(checked, where=where, column=name, confirmed=is_class)
     return checked
 
 

@@ -74,6 +74,12 @@ def _mostly_decimals() -> None:
     write_files(".", {"sizes.csv": table(dict(zip(NAMES, values, strict=True)))})
 
 
+def _quantities() -> None:
+    ages = {name: str(20 + number % 10) for number, name in enumerate(NAMES)}
+    write_pictures("photos", NAMES)
+    write_files(".", {"people.csv": table(ages).replace("label", "age", 1)})
+
+
 def _lists() -> None:
     values = ["cat", "dog", "cat,dog"] * 4
     write_pictures("photos", NAMES)
@@ -247,6 +253,13 @@ CASES = {
         "3 of 4 classes by the column 'label' are numbers with decimals ('0.5', '0.7', '1.2'), which "
         "look like a number to predict, not like classes.",
         "--images photos --labels sizes.csv --max_bad_fraction 1.0 --columns label:float",
+    ),
+    "quantities": Case(
+        _quantities,
+        "--images photos --labels people.csv",
+        "All 10 classes by the column 'age' are integers, from 20 to 29, and its name is that of a "
+        "number to predict, not of classes.",
+        "--images photos --labels people.csv --columns age:float",
     ),
     "lists": Case(
         _lists,
@@ -541,6 +554,19 @@ def test_a_folder_that_is_certain_is_taken(
     corrected = ["--images", images, *(["--labels", labels] if labels else []), "--layout", layout]
     assert convert_asking(*corrected, "--output", "two", "--name", "d") == 0
     assert Path("one/manifest.json").read_bytes() == Path("two/manifest.json").read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("option", [("--class_ids", "keep"), ("--columns", "age:str")])
+def test_an_option_says_that_integers_are_classes(
+    option: tuple[str, str],
+) -> None:
+    """Then a column such as `age` is not questioned."""
+    _quantities()
+    argv = ("--images", "photos", "--labels", "people.csv", *option, "--output", "out")
+    assert convert_asking(*argv) == 0
+    labels = [features["image/class/text"] for features in read_all("out").values()]
+    assert sorted(labels) == sorted([b"%d" % (20 + number % 10)] for number in range(12))
 
 
 def test_a_few_images_are_not_asked_about() -> None:

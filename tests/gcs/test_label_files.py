@@ -54,7 +54,9 @@ def test_small_label_files_are_read_at_once(cloud: Cloud) -> None:
     ]
     (letter,) = outcome.dead_letters
     assert letter.key == f"{cloud.uri}/03.txt"
-    assert letter.message.startswith("cannot be read: permission storage.objects.get is missing: 403")
+    assert letter.message.startswith(
+        "cannot be read: permission storage.objects.get is missing: 403"
+    )
     assert outcome.tally
     assert outcome.tally.label_rows == AT_ONCE
     assert [refusal.message for refusal in outcome.tally.refusals] == [

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.transforms.core.errors import QuestionError
+from beam_pipeline.transforms.core.labels.classes import all_integers
 from beam_pipeline.transforms.core.labels.odd_names import (
     IMAGES,
     folder_above_splits,
@@ -27,6 +28,7 @@ from beam_pipeline.transforms.core.labels.odd_names import (
     split_folders,
     split_pattern,
 )
+from beam_pipeline.transforms.core.labels.quantities import is_quantity
 from beam_pipeline.transforms.core.listing.label_files import LabelFiles
 from beam_pipeline.transforms.core.text import counted, enumerated, printable, terminal_line
 
@@ -78,7 +80,7 @@ class LabelChecks:
       folder: the only path of --images, if it is a folder; else empty.
       split_files: label file -> the split that its name says, of those that say one; none with --splits.
       split_columns: columns that hold names of splits, but are features; none with --splits.
-      confirmed: True if --layout says that folders are classes.
+      confirmed: True if --layout says that folders are classes, or another option that a column holds classes.
       split_roots: paths of --images that are called as splits, if they name two at least; none with --splits.
       above_roots: the command line with the folder above the paths of --images; empty if they have none.
       listed: True if label files name the images, and folders are the classes.
@@ -147,6 +149,8 @@ def class_questions(classes: Mapping[str, int], checks: LabelChecks) -> Iterator
         yield _single_class(next(iter(classes)), images, checks)
     elif _are_fractions(classes):
         yield _fractions(classes, checks)
+    elif _are_quantities(classes, checks):
+        yield _quantities(classes, checks)
     elif checks.column and _hold_boxes(classes):
         yield _boxes_in_cells(classes, checks)
     elif lists:
@@ -395,6 +399,25 @@ def _fractions(classes: Mapping[str, int], checks: LabelChecks) -> Question:
         )
         return Question(reason, advice)
     return Question(reason, command=_with_option(checks, "--columns", f"{checks.column}:float"))
+
+
+def _are_quantities(classes: Mapping[str, int], checks: LabelChecks) -> bool:
+    return (
+        is_quantity(checks.column)
+        and not checks.confirmed
+        and len(classes) >= _FEW_CLASSES
+        and all_integers(classes)
+    )
+
+
+def _quantities(classes: Mapping[str, int], checks: LabelChecks) -> Question:
+    numbers = [int(name) for name in classes]
+    return Question(
+        f"All {len(classes)} classes by {checks.where} are integers, from {min(numbers)} to {max(numbers)}, "
+        "and its name is that of a number to predict, not of classes.",
+        "Numbers are written with:",
+        _with_option(checks, "--columns", f"{checks.column}:float"),
+    )
 
 
 def _separator_of_lists(classes: Mapping[str, int], column: str) -> str:

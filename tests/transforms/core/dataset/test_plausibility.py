@@ -102,6 +102,38 @@ def test_one_reason_says_what_was_found(classes: Mapping[str, int], reason: str)
     assert asked(classes, NO_CHECKS) == []
 
 
+@pytest.mark.parametrize(
+    ("classes", "checks", "is_asked"),
+    [
+        ({str(n): 5 for n in range(20, 30)}, LabelChecks("the column 'age'", "age"), True),
+        (
+            {str(n): 5 for n in range(-9, 9)},
+            LabelChecks("the column 'Yaw angle'", "Yaw angle"),
+            True,
+        ),
+        ({str(n): 5 for n in range(20, 29)}, LabelChecks("the column 'age'", "age"), False),
+        (
+            {**{str(n): 5 for n in range(20)}, "90+": 1},
+            LabelChecks("the column 'age'", "age"),
+            False,
+        ),
+        ({str(n): 5 for n in range(20)}, LabelChecks("the column 'l'", "age group"), False),
+        (
+            {str(n): 5 for n in range(20)},
+            LabelChecks("the column 'age'", "age", confirmed=True),
+            False,
+        ),
+    ],
+)
+def test_integers_in_a_column_of_a_quantity_are_questioned(
+    classes: Mapping[str, int], checks: LabelChecks, is_asked: bool
+) -> None:
+    """Only if there are many, and nothing says that they are classes."""
+    assert [reason.partition(" by ")[0] for reason in asked(classes, checks)] == (
+        [f"All {len(classes)} classes"] if is_asked else []
+    )
+
+
 def test_a_column_has_a_command_where_folders_have_advice() -> None:
     """An option can answer for a table."""
     lists = {"a,b": 1, "a": 2, "b": 3}
