@@ -100,7 +100,6 @@ def _origin(source: Source, label: Column) -> str:
 
 
 def _also(columns: tuple[Column, ...] | list[Column]) -> str:
-    if not columns:
-        return ""
-    named = [f"{column.name} ({_KINDS[column.kind]})" for column in columns]
-    return f"; also {enumerated(named, _SHOWN)}"
+    """The columns that become features; that of --split_by alone does not."""
+    named = [f"{column.name} ({_KINDS[column.kind]})" for column in columns if column.feature]
+    return f"; also {enumerated(named, _SHOWN)}" if named else ""

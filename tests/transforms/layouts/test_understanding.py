@@ -75,6 +75,13 @@ def test_a_table_says_how_it_is_read(table: str, lines: list[str]) -> None:
     assert lines_of("l.csv") == ["Layout table: label files are given", *lines]
 
 
+def test_the_column_of_split_by_is_named_once() -> None:
+    """It is a feature as any other column."""
+    write_files(".", {"l.csv": "file,label,patient\n1.jpg,cat,p7\n"})
+    label = "  label: classes, from the column 'label'; also patient (texts)"
+    assert lines_of("l.csv", split_by="patient")[-1] == label
+
+
 def test_tables_that_are_read_alike_share_a_line() -> None:
     """Others have one of their own."""
     row = {"file_name": "1.jpg", "tags": ["a", "b"]}
