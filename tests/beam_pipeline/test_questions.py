@@ -86,6 +86,13 @@ def _lists() -> None:
     write_files(".", {"tags.csv": table(dict(zip(NAMES, values, strict=True)))})
 
 
+def _same_below() -> None:
+    folders = [
+        f"{kind}/{leaf}" for kind in ("color", "gray") for leaf in ("apple", "grape", "kiwi")
+    ]
+    write_pictures("leaves", [f"{folders[i % 6]}/{name}" for i, name in enumerate(NAMES)])
+
+
 def _spellings() -> None:
     write_pictures("photos/train", [f"cat/{name}" for name in NAMES[:6]])
     write_pictures("photos/test", [f"Cat/{name}" for name in NAMES[6:]])
@@ -281,6 +288,14 @@ CASES = {
         "The folders 'test_set', 'training_set' have a split in their names, and would be classes or "
         "parts of them; so a class would be another one in each split.",
         "--images pets --label_from '(?P<split>test|training)_set/(?P<label>.+)/[^/]+'",
+    ),
+    "same_below": Case(
+        _same_below,
+        "--images leaves",
+        "The 6 classes by folder names are 3 names below several folders ('color', 'gray'), so a name "
+        "such as 'apple' would be several classes.",
+        "--images leaves --label_from "
+        "'(?:(?P<split>train|val|test)/)?(?P<group>[^/]+)/(?P<label>.+)/[^/]+'",
     ),
     "spellings": Case(
         _spellings,

@@ -23,6 +23,7 @@ from beam_pipeline.transforms.core.labels.odd_names import (
     folder_of_images_above,
     folder_of_images_below,
     folders_of_masks_below,
+    folders_of_the_same,
     spellings,
     split_classes,
     split_folders,
@@ -42,6 +43,8 @@ _SEPARATORS = ",;|"
 _SPACE = " "
 _BOXED = re.compile(r"\S+(?: -?\d+(?:\.\d+)?){4}(?: .*)?")
 _INTEGERS = re.compile(r"\d+( \d+)*")
+_SPLIT_ABOVE = "(?:(?P<split>train|val|test)/)?"
+_TOP_FOLDER = "'(?P<label>[^/]+)/.+'"
 _PLURALS = frozenset(["labels", "classes", "categories", "targets", "tags", "attributes", "genres"])
 _FEW_TEXTS = 2  # one may be a README
 _TEXTS = frozenset([".txt", ".caption"])
@@ -145,6 +148,8 @@ def class_questions(classes: Mapping[str, int], checks: LabelChecks) -> Iterator
         yield _masks_below(folders_of_masks_below(classes), classes, checks)
     elif splits:
         yield _splits_in_names(splits, classes, checks)
+    elif by_folder and folders_of_the_same(classes):
+        yield _same_below(folders_of_the_same(classes), classes, checks)
     elif len(classes) == 1 and images >= _FEW_IMAGES:
         yield _single_class(next(iter(classes)), images, checks)
     elif _are_fractions(classes):
@@ -285,7 +290,7 @@ def _flat_splits(flat: Sequence[str], classes: Mapping[str, int], checks: LabelC
 
 
 def _images_below(below: str, classes: Mapping[str, int], checks: LabelChecks) -> Question:
-    pattern = f"(?:(?P<split>train|val|test)/)?(?P<label>.+)/{below}/[^/]+"
+    pattern = f"{_SPLIT_ABOVE}(?P<label>.+)/{below}/[^/]+"
     return Question(
         f"All {counted(len(classes), 'class/classes')} by {checks.where} end with {'/' + below!r} "
         f"({_some(sorted(classes))}), but such a name is usual for a folder of images, not for a part of "
@@ -300,6 +305,20 @@ def _masks_below(below: Sequence[str], classes: Mapping[str, int], checks: Label
         f"{' or '.join(repr('/' + name) for name in below)} ({_some(sorted(classes))}), but such names are "
         "usual for images and their masks.",
         "Several masks of an image have to be one, whose pixels are class ids: --masks names its folder.",
+    )
+
+
+def _same_below(
+    folders: Sequence[str], classes: Mapping[str, int], checks: LabelChecks
+) -> Question:
+    names = sorted({name.partition("/")[2] for name in classes})
+    pattern = f"{_SPLIT_ABOVE}(?P<group>[^/]+)/(?P<label>.+)/[^/]+"
+    return Question(
+        f"The {len(classes)} classes by {checks.where} are {len(names)} names below several folders "
+        f"({_some(folders)}), so a name such as {names[0]!r} would be several classes.",
+        f"Name one of these folders with --images. If they are the classes, say --label_from {_TOP_FOLDER}. "
+        "If the names are, this keeps the folder as the feature label/group:",
+        "" if checks.listed else _with_option(checks, "--label_from", pattern),
     )
 
 

@@ -115,6 +115,26 @@ def _same_but_for_the_word(found: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def folders_of_the_same(classes: Collection[str]) -> list[str]:
+    """Top folders, sorted, of which most hold the same folders; none if there is but one.
+
+    So are domains, folds, sessions, or copies of the images in several forms.
+
+    >>> folders_of_the_same(["color/apple", "color/grape", "grey/apple", "grey/grape"])
+    ['color', 'grey']
+    >>> folders_of_the_same(["bird/owl", "bird/duck", "cat/other", "dog/other", "dog/pug"])
+    []
+    """
+    above: dict[str, set[str]] = defaultdict(set)
+    for name in classes:
+        folder, _, below = name.partition("/")
+        above[below].add(folder)
+    if "" in above or len(above) < 2:
+        return []
+    shared = [folders for folders in above.values() if len(folders) > 1]
+    return sorted(set().union(*shared)) if 2 * sum(map(len, shared)) > len(classes) else []
+
+
 def split_classes(classes: Collection[str]) -> list[str]:
     """The classes that are called as splits, sorted, if there are others; `train` may be a class.
 

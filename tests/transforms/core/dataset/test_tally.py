@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from beam_pipeline.transforms.core.dataset.tally import NOT_COUNTED_AS_BAD, Tally
 from beam_pipeline.transforms.core.dead_letters import Reason
-from beam_pipeline.transforms.core.failures import Refusal
+from beam_pipeline.transforms.core.failures import Refusal, refusal_order
 from beam_pipeline.transforms.core.references import SampleRef
 from tests.transforms.core.dataset.tallies import dead_letter, label_files, sample
 
@@ -32,7 +32,7 @@ TALLIES = st.builds(
     refusals=st.lists(
         st.builds(Refusal, st.sampled_from(["UsageError", "ListingError"]), st.text(max_size=3)),
         max_size=2,
-    ).map(sorted),
+    ).map(lambda found: sorted(found, key=refusal_order)),
     first=st.dictionaries(
         st.sampled_from("ab"),
         st.tuples(st.text(max_size=2), st.just("m"), st.just("f"), st.integers(0, 2)),
