@@ -113,7 +113,6 @@ def cloud(google_servers: tuple[int, Proxy], monkeypatch: pytest.MonkeyPatch) ->
     port, proxy = google_servers
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", proxy.url)
     monkeypatch.setattr(google_client, "RETRY_SECONDS", 3.0)  # a fault in the code shall not hang
-    proxy.spoil()
-    proxy.take_log()
+    proxy.reset()
     yield Cloud(port, proxy)
     proxy.spoil()

@@ -135,8 +135,15 @@ class Proxy:
     def take_log(self) -> list[Request]:
         """The requests since the last time."""
         with self._state.lock:
-            log, self._state.log = self._state.log, []
+            log = self._state.log.copy()
+            self._state.log.clear()
         return log
+
+    def reset(self) -> None:
+        """Forgets faults and log, and logs no request that came before, however late its answer."""
+        self.spoil()
+        with self._state.lock:
+            self._state.log = []
 
     def stop(self) -> None:
         self._server.shutdown()
@@ -153,6 +160,7 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
     def _handle(self) -> None:
+        log = self.state.log  # of the test that runs now: the answer may be delayed beyond its end
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.path = re.sub(r"\Ahttp://[^/]+", "", self.path)  # from one that takes it for its proxy
         split = urlsplit(self.path)
@@ -167,7 +175,7 @@ class Handler(BaseHTTPRequestHandler):
         with self.state.lock:
             spoilt = fault is not None
             logged = query | self.noted(body)
-            self.state.log.append(Request(self.command, path, logged, answer.status, spoilt))
+            log.append(Request(self.command, path, logged, answer.status, spoilt))
         self._send(answer, cut=fault is not None and fault.cut)
 
     do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = do_HEAD = _handle  # noqa: N815

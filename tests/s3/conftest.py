@@ -297,8 +297,7 @@ def minio_store(
     monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.url)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
-    proxy.spoil()
-    proxy.take_log()
+    proxy.reset()
     yield MinioStore(port, proxy)
     proxy.spoil()
 
@@ -312,8 +311,7 @@ def azurite_store(
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", ACCOUNT)
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", ACCOUNT_KEY)
     monkeypatch.setenv("AZURE_STORAGE_ENDPOINT", f"{proxy.url}/{ACCOUNT}")
-    proxy.spoil()
-    proxy.take_log()
+    proxy.reset()
     yield AzuriteStore(port, proxy)
     proxy.spoil()
 
