@@ -27,6 +27,7 @@ NAMED_LABELS_HEADER = ("filename", "label")
 
 _SEPARATORS = ",;\t|\"'"
 _PAGE = "docs/datasets/official_lists.md"
+_NUMBERED = re.compile(r"\s*\S[^\t]*\.\w{2,5}#\d+\t")  # a name, and the number of a caption
 _LOOKED_AT = 1000
 _FEW = 2  # lines; what a single one begins with shows no order
 
@@ -62,6 +63,25 @@ def header_of_names(lines: Sequence[str], uri: str) -> tuple[str, ...]:
             f"they are no labels. To take the names alone, in another folder: {cut}"
         )
     return NAMED_LABELS_HEADER
+
+
+def check_no_numbered_names(line: str, uri: str) -> None:
+    """Checks that a file's first line is none of Flickr8k's and Flickr30k's captions.
+
+    Raises:
+      LabelTableError: the line names a caption, such as `a.jpg#0`, where an image is expected.
+    """
+    if not _NUMBERED.match(line):
+        return
+    name = line.partition("\t")[0].strip()
+    fields = '{file_name: .[0] | sub("#[0-9]+$"; ""), caption: .[1]}'
+    written = posixpath.splitext(uri)[0] + ".jsonl"
+    raise LabelTableError(
+        f"{uri}: the first line begins with {name!r}, the name of an image and the number of a "
+        "caption, as in Flickr8k and Flickr30k, where column names or an image's name are expected. "
+        f"To write the captions as a table: jq -cR 'split(\"\\t\") | {fields}' {shlex.quote(uri)} > "
+        f"{shlex.quote(written)}"
+    )
 
 
 def split_line(line: str, columns: int) -> list[str]:

@@ -22,6 +22,7 @@ from typing import Any, BinaryIO, NamedTuple
 from beam_pipeline.transforms.core.errors import LabelTableError
 from beam_pipeline.transforms.core.labels.cells import is_empty
 from beam_pipeline.transforms.core.labels.name_lists import (
+    check_no_numbered_names,
     header_of_names,
     is_image_name,
     split_line,
@@ -163,6 +164,7 @@ def inspect_file(head: TableHead, encoding: str = "") -> LabelTable:
         header=(),
         key_column="",
     )
+    check_no_numbered_names(_first_line(head, table.encoding), head.uri)
     if extension in (".tsv", ".tab"):
         return _with_header(head, replace(table, delimiter="\t"))
     if extension in (".csv", ".txt", ".lst", ".list", ""):
@@ -481,7 +483,7 @@ def json_float(text: str) -> float | str:
 
 
 def _with_header(head: TableHead, table: LabelTable) -> LabelTable:
-    line = next((line for line in _lines(head, table.encoding) if line.strip()), "")
+    line = _first_line(head, table.encoding)
     if _EXCELS_SEPARATOR.fullmatch(line):
         raise LabelTableError(
             f"{head.uri}: the first line, {shown(line.strip())}, is read by Excel alone; remove it, so "
@@ -542,6 +544,11 @@ def _lines(head: TableHead, encoding: str) -> list[str]:
     return head.data.decode(encoding, errors="replace").splitlines()
 
 
+def _first_line(head: TableHead, encoding: str) -> str:
+    """The first line that is not empty."""
+    return next(filter(str.strip, _lines(head, encoding)), "")
+
+
 def _complete_lines(head: TableHead, encoding: str) -> list[str]:
     """The lines of a file's beginning that are not empty; the last may be incomplete and is dropped."""
     lines = _lines(head, encoding)
@@ -570,7 +577,7 @@ def _sheet_problem(uri: str) -> str:
 
 def _separator(head: TableHead, encoding: str) -> str:
     """Returns the separator that is most frequent in the first line; a comma in case of a tie."""
-    line = next((line for line in _lines(head, encoding) if line.strip()), "")
+    line = _first_line(head, encoding)
     return max(_SEPARATORS, key=lambda mark: (line.count(mark), mark == ","))
 
 

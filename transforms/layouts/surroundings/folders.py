@@ -41,7 +41,9 @@ LABEL_FOLDERS = MASK_FOLDERS | {"labels", "label", "label_2", "annotations", "an
 TABLES = frozenset([".csv", ".tsv", ".jsonl", ".ndjson", ".parquet"])
 """Extensions of tables."""
 
-_SUBMISSION = re.compile(r"submission", re.IGNORECASE)  # answers to fill in, as on Kaggle
+_OTHER_TABLES = re.compile(r"submission|\Adead_letters[.-]", re.IGNORECASE)
+"""Names of tables that are no labels: answers to fill in, as on Kaggle, and reports of a conversion."""
+
 _COCO_MEMBERS = re.compile(rb'"(?:images|annotations|categories)"\s*:\s*\[')
 _FEW_FOLDERS = 10
 _ROWS = 20  # rows of a table whose images are looked up
@@ -71,11 +73,11 @@ class Folder:
 
     @property
     def tables(self) -> list[str]:
-        """The paths of tables that may hold labels: not those of a `sample_submission.csv`."""
+        """The paths of tables that may hold labels: no submission, no dead letters."""
         return [
             path
             for path in self.of_kind(TABLES)
-            if not _SUBMISSION.search(posixpath.basename(path))
+            if not _OTHER_TABLES.search(posixpath.basename(path))
         ]
 
     @property

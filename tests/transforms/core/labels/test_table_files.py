@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+import json
+import shutil
+import subprocess
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -261,6 +265,12 @@ def test_a_file_of_another_kind_is_an_error(uri: str) -> None:
         ("l.mat", "MATLAB 5.0", "scipy.io.loadmat reads, as in docs/datasets/official_lists.md"),
         ("l.manifest", '{"source-ref": "s3://b/a.jpg"}', "a name that ends in .jsonl"),
         ("l.xml", "<annotations>", "COCO's JSON as well"),
+        (
+            "my captions.token",
+            "a.jpg#0\tA dog , outside\n",
+            """jq -cR 'split("\\t") | {file_name: .[0] | sub("#[0-9]+$"; ""), caption: .[1]}' """
+            "'my captions.token' > 'my captions.jsonl'",
+        ),
     ],
 )
 def test_the_error_says_how_to_write_other_files_as_a_table(
@@ -270,6 +280,21 @@ def test_the_error_says_how_to_write_other_files_as_a_table(
     with pytest.raises(LabelTableError) as caught:
         inspect(content, uri)
     assert str(caught.value).endswith(end)
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="needs jq")
+def test_the_command_for_numbered_captions_writes_a_table(tmp_path: Path) -> None:
+    """A quote or an apostrophe in a caption or in the file's name is kept."""
+    path = tmp_path / "Anna's captions.token"
+    path.write_text('a.jpg#0\t"Go !" , it says .\na.jpg#1\tA dog\'s toy .\n', encoding="utf-8")
+    with pytest.raises(LabelTableError) as caught:
+        inspect(path.read_text(encoding="utf-8"), str(path))
+    subprocess.run(str(caught.value).partition("table: ")[2], shell=True, check=True)
+    written = (tmp_path / "Anna's captions.jsonl").read_text(encoding="utf-8")
+    assert [json.loads(line) for line in written.splitlines()] == [
+        {"file_name": "a.jpg", "caption": '"Go !" , it says .'},
+        {"file_name": "a.jpg", "caption": "A dog's toy ."},
+    ]
 
 
 def test_a_header_alone_is_a_table_without_rows() -> None:

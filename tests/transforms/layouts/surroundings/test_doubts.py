@@ -121,6 +121,15 @@ def test_a_table_that_names_images_of_several_folders_is_meant() -> None:
     assert (doubt.images, doubt.labels) == (("ham",), ("ham/metadata_1.csv",))
 
 
+def test_dead_letters_of_an_earlier_conversion_are_no_labels() -> None:
+    """Whether in one file or in parts."""
+    write_pictures("set", ["cat/1.jpg", "dog/2.jpg"])
+    letter = '{"key": "cat/1.jpg", "reason": "unlabelled"}\n'
+    for name in ("dead_letters.jsonl", "dead_letters-00000-of-00002.jsonl"):
+        write_files("set/out", {name: letter})
+    assert doubts_of("set") == []
+
+
 def test_a_table_with_folders_of_another_machine_is_meant() -> None:
     """Its file names are those of images."""
     write_pictures("photos", ["a/1.jpg", "b/2.jpg"])
