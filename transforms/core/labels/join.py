@@ -565,7 +565,10 @@ def _orphan(row: LabelRow, found: Sequence[ImageRef], names: _ImageNames) -> Dea
     elif len(set(keys)) == 1:
         uris = ", ".join(sorted(image.uri for image in found))
         reason = Reason.AMBIGUOUS_KEY
-        message = f"names {uris}, which is not the only image of this path below a root; rename one"
+        message = (
+            f"names {uris}, which is not the only image of this path below a root; rename one, or give "
+            "--images a folder above both and write the path from there in the row"
+        )
     else:
         more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
         shown = f"{', '.join(keys[:_SHOWN])}{more}"

@@ -159,7 +159,7 @@ def _tables(here: Folder, paths: Sequence[str], typed: str) -> Iterator[Doubt]:
     below = [] if naming else _naming_below(here, tables)
     naming = (
         naming
-        or [table for table, _ in below]
+        or [table for table in tables if table.path in {named.path for named, _ in below}]
         or [table for table in tables if names_images_of(table, here)]
     )
     colours = [] if naming else [table.path for table in tables if is_of_colours(table)]

@@ -139,6 +139,17 @@ def test_a_table_with_folders_of_another_machine_is_meant() -> None:
     assert (doubt.images, doubt.labels) == (("photos",), ("photos/labels.csv",))
 
 
+def test_a_table_that_names_images_of_two_folders_is_named_once() -> None:
+    """As Stanford Cars' tables, whose names are in both folders."""
+    for part in ("cars_train", "cars_test"):
+        write_pictures(f"cars/{part}", ["00001.jpg", "00002.jpg"])
+    for name in ("train.csv", "test.csv"):
+        write_files("cars", {name: "fname,class\n00001.jpg,1\n00002.jpg,2\n"})
+    (doubt,) = doubts_of("cars")
+    assert doubt.images == ("cars/cars_test", "cars/cars_train")
+    assert doubt.labels == ("cars/test.csv", "cars/train.csv")
+
+
 def test_colours_of_masks_are_no_labels() -> None:
     """The masks' folder has a name of its own, so the command cannot be told."""
     write_pictures("camvid", ["701_StillsRaw_full/1.png", "LabeledApproved_full/1_L.png"])
