@@ -93,6 +93,16 @@ def _same_below() -> None:
     write_pictures("leaves", [f"{folders[i % 6]}/{name}" for i, name in enumerate(NAMES)])
 
 
+def _dates() -> None:
+    days = ("2002/07/19/big", "2002/08/11/big", "2003/01/02/big")
+    write_pictures("photos", [f"{days[i % 3]}/{name}" for i, name in enumerate(NAMES)])
+
+
+def _classes_below_dates() -> None:
+    folders = ("2021-05-03/fox", "2021-05-04/fox", "2021-05-04/owl", "2021-06-01/elk")
+    write_pictures("camera", [f"{folders[i % 4]}/{name}" for i, name in enumerate(NAMES)])
+
+
 def _spellings() -> None:
     write_pictures("photos/train", [f"cat/{name}" for name in NAMES[:6]])
     write_pictures("photos/test", [f"Cat/{name}" for name in NAMES[6:]])
@@ -296,6 +306,21 @@ CASES = {
         "such as 'apple' would be several classes.",
         "--images leaves --label_from "
         "'(?:(?P<split>train|val|test)/)?(?P<group>[^/]+)/(?P<label>.+)/[^/]+'",
+    ),
+    "dates": Case(
+        _dates,
+        "--images photos",
+        "3 of 3 classes by folder names hold a date ('2002/07/19/big', '2002/08/11/big', "
+        "'2003/01/02/big'), so the day that an image was taken would be its class.",
+        "--images photos --label_from '(?:(?P<split>train|val|test)/)?(?P<date>.+)/[^/]+'",
+    ),
+    "classes_below_dates": Case(
+        _classes_below_dates,
+        "--images camera",
+        "4 of 4 classes by folder names hold a date ('2021-05-03/fox', '2021-05-04/fox', "
+        "'2021-05-04/owl', and 1 more), so the day that an image was taken would be its class.",
+        "--images camera --label_from "
+        "'(?:(?P<split>train|val|test)/)?(?P<date>.+)/(?P<label>[^/]+)/[^/]+'",
     ),
     "spellings": Case(
         _spellings,

@@ -6,6 +6,7 @@ import csv
 import io
 import os
 import random
+from collections.abc import Iterable
 
 from PIL import Image, ImageDraw
 
@@ -43,15 +44,28 @@ def rows() -> list[list[object]]:
     return lines
 
 
+def rows_with_lists() -> list[list[object]]:
+    """The rows of a table of the same objects, whose boxes are lists: x, y, width and height."""
+    return [
+        [name, WIDTH, HEIGHT, label, [xmin, ymin, xmax - xmin, ymax - ymin]]
+        for name, boxes in objects().items()
+        for label, xmin, ymin, xmax, ymax in boxes
+    ]
+
+
 def make(folder: str) -> None:
-    """Writes train/ with drawings, and train_labels.csv."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(HEADER)
-    writer.writerows(rows())
-    write_files(folder, {"train_labels.csv": out.getvalue()})
+    """Writes train/ with drawings, train_labels.csv, and wheat.csv with lists as boxes."""
+    tables = {"train_labels.csv": [HEADER, *rows()]}
+    tables["wheat.csv"] = [(*HEADER[:4], "bbox"), *rows_with_lists()]
+    write_files(folder, {name: _csv(lines) for name, lines in tables.items()})
     drawings = {name: _drawing(boxes) for name, boxes in objects().items()}
     write_files(os.path.join(folder, "train"), drawings)
+
+
+def _csv(lines: Iterable[Iterable[object]]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(lines)
+    return out.getvalue()
 
 
 def _drawing(boxes: list[tuple[str, int, int, int, int]]) -> bytes:

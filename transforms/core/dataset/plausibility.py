@@ -17,6 +17,7 @@ from typing import NamedTuple
 from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.transforms.core.errors import QuestionError
 from beam_pipeline.transforms.core.labels.classes import all_integers
+from beam_pipeline.transforms.core.labels.dates import folders_of_dates, have_classes_below
 from beam_pipeline.transforms.core.labels.odd_names import (
     IMAGES,
     folder_above_splits,
@@ -150,6 +151,8 @@ def class_questions(classes: Mapping[str, int], checks: LabelChecks) -> Iterator
         yield _splits_in_names(splits, classes, checks)
     elif by_folder and folders_of_the_same(classes):
         yield _same_below(folders_of_the_same(classes), classes, checks)
+    elif by_folder and images >= _FEW_IMAGES and folders_of_dates(classes):
+        yield _dates(folders_of_dates(classes), classes, checks)
     elif len(classes) == 1 and images >= _FEW_IMAGES:
         yield _single_class(next(iter(classes)), images, checks)
     elif _are_fractions(classes):
@@ -318,6 +321,20 @@ def _same_below(
         f"({_some(folders)}), so a name such as {names[0]!r} would be several classes.",
         f"Name one of these folders with --images. If they are the classes, say --label_from {_TOP_FOLDER}. "
         "If the names are, this keeps the folder as the feature label/group:",
+        "" if checks.listed else _with_option(checks, "--label_from", pattern),
+    )
+
+
+def _dates(folders: Sequence[str], classes: Mapping[str, int], checks: LabelChecks) -> Question:
+    label = "/(?P<label>[^/]+)" if have_classes_below(folders) else ""
+    pattern = f"{_SPLIT_ABOVE}(?P<date>.+){label}/[^/]+"
+    kept = "and takes the folder below as the class" if label else "and no class"
+    return Question(
+        f"{len(folders)} of {counted(len(classes), 'class/classes')} by {checks.where} hold a date "
+        f"({_some(folders)}), so the day that an image was taken would be its class.",
+        "Name a file that says the labels with --labels."
+        if checks.listed
+        else f"Name a file that says the labels with --labels. This keeps the date as a feature, {kept}:",
         "" if checks.listed else _with_option(checks, "--label_from", pattern),
     )
 

@@ -54,16 +54,19 @@ _CENTRES = (
     *(("cx", "cy"), ("xc", "yc")),
 )
 _CORNER = (("x", "y"), ("left", "top"), ("xmin", "ymin"), ("x1", "y1"))
-_LENGTHS = (("width", "height"), ("w", "h"))
+_LENGTHS = (("w", "h"), ("width", "height"))
+"""Names of a box's sides; beside `w` and `h`, `width` and `height` are the image's."""
+
+_PREFIX = re.compile(r"\A(?:bbox|box|bndbox)(?=.)")
 
 CORNERS, CORNER_AND_SIZE, CENTRE_AND_SIZE = "corners", "corner and size", "centre and size"
 
-_FORMS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    *((CORNERS, names) for names in _CORNERS),
+_CORNER_FORMS = tuple((CORNERS, names) for names in _CORNERS)
+_SIZED_FORMS = (
     *((CENTRE_AND_SIZE, (*at, *size)) for at in _CENTRES for size in _LENGTHS),
     *((CORNER_AND_SIZE, (*at, *size)) for at in _CORNER for size in _LENGTHS),
 )
-"""(form, names of its four columns), the likelier ones first."""
+"""(form, names of its four columns), as in `_CORNER_FORMS`, the likelier ones first."""
 
 _IMAGE_SIZES = (
     *(("width", "height"), ("imagewidth", "imageheight"), ("imgwidth", "imgheight")),
@@ -132,10 +135,16 @@ class BoxColumns:
 
 def find_boxes(names: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     """(form, its four columns) of a table with columns of these names; ("", ()) if it has no boxes."""
-    known = _by_plain_name(names)
-    for form, plain in _FORMS:
-        if all(name in known for name in plain):
-            return form, tuple(known[name] for name in plain)
+    prefixed = [name for name in names if _PREFIX.match(_bare(name))]
+    for columns, forms in (
+        (names, _CORNER_FORMS),
+        (prefixed, _SIZED_FORMS),  # beside which `width` and `height` are the image's
+        ((*prefixed, *names), _SIZED_FORMS),
+    ):
+        known = _by_plain_name(columns)
+        for form, plain in forms:
+            if all(name in known for name in plain):
+                return form, tuple(known[name] for name in plain)
     return "", ()
 
 
@@ -250,9 +259,13 @@ def _by_plain_name(names: Sequence[str], *, of_boxes: bool = True) -> dict[str, 
     """
     plain: dict[str, str] = {}
     for name in names:
-        bare = re.sub(r"[\s_.\-]", "", name.lower())
-        plain.setdefault(re.sub(r"^(bbox|box|bndbox)(?=.)", "", bare) if of_boxes else bare, name)
+        bare = _bare(name)
+        plain.setdefault(_PREFIX.sub("", bare, count=1) if of_boxes else bare, name)
     return plain
+
+
+def _bare(name: str) -> str:
+    return re.sub(r"[\s_.\-]", "", name.lower())
 
 
 def _pair(known: Mapping[str, str], pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:

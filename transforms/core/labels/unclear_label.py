@@ -14,6 +14,8 @@ _SHOWN_NAMES = 8
 _MOST_FLAGS = 100  # names that still fit into a command
 _MANY = 64  # pixels of the smallest images that people keep in tables
 _PIXEL = re.compile(r"(?:pixel|px?)?_?\d+(?:[x_]\d+)?", re.IGNORECASE)
+_NUMBER = r"\s*[+-]?\d+(?:\.\d*)?\s*"
+_BOX = re.compile(rf"\[{_NUMBER}(?:,{_NUMBER}){{3}}\]")
 _PIXEL_LISTS = frozenset(["pixels", "pixel"])
 _RUN_LENGTHS = frozenset(["encodedpixels", "rle", "rle_mask"])  # names on Kaggle
 _FLAGS = (frozenset(["0", "1"]), frozenset(["-1", "1"]))
@@ -32,6 +34,7 @@ def unclear_label(
     found = (
         _pixels(names)
         or _objects(names, values)
+        or _boxes(names, values)
         or _flags(names, values)
         or "Say --label_column NAME, or --label_column none to keep all of them as features label/<column>"
     )
@@ -100,6 +103,23 @@ def _objects(names: Sequence[str], values: Mapping[str, Sequence[Any]]) -> str:
         "table with a row for each image, such as filename,label, or for each object, such as "
         f"filename,label,xmin,ymin,xmax,ymax{left}"
     )
+
+
+def _boxes(names: Sequence[str], values: Mapping[str, Sequence[Any]]) -> str:
+    """A sentence if the cells of a column are four numbers each; else empty."""
+    found = [name for name in names if _are_boxes(values.get(name, ()))]
+    if not found:
+        return ""
+    return (
+        f"The cells of {shown(found[0])} seem to be boxes, which are read from four columns. "
+        "docs/datasets/table_boxes.md has a command that splits such a column. To keep all columns as "
+        "features label/<column>: --label_column none"
+    )
+
+
+def _are_boxes(cells: Sequence[Any]) -> bool:
+    filled = [text_of(cell) for cell in cells if not is_empty(cell)]
+    return bool(filled) and all(map(_BOX.fullmatch, filled))
 
 
 def _is_object(cell: Any) -> bool:

@@ -60,6 +60,23 @@ def parse(header: str, rows: Sequence[str], label: str = "", line: int = 5) -> t
         ("left,top,width,height", CORNER_AND_SIZE, "left,top,width,height"),
         ("x_center,y_center,width,height", CENTRE_AND_SIZE, "x_center,y_center,width,height"),
         ("cx,cy,w,h", CENTRE_AND_SIZE, "cx,cy,w,h"),
+        ("width,height,x,y,w,h", CORNER_AND_SIZE, "x,y,w,h"),
+        ("width,height,x_center,y_center,w,h", CENTRE_AND_SIZE, "x_center,y_center,w,h"),
+        (
+            "width,height,bbox_x,bbox_y,bbox_width,bbox_height",
+            CORNER_AND_SIZE,
+            "bbox_x,bbox_y,bbox_width,bbox_height",
+        ),
+        (
+            "w,h,bbox_x,bbox_y,bbox_width,bbox_height",
+            CORNER_AND_SIZE,
+            "bbox_x,bbox_y,bbox_width,bbox_height",
+        ),
+        (
+            "width,height,bbox_xmin,bbox_ymin,bbox_w,bbox_h",
+            CORNER_AND_SIZE,
+            "bbox_xmin,bbox_ymin,bbox_w,bbox_h",
+        ),
         ("x,y,width", "", ""),
         ("width,height,age", "", ""),
     ],

@@ -19,6 +19,12 @@ PIXELS = (
     "beam_pipeline.convert_samples takes images from arrays in Python (docs/datasets/python.md)"
 )
 
+BOXES = (
+    "The cells of 'bbox' seem to be boxes, which are read from four columns. docs/datasets/table_boxes.md "
+    "has a command that splits such a column. To keep all columns as features label/<column>: "
+    "--label_column none"
+)
+
 
 @pytest.mark.parametrize(
     ("values", "message"),
@@ -47,6 +53,15 @@ PIXELS = (
             "Bald, Male is the label? If 1 says that an image has a column's class: --one_hot Bald,Male. "
             f"Else say {SAY[4:]}",
         ),
+        (
+            {"width": ["9"], "bbox": ["[834.0, 222.0, 56.0, 36.0]", ""], "source": ["usask"]},
+            f"width, bbox, source is the label? {BOXES}",
+        ),
+        (
+            {"box": [[1, 2, 3, 4]], "source": ["usask"]},
+            "box, source is the label? " + BOXES.replace("bbox", "box"),
+        ),
+        ({"a": ["[1, 2, 3]"], "b": [""]}, f"a, b is the label? {SAY}"),
         ({"a": ["0", "1", "-1"], "b": ["", ""]}, f"a, b is the label? {SAY}"),
         (
             {"size": ["1"], "shape": ['{"name": "rect"}']},
