@@ -14,7 +14,14 @@ import pytest
 
 from beam_pipeline.cli import main
 from beam_pipeline.transforms.core.images.png import grey_png
-from tests.harness import REPOSITORY, convert, convert_asking, manifest_of, read_all
+from tests.harness import (
+    REPOSITORY,
+    convert,
+    convert_asking,
+    manifest_of,
+    read_all,
+    reasons_of,
+)
 from tests.pictures import write_files, write_pictures
 from tests.transforms.layouts.make_voc import labelimg_xml
 
@@ -217,6 +224,12 @@ def _masks() -> None:
     write_pictures("data/images", NAMES)
     stems = [*(name[:-4] for name in NAMES), "more", "others"]
     write_files("data/masks", {f"{stem}.png": grey_png(bytes(63), 9, 7) for stem in stems})
+
+
+def _masks_among() -> None:
+    write_pictures("scans", [f"{('benign', 'malignant')[i % 2]}/{i}.png" for i in range(6)])
+    masks = {f"{('benign', 'malignant')[i % 2]}/{i}_mask.png" for i in range(6)}
+    write_files("scans", dict.fromkeys(masks, grey_png(bytes(63), 9, 7)))
 
 
 def _images() -> None:
@@ -431,6 +444,13 @@ CASES = {
         "mask for each.",
         "--images data/images --masks data/masks --max_bad_fraction 0.5",
     ),
+    "masks_among": Case(
+        _masks_among,
+        "--images scans",
+        "6 files with names of masks, such as scans/benign/0_mask.png, would be images like those beside "
+        "them.",
+        "--images scans --masks 'scans/**/*_mask.png'",
+    ),
     "images": Case(
         _images,
         "--images data",
@@ -526,6 +546,20 @@ def test_yes_goes_on_and_the_manifest_says_what_was_asked(
     assert convert_asking(*argv, "--resume", "--writers=0") == 2
     assert convert(*argv, "--resume") == 0
     assert "out is up to date" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_masks_among_images_can_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    """By the option that the question names, if folders are the classes."""
+    _masks_among()
+    assert convert_asking("--images", "scans", "--output", "out") == 2
+    option = shlex.split(capsys.readouterr().err)
+    pattern = option[option.index("--label_from") + 1]
+    argv = ("--images", "scans", "--label_from", pattern, "--output", "out")
+    assert convert_asking(*argv) == 0
+    assert [c["name"] for c in manifest_of("out")["classes"]] == ["benign", "malignant"]
+    assert manifest_of("out")["counts"]["examples"] == 6
+    assert set(reasons_of("out").values()) == {"unlabelled"}
 
 
 def test_both_kinds_of_questions_are_recorded() -> None:

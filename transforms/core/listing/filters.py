@@ -57,6 +57,7 @@ class ImageRoot:
       within: folders relative to it, each with a slash at its end; only files in them are listed. If
         empty, files in all folders are.
       without: folders relative to it, each with a slash at its end, in which no files are listed.
+      but: globs relative to it, whose files are not listed.
       archive: how the members of an archive are named; None for a folder.
       digests: digests are listed as well, if the storage has them.
     """
@@ -66,6 +67,7 @@ class ImageRoot:
     excluded: frozenset[str] = frozenset()
     within: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
+    but: tuple[str, ...] = ()
     archive: Archive | None = None
     digests: bool = False
 
@@ -102,6 +104,7 @@ class ListingFilter:
         self._excluded = root.excluded
         self._within = root.within
         self._without = root.without
+        self._but = [glob_regex(pattern) for pattern in root.but]
         self._archive = root.archive
         self.ignored: Counter[str] = Counter()
         self.label_files = LabelFiles()
@@ -122,6 +125,8 @@ class ListingFilter:
         if uri in self._excluded or (self._within and not key.startswith(self._within)):
             return False
         if self._without and key.startswith(self._without):
+            return False
+        if any(pattern.fullmatch(key) for pattern in self._but):
             return False
         if self._patterns:
             if any(pattern.fullmatch(key) for pattern in self._patterns):
@@ -151,7 +156,7 @@ class ListingFilter:
           keys: paths that are not in hidden folders.
           prefix: that of their URIs.
         """
-        if self._patterns or self._within or self._without:
+        if self._patterns or self._within or self._without or self._but:
             return False
         text = "\n" + "\n".join(keys)
         if "\n." in text or "/." in text:

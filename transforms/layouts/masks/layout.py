@@ -148,7 +148,7 @@ def _source(
 def _given_pairs(options: SourceOptions) -> Pairs:
     images = image_roots(options.images)
     masks = image_roots(options.masks, option="--masks")
-    images, masks = without_others(images, masks), without_others(masks, images)
+    images, masks = _but_masks(without_others(images, masks), masks), without_others(masks, images)
     keys = first_keys(masks)
     if not keys and not any(is_remote(root.uri) for root in masks):
         raise UsageError(
@@ -159,9 +159,22 @@ def _given_pairs(options: SourceOptions) -> Pairs:
         folder = posixpath.dirname(twice[0])
         raise UsageError(
             f"--images and --masks both list {twice[0]}, which would be an image and a mask; tell them "
-            f"apart with patterns, such as --images '{folder}/*.jpg' --masks '{folder}/*_mask.png'"
+            f"apart with a pattern, such as --images {folder} --masks '{folder}/*_mask.png'"
         )
     return Pairs(images, masks, find_names(first_keys(images), keys))
+
+
+def _but_masks(
+    images: tuple[ImageRoot, ...], masks: tuple[ImageRoot, ...]
+) -> tuple[ImageRoot, ...]:
+    """The images without the masks that patterns below the same folder name."""
+    patterns = {root.uri: root.patterns for root in masks if not root.archive}
+    return tuple(
+        root
+        if root.patterns == patterns.get(root.uri)
+        else replace(root, but=patterns.get(root.uri, ()))
+        for root in images
+    )
 
 
 def _uris(roots: tuple[ImageRoot, ...]) -> list[str]:

@@ -43,6 +43,7 @@ from beam_pipeline.transforms.layouts.surroundings.folders import (
     only_folder,
     tree,
 )
+from beam_pipeline.transforms.layouts.surroundings.masks_among import masks_among
 
 _SHOWN = 3
 _SHOWN_COLUMNS = 6
@@ -67,7 +68,7 @@ def find_doubts(options: SourceOptions, layouts: Sequence[Layout]) -> list[Doubt
     return (
         [*_parts(here, typed, alternatives_above(root, options, layouts))]
         or [*_sets_below(here, typed, alternatives_below(here, options, layouts))]
-        or [*_passed_over(here, typed)]
+        or [*_passed_over(here, typed), *masks_among(tree(here), typed)]
         or [*_doubtful_names(here, typed)]
     )
 

@@ -68,6 +68,19 @@ def test_a_root_may_be_listed_in_some_folders_only() -> None:
     assert rules.ignored == {".csv": 1}
 
 
+def test_a_root_may_be_listed_but_for_some_files() -> None:
+    """In any folder, also where all others are images; those left out are not counted."""
+    rules = ListingFilter(ImageRoot("/d", but=("**/*_mask.png",)))
+    keys = ["a.png", "a_mask.png", "b/a.png", "b/a_mask.png", "b/a_mask.jpg"]
+    assert [key for key in keys if rules.lists(key, f"/d/{key}")] == [
+        "a.png",
+        "b/a.png",
+        "b/a_mask.jpg",
+    ]
+    assert not rules.lists_all(keys, "/d/")
+    assert rules.ignored == {}
+
+
 def test_label_files_that_are_passed_over_are_seen() -> None:
     """Neither those of --labels nor hidden ones; those in an archive by the keys of its members."""
     excluded = frozenset({"gs://b/x/known.csv"})

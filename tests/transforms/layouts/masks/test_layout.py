@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 from pathlib import Path
 
 import pytest
@@ -257,6 +258,10 @@ def test_masks_count_where_shards_are_planned(
             ["--images", "shapes/images", "--masks", "shapes/images"],
             "--images and --masks both list",
         ),
+        (
+            ["--images", "shapes/images/**/*.jpg", "--masks", "shapes/images/**/*.jpg"],
+            "--images and --masks both list",
+        ),
         (["--images", "shapes", "--masks", "shapes/*.png"], "no masks there"),
         (["--images", "shapes/images", "--layout", "masks"], "no masks found there"),
     ],
@@ -319,6 +324,24 @@ def test_masks_below_the_images_are_no_images(here: Path) -> None:
     source = Masks().open(SourceOptions(("shapes",), masks=("shapes/masks",)))
     assert source.roots == (ImageRoot(f"{here}/shapes", without=("masks/",)),)
     assert Image.open("shapes/masks/train/scene_000.png").mode == "L"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("images", ["mixed", "mixed/**/*.png"])
+def test_masks_may_lie_among_the_images(images: str, working_folder: Path) -> None:
+    """Those that the pattern of --masks names are no images, whether or not --images has one."""
+    for n in range(4):
+        write_files("mixed", {f"{n % 2}/{n}_mask.png": grey([[n, 1]])})
+        write_files("apart", {f"images/{n % 2}/{n}.png": picture(n, size=(2, 1))})
+        write_files("apart", {f"masks/{n % 2}/{n}.png": grey([[n, 1]])})
+    shutil.copytree("apart/images", "mixed", dirs_exist_ok=True)
+    options = ("--name", "d", "--writers", "0")
+    masks = ("--masks", "mixed/**/*_mask.png")
+    assert convert("--images", images, *masks, *options, "--output", "one") == 0
+    assert convert("--images", "apart", *options, "--output", "two") == 0
+    shards = [name for name in digests("two") if ".tfrecord" in name]
+    assert {n: digests("one")[n] for n in shards} == {n: digests("two")[n] for n in shards}
+    assert manifest_of("one")["counts"]["dead_letters"] == 0
 
 
 @pytest.mark.slow
