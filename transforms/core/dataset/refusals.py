@@ -38,7 +38,25 @@ from beam_pipeline.transforms.core.text import counted, quoted, terminal_line
 _SHOWN_EACH = 2  # names of images, and of rows, where none has met another
 _LIKE = 0.5  # how much of two names must be the same for one to be a candidate for the other
 _MOST_UNLABELLED = 0.5  # of the listed images, where label files are given
-_ARRAYS = frozenset([".gz", ".h5", ".hdf5", ".idx3-ubyte", ".mat", ".npy", ".npz"])
+_IN_PYTHON = (
+    "beam_pipeline.convert_samples takes images from arrays in Python (docs/datasets/python.md)"
+)
+_NO_IMAGES = {
+    frozenset([".gz", ".h5", ".hdf5", ".idx3-ubyte", ".mat", ".npy", ".npz"]): (
+        f"If these files hold arrays of pixels, as MNIST's and SVHN's do, {_IN_PYTHON}"
+    ),
+    frozenset([".dcm", ".dicom", ".nii"]): (
+        f"DICOM and NIfTI are not read: write a PNG of 8 or 16 bits for each image first; or {_IN_PYTHON}"
+    ),
+    frozenset([".mp4", ".avi", ".mov", ".mkv", ".webm"]): (
+        "Videos are not read: write their frames as images first, as ffmpeg -i clip.mp4 frames/%06d.png does"
+    ),
+    frozenset([".arw", ".cr2", ".cr3", ".dng", ".nef", ".orf", ".raf"]): (
+        "Raw files of cameras are not read: write them as PNG or JPEG first"
+    ),
+}
+"""Extensions of files that hold images, but are not read -> what to do with them."""
+
 _PROGRAM_FAULT = (
     "No manifest is written. This is a fault of the program or the runner; please report it"
 )
@@ -60,14 +78,12 @@ def other_classes(tally: Tally, checks: LabelChecks) -> Refusal | None:
     )
 
 
-def _arrays(tally: Tally) -> str:
-    """The end of a sentence if the files passed over may be arrays; else empty."""
-    if not _ARRAYS.intersection(tally.ignored):
-        return ""
-    return (
-        ". If these files hold arrays of pixels, as MNIST's and SVHN's do, beam_pipeline.convert_samples "
-        "takes images from arrays in Python (docs/datasets/python.md)"
+def _advice(tally: Tally) -> str:
+    """What to do with the files passed over, a sentence for each kind, after a full stop; or empty."""
+    found = (
+        advice for endings, advice in _NO_IMAGES.items() if endings.intersection(tally.ignored)
     )
+    return "".join(f". {advice}" for advice in found)
 
 
 def nothing_joined(tally: Tally, option: str = "--labels") -> Refusal | None:
@@ -85,7 +101,7 @@ def nothing_joined(tally: Tally, option: str = "--labels") -> Refusal | None:
         ignored = ", ".join(f"{n} {what}" for what, n in sorted(tally.ignored.items()))
         passed_over = f" (passed over: {ignored})" if ignored else ""
         return Refusal.from_error(
-            NothingJoinedError(f"no images found{passed_over}; check --images{_arrays(tally)}")
+            NothingJoinedError(f"no images found{passed_over}; check --images{_advice(tally)}")
         )
     if tally.dead[Reason.EXCLUDED.value]:
         return Refusal.from_error(

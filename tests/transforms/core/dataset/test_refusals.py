@@ -62,6 +62,13 @@ def test_a_run_whose_filters_leave_nothing_is_refused() -> None:
             "(docs/datasets/python.md)",
         ),
         (
+            Tally(ignored=Counter({".dcm": 4, ".mp4": 1})),
+            "no images found (passed over: 4 .dcm, 1 .mp4); check --images. DICOM and NIfTI are not read: "
+            "write a PNG of 8 or 16 bits for each image first; or beam_pipeline.convert_samples takes "
+            "images from arrays in Python (docs/datasets/python.md). Videos are not read: write their "
+            "frames as images first, as ffmpeg -i clip.mp4 frames/%06d.png does",
+        ),
+        (
             Tally(
                 listed=2, dead=Counter({"unlabelled": 2}), shown={"unlabelled": ["a.jpg", "b.jpg"]}
             ),
