@@ -48,7 +48,8 @@ class LabelOptions(OptionGroup):
         metavar="tags=;",
         parse=parse_list_column,
         repeated=True,
-        help="column whose cells hold several values, with their separator; may be repeated",
+        help="column whose cells hold several values, with their separator, or [] for lists in "
+        "brackets; may be repeated",
     )
     one_hot: tuple[str, ...] = option(
         (),

@@ -150,6 +150,12 @@ def _spaced_lists() -> None:
     write_files(".", {"leaves.csv": table(dict(zip(NAMES, values, strict=True)))})
 
 
+def _bracketed_lists() -> None:
+    values = ["['cat', 'dog']", "['cat']", "['cat', 'owl']"] * 4
+    write_pictures("photos", NAMES)
+    write_files(".", {"pets.csv": table(dict(zip(NAMES, values, strict=True)))})
+
+
 def _table() -> None:
     write_pictures("photos", NAMES)
     rows = {name: ("cat", "dog")[i % 2] for i, name in enumerate(NAMES)}
@@ -304,6 +310,13 @@ CASES = {
         "1 of 3 classes by the column 'label' look like lists of classes, separated by ' ' "
         "('scab rust'); each would be a class of its own.",
         "--images photos --labels leaves.csv --list_column 'label= '",
+    ),
+    "bracketed_lists": Case(
+        _bracketed_lists,
+        "--images photos --labels pets.csv",
+        "3 classes by the column 'label' look like lists in brackets or parts of them "
+        "(\"['cat', 'dog']\", \"['cat', 'owl']\", \"['cat']\"), each of which would be a class of its own.",
+        "--images photos --labels pets.csv --list_column 'label=[]'",
     ),
     "splits_in_names": Case(
         _splits_in_names,

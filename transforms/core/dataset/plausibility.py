@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.transforms.core.errors import QuestionError
+from beam_pipeline.transforms.core.labels.bracketed_lists import BRACKETS, are_bracketed
 from beam_pipeline.transforms.core.labels.classes import all_integers
 from beam_pipeline.transforms.core.labels.dates import folders_of_dates, have_classes_below
 from beam_pipeline.transforms.core.labels.odd_names import (
@@ -153,6 +154,8 @@ def class_questions(classes: Mapping[str, int], checks: LabelChecks) -> Iterator
         yield _same_below(folders_of_the_same(classes), classes, checks)
     elif by_folder and images >= _FEW_IMAGES and folders_of_dates(classes):
         yield _dates(folders_of_dates(classes), classes, checks)
+    elif checks.column and not checks.confirmed and are_bracketed(classes):
+        yield _bracketed(classes, checks)
     elif len(classes) == 1 and images >= _FEW_IMAGES:
         yield _single_class(next(iter(classes)), images, checks)
     elif _are_fractions(classes):
@@ -515,6 +518,14 @@ def _lists(classes: Mapping[str, int], separator: str, checks: LabelChecks) -> Q
         return Question(reason, "A table with --list_column says which images have which classes.")
     option = _with_option(checks, "--list_column", f"{checks.column}={separator}")
     return Question(reason, command=option)
+
+
+def _bracketed(classes: Mapping[str, int], checks: LabelChecks) -> Question:
+    return Question(
+        f"{counted(len(classes), 'class/classes')} by {checks.where} look like lists in brackets or parts "
+        f"of them ({_some(sorted(classes))}), each of which would be a class of its own.",
+        command=_with_option(checks, "--list_column", f"{checks.column}={BRACKETS}"),
+    )
 
 
 def _mostly_single(classes: Mapping[str, int]) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from beam_pipeline.transforms.core.labels.bracketed_lists import BRACKETS, bracketed_items
 from beam_pipeline.transforms.core.labels.numbers import INT64, fits_float32
 from beam_pipeline.transforms.core.labels.schema import Column, ColumnKind
 from beam_pipeline.transforms.core.references import LabelValue, Scalar
@@ -133,13 +135,28 @@ def list_items(value: Any, separator: str = "") -> Sequence[Any]:
     """Splits a cell into items: the elements of a JSON list, or the parts of a text.
 
     A separator at the end of a text ends the last item. Any other value is a list of one.
+
+    Raises:
+      BadCellError: `separator` is `BRACKETS`, and the text is no list in brackets.
     """
     if isinstance(value, list):
         return value
+    if isinstance(value, str) and separator == BRACKETS:
+        try:
+            return bracketed_items(value)
+        except ValueError as error:
+            raise BadCellError(f"{shown(value)} is {error}, such as ['a', 'b']") from error
     if isinstance(value, str) and separator:
         items = [item.strip() for item in value.split(separator)]
         return items if items[-1] else items[:-1]
     return [] if _is_blank(value) else [value]
+
+
+def sample_items(values: Sequence[Any], separator: str = "") -> Iterator[Any]:
+    """Yields the items of those cells that can be split, to infer their kind."""
+    for value in values:
+        with contextlib.suppress(BadCellError):
+            yield from list_items(value, separator)
 
 
 def parse_value(value: Any, kind: ColumnKind) -> Scalar:

@@ -31,6 +31,7 @@ from beam_pipeline.transforms.core.labels.cells import (
     is_padded,
     list_items,
     parse_cell,
+    sample_items,
     text_of,
 )
 from beam_pipeline.transforms.core.labels.folders import SPLIT_NAMES
@@ -546,7 +547,7 @@ def _column(name: str, values: Sequence[Any], choices: ColumnChoices, *, is_labe
     separator = choices.separators.get(name, "")
     repeated = bool(separator) or any(isinstance(value, list) for value in values)
     if repeated:
-        values = [item for value in values for item in list_items(value, separator)]
+        values = list(sample_items(values, separator))
     chosen = (choices.kinds or {}).get(name)
     share = _REGRESSION_SHARE if is_label else _NUMERIC_SHARE
     kind = KIND_NAMES[chosen] if chosen else infer_kind(values, share)
