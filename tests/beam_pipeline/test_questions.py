@@ -156,6 +156,12 @@ def _bracketed_lists() -> None:
     write_files(".", {"pets.csv": table(dict(zip(NAMES, values, strict=True)))})
 
 
+def _flags() -> None:
+    values = ["[1, 0, 0]", "[0, 1, 0]", "[0, 0, 1]"] * 4
+    write_pictures("photos", NAMES)
+    write_files(".", {"vectors.csv": table(dict(zip(NAMES, values, strict=True)))})
+
+
 def _table() -> None:
     write_pictures("photos", NAMES)
     rows = {name: ("cat", "dog")[i % 2] for i, name in enumerate(NAMES)}
@@ -317,6 +323,12 @@ CASES = {
         "3 classes by the column 'label' look like lists in brackets or parts of them "
         "(\"['cat', 'dog']\", \"['cat', 'owl']\", \"['cat']\"), each of which would be a class of its own.",
         "--images photos --labels pets.csv --list_column 'label=[]'",
+    ),
+    "flags": Case(
+        _flags,
+        "--images photos --labels vectors.csv",
+        "All 3 classes by the column 'label' are rows of 0 and 1 ('[0, 0, 1]', '[0, 1, 0]', '[1, 0, 0]'), "
+        "as a value for each class in one cell.",
     ),
     "splits_in_names": Case(
         _splits_in_names,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -17,6 +16,11 @@ from typing import NamedTuple
 from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.transforms.core.errors import QuestionError
 from beam_pipeline.transforms.core.labels.bracketed_lists import BRACKETS, are_bracketed
+from beam_pipeline.transforms.core.labels.class_lists import (
+    are_flag_rows,
+    items_of,
+    separator_of_lists,
+)
 from beam_pipeline.transforms.core.labels.classes import all_integers
 from beam_pipeline.transforms.core.labels.dates import folders_of_dates, have_classes_below
 from beam_pipeline.transforms.core.labels.odd_names import (
@@ -41,13 +45,9 @@ _FEW_CLASSES = 10
 _NEARLY_EVERY = 0.9  # of 5,749 people in Labeled Faces in the Wild, 0.71 have one image
 _FEW_NUMBERS = 3
 _FRACTION = re.compile(r"[+-]?\d*[.,]\d+(?:[eE][+-]?\d+)?|[+-]?\d+[eE][+-]?\d+")
-_SEPARATORS = ",;|"
-_SPACE = " "
 _BOXED = re.compile(r"\S+(?: -?\d+(?:\.\d+)?){4}(?: .*)?")
-_INTEGERS = re.compile(r"\d+( \d+)*")
 _SPLIT_ABOVE = "(?:(?P<split>train|val|test)/)?"
 _TOP_FOLDER = "'(?P<label>[^/]+)/.+'"
-_PLURALS = frozenset(["labels", "classes", "categories", "targets", "tags", "attributes", "genres"])
 _FEW_TEXTS = 2  # one may be a README
 _TEXTS = frozenset([".txt", ".caption"])
 _TABLES = frozenset([".csv", ".tsv", ".jsonl", ".ndjson", ".parquet"])
@@ -134,7 +134,7 @@ def class_questions(classes: Mapping[str, int], checks: LabelChecks) -> Iterator
     if not checks.where or not classes:
         return
     images = sum(classes.values())
-    lists = _separator_of_lists(classes, checks.column)
+    lists = separator_of_lists(classes, checks.column)
     by_folder = not (checks.column or checks.confirmed)
     splits = split_folders(classes) if by_folder else {}
     above = folder_above_splits(classes)
@@ -154,6 +154,8 @@ def class_questions(classes: Mapping[str, int], checks: LabelChecks) -> Iterator
         yield _same_below(folders_of_the_same(classes), classes, checks)
     elif by_folder and images >= _FEW_IMAGES and folders_of_dates(classes):
         yield _dates(folders_of_dates(classes), classes, checks)
+    elif checks.column and not checks.confirmed and are_flag_rows(classes):
+        yield _flags(classes, checks)
     elif checks.column and not checks.confirmed and are_bracketed(classes):
         yield _bracketed(classes, checks)
     elif len(classes) == 1 and images >= _FEW_IMAGES:
@@ -459,57 +461,8 @@ def _quantities(classes: Mapping[str, int], checks: LabelChecks) -> Question:
     )
 
 
-def _separator_of_lists(classes: Mapping[str, int], column: str) -> str:
-    """The separator of which classes look like lists, or empty.
-
-    Those are lists whose every item is found in another class as well: `cat,dog` beside `cat` and
-    `dog`, or beside `cat,bird` and `bird,dog`. A comma alone proves nothing: ImageNet has the class
-    `tench, Tinca tinca`. A space proves even less.
-
-    Args:
-      classes: class -> number of images that have it.
-      column: the label column of a table, or empty.
-    """
-    for separator in _SEPARATORS:
-        split = {name: _items(name, separator) for name in classes if separator in name}
-        in_classes: dict[str, int] = {}
-        for name in classes:
-            for item in split.get(name, {name}):
-                in_classes[item] = in_classes.get(item, 0) + 1
-        lists = [
-            name
-            for name, items in split.items()
-            if len(items) > 1 and all(in_classes[item] > 1 for item in items)
-        ]
-        if 2 * len(lists) > len(split):
-            return separator
-    return _SPACE if column and _are_spaced_lists(classes, column) else ""
-
-
-def _are_spaced_lists(classes: Collection[str], column: str) -> bool:
-    """True if classes look like lists separated by spaces.
-
-    Those are several integers, as `16 0`; lists whose items are classes themselves, as `scab rust`
-    beside `scab` and `rust`; and, in a column such as `tags`, lists of different lengths whose items
-    are found in other classes as well. `golden retriever` beside `golden eagle` is none.
-    """
-    lists = [items for name in classes if len(items := name.split(_SPACE)) > 1]
-    if not lists or all(map(_INTEGERS.fullmatch, classes)):
-        return bool(lists)
-    if column.lower() in _PLURALS and len(set(map(len, lists))) > 1:
-        in_classes = Counter(item for name in classes for item in set(name.split(_SPACE)))
-        found = sum(all(in_classes[item] > 1 for item in items) for items in lists)
-    else:
-        found = sum(all(item in classes for item in items) for items in lists)
-    return 2 * found > len(lists)
-
-
-def _items(name: str, separator: str) -> set[str]:
-    return {item.strip() for item in name.split(separator)} - {""}
-
-
 def _lists(classes: Mapping[str, int], separator: str, checks: LabelChecks) -> Question:
-    found = [name for name in sorted(classes) if len(_items(name, separator)) > 1]
+    found = [name for name in sorted(classes) if len(items_of(name, separator)) > 1]
     reason = (
         f"{len(found)} of {counted(len(classes), 'class/classes')} by {checks.where} look like lists "
         f"of classes, separated by {separator!r} ({_some(found)}); each would be a class of its own."
@@ -525,6 +478,15 @@ def _bracketed(classes: Mapping[str, int], checks: LabelChecks) -> Question:
         f"{counted(len(classes), 'class/classes')} by {checks.where} look like lists in brackets or parts "
         f"of them ({_some(sorted(classes))}), each of which would be a class of its own.",
         command=_with_option(checks, "--list_column", f"{checks.column}={BRACKETS}"),
+    )
+
+
+def _flags(classes: Mapping[str, int], checks: LabelChecks) -> Question:
+    return Question(
+        f"All {len(classes)} classes by {checks.where} are rows of 0 and 1 ({_some(sorted(classes))}), as a "
+        "value for each class in one cell.",
+        "Write a column for each class, and name these columns with --one_hot; or write the name or "
+        "number of the class.",
     )
 
 
