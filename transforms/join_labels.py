@@ -24,6 +24,7 @@ from beam_pipeline.transforms.core.labels.schema import (
     Column,
     class_column,
     file_columns,
+    is_list_of_classes,
 )
 from beam_pipeline.transforms.core.labels.unlabelled import KeepUnlabelled
 from beam_pipeline.transforms.label_task import JoinTask, Labelling, LabelTask
@@ -192,7 +193,8 @@ class JoinLabels(beam.PTransform):
             keep=self.keep,
             files=file_columns(self.columns),
         )
-        merger = RowMerger(repeated, self.unnamed, self.complete, self.class_by_folder)
+        unique = tuple(self.merge_rows and is_list_of_classes(column) for column in self.columns)
+        merger = RowMerger(repeated, self.unnamed, self.complete, self.class_by_folder, unique)
         join = _JoinBucket(merger, labelling)
         return (
             by_file_name

@@ -49,7 +49,7 @@ class LabelOptions(OptionGroup):
         parse=parse_list_column,
         repeated=True,
         help="column whose cells hold several values, with their separator, or [] for lists in "
-        "brackets; may be repeated",
+        "brackets; or, as tags, whose values are in several rows of an image; may be repeated",
     )
     one_hot: tuple[str, ...] = option(
         (),

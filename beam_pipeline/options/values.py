@@ -125,11 +125,15 @@ def parse_columns(text: str) -> dict[str, str]:
 
 
 def parse_list_column(text: str) -> dict[str, str]:
-    """Returns column -> separator for one column: `tags=;`. Spaces are kept: `tags=, `."""
-    name, _, separator = text.partition("=")
-    if not name or not separator:
+    """Returns column -> separator for one column: `tags=;`. Spaces are kept: `tags=, `.
+
+    The separator is empty for a name alone: each row of an image has one value.
+    """
+    name, equals, separator = text.partition("=")
+    if not name or (equals and not separator):
         raise argparse.ArgumentTypeError(
-            f"{text!r}: expected COLUMN=SEPARATOR, such as 'tags=;' (in quotes, for the shell)"
+            f"{text!r}: expected COLUMN=SEPARATOR, such as 'tags=;' (in quotes, for the shell), or COLUMN "
+            "for a value a row"
         )
     return {name: separator}
 

@@ -59,10 +59,12 @@ def test_a_separator_keeps_its_spaces() -> None:
     assert parse_list_column("tags=;") == {"tags": ";"}
     assert parse_list_column("tags=, ") == {"tags": ", "}
     assert parse_list_column("tags==") == {"tags": "="}
+    assert parse_list_column("tags=[]") == {"tags": "[]"}
+    assert parse_list_column("tags") == {"tags": ""}
 
 
-@pytest.mark.parametrize("text", ["tags", "tags=", "=;", ""])
-def test_a_list_column_needs_a_name_and_a_separator(text: str) -> None:
+@pytest.mark.parametrize("text", ["tags=", "=;", ""])
+def test_a_list_column_needs_a_name_and_no_empty_separator(text: str) -> None:
     """The error shows an example, quoted for the shell."""
     with pytest.raises(argparse.ArgumentTypeError, match="COLUMN=SEPARATOR, such as 'tags=;'"):
         parse_list_column(text)

@@ -199,12 +199,14 @@ class RowMerger:
       unnamed: what images without a row stand for; None to leave them out.
       complete: rows are files that complete each other: each fills columns that others leave empty.
       by_folder: the first column is empty in every row: it is the class, which is the image's folder.
+      unique: of each column, whether a value of several rows is in the list once.
     """
 
     repeated: tuple[bool, ...] = ()
     unnamed: UnnamedImages | None = None
     complete: bool = False
     by_folder: bool = False
+    unique: tuple[bool, ...] = ()
 
     def distinct(self, rows: Sequence[LabelRow]) -> Sequence[LabelRow]:
         """The rows without those that say again what an earlier one says."""
@@ -234,6 +236,11 @@ class RowMerger:
             _put_together(row.values[index] for row in rows) if repeated else first.values[index]
             for index, repeated in enumerate(self.repeated)
         )
+        if any(self.unique):
+            values = tuple(
+                tuple(dict.fromkeys(value)) if unique else value
+                for value, unique in zip(values, self.unique, strict=True)
+            )
         if all(row.file == first.file for row in rows):
             return first._replace(values=values)
         return first._replace(values=tuple(map(_without_lines, values)), file="", line=0)

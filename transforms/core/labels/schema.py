@@ -111,6 +111,11 @@ def label_column(name: str, kind: ColumnKind) -> Column:
     return Column(name, ColumnKind.CLASS, "image/class", required=True)
 
 
+def is_list_of_classes(column: Column) -> bool:
+    """True for the label of images with several classes, each of which an image has once."""
+    return column.repeated and column.feature == "image/class"
+
+
 def further_column(name: str, kind: ColumnKind) -> Column:
     """Returns any other column: the feature `label/<name>`, absent if the cell is empty."""
     return Column(name, kind, f"label/{name}")

@@ -122,7 +122,8 @@ class ColumnChoices:
       label: name of the label column, "none" for none, or empty.
       kinds: name -> type name of `KIND_NAMES`, or "skip" to leave the column out. Of a list of
         objects, the name is "objects.<list>".
-      separators: name -> what stands between the values in a cell, of columns of lists.
+      separators: name -> what stands between the values in a cell, of columns of lists; empty if each
+        row of an image has one of its values.
       one_hot: columns that hold 1 where the image is of their class, or `prefix_*`.
       encoding: of all files that are text; empty to find it out.
       label_needed: whether it is an error that no column can be told to be the label.
@@ -370,7 +371,7 @@ class _Inspection:
             )
         one_hot, asked = (None, True) if objects else self._one_hot(names)
         names = [name for name in names if not one_hot or name not in one_hot.names]
-        listed = () if objects or choices.separators else self._captions(names)
+        listed = () if objects else self._in_rows(names)
         label = ""
         by_folder = not objects and not one_hot and self._are_lists(names)
         if not objects and not one_hot and not by_folder:
@@ -393,9 +394,7 @@ class _Inspection:
             columns.append(group_column(choices.group))
         notes = [one_hot.note] if one_hot else []
         if listed:
-            notes.append(
-                f"several rows name one image; each has a list of {' and of '.join(listed)}, a value a row"
-            )
+            notes.append(self._note_of_rows(listed))
         return LabelSchema(
             tuple(columns),
             split,
@@ -508,6 +507,23 @@ class _Inspection:
             if len(splits) > 1 and "" not in splits and name not in self._kinds:
                 found.append(name)
         return tuple(found)
+
+    def _in_rows(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The columns with a value in each row of an image, as the user says, or of captions."""
+        separators = self._choices.separators
+        if not separators:
+            return self._captions(names)
+        return tuple(name for name in names if separators.get(name) == "")
+
+    def _note_of_rows(self, listed: Sequence[str]) -> str:
+        """A sentence on the columns with a value in each row of an image."""
+        images = [image for image, _ in self._sample.rows]
+        if len(set(images)) < len(images):
+            return f"several rows name one image; each has a list of {' and of '.join(listed)}, a value a row"
+        return (
+            f"each of the first rows names another image, so its list of {' and of '.join(listed)} has one "
+            f"value; cells with several are split with --list_column '{listed[0]}=SEPARATOR'"
+        )
 
     def _captions(self, names: Sequence[str]) -> tuple[str, ...]:
         """The columns that differ between rows of one image, if a text is among them."""
@@ -698,6 +714,13 @@ def _check_choices(
         raise LabelTableError(
             f"{where}: the column {objects.column!r} says the classes, so {choices.label!r} cannot "
             f"be the label; leave out --label_column, or say --columns {objects.column}:skip"
+        )
+    in_rows = [name for name, separator in choices.separators.items() if not separator]
+    if in_rows and len(in_rows) < len(choices.separators):
+        in_cells = next(name for name, separator in choices.separators.items() if separator)
+        raise LabelTableError(
+            f"{where}: --list_column {in_rows[0]} says that an image has several rows, with a value each, "
+            f"so the cells of {in_cells!r} cannot hold several"
         )
     for name in choices.separators:
         if name in keys:

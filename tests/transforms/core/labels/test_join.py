@@ -554,6 +554,19 @@ def test_rows_of_a_file_without_lines_add_up_in_one_order() -> None:
         )
 
 
+def test_a_class_of_several_rows_counts_once() -> None:
+    """Numbers of the same rows do not."""
+    merger = RowMerger((True, True), unique=(True, False))
+    rows = [
+        row("a.jpg", ("dog",), (1,)),
+        row("a.jpg", ("cat", "dog"), (2, 1), line=3),
+        row("a.jpg", (), (), line=4),
+    ]
+    for order in (rows, rows[::-1]):
+        joined = join_bucket([image("a.jpg")], order, merger)
+        assert labelled(joined) == {"a.jpg": (("dog", "cat"), (1, 2, 1))}
+
+
 def test_a_row_that_only_repeats_one_of_another_file_leaves_the_file_known() -> None:
     """What counts is where the rows that add up come from."""
     rows = [

@@ -495,6 +495,37 @@ def test_a_label_that_is_a_list_of_decimals_is_numbers() -> None:
     ]
 
 
+def test_a_list_column_without_a_separator_has_a_value_in_each_row() -> None:
+    """Of one image; a label is a list of classes then, and other columns must agree as ever."""
+    content = "filename,label,score,source\na.jpg,cat,1,web\na.jpg,dog,2,web\nb.jpg,,3,web\n"
+    schema, _ = inspect(content, separators={"label": "", "score": ""})
+    assert schema.several_rows
+    assert schema.columns == (
+        Column("label", CLASS, "image/class", required=True, repeated=True),
+        Column("score", INT64, "label/score", required=True, repeated=True),
+        Column("source", BYTES, "label/source"),
+    )
+    assert schema.notes == (
+        "several rows name one image; each has a list of label and of score, a value a row",
+    )
+    assert said(content, separators={"label": "", "score": ""}) == [
+        (2, "a.jpg", (("cat",), (1,), "web")),
+        (3, "a.jpg", (("dog",), (2,), "web")),
+        (4, "b.jpg", ((), (3,), "web")),
+    ]
+    single, _ = inspect("filename,label\na.jpg,cat;dog\nb.jpg,dog\n", separators={"label": ""})
+    assert single.notes == (
+        "each of the first rows names another image, so its list of label has one value; cells with several "
+        "are split with --list_column 'label=SEPARATOR'",
+    )
+    with pytest.raises(LabelTableError) as caught:
+        inspect(content, "l.csv", separators={"label": "", "score": ";"})
+    assert str(caught.value) == (
+        "l.csv: --list_column label says that an image has several rows, with a value each, so the cells "
+        "of 'score' cannot hold several"
+    )
+
+
 def test_a_list_column_that_is_not_there_is_an_error() -> None:
     """As for --columns; and the column that names images is no list."""
     with pytest.raises(LabelTableError) as caught:
