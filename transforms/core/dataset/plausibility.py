@@ -333,7 +333,7 @@ def _same_below(
 def _dates(folders: Sequence[str], classes: Mapping[str, int], checks: LabelChecks) -> Question:
     label = "/(?P<label>[^/]+)" if have_classes_below(folders) else ""
     pattern = f"{_SPLIT_ABOVE}(?P<date>.+){label}/[^/]+"
-    kept = "and takes the folder below as the class" if label else "and no class"
+    kept = "with the folder below it as the class" if label else "without a class"
     return Question(
         f"{len(folders)} of {counted(len(classes), 'class/classes')} by {checks.where} hold a date "
         f"({_some(folders)}), so the day that an image was taken would be its class.",

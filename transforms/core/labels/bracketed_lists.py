@@ -40,7 +40,7 @@ def bracketed_items(text: str) -> Sequence[Any]:
     if not (text.startswith("[") and text.endswith("]")):
         raise ValueError("not a list in brackets")
     try:
-        found: list[Any] = json.loads(text)
+        found: list[Any] = json.loads(text, parse_float=str, parse_constant=str)
     except (ValueError, RecursionError):
         found = _items_of(text[1:-1].strip())
     return found

@@ -23,7 +23,7 @@ from tests.transforms.core.labels.fixtures import inspect, read
         ("[golden retriever]", ["golden retriever"]),
         ("['cat' 'dog']", ["cat", "dog"]),
         (r"""["bird's", 'a \'b\', c']""", ["bird's", "a 'b', c"]),
-        ("[1, 2.5]", [1, 2.5]),
+        ("[1, 2.50, NaN]", [1, "2.50", "NaN"]),
         ("[-1.e-3  nan\n 4]", ["-1.e-3", "nan", "4"]),
         ("[None, 'x']", [None, "x"]),
         ("[]", []),
