@@ -162,6 +162,12 @@ def _flags() -> None:
     write_files(".", {"vectors.csv": table(dict(zip(NAMES, values, strict=True)))})
 
 
+def _missing() -> None:
+    values = ["cat", "dog", "nan"] * 4
+    write_pictures("photos", NAMES)
+    write_files(".", {"frame.csv": table(dict(zip(NAMES, values, strict=True)))})
+
+
 def _table() -> None:
     write_pictures("photos", NAMES)
     rows = {name: ("cat", "dog")[i % 2] for i, name in enumerate(NAMES)}
@@ -329,6 +335,12 @@ CASES = {
         "--images photos --labels vectors.csv",
         "All 3 classes by the column 'label' are rows of 0 and 1 ('[0, 0, 1]', '[0, 1, 0]', '[1, 0, 0]'), "
         "as a value for each class in one cell.",
+    ),
+    "missing": Case(
+        _missing,
+        "--images photos --labels frame.csv",
+        "'nan' is one of 3 classes by the column 'label', with 4 images, but this is how programs write a "
+        "missing value.",
     ),
     "splits_in_names": Case(
         _splits_in_names,

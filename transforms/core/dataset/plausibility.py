@@ -46,6 +46,7 @@ _NEARLY_EVERY = 0.9  # of 5,749 people in Labeled Faces in the Wild, 0.71 have o
 _FEW_NUMBERS = 3
 _FRACTION = re.compile(r"[+-]?\d*[.,]\d+(?:[eE][+-]?\d+)?|[+-]?\d+[eE][+-]?\d+")
 _BOXED = re.compile(r"\S+(?: -?\d+(?:\.\d+)?){4}(?: .*)?")
+_MISSING = frozenset(["nan", "NaN", "<NA>", "#N/A", "null", "NULL"])
 _SPLIT_ABOVE = "(?:(?P<split>train|val|test)/)?"
 _TOP_FOLDER = "'(?P<label>[^/]+)/.+'"
 _FEW_TEXTS = 2  # one may be a README
@@ -178,6 +179,9 @@ def class_questions(classes: Mapping[str, int], checks: LabelChecks) -> Iterator
         yield _images_folder(images_folders[0], classes, checks)
     if alike:
         yield _alike(alike, checks)
+    missing = sorted(_MISSING & set(classes)) if checks.column and not checks.confirmed else []
+    if missing:
+        yield _missing(missing[0], classes, checks)
 
 
 def split_questions(splits: Collection[str], checks: LabelChecks) -> Iterator[Question]:
@@ -487,6 +491,14 @@ def _flags(classes: Mapping[str, int], checks: LabelChecks) -> Question:
         "value for each class in one cell.",
         "Write a column for each class, and name these columns with --one_hot; or write the name or "
         "number of the class.",
+    )
+
+
+def _missing(name: str, classes: Mapping[str, int], checks: LabelChecks) -> Question:
+    return Question(
+        f"{name!r} is one of {counted(len(classes), 'class/classes')} by {checks.where}, with "
+        f"{counted(classes[name], 'image')}, but this is how programs write a missing value.",
+        "Leave these cells empty, and their images become dead letters; or leave out their rows.",
     )
 
 
