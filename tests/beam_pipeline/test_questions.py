@@ -168,6 +168,11 @@ def _missing() -> None:
     write_files(".", {"frame.csv": table(dict(zip(NAMES, values, strict=True)))})
 
 
+def _whole_numbers() -> None:
+    write_pictures("photos", NAMES)
+    write_files(".", {"ids.csv": table({name: f"{i % 3}.0" for i, name in enumerate(NAMES)})})
+
+
 def _table() -> None:
     write_pictures("photos", NAMES)
     rows = {name: ("cat", "dog")[i % 2] for i, name in enumerate(NAMES)}
@@ -341,6 +346,11 @@ CASES = {
         "--images photos --labels frame.csv",
         "'nan' is one of 3 classes by the column 'label', with 4 images, but this is how programs write a "
         "missing value.",
+    ),
+    "whole_numbers": Case(
+        _whole_numbers,
+        "--images photos --labels ids.csv",
+        "The column 'label' of",
     ),
     "splits_in_names": Case(
         _splits_in_names,

@@ -28,6 +28,7 @@ from beam_pipeline.transforms.core.labels.box_columns import (
 from beam_pipeline.transforms.core.labels.cells import (
     BadCellError,
     infer_kind,
+    is_empty,
     is_padded,
     list_items,
     parse_cell,
@@ -74,7 +75,7 @@ from beam_pipeline.transforms.core.labels.unclear_label import (
 )
 from beam_pipeline.transforms.core.listing.cuts import RowGroupRange
 from beam_pipeline.transforms.core.references import LabelRow, LabelValue
-from beam_pipeline.transforms.core.text import shown
+from beam_pipeline.transforms.core.text import enumerated, shown
 
 _PATH_NAMES = (
     *("filename", "file_name", "image", "image_uri", "path"),
@@ -110,6 +111,10 @@ KIND_NAMES = {
 SKIP_KIND = "skip"
 
 _NUMERIC_SHARE = 0.9  # of a column's values, for the rest to be faults and not text
+_SHOWN = 3
+_WHOLE = re.compile(r"\d+\.0*")
+_ENOUGH_CELLS = 10
+_FEW_NUMBERS = 20  # more are hardly classes
 _REGRESSION_SHARE = 0.5  # the same for the label, where a fraction all but excludes classes
 
 
@@ -408,6 +413,7 @@ class _Inspection:
             questions=(
                 *(() if asked or one_hot is None else (one_hot.question,)),
                 *self._partition_questions(label),
+                *self._whole_number_questions(label),
             ),
             split_like=tuple(name for name in split_like if name != label),
             class_by_folder=by_folder,
@@ -486,6 +492,24 @@ class _Inspection:
                 "are usual for splits: 0 for training, 1 for validation, 2 for testing. "
                 "docs/datasets/official_lists.md has a command that writes them as a column split; "
                 f"--label_column {label} keeps them as classes."
+            )
+
+    def _whole_number_questions(self, label: str) -> Iterator[str]:
+        """Asks about a label of few whole numbers with a decimal point, as pandas writes ids beside gaps."""
+        cells = [cell for cell in self._sample.values.get(label, ()) if not is_empty(cell)]
+        numbers = {text_of(cell) for cell in cells}
+        if (
+            label.lower() in LABEL_NAMES
+            and label not in {**self._kinds, **self._choices.separators}
+            and len(cells) >= _ENOUGH_CELLS
+            and 1 < len(numbers) <= _FEW_NUMBERS
+            and all(map(_WHOLE.fullmatch, numbers))
+        ):
+            found = enumerated(list(map(repr, sorted(numbers))), _SHOWN)
+            yield (
+                f"The column {label!r} of {self._where} would be a number to predict, but all of its first "
+                f"values are whole ({found}), as pandas writes the numbers of classes if some are missing. "
+                f"--columns {label}:str makes them classes, --columns {label}:float numbers."
             )
 
     def _are_lists(self, names: Sequence[str]) -> bool:

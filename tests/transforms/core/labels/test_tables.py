@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -524,6 +525,33 @@ def test_a_list_column_without_a_separator_has_a_value_in_each_row() -> None:
         "l.csv: --list_column label says that an image has several rows, with a value each, so the cells "
         "of 'score' cannot hold several"
     )
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "asked"),
+    [
+        ("label", ["0.0", "1.0", "", "2.0"], True),
+        ("Target", ["0.", "10.0"], True),
+        ("label", ["0.0", "1.5"], False),
+        ("label", ["0.0"], False),
+        ("age", ["0.0", "1.0"], False),
+        ("label", ["-1.0", "1.0"], False),
+        ("label", [f"{i}.0" for i in range(21)], False),
+    ],
+)
+def test_few_whole_numbers_with_a_point_are_questioned(
+    column: str, values: Sequence[str], asked: bool
+) -> None:
+    """As pandas writes classes' numbers beside gaps, in a column that is called as a label."""
+    cells = (values * 12)[:24]
+    content = f"filename,{column}\n" + "".join(f"{i}.jpg,{cell}\n" for i, cell in enumerate(cells))
+    questions = inspect(content, "l.csv")[0].questions
+    assert bool(questions) is asked
+    for kind in ("str", "float"):
+        assert inspect(content, "l.csv", kinds={column: kind})[0].questions == ()
+    if asked:
+        assert f"--columns {column}:str makes them classes" in questions[0]
+    assert inspect(f"filename,{column}\na.jpg,1.0\nb.jpg,0.0\n", "l.csv")[0].questions == ()
 
 
 def test_a_list_column_that_is_not_there_is_an_error() -> None:
