@@ -372,7 +372,9 @@ class _LostConnections:
         return hook if isinstance(hook, cls) else cls(hook)
 
     def __call__(self, raised: threading.ExceptHookArgs) -> None:
-        if not isinstance(raised.exc_value, grpc.RpcError):
+        error = raised.exc_value
+        closed = isinstance(error, ValueError) and "Channel closed" in str(error)  # while gRPC watched it
+        if not closed and not isinstance(error, grpc.RpcError):
             self._hook(raised)
 
 

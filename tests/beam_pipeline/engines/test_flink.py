@@ -206,7 +206,9 @@ def test_a_thread_that_loses_its_connection_is_passed_over() -> None:
     hook = _LostConnections.passed_over(seen.append)
     assert _LostConnections.passed_over(hook) is hook
     other = threading.ExceptHookArgs((ValueError, ValueError("x"), None, None))
-    hook(threading.ExceptHookArgs((grpc.RpcError, grpc.RpcError(), None, None)))
+    closed = ValueError("Cannot monitor channel state: Channel closed!")  # gRPC's own thread
+    for lost in (grpc.RpcError(), closed):
+        hook(threading.ExceptHookArgs((type(lost), lost, None, None)))
     hook(other)
     assert seen == [other]
 
