@@ -373,7 +373,8 @@ class _LostConnections:
 
     def __call__(self, raised: threading.ExceptHookArgs) -> None:
         error = raised.exc_value
-        closed = isinstance(error, ValueError) and "Channel closed" in str(error)  # while gRPC watched it
+        # A thread of gRPC's own may watch the channel while it is closed.
+        closed = isinstance(error, ValueError) and "Channel closed" in str(error)
         if not closed and not isinstance(error, grpc.RpcError):
             self._hook(raised)
 

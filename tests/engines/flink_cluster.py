@@ -124,7 +124,9 @@ def cluster_of_two(folder: Path, options: tuple[str, ...]) -> Iterator[Cluster]:
     assert started.returncode == 0, started.stderr
     try:
         cluster = Cluster(folder, rest, pool, options)
-        wait_until(lambda: cluster.ask("overview")["slots-total"] == 2, "both slots are offered", 60)
+        wait_until(
+            lambda: cluster.ask("overview")["slots-total"] == 2, "both slots are offered", 60
+        )
         yield cluster
     finally:
         subprocess.run([SCRIPT, "stop", folder], env=environment, check=True)
