@@ -81,24 +81,33 @@ def test_the_worked_example_of_packing_is_right() -> None:
     assert 2 < len(pack(many)) / 4096 < 8
 
 
-COLUMNS = st.integers(1, 6).flatmap(
-    lambda count: st.lists(
-        st.one_of(
-            st.lists(st.text(max_size=3), min_size=count, max_size=count),
-            st.lists(
-                st.none() | st.booleans() | st.integers(-2, 2) | st.floats(0, 1) | st.text("a\n"),
-                min_size=count,
-                max_size=count,
+def columns_of(least: int, most: int) -> st.SearchStrategy[Columns]:
+    """So many columns, of one to six values."""
+    return st.integers(1, 6).flatmap(
+        lambda count: st.lists(
+            st.one_of(
+                st.lists(st.text(max_size=3), min_size=count, max_size=count),
+                st.lists(
+                    st.none()
+                    | st.booleans()
+                    | st.integers(-2, 2)
+                    | st.floats(0, 1)
+                    | st.text("a\n"),
+                    min_size=count,
+                    max_size=count,
+                ),
+                st.lists(st.lists(LABELS, max_size=2).map(tuple), min_size=count, max_size=count),
+                st.sampled_from(["", 0, True, 1.0, None, (), ("a",), (1,), (True,), b""]).map(
+                    lambda value: [value] * count
+                ),
             ),
-            st.lists(st.lists(LABELS, max_size=2).map(tuple), min_size=count, max_size=count),
-            st.sampled_from(["", 0, True, 1.0, None, (), ("a",), (1,), (True,), b""]).map(
-                lambda value: [value] * count
-            ),
-        ),
-        min_size=1,
-        max_size=4,
+            min_size=least,
+            max_size=most,
+        )
     )
-)
+
+
+COLUMNS = columns_of(1, 4)
 
 
 def shown(columns: Columns) -> list[list[str]]:
@@ -111,7 +120,7 @@ def test_any_columns_come_back_the_same(columns: Columns) -> None:
     assert shown(unpack_columns(pack_columns(columns))) == shown(columns)
 
 
-@given(parts=st.lists(COLUMNS.filter(lambda columns: len(columns) == 2), max_size=3))
+@given(parts=st.lists(columns_of(2, 2), max_size=3))
 def test_columns_of_parts_are_put_together(parts: list[Columns]) -> None:
     """As their items would be; empty parts count for nothing."""
     found = join_columns([pack(()), *map(pack_columns, parts)])
