@@ -11,13 +11,13 @@ import beam_pipeline
 from beam_pipeline.commands import COMMANDS, grouped_commands, load_command
 from beam_pipeline.commands.command import PROGRAM as PROGRAM
 from beam_pipeline.commands.command import Call, refuse_unknown
-from beam_pipeline.terminal import complain
-from beam_pipeline.transforms.core.errors import (
+from beam_pipeline.core.errors import (
     ConversionError,
     JobError,
     QuestionError,
     UsageError,
 )
+from beam_pipeline.terminal import complain
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 _WIDEST_HELP = 100  # columns; prose in longer lines is hard to read

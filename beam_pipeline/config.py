@@ -8,44 +8,44 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from beam_pipeline.options import ConvertOptions
-from beam_pipeline.options.engine import EngineOptions
-from beam_pipeline.options.values import LABEL_FILES
-from beam_pipeline.transforms.core.dataset.duplicates import POLICIES
-from beam_pipeline.transforms.core.dataset.names import TEMPORARY_SUFFIX_BYTES
-from beam_pipeline.transforms.core.dataset.plausibility import NO_CHECKS, LabelChecks
-from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
-from beam_pipeline.transforms.core.dataset.splits import SplitAssigner, check_strata, group_by
-from beam_pipeline.transforms.core.errors import UsageError
-from beam_pipeline.transforms.core.images.changes import PILLOW, ImageChanges
-from beam_pipeline.transforms.core.images.codecs import codec_in_use
-from beam_pipeline.transforms.core.images.pixels import IMAGE_ENCODINGS, RAW_FORMAT
-from beam_pipeline.transforms.core.labels.class_files import KnownClasses
-from beam_pipeline.transforms.core.labels.classes import AUTO_ORDER
-from beam_pipeline.transforms.core.labels.exclusion import Exclusion, Sorter, Sorters
-from beam_pipeline.transforms.core.labels.unlabelled import KeepUnlabelled
-from beam_pipeline.transforms.core.listing.globs import has_glob
-from beam_pipeline.transforms.core.records.example_source import ExampleOptions, LabelledImages
-from beam_pipeline.transforms.core.records.formats import (
+from beam_pipeline.core.dataset.duplicates import POLICIES
+from beam_pipeline.core.dataset.names import TEMPORARY_SUFFIX_BYTES
+from beam_pipeline.core.dataset.plausibility import NO_CHECKS, LabelChecks
+from beam_pipeline.core.dataset.sharding import DEFAULT_SPLIT
+from beam_pipeline.core.dataset.splits import SplitAssigner, check_strata, group_by
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.images.changes import PILLOW, ImageChanges
+from beam_pipeline.core.images.codecs import codec_in_use
+from beam_pipeline.core.images.pixels import IMAGE_ENCODINGS, RAW_FORMAT
+from beam_pipeline.core.labels.class_files import KnownClasses
+from beam_pipeline.core.labels.classes import AUTO_ORDER
+from beam_pipeline.core.labels.exclusion import Exclusion, Sorter, Sorters
+from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
+from beam_pipeline.core.listing.globs import has_glob
+from beam_pipeline.core.records.example_source import ExampleOptions, LabelledImages
+from beam_pipeline.core.records.formats import (
     format_options,
     record_format,
 )
-from beam_pipeline.transforms.core.records.record_format import RecordFormat
-from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
-from beam_pipeline.transforms.core.text import counted
-from beam_pipeline.transforms.core.uris import is_remote, scheme_of, without_secrets
-from beam_pipeline.transforms.digest_task import DigestSource
-from beam_pipeline.transforms.earlier_data_set import EarlierDataSet
-from beam_pipeline.transforms.encoding import EncodingOptions
-from beam_pipeline.transforms.layouts.layout import Source
-from beam_pipeline.transforms.storage import files
-from beam_pipeline.transforms.storage.bucket_listing import lists_digests
-from beam_pipeline.transforms.storage.read_ahead import (
+from beam_pipeline.core.records.record_format import RecordFormat
+from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.text import counted
+from beam_pipeline.core.uris import is_remote, scheme_of, without_secrets
+from beam_pipeline.layouts.layout import Source
+from beam_pipeline.options import ConvertOptions
+from beam_pipeline.options.engine import EngineOptions
+from beam_pipeline.options.values import LABEL_FILES
+from beam_pipeline.storage import files
+from beam_pipeline.storage.bucket_listing import lists_digests
+from beam_pipeline.storage.read_ahead import (
     ONE_BY_ONE,
     REMOTE_READS,
     ReadOptions,
     usual_reading,
 )
+from beam_pipeline.work.digest_task import DigestSource
+from beam_pipeline.work.earlier_data_set import EarlierDataSet
+from beam_pipeline.work.encoding import EncodingOptions
 
 SETTLED_BY_REUSE = ("num_shards", "shard_size", "label_base", "label_order", "classes")
 """Recorded options in which a data set may differ from the one whose shards it reuses."""

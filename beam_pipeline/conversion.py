@@ -19,11 +19,11 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.dataset import Dataset
 from beam_pipeline.options import ConvertOptions
 from beam_pipeline.options.group import Option
 from beam_pipeline.startup import importing_beam
-from beam_pipeline.transforms.core.errors import ConversionError, UsageError
 
 _TABLE_NAME = "labels.jsonl"
 _IN_MEMORY = "<a table in memory>"

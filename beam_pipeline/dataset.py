@@ -11,17 +11,17 @@ from functools import cached_property
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from beam_pipeline.transforms.core.dataset.receipts import option_changes
-from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
-from beam_pipeline.transforms.core.errors import UsageError
-from beam_pipeline.transforms.core.images.pixels import RAW_FORMAT
-from beam_pipeline.transforms.core.labels.schema import written_key
-from beam_pipeline.transforms.core.records.formats import recorded_format
-from beam_pipeline.transforms.core.records.record_format import RecordFormat
-from beam_pipeline.transforms.core.text import counted
-from beam_pipeline.transforms.dead_letter_files import read_dead_letters
-from beam_pipeline.transforms.output_folder import read_manifest
-from beam_pipeline.transforms.storage import files
+from beam_pipeline.core.dataset.receipts import option_changes
+from beam_pipeline.core.dataset.sharding import DEFAULT_SPLIT
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.images.pixels import RAW_FORMAT
+from beam_pipeline.core.labels.schema import written_key
+from beam_pipeline.core.records.formats import recorded_format
+from beam_pipeline.core.records.record_format import RecordFormat
+from beam_pipeline.core.text import counted
+from beam_pipeline.storage import files
+from beam_pipeline.work.dead_letter_files import read_dead_letters
+from beam_pipeline.work.output_folder import read_manifest
 
 _SHOWN_CLASSES = 10
 

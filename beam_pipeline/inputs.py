@@ -10,39 +10,37 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from beam_pipeline.config import ConvertConfig
-from beam_pipeline.options import ConvertOptions
-from beam_pipeline.reuse import with_reuse
-from beam_pipeline.transforms.core.dataset.manifest import LABELS_NAME, MANIFEST_NAME
-from beam_pipeline.transforms.core.dataset.plausibility import (
+from beam_pipeline.core.dataset.manifest import LABELS_NAME, MANIFEST_NAME
+from beam_pipeline.core.dataset.plausibility import (
     LabelChecks,
     Question,
     question_error,
 )
-from beam_pipeline.transforms.core.errors import ConversionError, UsageError
-from beam_pipeline.transforms.core.labels.class_files import (
+from beam_pipeline.core.errors import ConversionError, UsageError
+from beam_pipeline.core.labels.class_files import (
     Classes,
     KnownClasses,
     parse_class_list,
     parse_class_manifest,
 )
-from beam_pipeline.transforms.core.labels.classes import ClassNumbering
-from beam_pipeline.transforms.core.labels.exclusion import Exclusion
-from beam_pipeline.transforms.core.labels.folders import SPLIT_NAMES, split_paths
-from beam_pipeline.transforms.core.labels.schema import (
+from beam_pipeline.core.labels.classes import ClassNumbering
+from beam_pipeline.core.labels.exclusion import Exclusion
+from beam_pipeline.core.labels.folders import SPLIT_NAMES, split_paths
+from beam_pipeline.core.labels.schema import (
     ENCODED_KEY,
     Column,
     ColumnKind,
     class_column,
     file_columns,
 )
-from beam_pipeline.transforms.core.labels.unlabelled import KeepUnlabelled
-from beam_pipeline.transforms.core.listing.inventory import groups_for
-from beam_pipeline.transforms.core.records.example_source import ExampleSource, LabelledImages
-from beam_pipeline.transforms.core.records.features import feature_kinds
-from beam_pipeline.transforms.core.text import counted, enumerated
-from beam_pipeline.transforms.core.uris import is_remote
-from beam_pipeline.transforms.layouts import open_source
-from beam_pipeline.transforms.layouts.layout import (
+from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
+from beam_pipeline.core.listing.inventory import groups_for
+from beam_pipeline.core.records.example_source import ExampleSource, LabelledImages
+from beam_pipeline.core.records.features import feature_kinds
+from beam_pipeline.core.text import counted, enumerated
+from beam_pipeline.core.uris import is_remote
+from beam_pipeline.layouts import open_source
+from beam_pipeline.layouts.layout import (
     ContainerLabels,
     Doubt,
     FileLabels,
@@ -50,9 +48,11 @@ from beam_pipeline.transforms.layouts.layout import (
     Labels,
     Source,
 )
-from beam_pipeline.transforms.layouts.shared.paths import label_files
-from beam_pipeline.transforms.layouts.table import split_columns, split_files, with_splits_of_files
-from beam_pipeline.transforms.storage import files
+from beam_pipeline.layouts.shared.paths import label_files
+from beam_pipeline.layouts.table import split_columns, split_files, with_splits_of_files
+from beam_pipeline.options import ConvertOptions
+from beam_pipeline.reuse import with_reuse
+from beam_pipeline.storage import files
 
 _STANDARD_INPUT = "standard input"
 _INVENTORIES_ASKED = 32  # for their sizes

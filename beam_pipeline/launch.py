@@ -14,6 +14,7 @@ from typing import NoReturn
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_pipeline.config import ConvertConfig
+from beam_pipeline.core.errors import ConversionError, OutputError, UsageError
 from beam_pipeline.engines.base import Build, Engine
 from beam_pipeline.engines.registry import engine_for, import_engine
 from beam_pipeline.interrupts import interruptible
@@ -22,16 +23,15 @@ from beam_pipeline.pipeline import build_pipeline, build_planning_pipeline
 from beam_pipeline.progress_bar import show_progress
 from beam_pipeline.summary import print_summary, say_what_was_kept
 from beam_pipeline.terminal import say
-from beam_pipeline.transforms.core.errors import ConversionError, OutputError, UsageError
-from beam_pipeline.transforms.incomplete_folder import read_note, take_refusal
-from beam_pipeline.transforms.output_claim import claimed
-from beam_pipeline.transforms.output_folder import (
+from beam_pipeline.work.incomplete_folder import read_note, take_refusal
+from beam_pipeline.work.output_claim import claimed
+from beam_pipeline.work.output_folder import (
     clean_up_refused,
     prepare_output,
     prepare_resume,
     shard_versions,
 )
-from beam_pipeline.transforms.writer_process import cores, writer_processes
+from beam_pipeline.work.writer_process import cores, writer_processes
 
 _INTERRUPTED_EARLY = "interrupted before the job began. The same command starts again"
 

@@ -7,31 +7,37 @@ from collections.abc import Mapping
 import apache_beam as beam
 
 from beam_pipeline.config import ConvertConfig
-from beam_pipeline.transforms.assign_shards import AssignShards
-from beam_pipeline.transforms.assign_splits import AssignSplits
-from beam_pipeline.transforms.batches import SampleBatch
-from beam_pipeline.transforms.core.dataset.plan import Plan
-from beam_pipeline.transforms.core.dataset.sharding import ShardPlan
-from beam_pipeline.transforms.core.dataset.splits import check_strata
-from beam_pipeline.transforms.core.failures import DEFAULT_POLICY, FailurePolicy
-from beam_pipeline.transforms.core.labels.join import buckets_for, meets_by_folder
-from beam_pipeline.transforms.core.labels.meeting import ByFolder
-from beam_pipeline.transforms.core.labels.schema import class_column
-from beam_pipeline.transforms.dataset_finisher import DatasetFinisher
-from beam_pipeline.transforms.drop_duplicates import DropDuplicates
-from beam_pipeline.transforms.find_duplicates import FindDuplicates
-from beam_pipeline.transforms.finish_dataset import FinishDataset
-from beam_pipeline.transforms.incomplete_folder import unpacking_folder
-from beam_pipeline.transforms.join_labels import JoinLabels, LabelByFolder
-from beam_pipeline.transforms.layouts.layout import (
+from beam_pipeline.core.dataset.plan import Plan
+from beam_pipeline.core.dataset.sharding import ShardPlan
+from beam_pipeline.core.dataset.splits import check_strata
+from beam_pipeline.core.failures import DEFAULT_POLICY, FailurePolicy
+from beam_pipeline.core.labels.join import buckets_for, meets_by_folder
+from beam_pipeline.core.labels.meeting import ByFolder
+from beam_pipeline.core.labels.schema import class_column
+from beam_pipeline.layouts.layout import (
     ContainerLabels,
     FileLabels,
     FolderLabels,
     ListedLabels,
 )
+from beam_pipeline.transforms.assign_shards import AssignShards
+from beam_pipeline.transforms.assign_splits import AssignSplits
+from beam_pipeline.transforms.batches import SampleBatch
+from beam_pipeline.transforms.dataset_finisher import DatasetFinisher
+from beam_pipeline.transforms.drop_duplicates import DropDuplicates
+from beam_pipeline.transforms.find_duplicates import FindDuplicates
+from beam_pipeline.transforms.finish_dataset import FinishDataset
+from beam_pipeline.transforms.join_labels import JoinLabels, LabelByFolder
 from beam_pipeline.transforms.list_images import ListImages, with_digests
 from beam_pipeline.transforms.measure_output import MeasureOutput
-from beam_pipeline.transforms.outcome import (
+from beam_pipeline.transforms.plan_shards import PlanShards
+from beam_pipeline.transforms.read_containers import ReadContainers
+from beam_pipeline.transforms.read_inventory import ReadInventory
+from beam_pipeline.transforms.read_labels import ListLabels, ReadLabels
+from beam_pipeline.transforms.write_records import IMAGES, WriteRecords
+from beam_pipeline.transforms.write_shards import WriteShards
+from beam_pipeline.work.incomplete_folder import unpacking_folder
+from beam_pipeline.work.outcome import (
     BARE_NAMES,
     CHANGES,
     COMPARED,
@@ -39,12 +45,6 @@ from beam_pipeline.transforms.outcome import (
     REFUSALS,
     TALLY,
 )
-from beam_pipeline.transforms.plan_shards import PlanShards
-from beam_pipeline.transforms.read_containers import ReadContainers
-from beam_pipeline.transforms.read_inventory import ReadInventory
-from beam_pipeline.transforms.read_labels import ListLabels, ReadLabels
-from beam_pipeline.transforms.write_records import IMAGES, WriteRecords
-from beam_pipeline.transforms.write_shards import WriteShards
 
 Stage = Mapping[str, beam.PCollection]
 """The outputs of a PTransform by their tags."""

@@ -15,21 +15,10 @@ from apache_beam.options.pipeline_options import GoogleCloudOptions
 from apache_beam.pvalue import AsIter, AsSingleton
 
 from beam_pipeline.config import ConvertConfig
-from beam_pipeline.engines.base import Engine
-from beam_pipeline.engines.registry import engine_for
-from beam_pipeline.interrupts import interruptible
-from beam_pipeline.launch import planners, run_pipeline
-from beam_pipeline.options import ConvertOptions
-from beam_pipeline.pipeline import plan_samples
-from beam_pipeline.progress_bar import human_size, show_progress
-from beam_pipeline.summary import class_line, reuse_lines
-from beam_pipeline.terminal import say
-from beam_pipeline.transforms.assign_shards import AssignShards
-from beam_pipeline.transforms.batches import SampleBatch
-from beam_pipeline.transforms.core import errors
-from beam_pipeline.transforms.core.dataset.changes import ShardChanges, changes_file
-from beam_pipeline.transforms.core.dataset.duplicates import described
-from beam_pipeline.transforms.core.dataset.estimate import (
+from beam_pipeline.core import errors
+from beam_pipeline.core.dataset.changes import ShardChanges, changes_file
+from beam_pipeline.core.dataset.duplicates import described
+from beam_pipeline.core.dataset.estimate import (
     Estimate,
     Machines,
     Prices,
@@ -37,18 +26,29 @@ from beam_pipeline.transforms.core.dataset.estimate import (
     estimate,
     parse_prices,
 )
-from beam_pipeline.transforms.core.dataset.output_size import mean_seconds
-from beam_pipeline.transforms.core.dataset.plan import Plan
-from beam_pipeline.transforms.core.dataset.sharding import ShardPlan
-from beam_pipeline.transforms.core.dataset.tally import Tally
-from beam_pipeline.transforms.core.labels.classes import ClassNumbering, numbering_note
-from beam_pipeline.transforms.core.labels.join import buckets_for
-from beam_pipeline.transforms.core.text import counted, enumerated
-from beam_pipeline.transforms.earlier_data_set import EarlierDataSet
-from beam_pipeline.transforms.layouts.layout import FileLabels, FolderLabels, ListedLabels
+from beam_pipeline.core.dataset.output_size import mean_seconds
+from beam_pipeline.core.dataset.plan import Plan
+from beam_pipeline.core.dataset.sharding import ShardPlan
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.labels.classes import ClassNumbering, numbering_note
+from beam_pipeline.core.labels.join import buckets_for
+from beam_pipeline.core.text import counted, enumerated
+from beam_pipeline.engines.base import Engine
+from beam_pipeline.engines.registry import engine_for
+from beam_pipeline.interrupts import interruptible
+from beam_pipeline.launch import planners, run_pipeline
+from beam_pipeline.layouts.layout import FileLabels, FolderLabels, ListedLabels
+from beam_pipeline.options import ConvertOptions
+from beam_pipeline.pipeline import plan_samples
+from beam_pipeline.progress_bar import human_size, show_progress
+from beam_pipeline.storage import files
+from beam_pipeline.summary import class_line, reuse_lines
+from beam_pipeline.terminal import say
+from beam_pipeline.transforms.assign_shards import AssignShards
+from beam_pipeline.transforms.batches import SampleBatch
 from beam_pipeline.transforms.preview_changes import PreviewChanges
-from beam_pipeline.transforms.storage import files
-from beam_pipeline.transforms.writer_process import cores, writer_processes
+from beam_pipeline.work.earlier_data_set import EarlierDataSet
+from beam_pipeline.work.writer_process import cores, writer_processes
 
 _SHOWN_SHARDS = 3
 _SHOWN_CLASSES = 10

@@ -10,9 +10,9 @@ import warnings
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+from beam_pipeline.core.text import counted, terminal_line
 from beam_pipeline.terminal import complain
-from beam_pipeline.transforms import progress
-from beam_pipeline.transforms.core.text import counted, terminal_line
+from beam_pipeline.work import progress
 
 _LINE_INTERVAL = 10.0  # seconds between plain lines
 

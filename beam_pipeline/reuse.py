@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 
 from beam_pipeline.config import SETTLED_BY_REUSE, ConvertConfig
-from beam_pipeline.transforms.core.dataset.manifest import MANIFEST_NAME
-from beam_pipeline.transforms.core.dataset.receipts import option_changes, receipt_name
-from beam_pipeline.transforms.core.errors import ConversionError, UsageError
-from beam_pipeline.transforms.core.uris import is_remote
-from beam_pipeline.transforms.earlier_data_set import EarlierDataSet
-from beam_pipeline.transforms.incomplete_folder import EarlierRun
-from beam_pipeline.transforms.output_folder import read_earlier, without_options
-from beam_pipeline.transforms.receipt_files import receipts_there
-from beam_pipeline.transforms.storage import files
+from beam_pipeline.core.dataset.manifest import MANIFEST_NAME
+from beam_pipeline.core.dataset.receipts import option_changes, receipt_name
+from beam_pipeline.core.errors import ConversionError, UsageError
+from beam_pipeline.core.uris import is_remote
+from beam_pipeline.storage import files
+from beam_pipeline.work.earlier_data_set import EarlierDataSet
+from beam_pipeline.work.incomplete_folder import EarlierRun
+from beam_pipeline.work.output_folder import read_earlier, without_options
+from beam_pipeline.work.receipt_files import receipts_there
 
 LATEST = "latest:"
 _OF_OTHERS = ("features.", "columns ")

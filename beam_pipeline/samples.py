@@ -9,31 +9,31 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from beam_pipeline.config import ConvertConfig
+from beam_pipeline.core.dataset.sharding import (
+    DEFAULT_SHARD_BYTES,
+    DEFAULT_SPLIT,
+    SplitFractions,
+)
+from beam_pipeline.core.errors import SampleError, UsageError
+from beam_pipeline.core.labels.classes import ClassNumbering
+from beam_pipeline.core.records.example_source import SerializedExamples
+from beam_pipeline.core.records.feature_values import FeatureSchema
+from beam_pipeline.core.records.formats import DEFAULT_FORMAT
+from beam_pipeline.core.uris import is_remote
 from beam_pipeline.inputs import name_from, output_folder
+from beam_pipeline.layouts.layout import ContainerLabels, Source
 from beam_pipeline.options import ConvertOptions
 from beam_pipeline.options.engine import EngineOptions
 from beam_pipeline.options.output import OutputOptions
 from beam_pipeline.options.splits import SplitOptions
 from beam_pipeline.options.values import SPLIT_NAME
-from beam_pipeline.transforms.core.dataset.sharding import (
-    DEFAULT_SHARD_BYTES,
-    DEFAULT_SPLIT,
-    SplitFractions,
-)
-from beam_pipeline.transforms.core.errors import SampleError, UsageError
-from beam_pipeline.transforms.core.labels.classes import ClassNumbering
-from beam_pipeline.transforms.core.records.example_source import SerializedExamples
-from beam_pipeline.transforms.core.records.feature_values import FeatureSchema
-from beam_pipeline.transforms.core.records.formats import DEFAULT_FORMAT
-from beam_pipeline.transforms.core.uris import is_remote
-from beam_pipeline.transforms.incomplete_folder import delete_incomplete, unpacking_folder
-from beam_pipeline.transforms.layouts.layout import ContainerLabels, Source
-from beam_pipeline.transforms.output_claim import claimed
-from beam_pipeline.transforms.output_folder import prepare_output, read_manifest
-from beam_pipeline.transforms.sample_spool import SampleSpool, SpoolReader
+from beam_pipeline.work.incomplete_folder import delete_incomplete, unpacking_folder
+from beam_pipeline.work.output_claim import claimed
+from beam_pipeline.work.output_folder import prepare_output, read_manifest
+from beam_pipeline.work.sample_spool import SampleSpool, SpoolReader
 
 Sample = Mapping[str, Any]
-"""Feature's key -> value; `beam_pipeline.transforms.core.records.feature_values` says which values there are."""
+"""Feature's key -> value; `beam_pipeline.core.records.feature_values` says which values there are."""
 
 CLASS_ID = "image/class/label"
 """The feature that class ids are counted by."""

@@ -32,8 +32,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
+from beam_pipeline.core.text import is_utf8_everywhere
 from beam_pipeline.terminal import LineFormatter, complain, show_traceback
-from beam_pipeline.transforms.core.text import is_utf8_everywhere
 
 _NOT_NEEDED = (
     "apitools",

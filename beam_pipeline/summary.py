@@ -8,29 +8,29 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from beam_pipeline.progress_bar import human_size
-from beam_pipeline.terminal import complain, say
-from beam_pipeline.transforms.core.dataset.changes import CHANGES_NAME, parse_changes, summary_of
-from beam_pipeline.transforms.core.dataset.duplicates import (
+from beam_pipeline.core.dataset.changes import CHANGES_NAME, parse_changes, summary_of
+from beam_pipeline.core.dataset.duplicates import (
     DUPLICATES_NAME,
     described,
     parse_duplicates,
 )
-from beam_pipeline.transforms.core.dataset.manifest import IMAGES_ENTRY, MANIFEST_NAME
-from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
-from beam_pipeline.transforms.core.dataset.side_files import CARD_NAMES
-from beam_pipeline.transforms.core.errors import ConversionError
-from beam_pipeline.transforms.core.images.filters import FILTER_REASONS
-from beam_pipeline.transforms.core.labels.classes import numbering_note
-from beam_pipeline.transforms.core.labels.exclusion import Exclusion
-from beam_pipeline.transforms.core.records.alteration import Event
-from beam_pipeline.transforms.core.records.example_proto import Example
-from beam_pipeline.transforms.core.records.formats import recorded_format
-from beam_pipeline.transforms.core.report.report_file import REPORT_NAME
-from beam_pipeline.transforms.core.text import counted, enumerated
-from beam_pipeline.transforms.dead_letter_files import read_dead_letters, shown_uri
-from beam_pipeline.transforms.output_folder import is_somebody_elses, read_manifest
-from beam_pipeline.transforms.storage import files
+from beam_pipeline.core.dataset.manifest import IMAGES_ENTRY, MANIFEST_NAME
+from beam_pipeline.core.dataset.sharding import DEFAULT_SPLIT
+from beam_pipeline.core.dataset.side_files import CARD_NAMES
+from beam_pipeline.core.errors import ConversionError
+from beam_pipeline.core.images.filters import FILTER_REASONS
+from beam_pipeline.core.labels.classes import numbering_note
+from beam_pipeline.core.labels.exclusion import Exclusion
+from beam_pipeline.core.records.alteration import Event
+from beam_pipeline.core.records.example_proto import Example
+from beam_pipeline.core.records.formats import recorded_format
+from beam_pipeline.core.report.report_file import REPORT_NAME
+from beam_pipeline.core.text import counted, enumerated
+from beam_pipeline.progress_bar import human_size
+from beam_pipeline.storage import files
+from beam_pipeline.terminal import complain, say
+from beam_pipeline.work.dead_letter_files import read_dead_letters, shown_uri
+from beam_pipeline.work.output_folder import is_somebody_elses, read_manifest
 
 _SHOWN = 3
 _SHOWN_CLASSES = 10

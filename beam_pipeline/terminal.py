@@ -12,7 +12,7 @@ import traceback
 from types import TracebackType
 from typing import TextIO
 
-from beam_pipeline.transforms.core.text import terminal_line
+from beam_pipeline.core.text import terminal_line
 
 
 def say(*lines: str, file: TextIO | None = None) -> None:

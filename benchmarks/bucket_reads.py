@@ -40,19 +40,19 @@ import machine
 from bucket_stub import BUCKET, FOLDER, media_path, object_name
 from compare import table
 
-from beam_pipeline.transforms.core.dataset.sharding import ShardSpec
-from beam_pipeline.transforms.core.images.preparation import check_header
-from beam_pipeline.transforms.core.labels.schema import ColumnKind, label_column
-from beam_pipeline.transforms.core.records.example import SampleEncoder
-from beam_pipeline.transforms.core.records.shard_writer import (
+from beam_pipeline.core.dataset.sharding import ShardSpec
+from beam_pipeline.core.images.preparation import check_header
+from beam_pipeline.core.labels.schema import ColumnKind, label_column
+from beam_pipeline.core.records.example import SampleEncoder
+from beam_pipeline.core.records.shard_writer import (
     ExampleMaker,
     ImageReader,
     write_shard,
 )
-from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
-from beam_pipeline.transforms.core.references import SampleRef
-from beam_pipeline.transforms.storage import files
-from beam_pipeline.transforms.storage.read_ahead import ReadAhead, ReadOptions, Request
+from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.references import SampleRef
+from beam_pipeline.storage import files
+from beam_pipeline.storage.read_ahead import ReadAhead, ReadOptions, Request
 
 OBJECTS = 10_000
 KILOBYTES = 110

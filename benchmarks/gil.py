@@ -27,15 +27,15 @@ import machine
 from compare import table
 from inputs import list_images, warm
 
-from beam_pipeline.transforms.core.dataset.sharding import ShardSpec
-from beam_pipeline.transforms.core.labels.schema import ColumnKind, label_column
-from beam_pipeline.transforms.core.packing import pack
-from beam_pipeline.transforms.core.records import shard_writer
-from beam_pipeline.transforms.core.records.example_source import LabelledImages
-from beam_pipeline.transforms.core.references import SampleRef
-from beam_pipeline.transforms.encoding import EncodingOptions
-from beam_pipeline.transforms.shard_task import ShardTask
-from beam_pipeline.transforms.storage import local
+from beam_pipeline.core.dataset.sharding import ShardSpec
+from beam_pipeline.core.labels.schema import ColumnKind, label_column
+from beam_pipeline.core.packing import pack
+from beam_pipeline.core.records import shard_writer
+from beam_pipeline.core.records.example_source import LabelledImages
+from beam_pipeline.core.references import SampleRef
+from beam_pipeline.storage import local
+from beam_pipeline.work.encoding import EncodingOptions
+from beam_pipeline.work.shard_task import ShardTask
 
 RELEASING = ("open", "read", "close", "writev", "crc32c")
 

@@ -54,14 +54,14 @@ def serve(connection: Connection, shape: str, count: int) -> None:
 
 def list_once(threads: int, ranges: int, count: int) -> tuple[float, float]:
     """Lists once and returns wall and CPU seconds; with `ranges` 1, page after page."""
-    from beam_pipeline.transforms.batches import BATCH_SIZE
-    from beam_pipeline.transforms.core.listing.filters import ImageRoot
-    from beam_pipeline.transforms.storage.bucket_listing import (
+    from beam_pipeline.core.listing.filters import ImageRoot
+    from beam_pipeline.storage.bucket_listing import (
         FanOut,
         NameRange,
         list_bucket,
         list_range,
     )
+    from beam_pipeline.transforms.batches import BATCH_SIZE
 
     root = ImageRoot(f"gs://{BUCKET}/{FOLDER}")
     before = resource.getrusage(resource.RUSAGE_SELF)

@@ -17,9 +17,9 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from inputs import Images
 
-from beam_pipeline.transforms.core.errors import DamagedRecordError
-from beam_pipeline.transforms.core.records.example_proto import Example
-from beam_pipeline.transforms.core.records.tfrecord import read_records
+from beam_pipeline.core.errors import DamagedRecordError
+from beam_pipeline.core.records.example_proto import Example
+from beam_pipeline.core.records.tfrecord import read_records
 
 Sample = tuple[bytes, int | None]
 """An image's digest and its class number; None where the format has none."""

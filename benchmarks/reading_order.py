@@ -25,21 +25,21 @@ import machine
 from compare import ratio_to, table
 from inputs import Images, cool, list_images, warm
 
-from beam_pipeline.transforms.core.dataset.sharding import KeyHasher, ShardSpec
-from beam_pipeline.transforms.core.images.preparation import check_header
-from beam_pipeline.transforms.core.labels.schema import ColumnKind, label_column
-from beam_pipeline.transforms.core.records.example import SampleEncoder
-from beam_pipeline.transforms.core.records.shard_writer import (
+from beam_pipeline.core.dataset.sharding import KeyHasher, ShardSpec
+from beam_pipeline.core.images.preparation import check_header
+from beam_pipeline.core.labels.schema import ColumnKind, label_column
+from beam_pipeline.core.records.example import SampleEncoder
+from beam_pipeline.core.records.shard_writer import (
     ExampleMaker,
     ImageReader,
     sort_by_key_hash,
     write_shard,
 )
-from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
-from beam_pipeline.transforms.core.references import SampleRef
-from beam_pipeline.transforms.storage.files import open_output
-from beam_pipeline.transforms.storage.local import read_listed
-from beam_pipeline.transforms.storage.read_ahead import (
+from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.references import SampleRef
+from beam_pipeline.storage.files import open_output
+from beam_pipeline.storage.local import read_listed
+from beam_pipeline.storage.read_ahead import (
     Prefetch,
     ReadAhead,
     ReadOptions,

@@ -38,9 +38,9 @@ Scale = Callable[[bytes], bytes]
 
 def default(image_codec: str = "pillow") -> Scale:
     """The converter's."""
-    from beam_pipeline.transforms.core.images.changes import ImageChanges
-    from beam_pipeline.transforms.core.images.preparation import read_header
-    from beam_pipeline.transforms.core.records.alteration import Alteration
+    from beam_pipeline.core.images.changes import ImageChanges
+    from beam_pipeline.core.images.preparation import read_header
+    from beam_pipeline.core.records.alteration import Alteration
 
     changes = ImageChanges(
         resize=(SIDE, SIDE), quality=QUALITY, reencode="auto", image_codec=image_codec

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness import REPOSITORY, float32, read_all, run_shell, split_of_each
-from tests.transforms.layouts.make_official_lists import make as make_official_lists
+from tests.layouts.make_official_lists import make as make_official_lists
 
 FOLDER = Path(REPOSITORY, "docs/datasets")
 PAGES = sorted(path.stem for path in FOLDER.glob("*.md") if path.stem != "README")
@@ -27,7 +27,7 @@ def _blocks(page: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_runs_from_disk_to_training(page: str, tmp_path: Path) -> None:
     """Commands and code run in their order, in a folder with data as the page describes it."""
-    importlib.import_module(f"tests.transforms.layouts.make_{page}").make(str(tmp_path))
+    importlib.import_module(f"tests.layouts.make_{page}").make(str(tmp_path))
     script: list[str] = []
     for language, code in _blocks(page):
         if language == "bash":

@@ -15,8 +15,8 @@ import pytest
 from PIL import Image
 
 from beam_pipeline.cli import main
-from beam_pipeline.transforms.core.dead_letters import Reason
-from beam_pipeline.transforms.core.labels.folders import SPLIT_NAMES
+from beam_pipeline.core.dead_letters import Reason
+from beam_pipeline.core.labels.folders import SPLIT_NAMES
 from tests.harness import REPOSITORY, run_shell
 from tests.pictures import write_pictures
 

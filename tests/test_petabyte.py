@@ -6,7 +6,7 @@ import math
 import re
 from pathlib import Path
 
-from beam_pipeline.transforms.core.dataset.estimate import (
+from beam_pipeline.core.dataset.estimate import (
     Estimate,
     Machines,
     Prices,
@@ -14,7 +14,7 @@ from beam_pipeline.transforms.core.dataset.estimate import (
     Work,
     estimate,
 )
-from beam_pipeline.transforms.core.labels.join import buckets_for
+from beam_pipeline.core.labels.join import buckets_for
 from tests.harness import REPOSITORY
 
 PAGE = Path(REPOSITORY, "docs", "petabyte.md").read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness import REPOSITORY, run_shell
-from tests.transforms.layouts import make_table_boxes
+from tests.layouts import make_table_boxes
 
 PAGE = Path(REPOSITORY, "docs/readers.md").read_text(encoding="utf-8")
 (COMMANDS,) = re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)

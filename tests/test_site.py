@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline.commands import COMMANDS
-from beam_pipeline.transforms.core.dead_letters import Reason
+from beam_pipeline.core.dead_letters import Reason
 from tests.harness import REPOSITORY
 
 DOCS = Path(REPOSITORY, "docs")

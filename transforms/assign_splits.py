@@ -19,9 +19,8 @@ from dataclasses import dataclass
 import apache_beam as beam
 from apache_beam.pvalue import AsDict, AsIter, AsSingleton, TaggedOutput
 
-from beam_pipeline.transforms.batches import SampleBatch
-from beam_pipeline.transforms.core.dataset.sharding import KeyHasher, SplitFractions
-from beam_pipeline.transforms.core.dataset.splits import (
+from beam_pipeline.core.dataset.sharding import KeyHasher, SplitFractions
+from beam_pipeline.core.dataset.splits import (
     Cut,
     GroupBy,
     Rank,
@@ -33,10 +32,11 @@ from beam_pipeline.transforms.core.dataset.splits import (
     split_behind,
     stratum_of,
 )
-from beam_pipeline.transforms.core.dataset.tally import Tally
-from beam_pipeline.transforms.core.packing import pack, unpack
-from beam_pipeline.transforms.core.references import SampleRef
-from beam_pipeline.transforms.outcome import TALLY
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.packing import pack, unpack
+from beam_pipeline.core.references import SampleRef
+from beam_pipeline.transforms.batches import SampleBatch
+from beam_pipeline.work.outcome import TALLY
 
 _Counts = Mapping[str, int]
 _Boundaries = Mapping[str, Sequence[Rank]]

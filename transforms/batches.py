@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from apache_beam import coders
 
-from beam_pipeline.transforms.core.packed_batches import (
+from beam_pipeline.core.packed_batches import (
     BATCH_SIZE,
     Batch,
     DeadLetterBatch,
@@ -19,7 +19,7 @@ from beam_pipeline.transforms.core.packed_batches import (
     LabelBatch,
     SampleBatch,
 )
-from beam_pipeline.transforms.spill import spill, unspill
+from beam_pipeline.work.spill import spill, unspill
 
 __all__ = [
     "BATCH_SIZE",

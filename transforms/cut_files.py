@@ -8,24 +8,24 @@ from dataclasses import dataclass
 
 import apache_beam as beam
 
-from beam_pipeline.transforms import writer_process
-from beam_pipeline.transforms.core.listing.cuts import (
+from beam_pipeline.core.listing.cuts import (
     ByLines,
     ByRowGroups,
     Cut,
     LineRange,
     RowGroupRange,
 )
-from beam_pipeline.transforms.core.listing.line_blocks import LineBlock
-from beam_pipeline.transforms.core.listing.row_groups import cut_row_groups
-from beam_pipeline.transforms.file_parts import (
+from beam_pipeline.core.listing.line_blocks import LineBlock
+from beam_pipeline.core.listing.row_groups import cut_row_groups
+from beam_pipeline.storage import files
+from beam_pipeline.work import writer_process
+from beam_pipeline.work.file_parts import (
     PART_BYTES,
     FilePart,
     ScanTask,
     line_ranges,
     scan_tasks,
 )
-from beam_pipeline.transforms.storage import files
 
 CutBy = Callable[[str], Cut | None]
 """Returns how a file may be cut, None if it may not; may raise OSError."""

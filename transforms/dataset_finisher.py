@@ -6,39 +6,38 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
-from beam_pipeline.transforms.batches import DeadLetterBatch
-from beam_pipeline.transforms.core.dataset.changes import (
+from beam_pipeline.core.dataset.changes import (
     CHANGES_NAME,
     ShardChanges,
     changes_file,
 )
-from beam_pipeline.transforms.core.dataset.dead_letter_names import (
+from beam_pipeline.core.dataset.dead_letter_names import (
     MOST_IN_ONE,
     dead_letter_names,
     parts_for,
 )
-from beam_pipeline.transforms.core.dataset.duplicates import DUPLICATES_NAME, Duplicates
-from beam_pipeline.transforms.core.dataset.manifest import (
+from beam_pipeline.core.dataset.duplicates import DUPLICATES_NAME, Duplicates
+from beam_pipeline.core.dataset.manifest import (
     IMAGES_ENTRY,
     MANIFEST_NAME,
     build_manifest,
     crc32c_text,
     dump_json,
 )
-from beam_pipeline.transforms.core.dataset.names import WRITING_NAME
-from beam_pipeline.transforms.core.dataset.plan import Plan
-from beam_pipeline.transforms.core.dataset.receipts import option_changes, with_settled
-from beam_pipeline.transforms.core.dataset.refusals import (
+from beam_pipeline.core.dataset.names import WRITING_NAME
+from beam_pipeline.core.dataset.plan import Plan
+from beam_pipeline.core.dataset.receipts import option_changes, with_settled
+from beam_pipeline.core.dataset.refusals import (
     accounting_error,
     all_filtered,
     too_many_bad,
 )
-from beam_pipeline.transforms.core.dataset.sharding import ImageFigures, ShardInfo
-from beam_pipeline.transforms.core.dataset.side_files import files_from_manifest, gives_way
-from beam_pipeline.transforms.core.dataset.tally import Tally
-from beam_pipeline.transforms.core.dataset.totals import Totals
-from beam_pipeline.transforms.core.dead_letters import DeadLetter
-from beam_pipeline.transforms.core.errors import (
+from beam_pipeline.core.dataset.sharding import ImageFigures, ShardInfo
+from beam_pipeline.core.dataset.side_files import files_from_manifest, gives_way
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.dataset.totals import Totals
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.errors import (
     AnotherJobError,
     ChangedInputsError,
     CodecError,
@@ -48,31 +47,32 @@ from beam_pipeline.transforms.core.errors import (
     OutputNotEmptyError,
     QuestionError,
 )
-from beam_pipeline.transforms.core.failures import FailurePolicy, Refusal, refusal_order
-from beam_pipeline.transforms.core.labels.schema import (
+from beam_pipeline.core.failures import FailurePolicy, Refusal, refusal_order
+from beam_pipeline.core.labels.schema import (
     Column,
     ColumnKind,
     class_column,
     file_columns,
 )
-from beam_pipeline.transforms.core.records.alteration import Event
-from beam_pipeline.transforms.core.report.report_file import REPORT_NAME
-from beam_pipeline.transforms.earlier_data_set import EarlierDataSet
-from beam_pipeline.transforms.encoding import EncodingOptions
-from beam_pipeline.transforms.incomplete_folder import (
+from beam_pipeline.core.records.alteration import Event
+from beam_pipeline.core.report.report_file import REPORT_NAME
+from beam_pipeline.storage import files
+from beam_pipeline.transforms.batches import DeadLetterBatch
+from beam_pipeline.transforms.write_dead_letters import WrittenPart, write_lines, write_parts
+from beam_pipeline.work.earlier_data_set import EarlierDataSet
+from beam_pipeline.work.encoding import EncodingOptions
+from beam_pipeline.work.incomplete_folder import (
     delete_incomplete,
     note_names,
     note_refusal,
     noted_names,
     read_note,
 )
-from beam_pipeline.transforms.output_folder import (
+from beam_pipeline.work.output_folder import (
     delete_dead_letters,
     earlier_manifest,
     is_somebody_elses,
 )
-from beam_pipeline.transforms.storage import files
-from beam_pipeline.transforms.write_dead_letters import WrittenPart, write_lines, write_parts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -358,7 +358,7 @@ class DatasetFinisher:
         duplicates: Duplicates | None,
     ) -> dict[str, bytes]:
         """The file for people. Pillow takes long to import, and other parts never need it."""
-        from beam_pipeline.transforms.report import make_report
+        from beam_pipeline.work.report import make_report
 
         content = make_report(
             self.output_folder,

@@ -22,18 +22,18 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 
-from beam_pipeline.transforms import writer_process
+from beam_pipeline.core.dataset.compared_images import range_of
+from beam_pipeline.core.dataset.duplicate_search import CopyFinder, Sizes
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.labels.unlabelled import is_unlabelled
+from beam_pipeline.core.packing import unpack
+from beam_pipeline.core.references import SampleRef
 from beam_pipeline.transforms.batches import BATCH_SIZE, DeadLetterBatch, SampleBatch
-from beam_pipeline.transforms.core.dataset.compared_images import range_of
-from beam_pipeline.transforms.core.dataset.duplicate_search import CopyFinder, Sizes
-from beam_pipeline.transforms.core.dataset.tally import Tally
-from beam_pipeline.transforms.core.labels.unlabelled import is_unlabelled
-from beam_pipeline.transforms.core.packing import unpack
-from beam_pipeline.transforms.core.references import SampleRef
-from beam_pipeline.transforms.digest_task import DigestSource, DigestTask
-from beam_pipeline.transforms.outcome import DEAD_LETTERS, TALLY
 from beam_pipeline.transforms.pack_parts import PackParts
 from beam_pipeline.transforms.windowed import windowed
+from beam_pipeline.work import writer_process
+from beam_pipeline.work.digest_task import DigestSource, DigestTask
+from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 
 _DIGESTED = "digested"  # an output's tag
 _RANGES = 1024

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import apache_beam as beam
 
-from beam_pipeline.transforms.core.dataset.duplicates import Duplicates
-from beam_pipeline.transforms.duplicates_task import DuplicatesTask
+from beam_pipeline.core.dataset.duplicates import Duplicates
 from beam_pipeline.transforms.run_elsewhere import RunElsewhere
+from beam_pipeline.work.duplicates_task import DuplicatesTask
 
 
 class _Compare(RunElsewhere):

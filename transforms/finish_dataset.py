@@ -8,15 +8,14 @@ from dataclasses import dataclass
 import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton
 
+from beam_pipeline.core.dataset.changes import ShardChanges
+from beam_pipeline.core.dataset.duplicates import Duplicates
+from beam_pipeline.core.dataset.plan import Plan
+from beam_pipeline.core.dataset.sharding import ImageFigures, ShardInfo
+from beam_pipeline.core.dataset.totals import Totals, without_totals
+from beam_pipeline.core.failures import Refusal
 from beam_pipeline.transforms.batches import DeadLetterBatch
-from beam_pipeline.transforms.core.dataset.changes import ShardChanges
-from beam_pipeline.transforms.core.dataset.duplicates import Duplicates
-from beam_pipeline.transforms.core.dataset.plan import Plan
-from beam_pipeline.transforms.core.dataset.sharding import ImageFigures, ShardInfo
-from beam_pipeline.transforms.core.dataset.totals import Totals, without_totals
-from beam_pipeline.transforms.core.failures import Refusal
 from beam_pipeline.transforms.dataset_finisher import DatasetFinisher
-from beam_pipeline.transforms.outcome import DEAD_LETTERS
 from beam_pipeline.transforms.sum_totals import SumTotals
 from beam_pipeline.transforms.write_dead_letters import (
     FEW,
@@ -24,6 +23,7 @@ from beam_pipeline.transforms.write_dead_letters import (
     DivideDeadLetters,
     WriteDeadLetters,
 )
+from beam_pipeline.work.outcome import DEAD_LETTERS
 
 
 def _with_parts(

@@ -8,30 +8,30 @@ from dataclasses import dataclass
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 
-from beam_pipeline.transforms.batches import ImageBatch, LabelBatch, SampleBatch
-from beam_pipeline.transforms.core.dataset.splits import SplitAssigner
-from beam_pipeline.transforms.core.labels.exclusion import Sorter
-from beam_pipeline.transforms.core.labels.join import RowMerger, UnnamedImages
-from beam_pipeline.transforms.core.labels.meeting import (
+from beam_pipeline.core.dataset.splits import SplitAssigner
+from beam_pipeline.core.labels.exclusion import Sorter
+from beam_pipeline.core.labels.join import RowMerger, UnnamedImages
+from beam_pipeline.core.labels.meeting import (
     BareNames,
     ByFolder,
     FolderDivision,
     NameDivision,
 )
-from beam_pipeline.transforms.core.labels.name_pattern import NamePattern
-from beam_pipeline.transforms.core.labels.schema import (
+from beam_pipeline.core.labels.name_pattern import NamePattern
+from beam_pipeline.core.labels.schema import (
     CLASS_FOLDER_COLUMNS,
     Column,
     class_column,
     file_columns,
     is_list_of_classes,
 )
-from beam_pipeline.transforms.core.labels.unlabelled import KeepUnlabelled
-from beam_pipeline.transforms.label_task import JoinTask, Labelling, LabelTask
-from beam_pipeline.transforms.outcome import BARE_NAMES, DEAD_LETTERS, TALLY
+from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
+from beam_pipeline.transforms.batches import ImageBatch, LabelBatch, SampleBatch
 from beam_pipeline.transforms.pack_parts import DivideElsewhere
 from beam_pipeline.transforms.run_elsewhere import RunElsewhere
-from beam_pipeline.transforms.spill import unspill_all
+from beam_pipeline.work.label_task import JoinTask, Labelling, LabelTask
+from beam_pipeline.work.outcome import BARE_NAMES, DEAD_LETTERS, TALLY
+from beam_pipeline.work.spill import unspill_all
 
 _BUCKETS = 1024  # of images below several roots
 

@@ -11,21 +11,16 @@ from typing import TypeVar
 import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
 
-from beam_pipeline.transforms import counters, progress
-from beam_pipeline.transforms.batches import BATCH_SIZE, DeadLetterBatch, ImageBatch
-from beam_pipeline.transforms.core.dataset.tally import Tally
-from beam_pipeline.transforms.core.errors import ListingError
-from beam_pipeline.transforms.core.failures import Refusal
-from beam_pipeline.transforms.core.listing.filters import ImageRoot, Listed, ObjectFilter
-from beam_pipeline.transforms.core.references import ImageRef
-from beam_pipeline.transforms.core.uris import is_remote
-from beam_pipeline.transforms.list_folders import list_folders
-from beam_pipeline.transforms.outcome import DEAD_LETTERS, TALLY
-from beam_pipeline.transforms.run_elsewhere import RunElsewhere
-from beam_pipeline.transforms.storage import files
-from beam_pipeline.transforms.storage.archive_listing import list_archive
-from beam_pipeline.transforms.storage.base import FoundFile
-from beam_pipeline.transforms.storage.bucket_listing import (
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.errors import ListingError
+from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.listing.filters import ImageRoot, Listed, ObjectFilter
+from beam_pipeline.core.references import ImageRef
+from beam_pipeline.core.uris import is_remote
+from beam_pipeline.storage import files
+from beam_pipeline.storage.archive_listing import list_archive
+from beam_pipeline.storage.base import FoundFile
+from beam_pipeline.storage.bucket_listing import (
     FanOut,
     NameRange,
     cut,
@@ -36,7 +31,13 @@ from beam_pipeline.transforms.storage.bucket_listing import (
     lists_ranges,
     whole_range,
 )
-from beam_pipeline.transforms.storage.local_listing import list_local_root
+from beam_pipeline.storage.local_listing import list_local_root
+from beam_pipeline.transforms import counters
+from beam_pipeline.transforms.batches import BATCH_SIZE, DeadLetterBatch, ImageBatch
+from beam_pipeline.transforms.run_elsewhere import RunElsewhere
+from beam_pipeline.work import progress
+from beam_pipeline.work.list_folders import list_folders
+from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 
 _IMAGES = "images"
 _REST = "rest"  # of a long range

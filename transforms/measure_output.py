@@ -9,20 +9,20 @@ from typing import Any, NamedTuple
 
 import apache_beam as beam
 
-from beam_pipeline.transforms import writer_process
-from beam_pipeline.transforms.batches import SampleBatch
-from beam_pipeline.transforms.core.dataset.output_size import (
+from beam_pipeline.core.dataset.output_size import (
     Measured,
     measured_samples,
     most_measured,
 )
-from beam_pipeline.transforms.core.dataset.sharding import KeyHasher
-from beam_pipeline.transforms.core.dataset.tally import Tally
-from beam_pipeline.transforms.core.references import SampleRef
-from beam_pipeline.transforms.encoding import EncodingOptions
-from beam_pipeline.transforms.measure_task import MeasureTask
-from beam_pipeline.transforms.storage.read_ahead import ReadOptions
+from beam_pipeline.core.dataset.sharding import KeyHasher
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.references import SampleRef
+from beam_pipeline.storage.read_ahead import ReadOptions
+from beam_pipeline.transforms.batches import SampleBatch
 from beam_pipeline.transforms.windowed import windowed
+from beam_pipeline.work import writer_process
+from beam_pipeline.work.encoding import EncodingOptions
+from beam_pipeline.work.measure_task import MeasureTask
 
 _SAMPLES_A_TASK = 8
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import apache_beam as beam
 
-from beam_pipeline.transforms.core.packed_batches import Batch
-from beam_pipeline.transforms.core.packing import pack
-from beam_pipeline.transforms.outcome import Outcome
-from beam_pipeline.transforms.part_task import Division, PartTask
+from beam_pipeline.core.packed_batches import Batch
+from beam_pipeline.core.packing import pack
 from beam_pipeline.transforms.run_elsewhere import RunElsewhere
-from beam_pipeline.transforms.spill import spill_parts
 from beam_pipeline.transforms.windowed import windowed
+from beam_pipeline.work.outcome import Outcome
+from beam_pipeline.work.part_task import Division, PartTask
+from beam_pipeline.work.spill import spill_parts
 
 MOST_HELD = 1 << 16  # references
 _FILLED = 128  # references; packing a part of a few takes as long

@@ -9,27 +9,28 @@ from typing import Any
 
 import apache_beam as beam
 
-from beam_pipeline.transforms import counters, progress
-from beam_pipeline.transforms.core.dataset.estimate import FEATURE_BYTES
-from beam_pipeline.transforms.core.dataset.kept import NOTHING_KEPT
-from beam_pipeline.transforms.core.dataset.plan import Plan, make_plan
-from beam_pipeline.transforms.core.dataset.plausibility import NO_CHECKS, LabelChecks
-from beam_pipeline.transforms.core.dataset.receipts import with_settled
-from beam_pipeline.transforms.core.dataset.refusals import other_shards
-from beam_pipeline.transforms.core.dataset.sharding import ShardConfig, ShardPlan
-from beam_pipeline.transforms.core.dataset.tally import Tally
-from beam_pipeline.transforms.core.errors import (
+from beam_pipeline.core.dataset.estimate import FEATURE_BYTES
+from beam_pipeline.core.dataset.kept import NOTHING_KEPT
+from beam_pipeline.core.dataset.plan import Plan, make_plan
+from beam_pipeline.core.dataset.plausibility import NO_CHECKS, LabelChecks
+from beam_pipeline.core.dataset.receipts import with_settled
+from beam_pipeline.core.dataset.refusals import other_shards
+from beam_pipeline.core.dataset.sharding import ShardConfig, ShardPlan
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.errors import (
     ChangedInputsError,
     ConversionError,
     OutputError,
 )
-from beam_pipeline.transforms.core.failures import Refusal
-from beam_pipeline.transforms.core.labels.classes import ClassNumbering
-from beam_pipeline.transforms.core.records.record_format import RecordFormat
-from beam_pipeline.transforms.earlier_data_set import EarlierDataSet
-from beam_pipeline.transforms.incomplete_folder import EarlierRun, write_note
-from beam_pipeline.transforms.output_folder import read_earlier
-from beam_pipeline.transforms.storage import files
+from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.labels.classes import ClassNumbering
+from beam_pipeline.core.records.record_format import RecordFormat
+from beam_pipeline.storage import files
+from beam_pipeline.transforms import counters
+from beam_pipeline.work import progress
+from beam_pipeline.work.earlier_data_set import EarlierDataSet
+from beam_pipeline.work.incomplete_folder import EarlierRun, write_note
+from beam_pipeline.work.output_folder import read_earlier
 
 
 class SumTallies(beam.CombineFn):

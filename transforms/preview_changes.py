@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton
 
-from beam_pipeline.transforms.core.dataset.changes import ShardChanges
-from beam_pipeline.transforms.core.dataset.plan import Plan
-from beam_pipeline.transforms.earlier_data_set import EarlierDataSet
-from beam_pipeline.transforms.encoding import EncodingOptions
-from beam_pipeline.transforms.shard_task import shard_inputs
-from beam_pipeline.transforms.spill import unspill_all
+from beam_pipeline.core.dataset.changes import ShardChanges
+from beam_pipeline.core.dataset.plan import Plan
+from beam_pipeline.work.earlier_data_set import EarlierDataSet
+from beam_pipeline.work.encoding import EncodingOptions
+from beam_pipeline.work.shard_task import shard_inputs
+from beam_pipeline.work.spill import unspill_all
 
 
 def _preview(

@@ -8,17 +8,18 @@ from dataclasses import dataclass
 import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
 
-from beam_pipeline.transforms import counters, progress
+from beam_pipeline.core.dataset.splits import SplitAssigner
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.errors import ContainerError
+from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.labels.exclusion import Sorter
+from beam_pipeline.core.references import SampleRef
+from beam_pipeline.layouts.layout import ContainerLabels, ContainerReader
+from beam_pipeline.transforms import counters
 from beam_pipeline.transforms.batches import BATCH_SIZE, DeadLetterBatch, SampleBatch
-from beam_pipeline.transforms.core.dataset.splits import SplitAssigner
-from beam_pipeline.transforms.core.dataset.tally import Tally
-from beam_pipeline.transforms.core.dead_letters import DeadLetter
-from beam_pipeline.transforms.core.errors import ContainerError
-from beam_pipeline.transforms.core.failures import Refusal
-from beam_pipeline.transforms.core.labels.exclusion import Sorter
-from beam_pipeline.transforms.core.references import SampleRef
-from beam_pipeline.transforms.layouts.layout import ContainerLabels, ContainerReader
-from beam_pipeline.transforms.outcome import DEAD_LETTERS, TALLY
+from beam_pipeline.work import progress
+from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 
 
 class _ReadContainer(beam.DoFn):

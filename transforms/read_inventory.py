@@ -9,15 +9,15 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
 
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.transforms.batches import ImageBatch
-from beam_pipeline.transforms.core.dataset.tally import Tally
-from beam_pipeline.transforms.core.listing.filters import ImageRoot
 from beam_pipeline.transforms.cut_files import CutFiles
-from beam_pipeline.transforms.file_parts import FilePart
-from beam_pipeline.transforms.inventory_task import GroupTask, InventoryTask, cut_of
-from beam_pipeline.transforms.outcome import DEAD_LETTERS, TALLY, Outcome
 from beam_pipeline.transforms.run_elsewhere import RunElsewhere
-from beam_pipeline.transforms.spill import spill_parts, unspill_all
+from beam_pipeline.work.file_parts import FilePart
+from beam_pipeline.work.inventory_task import GroupTask, InventoryTask, cut_of
+from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Outcome
+from beam_pipeline.work.spill import spill_parts, unspill_all
 
 _MANY_GROUPS = 256  # more than these, and inventories are large
 

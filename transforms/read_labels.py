@@ -9,26 +9,26 @@ from dataclasses import dataclass, replace
 import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
 
-from beam_pipeline.transforms.batches import DeadLetterBatch, ImageBatch, LabelBatch
-from beam_pipeline.transforms.core.dataset.tally import Tally
-from beam_pipeline.transforms.core.errors import ListingError
-from beam_pipeline.transforms.core.failures import Refusal
-from beam_pipeline.transforms.core.labels.meeting import ByFolder
-from beam_pipeline.transforms.core.listing.cuts import Cut
-from beam_pipeline.transforms.core.listing.filters import ImageRoot
-from beam_pipeline.transforms.core.listing.label_files import LabelFiles
-from beam_pipeline.transforms.cut_files import CutFiles
-from beam_pipeline.transforms.file_parts import FilePart
-from beam_pipeline.transforms.layouts.layout import (
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.errors import ListingError
+from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.labels.meeting import ByFolder
+from beam_pipeline.core.listing.cuts import Cut
+from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.listing.label_files import LabelFiles
+from beam_pipeline.layouts.layout import (
     FileLabels,
     ListedLabels,
     ListedReader,
     PartReader,
 )
+from beam_pipeline.transforms.batches import DeadLetterBatch, ImageBatch, LabelBatch
+from beam_pipeline.transforms.cut_files import CutFiles
 from beam_pipeline.transforms.list_images import ListImages, list_root
-from beam_pipeline.transforms.outcome import BARE_NAMES, DEAD_LETTERS, TALLY
-from beam_pipeline.transforms.rows_task import RowsTask
 from beam_pipeline.transforms.run_elsewhere import RunElsewhere
+from beam_pipeline.work.file_parts import FilePart
+from beam_pipeline.work.outcome import BARE_NAMES, DEAD_LETTERS, TALLY
+from beam_pipeline.work.rows_task import RowsTask
 
 _FILES_AT_ONCE = 256  # small label files that one element of work names
 _UNKNOWN_BYTES = 1024  # of a small label file

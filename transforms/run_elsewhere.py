@@ -8,9 +8,10 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
 
-from beam_pipeline.transforms import counters, progress, writer_process
-from beam_pipeline.transforms.outcome import DEAD_LETTERS, TALLY, Outcome
+from beam_pipeline.transforms import counters
 from beam_pipeline.transforms.windowed import windowed
+from beam_pipeline.work import progress, writer_process
+from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Outcome
 
 SMALL = 1 << 14
 """Bytes of a task, a thousand references: done in about the time that it takes to send them elsewhere."""

@@ -16,16 +16,16 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 
+from beam_pipeline.core.dataset.dead_letter_names import part_of, parts_for
+from beam_pipeline.core.dataset.plan import Plan
+from beam_pipeline.core.dataset.totals import Totals
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.errors import OutputError
+from beam_pipeline.core.failures import FailurePolicy, Refusal
+from beam_pipeline.core.packing import pack, unpack
+from beam_pipeline.storage import files
 from beam_pipeline.transforms.batches import DeadLetterBatch
-from beam_pipeline.transforms.core.dataset.dead_letter_names import part_of, parts_for
-from beam_pipeline.transforms.core.dataset.plan import Plan
-from beam_pipeline.transforms.core.dataset.totals import Totals
-from beam_pipeline.transforms.core.dead_letters import DeadLetter
-from beam_pipeline.transforms.core.errors import OutputError
-from beam_pipeline.transforms.core.failures import FailurePolicy, Refusal
-from beam_pipeline.transforms.core.packing import pack, unpack
 from beam_pipeline.transforms.pack_parts import PackParts
-from beam_pipeline.transforms.storage import files
 
 FEW, IN_PARTS = "few", "in_parts"
 

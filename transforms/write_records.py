@@ -17,32 +17,32 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 from apache_beam.transforms.window import TimestampedValue
 
-from beam_pipeline.transforms import counters
-from beam_pipeline.transforms.batches import DeadLetterBatch, SampleBatch
-from beam_pipeline.transforms.core.dataset.compared_images import (
+from beam_pipeline.core.dataset.compared_images import (
     LabelHashes,
     WrittenImage,
     packed_images,
     range_count,
 )
-from beam_pipeline.transforms.core.dataset.plan import Plan
-from beam_pipeline.transforms.core.dataset.sharding import (
+from beam_pipeline.core.dataset.plan import Plan
+from beam_pipeline.core.dataset.sharding import (
     KeyHasher,
     ShardInfo,
     ShardPlan,
     shard_of,
 )
-from beam_pipeline.transforms.core.dead_letters import DeadLetter
-from beam_pipeline.transforms.core.errors import LostSamplesError
-from beam_pipeline.transforms.core.records.record_format import AlteredSample
-from beam_pipeline.transforms.core.records.shard_reader import read_shard
-from beam_pipeline.transforms.core.records.shard_writer import image_figures, sort_by_key_hash
-from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
-from beam_pipeline.transforms.encoding import EncodingOptions
-from beam_pipeline.transforms.outcome import COMPARED, DEAD_LETTERS, REFUSALS
-from beam_pipeline.transforms.shard_task import reported
-from beam_pipeline.transforms.storage import files
-from beam_pipeline.transforms.storage.read_ahead import ONE_BY_ONE, ReadOptions
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.errors import LostSamplesError
+from beam_pipeline.core.records.record_format import AlteredSample
+from beam_pipeline.core.records.shard_reader import read_shard
+from beam_pipeline.core.records.shard_writer import image_figures, sort_by_key_hash
+from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.storage import files
+from beam_pipeline.storage.read_ahead import ONE_BY_ONE, ReadOptions
+from beam_pipeline.transforms import counters
+from beam_pipeline.transforms.batches import DeadLetterBatch, SampleBatch
+from beam_pipeline.work.encoding import EncodingOptions
+from beam_pipeline.work.outcome import COMPARED, DEAD_LETTERS, REFUSALS
+from beam_pipeline.work.shard_task import reported
 
 IMAGES = "images"  # an output's tag
 

@@ -10,21 +10,22 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 
-from beam_pipeline.transforms import counters, writer_process
+from beam_pipeline.core.dataset.compared_images import range_count
+from beam_pipeline.core.dataset.plan import Plan
+from beam_pipeline.core.dataset.sharding import ShardInfo
+from beam_pipeline.core.errors import ConversionError, OutputError, WriterProcessError
+from beam_pipeline.core.failures import DEFAULT_POLICY, FailurePolicy, Refusal
+from beam_pipeline.storage.read_ahead import ONE_BY_ONE, ReadOptions
+from beam_pipeline.transforms import counters
 from beam_pipeline.transforms.batches import DeadLetterBatch
-from beam_pipeline.transforms.core.dataset.compared_images import range_count
-from beam_pipeline.transforms.core.dataset.plan import Plan
-from beam_pipeline.transforms.core.dataset.sharding import ShardInfo
-from beam_pipeline.transforms.core.errors import ConversionError, OutputError, WriterProcessError
-from beam_pipeline.transforms.core.failures import DEFAULT_POLICY, FailurePolicy, Refusal
-from beam_pipeline.transforms.earlier_data_set import EarlierDataSet
-from beam_pipeline.transforms.encoding import EncodingOptions
-from beam_pipeline.transforms.incomplete_folder import note_refusal
-from beam_pipeline.transforms.outcome import CHANGES, COMPARED, DEAD_LETTERS, REFUSALS
-from beam_pipeline.transforms.shard_task import ShardTask, Written
-from beam_pipeline.transforms.spill import unspill_all
-from beam_pipeline.transforms.storage.read_ahead import ONE_BY_ONE, ReadOptions
 from beam_pipeline.transforms.windowed import windowed
+from beam_pipeline.work import writer_process
+from beam_pipeline.work.earlier_data_set import EarlierDataSet
+from beam_pipeline.work.encoding import EncodingOptions
+from beam_pipeline.work.incomplete_folder import note_refusal
+from beam_pipeline.work.outcome import CHANGES, COMPARED, DEAD_LETTERS, REFUSALS
+from beam_pipeline.work.shard_task import ShardTask, Written
+from beam_pipeline.work.spill import unspill_all
 
 
 class _WriteShard(beam.DoFn):

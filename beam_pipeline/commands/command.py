@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from beam_pipeline.transforms.core.errors import UsageError
+from beam_pipeline.core.errors import UsageError
 
 PROGRAM = "beam-tfrecord"
 

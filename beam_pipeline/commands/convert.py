@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 from beam_pipeline.commands.command import Call, refuse_unknown
 from beam_pipeline.config import ConvertConfig
+from beam_pipeline.core.uris import is_remote
 from beam_pipeline.inputs import check_buckets, check_questions, convert_config
+from beam_pipeline.layouts.understanding import understanding
 from beam_pipeline.options import ConvertOptions
 from beam_pipeline.options.engine import WaitOptions
 from beam_pipeline.options.group import Option
 from beam_pipeline.startup import importing_beam
 from beam_pipeline.terminal import say
-from beam_pipeline.transforms.core.uris import is_remote
-from beam_pipeline.transforms.layouts.understanding import understanding
 
 
 class Convert:

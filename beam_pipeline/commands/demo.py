@@ -13,13 +13,13 @@ from PIL import Image, ImageDraw
 from beam_pipeline.commands.command import PROGRAM, Call
 from beam_pipeline.commands.convert import run_convert
 from beam_pipeline.commands.inspect import show_some
+from beam_pipeline.core.errors import UsageError
 from beam_pipeline.options import ConvertOptions
 from beam_pipeline.options.inputs import InputOptions
 from beam_pipeline.options.output import OutputOptions
 from beam_pipeline.options.splits import SplitOptions
 from beam_pipeline.options.values import parse_splits
 from beam_pipeline.terminal import say
-from beam_pipeline.transforms.core.errors import UsageError
 
 SHAPES = ("circle", "square", "triangle")
 COLOURS = {"red": (214, 69, 65), "green": (38, 166, 91), "blue": (65, 131, 215)}

@@ -8,23 +8,23 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from beam_pipeline.commands.command import Call
-from beam_pipeline.terminal import say
-from beam_pipeline.transforms.core.dataset.changes import (
+from beam_pipeline.core.dataset.changes import (
     SampleChanges,
     compare_samples,
     written_samples,
 )
-from beam_pipeline.transforms.core.dataset.manifest import shard_paths
-from beam_pipeline.transforms.core.dataset.receipts import (
+from beam_pipeline.core.dataset.manifest import shard_paths
+from beam_pipeline.core.dataset.receipts import (
     file_labels,
     option_changes,
     receipt_name,
 )
-from beam_pipeline.transforms.core.errors import ConversionError
-from beam_pipeline.transforms.core.references import SampleRef
-from beam_pipeline.transforms.output_folder import read_manifest
-from beam_pipeline.transforms.receipt_files import read_receipt
-from beam_pipeline.transforms.storage import files
+from beam_pipeline.core.errors import ConversionError
+from beam_pipeline.core.references import SampleRef
+from beam_pipeline.storage import files
+from beam_pipeline.terminal import say
+from beam_pipeline.work.output_folder import read_manifest
+from beam_pipeline.work.receipt_files import read_receipt
 
 _READS_AT_ONCE = 16
 

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from beam_pipeline.commands.command import Call, DatasetCommand
+from beam_pipeline.core.errors import ConversionError, UsageError
+from beam_pipeline.core.records.formats import DEFAULT_FORMAT, recorded_format
+from beam_pipeline.core.records.record_format import RecordFormat
+from beam_pipeline.core.records.record_index import index_file
+from beam_pipeline.core.text import counted
+from beam_pipeline.storage import files
 from beam_pipeline.terminal import say
-from beam_pipeline.transforms.core.errors import ConversionError, UsageError
-from beam_pipeline.transforms.core.records.formats import DEFAULT_FORMAT, recorded_format
-from beam_pipeline.transforms.core.records.record_format import RecordFormat
-from beam_pipeline.transforms.core.records.record_index import index_file
-from beam_pipeline.transforms.core.text import counted
-from beam_pipeline.transforms.incomplete_folder import delete_incomplete
-from beam_pipeline.transforms.output_claim import claimed
-from beam_pipeline.transforms.output_folder import check_no_links, read_manifest
-from beam_pipeline.transforms.storage import files
+from beam_pipeline.work.incomplete_folder import delete_incomplete
+from beam_pipeline.work.output_claim import claimed
+from beam_pipeline.work.output_folder import check_no_links, read_manifest
 
 
 def write_index(folder: str) -> None:

@@ -9,6 +9,9 @@ from collections.abc import Sequence, Set
 from functools import partial
 
 from beam_pipeline.commands.command import PROGRAM, Call
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.inspection.where import parse_conditions
+from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.inspection.export import exporting
 from beam_pipeline.inspection.lookup import FoundExample, files_for, find, reason_left_out
 from beam_pipeline.inspection.scan import EXAMPLES_OF_A_SAMPLE, SHOWN, Scan, Selection, scan
@@ -16,9 +19,6 @@ from beam_pipeline.inspection.screen import Screen
 from beam_pipeline.inspection.sources import Source, open_source
 from beam_pipeline.inspection.tables import class_rows, feature_rows, split_rows, title
 from beam_pipeline.terminal import complain, say
-from beam_pipeline.transforms.core.errors import UsageError
-from beam_pipeline.transforms.core.inspection.where import parse_conditions
-from beam_pipeline.transforms.core.text import counted, enumerated
 
 _SHOWN_CLASSES = 20
 _FEW = 5  # names in a message

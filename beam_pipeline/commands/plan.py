@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from beam_pipeline.commands.command import Call
 from beam_pipeline.commands.convert import start
+from beam_pipeline.core.dataset.estimate import Machines
+from beam_pipeline.core.errors import UsageError
 from beam_pipeline.options import ConvertOptions
 from beam_pipeline.options.group import OptionGroup, option
-from beam_pipeline.transforms.core.dataset.estimate import Machines
-from beam_pipeline.transforms.core.errors import UsageError
 
 _GB_PER_VCPU = 4.0
 

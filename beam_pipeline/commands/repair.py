@@ -10,28 +10,28 @@ from typing import Any
 
 from beam_pipeline.commands.command import Call, DatasetCommand
 from beam_pipeline.commands.verify import check_shards
-from beam_pipeline.terminal import complain, say
-from beam_pipeline.transforms.core.dataset.manifest import crc32c_text, shard_paths
-from beam_pipeline.transforms.core.dataset.names import INCOMPLETE_FOLDER
-from beam_pipeline.transforms.core.dataset.receipts import Receipt, ShardInputs, receipt_name
-from beam_pipeline.transforms.core.errors import (
+from beam_pipeline.core.dataset.manifest import crc32c_text, shard_paths
+from beam_pipeline.core.dataset.names import INCOMPLETE_FOLDER
+from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs, receipt_name
+from beam_pipeline.core.errors import (
     ChangedInputsError,
     CodecError,
     ConversionError,
 )
-from beam_pipeline.transforms.core.images.changes import UNREAD, ImageChanges
-from beam_pipeline.transforms.core.images.codecs import check_codec
-from beam_pipeline.transforms.core.records.formats import recorded_format
-from beam_pipeline.transforms.core.records.record_format import RecordFormat
-from beam_pipeline.transforms.core.text import counted, shown
-from beam_pipeline.transforms.incomplete_folder import delete_incomplete
-from beam_pipeline.transforms.output_claim import claimed
-from beam_pipeline.transforms.output_folder import check_no_links, read_manifest
-from beam_pipeline.transforms.receipt_files import read_receipt
-from beam_pipeline.transforms.shard_task import Written, write_inputs
-from beam_pipeline.transforms.storage import files
-from beam_pipeline.transforms.storage.read_ahead import usual_reading
-from beam_pipeline.transforms.writer_process import cores, submit, writer_processes
+from beam_pipeline.core.images.changes import UNREAD, ImageChanges
+from beam_pipeline.core.images.codecs import check_codec
+from beam_pipeline.core.records.formats import recorded_format
+from beam_pipeline.core.records.record_format import RecordFormat
+from beam_pipeline.core.text import counted, shown
+from beam_pipeline.storage import files
+from beam_pipeline.storage.read_ahead import usual_reading
+from beam_pipeline.terminal import complain, say
+from beam_pipeline.work.incomplete_folder import delete_incomplete
+from beam_pipeline.work.output_claim import claimed
+from beam_pipeline.work.output_folder import check_no_links, read_manifest
+from beam_pipeline.work.receipt_files import read_receipt
+from beam_pipeline.work.shard_task import Written, write_inputs
+from beam_pipeline.work.writer_process import cores, submit, writer_processes
 
 
 @dataclass(frozen=True)

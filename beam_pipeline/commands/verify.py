@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from beam_pipeline.commands.command import Call, DatasetCommand
+from beam_pipeline.core.dataset.manifest import LABELS_NAME, shard_paths
+from beam_pipeline.core.dataset.sharding import ShardInfo
+from beam_pipeline.core.dataset.verification import verify_classes, verify_shard
+from beam_pipeline.core.labels.classes import fit_a_list
+from beam_pipeline.core.text import counted
+from beam_pipeline.storage import files
 from beam_pipeline.terminal import complain, say
-from beam_pipeline.transforms.core.dataset.manifest import LABELS_NAME, shard_paths
-from beam_pipeline.transforms.core.dataset.sharding import ShardInfo
-from beam_pipeline.transforms.core.dataset.verification import verify_classes, verify_shard
-from beam_pipeline.transforms.core.labels.classes import fit_a_list
-from beam_pipeline.transforms.core.text import counted
-from beam_pipeline.transforms.dead_letter_files import read_dead_letters, shown_uri
-from beam_pipeline.transforms.output_folder import read_manifest
-from beam_pipeline.transforms.storage import files
+from beam_pipeline.work.dead_letter_files import read_dead_letters, shown_uri
+from beam_pipeline.work.output_folder import read_manifest
 
 
 def verify(folder: str) -> bool:

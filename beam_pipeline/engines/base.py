@@ -10,11 +10,11 @@ from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.runners.runner import PipelineResult, PipelineRunner
 
 from beam_pipeline.config import ConvertConfig
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.failures import DEFAULT_POLICY, FailurePolicy
 from beam_pipeline.engines.cached_options import CachedOptions
 from beam_pipeline.engines.dofn_specs import remember_dofn_specs
 from beam_pipeline.interrupts import shield_engines
-from beam_pipeline.transforms.core.errors import UsageError
-from beam_pipeline.transforms.core.failures import DEFAULT_POLICY, FailurePolicy
 
 Build = Callable[[beam.Pipeline], None]
 """Adds a job to an empty pipeline."""

@@ -20,14 +20,14 @@ from apache_beam.options.pipeline_options import (
 )
 
 from beam_pipeline.config import ConvertConfig
+from beam_pipeline.core.errors import JobError, UsageError
+from beam_pipeline.core.uris import is_remote
 from beam_pipeline.engines.base import Build, Engine
 from beam_pipeline.engines.dataflow_job import DataflowJob, follow
 from beam_pipeline.engines.job_name import job_name
 from beam_pipeline.engines.packaging import DISTRIBUTION, build_package
+from beam_pipeline.storage import google_client
 from beam_pipeline.terminal import say
-from beam_pipeline.transforms.core.errors import JobError, UsageError
-from beam_pipeline.transforms.core.uris import is_remote
-from beam_pipeline.transforms.storage import google_client
 
 MACHINE_TYPE = "e2-standard-4"
 HARNESS_THREADS = 2

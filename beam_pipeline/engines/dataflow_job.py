@@ -12,9 +12,9 @@ from apache_beam.metrics.metric import MetricsFilter
 from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner, DataflowRuntimeException
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState
 
+from beam_pipeline.core.errors import JobError
 from beam_pipeline.progress_bar import Display, display
 from beam_pipeline.transforms import counters
-from beam_pipeline.transforms.core.errors import JobError
 
 ROUND_MS = 4000
 """The least time between two queries of the counters; Beam waits in steps of 5 seconds."""

@@ -32,12 +32,12 @@ from apache_beam.options.pipeline_options import (
 from apache_beam.runners.runner import PipelineResult, PipelineState
 
 from beam_pipeline.config import ConvertConfig
+from beam_pipeline.core.errors import AnotherJobError, ConversionError, UsageError
+from beam_pipeline.core.failures import DEFAULT_POLICY, FailurePolicy
 from beam_pipeline.engines.base import Build, Engine
 from beam_pipeline.engines.cached_options import CachedOptions
 from beam_pipeline.engines.job_name import job_name
 from beam_pipeline.terminal import say
-from beam_pipeline.transforms.core.errors import AnotherJobError, ConversionError, UsageError
-from beam_pipeline.transforms.core.failures import DEFAULT_POLICY, FailurePolicy
 
 RUNNER = "FlinkRunner"
 WORKER_POOL_PORT = 50_000

@@ -13,10 +13,10 @@ from apache_beam.runners.portability.portable_runner import JobServiceHandle
 from apache_beam.runners.runner import PipelineRunner
 from apache_beam.runners.worker import sdk_worker
 
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.failures import FailurePolicy
 from beam_pipeline.engines.base import Build, Engine
-from beam_pipeline.transforms.core.errors import UsageError
-from beam_pipeline.transforms.core.failures import FailurePolicy
-from beam_pipeline.transforms.spill import spill_file
+from beam_pipeline.work.spill import spill_file
 
 IN_PROCESS = "FnApiRunner"
 _NEVER_MS = 7 * 24 * 3600 * 1000  # a week

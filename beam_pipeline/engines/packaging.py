@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from packaging.requirements import Requirement
 
 import beam_pipeline
-from beam_pipeline.transforms.core.errors import ConversionError
+from beam_pipeline.core.errors import ConversionError
 
 DISTRIBUTION = "beam-tfrecord"
 _WORKER_EXTRA = "gcp"  # for workers that read and write buckets

@@ -8,9 +8,9 @@ import traceback
 from apache_beam.options.pipeline_options import JobServerOptions, PrismRunnerOptions
 
 from beam_pipeline.config import ConvertConfig
+from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.engines.base import Build
 from beam_pipeline.engines.local import LocalEngine
-from beam_pipeline.transforms.core.errors import ConversionError, UsageError
 
 _BUILD = "`go install github.com/apache/beam/sdks/v2/go/cmd/prism@v{}` builds it"
 _STARTS = ("prism_runner.py", "subprocess_server.py")

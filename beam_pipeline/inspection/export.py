@@ -7,17 +7,17 @@ import json
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from beam_pipeline.inspection.lookup import FoundExample
-from beam_pipeline.inspection.sources import Source
-from beam_pipeline.transforms.core.dataset.names import INCOMPLETE_FOLDER
-from beam_pipeline.transforms.core.errors import OutputError, OutputNotEmptyError
-from beam_pipeline.transforms.core.inspection.values import (
+from beam_pipeline.core.dataset.names import INCOMPLETE_FOLDER
+from beam_pipeline.core.errors import OutputError, OutputNotEmptyError
+from beam_pipeline.core.inspection.values import (
     bare_pixels_of,
     image_extension,
     json_value,
     safe_name,
 )
-from beam_pipeline.transforms.storage import files
+from beam_pipeline.inspection.lookup import FoundExample
+from beam_pipeline.inspection.sources import Source
+from beam_pipeline.storage import files
 
 EXAMPLES_NAME = "examples.jsonl"
 

@@ -13,17 +13,17 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from beam_pipeline.core.dataset.changes import written_samples
+from beam_pipeline.core.dataset.sharding import KeyHasher, shard_of
+from beam_pipeline.core.errors import ConversionError
+from beam_pipeline.core.inspection.examples import Features, parse_features
+from beam_pipeline.core.records.formats import recorded_format
+from beam_pipeline.core.text import is_utf8
 from beam_pipeline.inspection.sources import RecordFile, Source
 from beam_pipeline.readers.shards import open_shard
 from beam_pipeline.summary import location
-from beam_pipeline.transforms.core.dataset.changes import written_samples
-from beam_pipeline.transforms.core.dataset.sharding import KeyHasher, shard_of
-from beam_pipeline.transforms.core.errors import ConversionError
-from beam_pipeline.transforms.core.inspection.examples import Features, parse_features
-from beam_pipeline.transforms.core.records.formats import recorded_format
-from beam_pipeline.transforms.core.text import is_utf8
-from beam_pipeline.transforms.dead_letter_files import read_dead_letters
-from beam_pipeline.transforms.receipt_files import read_receipt
+from beam_pipeline.work.dead_letter_files import read_dead_letters
+from beam_pipeline.work.receipt_files import read_receipt
 
 _BY_HASH = "references"
 

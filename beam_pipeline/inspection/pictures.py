@@ -14,10 +14,10 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from beam_pipeline.core.images.header import BadImageError, bomb
+from beam_pipeline.core.inspection.examples import Features
+from beam_pipeline.core.inspection.values import bare_pixels_of, image_of
 from beam_pipeline.inspection.sixel import sixels, understands_sixels
-from beam_pipeline.transforms.core.images.header import BadImageError, bomb
-from beam_pipeline.transforms.core.inspection.examples import Features
-from beam_pipeline.transforms.core.inspection.values import bare_pixels_of, image_of
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -51,8 +51,8 @@ def thumbnail(features: Features, size: tuple[int, int]) -> Image.Image | None:
     found = image_of(features)
     if not found:
         return None
-    from beam_pipeline.transforms.core.images.pillow_codec import open_image
-    from beam_pipeline.transforms.core.images.pillow_header import PARSER_ERRORS
+    from beam_pipeline.core.images.pillow_codec import open_image
+    from beam_pipeline.core.images.pillow_header import PARSER_ERRORS
 
     try:
         with warnings.catch_warnings():

@@ -6,13 +6,13 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from beam_pipeline.core.errors import DamagedRecordError
+from beam_pipeline.core.inspection.statistics import Figures
+from beam_pipeline.core.inspection.where import Condition
+from beam_pipeline.core.text import counted
 from beam_pipeline.inspection.lookup import FoundExample
 from beam_pipeline.inspection.sources import RecordFile, Source
 from beam_pipeline.terminal import complain
-from beam_pipeline.transforms.core.errors import DamagedRecordError
-from beam_pipeline.transforms.core.inspection.statistics import Figures
-from beam_pipeline.transforms.core.inspection.where import Condition
-from beam_pipeline.transforms.core.text import counted
 
 SHOWN = 5
 """Examples that are shown where nothing asks for another number."""

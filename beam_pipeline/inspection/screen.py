@@ -7,14 +7,14 @@ import shutil
 import sys
 from collections.abc import Sequence
 
+from beam_pipeline.core.inspection.table import fitted, table_lines
+from beam_pipeline.core.inspection.values import value_text
+from beam_pipeline.core.text import terminal_line
 from beam_pipeline.inspection.lookup import FoundExample
 from beam_pipeline.inspection.pictures import COLUMNS, Painter, painter_for
 from beam_pipeline.inspection.sixel import cell_size
 from beam_pipeline.inspection.sources import Source
 from beam_pipeline.terminal import draw
-from beam_pipeline.transforms.core.inspection.table import fitted, table_lines
-from beam_pipeline.transforms.core.inspection.values import value_text
-from beam_pipeline.transforms.core.text import terminal_line
 
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 

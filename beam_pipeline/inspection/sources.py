@@ -10,27 +10,27 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from beam_pipeline.readers.shards import open_shard
-from beam_pipeline.transforms.core.dataset.manifest import MANIFEST_NAME
-from beam_pipeline.transforms.core.errors import ConversionError, UsageError
-from beam_pipeline.transforms.core.inspection.examples import (
+from beam_pipeline.core.dataset.manifest import MANIFEST_NAME
+from beam_pipeline.core.errors import ConversionError, UsageError
+from beam_pipeline.core.inspection.examples import (
     Features,
     parse_features,
     read_examples,
 )
-from beam_pipeline.transforms.core.inspection.statistics import (
+from beam_pipeline.core.inspection.statistics import (
     CLASS_IDS,
     CLASS_TEXTS,
     KEYS,
     Naming,
 )
-from beam_pipeline.transforms.core.labels.folders import SPLIT_NAMES
-from beam_pipeline.transforms.core.labels.schema import written_key
-from beam_pipeline.transforms.core.records.formats import DEFAULT_FORMAT, recorded_format
-from beam_pipeline.transforms.core.text import quoted
-from beam_pipeline.transforms.core.uris import is_remote
-from beam_pipeline.transforms.output_folder import read_manifest
-from beam_pipeline.transforms.storage import files
+from beam_pipeline.core.labels.folders import SPLIT_NAMES
+from beam_pipeline.core.labels.schema import written_key
+from beam_pipeline.core.records.formats import DEFAULT_FORMAT, recorded_format
+from beam_pipeline.core.text import quoted
+from beam_pipeline.core.uris import is_remote
+from beam_pipeline.readers.shards import open_shard
+from beam_pipeline.storage import files
+from beam_pipeline.work.output_folder import read_manifest
 
 _NUMBER = re.compile(r"-\d+-of-\d+")
 _SHARD_NAME = re.compile(r"(?!\.).*(tfrecord|\.tfrec|-\d{5,}-of-\d{5,}).*", re.IGNORECASE)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from beam_pipeline.core.inspection.statistics import MOST_TEXTS, FeatureFigures, Figures
+from beam_pipeline.core.inspection.values import listed
+from beam_pipeline.core.text import counted
 from beam_pipeline.inspection.sources import Source
 from beam_pipeline.progress_bar import human_size
-from beam_pipeline.transforms.core.inspection.statistics import MOST_TEXTS, FeatureFigures, Figures
-from beam_pipeline.transforms.core.inspection.values import listed
-from beam_pipeline.transforms.core.text import counted
 
 _FEW_TEXTS = 4
 _NO_SPLIT = "-"

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.layouts.layout import SourceOptions
 from beam_pipeline.options.engine import EngineOptions
 from beam_pipeline.options.group import Option, OptionGroup
 from beam_pipeline.options.images import ImageOptions
@@ -19,8 +21,6 @@ from beam_pipeline.options.inputs import InputOptions
 from beam_pipeline.options.labels import LabelOptions
 from beam_pipeline.options.output import OutputOptions
 from beam_pipeline.options.splits import SplitOptions
-from beam_pipeline.transforms.core.errors import UsageError
-from beam_pipeline.transforms.layouts.layout import SourceOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Self

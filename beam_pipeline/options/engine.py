@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from beam_pipeline.options.group import OptionGroup, option
 from beam_pipeline.options.values import parse_size
-from beam_pipeline.transforms.storage.read_ahead import DEFAULT_MAX_BYTES, REMOTE_READS
+from beam_pipeline.storage.read_ahead import DEFAULT_MAX_BYTES, REMOTE_READS
 
 SHUFFLES = ("references", "records")
 

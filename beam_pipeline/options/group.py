@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from beam_pipeline.transforms.core.errors import UsageError
+from beam_pipeline.core.errors import UsageError
 
 if TYPE_CHECKING:
     from typing_extensions import Self

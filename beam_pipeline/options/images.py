@@ -6,16 +6,9 @@ import argparse
 import math
 from dataclasses import dataclass
 
-from beam_pipeline.options.group import OptionGroup, option
-from beam_pipeline.options.values import (
-    parse_side_lengths,
-    parse_size,
-    parse_truth,
-    side_lengths,
-)
-from beam_pipeline.transforms.core.dataset.duplicates import POLICIES
-from beam_pipeline.transforms.core.errors import UsageError
-from beam_pipeline.transforms.core.images.changes import (
+from beam_pipeline.core.dataset.duplicates import POLICIES
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.images.changes import (
     ANIMATED,
     COLOR_PROFILES,
     IMAGE_FORMATS,
@@ -24,11 +17,18 @@ from beam_pipeline.transforms.core.images.changes import (
     REENCODE,
     ImageChanges,
 )
-from beam_pipeline.transforms.core.images.codecs import IMAGE_CODECS
-from beam_pipeline.transforms.core.images.filters import FILTER_NAMES
-from beam_pipeline.transforms.core.images.geometry import RESIZE_MODES
-from beam_pipeline.transforms.core.images.pixels import IMAGE_ENCODINGS
-from beam_pipeline.transforms.core.images.preparation import IMAGE_CHECKS
+from beam_pipeline.core.images.codecs import IMAGE_CODECS
+from beam_pipeline.core.images.filters import FILTER_NAMES
+from beam_pipeline.core.images.geometry import RESIZE_MODES
+from beam_pipeline.core.images.pixels import IMAGE_ENCODINGS
+from beam_pipeline.core.images.preparation import IMAGE_CHECKS
+from beam_pipeline.options.group import OptionGroup, option
+from beam_pipeline.options.values import (
+    parse_side_lengths,
+    parse_size,
+    parse_truth,
+    side_lengths,
+)
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from beam_pipeline.layouts import AUTO, LAYOUTS
 from beam_pipeline.options.group import OptionGroup, option
-from beam_pipeline.transforms.layouts import AUTO, LAYOUTS
 
 _LAYOUT_NAMES = tuple(layout.name for layout in LAYOUTS)
 

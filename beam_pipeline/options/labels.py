@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.labels.classes import CLASS_IDS, LABEL_ORDERS
+from beam_pipeline.core.labels.schema import OBJECT_FEATURES
+from beam_pipeline.core.labels.unlabelled import UNLABELLED_CHOICES
+from beam_pipeline.layouts.yolo.labels import YOLO_TASKS
 from beam_pipeline.options.group import OptionGroup, option
 from beam_pipeline.options.values import (
     parse_columns,
@@ -13,11 +18,6 @@ from beam_pipeline.options.values import (
     parse_list_column,
     parse_names,
 )
-from beam_pipeline.transforms.core.errors import UsageError
-from beam_pipeline.transforms.core.labels.classes import CLASS_IDS, LABEL_ORDERS
-from beam_pipeline.transforms.core.labels.schema import OBJECT_FEATURES
-from beam_pipeline.transforms.core.labels.unlabelled import UNLABELLED_CHOICES
-from beam_pipeline.transforms.layouts.yolo.labels import YOLO_TASKS
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from beam_pipeline.options.group import OptionGroup, option
-from beam_pipeline.options.values import parse_features
-from beam_pipeline.transforms.core.errors import UsageError
-from beam_pipeline.transforms.core.records.formats import (
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.records.formats import (
     COMPRESSIONS,
     DEFAULT_FORMAT,
     FORMATS,
 )
+from beam_pipeline.options.group import OptionGroup, option
+from beam_pipeline.options.values import parse_features
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from beam_pipeline.options.group import OptionGroup, option
-from beam_pipeline.options.values import LABEL_FILES, parse_num_shards, parse_size, parse_splits
-from beam_pipeline.transforms.core.dataset.sharding import (
+from beam_pipeline.core.dataset.sharding import (
     DEFAULT_SHARD_BYTES,
     ShardConfig,
     SplitFractions,
 )
-from beam_pipeline.transforms.core.errors import UsageError
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.options.group import OptionGroup, option
+from beam_pipeline.options.values import LABEL_FILES, parse_num_shards, parse_size, parse_splits
 
 
 @dataclass(frozen=True)

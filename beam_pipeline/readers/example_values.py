@@ -7,9 +7,9 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
+from beam_pipeline.core.errors import DamagedRecordError
+from beam_pipeline.core.records.example_proto import Example
 from beam_pipeline.dataset import StoredFeature
-from beam_pipeline.transforms.core.errors import DamagedRecordError
-from beam_pipeline.transforms.core.records.example_proto import Example
 
 _LISTS = {"bytes": "bytes_list", "float": "float_list", "int64": "int64_list"}
 

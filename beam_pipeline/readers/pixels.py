@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from beam_pipeline.core.errors import DamagedRecordError, UsageError
+from beam_pipeline.core.images.header import BadImageError
+from beam_pipeline.core.labels.schema import ENCODED_KEY
 from beam_pipeline.dataset import Dataset
-from beam_pipeline.transforms.core.errors import DamagedRecordError, UsageError
-from beam_pipeline.transforms.core.images.header import BadImageError
-from beam_pipeline.transforms.core.labels.schema import ENCODED_KEY
 
 IMAGE, MASK = "image", "mask"
 """The keys of the pixels."""
@@ -169,7 +169,7 @@ class PixelDecoder:
         import numpy as np
         from PIL import Image
 
-        from beam_pipeline.transforms.core.images import pillow_codec, sixteen_bits
+        from beam_pipeline.core.images import pillow_codec, sixteen_bits
 
         if bare:
             pixels = np.frombuffer(data, np.uint8).reshape(bare)

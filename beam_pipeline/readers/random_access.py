@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from typing import Any, overload
 
+from beam_pipeline.core.dataset.sharding import DEFAULT_SPLIT
+from beam_pipeline.core.errors import DamagedRecordError, UsageError
+from beam_pipeline.core.records.formats import DEFAULT_FORMAT
 from beam_pipeline.dataset import Dataset, Folders, open_to_read
 from beam_pipeline.readers.example_values import example_values
 from beam_pipeline.readers.pixels import Decoder, decoder_of
 from beam_pipeline.readers.records import Place, Records, place_at
 from beam_pipeline.readers.shards import check_regular, check_shards
-from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
-from beam_pipeline.transforms.core.errors import DamagedRecordError, UsageError
-from beam_pipeline.transforms.core.records.formats import DEFAULT_FORMAT
 
 
 class RandomAccess:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 
+from beam_pipeline.core.errors import DamagedRecordError
+from beam_pipeline.core.records.record_format import RecordFormat
+from beam_pipeline.core.records.record_index import parse_index
+from beam_pipeline.core.records.record_sizes import record_offsets
 from beam_pipeline.dataset import Shard
 from beam_pipeline.readers.shards import open_shard
-from beam_pipeline.transforms.core.errors import DamagedRecordError
-from beam_pipeline.transforms.core.records.record_format import RecordFormat
-from beam_pipeline.transforms.core.records.record_index import parse_index
-from beam_pipeline.transforms.core.records.record_sizes import record_offsets
-from beam_pipeline.transforms.receipt_files import read_record_sizes
-from beam_pipeline.transforms.storage import files
+from beam_pipeline.storage import files
+from beam_pipeline.work.receipt_files import read_record_sizes
 
 
 def noted_offsets(shard: Shard, record_format: RecordFormat) -> Sequence[int] | None:

@@ -10,14 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import NamedTuple
 
+from beam_pipeline.core.errors import DamagedRecordError
+from beam_pipeline.core.records.record_format import RecordFormat
+from beam_pipeline.core.records.tfrecord import FRAMING_BYTES, MAX_RECORD_BYTES
+from beam_pipeline.core.uris import is_remote
 from beam_pipeline.dataset import Shard
 from beam_pipeline.readers.record_locations import noted_offsets, scanned_offsets
-from beam_pipeline.transforms.core.errors import DamagedRecordError
-from beam_pipeline.transforms.core.records.record_format import RecordFormat
-from beam_pipeline.transforms.core.records.tfrecord import FRAMING_BYTES, MAX_RECORD_BYTES
-from beam_pipeline.transforms.core.uris import is_remote
-from beam_pipeline.transforms.storage import files
-from beam_pipeline.transforms.storage.read_ahead import REMOTE_READS
+from beam_pipeline.storage import files
+from beam_pipeline.storage.read_ahead import REMOTE_READS
 
 _log = logging.getLogger("beam_pipeline")
 

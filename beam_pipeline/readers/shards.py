@@ -7,12 +7,12 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
+from beam_pipeline.core.errors import DamagedRecordError
+from beam_pipeline.core.records.record_format import RecordFormat
+from beam_pipeline.core.text import counted
+from beam_pipeline.core.uris import is_remote
 from beam_pipeline.dataset import Dataset, Shard
-from beam_pipeline.transforms.core.errors import DamagedRecordError
-from beam_pipeline.transforms.core.records.record_format import RecordFormat
-from beam_pipeline.transforms.core.text import counted
-from beam_pipeline.transforms.core.uris import is_remote
-from beam_pipeline.transforms.storage import files
+from beam_pipeline.storage import files
 
 
 def check_shards(dataset: Dataset, shards: Sequence[Shard], *, lengths: bool = False) -> None:

@@ -14,8 +14,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from beam_pipeline.core.errors import UsageError
 from beam_pipeline.readers.pixels import scaled_side
-from beam_pipeline.transforms.core.errors import UsageError
 
 JPEG = b"\xff\xd8"
 """The beginning of a JPEG."""

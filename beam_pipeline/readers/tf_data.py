@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from beam_pipeline.core.dataset.sharding import DEFAULT_SPLIT
+from beam_pipeline.core.errors import UsageError
 from beam_pipeline.dataset import Dataset, Folders, Shard, open_to_read
 from beam_pipeline.readers.pixels import checked_size
 from beam_pipeline.readers.shards import check_shards
-from beam_pipeline.transforms.core.dataset.sharding import DEFAULT_SPLIT
-from beam_pipeline.transforms.core.errors import UsageError
 
 try:
     import tensorflow as tf

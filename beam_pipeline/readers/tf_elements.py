@@ -8,12 +8,12 @@ from typing import Any
 
 import tensorflow as tf
 
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.labels.schema import ENCODED_KEY
 from beam_pipeline.dataset import Dataset
 from beam_pipeline.readers.pixels import IMAGE, MASK, MASK_KEYS
 from beam_pipeline.readers.tf_features import BOX_SIDES, NUMBER_DRAWN, Parsed, Reader, spec_of
 from beam_pipeline.readers.tf_images import MaskReader
-from beam_pipeline.transforms.core.errors import UsageError
-from beam_pipeline.transforms.core.labels.schema import ENCODED_KEY
 
 _CLASS = "image/class/label"
 _NUMBER = "image/label"

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.labels.schema import ENCODED_KEY
 from beam_pipeline.dataset import Dataset, Shard
 from beam_pipeline.readers.pixels import MASK_KEYS, VOID, scaled_side
 from beam_pipeline.readers.tf_crops import JPEG, SCALES, CropDecoder, checked_shares
 from beam_pipeline.readers.tf_features import BOX_SIDES, NUMBER_DRAWN, Parsed, Reader, spec_of
 from beam_pipeline.readers.tf_records import mapped, records_of
-from beam_pipeline.transforms.core.errors import UsageError
-from beam_pipeline.transforms.core.labels.schema import ENCODED_KEY
 
 _CHECKED_IMAGES = 32  # images whose sizes are compared
 _CHANNELS = (1, 3, 4)

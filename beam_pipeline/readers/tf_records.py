@@ -8,15 +8,15 @@ from typing import Any
 
 import tensorflow as tf
 
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.labels.schema import ENCODED_KEY
+from beam_pipeline.core.records.record_format import RecordFormat
+from beam_pipeline.core.text import counted
+from beam_pipeline.core.uris import scheme_of
 from beam_pipeline.dataset import Dataset, Shard
 from beam_pipeline.readers.pixels import MASK_KEYS
 from beam_pipeline.readers.shards import check_regular, open_shard
 from beam_pipeline.readers.tf_features import spec_of
-from beam_pipeline.transforms.core.errors import UsageError
-from beam_pipeline.transforms.core.labels.schema import ENCODED_KEY
-from beam_pipeline.transforms.core.records.record_format import RecordFormat
-from beam_pipeline.transforms.core.text import counted
-from beam_pipeline.transforms.core.uris import scheme_of
 
 SHARDS_AT_ONCE = 16  # not the number of cores, so that a seed gives the same order on every machine
 _TENSORFLOW_SCHEMES = frozenset({"", "gs", "hdfs", "viewfs", "har"})

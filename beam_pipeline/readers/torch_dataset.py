@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
+from beam_pipeline.core.errors import DamagedRecordError, UsageError
+from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.dataset import Folders, Shard, open_to_read
 from beam_pipeline.readers.example_values import example_values
 from beam_pipeline.readers.pixels import Decoder, decoder_of
 from beam_pipeline.readers.records import Place, Records, place_at
 from beam_pipeline.readers.shards import open_shard
-from beam_pipeline.transforms.core.errors import DamagedRecordError, UsageError
-from beam_pipeline.transforms.core.records.record_format import RecordFormat
 
 try:
     import torch

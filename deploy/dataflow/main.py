@@ -17,7 +17,7 @@ from datetime import datetime, timezone
 
 from beam_pipeline.cli import EXIT_USAGE, PROGRAM, main
 from beam_pipeline.commands.convert import COMMAND as CONVERT
-from beam_pipeline.transforms.core.errors import UsageError
+from beam_pipeline.core.errors import UsageError
 
 IMAGE_VARIABLE = "BEAM_TFRECORD_IMAGE"  # the image sets it to its own name
 

@@ -24,9 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from beam_pipeline.cli import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
-from beam_pipeline.startup import EXIT_INTERRUPTED
-from beam_pipeline.terminal import complain, say
-from beam_pipeline.transforms.core.dataset.estimate import (
+from beam_pipeline.core.dataset.estimate import (
     GB,
     PRICE_LIST,
     Machines,
@@ -35,12 +33,14 @@ from beam_pipeline.transforms.core.dataset.estimate import (
     estimate,
     parse_prices,
 )
-from beam_pipeline.transforms.core.dataset.manifest import shard_paths
-from beam_pipeline.transforms.core.errors import ConversionError, UsageError
-from beam_pipeline.transforms.core.text import counted
-from beam_pipeline.transforms.core.uris import is_remote
-from beam_pipeline.transforms.output_folder import read_manifest
-from beam_pipeline.transforms.storage import files
+from beam_pipeline.core.dataset.manifest import shard_paths
+from beam_pipeline.core.errors import ConversionError, UsageError
+from beam_pipeline.core.text import counted
+from beam_pipeline.core.uris import is_remote
+from beam_pipeline.startup import EXIT_INTERRUPTED
+from beam_pipeline.storage import files
+from beam_pipeline.terminal import complain, say
+from beam_pipeline.work.output_folder import read_manifest
 
 PROGRAM = "deploy/dataflow/prove.sh"
 ENDPOINT = "https://dataflow.googleapis.com"

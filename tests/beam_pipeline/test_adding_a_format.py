@@ -17,7 +17,7 @@ WITH_THE_FORMAT = """
 import importlib.util, json, sys
 from tests.beam_pipeline.toy_format import ToyFormat
 
-name = "beam_pipeline.transforms.core.records.formats"
+name = "beam_pipeline.core.records.formats"
 spec = importlib.util.find_spec(name)
 source = spec.loader.get_source(name)
 line = "        TFRecordFormat,  # the first is the default\\n"

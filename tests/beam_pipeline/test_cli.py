@@ -14,8 +14,8 @@ import pytest
 from beam_pipeline import cli
 from beam_pipeline.cli import main
 from beam_pipeline.commands import COMMANDS
+from beam_pipeline.core.errors import UsageError
 from beam_pipeline.launch import beam_option_names
-from beam_pipeline.transforms.core.errors import UsageError
 from tests.harness import (
     convert,
     convert_in_process_of_its_own,

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline.config import ConvertConfig
+from beam_pipeline.core.dataset.sharding import SplitFractions
+from beam_pipeline.core.errors import UsageError
 from beam_pipeline.inputs import convert_config
 from beam_pipeline.options import ConvertOptions
 from beam_pipeline.options.engine import EngineOptions
@@ -17,8 +19,6 @@ from beam_pipeline.options.images import ImageOptions
 from beam_pipeline.options.inputs import InputOptions
 from beam_pipeline.options.output import OutputOptions
 from beam_pipeline.options.splits import SplitOptions
-from beam_pipeline.transforms.core.dataset.sharding import SplitFractions
-from beam_pipeline.transforms.core.errors import UsageError
 from tests.pictures import write_files, write_pictures
 
 

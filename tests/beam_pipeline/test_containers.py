@@ -19,8 +19,8 @@ from PIL import Image
 
 from beam_pipeline import RandomAccess, convert_samples
 from beam_pipeline.cli import main
-from beam_pipeline.transforms.core.errors import UsageError
-from beam_pipeline.transforms.core.records.formats import FORMATS, recorded_format
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.records.formats import FORMATS, recorded_format
 from tests.harness import (
     ALL_BAD,
     REPOSITORY,
@@ -32,8 +32,8 @@ from tests.harness import (
     manifest_of,
     run_shell,
 )
+from tests.layouts import make_table_boxes
 from tests.pictures import write_files, write_pictures
-from tests.transforms.layouts import make_table_boxes
 
 SHARDS = 3
 OTHERS = [name for name in FORMATS if name != "tfrecord"]

@@ -16,7 +16,7 @@ import pytest
 
 import beam_pipeline
 from beam_pipeline.conversion import as_arguments, convert
-from beam_pipeline.transforms.core.errors import QuestionError, UsageError
+from beam_pipeline.core.errors import QuestionError, UsageError
 from tests.harness import REPOSITORY, digests
 from tests.harness import convert as command
 from tests.pictures import write_pictures

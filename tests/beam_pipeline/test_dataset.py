@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import beam_pipeline
+from beam_pipeline.core.errors import ConversionError, UsageError
+from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
 from beam_pipeline.dataset import Dataset, Shard, StoredFeature, open_to_read
-from beam_pipeline.transforms.core.errors import ConversionError, UsageError
-from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
 
 MANIFEST = {
     "format": "beam-tfrecord",

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipeline.transforms.core.dataset.manifest import IMAGES_ENTRY, MANIFEST_NAME, dump_json
-from beam_pipeline.transforms.core.dataset.tfdv_schema import SCHEMA_NAME
+from beam_pipeline.core.dataset.manifest import IMAGES_ENTRY, MANIFEST_NAME, dump_json
+from beam_pipeline.core.dataset.tfdv_schema import SCHEMA_NAME
 from tests.harness import convert
 from tests.pictures import write_files
 

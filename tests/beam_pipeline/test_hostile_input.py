@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from beam_pipeline.cli import main
+from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.dataset import Dataset, class_names
 from beam_pipeline.readers.random_access import RandomAccess
 from beam_pipeline.readers.shards import check_shards
-from beam_pipeline.transforms.core.errors import ConversionError
 from tests.faults import watched
 from tests.harness import ALL_BAD, convert, manifest_of
 from tests.pictures import write_files, write_pictures

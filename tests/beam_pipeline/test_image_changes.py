@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from beam_pipeline.transforms.core.images.codecs import codec_in_use
-from beam_pipeline.transforms.core.images.geometry import orienting
+from beam_pipeline.core.images.codecs import codec_in_use
+from beam_pipeline.core.images.geometry import orienting
 from tests.harness import (
     ALL_BAD,
     assert_the_same_bytes_everywhere,
@@ -237,9 +237,7 @@ def test_resume_and_repair_refuse_another_codec(
     assert convert(*arguments) == 0
     before = digests("out")
     here = codec_in_use("pillow")
-    monkeypatch.setattr(
-        "beam_pipeline.transforms.core.images.pillow_codec.codec_version", lambda: "Pillow 99"
-    )
+    monkeypatch.setattr("beam_pipeline.core.images.pillow_codec.codec_version", lambda: "Pillow 99")
     capsys.readouterr()
     assert convert(*arguments, "--resume") == 1
     said = capsys.readouterr().err
@@ -289,9 +287,7 @@ def test_a_turned_image_of_an_older_data_set_can_be_repaired(
 
     write_files(".", {"photos/a/1.jpg": stored(6, "JPEG"), "photos/b/1.jpg": picture()})
     with monkeypatch.context() as older:
-        older.setattr(
-            "beam_pipeline.transforms.core.images.plain_header.exif_orientation", lambda _: 1
-        )
+        older.setattr("beam_pipeline.core.images.plain_header.exif_orientation", lambda _: 1)
         assert convert("--images", "photos", "--output", "out") == 0
     before = digests("out")
     assert "images" not in manifest_of("out")["counts"]

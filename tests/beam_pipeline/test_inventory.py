@@ -15,10 +15,10 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from beam_pipeline.transforms.core.listing.inventory import read_inventory
+from beam_pipeline.core.listing.inventory import read_inventory
 from beam_pipeline.transforms.cut_files import cut_file
-from beam_pipeline.transforms.file_parts import PART_BYTES
-from beam_pipeline.transforms.inventory_task import cut_of
+from beam_pipeline.work.file_parts import PART_BYTES
+from beam_pipeline.work.inventory_task import cut_of
 from tests.harness import (
     NONE_BAD,
     REPOSITORY,
@@ -29,9 +29,9 @@ from tests.harness import (
     reasons_of,
     run_shell,
 )
+from tests.layouts.bucket import Bucket
+from tests.layouts.make_cifar10 import cifar10_python
 from tests.pictures import write_files, write_pictures
-from tests.transforms.layouts.bucket import Bucket
-from tests.transforms.layouts.make_cifar10 import cifar10_python
 
 PICTURES = ["cat/a.jpg", "cat/b.png", "dog/größe 1.webp", 'dog/say "hi", ok.jpg', "dog/d"]
 OTHERS = [

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipeline.transforms.core.records.tfrecord import read_records
+from beam_pipeline.core.records.tfrecord import read_records
 from tests.harness import PATIENCE_S, convert, convert_killed_before, digests, job, wait_until
 from tests.pictures import picture, write_files
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipeline.transforms.core.listing.filters import ImageRoot
-from beam_pipeline.transforms.storage.local_listing import list_local_root
+from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.storage.local_listing import list_local_root
 from tests.harness import digests, reasons_of
 from tests.pictures import write_pictures
 
@@ -64,8 +64,8 @@ def test_a_library_in_another_locale_says_so(tmp_path: Path) -> None:
     write_pictures(str(tmp_path / "photos"), ["cat/ä.jpg"])
     code = (
         "import sys\n"
-        "from beam_pipeline.transforms.core.listing.filters import ImageRoot\n"
-        "from beam_pipeline.transforms.storage.local_listing import list_local_root\n"
+        "from beam_pipeline.core.listing.filters import ImageRoot\n"
+        "from beam_pipeline.storage.local_listing import list_local_root\n"
         "list(list_local_root(ImageRoot(sys.argv[1]), 10))\n"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "photos")]

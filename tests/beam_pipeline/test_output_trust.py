@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline.cli import main
-from beam_pipeline.transforms.core.dataset.receipts import receipt_name
-from beam_pipeline.transforms.output_claim import claimed
+from beam_pipeline.core.dataset.receipts import receipt_name
+from beam_pipeline.work.output_claim import claimed
 from tests.harness import (
     PATIENCE_S,
     convert,

@@ -16,7 +16,7 @@ import pytest
 
 from beam_pipeline.cli import main
 from beam_pipeline.progress_bar import human_size, show_progress
-from beam_pipeline.transforms import progress
+from beam_pipeline.work import progress
 from tests.pictures import write_pictures
 
 

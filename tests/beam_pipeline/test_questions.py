@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from beam_pipeline.cli import main
-from beam_pipeline.transforms.core.images.png import grey_png
+from beam_pipeline.core.images.png import grey_png
 from tests.harness import (
     REPOSITORY,
     convert,
@@ -22,8 +22,8 @@ from tests.harness import (
     read_all,
     reasons_of,
 )
+from tests.layouts.make_voc import labelimg_xml
 from tests.pictures import write_files, write_pictures
-from tests.transforms.layouts.make_voc import labelimg_xml
 
 PAGE = Path(REPOSITORY, "docs/questions.md").read_text(encoding="utf-8")
 

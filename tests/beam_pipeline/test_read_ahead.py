@@ -8,21 +8,21 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline.config import ConvertConfig
+from beam_pipeline.core.dataset.sharding import ShardSpec
+from beam_pipeline.core.dead_letters import Reason
+from beam_pipeline.core.labels.schema import ColumnKind, label_column
+from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.packing import pack
+from beam_pipeline.core.records.example_source import LabelledImages
+from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.references import SampleRef
+from beam_pipeline.layouts.layout import ContainerLabels, FolderLabels, Source
 from beam_pipeline.options import ConvertOptions
 from beam_pipeline.options.engine import EngineOptions
-from beam_pipeline.transforms.core.dataset.sharding import ShardSpec
-from beam_pipeline.transforms.core.dead_letters import Reason
-from beam_pipeline.transforms.core.labels.schema import ColumnKind, label_column
-from beam_pipeline.transforms.core.listing.filters import ImageRoot
-from beam_pipeline.transforms.core.packing import pack
-from beam_pipeline.transforms.core.records.example_source import LabelledImages
-from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
-from beam_pipeline.transforms.core.references import SampleRef
-from beam_pipeline.transforms.encoding import EncodingOptions
-from beam_pipeline.transforms.layouts.layout import ContainerLabels, FolderLabels, Source
-from beam_pipeline.transforms.sample_spool import SpoolReader
-from beam_pipeline.transforms.shard_task import ShardTask
-from beam_pipeline.transforms.storage.read_ahead import ReadOptions
+from beam_pipeline.storage.read_ahead import ReadOptions
+from beam_pipeline.work.encoding import EncodingOptions
+from beam_pipeline.work.sample_spool import SpoolReader
+from beam_pipeline.work.shard_task import ShardTask
 from tests.harness import convert, digests, read_all, reasons_of
 from tests.pictures import picture, write_files, write_pictures
 

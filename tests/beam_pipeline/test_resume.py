@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipeline.transforms.core.dataset.receipts import receipt_name
+from beam_pipeline.core.dataset.receipts import receipt_name
 from tests.harness import (
     ALL_BAD,
     convert,

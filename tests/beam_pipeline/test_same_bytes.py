@@ -12,20 +12,20 @@ import pytest
 from apache_beam.testing import test_pipeline
 from apache_beam.testing.util import assert_that
 
-from beam_pipeline.transforms import spill
+from beam_pipeline.core.dataset.sharding import ShardConfig
+from beam_pipeline.core.dataset.splits import SplitAssigner
+from beam_pipeline.core.labels.classes import ClassNumbering
+from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.packing import unpack
+from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.references import SampleRef
 from beam_pipeline.transforms.assign_shards import AssignShards
-from beam_pipeline.transforms.core.dataset.sharding import ShardConfig
-from beam_pipeline.transforms.core.dataset.splits import SplitAssigner
-from beam_pipeline.transforms.core.labels.classes import ClassNumbering
-from beam_pipeline.transforms.core.listing.filters import ImageRoot
-from beam_pipeline.transforms.core.packing import unpack
-from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
-from beam_pipeline.transforms.core.references import SampleRef
 from beam_pipeline.transforms.join_labels import LabelByFolder
 from beam_pipeline.transforms.list_images import ListImages
-from beam_pipeline.transforms.outcome import TALLY
 from beam_pipeline.transforms.plan_shards import PlanShards
-from beam_pipeline.transforms.spill import unspill
+from beam_pipeline.work import spill
+from beam_pipeline.work.outcome import TALLY
+from beam_pipeline.work.spill import unspill
 from tests.harness import convert, convert_in_process_of_its_own, digests, read_shard, shard_names
 from tests.pictures import picture, write_files, write_pictures
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.summary import class_line, size_line
-from beam_pipeline.transforms.core.text import counted, enumerated
 from tests.harness import convert
 from tests.pictures import picture, write_files, write_pictures
 

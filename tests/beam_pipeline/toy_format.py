@@ -10,14 +10,14 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any, BinaryIO, ClassVar
 
-from beam_pipeline.transforms.core.errors import DamagedRecordError
-from beam_pipeline.transforms.core.records.record_format import (
+from beam_pipeline.core.errors import DamagedRecordError
+from beam_pipeline.core.records.record_format import (
     EncodedSample,
     RecordSpan,
     RecordWriter,
     Sink,
 )
-from beam_pipeline.transforms.core.records.tfrecord import crc32c_extend
+from beam_pipeline.core.records.tfrecord import crc32c_extend
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from beam_pipeline.commands.demo import make_demo
-from beam_pipeline.transforms.core.report.page import Report, report_page
+from beam_pipeline.core.report.page import Report, report_page
+from tests.core.report.test_page import full, manifest_of, statistics_of
 from tests.harness import convert
 from tests.pictures import write_pictures
-from tests.transforms.core.report.test_page import full, manifest_of, statistics_of
 
 pytestmark = pytest.mark.browser
 

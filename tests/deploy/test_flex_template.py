@@ -12,7 +12,7 @@ import pytest
 
 from beam_pipeline import cli
 from beam_pipeline.commands.convert import COMMAND as CONVERT
-from beam_pipeline.transforms.core.errors import UsageError
+from beam_pipeline.core.errors import UsageError
 from tests.deploy.tools import DATAFLOW, load_script
 
 MAIN = load_script(DATAFLOW / "main.py")

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from beam_pipeline.transforms.core.dataset.estimate import Machines, Prices, Work
-from beam_pipeline.transforms.core.errors import UsageError
+from beam_pipeline.core.dataset.estimate import Machines, Prices, Work
+from beam_pipeline.core.errors import UsageError
 from tests.deploy.tools import DATAFLOW, load_script
 from tests.engines import test_dataflow
 from tests.engines.fake_dataflow import PROJECT, REGION, FakeDataflow, Received, Step

@@ -169,7 +169,7 @@ def test_the_output_role_is_what_the_program_asks_for(
 ) -> None:
     """The permissions that an error would name."""
     needs_google()
-    from beam_pipeline.transforms.storage import google_objects as storage
+    from beam_pipeline.storage import google_objects as storage
 
     held = resources["google_project_iam_custom_role.output"]["permissions"]
     asked = {storage.CREATE, storage.DELETE, storage.GET, storage.LIST}

@@ -67,7 +67,7 @@ def assert_same_bytes(page: str, options: tuple[str, ...], folder: Path) -> None
       options: name the engine.
       folder: an empty one.
     """
-    importlib.import_module(f"tests.transforms.layouts.make_{page}").make(str(folder))
+    importlib.import_module(f"tests.layouts.make_{page}").make(str(folder))
     argv = shlex.split(PAGES[page].replace("\\\n", " "), comments=True)
     argv = [*argv[: argv.index("--output")], *argv[argv.index("--output") + 2 :], "--name", "d"]
     argv += [ALL_BAD, "--num_shards", "3"]
@@ -83,7 +83,7 @@ def assert_layout_has_same_bytes(layout: str, options: tuple[str, ...], folder: 
       folder: an empty one, which is the working directory.
     """
     page, typed = LAYOUT_SETS[layout]
-    importlib.import_module(f"tests.transforms.layouts.make_{page}").make(str(folder))
+    importlib.import_module(f"tests.layouts.make_{page}").make(str(folder))
     argv = [*shlex.split(typed), "--name", "d", ALL_BAD, "--num_shards", "1"]
     with job(*argv, *options, "--output", "there") as there:
         assert convert(*argv, "--output", "here") == 0

@@ -23,11 +23,11 @@ from apache_beam.options.pipeline_options import PipelineOptions, WorkerOptions
 
 import beam_pipeline
 from beam_pipeline import launch, progress_bar
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.failures import Refusal
 from beam_pipeline.engines import dataflow
-from beam_pipeline.transforms.core.errors import UsageError
-from beam_pipeline.transforms.core.failures import Refusal
-from beam_pipeline.transforms.incomplete_folder import note_refusal
-from beam_pipeline.transforms.storage import google_client
+from beam_pipeline.storage import google_client
+from beam_pipeline.work.incomplete_folder import note_refusal
 from tests.engines.fake_dataflow import DONE, PROJECT, REGION, FakeDataflow, Step
 from tests.gcs.cloud import Cloud
 from tests.harness import PATIENCE_S, REPOSITORY, convert, job, wait_until
@@ -648,7 +648,7 @@ def _run_staged(python: str, contents: dict[str, bytes], folder: Path) -> dict[s
 
 def _data_sets(folder: Path) -> dict[str, list[str]]:
     """Options of data sets that were made below a folder: every kind of input that needs a module of its own."""
-    from tests.transforms.layouts import make_cifar10, make_voc
+    from tests.layouts import make_cifar10, make_voc
 
     make_cifar10.make(str(folder))
     make_voc.make(str(folder))

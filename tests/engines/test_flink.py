@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 from beam_pipeline.engines import flink
-from beam_pipeline.transforms.layouts import LAYOUTS
+from beam_pipeline.layouts import LAYOUTS
 from tests.engines.flink_cluster import (
     Cluster,
     cluster_of_two,

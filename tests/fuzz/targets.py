@@ -22,56 +22,56 @@ from typing import Any, BinaryIO
 from google.protobuf.message import DecodeError
 from PIL import Image
 
-from beam_pipeline.inspection.pictures import thumbnail
-from beam_pipeline.transforms.core.archives.members import ArchiveError, Entry, content
-from beam_pipeline.transforms.core.archives.tar_members import tar_entries
-from beam_pipeline.transforms.core.archives.zip_members import zip_entries
-from beam_pipeline.transforms.core.dataset.manifest import parse_manifest
-from beam_pipeline.transforms.core.dataset.manifest_check import check_manifest
-from beam_pipeline.transforms.core.dataset.receipts import parse_receipt
-from beam_pipeline.transforms.core.dataset.sharding import ShardSpec
-from beam_pipeline.transforms.core.errors import ConversionError, UsageError
-from beam_pipeline.transforms.core.images.header import BadImageError, ImageHeader
-from beam_pipeline.transforms.core.images.label_images import panoptic_pngs, segmentation_png
-from beam_pipeline.transforms.core.images.masks import BadShapeError, check_shape, mask_png
-from beam_pipeline.transforms.core.images.preparation import check_header, decode_fully, read_header
-from beam_pipeline.transforms.core.inspection.examples import FeatureList, read_examples
-from beam_pipeline.transforms.core.inspection.where import parse_conditions
-from beam_pipeline.transforms.core.labels.class_files import parse_class_list, parse_class_manifest
-from beam_pipeline.transforms.core.labels.mask_colours import parse_mask_colours
-from beam_pipeline.transforms.core.labels.name_pattern import name_pattern
-from beam_pipeline.transforms.core.labels.parquet_rows import read_parquet
-from beam_pipeline.transforms.core.labels.schema import (
+from beam_pipeline.core.archives.members import ArchiveError, Entry, content
+from beam_pipeline.core.archives.tar_members import tar_entries
+from beam_pipeline.core.archives.zip_members import zip_entries
+from beam_pipeline.core.dataset.manifest import parse_manifest
+from beam_pipeline.core.dataset.manifest_check import check_manifest
+from beam_pipeline.core.dataset.receipts import parse_receipt
+from beam_pipeline.core.dataset.sharding import ShardSpec
+from beam_pipeline.core.errors import ConversionError, UsageError
+from beam_pipeline.core.images.header import BadImageError, ImageHeader
+from beam_pipeline.core.images.label_images import panoptic_pngs, segmentation_png
+from beam_pipeline.core.images.masks import BadShapeError, check_shape, mask_png
+from beam_pipeline.core.images.preparation import check_header, decode_fully, read_header
+from beam_pipeline.core.inspection.examples import FeatureList, read_examples
+from beam_pipeline.core.inspection.where import parse_conditions
+from beam_pipeline.core.labels.class_files import parse_class_list, parse_class_manifest
+from beam_pipeline.core.labels.mask_colours import parse_mask_colours
+from beam_pipeline.core.labels.name_pattern import name_pattern
+from beam_pipeline.core.labels.parquet_rows import read_parquet
+from beam_pipeline.core.labels.schema import (
     ColumnKind,
     further_column,
     group_column,
 )
-from beam_pipeline.transforms.core.labels.table_files import (
+from beam_pipeline.core.labels.table_files import (
     TableHead,
     inspect_file,
     read_fields,
     sample_columns,
 )
-from beam_pipeline.transforms.core.listing.inventory import read_inventory
-from beam_pipeline.transforms.core.records.example_proto import Example
-from beam_pipeline.transforms.core.records.record_index import index_file, record_spans
-from beam_pipeline.transforms.core.records.shard_reader import read_shard
-from beam_pipeline.transforms.core.records.tfrecord import frame_footer, frame_header, read_records
-from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
-from beam_pipeline.transforms.core.records.wire import encode_example
-from beam_pipeline.transforms.layouts.automl.rows import inspect_automl, read_automl
-from beam_pipeline.transforms.layouts.caption_files.reader import caption_of
-from beam_pipeline.transforms.layouts.cifar import batches
-from beam_pipeline.transforms.layouts.cifar.layout import _archive_errors, _members
-from beam_pipeline.transforms.layouts.coco.captions import read_captions
-from beam_pipeline.transforms.layouts.coco.classification import ImageClasses, read_classes
-from beam_pipeline.transforms.layouts.coco.extras import Extras
-from beam_pipeline.transforms.layouts.coco.instances import read_categories, read_instances
-from beam_pipeline.transforms.layouts.coco.panoptic import PanopticReader
-from beam_pipeline.transforms.layouts.kitti.labels import parse_labels
-from beam_pipeline.transforms.layouts.voc.annotations import AnnotationError, parse_annotation
-from beam_pipeline.transforms.layouts.yolo.description import read_class_file, read_description
-from beam_pipeline.transforms.layouts.yolo.labels import (
+from beam_pipeline.core.listing.inventory import read_inventory
+from beam_pipeline.core.records.example_proto import Example
+from beam_pipeline.core.records.record_index import index_file, record_spans
+from beam_pipeline.core.records.shard_reader import read_shard
+from beam_pipeline.core.records.tfrecord import frame_footer, frame_header, read_records
+from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.records.wire import encode_example
+from beam_pipeline.inspection.pictures import thumbnail
+from beam_pipeline.layouts.automl.rows import inspect_automl, read_automl
+from beam_pipeline.layouts.caption_files.reader import caption_of
+from beam_pipeline.layouts.cifar import batches
+from beam_pipeline.layouts.cifar.layout import _archive_errors, _members
+from beam_pipeline.layouts.coco.captions import read_captions
+from beam_pipeline.layouts.coco.classification import ImageClasses, read_classes
+from beam_pipeline.layouts.coco.extras import Extras
+from beam_pipeline.layouts.coco.instances import read_categories, read_instances
+from beam_pipeline.layouts.coco.panoptic import PanopticReader
+from beam_pipeline.layouts.kitti.labels import parse_labels
+from beam_pipeline.layouts.voc.annotations import AnnotationError, parse_annotation
+from beam_pipeline.layouts.yolo.description import read_class_file, read_description
+from beam_pipeline.layouts.yolo.labels import (
     DETECT,
     OBB,
     POSE,
@@ -424,13 +424,13 @@ def _with_file(suffix: str, read: Callable[[str], object]) -> Callable[[bytes], 
 
 
 def _pickles() -> list[bytes]:
-    from tests.transforms.layouts.make_cifar10 import cifar10_python
+    from tests.layouts.make_cifar10 import cifar10_python
 
     return [data for name, data in cifar10_python(1).items() if "_batch" in name]
 
 
 def _meta() -> bytes:
-    from tests.transforms.layouts.make_cifar10 import cifar10_python
+    from tests.layouts.make_cifar10 import cifar10_python
 
     (meta,) = [data for name, data in cifar10_python(1).items() if name.endswith(".meta")]
     return meta

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from beam_pipeline.transforms.storage import google_client
+from beam_pipeline.storage import google_client
 from tests.gcs.proxy import Fault, Proxy, Request
 from tests.google import EMULATOR, needs_google
 from tests.harness import REPOSITORY

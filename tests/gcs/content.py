@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from beam_pipeline.transforms.storage import files
+from beam_pipeline.storage import files
 from tests.stores import Store
 
 MEBI = 1 << 20

@@ -8,11 +8,11 @@ from typing import BinaryIO
 
 import pytest
 
-from beam_pipeline.transforms.core.dead_letters import DeadLetter
-from beam_pipeline.transforms.core.errors import LabelTableError
-from beam_pipeline.transforms.core.references import LabelRow
-from beam_pipeline.transforms.file_parts import FilePart
-from beam_pipeline.transforms.rows_task import RowsTask
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core.references import LabelRow
+from beam_pipeline.work.file_parts import FilePart
+from beam_pipeline.work.rows_task import RowsTask
 from tests.gcs.cloud import Cloud
 from tests.gcs.proxy import Fault
 from tests.harness import PATIENCE_S

@@ -8,12 +8,12 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from beam_pipeline.transforms.core.dataset.tally import Tally
-from beam_pipeline.transforms.core.listing.filters import ImageRoot
-from beam_pipeline.transforms.core.packing import unpack_columns
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.packing import unpack_columns
 from beam_pipeline.transforms.cut_files import cut_file
-from beam_pipeline.transforms.file_parts import FilePart
-from beam_pipeline.transforms.inventory_task import InventoryTask, cut_of
+from beam_pipeline.work.file_parts import FilePart
+from beam_pipeline.work.inventory_task import InventoryTask, cut_of
 from tests.gcs.cloud import Cloud
 
 pytestmark = pytest.mark.gcs

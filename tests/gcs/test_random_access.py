@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline import RandomAccess
-from beam_pipeline.transforms.core.errors import DamagedRecordError
+from beam_pipeline.core.errors import DamagedRecordError
 from tests.gcs.cloud import Cloud
 from tests.harness import convert
 from tests.pictures import write_pictures

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipeline.transforms.core.dataset.receipts import receipt_name
+from beam_pipeline.core.dataset.receipts import receipt_name
 from tests.harness import convert_in_process_of_its_own, job, wait_until
+from tests.layouts.make_cifar10 import cifar10_binary
 from tests.pictures import write_pictures
 from tests.stores import Store
-from tests.transforms.layouts.make_cifar10 import cifar10_binary
 
 pytestmark = pytest.mark.gcs
 

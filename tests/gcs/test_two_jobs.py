@@ -12,10 +12,10 @@ from typing import NamedTuple
 import pytest
 from google_crc32c import value
 
-from beam_pipeline.transforms.core.dataset.manifest import crc32c_text
-from beam_pipeline.transforms.core.errors import AnotherJobError
-from beam_pipeline.transforms.incomplete_folder import take_refusal
-from beam_pipeline.transforms.output_folder import prepare_output
+from beam_pipeline.core.dataset.manifest import crc32c_text
+from beam_pipeline.core.errors import AnotherJobError
+from beam_pipeline.work.incomplete_folder import take_refusal
+from beam_pipeline.work.output_folder import prepare_output
 from tests.gcs.proxy import Fault
 from tests.harness import PATIENCE_S, convert, job, wait_until
 from tests.pictures import write_pictures

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from beam_pipeline.transforms.storage import registry, retries, s3
+from beam_pipeline.storage import registry, retries, s3
 from tests.gcs.proxy import Fault, Handler, Proxy, Request
 from tests.harness import wait_until
 from tests.s3.proxy import COPIED, DELETED, AzureHandler, S3Handler
@@ -132,7 +132,7 @@ class AzuriteStore(_ObjectStore):
     def __init__(self, port: int, proxy: Proxy) -> None:
         from obstore.store import AzureStore
 
-        from beam_pipeline.transforms.storage.azure import AzureService
+        from beam_pipeline.storage.azure import AzureService
 
         type(self).permissions = AzureService.permissions._asdict()
         self.proxy = proxy

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from beam_pipeline.transforms.core.listing.filters import Listed
-from beam_pipeline.transforms.core.references import ImageRef
-from beam_pipeline.transforms.storage.bucket_listing import FanOut, NameRange
+from beam_pipeline.core.listing.filters import Listed
+from beam_pipeline.core.references import ImageRef
+from beam_pipeline.storage.bucket_listing import FanOut, NameRange
 from tests.listing_server import ListingServer, generation_of, size_of
 
 PAGE = 200

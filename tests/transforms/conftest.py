@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from beam_pipeline.transforms.storage import google_client
+from beam_pipeline.storage import google_client
 from tests.google import needs_google
 from tests.listing_server import ListingServer, serving
 from tests.transforms.buckets import PAGE, Serve

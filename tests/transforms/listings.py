@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from beam_pipeline.transforms.core.dataset.tally import Tally
-from beam_pipeline.transforms.core.dead_letters import DeadLetter
-from beam_pipeline.transforms.core.listing.filters import ImageRoot
-from beam_pipeline.transforms.core.references import ImageRef
-from beam_pipeline.transforms.outcome import Outcome
-from beam_pipeline.transforms.storage.local_listing import list_local_root
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.references import ImageRef
+from beam_pipeline.storage.local_listing import list_local_root
+from beam_pipeline.work.outcome import Outcome
 from tests.pictures import write_files
 
 

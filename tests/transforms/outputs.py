@@ -9,8 +9,8 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.testing.util import assert_that, equal_to
 
-from beam_pipeline.transforms.core.dataset.tally import Tally
-from beam_pipeline.transforms.core.dead_letters import DeadLetter
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.transforms.plan_shards import SumTallies
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from beam_pipeline.transforms.core.dataset.tally import Tally
-from beam_pipeline.transforms.core.dead_letters import DeadLetter
-from beam_pipeline.transforms.core.packed_batches import DeadLetterBatch
-from beam_pipeline.transforms.outcome import Outcome
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.packed_batches import DeadLetterBatch
+from beam_pipeline.work.outcome import Outcome
 
 LETTER = DeadLetter("read", "a.jpg", "/a.jpg", "empty_file", "no bytes")
 

@@ -6,17 +6,17 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
+from beam_pipeline.core.dataset.plan import Plan
+from beam_pipeline.core.dataset.shard_division import ShardDivision
+from beam_pipeline.core.dataset.sharding import ShardPlan
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.packing import unpack
+from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.references import SampleRef
 from beam_pipeline.transforms import pack_parts
 from beam_pipeline.transforms.assign_shards import AssignShards
 from beam_pipeline.transforms.batches import SampleBatch
-from beam_pipeline.transforms.core.dataset.plan import Plan
-from beam_pipeline.transforms.core.dataset.shard_division import ShardDivision
-from beam_pipeline.transforms.core.dataset.sharding import ShardPlan
-from beam_pipeline.transforms.core.dataset.tally import Tally
-from beam_pipeline.transforms.core.failures import Refusal
-from beam_pipeline.transforms.core.packing import unpack
-from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
-from beam_pipeline.transforms.core.references import SampleRef
 
 LAYOUT = ShardPlan("d", (("test", 2), ("train", 5)), TFRecordFormat())
 SAMPLES = [

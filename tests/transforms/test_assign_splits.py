@@ -9,14 +9,14 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
+from beam_pipeline.core.dataset.sharding import KeyHasher, SplitFractions
+from beam_pipeline.core.dataset.splits import GroupBy, divide_groups, rank_of
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.references import LabelValue, SampleRef
 from beam_pipeline.transforms.assign_splits import AssignSplits
 from beam_pipeline.transforms.batches import SampleBatch
-from beam_pipeline.transforms.core.dataset.sharding import KeyHasher, SplitFractions
-from beam_pipeline.transforms.core.dataset.splits import GroupBy, divide_groups, rank_of
-from beam_pipeline.transforms.core.dataset.tally import Tally
-from beam_pipeline.transforms.core.references import LabelValue, SampleRef
-from beam_pipeline.transforms.outcome import TALLY
 from beam_pipeline.transforms.plan_shards import SumTallies
+from beam_pipeline.work.outcome import TALLY
 
 SHARES = SplitFractions(
     (("train", Fraction(3, 4)), ("validation", Fraction(1, 8)), ("test", Fraction(1, 8)))

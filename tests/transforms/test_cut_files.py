@@ -12,16 +12,16 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from pyarrow import parquet
 
-from beam_pipeline.transforms import cut_files
-from beam_pipeline.transforms.core.listing.cuts import (
+from beam_pipeline.core.listing.cuts import (
     ByLines,
     ByRowGroups,
     Cut,
     LineRange,
     RowGroupRange,
 )
+from beam_pipeline.transforms import cut_files
 from beam_pipeline.transforms.cut_files import CutFiles, cut_file
-from beam_pipeline.transforms.file_parts import (
+from beam_pipeline.work.file_parts import (
     PART_BYTES,
     FilePart,
     ScanTask,

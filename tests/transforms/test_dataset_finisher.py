@@ -10,26 +10,26 @@ from typing import Any
 
 import pytest
 
-from beam_pipeline.transforms.batches import DeadLetterBatch
-from beam_pipeline.transforms.core.dataset.plan import Plan
-from beam_pipeline.transforms.core.dataset.sharding import ShardInfo, ShardPlan
-from beam_pipeline.transforms.core.dataset.tally import Tally
-from beam_pipeline.transforms.core.dataset.totals import Totals
-from beam_pipeline.transforms.core.dead_letters import DeadLetter
-from beam_pipeline.transforms.core.errors import ChangedInputsError, TooManyBadSamplesError
-from beam_pipeline.transforms.core.failures import FailurePolicy, Refusal
-from beam_pipeline.transforms.core.labels.schema import (
+from beam_pipeline.core.dataset.plan import Plan
+from beam_pipeline.core.dataset.sharding import ShardInfo, ShardPlan
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.dataset.totals import Totals
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.errors import ChangedInputsError, TooManyBadSamplesError
+from beam_pipeline.core.failures import FailurePolicy, Refusal
+from beam_pipeline.core.labels.schema import (
     CLASS_FOLDER_COLUMNS,
     Column,
     object_columns,
 )
-from beam_pipeline.transforms.core.records.example_source import LabelledImages
-from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.records.example_source import LabelledImages
+from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.transforms.batches import DeadLetterBatch
 from beam_pipeline.transforms.dataset_finisher import DatasetFinisher
-from beam_pipeline.transforms.encoding import EncodingOptions
-from beam_pipeline.transforms.incomplete_folder import take_refusal, write_note
-from beam_pipeline.transforms.output_folder import clean_up_refused, prepare_output
 from beam_pipeline.transforms.write_dead_letters import WrittenPart
+from beam_pipeline.work.encoding import EncodingOptions
+from beam_pipeline.work.incomplete_folder import take_refusal, write_note
+from beam_pipeline.work.output_folder import clean_up_refused, prepare_output
 
 UNREADABLE = DeadLetter("read", "b.jpg", "/photos/b.jpg", "unreadable", "no such file")
 EMPTY = DeadLetter("read", "c.jpg", "/photos/c.jpg", "empty_file", "the file has no bytes")

@@ -8,16 +8,16 @@ from typing import Any
 import apache_beam as beam
 import pytest
 
+from beam_pipeline.core.dataset.duplicate_search import CopyFinder
+from beam_pipeline.core.dataset.duplicates import Duplicates
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.images.digest import digest_of
+from beam_pipeline.core.references import SampleRef
+from beam_pipeline.storage.read_ahead import ONE_BY_ONE
 from beam_pipeline.transforms.batches import SampleBatch
-from beam_pipeline.transforms.core.dataset.duplicate_search import CopyFinder
-from beam_pipeline.transforms.core.dataset.duplicates import Duplicates
-from beam_pipeline.transforms.core.dataset.tally import Tally
-from beam_pipeline.transforms.core.images.digest import digest_of
-from beam_pipeline.transforms.core.references import SampleRef
-from beam_pipeline.transforms.digest_task import DigestSource
 from beam_pipeline.transforms.drop_duplicates import DropDuplicates
-from beam_pipeline.transforms.outcome import DEAD_LETTERS, TALLY
-from beam_pipeline.transforms.storage.read_ahead import ONE_BY_ONE
+from beam_pipeline.work.digest_task import DigestSource
+from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 from tests.transforms.outputs import assert_items, assert_total
 
 CONTENTS = {

@@ -8,12 +8,12 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 
-from beam_pipeline.transforms.core.dataset.dead_letter_names import part_of
-from beam_pipeline.transforms.core.failures import FailurePolicy
-from beam_pipeline.transforms.dead_letter_files import read_dead_letters
+from beam_pipeline.core.dataset.dead_letter_names import part_of
+from beam_pipeline.core.failures import FailurePolicy
 from beam_pipeline.transforms.finish_dataset import FinishDataset
-from beam_pipeline.transforms.incomplete_folder import write_note
-from beam_pipeline.transforms.output_folder import prepare_output
+from beam_pipeline.work.dead_letter_files import read_dead_letters
+from beam_pipeline.work.incomplete_folder import write_note
+from beam_pipeline.work.output_folder import prepare_output
 from tests.transforms.test_dataset_finisher import (
     DEAD,
     EMPTY,

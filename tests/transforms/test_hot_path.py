@@ -18,14 +18,14 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from beam_pipeline.transforms.core.dataset.sharding import ShardSpec
-from beam_pipeline.transforms.core.images.preparation import IMAGE_CHECKS
-from beam_pipeline.transforms.core.labels.schema import ColumnKind, further_column, label_column
-from beam_pipeline.transforms.core.records.example import SampleEncoder
-from beam_pipeline.transforms.core.records.shard_writer import ExampleMaker, write_shard
-from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
-from beam_pipeline.transforms.core.references import SampleRef
-from beam_pipeline.transforms.storage import files
+from beam_pipeline.core.dataset.sharding import ShardSpec
+from beam_pipeline.core.images.preparation import IMAGE_CHECKS
+from beam_pipeline.core.labels.schema import ColumnKind, further_column, label_column
+from beam_pipeline.core.records.example import SampleEncoder
+from beam_pipeline.core.records.shard_writer import ExampleMaker, write_shard
+from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.references import SampleRef
+from beam_pipeline.storage import files
 from tests.pictures import picture
 
 COLUMNS = (

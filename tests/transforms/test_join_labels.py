@@ -8,17 +8,17 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
+from beam_pipeline.core.dataset.splits import SplitAssigner
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.labels.join import join_bucket
+from beam_pipeline.core.labels.meeting import ByFolder
+from beam_pipeline.core.labels.schema import ColumnKind, label_column
+from beam_pipeline.core.references import ImageRef, LabelRow
 from beam_pipeline.transforms import pack_parts
 from beam_pipeline.transforms.batches import ImageBatch, LabelBatch
-from beam_pipeline.transforms.core.dataset.splits import SplitAssigner
-from beam_pipeline.transforms.core.dataset.tally import Tally
-from beam_pipeline.transforms.core.labels.join import join_bucket
-from beam_pipeline.transforms.core.labels.meeting import ByFolder
-from beam_pipeline.transforms.core.labels.schema import ColumnKind, label_column
-from beam_pipeline.transforms.core.references import ImageRef, LabelRow
 from beam_pipeline.transforms.join_labels import JoinLabels
-from beam_pipeline.transforms.outcome import BARE_NAMES, DEAD_LETTERS, TALLY
 from beam_pipeline.transforms.plan_shards import SumTallies
+from beam_pipeline.work.outcome import BARE_NAMES, DEAD_LETTERS, TALLY
 
 KEYS = [f"{folder}/{number}.jpg" for folder in "abc" for number in range(20)]
 IMAGES = [ImageRef(key, f"/photos/{key}", 5) for key in KEYS]

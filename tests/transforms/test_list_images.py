@@ -10,17 +10,17 @@ from typing import Any
 import apache_beam as beam
 import pytest
 
-from beam_pipeline.transforms.batches import ImageBatch
-from beam_pipeline.transforms.core.dataset.tally import Tally
-from beam_pipeline.transforms.core.errors import ListingError
-from beam_pipeline.transforms.core.listing.filters import ImageRoot
-from beam_pipeline.transforms.core.listing.label_files import LabelFile, LabelFiles
-from beam_pipeline.transforms.core.references import ImageRef
-from beam_pipeline.transforms.list_images import ListImages, list_root
-from beam_pipeline.transforms.outcome import DEAD_LETTERS, TALLY
-from beam_pipeline.transforms.storage.bucket_listing import (
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.errors import ListingError
+from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.listing.label_files import LabelFile, LabelFiles
+from beam_pipeline.core.references import ImageRef
+from beam_pipeline.storage.bucket_listing import (
     FanOut,
 )
+from beam_pipeline.transforms.batches import ImageBatch
+from beam_pipeline.transforms.list_images import ListImages, list_root
+from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 from tests.pictures import write_files
 from tests.transforms.buckets import (
     SMALL,

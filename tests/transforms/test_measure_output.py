@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from beam_pipeline.core.dataset.sharding import KeyHasher
+from beam_pipeline.core.references import SampleRef
 from beam_pipeline.transforms.batches import SampleBatch
-from beam_pipeline.transforms.core.dataset.sharding import KeyHasher
-from beam_pipeline.transforms.core.references import SampleRef
 from beam_pipeline.transforms.measure_output import LowestSamples
 from tests.harness import convert, manifest_of, shard_names
 from tests.pictures import picture, write_files

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from apache_beam.transforms.window import GlobalWindow
 
+from beam_pipeline.core.labels.meeting import NameDivision
+from beam_pipeline.core.packing import unpack
+from beam_pipeline.core.references import ImageRef
 from beam_pipeline.transforms import pack_parts
 from beam_pipeline.transforms.batches import ImageBatch
-from beam_pipeline.transforms.core.labels.meeting import NameDivision
-from beam_pipeline.transforms.core.packing import unpack
-from beam_pipeline.transforms.core.references import ImageRef
 from beam_pipeline.transforms.pack_parts import DivideElsewhere, PackParts
 
 IMAGES = [ImageRef(f"{n}.jpg", f"/photos/{n}.jpg", n) for n in range(10)]

@@ -12,15 +12,15 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
-from beam_pipeline.transforms import progress
-from beam_pipeline.transforms.core.dataset.plan import Plan
-from beam_pipeline.transforms.core.dataset.sharding import ShardConfig, ShardPlan
-from beam_pipeline.transforms.core.dataset.tally import Tally
-from beam_pipeline.transforms.core.failures import Refusal
-from beam_pipeline.transforms.core.labels.classes import ClassNumbering
-from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
-from beam_pipeline.transforms.incomplete_folder import read_note
+from beam_pipeline.core.dataset.plan import Plan
+from beam_pipeline.core.dataset.sharding import ShardConfig, ShardPlan
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.labels.classes import ClassNumbering
+from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
 from beam_pipeline.transforms.plan_shards import PlanShards, SumTallies, plan_shards
+from beam_pipeline.work import progress
+from beam_pipeline.work.incomplete_folder import read_note
 
 RUN = {"name": "pets", "seed": 0, "options": {}, "features": {}}
 WISHES: dict[str, Any] = {

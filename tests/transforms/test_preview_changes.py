@@ -7,16 +7,16 @@ from pathlib import Path
 import apache_beam as beam
 from apache_beam.testing.util import assert_that, equal_to
 
-from beam_pipeline.transforms.core.dataset.changes import (
+from beam_pipeline.core.dataset.changes import (
     NO_CHANGES,
     SampleChanges,
     ShardChanges,
 )
-from beam_pipeline.transforms.core.dataset.sharding import ShardConfig
-from beam_pipeline.transforms.core.packing import unpack
-from beam_pipeline.transforms.core.references import SampleRef
+from beam_pipeline.core.dataset.sharding import ShardConfig
+from beam_pipeline.core.packing import unpack
+from beam_pipeline.core.references import SampleRef
 from beam_pipeline.transforms.preview_changes import PreviewChanges
-from tests.transforms.test_earlier_data_set import ENCODING, FIRST, DataSet
+from tests.work.test_earlier_data_set import ENCODING, FIRST, DataSet
 
 
 def test_the_shard_of_a_removed_sample_would_be_written(tmp_path: Path) -> None:

@@ -9,17 +9,17 @@ from fractions import Fraction
 import apache_beam as beam
 import pytest
 
+from beam_pipeline.core.dataset.sharding import SplitFractions
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.errors import ContainerError
+from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.references import SampleRef
+from beam_pipeline.layouts.layout import ContainerLabels
 from beam_pipeline.transforms import read_containers
-from beam_pipeline.transforms.core.dataset.sharding import SplitFractions
-from beam_pipeline.transforms.core.dataset.tally import Tally
-from beam_pipeline.transforms.core.dead_letters import DeadLetter
-from beam_pipeline.transforms.core.errors import ContainerError
-from beam_pipeline.transforms.core.failures import Refusal
-from beam_pipeline.transforms.core.references import SampleRef
 from beam_pipeline.transforms.join_labels import SplitAssigner
-from beam_pipeline.transforms.layouts.layout import ContainerLabels
-from beam_pipeline.transforms.outcome import DEAD_LETTERS, TALLY
 from beam_pipeline.transforms.read_containers import ReadContainers
+from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 from tests.transforms.outputs import assert_items, assert_total, counted
 
 SPLITS = SplitAssigner(None, 0)

@@ -9,15 +9,15 @@ from typing import Any
 import apache_beam as beam
 import pytest
 
-from beam_pipeline.transforms import inventory_task
-from beam_pipeline.transforms.core.dataset.tally import Tally
-from beam_pipeline.transforms.core.failures import Refusal
-from beam_pipeline.transforms.core.listing.filters import ImageRoot
-from beam_pipeline.transforms.core.listing.label_files import LabelFile, LabelFiles
-from beam_pipeline.transforms.core.references import ImageRef
-from beam_pipeline.transforms.inventory_task import OUTSIDE, REPLACED
-from beam_pipeline.transforms.outcome import DEAD_LETTERS, TALLY
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.listing.label_files import LabelFile, LabelFiles
+from beam_pipeline.core.references import ImageRef
 from beam_pipeline.transforms.read_inventory import ReadInventory
+from beam_pipeline.work import inventory_task
+from beam_pipeline.work.inventory_task import OUTSIDE, REPLACED
+from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 from tests.pictures import write_files
 from tests.transforms.outputs import assert_items, assert_total
 

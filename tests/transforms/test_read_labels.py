@@ -10,16 +10,16 @@ from typing import Any, BinaryIO
 import apache_beam as beam
 import pytest
 
-from beam_pipeline.transforms import rows_task
-from beam_pipeline.transforms.core.dataset.tally import Tally
-from beam_pipeline.transforms.core.dead_letters import DeadLetter
-from beam_pipeline.transforms.core.errors import LabelTableError
-from beam_pipeline.transforms.core.failures import Refusal
-from beam_pipeline.transforms.core.listing.filters import ImageRoot
-from beam_pipeline.transforms.core.references import ImageRef, LabelRow
-from beam_pipeline.transforms.layouts.layout import FileLabels, ListedLabels
-from beam_pipeline.transforms.outcome import DEAD_LETTERS, TALLY
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.references import ImageRef, LabelRow
+from beam_pipeline.layouts.layout import FileLabels, ListedLabels
 from beam_pipeline.transforms.read_labels import ListLabels, ReadLabels
+from beam_pipeline.work import rows_task
+from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 from tests.pictures import write_files
 from tests.transforms.outputs import assert_items, assert_total, counted
 

@@ -10,10 +10,10 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
-from beam_pipeline.transforms.core.dataset.tally import Tally
-from beam_pipeline.transforms.outcome import DEAD_LETTERS, TALLY
+from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.transforms.run_elsewhere import SMALL, RunElsewhere
-from beam_pipeline.transforms.writer_process import writer_processes
+from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
+from beam_pipeline.work.writer_process import writer_processes
 from tests.transforms.tasks import LETTER, Doubled, Fatal
 
 

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipeline.transforms.core.dataset.dead_letter_names import (
+from beam_pipeline.core.dataset.dead_letter_names import (
     dead_letter_names,
     part_of,
     parts_for,
 )
-from beam_pipeline.transforms.core.dataset.plan import Plan
-from beam_pipeline.transforms.core.dataset.sharding import ShardPlan
-from beam_pipeline.transforms.core.dataset.tally import Tally
-from beam_pipeline.transforms.core.dead_letters import DeadLetter
-from beam_pipeline.transforms.core.failures import DEFAULT_POLICY, FailurePolicy
-from beam_pipeline.transforms.core.packing import pack
-from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.dataset.plan import Plan
+from beam_pipeline.core.dataset.sharding import ShardPlan
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.failures import DEFAULT_POLICY, FailurePolicy
+from beam_pipeline.core.packing import pack
+from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
 from beam_pipeline.transforms.write_dead_letters import WrittenPart, _WritePart, write_parts
 
 MOST = 1000

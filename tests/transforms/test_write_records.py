@@ -11,20 +11,20 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
+from beam_pipeline.core.dataset.plan import Plan
+from beam_pipeline.core.dataset.sharding import ShardInfo, ShardPlan
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.errors import LostSamplesError
+from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
+from beam_pipeline.core.records.example_source import LabelledImages
+from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.references import SampleRef
+from beam_pipeline.storage.read_ahead import ONE_BY_ONE
 from beam_pipeline.transforms.batches import SampleBatch
-from beam_pipeline.transforms.core.dataset.plan import Plan
-from beam_pipeline.transforms.core.dataset.sharding import ShardInfo, ShardPlan
-from beam_pipeline.transforms.core.dataset.tally import Tally
-from beam_pipeline.transforms.core.errors import LostSamplesError
-from beam_pipeline.transforms.core.failures import Refusal
-from beam_pipeline.transforms.core.labels.schema import CLASS_FOLDER_COLUMNS
-from beam_pipeline.transforms.core.records.example_source import LabelledImages
-from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
-from beam_pipeline.transforms.core.references import SampleRef
-from beam_pipeline.transforms.encoding import EncodingOptions
-from beam_pipeline.transforms.outcome import DEAD_LETTERS, REFUSALS
-from beam_pipeline.transforms.storage.read_ahead import ONE_BY_ONE
 from beam_pipeline.transforms.write_records import WriteRecords, group_samples, measure_shard
+from beam_pipeline.work.encoding import EncodingOptions
+from beam_pipeline.work.outcome import DEAD_LETTERS, REFUSALS
 from tests.harness import read_all
 from tests.pictures import picture, write_pictures
 from tests.transforms.outputs import assert_items

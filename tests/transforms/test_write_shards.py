@@ -11,22 +11,22 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
-from beam_pipeline.transforms import writer_process
-from beam_pipeline.transforms.core.dataset.plan import Plan
-from beam_pipeline.transforms.core.dataset.sharding import ShardInfo, ShardPlan
-from beam_pipeline.transforms.core.dataset.tally import Tally
-from beam_pipeline.transforms.core.dead_letters import DeadLetter
-from beam_pipeline.transforms.core.failures import FailurePolicy, Refusal
-from beam_pipeline.transforms.core.labels.schema import CLASS_FOLDER_COLUMNS
-from beam_pipeline.transforms.core.packing import pack
-from beam_pipeline.transforms.core.records.example_source import LabelledImages
-from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
-from beam_pipeline.transforms.core.references import SampleRef
-from beam_pipeline.transforms.encoding import EncodingOptions
-from beam_pipeline.transforms.incomplete_folder import take_refusal
-from beam_pipeline.transforms.outcome import DEAD_LETTERS, REFUSALS
-from beam_pipeline.transforms.shard_task import ShardTask, Written
+from beam_pipeline.core.dataset.plan import Plan
+from beam_pipeline.core.dataset.sharding import ShardInfo, ShardPlan
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.failures import FailurePolicy, Refusal
+from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
+from beam_pipeline.core.packing import pack
+from beam_pipeline.core.records.example_source import LabelledImages
+from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.references import SampleRef
 from beam_pipeline.transforms.write_shards import WriteShards
+from beam_pipeline.work import writer_process
+from beam_pipeline.work.encoding import EncodingOptions
+from beam_pipeline.work.incomplete_folder import take_refusal
+from beam_pipeline.work.outcome import DEAD_LETTERS, REFUSALS
+from beam_pipeline.work.shard_task import ShardTask, Written
 from tests.pictures import write_pictures
 from tests.transforms.outputs import assert_items
 

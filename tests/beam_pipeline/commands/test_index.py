@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline.commands.index import write_index
-from beam_pipeline.transforms.core.dataset.tfds_metadata import tfds_names
-from beam_pipeline.transforms.core.errors import (
+from beam_pipeline.core.dataset.tfds_metadata import tfds_names
+from beam_pipeline.core.errors import (
     ConversionError,
     DamagedRecordError,
     OutputNotEmptyError,
     UsageError,
 )
-from beam_pipeline.transforms.core.records.example_proto import Example
-from beam_pipeline.transforms.incomplete_folder import note_names
-from beam_pipeline.transforms.output_folder import prepare_output
+from beam_pipeline.core.records.example_proto import Example
+from beam_pipeline.work.incomplete_folder import note_names
+from beam_pipeline.work.output_folder import prepare_output
 from tests.harness import convert, manifest_of, read_shard, shard_names
 from tests.pictures import write_pictures
 

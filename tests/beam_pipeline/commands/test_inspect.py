@@ -15,15 +15,15 @@ import pytest
 
 from beam_pipeline.cli import main
 from beam_pipeline.commands import inspect
-from beam_pipeline.inspection import scan
-from beam_pipeline.transforms.core.records.tfrecord import (
+from beam_pipeline.core.records.tfrecord import (
     crc32c_extend,
     frame_footer,
     frame_header,
 )
+from beam_pipeline.inspection import scan
+from tests.core.records.fixtures import record_of
 from tests.harness import ALL_BAD, convert, shard_names
 from tests.pictures import picture, write_files
-from tests.transforms.core.records.fixtures import record_of
 
 COUNT = 12
 

@@ -20,6 +20,7 @@ from apache_beam.options.pipeline_options import GoogleCloudOptions
 
 from beam_pipeline.cli import _parser
 from beam_pipeline.config import ConvertConfig
+from beam_pipeline.core.errors import AnotherJobError, UsageError
 from beam_pipeline.engines.flink import (
     Cluster,
     FlinkJob,
@@ -33,7 +34,6 @@ from beam_pipeline.engines.registry import engine_for
 from beam_pipeline.inputs import convert_config
 from beam_pipeline.launch import beam_option_names
 from beam_pipeline.options import ConvertOptions
-from beam_pipeline.transforms.core.errors import AnotherJobError, UsageError
 from tests.harness import REPOSITORY
 from tests.pictures import write_pictures
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from beam_pipeline.core.errors import UsageError
 from beam_pipeline.engines.registry import engine_for
-from beam_pipeline.transforms.core.errors import UsageError
 from tests.harness import convert
 from tests.pictures import write_pictures
 

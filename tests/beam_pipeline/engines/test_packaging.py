@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import beam_pipeline
+from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.engines import packaging
 from beam_pipeline.engines.packaging import build_package, requirements
-from beam_pipeline.transforms.core.errors import ConversionError
 from tests.harness import REPOSITORY
 
 if sys.version_info >= (3, 11):

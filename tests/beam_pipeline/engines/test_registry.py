@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from beam_pipeline.core.errors import UsageError
 from beam_pipeline.engines.base import Engine
 from beam_pipeline.engines.dataflow import DataflowEngine
 from beam_pipeline.engines.flink import FlinkEngine
 from beam_pipeline.engines.local import LocalEngine
 from beam_pipeline.engines.prism import PrismEngine
 from beam_pipeline.engines.registry import engine_for
-from beam_pipeline.transforms.core.errors import UsageError
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tests.beam_pipeline.engines.test_packaging import modules_of
 from tests.harness import REPOSITORY
 
 OLD_SETUPTOOLS = "setuptools==65.5.0"  # Python 3.11 brings it
-IMPORT = "import beam_pipeline.transforms.core.errors as found; print(found.__file__)"
+IMPORT = "import beam_pipeline.core.errors as found; print(found.__file__)"
 
 pytestmark = [
     pytest.mark.slow,

@@ -9,6 +9,7 @@ import re
 import pytest
 from PIL import Image
 
+from beam_pipeline.core.inspection.examples import FeatureList, Features
 from beam_pipeline.inspection.pictures import (
     COLUMNS,
     ROWS,
@@ -19,7 +20,6 @@ from beam_pipeline.inspection.pictures import (
     thumbnail,
     true_colour,
 )
-from beam_pipeline.transforms.core.inspection.examples import FeatureList, Features
 from tests.pictures import picture
 
 

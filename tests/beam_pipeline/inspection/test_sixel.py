@@ -13,9 +13,9 @@ import termios
 import pytest
 from PIL import Image, ImageChops
 
+from beam_pipeline.core.inspection.examples import FeatureList
 from beam_pipeline.inspection.pictures import COLUMNS, ROWS, painter_for
 from beam_pipeline.inspection.sixel import cell_size, sixels, understands_sixels
-from beam_pipeline.transforms.core.inspection.examples import FeatureList
 
 
 def decoded(text: str) -> Image.Image:

@@ -8,9 +8,9 @@ from dataclasses import FrozenInstanceError, dataclass
 
 import pytest
 
+from beam_pipeline.core.errors import UsageError
 from beam_pipeline.options.group import OptionGroup, option
 from beam_pipeline.options.values import parse_list_column
-from beam_pipeline.transforms.core.errors import UsageError
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from beam_pipeline.core.dataset.sharding import ShardConfig, SplitFractions
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.layouts.layout import SourceOptions
 from beam_pipeline.options import ConvertOptions
 from beam_pipeline.options.engine import EngineOptions
 from beam_pipeline.options.images import ImageOptions
@@ -20,9 +23,6 @@ from beam_pipeline.options.labels import LabelOptions
 from beam_pipeline.options.output import OutputOptions
 from beam_pipeline.options.splits import SplitOptions
 from beam_pipeline.options.values import parse_size
-from beam_pipeline.transforms.core.dataset.sharding import ShardConfig, SplitFractions
-from beam_pipeline.transforms.core.errors import UsageError
-from beam_pipeline.transforms.layouts.layout import SourceOptions
 from tests.harness import REPOSITORY
 
 REQUIRED = ("--images", "in", "--output", "out")

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import pytest
 
+from beam_pipeline.core.dataset.sharding import SplitFractions
 from beam_pipeline.options.values import (
     parse_columns,
     parse_features,
@@ -15,7 +16,6 @@ from beam_pipeline.options.values import (
     parse_size,
     parse_splits,
 )
-from beam_pipeline.transforms.core.dataset.sharding import SplitFractions
 
 
 @pytest.mark.parametrize(

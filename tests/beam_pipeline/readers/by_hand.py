@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from beam_pipeline.transforms.core.records.tfrecord import crc32c_extend, frame_footer, frame_header
-from beam_pipeline.transforms.core.records.wire import encode_example
+from beam_pipeline.core.records.tfrecord import crc32c_extend, frame_footer, frame_header
+from beam_pipeline.core.records.wire import encode_example
 from tests.pictures import write_files
 
 

@@ -11,11 +11,11 @@ import pytest
 from PIL import Image
 
 from beam_pipeline import RandomAccess
+from beam_pipeline.core.errors import DamagedRecordError, UsageError
 from beam_pipeline.readers.pixels import scaled_side
-from beam_pipeline.transforms.core.errors import DamagedRecordError, UsageError
 from tests.beam_pipeline.readers.by_hand import feature, write_by_hand
+from tests.layouts.make_segmentation import grey
 from tests.pictures import picture
-from tests.transforms.layouts.make_segmentation import grey
 
 IMAGE = {"image/encoded": feature("bytes")}
 MASK = "image/segmentation/class/encoded"

@@ -21,7 +21,7 @@ import pytest
 import beam_pipeline
 from beam_pipeline import RandomAccess
 from beam_pipeline.cli import main
-from beam_pipeline.transforms.core.errors import ConversionError, DamagedRecordError, UsageError
+from beam_pipeline.core.errors import ConversionError, DamagedRecordError, UsageError
 from tests.beam_pipeline.readers.by_hand import EVERY_KIND, feature, write_by_hand
 from tests.harness import convert, manifest_of, read_shard, shard_names
 from tests.pictures import picture, write_pictures

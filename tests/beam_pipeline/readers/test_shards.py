@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.readers.shards import open_shard
-from beam_pipeline.transforms.core.errors import DamagedRecordError
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the file is Linux's")

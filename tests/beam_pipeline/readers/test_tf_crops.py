@@ -13,8 +13,8 @@ import tensorflow as tf
 from PIL import Image
 
 import beam_pipeline
+from beam_pipeline.core.errors import UsageError
 from beam_pipeline.readers.tf_crops import CropDecoder, checked_shares
-from beam_pipeline.transforms.core.errors import UsageError
 from tests.beam_pipeline.readers.test_pixels import jpeg
 from tests.beam_pipeline.readers.test_tf_data import IMAGE, OBJECTS, SIDES, feature, write_set
 

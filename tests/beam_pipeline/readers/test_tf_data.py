@@ -20,19 +20,19 @@ import tensorflow as tf
 from PIL import Image
 
 import beam_pipeline
-from beam_pipeline.dataset import Shard
-from beam_pipeline.readers.tf_data import SHUFFLE_BUFFER_BYTES, _shuffle_buffer
-from beam_pipeline.transforms.core.errors import (
+from beam_pipeline.core.errors import (
     ConversionError,
     DamagedRecordError,
     UsageError,
 )
-from beam_pipeline.transforms.core.records.tfrecord import frame_header
-from beam_pipeline.transforms.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.records.tfrecord import frame_header
+from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.dataset import Shard
+from beam_pipeline.readers.tf_data import SHUFFLE_BUFFER_BYTES, _shuffle_buffer
 from tests.beam_pipeline.readers.test_pixels import jpeg
 from tests.harness import REPOSITORY, convert, manifest_of, read_shard, shard_names
+from tests.layouts.make_segmentation import grey
 from tests.pictures import picture, write_files, write_pictures
-from tests.transforms.layouts.make_segmentation import grey
 
 LISTS = {
     "bytes": lambda values: {"bytes_list": tf.train.BytesList(value=values)},

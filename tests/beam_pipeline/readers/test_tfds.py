@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beam_pipeline.transforms.core.dataset.tfds_metadata import tfds_files
-from beam_pipeline.transforms.core.records.tfrecord import crc32c_extend, frame_footer, frame_header
-from beam_pipeline.transforms.core.records.wire import encode_example
+from beam_pipeline.core.dataset.tfds_metadata import tfds_files
+from beam_pipeline.core.records.tfrecord import crc32c_extend, frame_footer, frame_header
+from beam_pipeline.core.records.wire import encode_example
 from tests.harness import REPOSITORY, convert, documented, run_shell
+from tests.layouts.make_segmentation import grey
 from tests.pictures import picture, write_files, write_pictures
-from tests.transforms.layouts.make_segmentation import grey
 
 pytestmark = pytest.mark.tfds
 

@@ -42,7 +42,7 @@ READER = """
 import hashlib, json, sys
 from torch.utils.data import DataLoader
 from beam_pipeline.readers.torch_dataset import TFRecordDataset
-from beam_pipeline.transforms.core.errors import ConversionError
+from beam_pipeline.core.errors import ConversionError
 
 def decode(example):
     digest = hashlib.sha256(example["image/encoded"]).hexdigest()
@@ -170,7 +170,7 @@ from torch.utils.data import DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
 from beam_pipeline import RandomAccess
 from beam_pipeline.readers.torch_dataset import TFRecordDataset
-from beam_pipeline.transforms.core.errors import UsageError
+from beam_pipeline.core.errors import UsageError
 
 def name(example):
     return example["image/source_id"].decode()

@@ -1,0 +1,207 @@
+"""Changes from one data set to the next: which samples, and which shards.
+
+Two data sets are compared by the samples in their receipts, so no image and no shard is read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from beam_pipeline.core.dataset.receipts import (
+    Receipt,
+    images_differ,
+    labels_differ,
+)
+from beam_pipeline.core.dataset.sharding import KeyHasher, ShardPlan, ShardSpec, shard_of
+from beam_pipeline.core.errors import ConversionError
+from beam_pipeline.core.references import SampleRef
+
+CHANGES_NAME = "changes.json"
+CHANGES_FORMAT = "beam-tfrecord-changes"
+CHANGES_VERSION = 1
+
+
+class SampleChanges(NamedTuple):
+    """The samples by which two data sets differ, by their keys, sorted.
+
+    Attributes:
+      added: only the later one has them.
+      removed: only the earlier one has them.
+      changed: their image differs, or their split.
+      relabelled: their labels differ; the image of such a sample may have changed, too.
+    """
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    relabelled: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Kind of change -> number of samples."""
+        return {kind: len(keys) for kind, keys in self._asdict().items()}
+
+    @property
+    def summary(self) -> str:
+        """The numbers, for people: "3 added, 1 removed"."""
+        return summary_of(self.counts)
+
+    @classmethod
+    def sum_of(cls, parts: Iterable[SampleChanges]) -> SampleChanges:
+        """The changes of all parts; a sample that left one and came to another has moved.
+
+        Such a sample counts as changed, as its split did.
+        """
+        found: tuple[set[str], ...] = (set(), set(), set(), set())
+        for part in parts:
+            for keys, more in zip(found, part, strict=True):
+                keys.update(more)
+        added, removed, changed, relabelled = found
+        moved = added & removed
+        return cls(
+            added=tuple(sorted(added - moved)),
+            removed=tuple(sorted(removed - moved)),
+            changed=tuple(sorted(changed | moved)),
+            relabelled=tuple(sorted(relabelled)),
+        )
+
+
+def summary_of(counts: Mapping[str, int]) -> str:
+    """Numbers of changes, for people: "3 added, 1 removed"."""
+    return ", ".join(f"{count} {kind}" for kind, count in counts.items() if count) or "no changes"
+
+
+NO_CHANGES = SampleChanges()
+
+
+def compare_samples(
+    before: Iterable[SampleRef], after: Iterable[SampleRef], files: Sequence[int] = ()
+) -> SampleChanges:
+    """Compares samples by their keys.
+
+    Args:
+      before: the earlier ones.
+      after: the later ones, which are not held in memory.
+      files: the indices of the labels that are files.
+    """
+    left = {ref.key: ref for ref in before}
+    added, changed, relabelled = [], [], []
+    for now in after:
+        then = left.pop(now.key, None)
+        if then is None:
+            added.append(now.key)
+        elif then != now:
+            if images_differ(then, now):
+                changed.append(now.key)
+            if labels_differ(then, now, files):
+                relabelled.append(now.key)
+    return SampleChanges(*(tuple(sorted(keys)) for keys in (added, left, changed, relabelled)))
+
+
+def written_samples(receipt: Receipt) -> list[SampleRef]:
+    """The samples of a shard that became examples."""
+    dead = {letter.key for letter in receipt.dead_letters}
+    refs = receipt.inputs.refs
+    return [ref for ref in refs if ref.key not in dead] if dead else list(refs)
+
+
+def samples_between(
+    receipts: Sequence[Receipt], spec: ShardSpec, hasher: KeyHasher
+) -> list[SampleRef]:
+    """The samples of other shards that would lie in this one.
+
+    Args:
+      receipts: of the shards of the same split that have hashes in common with this one.
+      spec: this one.
+      hasher: places samples.
+    """
+    return [
+        ref
+        for receipt in receipts
+        for ref in written_samples(receipt)
+        if receipt.inputs.spec.of == spec.of
+        or shard_of(hasher.order(ref.key), spec.of) == spec.number
+    ]
+
+
+def shards_meeting(spec: ShardSpec, plan: ShardPlan) -> list[ShardSpec]:
+    """The shards of another plan whose ranges of hashes meet that of a shard of the same split.
+
+    Shard 1 of 2 meets shards 2 and 3 of 4, and shards 1 and 2 of 3.
+    """
+    if spec.split not in plan.first_shard:
+        return []
+    first, of = plan.first_shard[spec.split]
+    begin = spec.number * of // spec.of
+    end = -(-(spec.number + 1) * of // spec.of)
+    return [plan.spec(first + number) for number in range(begin, end)]
+
+
+class ShardChanges(NamedTuple):
+    """The fate of a shard in a conversion that reuses those of an earlier data set.
+
+    Attributes:
+      samples: the samples by which its range of hashes differs from the earlier data set's.
+      reused: it is a shard of the earlier data set.
+      bytes: length of the file.
+      notes: sentences for people, such as about a shard that is damaged.
+    """
+
+    samples: SampleChanges
+    reused: bool
+    bytes: int
+    notes: tuple[str, ...] = ()
+
+
+def changes_file(
+    folder: str,
+    shards: Iterable[ShardChanges],
+    *,
+    gone: SampleChanges = NO_CHANGES,
+    notes: Sequence[str] = (),
+) -> dict[str, Any]:
+    """The content of `changes.json`.
+
+    Args:
+      folder: the earlier data set.
+      shards: every shard of this one.
+      gone: samples of splits that this one does not have.
+      notes: sentences for people about the whole.
+    """
+    found = list(shards)
+    samples = SampleChanges.sum_of([gone, *(shard.samples for shard in found)])
+    reused = [shard.bytes for shard in found if shard.reused]
+    written = [shard.bytes for shard in found if not shard.reused]
+    return {
+        "format": CHANGES_FORMAT,
+        "format_version": CHANGES_VERSION,
+        "since": folder,
+        "samples": samples.counts,
+        "shards": {"reused": len(reused), "written": len(written)},
+        "bytes": {"reused": sum(reused), "written": sum(written)},
+        "notes": [*notes, *sorted(note for shard in found for note in shard.notes)],
+    }
+
+
+def parse_changes(data: bytes, uri: str) -> Mapping[str, Any]:
+    """Reads `changes.json` back.
+
+    Raises:
+      ConversionError: it is another program's file, or damaged.
+    """
+    try:
+        content: dict[str, Any] = json.loads(data)
+        if content["format"] != CHANGES_FORMAT or content["format_version"] != CHANGES_VERSION:
+            raise ValueError(f"its format is {content['format']!r}")
+        for name in ("samples", "shards", "bytes"):
+            if not all(isinstance(number, int) for number in content[name].values()):
+                raise ValueError(f"{name} holds other values than numbers")
+        if not all(isinstance(text, str) for text in (content["since"], *content["notes"])):
+            raise ValueError("a text is none")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ConversionError(
+            f"{uri} does not list the changes of a data set: {error!r}"
+        ) from error
+    return content

@@ -1,0 +1,181 @@
+"""Estimates the cost of a conversion on Dataflow from its plan: bytes, requests, hours, money.
+
+The rates were measured on one machine against an emulated bucket (`benchmarks/`), the prices are
+a table that anybody may replace. An estimate helps to choose between options; it is no invoice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+
+from beam_pipeline.core.errors import UsageError
+
+GB = 10**9
+_LISTED_A_PAGE = 1000
+FEATURE_BYTES = 250
+"""Of an example beside its image, about."""
+COMPARED_BYTES = 20
+"""Of an image in the search for duplicates: its digest and number."""
+
+
+PRICE_LIST = "us-central1, 2025"
+"""Where and when the default prices hold."""
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Google's prices in US dollars, in the region and year of `PRICE_LIST`, without discounts.
+
+    Attributes:
+      vcpu_hour: a vCPU of a batch worker for an hour.
+      memory_gb_hour: a GB of a worker's memory for an hour.
+      shuffle_gb: a GB that Dataflow's shuffle processes.
+      class_a_1000: a thousand listings or writes of objects.
+      class_b_1000: a thousand reads of objects.
+    """
+
+    vcpu_hour: float = 0.056
+    memory_gb_hour: float = 0.003557
+    shuffle_gb: float = 0.011
+    class_a_1000: float = 0.005
+    class_b_1000: float = 0.0004
+
+
+@dataclass(frozen=True)
+class Machines:
+    """The workers of the job.
+
+    Attributes:
+      workers: how many.
+      vcpus: of each.
+      memory_gb: of each.
+    """
+
+    workers: int = 10
+    vcpus: int = 4
+    memory_gb: float = 16.0
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Measured costs of work.
+
+    Attributes:
+      read_s: CPU seconds to read an object, whatever its size, with TLS.
+      byte_s: CPU seconds to carry a byte from one object into another.
+      plan_s: CPU seconds to list, label and assign a sample.
+      start_s: seconds until workers have started.
+    """
+
+    read_s: float = 0.9e-3
+    byte_s: float = 1.0e-9
+    plan_s: float = 30e-6
+    start_s: float = 180.0
+
+
+@dataclass(frozen=True)
+class Work:
+    """The work of a conversion.
+
+    Attributes:
+      samples: examples to write.
+      files: masks to read beside the images.
+      image_bytes: of all images and masks.
+      reference_bytes: of all references, packed.
+      listed: objects listed, passed over or not.
+      joined: labels come from tables, so that references are shuffled twice.
+      shards: to write.
+      encode_s: CPU seconds to encode an image anew; 0 where images are written as they are.
+    """
+
+    samples: int
+    image_bytes: int
+    reference_bytes: int
+    listed: int
+    joined: bool
+    shards: int
+    files: int = 0
+    encode_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The estimated cost of the work.
+
+    Attributes:
+      shuffle_bytes: that cross the shuffle.
+      records_shuffle_bytes: the same with --shuffle=records.
+      class_a, class_b: requests, by billing class.
+      vcpu_hours: of all workers.
+      seconds: from the start of the job to its end.
+      dollars: for workers, shuffle and requests; records_dollars with --shuffle=records.
+      idle_workers: workers that have no shard to write.
+    """
+
+    shuffle_bytes: int
+    records_shuffle_bytes: int
+    class_a: int
+    class_b: int
+    vcpu_hours: float
+    seconds: float
+    dollars: float
+    records_dollars: float
+    idle_workers: int
+
+
+def estimate(work: Work, machines: Machines, prices: Prices, rates: Rates = Rates()) -> Estimate:
+    """Estimates the cost of a conversion on Dataflow."""
+    lanes = machines.workers * machines.vcpus
+    reads = work.samples + work.files
+    writing = reads * rates.read_s + work.image_bytes * rates.byte_s
+    writing += work.samples * work.encode_s
+    planning = (work.listed + work.samples) * rates.plan_s
+    busy = min(lanes, work.shards)  # a shard is written by one thread of one process
+    seconds = rates.start_s + planning / lanes + writing / max(1, busy)
+    hours = seconds / 3600
+    vcpu_hours = hours * lanes
+    shuffled = work.reference_bytes * (2 if work.joined else 1) + work.samples * COMPARED_BYTES
+    records = shuffled + work.image_bytes + work.samples * FEATURE_BYTES
+    class_a = -(-work.listed // _LISTED_A_PAGE) + 2 * work.shards  # a shard has a receipt
+    requests = class_a * prices.class_a_1000 + reads * prices.class_b_1000
+    dollars = (
+        vcpu_hours * prices.vcpu_hour
+        + hours * machines.workers * machines.memory_gb * prices.memory_gb_hour
+        + requests / 1000
+    )
+    return Estimate(
+        shuffle_bytes=shuffled,
+        records_shuffle_bytes=records,
+        class_a=class_a,
+        class_b=reads,
+        vcpu_hours=vcpu_hours,
+        seconds=seconds,
+        dollars=dollars + shuffled / GB * prices.shuffle_gb,
+        records_dollars=dollars + records / GB * prices.shuffle_gb,
+        idle_workers=max(0, machines.workers - -(-work.shards // machines.vcpus)),
+    )
+
+
+def parse_prices(text: str, name: str) -> Prices:
+    """Prices from JSON that gives some or all of the fields of `Prices`.
+
+    Raises:
+      UsageError: it is no JSON object, or gives anything but numbers for these fields.
+    """
+    fields = [field.name for field in dataclasses.fields(Prices)]
+    try:
+        values = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"--prices {name} is no JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise UsageError(f"--prices {name}: expected an object with {', '.join(fields)}")
+    for key, value in values.items():
+        number = isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
+        if key not in fields or not number:
+            raise UsageError(
+                f"--prices {name}: found {key!r}: {value!r}, expected dollars for one of "
+                f"{', '.join(fields)}"
+            )
+    return Prices(**values)

@@ -1,0 +1,180 @@
+"""`manifest.json`: the contents of a complete data set. Without it, a folder is no data set."""
+
+from __future__ import annotations
+
+import base64
+import io
+import itertools
+import json
+import posixpath
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from beam_pipeline.core.dataset.dead_letter_names import (
+    DEAD_LETTERS_NAME as DEAD_LETTERS_NAME,
+)
+from beam_pipeline.core.dataset.dead_letter_names import PARTS_ENTRY
+from beam_pipeline.core.dataset.names import MANIFEST_NAME as MANIFEST_NAME
+from beam_pipeline.core.dataset.plan import Plan
+from beam_pipeline.core.dataset.sharding import ShardInfo
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.dataset.totals import Totals
+from beam_pipeline.core.errors import ConversionError
+from beam_pipeline.core.report.image_statistics import (
+    ImageStatistics,
+    formats_and_lengths,
+)
+
+FORMAT_VERSION = 1
+IMAGES_ENTRY = "images"
+_PIECES = 1 << 14  # of JSON, encoded at a time
+LABELS_NAME = "labels.txt"
+LABEL_MAP_NAME = "label_map.pbtxt"
+
+
+def crc32c_text(crc: int) -> str:
+    """A CRC-32C as Google Cloud Storage shows it: base64 of its four bytes, big-endian."""
+    return base64.b64encode(crc.to_bytes(4, "big")).decode()
+
+
+def build_manifest(
+    *,
+    plan: Plan,
+    tally: Tally,
+    shards: Sequence[ShardInfo],
+    seed: int,
+    options: Mapping[str, Any],
+    features: Mapping[str, Any],
+    counted: str = "examples",
+    totals: Totals | None = None,
+    dead_letter_parts: int = 0,
+) -> dict[str, Any]:
+    """The manifest as a value. Nothing in it depends on time, place, runner or workers.
+
+    Args:
+      plan: the planned shards and classes.
+      tally: the counts of all stages, to the last dead letter.
+      shards: the figures of those that were written.
+      seed: of the hash that placed the samples.
+      options: the other options that shape the bytes.
+      features: key -> kind, shape and whether it is optional, of every feature of an example.
+      counted: the unit of class counts, "examples" or "objects"; empty where classes are not counted,
+        as for masks, whose pixels are not read.
+      totals: the sums over all shards; None for those of `shards`.
+      dead_letter_parts: in how many files dead letters are listed; 0 for a single file.
+    """
+    totals = totals or Totals.of_shards(shards)
+    images = totals.images
+    examples = sum(shard.examples for shard in shards)
+    by_split: dict[str, list[ShardInfo]] = {split: [] for split, _ in plan.shard_plan.shards}
+    classes = {split: totals.classes.get(split, Counter()) for split in by_split}
+    for shard in sorted(shards, key=lambda shard: (shard.split, shard.number)):
+        by_split[shard.split].append(shard)
+    return {
+        "format": "beam-tfrecord",
+        "format_version": FORMAT_VERSION,
+        "name": plan.shard_plan.name,
+        "seed": seed,
+        "options": dict(options),
+        "features": dict(features),
+        "splits": {split: _split_entry(infos) for split, infos in by_split.items()},
+        "classes": [
+            {"id": i, "name": name, **(_class_counts(i, counted, classes) if counted else {})}
+            for name, i in plan.classes
+        ],
+        "counts": {
+            "listed_images": tally.listed,
+            "ignored_files": dict(sorted(tally.ignored.items())),
+            "label_rows": tally.label_rows,
+            "label_rows_repeated": tally.repeated_rows,
+            "label_rows_without_image": tally.orphan_rows,
+            "joined_samples": tally.samples.total(),
+            **({"unlabelled": tally.unlabelled} if options.get("unlabelled") else {}),
+            "examples": examples,
+            "dead_letters": tally.dead.total(),
+            **({"images": dict(images.events)} if images.events else {}),
+        },
+        **_images_entry(images.statistics, examples),
+        "dead_letters": dict(sorted(tally.dead.items())),
+        **({PARTS_ENTRY: dead_letter_parts} if dead_letter_parts else {}),
+        **({"questions": list(plan.questions)} if plan.questions else {}),
+        **({"codec": images.codecs[0]} if images.codecs else {}),
+    }
+
+
+def _images_entry(statistics: ImageStatistics, examples: int) -> dict[str, Any]:
+    """Formats and sizes of the images; none where an older version wrote some of the shards."""
+    if not examples or statistics.images != examples:
+        return {}
+    return {IMAGES_ENTRY: formats_and_lengths(statistics)}
+
+
+def _class_counts(
+    class_id: int, counted: str, classes: Mapping[str, Counter[int]]
+) -> dict[str, Any]:
+    """The number of times that a class occurs, in all and in each split."""
+    return {
+        counted: sum(counts[class_id] for counts in classes.values()),
+        "splits": {split: counts[class_id] for split, counts in classes.items()},
+    }
+
+
+def _split_entry(shards: Iterable[ShardInfo]) -> dict[str, Any]:
+    entries = [
+        {
+            "path": shard.file_name,
+            "examples": shard.examples,
+            "bytes": shard.bytes,
+            "crc32c": crc32c_text(shard.crc32c),
+        }
+        for shard in shards
+    ]
+    return {
+        "examples": sum(entry["examples"] for entry in entries),
+        "bytes": sum(entry["bytes"] for entry in entries),
+        "shards": entries,
+    }
+
+
+def dump_json(value: Mapping[str, Any]) -> bytes:
+    """JSON for people and programs: indented, UTF-8, a newline at the end."""
+    pieces = json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(value)
+    data = io.BytesIO()
+    # In blocks, as the pieces of all of it would take ten times its bytes.
+    while block := "".join(itertools.islice(pieces, _PIECES)):
+        data.write(block.encode())
+    data.write(b"\n")
+    return data.getvalue()
+
+
+def parse_manifest(data: bytes, uri: str) -> dict[str, Any]:
+    """Reads a manifest and checks the entries that all its users rely on.
+
+    Raises:
+      ConversionError: it is no manifest, or one of a later version.
+    """
+    try:
+        manifest: dict[str, Any] = json.loads(data)
+        if manifest["format"] != "beam-tfrecord":
+            raise ValueError(f"its format is {manifest['format']!r}")
+        version = manifest["format_version"]
+        if version != FORMAT_VERSION:
+            raise ConversionError(
+                f"{uri} has version {version}; this program reads version {FORMAT_VERSION}"
+            )
+        names = shard_paths(manifest)
+        for name in names:
+            if not isinstance(name, str) or not name:
+                raise ValueError(f"a shard's path is {name!r}")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ConversionError(f"{uri} is no manifest of beam-tfrecord: {error!r}") from error
+    outside = [name for name in names if name in (".", "..") or posixpath.basename(name) != name]
+    if outside:
+        raise ConversionError(f"{uri} lists {outside[0]!r}, which is not a file of its own folder")
+    return manifest
+
+
+def shard_paths(manifest: Mapping[str, Any]) -> list[str]:
+    """File names of all shards that a manifest lists."""
+    return [shard["path"] for split in manifest["splits"].values() for shard in split["shards"]]

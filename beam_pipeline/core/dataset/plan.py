@@ -1,0 +1,148 @@
+"""The plan of a run, made from its counts before an image is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from beam_pipeline.core.dataset.kept import (
+    NOTHING_KEPT,
+    Kept,
+    NumberedClasses,
+)
+from beam_pipeline.core.dataset.plausibility import (
+    NO_CHECKS,
+    LabelChecks,
+    class_questions,
+    label_file_questions,
+    question_error,
+    split_questions,
+)
+from beam_pipeline.core.dataset.refusals import (
+    duplicate_images,
+    empty_split,
+    mostly_unlabelled,
+    nothing_joined,
+    other_classes,
+    too_many_bad,
+    too_small_shards,
+    unknown_splits,
+)
+from beam_pipeline.core.dataset.sharding import (
+    ShardConfig,
+    ShardPlan,
+)
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.errors import (
+    UsageError,
+)
+from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.labels.classes import ClassNumbering, ClassNumberingError
+from beam_pipeline.core.records.record_format import RecordFormat
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The plan of what will be written, made before an image is opened.
+
+    Attributes:
+      shard_plan: the shards of every split.
+      classes: (name, id) of every class, in order of id.
+      tally: the counts up to here.
+      refusal: the reason why nothing may be written, or None.
+      settled: options that it settled, as they depend on the classes and the earlier data set.
+      questions: reasons of the questions that --yes answered, for the manifest.
+      notes: sentences for people on what the earlier data set changed of it.
+    """
+
+    shard_plan: ShardPlan
+    classes: tuple[tuple[str, int], ...]
+    tally: Tally
+    refusal: Refusal | None
+    settled: Mapping[str, Any] = field(default_factory=dict)
+    questions: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def class_ids(self) -> dict[str, int]:
+        """Class -> id."""
+        return dict(self.classes)
+
+
+def make_plan(
+    tally: Tally,
+    *,
+    name: str,
+    shards: ShardConfig,
+    splits: Sequence[str],
+    record_format: RecordFormat,
+    max_bad_fraction: float,
+    numbering: ClassNumbering,
+    none_empty: bool = False,
+    may_be_unlabelled: bool = True,
+    checks: LabelChecks = NO_CHECKS,
+    kept: Kept = NOTHING_KEPT,
+    may_have_duplicates: bool = True,
+) -> Plan:
+    """Plans the shards of the joined samples, or refuses with a reason.
+
+    Args:
+      tally: the counts of listing, labels and join.
+      name: data set name.
+      shards: the requested number or size of shards.
+      splits: splits that must exist even if no sample fell into them.
+      record_format: the format of the shards.
+      max_bad_fraction: bad samples allowed, of all listed images.
+      numbering: how classes get their ids.
+      none_empty: whether a split without samples is a fault, as groups or classes were to be divided.
+      may_be_unlabelled: whether most images may be left out for want of a label row.
+      checks: what is checked of the labels.
+      kept: what an earlier data set settles.
+      may_have_duplicates: whether images may have the same bytes, as far as the tally knows.
+    """
+    names = sorted({*tally.samples, *splits})
+    counted_shards = kept.count_shards(
+        shards, {split: tally.written_bytes(split) for split in names}
+    )
+    counts = counted_shards.counts
+    too_small = too_small_shards(shards, counts, tally)
+    numbered, unnumbered = NumberedClasses(()), None
+    try:
+        numbered = kept.number_classes(numbering, tally.classes)
+    except ClassNumberingError as error:
+        option = "--class_ids keep" if numbering.unsigned else "--label_from_folder_name"
+        unnumbered = Refusal.from_error(
+            UsageError(f"{option}: {error}; rename it or leave the option out")
+        )
+    passed_over = list(label_file_questions(tally.label_files, tally.listed, checks))
+    of_classes = () if numbered.kept else class_questions(tally.classes, checks)
+    of_splits = split_questions(tally.samples, checks)
+    asked = [*passed_over, *of_splits, *of_classes]
+    question = Refusal.from_error(question_error(asked)) if asked and not checks.assumed else None
+    refusal = (
+        next(iter(tally.refusals), None)
+        or (question if passed_over else None)  # flat folders have no labels but those in the files
+        or other_classes(tally, checks)
+        or nothing_joined(tally, checks.option)
+        or unknown_splits(shards, names)
+        or (empty_split(tally, splits) if none_empty else None)
+        or too_small
+        or too_many_bad(tally, max_bad_fraction)
+        or (None if may_have_duplicates else duplicate_images(tally))
+        or (None if may_be_unlabelled else mostly_unlabelled(tally, checks.option))
+        or unnumbered
+        or question
+    )
+    # Shards without number are not even named.
+    shard_plan = ShardPlan(name, () if too_small else tuple(counts.items()), record_format)
+    overridden = (*checks.overridden, *(question.reason for question in asked))
+    return Plan(
+        shard_plan=shard_plan,
+        classes=numbered.classes,
+        tally=tally,
+        refusal=refusal,
+        settled={**counted_shards.settled, **numbered.settled},
+        questions=overridden,
+        notes=(*counted_shards.notes, *numbered.notes),
+    )

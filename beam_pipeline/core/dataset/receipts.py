@@ -1,0 +1,473 @@
+"""Receipts: the inputs of each shard, kept beside the data set.
+
+A run that resumes an earlier one (`--resume`) keeps each shard whose receipt lists the inputs that it
+would have now, and `repair` writes a lost shard again from its receipt. Receipts lie in `.receipts/`
+of the output folder, one a shard, as gzipped JSON.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import starmap
+from typing import Any
+
+from beam_pipeline.core.dataset.names import RECEIPTS_FOLDER
+from beam_pipeline.core.dataset.sharding import ShardInfo, ShardSpec
+from beam_pipeline.core.dead_letters import DeadLetter, Reason
+from beam_pipeline.core.errors import ConversionError
+from beam_pipeline.core.images.digest import DIGEST_BYTES
+from beam_pipeline.core.labels.schema import FILE_KINDS
+from beam_pipeline.core.records.formats import DEFAULT_FORMAT, format_of
+from beam_pipeline.core.references import SampleRef
+from beam_pipeline.core.report.image_statistics import parse_statistics
+from beam_pipeline.core.text import enumerated, shown
+
+_VERSION = 1
+_FASTEST = 1  # of gzip
+_GZIP = 16 + zlib.MAX_WBITS
+_LARGEST, _MOST_INFLATED = 16 << 20, 50
+"""A receipt may have 16 MiB, or 50 times its compressed length; ours have about 10 times."""
+_SHOWN = 3
+_DAMAGE = (
+    *(EOFError, zlib.error, RecursionError),
+    *(ValueError, KeyError, TypeError, AttributeError),
+)
+"""Errors to which the content of a damaged receipt leads."""
+_FIGURES = ShardInfo._fields.index("statistics")  # which have an entry of their own
+
+# A sample is the same if these and its labels are: its file may have moved, and its label file.
+_SAME = ("key", "size", "split", "offset", "version")
+_BOX_NUMBERS = 4  # what follows them is the box's line in the label file
+_PASSING = frozenset({Reason.UNREADABLE.value, Reason.CHANGED_SINCE_LISTING.value})
+"""Reasons that say something of the moment rather than of the sample."""
+
+
+def receipt_name(shard: str) -> str:
+    """The receipt's path in the output folder, given the shard's file name.
+
+    No pattern for shards matches it.
+    """
+    return f"{RECEIPTS_FOLDER}/{format_of(shard).receipt_stem(shard)}.json.gz"
+
+
+@dataclass(frozen=True)
+class ShardInputs:
+    """Everything that determines the bytes of a shard.
+
+    Attributes:
+      spec: which shard it is.
+      refs: its samples, in order.
+      class_ids: class -> id.
+      options: the encoding of the examples, as JSON has it.
+    """
+
+    spec: ShardSpec
+    refs: Sequence[SampleRef]
+    class_ids: Mapping[str, int]
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """The inputs of a shard and its figures.
+
+    Attributes:
+      inputs: the samples and options it was made from.
+      info: its figures.
+      dead_letters: the samples that were left out.
+      record_sizes: bytes of each record in the file, one after another from its beginning; empty if
+        they are not known, or records cannot be read one by one.
+      digests: of the images of all samples, one after the other; `NO_DIGEST` for a sample that was
+        left out. Empty in receipts of older versions.
+      data: its file, if it was read by `parse_if_same`.
+    """
+
+    inputs: ShardInputs
+    info: ShardInfo
+    dead_letters: Sequence[DeadLetter]
+    record_sizes: Sequence[int] = ()
+    digests: bytes = b""
+    data: bytes = field(default=b"", compare=False, repr=False)
+
+    def to_bytes(self) -> bytes:
+        """The content of the receipt's file; the same receipt has the same bytes."""
+        if self.data:
+            return self.data
+        statistics = self.info.statistics
+        outcome = {
+            "info": _figures(self.info),
+            "dead_letters": self.dead_letters,
+            **({"record_sizes": self.record_sizes} if self.record_sizes else {}),
+            **({"digests": base64.b64encode(self.digests).decode()} if self.digests else {}),
+            **({"statistics": statistics.to_json()} if statistics.images else {}),
+        }
+        text = _opening(self.inputs) + _json(outcome).removeprefix("{")
+        return gzip.compress(text.encode("utf-8", "surrogatepass"), _FASTEST, mtime=0)
+
+
+def _opening(inputs: ShardInputs) -> str:
+    """The text with which the receipt of a shard begins: all that says what it was made from."""
+    content = {
+        "version": _VERSION,
+        "spec": inputs.spec,
+        "samples": _columns(inputs.refs),
+        "classes": dict(inputs.class_ids),
+        "options": dict(inputs.options),
+    }
+    return _json(content).removesuffix("}") + ","
+
+
+def _json(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+
+
+def parse_if_same(data: bytes, inputs: ShardInputs) -> Receipt | None:
+    """Reads a receipt that says, word for word, what a shard would be made from now.
+
+    This takes half the time of `parse_receipt`, and nothing is left to compare.
+
+    Returns: the receipt, which holds `inputs` themselves; None if its text is another, or damaged.
+    """
+    opening = _opening(inputs)
+    try:
+        text = _inflate(data).decode("utf-8", "surrogatepass")
+        if not text.startswith(opening):
+            return None
+        outcome = json.loads("{" + text[len(opening) :])
+        return _receipt(inputs, outcome, data)
+    except _DAMAGE:
+        return None
+
+
+def _receipt(inputs: ShardInputs, content: Mapping[str, Any], data: bytes = b"") -> Receipt:
+    """A receipt of its inputs and the rest of its content."""
+    return Receipt(
+        inputs,
+        _info(content["info"], inputs.spec)._replace(**_statistics(content)),
+        [_dead_letter(letter) for letter in _lists(content["dead_letters"], "dead_letters")],
+        _record_sizes(content),
+        _digests(content.get("digests", ""), len(inputs.refs)),
+        data,
+    )
+
+
+def parse_receipt(data: bytes, uri: str) -> Receipt:
+    """Reads a receipt back; memory is bounded by the length of its file.
+
+    Raises:
+      ConversionError: it is damaged, or of another version.
+    """
+    try:
+        content = json.loads(_inflate(data).decode("utf-8", "surrogatepass"))
+        _expect(content, dict, "its content")
+        if content.get("version") != _VERSION:
+            raise ValueError(f"its version is {shown(content.get('version'))}, expected {_VERSION}")
+        spec = _spec(content["spec"])
+        refs = _refs(_lists(content["samples"], "samples"))
+        class_ids, options = _class_ids(content["classes"]), _options(content["options"])
+        return _receipt(ShardInputs(spec, refs, class_ids, options), content)
+    except _DAMAGE as error:
+        raise ConversionError(f"{uri} is damaged ({shown(error)}); remove it by hand") from error
+
+
+def parse_record_sizes(data: bytes, uri: str) -> Sequence[int]:
+    """Reads no more of a receipt than its `record_sizes`, for readers of the shard.
+
+    Raises:
+      ConversionError: it is damaged.
+    """
+    try:
+        content = json.loads(_inflate(data).decode("utf-8", "surrogatepass"))
+        _expect(content, dict, "its content")
+        return _record_sizes(content)
+    except (EOFError, zlib.error, ValueError, TypeError, RecursionError) as error:
+        raise ConversionError(f"{uri} is damaged ({shown(error)}); remove it by hand") from error
+
+
+def _record_sizes(content: Mapping[str, Any]) -> Sequence[int]:
+    """The sizes of records, which older receipts do not have."""
+    sizes = content.get("record_sizes", [])
+    _expect(sizes, list, "record_sizes")
+    if not {*map(type, sizes)} <= {int}:
+        raise TypeError("record_sizes are not all whole numbers")
+    return tuple(sizes)
+
+
+def _inflate(data: bytes) -> bytes:
+    """Inflates one gzip member of a believable length."""
+    most = max(_LARGEST, _MOST_INFLATED * len(data))
+    inflater = zlib.decompressobj(_GZIP)
+    text = inflater.decompress(data, most)
+    if not inflater.eof:
+        more = len(text) >= most
+        raise EOFError(f"it inflates to more than {most} bytes" if more else "it ends too early")
+    if inflater.unused_data:
+        raise ValueError(f"{len(inflater.unused_data)} bytes follow its end")
+    return text
+
+
+def _expect(value: Any, kind: type | tuple[type, ...], name: str) -> None:
+    """Raises TypeError unless a value is of a type; JSON's true and false are no numbers."""
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
+        raise TypeError(f"{name} is {shown(value)}")
+
+
+def _lists(value: Any, name: str) -> list[list[Any]]:
+    _expect(value, list, name)
+    for item in value:
+        _expect(item, list, name)
+    return value  # type: ignore[no-any-return]
+
+
+def _typed(values: Sequence[Any], of: type[tuple[Any, ...]], kinds: Sequence[type]) -> list[Any]:
+    """The fields of a NamedTuple, one or more as its defaults allow, each of its type."""
+    _expect(values, (list, tuple), of.__name__)
+    fields: tuple[str, ...] = of._fields  # type: ignore[attr-defined]
+    if len(values) > len(fields):
+        raise TypeError(f"{of.__name__} has {len(values)} fields")
+    for name, value, kind in zip(fields, values, kinds, strict=False):
+        _expect(value, kind, f"{of.__name__}.{name}")
+    return list(values)
+
+
+def _spec(values: Any) -> ShardSpec:
+    return ShardSpec(*_typed(values, ShardSpec, (str, int, int, str)))
+
+
+def _refs(columns: list[list[Any]]) -> list[SampleRef]:
+    """References from their columns, one a field; checked by columns, as there may be a million.
+
+    Older receipts have no column of claimed sizes.
+    """
+    kinds = (str, str, int, str, list, int, str, int)
+    for name, column, kind in zip(SampleRef._fields, columns, kinds, strict=False):
+        if not {*map(type, column)} <= {kind}:
+            raise TypeError(f"SampleRef.{name} is not always {kind.__name__}")
+    if len(columns) not in (0, len(kinds), len(kinds) + 1):
+        raise ValueError(f"samples has {len(columns)} columns, expected {len(kinds)}")
+    for size in columns[len(kinds)] if len(columns) > len(kinds) else ():
+        if size is not None and [*map(type, size)] != [int, int]:
+            raise TypeError(f"SampleRef.claimed_size is {shown(size)}")
+    if columns and min(columns[SampleRef._fields.index("size")], default=0) < 0:
+        raise ValueError("SampleRef.size is negative")
+    if not columns:
+        return []
+    rows = [*columns]
+    labels = SampleRef._fields.index("labels")
+    rows[labels] = [tuple(map(_frozen, values)) for values in columns[labels]]
+    if len(columns) > len(kinds):
+        rows[-1] = [*map(_frozen, columns[-1])]
+    return [*starmap(SampleRef, zip(*rows, strict=True))]
+
+
+def _digests(text: Any, count: int) -> bytes:
+    """The digests of images, or none."""
+    _expect(text, str, "digests")
+    digests = base64.b64decode(text, validate=True)
+    if len(digests) not in (0, DIGEST_BYTES * count):
+        raise ValueError(f"digests has {len(digests)} bytes, expected {DIGEST_BYTES * count}")
+    return digests
+
+
+def _class_ids(values: Any) -> dict[str, int]:
+    _expect(values, dict, "classes")
+    for name, class_id in values.items():
+        _expect(class_id, int, f"the id of class {name!r}")
+    return dict(values)
+
+
+def _options(values: Any) -> dict[str, Any]:
+    _expect(values, dict, "options")
+    return dict(values)
+
+
+def _info(values: Any, spec: ShardSpec) -> ShardInfo:
+    """The figures, which must be of the shard that the receipt is for."""
+    _expect(values, list, "info")
+    if len(values) > _FIGURES:
+        raise TypeError(f"info has {len(values)} figures")
+    info = ShardInfo(*_typed(values, ShardInfo, (str, int, str, int, int, int, list, list, str)))
+    if (info.split, info.number, info.file_name) != (spec.split, spec.number, spec.file_name):
+        raise ValueError(f"its figures are of {shown(info.file_name)}")
+    if info.examples < 0 or info.bytes < 0 or not 0 <= info.crc32c < 1 << 32:
+        raise ValueError(f"its figures are {shown(info[3:6])}")
+    classes = []
+    for pair in _lists(info.classes, "classes"):
+        class_id, count = pair
+        _expect(class_id, int, "the id of a class")
+        _expect(count, int, "the count of a class")
+        classes.append((class_id, count))
+    events = []
+    for pair in _lists(list(info.events), "events"):
+        name, count = pair
+        _expect(name, str, "an event")
+        _expect(count, int, "the count of an event")
+        events.append((name, count))
+    return info._replace(classes=tuple(classes), events=tuple(events))
+
+
+def _figures(info: ShardInfo) -> Sequence[Any]:
+    """The figures; those at the end are left out where no image was changed, as older versions do."""
+    return info[: _FIGURES if info.events or info.codec else ShardInfo._fields.index("events")]
+
+
+def _statistics(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The statistics, which receipts of older versions do not have."""
+    found = content.get("statistics")
+    return {} if found is None else {"statistics": parse_statistics(found)}
+
+
+def _dead_letter(values: Any) -> DeadLetter:
+    return DeadLetter(*_typed(values, DeadLetter, (str, str, str, str, str, str, int)))
+
+
+def _columns(refs: Sequence[SampleRef]) -> list[tuple[Any, ...]]:
+    """The samples, a list a field; sizes are left out if nothing claims any, as older versions do."""
+    columns = list(zip(*refs, strict=True))[: SampleRef._fields.index("digest")]
+    return columns if any(ref.claimed_size for ref in refs) else columns[:-1]
+
+
+def _frozen(value: Any) -> Any:
+    """A label with tuples, as references have it: JSON has lists only."""
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+def changes(then: ShardInputs, now: ShardInputs) -> str:
+    """The changes between two inputs of a shard, for people; empty if there are none."""
+    if then is now:
+        return ""
+    before, after = ({ref.key: ref for ref in inputs.refs} for inputs in (then, now))
+    files = file_labels(now.options)
+    groups = {
+        "added": [key for key in after if key not in before],
+        "gone": [key for key in before if key not in after],
+        "changed": [
+            key
+            for key, ref in after.items()
+            if key in before and before[key] != ref and _differ(before[key], ref, files)
+        ],
+    }
+    found = [
+        f"{len(keys)} {what} ({enumerated(sorted(keys), _SHOWN)})"
+        for what, keys in groups.items()
+        if keys
+    ]
+    found += option_changes(then.options, now.options)
+    if not found and then.class_ids != now.class_ids:
+        found.append("the ids of classes")
+    return "; ".join(found)
+
+
+def _differ(then: SampleRef, now: SampleRef, files: Sequence[int]) -> bool:
+    """Tells whether two samples of one key give different examples.
+
+    Args:
+      then: the sample as it was.
+      now: the sample as it is.
+      files: the indices of the labels that are files.
+    """
+    return images_differ(then, now) or labels_differ(then, now, files)
+
+
+def file_labels(options: Mapping[str, Any]) -> list[int]:
+    """The indices of the labels that are files, such as masks, by the options of a shard or manifest."""
+    kinds = [column["kind"] for column in options.get("columns", ())]
+    return [index for index, kind in enumerate(kinds) if kind in FILE_KINDS]
+
+
+def images_differ(then: SampleRef, now: SampleRef) -> bool:
+    """Tells whether two samples of one key have different images, or are in different splits."""
+    return any(getattr(then, field) != getattr(now, field) for field in _SAME)
+
+
+def labels_differ(then: SampleRef, now: SampleRef, files: Sequence[int] = ()) -> bool:
+    """Tells whether two samples of one key have different labels, as far as examples show them.
+
+    Receipts of older versions do not know what size a label file claims.
+
+    Args:
+      then: the sample as it was.
+      now: the sample as it is.
+      files: the indices of the labels that are files.
+    """
+    if then.claimed_size and now.claimed_size and then.claimed_size != now.claimed_size:
+        return True
+    return then.labels != now.labels and _shown(then, files) != _shown(now, files)
+
+
+def _shown(ref: SampleRef, files: Sequence[int]) -> str:
+    """Labels as text, since NaN is not equal to itself.
+
+    Without the places of files, which may have moved, and without the lines of boxes: where a row is
+    added to a table, those of all later rows change.
+    """
+    labels: list[Any] = [without_lines(value) for value in ref.labels]
+    for index in files:
+        if index < len(labels) and isinstance(labels[index], tuple):
+            labels[index] = labels[index][1:]
+    return json.dumps(labels)
+
+
+def without_lines(value: Any) -> Any:
+    """A label without the lines that boxes have in the label file."""
+    if isinstance(value, tuple) and value and isinstance(value[0], tuple):
+        return [item[:_BOX_NUMBERS] if len(item) == _BOX_NUMBERS + 1 else item for item in value]
+    return value
+
+
+def has_same_outcome(receipt: Receipt, now: ShardInputs) -> bool:
+    """Tells whether a conversion from nothing would write this shard and these dead letters.
+
+    Dead letters name images, label files and lines, so these must be the same as well. A sample that
+    could not be read then may be readable now.
+    """
+    if changes(receipt.inputs, now):
+        return False
+    if any(letter.reason in _PASSING for letter in receipt.dead_letters):
+        return False
+    if receipt.inputs is now:
+        return True
+    dead = {letter.key for letter in receipt.dead_letters}
+    then = {ref.key: ref for ref in receipt.inputs.refs if ref.key in dead}
+    return all(then[ref.key] == ref for ref in now.refs if ref.key in dead)
+
+
+def with_settled(run: Mapping[str, Any], settled: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The record of a run, with the options that its plan settled.
+
+    Classes that it leaves open and that the plan did not settle are not recorded.
+    """
+    options = {**run["options"], **settled}
+    if not options.get("classes", True):
+        del options["classes"]
+    return {**run, "options": options}
+
+
+_AS_TYPED = {"record_format": "format"}
+"""Recorded key -> option, where their names differ."""
+_IF_ABSENT = {"record_format": DEFAULT_FORMAT}
+
+
+def option_changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """A phrase for each option that was another: "seed was 0, is 1"."""
+    return list(_differences(_plain(then), _plain(now), ""))
+
+
+def _plain(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    plain: Mapping[str, Any] = json.loads(json.dumps(value))
+    return plain
+
+
+def _differences(then: Mapping[str, Any], now: Mapping[str, Any], path: str) -> Iterator[str]:
+    for key in sorted({*then, *now}):
+        before, after = (options.get(key, _IF_ABSENT.get(key)) for options in (then, now))
+        if isinstance(before, dict) and isinstance(after, dict):
+            yield from _differences(before, after, f"{path}{key}.")
+        elif before != after:
+            name = _AS_TYPED.get(key, key)
+            yield f"{path}{name} was {json.dumps(before)}, is {json.dumps(after)}"

@@ -1,0 +1,382 @@
+"""Splits: what is kept together, and how classes are divided. Values in, values out.
+
+There are three ways to share samples out, and each gives the same splits on every machine:
+
+- `--splits` alone: a sample's split follows from the hash of its own key;
+- `--split_by`: it follows from the hash of the sample's *group*, such as its patient, so that all
+  samples of a group fall to one side;
+- `--stratify`: each *stratum*, which is the samples of one class, is put in the order of its hashes
+  and cut where the shares ask for it. With groups, whole groups are shared out.
+
+For the class `cat` with ten samples and `train=0.8,test=0.2`, in the order of their hashes:
+
+    04... 11... 2f... 3a... 5c... 77... 90... b3... | c8... f1...
+    train (8)                                         test (2)
+
+The boundary of `cat` is the rank of its ninth sample; `dog` has a boundary of its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from beam_pipeline.core.dataset.sharding import KeyHasher, SplitFractions
+from beam_pipeline.core.dead_letters import (
+    DeadLetter,
+    Reason,
+    Stage,
+    image_dead_letter,
+)
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.labels.schema import Column, ColumnKind, class_column
+from beam_pipeline.core.references import SampleRef
+
+FOLDER = "folder"
+"""The value of --split_by that means the folder of an image."""
+
+NO_CLASS = ""
+"""The stratum of samples without a class."""
+
+_PREFIX_BITS = 10  # of a hash: of a stratum's samples, one worker sorts about this part of a cut
+_PASSES = 20  # over all groups, to improve their division
+_LEAST_GAIN = 1e-9  # of a move; a smaller one may be an error of rounding
+
+
+# --- what is kept together ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class GroupBy:
+    """The key that keeps samples together.
+
+    Attributes:
+      name: as --split_by has it.
+      column: the index among a sample's labels of the column that names its group; None for the
+        folder of the image.
+    """
+
+    name: str
+    column: int | None = None
+
+    def group_of(self, sample: SampleRef) -> str | None:
+        """The group of a sample; None if it has none."""
+        if self.column is None:
+            return sample.key.rpartition("/")[0]
+        value = sample.labels[self.column]
+        return None if value is None else str(value) or None
+
+
+def group_by(name: str, columns: Sequence[Column], layout: str) -> GroupBy | None:
+    """Finds what --split_by names; None if it names nothing.
+
+    A column that is there for grouping alone comes before one that is written, and both before
+    the folder.
+
+    Args:
+      name: as it was typed.
+      columns: of the samples' labels.
+      layout: its name, for messages.
+
+    Raises:
+      UsageError: there is no such column, or its values are lists.
+    """
+    if not name:
+        return None
+    found = [i for i, column in enumerate(columns) if column.name == name]
+    index = next((i for i in found if not columns[i].feature), next(iter(found), None))
+    if index is None and name == FOLDER:
+        return GroupBy(name)
+    if index is None:
+        names = [column.name for column in columns if not column.repeated]
+        raise UsageError(
+            f"--split_by {name}: the layout {layout} has no column {name!r}; expected one of "
+            f"{', '.join(dict.fromkeys((*names, FOLDER)))}"
+        )
+    if columns[index].repeated:
+        raise UsageError(
+            f"--split_by {name}: a sample has a list of such values; expected a column with one "
+            f"value for each image, or {FOLDER}"
+        )
+    return GroupBy(name, index)
+
+
+@dataclass(frozen=True)
+class SplitAssigner:
+    """Gives each sample its split, where its own hash or that of its group decides it.
+
+    Attributes:
+      fractions: the shares, or None to keep the split that folder or row named.
+      seed: of the hash.
+      group_by: what falls to one side together; None for each sample by itself.
+      stratified: whether classes are divided, so that the split depends on all samples and is
+        given later.
+    """
+
+    fractions: SplitFractions | None
+    seed: int
+    group_by: GroupBy | None = None
+    stratified: bool = False
+
+    def assign(self, samples: Iterable[SampleRef]) -> tuple[list[SampleRef], list[DeadLetter]]:
+        """The samples, each in its split, and dead letters for those without a group."""
+        if self.fractions is None:
+            return list(samples), []
+        grouped, dead_letters = self._grouped(samples)
+        if self.stratified:
+            return [sample for sample, _ in grouped], dead_letters
+        hasher, fractions = KeyHasher(self.seed), self.fractions
+        return [
+            sample._replace(split=fractions.split_of(hasher.hash(group).split_hash))
+            for sample, group in grouped
+        ], dead_letters
+
+    def splits_of(self, keys: Sequence[str], splits: Sequence[str]) -> Sequence[str]:
+        """The split of each sample, where there are no groups.
+
+        Args:
+          keys: of the samples.
+          splits: as folders or rows say them.
+        """
+        if self.fractions is None or self.stratified:
+            return splits
+        hasher, split_of = KeyHasher(self.seed), self.fractions.split_of
+        return [split_of(hasher.hash(key).split_hash) for key in keys]
+
+    def _grouped(
+        self, samples: Iterable[SampleRef]
+    ) -> tuple[Iterable[tuple[SampleRef, str]], list[DeadLetter]]:
+        """(sample, the text whose hash decides) of all samples that have one."""
+        if self.group_by is None:
+            return ((sample, sample.key) for sample in samples), []
+        grouped, dead_letters = [], []
+        for sample in samples:
+            group = self.group_by.group_of(sample)
+            if group is None:
+                dead_letters.append(_no_group(sample, self.group_by.name))
+            else:
+                grouped.append((sample, group))
+        return grouped, dead_letters
+
+
+def _no_group(sample: SampleRef, name: str) -> DeadLetter:
+    return image_dead_letter(
+        stage=Stage.JOIN,
+        key=sample.key,
+        uri=sample.uri,
+        reason=Reason.BAD_LABEL_VALUE,
+        message=f"column {name!r}: is empty, so its side of --split_by is unknown",
+        file=sample.origin,
+    )
+
+
+# --- strata ---------------------------------------------------------------------------------------
+
+
+class Rank(NamedTuple):
+    """The position of a sample in the order in which its stratum is cut: by hash, ties by key."""
+
+    split_hash: int
+    order: bytes
+    key: str
+
+    @property
+    def prefix(self) -> int:
+        """The first bits of the hash, by which samples are counted."""
+        return self.split_hash >> (64 - _PREFIX_BITS)
+
+
+def rank_of(key: str, hasher: KeyHasher) -> Rank:
+    """The rank of a sample."""
+    return Rank(*hasher.hash(key), key)
+
+
+def check_strata(columns: Sequence[Column]) -> int:
+    """The index of the column whose classes are divided.
+
+    Raises:
+      UsageError: there are none, or they are of objects.
+    """
+    index = class_column(columns)
+    if any(column.kind is ColumnKind.BOX for column in columns):
+        raise UsageError(
+            "--stratify divides images by their class, and these hold objects of several classes; "
+            f"leave it out, or keep images together with --split_by {FOLDER}"
+        )
+    if index is None:
+        raise UsageError(
+            "--stratify divides each class, and there is no column with classes; leave it out"
+        )
+    return index
+
+
+def stratum_of(classes: Any, counts: Mapping[str, int]) -> str:
+    """The class by which a sample is divided: of several, the rarest; `NO_CLASS` if it has none.
+
+    Args:
+      classes: the sample's class, a tuple of them, or None.
+      counts: class -> samples that have it; of no use where a sample has one class.
+    """
+    if isinstance(classes, tuple):
+        return min(classes, key=lambda name: (counts[name], name), default=NO_CLASS)
+    return NO_CLASS if classes is None else str(classes)
+
+
+def apportion(
+    stratum: str, total: int, fractions: SplitFractions, hasher: KeyHasher
+) -> Sequence[int]:
+    """The samples of each split: whole numbers that add up, as near to the shares as can be.
+
+    Each share is rounded down, and what is left over goes to the largest remainders (Hamilton's
+    method). So each number is less than 1 away from its share. Between equal remainders the hash
+    of stratum and split decides: with train=0.5,test=0.5, the odd samples of many classes do not all
+    go to train.
+
+    >>> from fractions import Fraction
+    >>> quarters = SplitFractions((("train", Fraction(3, 4)), ("test", Fraction(1, 4))))
+    >>> apportion("cat", 7, quarters, KeyHasher(0))  # 5.25 and 1.75
+    [5, 2]
+    """
+    exact = [total * share for _, share in fractions.fractions]
+    counts = [int(share) for share in exact]
+    by_remainder = sorted(
+        range(len(exact)),
+        key=lambda i: (
+            counts[i] - exact[i],
+            hasher.order(f"{stratum}\n{fractions.fractions[i][0]}"),
+        ),
+    )
+    for i in by_remainder[: total - sum(counts)]:
+        counts[i] += 1
+    return counts
+
+
+class Cut(NamedTuple):
+    """The cuts of a stratum, as far as counts tell.
+
+    Attributes:
+      prefix: of the first sample behind the cut.
+      position: its index among the samples of that prefix, in their order.
+    """
+
+    prefix: int
+    position: int
+
+
+def find_cuts(histogram: Mapping[int, int], counts: Sequence[int]) -> Sequence[Cut]:
+    """The cuts between splits. Behind the last sample there is none, so there may be fewer.
+
+    Args:
+      histogram: prefix -> samples of the stratum.
+      counts: samples of each split.
+    """
+    cuts: list[Cut] = []
+    wanted = list(itertools.accumulate(counts))[:-1]
+    before = 0
+    for prefix in sorted(histogram):
+        behind = before + histogram[prefix]
+        while len(cuts) < len(wanted) and wanted[len(cuts)] < behind:
+            cuts.append(Cut(prefix, wanted[len(cuts)] - before))
+        before = behind
+    return cuts
+
+
+def find_boundaries(cuts: Sequence[Cut], candidates: Iterable[Rank]) -> Sequence[Rank]:
+    """The rank of the first sample behind each cut.
+
+    Args:
+      cuts: of a stratum.
+      candidates: its samples of the prefixes of the cuts, in any order.
+    """
+    by_prefix: dict[int, list[Rank]] = defaultdict(list)
+    for rank in sorted(candidates):
+        by_prefix[rank.prefix].append(rank)
+    return [by_prefix[cut.prefix][cut.position] for cut in cuts]
+
+
+def split_behind(boundaries: Sequence[Rank], rank: Rank, fractions: SplitFractions) -> str:
+    """The split of a sample of a stratum with these boundaries."""
+    return fractions.fractions[bisect_right(boundaries, rank)][0]
+
+
+# --- groups of several strata ---------------------------------------------------------------------
+
+
+def divide_groups(
+    groups: Mapping[str, Mapping[str, int]], fractions: SplitFractions, hasher: KeyHasher
+) -> dict[str, str]:
+    """Shares whole groups out so that each split comes near its share of every stratum.
+
+    Distance is measured as in the chi-square test: (found - wanted)**2 / wanted, over all splits and
+    strata. In the order of their hashes, groups go where this grows least; then single groups move as
+    long as that brings the whole nearer. A group larger than a split's share cannot be cut, so no
+    bound holds for such data.
+
+    Args:
+      groups: group -> stratum -> samples.
+      fractions: the shares.
+      hasher: orders the groups.
+
+    Returns: group -> split.
+    """
+    division = _Division(groups, fractions)
+    order = sorted(groups, key=lambda group: (hasher.hash(group), group))
+    for group in order:
+        division.put(group, division.nearest(group))
+    for _ in range(_PASSES):
+        moved = [group for group in order if division.improve(group)]
+        if not moved:
+            break
+    return division.splits
+
+
+class _Division:
+    """Groups in splits, and how many samples of each stratum a split has."""
+
+    def __init__(self, groups: Mapping[str, Mapping[str, int]], fractions: SplitFractions) -> None:
+        totals: Counter[str] = Counter()
+        for counts in groups.values():
+            totals.update(counts)
+        self._groups = groups
+        self._names = [name for name, _ in fractions.fractions]
+        self._wanted = [
+            {stratum: float(total * share) for stratum, total in totals.items()}
+            for _, share in fractions.fractions
+        ]
+        self._found: list[Counter[str]] = [Counter() for _ in self._names]
+        self._split_of: dict[str, int] = {}
+
+    @property
+    def splits(self) -> dict[str, str]:
+        """Group -> split."""
+        return {group: self._names[split] for group, split in self._split_of.items()}
+
+    def put(self, group: str, split: int) -> None:
+        """Adds a group that is in no split."""
+        self._split_of[group] = split
+        self._found[split].update(self._groups[group])
+
+    def nearest(self, group: str) -> int:
+        """The split whose distance grows least with this group."""
+        return min(range(len(self._names)), key=lambda split: (self._growth(group, split), split))
+
+    def improve(self, group: str) -> bool:
+        """Moves a group to the split where it adds least, if that is another one."""
+        here = self._split_of[group]
+        self._found[here].subtract(self._groups[group])
+        there = self.nearest(group)
+        moves = self._growth(group, there) < self._growth(group, here) - _LEAST_GAIN
+        self.put(group, there if moves else here)
+        return moves
+
+    def _growth(self, group: str, split: int) -> float:
+        """The amount that a group adds to the distance of a split: ((f + n - w)**2 - (f - w)**2) / w."""
+        found, wanted = self._found[split], self._wanted[split]
+        return sum(
+            (2 * (found[stratum] - wanted[stratum]) + n) * n / wanted[stratum]
+            for stratum, n in sorted(self._groups[group].items())
+        )

@@ -1,0 +1,195 @@
+"""The tally: what a run has counted so far, of images, label rows, samples and dead letters."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Any
+
+from beam_pipeline.core.dataset.duplicates import (
+    NO_DUPLICATES,
+    Duplicates,
+)
+from beam_pipeline.core.dataset.output_size import Measured, written_bytes
+from beam_pipeline.core.dead_letters import DeadLetter, Reason
+from beam_pipeline.core.failures import Refusal, refusal_order
+from beam_pipeline.core.images.filters import FILTER_REASONS
+from beam_pipeline.core.listing.label_files import LabelFiles
+from beam_pipeline.core.references import LabelValue, SampleRef, bytes_of
+
+_SHOWN = 3
+NOT_COUNTED_AS_BAD = frozenset(
+    {
+        Reason.UNLABELLED.value,
+        Reason.UNKNOWN_CLASS.value,
+        Reason.EXCLUDED.value,
+        Reason.DUPLICATE.value,
+        *(reason.value for reason in FILTER_REASONS),
+    }
+)
+"""Reported, but not held against --max_bad_fraction."""
+
+
+@dataclass
+class Tally:
+    """Counts of a stage; those of all stages and workers add up.
+
+    Attributes:
+      listed: images listed, broken names included.
+      ignored: files skipped in listing, by extension.
+      label_files: files that may say labels and were skipped in listing.
+      label_rows: rows of all label files, broken ones included.
+      orphan_rows: rows without an image of their own that became dead letters.
+      repeated_rows: rows that repeat another one.
+      unlabelled: samples without a label, which are kept.
+      samples, sample_bytes: joined samples and the bytes of their images and masks, by split.
+      classes: joined samples by class; objects by class, where samples have lists of them.
+      dead: dead letters by reason.
+      shown: the first few keys of each reason, for messages.
+      first: of each reason, the first dead letter's key, message, file and line.
+      measured: samples that were encoded to be measured.
+      refusals: reasons why nothing may be written, found by the stage; of many, the first few.
+      duplicates: images of the same bytes, as far as they were looked for.
+    """
+
+    listed: int = 0
+    ignored: Counter[str] = field(default_factory=Counter)
+    label_rows: int = 0
+    orphan_rows: int = 0
+    repeated_rows: int = 0
+    unlabelled: int = 0
+    samples: Counter[str] = field(default_factory=Counter)
+    sample_bytes: Counter[str] = field(default_factory=Counter)
+    classes: Counter[str] = field(default_factory=Counter)
+    dead: Counter[str] = field(default_factory=Counter)
+    shown: dict[str, list[str]] = field(default_factory=dict)
+    refusals: list[Refusal] = field(default_factory=list)
+    first: dict[str, tuple[str, str, str, int]] = field(default_factory=dict)
+    measured: list[Measured] = field(default_factory=list)
+    label_files: LabelFiles = field(default_factory=LabelFiles)
+    duplicates: Duplicates = NO_DUPLICATES
+
+    def add(self, other: Tally) -> None:
+        """Adds the counts of another tally."""
+        self.listed += other.listed
+        self.ignored.update(other.ignored)
+        self.label_files.add(other.label_files)
+        self.label_rows += other.label_rows
+        self.orphan_rows += other.orphan_rows
+        self.repeated_rows += other.repeated_rows
+        self.unlabelled += other.unlabelled
+        self.samples.update(other.samples)
+        self.sample_bytes.update(other.sample_bytes)
+        self.classes.update(other.classes)
+        self.dead.update(other.dead)
+        for reason, keys in other.shown.items():
+            self.shown[reason] = sorted((*self.shown.get(reason, ()), *keys))[:_SHOWN]
+        self.refusals = sorted((*self.refusals, *other.refusals), key=refusal_order)[:_SHOWN]
+        for reason, dead_letter in other.first.items():
+            self.first[reason] = min(self.first.get(reason, dead_letter), dead_letter)
+        self.measured = sorted((*self.measured, *other.measured))
+        if other.duplicates.compared:
+            self.duplicates = Duplicates.sum_of((self.duplicates, other.duplicates))
+
+    def written_bytes(self, split: str) -> int:
+        """The bytes of a split's shards: those of its images, or an estimate if they are encoded anew."""
+        samples, image_bytes = self.samples[split], self.sample_bytes[split]
+        if not self.measured:
+            return image_bytes
+        return written_bytes(self.measured, samples, image_bytes)
+
+    def add_samples(
+        self,
+        samples: Sequence[SampleRef],
+        class_column: int | None,
+        file_columns: Sequence[int] = (),
+    ) -> None:
+        """Counts joined samples.
+
+        Args:
+          samples: the samples.
+          class_column: index of the class among the labels; None where there is none.
+          file_columns: the indices of the labels that are files, whose bytes count as well.
+        """
+        sizes: dict[str, list[int]] = defaultdict(list)
+        for sample in samples:
+            size = bytes_of(sample, file_columns) if file_columns else sample.size
+            sizes[sample.split].append(size)
+        for split, found in sizes.items():
+            self.samples[split] += len(found)
+            self.sample_bytes[split] += sum(found)
+        if class_column is not None:
+            self._add_classes(Counter(sample.labels[class_column] for sample in samples))
+
+    def add_columns(
+        self,
+        sizes: Sequence[int],
+        splits: Sequence[str],
+        labels: Sequence[tuple[LabelValue, ...]] | None,
+        class_column: int,
+    ) -> None:
+        """Counts joined samples whose labels are no files, as `add_samples` does.
+
+        Args:
+          sizes: of the images.
+          splits: of the samples.
+          labels: of the samples; None if there is no class among them.
+          class_column: index of the class among the labels.
+        """
+        if splits.count(splits[0]) == len(splits):
+            self.samples[splits[0]] += len(splits)
+            self.sample_bytes[splits[0]] += sum(sizes)
+        else:
+            self.samples.update(splits)
+            for split, size in zip(splits, sizes, strict=True):
+                self.sample_bytes[split] += size
+        if labels is not None:
+            self._add_classes(Counter(map(itemgetter(class_column), labels)))
+
+    def _add_classes(self, counts: Mapping[Any, int]) -> None:
+        for names, count in counts.items():
+            if names is None:
+                continue
+            for name in names if isinstance(names, tuple) else (names,):
+                self.classes[name] += count
+
+    def remove_samples(
+        self,
+        samples: Sequence[SampleRef],
+        class_column: int | None,
+        file_columns: Sequence[int] = (),
+    ) -> None:
+        """Takes back samples that another tally has counted; splits and classes stay if none is left.
+
+        The arguments are those of `add_samples`.
+        """
+        counts = Tally()
+        counts.add_samples(samples, class_column, file_columns)
+        self.samples.subtract(counts.samples)
+        self.sample_bytes.subtract(counts.sample_bytes)
+        self.classes.subtract(counts.classes)
+
+    def add_unlabelled(self, keys: Sequence[str]) -> None:
+        """Counts samples that are kept without a label, and keeps their first few keys."""
+        self.unlabelled += len(keys)
+        if keys:
+            reason = Reason.UNLABELLED.value
+            self.shown[reason] = sorted((*self.shown.get(reason, ()), *keys))[:_SHOWN]
+
+    def add_dead_letters(self, dead_letters: Iterable[DeadLetter]) -> None:
+        """Counts dead letters and keeps the first few keys of each reason."""
+        keys: dict[str, list[str]] = {}
+        for dead_letter in dead_letters:
+            self.dead[dead_letter.reason] += 1
+            keys.setdefault(dead_letter.reason, []).append(dead_letter.key)
+            said = (dead_letter.key, dead_letter.message, dead_letter.file, dead_letter.line)
+            self.first[dead_letter.reason] = min(self.first.get(dead_letter.reason, said), said)
+        for reason, found in keys.items():
+            self.shown[reason] = sorted((*self.shown.get(reason, ()), *found))[:_SHOWN]
+
+    @property
+    def bad(self) -> int:
+        """Dead letters that count against --max_bad_fraction."""
+        return sum(n for reason, n in self.dead.items() if reason not in NOT_COUNTED_AS_BAD)

@@ -1,0 +1,110 @@
+"""Compares shards with the manifest."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO
+
+from beam_pipeline.core.dataset.manifest import crc32c_text
+from beam_pipeline.core.dataset.sharding import ShardInfo, ShardSpec
+from beam_pipeline.core.errors import DamagedRecordError
+from beam_pipeline.core.labels.schema import ColumnKind, written_key
+from beam_pipeline.core.records.formats import recorded_format
+from beam_pipeline.core.records.shard_reader import read_shard
+from beam_pipeline.core.text import counted
+
+_KIND_FIELDS = {"bytes": "bytes_list", "float": "float_list", "int64": "int64_list"}
+
+
+def verify_shard(
+    file: BinaryIO, path: str, entry: Mapping[str, Any], manifest: Mapping[str, Any], split: str
+) -> Iterator[str | ShardInfo]:
+    """Reads a whole shard; yields a sentence for each fault, and its figures if it can be read.
+
+    Args:
+      file: the shard, open at its beginning.
+      path: its name in messages.
+      entry: its entry in the manifest.
+      manifest: the whole manifest.
+      split: the split it belongs to.
+    """
+    spec = ShardSpec(split=split, number=0, of=0, file_name=str(entry["path"]))
+    faults: Counter[str] = Counter()
+    try:
+        record_format = recorded_format(manifest["options"])
+        for item in read_shard(
+            file=file,
+            path=path,
+            spec=spec,
+            record_format=record_format,
+            class_key=class_key_of(manifest),
+        ):
+            if isinstance(item, ShardInfo):
+                info = item
+            else:
+                faults.update(_feature_faults(item, manifest["features"]))
+    except DamagedRecordError as error:
+        yield str(error)
+        return
+    for fault, count in sorted(faults.items()):
+        yield f"{path}: {fault} in {counted(count, 'example')}"
+    figures = {
+        "examples": info.examples,
+        "bytes": info.bytes,
+        "crc32c": crc32c_text(info.crc32c),
+    }
+    for name, found in figures.items():
+        if entry[name] != found:
+            yield f"{path}: {name} is {found}, the manifest says {entry[name]}"
+    yield info
+
+
+def class_key_of(manifest: Mapping[str, Any]) -> str:
+    """The key under which a data set's class ids are written; empty where there are no classes."""
+    options = manifest["options"]
+    for column in options["columns"]:
+        if column["kind"] == ColumnKind.CLASS.value:
+            return written_key(f"{column['feature']}/label", options.get("features", {})) or ""
+    return ""
+
+
+def _feature_faults(example: Any, expected: Mapping[str, Any]) -> Iterator[str]:
+    features = example.features.feature
+    for key, what in expected.items():
+        if key not in features:
+            if not what["optional"]:
+                yield f"feature {key} is missing"
+            continue
+        kind = features[key].WhichOneof("kind")
+        if kind != _KIND_FIELDS[what["kind"]]:
+            yield f"feature {key} is a {kind}, the manifest says {what['kind']}"
+            continue
+        shape = what.get("shape", [])
+        count = len(getattr(features[key], kind).value)
+        if None not in shape and count != math.prod(shape):
+            yield f"feature {key} has {count} values, the manifest says {math.prod(shape)}"
+    for key in features:
+        if key not in expected:
+            yield f"feature {key} is not in the manifest"
+
+
+def verify_classes(manifest: Mapping[str, Any], shards: list[ShardInfo]) -> Iterator[str]:
+    """Yields a sentence for each class with other counts of examples, or objects, than in the manifest."""
+    found: dict[int, Counter[str]] = defaultdict(Counter)
+    for shard in shards:
+        for class_id, count in shard.classes:
+            found[class_id][shard.split] += count
+    counted = "examples"
+    for entry in manifest["classes"]:
+        counts = found.pop(entry["id"], Counter())
+        counted = "objects" if "objects" in entry else "examples"
+        name = f"class {entry['id']} ({entry['name']})"
+        if counts.total() != entry[counted]:
+            yield f"{name}: {counts.total()} {counted}, the manifest says {entry[counted]}"
+        for split, said in entry.get("splits", {}).items():
+            if counts[split] != said:
+                yield f"{name} in {split}: {counts[split]} {counted}, the manifest says {said}"
+    for class_id, counts in sorted(found.items()):
+        yield f"class {class_id}: {counts.total()} {counted}, the manifest has no such class"

@@ -1,0 +1,169 @@
+"""Errors that end a whole run. A single bad sample is a `DeadLetter`, never one of these.
+
+ConversionError
+├── UsageError               the command cannot be carried out; nothing was started
+│   ├── QuestionError        a guess about the labels is not safe; --yes goes on
+│   ├── CredentialsError     a bucket's service does not know who is asking
+│   ├── LabelTableError      a label file is unusable as a whole
+│   ├── InventoryError       an inventory of images is unusable as a whole
+│   └── OutputNotEmptyError  the output folder holds files that must not be touched
+├── BucketError              a bucket does not exist, or a permission on it is missing
+├── ContainerError           a file that holds many samples is broken
+├── ListingError             part of the input cannot be listed, so samples would be lost unnoticed
+├── NothingJoinedError       no image has a label
+├── NothingLeftError         every image is left out by a filter
+├── UnknownClassError        a class is not among those of --classes, with --classes_only
+├── DuplicateImagesError     images have the same bytes, with --duplicates error
+├── TooManyBadSamplesError   more bad samples than --max_bad_fraction allows
+├── LostSamplesError         samples do not add up: a fault of the program or the runner
+├── OutputError              a shard cannot be written: no space, no permission
+│   └── AnotherJobError      another job writes to the output folder
+├── ChangedInputsError       the inputs differ from those that an earlier run began with
+├── CodecError               other versions of libraries encode images than those that began
+├── WriterProcessError       a writer process died
+├── JobError                 a remote engine rejected a job, or the job failed there
+├── SampleError              a value given from Python cannot become a feature
+└── DamagedRecordError       a TFRecord file is damaged
+"""
+
+from __future__ import annotations
+
+from beam_pipeline.core.uris import without_secrets
+
+
+class ConversionError(Exception):
+    """Base of every error whose message is written for the user of the command.
+
+    The message shows no secret of a URL in it, wherever it goes: a log, a notebook, a file.
+    """
+
+    def __str__(self) -> str:
+        return without_secrets(super().__str__())
+
+
+class UsageError(ConversionError):
+    """The command line or its inputs cannot be used; found before anything was written."""
+
+
+class QuestionError(UsageError):
+    """A guess about the labels is not safe; says what was found, and how to correct or accept it.
+
+    Its message may have several lines. Names from data in it are escaped already, so that a line break
+    is one of ours.
+    """
+
+
+class CredentialsError(UsageError):
+    """There are no credentials for a bucket, or they are not accepted."""
+
+
+class LabelTableError(UsageError):
+    """A label file is unusable as a whole: no header, no key column, not text."""
+
+
+class InventoryError(UsageError):
+    """An --inventory file is unusable as a whole: other columns, or a row that names no file."""
+
+
+class OutputNotEmptyError(UsageError):
+    """The output folder holds files that this run may not touch."""
+
+
+class BucketError(ConversionError):
+    """A bucket does not exist, or a permission on it is missing."""
+
+
+class ListingError(ConversionError):
+    """A folder cannot be listed, so the samples that would be missing are unknown."""
+
+
+class ContainerError(ConversionError):
+    """A file that holds many samples cannot be read, so those that would be missing are unknown."""
+
+
+class NothingJoinedError(ConversionError):
+    """No image has a label, so there is nothing to write."""
+
+
+class NothingLeftError(ConversionError):
+    """Filters such as --min_side leave out every image, so there is nothing to write."""
+
+
+class UnknownClassError(ConversionError):
+    """A class is not among those of --classes, and --classes_only allows no other."""
+
+
+class DuplicateImagesError(ConversionError):
+    """Images have the same bytes, and --duplicates is error."""
+
+
+class TooManyBadSamplesError(ConversionError):
+    """The share of bad samples exceeds --max_bad_fraction."""
+
+
+class LostSamplesError(ConversionError):
+    """Listed images and label rows do not add up to examples and dead letters."""
+
+
+class OutputError(ConversionError):
+    """A file of the data set cannot be written."""
+
+
+class AnotherJobError(OutputError):
+    """Another job writes to the same output folder at the same time."""
+
+
+class WriterProcessError(ConversionError):
+    """A writer process died, for instance because the system ran out of memory."""
+
+
+class JobError(ConversionError):
+    """A remote engine rejected a job, or the job failed there.
+
+    Its message may have several lines, such as the traceback that the engine shows.
+    """
+
+
+class SampleError(ConversionError):
+    """A sample given from Python holds a value that no feature can hold."""
+
+
+class ChangedInputsError(ConversionError):
+    """The inputs or options differ from those that an earlier run began with."""
+
+
+class CodecError(ConversionError):
+    """Other versions of libraries encode images than those that began the data set."""
+
+
+class DamagedRecordError(ConversionError):
+    """The framing, a checksum or the payload of a TFRecord file is broken."""
+
+
+ERRORS: tuple[type[ConversionError], ...] = (
+    ConversionError,
+    UsageError,
+    QuestionError,
+    CredentialsError,
+    LabelTableError,
+    InventoryError,
+    OutputNotEmptyError,
+    BucketError,
+    ContainerError,
+    ListingError,
+    NothingJoinedError,
+    NothingLeftError,
+    UnknownClassError,
+    DuplicateImagesError,
+    TooManyBadSamplesError,
+    LostSamplesError,
+    OutputError,
+    AnotherJobError,
+    ChangedInputsError,
+    WriterProcessError,
+    JobError,
+    SampleError,
+    CodecError,
+    DamagedRecordError,
+)
+"""The whole tree."""

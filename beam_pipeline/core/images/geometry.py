@@ -1,0 +1,255 @@
+"""The map from the pixels of an image to those of its turned, cropped, scaled and padded copy.
+
+A `Geometry` is planned from the size of an image alone. The image follows it, and so do boxes, points
+and masks, through its `affine` map. Places are in pixels from the upper left corner: a pixel of the
+first row reaches from y = 0 to y = 1, its centre is at y = 0.5.
+
+    stored 40 x 30    turned 30 x 40    cropped 30 x 30    scaled 15 x 15    on a canvas of 20 x 20
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from types import MappingProxyType
+from typing import NamedTuple
+
+from beam_pipeline.core.images.exif import QUARTER_TURNS, UPRIGHT
+from beam_pipeline.core.references import Size
+
+Rectangle = tuple[float, float, float, float]
+"""xmin, ymin, xmax, ymax."""
+
+_CACHED_PLANS = 1024  # most images of a data set are of a few sizes
+
+
+class Affine(NamedTuple):
+    """The map x' = a x + b y + c, y' = d x + e y + f."""
+
+    a: float = 1
+    b: float = 0
+    c: float = 0
+    d: float = 0
+    e: float = 1
+    f: float = 0
+
+    def point(self, x: float, y: float) -> tuple[float, float]:
+        """The image of a point."""
+        return self.a * x + self.b * y + self.c, self.d * x + self.e * y + self.f
+
+    def box(self, box: Rectangle) -> Rectangle:
+        """The image of a rectangle, whose sides stay parallel to the axes."""
+        x1, y1 = self.point(box[0], box[1])
+        x2, y2 = self.point(box[2], box[3])
+        return min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2)
+
+    def then(self, after: Affine) -> Affine:
+        """This map, and another after it."""
+        return Affine(
+            after.a * self.a + after.b * self.d,
+            after.a * self.b + after.b * self.e,
+            after.a * self.c + after.b * self.f + after.c,
+            after.d * self.a + after.e * self.d,
+            after.d * self.b + after.e * self.e,
+            after.d * self.c + after.e * self.f + after.f,
+        )
+
+    def inverse(self) -> Affine:
+        """The map back."""
+        scale = 1 / (self.a * self.e - self.b * self.d)
+        a, b, d, e = self.e * scale, -self.b * scale, -self.d * scale, self.a * scale
+        return Affine(a, b, -(a * self.c + b * self.f), d, e, -(d * self.c + e * self.f))
+
+    @property
+    def area(self) -> float:
+        """The area of the unit square's image."""
+        return abs(self.a * self.e - self.b * self.d)
+
+
+def turned_size(size: Size, orientation: int) -> Size:
+    """Width and height of an image as a viewer shows it, given those stored."""
+    return (size[1], size[0]) if orientation in QUARTER_TURNS else size
+
+
+def orienting(size: Size, orientation: int) -> Affine:
+    """The map from places in the stored image, of this size, to those in the image as shown."""
+    width, height = size
+    return {
+        1: Affine(),
+        2: Affine(-1, 0, width, 0, 1, 0),
+        3: Affine(-1, 0, width, 0, -1, height),
+        4: Affine(1, 0, 0, 0, -1, height),
+        5: Affine(0, 1, 0, 1, 0, 0),
+        6: Affine(0, -1, height, 1, 0, 0),
+        7: Affine(0, -1, height, -1, 0, width),
+        8: Affine(0, 1, 0, -1, 0, width),
+    }[orientation]
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """The steps by which the pixels of an image change.
+
+    Attributes:
+      stored: (width, height) before.
+      orientation: EXIF's, by which the image is turned; 1 if it is not.
+      crop: the part of the turned image that is kept.
+      scaled: (width, height) of that part, after scaling.
+      offset: (x, y) of its upper left corner on the canvas.
+      size: (width, height) of the canvas, which is the image that is written.
+    """
+
+    stored: Size
+    orientation: int
+    crop: Rectangle
+    scaled: Size
+    offset: tuple[int, int]
+    size: Size
+
+    @classmethod
+    def of(cls, size: Size, orientation: int = UPRIGHT) -> Geometry:
+        """Turns an image and does nothing else."""
+        turned = turned_size(size, orientation)
+        return cls(size, orientation, (0, 0, *turned), turned, (0, 0), turned)
+
+    @property
+    def turned(self) -> Size:
+        """(width, height) after turning."""
+        return turned_size(self.stored, self.orientation)
+
+    @cached_property
+    def is_identity(self) -> bool:
+        """True if the image is not changed."""
+        return self == Geometry.of(self.stored)
+
+    @cached_property
+    def is_resized(self) -> bool:
+        """True if it does more than turn the image."""
+        return self != Geometry.of(self.stored, self.orientation)
+
+    @cached_property
+    def unturned(self) -> tuple[Rectangle, Size]:
+        """The part of the stored image that is kept, and (width, height) of that part, scaled but not turned."""
+        box = orienting(self.stored, self.orientation).inverse().box(self.crop)
+        return box, turned_size(self.scaled, self.orientation)
+
+    @property
+    def affine(self) -> Affine:
+        """The map from places in the stored image to those in the image that is written."""
+        left, top, right, bottom = self.crop
+        x, y = self.scaled[0] / (right - left), self.scaled[1] / (bottom - top)
+        placed = Affine(x, 0, self.offset[0] - left * x, 0, y, self.offset[1] - top * y)
+        return orienting(self.stored, self.orientation).then(placed)
+
+
+# --- sizes ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Resize:
+    """The size that images are to have.
+
+    Attributes:
+      width, height: of the target, in pixels.
+      mode: a name in `RESIZE_MODES`.
+      never_enlarge: images are never scaled up.
+    """
+
+    width: int
+    height: int
+    mode: str = "shortest"
+    never_enlarge: bool = True
+
+
+class _Fit(NamedTuple):
+    """The result of a mode: see `Geometry`."""
+
+    crop: Rectangle
+    scaled: Size
+    offset: tuple[int, int]
+    size: Size
+
+
+def _scaled(size: Size, resize: Resize, *, cover: bool) -> Size:
+    """A size scaled, with its aspect ratio, to cover the target or to fit into it."""
+    (width, height), target_width, target_height = size, resize.width, resize.height
+    by_width = (target_width * height >= target_height * width) == cover
+    over, under = (target_width, width) if by_width else (target_height, height)
+    if over >= under and resize.never_enlarge:
+        return size
+    # The other side is rounded half up, in integers.
+    return (
+        target_width if by_width else max(1, (2 * width * over + under) // (2 * under)),
+        max(1, (2 * height * over + under) // (2 * under)) if by_width else target_height,
+    )
+
+
+def _whole(size: Size, scaled: Size) -> _Fit:
+    return _Fit((0, 0, *size), scaled, (0, 0), scaled)
+
+
+def _shortest(size: Size, resize: Resize) -> _Fit:
+    return _whole(size, _scaled(size, resize, cover=True))
+
+
+def _longest(size: Size, resize: Resize) -> _Fit:
+    return _whole(size, _scaled(size, resize, cover=False))
+
+
+def _exact(size: Size, resize: Resize) -> _Fit:
+    target = (resize.width, resize.height)
+    if resize.never_enlarge:
+        target = (min(size[0], resize.width), min(size[1], resize.height))
+    return _whole(size, target)
+
+
+def _pad(size: Size, resize: Resize) -> _Fit:
+    scaled = _scaled(size, resize, cover=False)
+    offset = ((resize.width - scaled[0]) // 2, (resize.height - scaled[1]) // 2)
+    return _Fit((0, 0, *size), scaled, offset, (resize.width, resize.height))
+
+
+def _crop(size: Size, resize: Resize) -> _Fit:
+    covering = _scaled(size, resize, cover=True)
+    kept = (min(covering[0], resize.width), min(covering[1], resize.height))
+    if covering == size:  # whole pixels are cut off
+        left, top = (size[0] - kept[0]) // 2, (size[1] - kept[1]) // 2
+        return _Fit((left, top, left + kept[0], top + kept[1]), kept, (0, 0), kept)
+    width, height = map(float, size)
+    if resize.width * height >= resize.height * width:
+        cut = 0.0, (height - min(height, resize.height * width / resize.width)) / 2
+    else:
+        cut = (width - min(width, resize.width * height / resize.height)) / 2, 0.0
+    return _Fit((*cut, width - cut[0], height - cut[1]), kept, (0, 0), kept)
+
+
+RESIZE_MODES: Mapping[str, Callable[[Size, Resize], _Fit]] = MappingProxyType(
+    {
+        "shortest": _shortest,
+        "longest": _longest,
+        "exact": _exact,
+        "pad": _pad,
+        "crop": _crop,
+    }
+)
+"""--resize_mode -> the part of a turned image that is kept, and its place; the first is the default.
+
+shortest covers the target and longest fits into it, both with their aspect ratio; exact stretches; pad
+fits and fills up; crop covers and cuts off.
+"""
+
+
+@lru_cache(_CACHED_PLANS)
+def plan_geometry(size: Size, orientation: int, resize: Resize | None) -> Geometry:
+    """Plans what becomes of an image.
+
+    Args:
+      size: (width, height) as stored.
+      orientation: EXIF's, if the image is to be turned; else 1.
+      resize: the size that it is to have; None to leave it.
+    """
+    if resize is None:
+        return Geometry.of(size, orientation)
+    fit = RESIZE_MODES[resize.mode](turned_size(size, orientation), resize)
+    return Geometry(size, orientation, *fit)

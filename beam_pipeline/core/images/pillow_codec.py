@@ -1,0 +1,473 @@
+"""Decodes, turns, scales and encodes images with Pillow.
+
+The same bytes and the same versions of the libraries (`codec_version`) give the same result anywhere:
+Pillow's scaling and its JPEG, PNG and WebP encoders are used in one thread, with fixed parameters.
+
+JPEGs are decoded at the smallest of the sizes 1/8, 1/4, 1/2 and 1/1 that has twice the pixels wanted
+on each side, which costs no visible quality. Colour is stored in full (4:4:4): at the same size of file,
+that is worth more than a higher quality.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import logging
+import math
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import PIL
+from PIL import (
+    Image,
+    ImageCms,
+    ImageFile,
+    JpegImagePlugin,
+    PngImagePlugin,
+    TiffImagePlugin,
+    WebPImagePlugin,
+    features,
+)
+
+from beam_pipeline.core.dead_letters import Reason
+from beam_pipeline.core.images import bmp, sixteen_bits
+from beam_pipeline.core.images.changes import ImageChanges
+from beam_pipeline.core.images.exif import QUARTER_TURNS, UPRIGHT, exif_orientation
+from beam_pipeline.core.images.geometry import Geometry, Rectangle
+from beam_pipeline.core.images.header import (
+    BadImageError,
+    ImageHeader,
+    bomb,
+    is_bomb,
+)
+from beam_pipeline.core.images.pillow_header import PARSER_ERRORS, open_as
+from beam_pipeline.core.images.plain_header import PlainJpeg, plain_jpeg
+
+_ENOUGH = 2  # times the pixels wanted, on each side, that a JPEG is decoded to
+_REDUCING_GAP = 3.0  # above, other images are first scaled by a whole number, which is quicker
+_TURNED_QUALITY = 95  # of a JPEG that is encoded only to turn it
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+_OWN_FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")
+_FOREIGN_FORMATS = ("TIFF", "PPM", "AVIF", "HEIF", "JPEG2000", "JXL")
+_NAMES = {"MPO": "jpeg", "JPEG2000": "jp2", "HEIF": "heic"}
+_WRITTEN_AS = {
+    "jpeg": "jpeg",
+    "png": "png",
+    "webp": "webp",
+    "avif": "jpeg",
+    "heic": "jpeg",
+    "jp2": "jpeg",
+    "jxl": "jpeg",
+}
+_MOST_BANDS = 4  # of a PNG: three colours and their opacity
+_WHITE = 255
+_SRGB = ImageCms.createProfile("sRGB")
+
+# Its errors are raised as well, and become dead letters.
+logging.getLogger("PIL.TiffImagePlugin").setLevel(logging.CRITICAL)
+
+
+def codec_version() -> str:
+    """Names everything whose version may change the bytes that are written."""
+    parts = {
+        "Pillow": PIL.__version__,
+        "libjpeg-turbo": features.version("libjpeg_turbo"),
+        "libwebp": features.version("webp"),
+        "zlib": features.version("zlib"),
+        "zlib-ng": features.version("zlib_ng"),
+        "Little CMS": features.version("littlecms2"),
+    }
+    return ", ".join(f"{name} {version}" for name, version in parts.items() if version)
+
+
+class Opened(NamedTuple):
+    """An image whose header Pillow has read.
+
+    Attributes:
+      image: undecoded, at its first frame.
+      header: its size is that of Pillow, which for a GIF is the screen's.
+      animated: it has several frames.
+      unreadable: readers of TFRecords do not show its pixels as a viewer does, or not at all.
+    """
+
+    image: Image.Image
+    header: ImageHeader
+    animated: bool
+    unreadable: bool
+
+
+# --- opening --------------------------------------------------------------------------------------
+
+
+class _PlainJpegFile(JpegImagePlugin.JpegImageFile):
+    """A JPEG whose header is known, so that Pillow does not read it, which takes four times as long."""
+
+    def __init__(self, data: bytes, plain: PlainJpeg) -> None:
+        self._plain = plain
+        super().__init__(io.BytesIO(data), "")
+        self.decodermaxblock = len(data)  # not in pieces, each of which Pillow copies
+
+    def _open(self) -> None:
+        header = self._plain.header
+        self._size = (header.width, header.height)
+        self._mode = "L" if header.channels == 1 else "RGB"
+        self.tile = [ImageFile._Tile("jpeg", (0, 0, *self._size), 0, (self._mode, ""))]
+        if self._plain.icc_profile:
+            self.info["icc_profile"] = self._plain.icc_profile
+
+
+def _bands_of_tiff(data: bytes) -> int:
+    """The samples of a pixel of a TIFF; 0 for any other file."""
+    if not data.startswith((b"II*\0", b"MM\0*")):
+        return 0
+    directory = TiffImagePlugin.ImageFileDirectory_v2(data[:8])
+    file = io.BytesIO(data)
+    file.seek(directory.next)
+    directory.load(file)
+    bands = directory.get(TiffImagePlugin.SAMPLESPERPIXEL, 0)
+    return bands if isinstance(bands, int) else 0
+
+
+def open_image(data: bytes) -> Opened:
+    """Reads the header of an image of any format that may be encoded anew.
+
+    Of an ordinary JPEG, Pillow's `info` has the colour profile and nothing else.
+
+    Raises:
+      BadImageError: it is none, or has too many pixels.
+    """
+    plain = plain_jpeg(data)
+    if plain:
+        return Opened(_PlainJpegFile(data, plain), plain.header, animated=False, unreadable=False)
+    try:
+        image = open_as(data, _OWN_FORMATS) or open_as(data, _foreign_formats())
+        if image is None:
+            bands = _bands_of_tiff(data)
+            if bands > _MOST_BANDS:
+                raise BadImageError(
+                    Reason.UNSUPPORTED_FORMAT,
+                    f"it is a TIFF of {bands} bands, which no PNG or JPEG can hold; write three of them "
+                    "as a PNG",
+                )
+            raise BadImageError(
+                Reason.UNSUPPORTED_FORMAT,
+                "Pillow cannot open it, to encode it anew: it is broken, of a rare kind, or of none of "
+                f"the formats {', '.join((*_OWN_FORMATS, *_foreign_formats()))}"
+                + ("" if "HEIF" in Image.OPEN else " (HEIC: pip install pillow-heif)"),
+            )
+        width, height = image.size
+        if is_bomb(height, width):
+            raise bomb(height, width)
+        name = _NAMES.get(image.format or "", (image.format or "").lower())
+        orientation = _orientation(image)
+        animated = image.format != "MPO" and bool(getattr(image, "is_animated", False))
+    except PARSER_ERRORS as error:
+        unknown = str(error).startswith("Unsupported")
+        raise BadImageError(
+            Reason.UNSUPPORTED_FORMAT if unknown else Reason.CORRUPT_IMAGE,
+            f"its header cannot be read by Pillow: {error}",
+        ) from error
+    channels = {"1": 1, "L": 1, "LA": 2, "RGBA": 4, "PA": 4, "I;16": 1}.get(image.mode, 3)
+    foreign = image.format in _FOREIGN_FORMATS
+    unreadable = (
+        foreign
+        or image.mode in ("CMYK", "YCCK")
+        or (image.mode == "P" and name == "png" and "transparency" in image.info)
+        or (animated and name == "webp")
+        or (name == "bmp" and _is_unusual_bmp(data, image))
+    )
+    header = ImageHeader(name, height, width, channels, orientation)
+    return Opened(image, header, animated, unreadable)
+
+
+def _is_unusual_bmp(data: bytes, image: Image.Image) -> bool:
+    """True if TensorFlow refuses a BMP, or takes numbers of colours or padding for channels."""
+    try:
+        header = bmp.bmp_header(data)
+    except BadImageError:
+        return True
+    return image.mode == "P" or header.channels != len(image.getbands())
+
+
+@lru_cache(maxsize=1)
+def _foreign_formats() -> tuple[str, ...]:
+    """Those of `_FOREIGN_FORMATS` that Pillow reads here, with plugins of others where they are installed.
+
+    The first call loads all plugins, which takes long.
+    """
+    Image.init()
+    try:
+        import pillow_heif  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        pass
+    else:
+        pillow_heif.options.THUMBNAILS = False
+        pillow_heif.register_heif_opener()
+    with contextlib.suppress(ImportError):
+        importlib.import_module("pillow_jxl")  # registers JPEG XL
+    return tuple(name for name in _FOREIGN_FORMATS if name in Image.OPEN)
+
+
+def _orientation(image: Image.Image) -> int:
+    """EXIF's orientation, unless Pillow or its plugin turns the image when it decodes it."""
+    if image.format in ("TIFF", "HEIF"):
+        return UPRIGHT
+    return exif_orientation(image.info.get("exif") or b"")
+
+
+# --- pixels ---------------------------------------------------------------------------------------
+
+
+def rewrite(
+    data: bytes, opened: Opened, geometry: Geometry, changes: ImageChanges
+) -> tuple[bytes, ImageHeader]:
+    """Decodes an image, changes its geometry and encodes it.
+
+    Args:
+      data: the file.
+      opened: what `open_image` returned for it; not to be used again.
+      geometry: planned for the size in its header.
+      changes: the encoding.
+
+    Returns: the new file and its header, upright if the geometry turns the image.
+
+    Raises:
+      BadImageError: its pixels cannot be decoded, or not be encoded in the format.
+    """
+    try:
+        deep = sixteen_bits.colour_channels(data, opened.header) if _keeps_depth(changes) else None
+        if deep:
+            channels = [_changed(channel, geometry, None) for channel in deep]
+            width, height = geometry.size
+            written = sixteen_bits.png(channels)
+            return written, ImageHeader(
+                "png", height, width, len(channels), orientation_left(opened, geometry)
+            )
+        image = _changed(opened.image, geometry, changes)
+    except MemoryError as error:
+        raise BadImageError(
+            Reason.DECOMPRESSION_BOMB, "decoding it takes more memory than there is"
+        ) from error
+    except PARSER_ERRORS as error:
+        raise BadImageError(
+            Reason.CORRUPT_IMAGE,
+            f"the {opened.header.format} header is sound, decoding fails: {error}",
+        ) from error
+    return _encoded(image, data, opened, geometry, changes)
+
+
+def orientation_left(opened: Opened, geometry: Geometry) -> int:
+    """The orientation that an image has after its change."""
+    return opened.header.orientation if geometry.orientation == UPRIGHT else UPRIGHT
+
+
+def _keeps_depth(changes: ImageChanges) -> bool:
+    """True if PNGs of 16 bits stay so: JPEG and WebP hold 8."""
+    return changes.image_format in ("keep", "png")
+
+
+def _changed(image: Image.Image, geometry: Geometry, changes: ImageChanges | None) -> Image.Image:
+    """Decodes, scales, turns and pads; converts the colours, if there are changes to say how."""
+    extent: Rectangle = (0, 0, *geometry.stored)
+    if geometry.is_resized:
+        extent = _draft(image, geometry)
+    profile = image.info.get("icc_profile")
+    image = _plain(image)
+    if geometry.is_resized:
+        image = _scaled(image, geometry, extent)
+    if changes and profile and changes.color_profile == "srgb":
+        image = to_srgb(image, profile)
+    if image.mode in ("CMYK", "YCbCr", "LAB", "HSV"):
+        image = image.convert("RGB")
+    if geometry.orientation != UPRIGHT:
+        image = image.transpose(_TURNS[geometry.orientation])
+    if image.size != geometry.size:
+        canvas = Image.new(image.mode, geometry.size)
+        canvas.paste(image, geometry.offset)
+        image = canvas
+    return image
+
+
+def _draft(image: Image.Image, geometry: Geometry) -> Rectangle:
+    """Lets a JPEG be decoded to fewer pixels; returns where the whole image then lies."""
+    left, top, right, bottom = geometry.crop
+    (width, height), turned = geometry.scaled, geometry.turned
+    wanted = (width * turned[0] / (right - left), height * turned[1] / (bottom - top))
+    if geometry.orientation in QUARTER_TURNS:
+        wanted = wanted[::-1]
+    drafted = None
+    if isinstance(image, JpegImagePlugin.JpegImageFile):
+        across, down = (math.ceil(_ENOUGH * side) for side in wanted)
+        drafted = image.draft("", (across, down))
+    return drafted[1] if drafted else (0, 0, *geometry.stored)
+
+
+def _plain(image: Image.Image) -> Image.Image:
+    """Decodes an image to a mode whose pixels can be averaged."""
+    image.load()
+    if image.mode in ("P", "PA"):
+        return image.convert("RGBA" if image.has_transparency_data else "RGB")
+    if image.mode.startswith("I"):
+        return sixteen_bits.grey(image)
+    if image.mode == "F":
+        raise BadImageError(
+            Reason.UNSUPPORTED_FORMAT,
+            "its pixels are floating-point numbers, which no format to write holds",
+        )
+    plain = {"1": "L", "RGBX": "RGB", "La": "LA", "RGBa": "RGBA"}.get(image.mode)
+    return image.convert(plain) if plain else image
+
+
+def _scaled(image: Image.Image, geometry: Geometry, extent: Rectangle) -> Image.Image:
+    """Scales the part to keep, before the image is turned, as it has fewer pixels afterwards."""
+    (left, top, right, bottom), size = geometry.unturned
+    across, down = extent[2] / geometry.stored[0], extent[3] / geometry.stored[1]
+    box = (
+        max(0.0, left * across),
+        max(0.0, top * down),
+        min(image.width, right * across),
+        min(image.height, bottom * down),
+    )
+    if image.mode == "I;16":
+        return sixteen_bits.scaled(image, size, box)
+    return image.resize(size, Image.Resampling.LANCZOS, box, _REDUCING_GAP)
+
+
+# --- colours --------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def _srgb_transform(profile: bytes, mode: str) -> Any:
+    """The conversion from a profile to RGB, or RGBA; None if there is none, or the profile is broken."""
+    if mode not in ("L", "RGB", "RGBA", "CMYK", "LAB"):
+        return None
+    to_mode = "RGBA" if mode == "RGBA" else "RGB"
+    try:
+        found = ImageCms.getOpenProfile(io.BytesIO(profile))
+        if "srgb" in ImageCms.getProfileDescription(found).lower() and mode != "CMYK":
+            return None
+        return ImageCms.buildTransform(found, _SRGB, mode, to_mode)
+    except (ImageCms.PyCMSError, OSError, ValueError, TypeError):
+        return None
+
+
+def is_converted(mode: str, profile: bytes) -> bool:
+    """Tells whether `to_srgb` converts images of a mode from an ICC profile."""
+    return _srgb_transform(profile, mode) is not None
+
+
+def to_srgb(image: Image.Image, profile: bytes) -> Image.Image:
+    """Converts the colours from an ICC profile, in the image itself where its mode stays."""
+    transform = _srgb_transform(profile, image.mode)
+    if transform is None:
+        return image
+    if image.mode == transform.output_mode:
+        ImageCms.applyTransform(image, transform, inPlace=True)
+        return image
+    converted = ImageCms.applyTransform(image, transform)
+    assert converted is not None
+    return converted.convert("L") if image.mode == "L" else converted
+
+
+# --- encoding -------------------------------------------------------------------------------------
+
+
+def _encoded(
+    image: Image.Image, data: bytes, opened: Opened, geometry: Geometry, changes: ImageChanges
+) -> tuple[bytes, ImageHeader]:
+    name = changes.image_format
+    if name == "keep":
+        name = _WRITTEN_AS.get(opened.header.format, "png")
+        if name == "jpeg" and image.mode not in ("L", "RGB"):  # of AVIF, HEIC or JPEG 2000
+            name = "png"
+    options: dict[str, Any] = {}
+    profile = opened.image.info.get("icc_profile")
+    if changes.color_profile == "keep" and profile and opened.image.mode not in ("CMYK", "LAB"):
+        options["icc_profile"] = profile  # pixels of the two others are RGB now
+    image, settings = _ENCODERS[name](image, data, opened, geometry, changes)
+    image.info = {}
+    out = io.BytesIO()
+    try:
+        image.save(out, name.upper(), **settings, **options)
+    except PARSER_ERRORS as error:
+        raise BadImageError(
+            Reason.UNSUPPORTED_FORMAT,
+            f"{geometry.size[0]} x {geometry.size[1]} pixels cannot be written as {name}: {error}",
+        ) from error
+    channels = len(image.getbands())
+    width, height = geometry.size
+    header = ImageHeader(name, height, width, channels, orientation_left(opened, geometry))
+    return out.getvalue(), header
+
+
+_Encoder = Callable[
+    [Image.Image, bytes, Opened, Geometry, ImageChanges], tuple[Image.Image, dict[str, Any]]
+]
+"""(pixels, file, opened, geometry, changes) -> pixels of a mode that the format holds, and settings."""
+
+
+def jpeg_quality(opened: Opened, geometry: Geometry, changes: ImageChanges) -> int:
+    """The quality of a JPEG that is written; one that is only turned has a higher one."""
+    if opened.header.format == "jpeg" and not geometry.is_resized:
+        return max(changes.quality, _TURNED_QUALITY)
+    return changes.quality
+
+
+def _as_jpeg(
+    image: Image.Image, _: bytes, opened: Opened, geometry: Geometry, changes: ImageChanges
+) -> tuple[Image.Image, dict[str, Any]]:
+    quality = jpeg_quality(opened, geometry, changes)
+    image = sixteen_bits.to_8_bits(image)
+    if image.mode in ("LA", "RGBA"):
+        opaque = Image.new(image.mode, image.size, (_WHITE,) * len(image.getbands()))
+        image = Image.alpha_composite(opaque.convert("RGBA"), image.convert("RGBA")).convert(
+            "L" if image.mode == "LA" else "RGB"
+        )
+    return image, {"quality": quality, "subsampling": 0}
+
+
+def _as_png(
+    image: Image.Image, _: bytes, _opened: Opened, _geometry: Geometry, _changes: ImageChanges
+) -> tuple[Image.Image, dict[str, Any]]:
+    return image, {}
+
+
+def _as_webp(
+    image: Image.Image, data: bytes, opened: Opened, _: Geometry, changes: ImageChanges
+) -> tuple[Image.Image, dict[str, Any]]:
+    image = sixteen_bits.to_8_bits(image)
+    # libwebp stores no transparency where there is none.
+    opaque = image.mode not in ("LA", "RGBA") or image.getchannel("A").getextrema()[0] == _WHITE
+    image = image.convert("RGB" if opaque else "RGBA")
+    lossless = opened.header.format == "webp" and b"VP8L" in _chunks(data)
+    return image, {"quality": changes.quality, "lossless": lossless, "exact": lossless}
+
+
+def _chunks(data: bytes) -> list[bytes]:
+    """The names of a WebP's chunks."""
+    names, offset = [], 12
+    while offset + 8 <= len(data):
+        names.append(data[offset : offset + 4])
+        length = int.from_bytes(data[offset + 4 : offset + 8], "little")
+        offset += 8 + length + length % 2
+    return names
+
+
+_ENCODERS: Mapping[str, _Encoder] = MappingProxyType(
+    {"jpeg": _as_jpeg, "png": _as_png, "webp": _as_webp}
+)
+"""A value of --image_format -> how images are prepared for it."""
+
+assert PngImagePlugin.PngImageFile.format == "PNG"
+assert WebPImagePlugin.WebPImageFile.format == "WEBP"

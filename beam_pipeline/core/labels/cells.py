@@ -1,0 +1,285 @@
+"""Cells of a table: infers the kind of a column, and parses a cell as a value of its column."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import math
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from beam_pipeline.core.labels.bracketed_lists import BRACKETS, bracketed_items
+from beam_pipeline.core.labels.numbers import INT64, fits_float32
+from beam_pipeline.core.labels.schema import Column, ColumnKind
+from beam_pipeline.core.references import LabelValue, Scalar
+from beam_pipeline.core.text import shown
+
+_EXPECTED = {
+    ColumnKind.CLASS: "a class name",
+    ColumnKind.INT64: "an integer of 64 bits",
+    ColumnKind.FLOAT: "a number",
+    ColumnKind.BYTES: "one text",
+}
+_TEXTS = frozenset((ColumnKind.CLASS, ColumnKind.BYTES))
+_NO_VALUE = frozenset(("", "na", "n/a", "nan", "null", "none"))
+_INTEGER = re.compile(r"[+-]?(0|[1-9][0-9]*)")
+_DIGITS = re.compile(r"[+-]?\d+")
+_PADDED = re.compile(r"[+-]?0[0-9]+")
+_INFINITY = frozenset(("inf", "infinity"))
+_INT64_DIGITS = 20  # with the sign
+_ROUNDING = 1e-6
+_NUMBER_LABEL = "image/label"  # the feature of a label to regress on
+_FURTHER = "label/"  # what the features of all other columns begin with
+
+
+class BadCellError(ValueError):
+    """A cell is not a valid value of its column; the message shows the found and expected values."""
+
+
+class _Look(enum.Enum):
+    """The apparent kind of a value. An identifier consists of digits but is not a number."""
+
+    INTEGER = enum.auto()
+    FLOAT = enum.auto()
+    TEXT = enum.auto()
+    IDENTIFIER = enum.auto()
+
+
+def infer_kind(values: Sequence[Any], share: float) -> ColumnKind:
+    """Returns the kind that at least this share of the values have; empty values are ignored.
+
+    Values such as `007` may be identifiers. One among ages is a fault. But if all numbers have the
+    same number of digits, as US postal codes do, all of them are identifiers, and the kind is text.
+    """
+    integers = floats = texts = 0
+    most_texts = (1 - share) * len(values) + _ROUNDING
+    padded = False
+    widths: set[int] = set()
+    for value in values:
+        if is_empty(value):
+            continue
+        look = _look_of(value)
+        if look is _Look.INTEGER:
+            integers += 1
+        elif look is _Look.FLOAT:
+            floats += 1
+        else:
+            texts += 1
+            if texts > most_texts:
+                return ColumnKind.BYTES
+        if isinstance(value, str) and look in (_Look.INTEGER, _Look.IDENTIFIER):
+            widths.add(len(value))
+            padded = padded or is_padded(value)
+    numbers = integers + floats
+    if not numbers or numbers < share * (numbers + texts) - _ROUNDING:
+        return ColumnKind.BYTES
+    if padded and len(widths) == 1:
+        return ColumnKind.BYTES
+    return ColumnKind.FLOAT if floats else ColumnKind.INT64
+
+
+def is_padded(value: Any) -> bool:
+    """True for digits after a leading zero, such as 007, which may be a name as well as a number."""
+    return isinstance(value, str) and _PADDED.fullmatch(value.strip()) is not None
+
+
+def _look_of(value: Any) -> _Look:
+    if isinstance(value, str):
+        return _look_of_text(value)
+    if isinstance(value, int):
+        return _Look.INTEGER if value in INT64 else _Look.IDENTIFIER
+    if isinstance(value, float):
+        return _Look.INTEGER if value.is_integer() and int(value) in INT64 else _Look.FLOAT
+    return _Look.TEXT
+
+
+def _look_of_text(value: str) -> _Look:
+    if _DIGITS.fullmatch(value):
+        if not _INTEGER.fullmatch(value):
+            return _Look.IDENTIFIER  # 007 is a name, not a number
+        return _Look.INTEGER if _is_int64(value) else _Look.IDENTIFIER
+    if "_" in value:
+        return _Look.TEXT
+    try:
+        float(value)  # a number beyond float32 counts as a number, and becomes a fault of its row
+    except ValueError:
+        return _Look.TEXT
+    return _Look.FLOAT
+
+
+def _is_int64(digits: str) -> bool:
+    return len(digits) <= _INT64_DIGITS and int(digits) in INT64
+
+
+def parse_cell(value: Any, column: Column, separator: str = "") -> LabelValue:
+    """Parses a cell as a value of its column.
+
+    Args:
+      value: the cell: a text of a CSV file, or any value of JSON.
+      column: its column.
+      separator: the separator of the items of a list that is written as text.
+
+    Raises:
+      BadCellError: it is not a value of the column.
+    """
+    if column.repeated:
+        return _parse_list(value, column, separator)
+    try:
+        return _parse_scalar(value, column)
+    except (ValueError, OverflowError) as error:
+        raise _bad_cell(value, column) from error
+
+
+def list_items(value: Any, separator: str = "") -> Sequence[Any]:
+    """Splits a cell into items: the elements of a JSON list, or the parts of a text.
+
+    A separator at the end of a text ends the last item. Any other value is a list of one.
+
+    Raises:
+      BadCellError: `separator` is `BRACKETS`, and the text is no list in brackets.
+    """
+    if isinstance(value, list):
+        return value
+    if isinstance(value, str) and separator == BRACKETS:
+        try:
+            return bracketed_items(value)
+        except ValueError as error:
+            raise BadCellError(f"{shown(value)} is {error}, such as ['a', 'b']") from error
+    if isinstance(value, str) and separator:
+        items = [item.strip() for item in value.split(separator)]
+        return items if items[-1] else items[:-1]
+    return [] if _is_blank(value) else [value]
+
+
+def sample_items(values: Sequence[Any], separator: str = "") -> Iterator[Any]:
+    """Yields the items of those cells that can be split, to infer their kind."""
+    for value in values:
+        with contextlib.suppress(BadCellError):
+            yield from list_items(value, separator)
+
+
+def parse_value(value: Any, kind: ColumnKind) -> Scalar:
+    """Parses a cell as one value of a kind.
+
+    Raises:
+      ValueError: it is not of that kind.
+      OverflowError: the number is too large.
+    """
+    if is_nested(value):
+        raise ValueError(f"a nested {type(value).__name__}, expected one value")
+    if kind is ColumnKind.BYTES or kind is ColumnKind.CLASS:
+        return text_of(value)
+    is_text = isinstance(value, str)
+    if is_text and "_" in value:
+        raise ValueError("not a number")
+    if kind is ColumnKind.INT64:
+        number = int(value)
+        if number not in INT64 or not (is_text or number == value):
+            raise ValueError("not an int64")
+        return number
+    real = float(value)
+    overflown = is_text and math.isinf(real) and not _is_infinity(value)
+    if overflown or not fits_float32(real):
+        raise ValueError("too large for a float32")
+    return real
+
+
+def parse_number(text: str, kind: ColumnKind) -> float:
+    """Parses a text as a finite number of a kind, INT64 or FLOAT.
+
+    Raises:
+      ValueError: it is not such a number.
+    """
+    number = _finite(parse_value(text, kind))
+    assert isinstance(number, (int, float))
+    return number
+
+
+def text_of(value: Any) -> str:
+    """Returns a value as text, without surrounding spaces; None becomes the empty text."""
+    if isinstance(value, str):
+        return value.strip()
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def is_empty(value: Any) -> bool:
+    """True if a cell is empty or holds a word for a missing number, such as `NA`."""
+    return value is None or (isinstance(value, str) and value.strip().lower() in _NO_VALUE)
+
+
+def is_nested(value: Any) -> bool:
+    """True if a value of JSON contains other values."""
+    return isinstance(value, (list, dict))
+
+
+def _parse_scalar(value: Any, column: Column) -> LabelValue:
+    if isinstance(value, str) and column.kind in _TEXTS:  # as most cells are
+        text = value.strip()
+        if text:
+            return text
+    text = "nested" if is_nested(value) else text_of(value)
+    if column.required:
+        if not text:
+            raise ValueError("empty")
+        return _finite(parse_value(value, column.kind))
+    if not text or (column.kind is not ColumnKind.BYTES and text.lower() in _NO_VALUE):
+        return None
+    return parse_value(value, column.kind)
+
+
+def _parse_list(value: Any, column: Column, separator: str) -> LabelValue:
+    """Parses the items of a cell. Empty items are dropped among texts, but are faults among numbers,
+    whose positions may carry meaning.
+    """
+    is_text = column.kind in (ColumnKind.BYTES, ColumnKind.CLASS)
+    is_number_label = column.feature == _NUMBER_LABEL
+    items = [] if not is_text and is_empty(value) else list_items(value, separator)
+    parsed: list[Scalar] = []
+    for item in items:
+        if is_text and _is_blank(item):
+            continue
+        try:
+            if item is None:
+                raise ValueError("empty")
+            number = parse_value(item, column.kind)
+            parsed.append(_finite(number) if is_number_label else number)
+        except (ValueError, OverflowError) as error:
+            raise _bad_cell(item, column, in_list=True) from error
+    if is_number_label and not parsed:
+        raise BadCellError("is empty")
+    return tuple(dict.fromkeys(parsed)) if column.kind is ColumnKind.CLASS else tuple(parsed)
+
+
+def _finite(value: Scalar) -> Scalar:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("not finite")
+    return value
+
+
+def _is_blank(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+def _is_too_large(value: Any) -> bool:
+    return _look_of(value) in (_Look.FLOAT, _Look.IDENTIFIER) and not _is_infinity(str(value))
+
+
+def _is_infinity(text: str) -> bool:
+    return text.strip().lower().lstrip("+-") in _INFINITY
+
+
+def _bad_cell(value: Any, column: Column, *, in_list: bool = False) -> BadCellError:
+    if is_empty(value):
+        return BadCellError("an item is empty" if in_list else "is empty")
+    item = "the item " if in_list else ""
+    hint = ""
+    if column.kind is ColumnKind.FLOAT and _is_too_large(value):
+        hint = " that a float32 holds"
+    if is_nested(value) and column.feature.startswith(_FURTHER):
+        hint = f"; --columns {column.name}:skip leaves the column out"
+    return BadCellError(f"{item}{shown(value)} is not {_EXPECTED[column.kind]}{hint}")

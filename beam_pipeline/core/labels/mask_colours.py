@@ -1,0 +1,123 @@
+"""Tables of the colours in masks: which class each stands for.
+
+    name,r,g,b                   class_dict.csv, with or without its header; a column id may follow
+    Building,128,0,0
+    64 128 64	Animal           label_colors.txt
+    background:0,0,0::           labelmap.txt of CVAT
+
+Ids count from 0 in the order of the lines, unless a column says them. A class of several colours has
+one id.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from typing import NamedTuple
+
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.images.label_images import MAX_ID
+from beam_pipeline.core.text import shown
+
+_MOST_DIGITS = 18  # Python refuses to parse more than 4,300, and no id has as many
+_CVAT = re.compile(r"([^:]+):\s*(\d{1,18})\s*,\s*(\d{1,18})\s*,\s*(\d{1,18})\s*(?::.*)?")
+_NUMBERS_FIRST = re.compile(r"(\d{1,18})\s+(\d{1,18})\s+(\d{1,18})\s+(\S.*)")
+_CHANNELS = (("r", "red"), ("g", "green"), ("b", "blue"))
+_NAMES = ("name", "class", "label", "class_name")
+_MOST_OF_A_CHANNEL = 255
+
+
+class MaskColours(NamedTuple):
+    """The class ids of colours.
+
+    Attributes:
+      ids: (red, green, blue, id) of each colour.
+      classes: (name, id) of each class, in order of id.
+    """
+
+    ids: tuple[tuple[int, int, int, int], ...]
+    classes: tuple[tuple[str, int], ...]
+
+
+def parse_mask_colours(data: bytes, uri: str) -> MaskColours:
+    """Reads a table of colours.
+
+    Raises:
+      UsageError: a line is none of a class and a colour, or contradicts another; says which.
+    """
+    lines = data.decode("utf-8-sig", "replace").splitlines()
+    order: list[int] | None = None
+    ids: dict[tuple[int, int, int], int] = {}
+    classes: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        header = _header(text) if not ids else None
+        if header:
+            order = header
+            continue
+        parsed = _line(text, order)
+        if parsed is None or max(parsed[1:4]) > _MOST_OF_A_CHANNEL:
+            raise UsageError(
+                f"--mask_colors {uri}, line {number}: found {shown(text)}, expected a class and its "
+                "colour: name,r,g,b with numbers from 0 to 255"
+            )
+        name, red, green, blue, said = parsed
+        class_id = classes.get(name, len(classes)) if said is None else said
+        if classes.setdefault(name, class_id) != class_id or class_id > MAX_ID:
+            raise UsageError(
+                f"--mask_colors {uri}, line {number}: {name!r} has the id {class_id}, expected one id "
+                f"a class, from 0 to {MAX_ID}"
+            )
+        if ids.setdefault((red, green, blue), class_id) != class_id:
+            raise UsageError(
+                f"--mask_colors {uri}, line {number}: the colour {red},{green},{blue} stands for "
+                "another class, too; give each class colours of its own"
+            )
+    if not ids:
+        raise UsageError(f"--mask_colors {uri} has no line with a class and a colour: name,r,g,b")
+    by_id = sorted(classes.items(), key=lambda item: (item[1], item[0]))
+    if len(set(classes.values())) < len(classes):
+        raise UsageError(f"--mask_colors {uri} gives two classes one id; give each its own")
+    return MaskColours(tuple((*colour, i) for colour, i in ids.items()), tuple(by_id))
+
+
+def _header(text: str) -> list[int] | None:
+    """The columns of name, r, g, b and id below a header, -1 for no id; None if it is not a header."""
+    cells = [cell.lower() for cell in _cells(text)]
+    places = [
+        next((cells.index(name) for name in names if name in cells), -1)
+        for names in (_NAMES, *_CHANNELS, ("id",))
+    ]
+    return places if min(places[:4]) >= 0 else None
+
+
+def _line(text: str, order: list[int] | None) -> tuple[str, int, int, int, int | None] | None:
+    """(name, red, green, blue, id or None) of a line; None if it is none."""
+    if order is None:
+        found = _NUMBERS_FIRST.fullmatch(text)
+        if found:
+            red, green, blue, name = found.groups()
+            return name.strip(), int(red), int(green), int(blue), None
+        found = _CVAT.fullmatch(text)
+        if found:
+            name, red, green, blue = found.groups()
+            return name.strip(), int(red), int(green), int(blue), None
+    cells = _cells(text)
+    places = order or [0, 1, 2, 3, -1]
+    if len(cells) <= max(places):
+        return None
+    name, *numbers = (cells[place] for place in places if place >= 0)
+    if not name or not all(n.isdecimal() and len(n) <= _MOST_DIGITS for n in numbers):
+        return None
+    red, green, blue, *said = map(int, numbers)
+    return name, red, green, blue, said[0] if said else None
+
+
+def _cells(text: str) -> list[str]:
+    """The cells of a line; none of one that `csv` refuses."""
+    try:
+        return [cell.strip() for cell in next(csv.reader([text]))]
+    except csv.Error:  # a cell of more than 131,072 characters; a null character, in Python 3.10
+        return []

@@ -1,0 +1,183 @@
+"""Boxes, points and masks that follow an image which is turned, cropped, scaled or padded.
+
+Labels keep their unit: pixels become pixels of the image that is written, fractions its fractions.
+An object whose box lies outside of what a crop keeps is left out, with all that is known of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from beam_pipeline.core.images.geometry import Affine
+from beam_pipeline.core.images.masks import moved_png, moved_shape
+from beam_pipeline.core.images.png import MAGIC
+from beam_pipeline.core.labels.schema import (
+    FILE_KINDS,
+    OBJECT_PREFIX,
+    VISIBILITY,
+    Column,
+    ColumnKind,
+)
+from beam_pipeline.core.references import Box, LabelValue, Size
+
+_AREA = f"{OBJECT_PREFIX}area"
+_NUM = "/num"  # of a feature of points: how many of each object's are labelled
+
+
+@dataclass(frozen=True)
+class Move:
+    """The way of labels from the picture on which they were measured to the one that is written.
+
+    Attributes:
+      size: (width, height) of the picture on which they were measured.
+      affine: the map from its places, in pixels, to those of the other.
+      to_size: (width, height) of the other.
+    """
+
+    size: Size
+    affine: Affine
+    to_size: Size
+
+    def in_unit(self, *, pixels: bool) -> Affine:
+        """The map between places in pixels, or between fractions of both pictures."""
+        if pixels:
+            return self.affine
+        (width, height), (to_width, to_height) = self.size, self.to_size
+        enlarged = Affine(width, 0, 0, 0, height, 0).then(self.affine)
+        return enlarged.then(Affine(1 / to_width, 0, 0, 0, 1 / to_height, 0))
+
+
+def is_located(column: Column) -> bool:
+    """Tells whether a column says where something is in its image."""
+    return column.kind in _MOVERS
+
+
+def move_labels(
+    labels: Sequence[LabelValue], columns: Sequence[Column], move: Move
+) -> tuple[tuple[LabelValue, ...], int]:
+    """Moves the labels of a sample.
+
+    Args:
+      labels: a value for each column.
+      columns: the columns.
+      move: where to.
+
+    Returns: the labels, and the number of objects that were left out.
+
+    Raises:
+      BadImageError: a mask is of another size than the picture.
+    """
+    moved: list[Any] = [
+        _MOVERS[column.kind](value, column, move) if value and column.kind in _MOVERS else value
+        for column, value in zip(columns, labels, strict=True)
+    ]
+    dropped = 0
+    for index, column in enumerate(columns):
+        if column.kind is ColumnKind.BOX and moved[index]:
+            inside = [_is_inside(box, column, move) for box in moved[index]]
+            dropped = len(inside) - sum(inside)
+            if dropped:
+                moved = [_kept(v, c, inside) for v, c in zip(moved, columns, strict=True)]
+            break
+    features = {column.feature: index for index, column in enumerate(columns)}
+    if _AREA in features and moved[features[_AREA]]:
+        index = features[_AREA]
+        moved[index] = tuple(value * move.affine.area for value in moved[index])
+    for index, column in enumerate(columns):
+        shown = features.get(f"{column.feature}{VISIBILITY}")
+        if column.kind is ColumnKind.POINT and shown is not None and moved[index]:
+            _hide_points(moved, index, shown, features.get(f"{column.feature}{_NUM}"), column, move)
+    return tuple(moved), dropped
+
+
+def _boxes(boxes: Any, column: Column, move: Move) -> Any:
+    """Cuts boxes at the edges of their picture and moves them."""
+    affine = move.in_unit(pixels=column.pixels)
+    width, height = move.size if column.pixels else (1, 1)
+    return tuple(
+        (
+            *affine.box((max(0.0, xmin), max(0.0, ymin), min(width, xmax), min(height, ymax))),
+            line,
+        )
+        for xmin, ymin, xmax, ymax, line in boxes
+    )
+
+
+def _points(points: Any, column: Column, move: Move) -> Any:
+    affine = move.in_unit(pixels=column.pixels)
+    pairs = map(affine.point, points[::2], points[1::2])
+    return tuple(value for pair in pairs for value in pair)
+
+
+def _masks(shapes: Any, column: Column, move: Move) -> Any:
+    outlines = move.in_unit(pixels=column.pixels)
+    return tuple(
+        moved_shape(
+            shape, outlines=outlines, affine=move.affine, size=move.size, to_size=move.to_size
+        )
+        for shape in shapes
+    )
+
+
+def _files(parts: Any, _: Column, move: Move) -> Any:
+    """Moves masks that are files: each part that is a PNG, and leaves what else there is."""
+    return tuple(
+        moved_png(part, move.affine, move.to_size) if part.startswith(MAGIC) else part
+        for part in parts
+    )
+
+
+_MOVERS: Mapping[ColumnKind, Callable[[Any, Column, Move], Any]] = MappingProxyType(
+    {
+        ColumnKind.BOX: _boxes,
+        ColumnKind.POINT: _points,
+        ColumnKind.MASK: _masks,
+        **dict.fromkeys(FILE_KINDS, _files),
+    }
+)
+"""Functions by which values of a kind follow their image; other kinds are not coordinates."""
+
+
+def _is_inside(box: Box, column: Column, move: Move) -> bool:
+    width, height = move.to_size if column.pixels else (1, 1)
+    xmin, ymin, xmax, ymax, _ = box
+    return max(0, xmin) < min(width, xmax) and max(0, ymin) < min(height, ymax)
+
+
+def _kept(values: Any, column: Column, inside: Sequence[bool]) -> Any:
+    """The values of the objects that are kept; an object may have several, one behind another."""
+    if not column.feature.startswith(OBJECT_PREFIX) or not isinstance(values, tuple):
+        return values
+    each, rest = divmod(len(values), len(inside))
+    if rest:
+        return values
+    return tuple(
+        value
+        for number, keep in enumerate(inside)
+        if keep
+        for value in values[number * each : (number + 1) * each]
+    )
+
+
+def _hide_points(
+    moved: list[Any], points: int, shown: int, num: int | None, column: Column, move: Move
+) -> None:
+    """Gives points that are not labelled, or outside now, the place 0, 0 and the visibility 0."""
+    width, height = move.to_size if column.pixels else (1, 1)
+    flags = list(moved[shown])
+    places = list(moved[points])
+    for number, flag in enumerate(flags):
+        x, y = places[2 * number : 2 * number + 2]
+        if not flag or not (0 <= x <= width and 0 <= y <= height):
+            places[2 * number : 2 * number + 2] = (0.0, 0.0)
+            flags[number] = 0
+    moved[points], moved[shown] = tuple(places), tuple(flags)
+    if num is not None and moved[num]:
+        each = len(flags) // len(moved[num])
+        moved[num] = tuple(
+            sum(flag > 0 for flag in flags[start : start + each])
+            for start in range(0, len(flags), each)
+        )

@@ -1,0 +1,110 @@
+r"""Labels in the names of image files, by a regular expression with named groups.
+
+`(?P<label>.+)_(?P<camera>\d+)\.jpg` gives `night/tawny_owl_3.jpg` the label tawny_owl and the
+camera 3.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from beam_pipeline.core.dataset.sharding import DEFAULT_SPLIT
+from beam_pipeline.core.dead_letters import Reason, Stage, image_dead_letter
+from beam_pipeline.core.labels.cells import BadCellError, parse_cell
+from beam_pipeline.core.labels.folders import SPLIT_NAMES, first_folder_split
+from beam_pipeline.core.labels.join import Joined, labelled
+from beam_pipeline.core.labels.schema import (
+    Column,
+    ColumnKind,
+    further_column,
+    label_column,
+)
+from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
+from beam_pipeline.core.references import ImageRef, LabelValue
+
+LABEL_GROUP = "label"
+SPLIT_GROUP = "split"
+
+
+@dataclass(frozen=True)
+class NamePattern:
+    """A regular expression for file names, and the columns of its groups.
+
+    Attributes:
+      pattern: matches the whole file name or, if it contains a `/`, the whole path below the root; in
+        an archive, the path in the archive or the whole key.
+      columns: one per group, the label first; the group `split` has none.
+    """
+
+    pattern: str
+    columns: tuple[Column, ...]
+
+    def label(self, images: Iterable[ImageRef], keep: KeepUnlabelled | None = None) -> Joined:
+        """Takes the labels, and the split if there is a group for it, from each image's name.
+
+        Args:
+          images: images with unique keys.
+          keep: makes samples of images whose names do not match; None makes them dead letters.
+        """
+        joined = Joined()
+        pattern = re.compile(self.pattern)
+        for image in images:
+            name = image.path if "/" in self.pattern else image.path.rpartition("/")[2]
+            found = pattern.fullmatch(name) or pattern.fullmatch(image.key)
+            if not found:
+                message = f"its name {name!r} does not match --label_from {self.pattern}"
+                split = first_folder_split(image.path) or DEFAULT_SPLIT
+                joined.add_unlabelled(image, split, message, keep)
+                continue
+            groups = found.groupdict()
+            try:
+                values = tuple(_value(groups, column) for column in self.columns)
+                sample = labelled(image, _split(groups, image.path), values)
+                joined.samples.append(keep.marked(sample) if keep else sample)
+            except BadCellError as error:
+                dead_letter = (
+                    Stage.LABELS,
+                    image.key,
+                    image.uri,
+                    Reason.BAD_LABEL_VALUE,
+                    str(error),
+                )
+                joined.dead_letters.append(image_dead_letter(*dead_letter))
+        return joined
+
+
+def name_pattern(pattern: str, kinds: Mapping[str, ColumnKind | None]) -> NamePattern:
+    """Builds the pattern with its columns.
+
+    Args:
+      pattern: a regular expression with named groups.
+      kinds: group -> its kind, or None to leave it out. By default the label is a class, and other
+        groups are texts.
+    """
+    groups = re.compile(pattern).groupindex
+    columns = []
+    for name in sorted(groups, key=lambda name: (name != LABEL_GROUP, groups[name])):
+        kind = kinds.get(name, ColumnKind.BYTES)
+        if name != SPLIT_GROUP and kind is not None:
+            make = label_column if name == LABEL_GROUP else further_column
+            columns.append(make(name, kind))
+    return NamePattern(pattern, tuple(columns))
+
+
+def _value(groups: Mapping[str, str | None], column: Column) -> LabelValue:
+    try:
+        return parse_cell(groups[column.name], column)
+    except BadCellError as error:
+        raise BadCellError(f"group {column.name!r}: {error}") from error
+
+
+def _split(groups: Mapping[str, str | None], path: str) -> str:
+    text = groups.get(SPLIT_GROUP) or ""
+    if not text:
+        return first_folder_split(path) or DEFAULT_SPLIT
+    split = SPLIT_NAMES.get(text.lower(), text)
+    if not re.fullmatch(r"\w+", split):
+        raise BadCellError(f"group {SPLIT_GROUP!r}: {text!r} names no split")
+    return split

@@ -1,0 +1,252 @@
+"""The columns of a Parquet file: which hold images, which hold labels, and the names of classes.
+
+Hugging Face writes an image as a struct of its bytes and its path, and describes the columns in the
+schema's metadata:
+
+    image: struct<bytes: binary, path: string>
+    label: int64
+    huggingface: {"info": {"features": {
+        "image": {"_type": "Image"},
+        "label": {"names": ["cat", "dog"], "_type": "ClassLabel"}}}}
+
+Other writers have a column of plain bytes. Source: https://huggingface.co/docs/hub/datasets-image
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core.labels.parquet_rows import parquet_errors
+
+BYTES, PATH = "bytes", "path"
+"""The members of an image that is a struct."""
+
+_DESCRIPTION = b"huggingface"
+_KIND, _IMAGE, _CLASS_LABEL = "_type", "Image", "ClassLabel"
+_LISTS = frozenset(["Sequence", "List", "LargeList"])
+_MEDIA = frozenset(["Audio", "Video", "Pdf"])
+_LOOKED_AT = 16  # values of a column of bytes, the first of which may be missing
+_BUFFER_BYTES = 1 << 20  # 1 MiB; pages are read through it, not whole columns of a row group
+_BEGINNINGS = (
+    *(b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"BM", b"II*\0", b"MM\0*"),
+    *(b"\xff\x0a", b"\0\0\0\x0cJXL "),
+)
+_RIFF, _WEBP, _FTYP = b"RIFF", b"WEBP", b"ftyp"
+
+
+@dataclass(frozen=True)
+class ParquetColumns:
+    """The columns of a file.
+
+    Attributes:
+      rows: the number of its rows.
+      bytes_per_row: mean bytes of a row in memory.
+      images: names of the columns with an image per row.
+      image_lists: names of the columns with a list of images per row.
+      structs: names of those columns of images that are structs of bytes and path.
+      labels: names of the columns that may say labels.
+      others: names of the other columns: bytes that are no images.
+      floats, texts: names of the columns of labels that hold such values, or lists of them.
+      classes: column, or "<column>.<list>" of objects -> names of its classes, in order of their ids.
+    """
+
+    rows: int
+    bytes_per_row: int
+    images: tuple[str, ...] = ()
+    image_lists: tuple[str, ...] = ()
+    structs: frozenset[str] = frozenset()
+    labels: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    floats: frozenset[str] = frozenset()
+    texts: frozenset[str] = frozenset()
+    classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def hold_images(self) -> bool:
+        """True if the file holds images themselves, not their names."""
+        return bool(self.images or self.image_lists)
+
+
+def opened_parquet(file: BinaryIO) -> Any:
+    """Opens a Parquet file whose pages are read one at a time, however large its row groups are."""
+    from pyarrow import parquet
+
+    return parquet.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+
+
+def parquet_columns(file: BinaryIO, uri: str) -> ParquetColumns:
+    """Tells from a file's schema, and from the first values of columns of bytes, what its columns hold.
+
+    Raises:
+      LabelTableError: it is not a Parquet file, is damaged, or has two columns of one name.
+    """
+    with parquet_errors(uri):
+        opened = opened_parquet(file)
+        schema = opened.schema_arrow
+        repeated = [name for name, count in Counter(schema.names).items() if count > 1]
+        if repeated:
+            raise LabelTableError(
+                f"{uri} has more than one column {repeated[0]!r}; give each a different name"
+            )
+        return _columns(opened, schema)
+
+
+def is_image(data: bytes) -> bool:
+    """True if bytes begin as an image of a known format does.
+
+    >>> is_image(b"GIF89a...")
+    True
+    """
+    if data.startswith(_BEGINNINGS):
+        return True
+    return (data[:4] == _RIFF and data[8:12] == _WEBP) or data[4:8] == _FTYP
+
+
+def _columns(opened: Any, schema: Any) -> ParquetColumns:
+    from pyarrow import types
+
+    images: list[str] = []
+    lists: list[str] = []
+    labels: list[str] = []
+    others: list[str] = []
+    structs, floats, texts = set(), set(), set()
+    features = _described(schema)
+    for column in schema:
+        name, whole = column.name, column.type
+        item = _item_type(whole)
+        described = _unlisted(features.get(name))
+        kind = described.get(_KIND) if isinstance(described, dict) else None
+        if _may_be_image(item) and (
+            kind == _IMAGE or (kind not in _MEDIA and _begin_as_images(opened, name))
+        ):
+            (images if item is whole else lists).append(name)
+            if types.is_struct(item):
+                structs.add(name)
+            continue
+        if _holds_bytes(item):
+            others.append(name)
+            continue
+        labels.append(name)
+        if types.is_floating(item):
+            floats.add(name)
+        elif types.is_string(item) or types.is_large_string(item):
+            texts.add(name)
+    metadata = opened.metadata
+    size = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
+    return ParquetColumns(
+        rows=metadata.num_rows,
+        bytes_per_row=size // max(1, metadata.num_rows),
+        images=tuple(images),
+        image_lists=tuple(lists),
+        structs=frozenset(structs),
+        labels=tuple(labels),
+        others=tuple(others),
+        floats=frozenset(floats),
+        texts=frozenset(texts),
+        classes=dict(_class_names(features)),
+    )
+
+
+def _item_type(kind: Any) -> Any:
+    """The type of the items of a list, of lists too; that of any other column."""
+    from pyarrow import types
+
+    while types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        kind = kind.value_type
+    return kind
+
+
+def _may_be_image(kind: Any) -> bool:
+    """True for bytes, and for a struct with a member `bytes`."""
+    from pyarrow import types
+
+    if types.is_struct(kind):
+        return any(member.name == BYTES and _is_bytes(member.type) for member in kind)
+    return _is_bytes(kind)
+
+
+def _holds_bytes(kind: Any) -> bool:
+    """True if bytes are somewhere in a type."""
+    from pyarrow import types
+
+    kind = _item_type(kind)
+    if types.is_struct(kind):
+        return any(_holds_bytes(member.type) for member in kind)
+    return _is_bytes(kind)
+
+
+def _is_bytes(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(
+        types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
+    )
+
+
+def _begin_as_images(opened: Any, column: str) -> bool:
+    """True if the first value of a column of bytes is an image."""
+    for batch in opened.iter_batches(batch_size=_LOOKED_AT, columns=[column]):
+        values = [*_bytes_in(batch.to_pylist())]
+        return bool(values) and is_image(values[0])
+    return False
+
+
+def _bytes_in(value: Any) -> Iterator[bytes]:
+    if isinstance(value, bytes):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _bytes_in(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _bytes_in(item)
+
+
+def _described(schema: Any) -> Mapping[str, Any]:
+    """Hugging Face's description of the columns; empty if there is none, or it is not readable."""
+    try:
+        features = json.loads((schema.metadata or {})[_DESCRIPTION])["info"]["features"]
+    except (KeyError, ValueError, TypeError, RecursionError):
+        return {}
+    return features if isinstance(features, dict) else {}
+
+
+def _unlisted(described: Any) -> Any:
+    """The description of the items of a list; that of any other column."""
+    while True:
+        if isinstance(described, list) and described:
+            described = described[0]
+        elif isinstance(described, dict) and described.get(_KIND) in _LISTS:
+            described = described.get("feature")
+        else:
+            return described
+
+
+def _class_names(features: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """(column, names) of the columns of classes, and of the lists of classes in columns of objects."""
+    for column, described in features.items():
+        described = _unlisted(described)
+        if not isinstance(described, dict):
+            continue
+        if described.get(_KIND) == _CLASS_LABEL:
+            yield from _names(column, described)
+            continue
+        for name, member in described.items():
+            member = _unlisted(member)
+            if isinstance(member, dict) and member.get(_KIND) == _CLASS_LABEL:
+                yield from _names(f"{column}.{name}", member)
+
+
+def _names(column: str, described: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The names of the classes, if each is a different text; else the ids stay."""
+    names = described.get("names")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return
+    stripped = tuple(name.strip() for name in names)
+    if all(stripped) and len(set(stripped)) == len(stripped):
+        yield column, stripped

@@ -1,0 +1,61 @@
+"""Brace patterns in paths, as shells expand them: `shards-{000..099}.tar`, `{train,val}.zip`."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+
+from beam_pipeline.core.errors import UsageError
+
+MOST_NAMES = 100_000
+_RANGE = re.compile(r"(-?\d{1,18})\.\.(-?\d{1,18})")
+_GROUP = re.compile(r"\{([^{}]*)\}")
+
+
+def expand_braces(path: str) -> Sequence[str]:
+    """Returns the paths that a brace pattern stands for, in its order; braces of other kinds stay.
+
+    Numbers have as many digits as the longer of the two, if one of them begins with a zero.
+
+    >>> expand_braces("{train,val}-{08..10}.tar")[2:4]
+    ['train-10.tar', 'val-08.tar']
+
+    Raises:
+      UsageError: they are too many.
+    """
+    choices: list[Sequence[str]] = []
+    names, end = 1, 0
+    for group in _GROUP.finditer(path):
+        found = _choices(group[1], path)
+        if not found:
+            continue
+        choices += [path[end : group.start()]], found
+        end = group.end()
+        names *= len(found)
+        if names > MOST_NAMES:
+            raise _too_many(path)
+    choices.append([path[end:]])
+    return ["".join(parts) for parts in itertools.product(*choices)]
+
+
+def _choices(text: str, path: str) -> Sequence[str]:
+    """Returns what stands between braces, one by one; nothing if it is no choice."""
+    found = _RANGE.fullmatch(text)
+    if not found:
+        return text.split(",") if "," in text else ()
+    first, last = int(found[1]), int(found[2])
+    if abs(last - first) >= MOST_NAMES:
+        raise _too_many(path)
+    return list(_numbers(first, last, found[1], found[2]))
+
+
+def _numbers(first: int, last: int, *typed: str) -> Iterator[str]:
+    padded = any(re.match("-?0[0-9]", text) for text in typed)
+    width = max(map(len, typed)) if padded else 0
+    step = 1 if last >= first else -1
+    return (f"{number:0{width}d}" for number in range(first, last + step, step))
+
+
+def _too_many(path: str) -> UsageError:
+    return UsageError(f"{path} stands for more than {MOST_NAMES} names")

@@ -1,0 +1,214 @@
+"""Rules for the files below a root: which are listed as images, and which are ignored."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.listing.archives import Archive
+from beam_pipeline.core.listing.globs import FolderGlob, glob_regex
+from beam_pipeline.core.listing.label_files import LabelFile, LabelFiles, kind_of
+from beam_pipeline.core.references import ImageRef
+from beam_pipeline.core.text import printable
+
+IMAGE_EXTENSIONS = frozenset(
+    [
+        ".jpg",
+        ".jpeg",
+        ".jpe",
+        ".jfif",
+        ".jif",
+        ".png",
+        ".gif",
+        ".bmp",
+        ".dib",
+        ".webp",
+        ".jxl",
+        ".tif",
+        ".tiff",
+        ".ppm",
+        ".pgm",
+        ".heic",
+        ".avif",
+        ".jp2",
+    ]
+)
+"""Extensions of the files listed in a folder, in lower case. Files without an extension are listed,
+too, as many data sets name files by a hash; their bytes show if they are images."""
+
+_DOCUMENTS = frozenset(["README", "LICENSE", "LICENCE", "COPYING", "NOTICE", "MAKEFILE"])
+"""Names of files without an extension that are no images."""
+
+_FOLDERS = 4096  # cached
+
+
+@dataclass(frozen=True)
+class ImageRoot:
+    """A folder or an archive, and rules for the files to list in it.
+
+    Attributes:
+      uri: the folder, without a slash at its end; keys are relative to it. Or an archive.
+      patterns: globs relative to it; empty for all images below it.
+      excluded: URIs that are never listed: the label files.
+      within: folders relative to it, each with a slash at its end; only files in them are listed. If
+        empty, files in all folders are.
+      without: folders relative to it, each with a slash at its end, in which no files are listed.
+      but: globs relative to it, whose files are not listed.
+      archive: how the members of an archive are named; None for a folder.
+      digests: digests are listed as well, if the storage has them.
+    """
+
+    uri: str
+    patterns: tuple[str, ...] = ()
+    excluded: frozenset[str] = frozenset()
+    within: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    but: tuple[str, ...] = ()
+    archive: Archive | None = None
+    digests: bool = False
+
+
+@dataclass
+class Listed:
+    """A batch of a root's files; dead letters and counts of ignored files come with the last batch.
+
+    Label files are those that the listing has passed over.
+    """
+
+    images: list[ImageRef]
+    dead_letters: list[DeadLetter]
+    ignored: Counter[str]
+    label_files: LabelFiles = field(default_factory=LabelFiles)
+
+
+class ListingFilter:
+    """Decides which files of a root are listed as images, and counts the others.
+
+    In a folder, these are files with an image's extension or none; with patterns, the files that
+    match. Hidden files and folders, macOS's `__MACOSX`, label files and a `README` are skipped.
+
+    Attributes:
+      ignored: files that were skipped for their names, by extension; with patterns, none is.
+      label_files: files that may say labels and were skipped; with patterns, those in folders that
+        can hold what matches.
+    """
+
+    def __init__(self, root: ImageRoot) -> None:
+        self._patterns = [glob_regex(pattern) for pattern in root.patterns]
+        self._folders = [FolderGlob(pattern) for pattern in root.patterns]
+        self._names_hidden = any(re.search(r"(^|/)\.", pattern) for pattern in root.patterns)
+        self._excluded = root.excluded
+        self._within = root.within
+        self._without = root.without
+        self._but = [glob_regex(pattern) for pattern in root.but]
+        self._archive = root.archive
+        self.ignored: Counter[str] = Counter()
+        self.label_files = LabelFiles()
+
+    def can_hold(self, folder_key: str) -> bool:
+        """True if a file below a folder can match; otherwise the folder is skipped."""
+        return not self._folders or any(glob.can_hold(folder_key) for glob in self._folders)
+
+    def enters(self, folder_name: str) -> bool:
+        """True if a folder that can hold images is listed; counts it otherwise."""
+        if folder_name == "__MACOSX" or (folder_name.startswith(".") and not self._names_hidden):
+            self.ignored["hidden folders"] += 1
+            return False
+        return True
+
+    def lists(self, key: str, uri: str) -> bool:
+        """True if a file is listed; counts it by its extension otherwise."""
+        if uri in self._excluded or (self._within and not key.startswith(self._within)):
+            return False
+        if self._without and key.startswith(self._without):
+            return False
+        if any(pattern.fullmatch(key) for pattern in self._but):
+            return False
+        if self._patterns:
+            if any(pattern.fullmatch(key) for pattern in self._patterns):
+                return True
+            if kind_of(key) and ("/" not in key or self.can_hold(key[: key.rfind("/")])):
+                self._see(key, uri)
+            return False
+        name = key[key.rfind("/") + 1 :]
+        if name.startswith("."):
+            self.ignored["hidden files"] += 1
+            return False
+        dot = name.rfind(".")
+        extension = name[dot:].lower() if dot > 0 else ""
+        if not extension and name.upper() in _DOCUMENTS:
+            self.ignored[name.upper()] += 1
+            return False
+        if extension and extension not in IMAGE_EXTENSIONS:
+            self.ignored[printable(extension)] += 1
+            self._see(key, uri)
+            return False
+        return True
+
+    def lists_all(self, keys: Sequence[str], prefix: str) -> bool:
+        """True if `lists` is sure to be true for each of some keys; counts nothing.
+
+        Args:
+          keys: paths that are not in hidden folders.
+          prefix: that of their URIs.
+        """
+        if self._patterns or self._within or self._without or self._but:
+            return False
+        text = "\n" + "\n".join(keys)
+        if "\n." in text or "/." in text:
+            return False
+        extensions = {key[key.rfind(".") :].lower() for key in keys}
+        if not extensions <= IMAGE_EXTENSIONS - {""}:
+            return False
+        skipped = (uri for uri in self._excluded if uri.startswith(prefix))
+        return {uri[len(prefix) :] for uri in skipped}.isdisjoint(keys)
+
+    def _see(self, key: str, uri: str) -> None:
+        archive = self._archive
+        found = LabelFile(archive.key(key), uri, True) if archive else LabelFile(key, uri)
+        self.label_files.see(found)
+
+
+class ObjectFilter:
+    """A `ListingFilter` for storage that lists whole names in any order, without folders.
+
+    A hidden folder counts once, however many names are below it.
+
+    Attributes:
+      rules: the filter that decides and counts.
+      prefix: the prefix of all URIs below the root.
+    """
+
+    def __init__(self, root: ImageRoot) -> None:
+        self.rules = ListingFilter(root)
+        self.prefix = root.uri.rstrip("/") + "/"
+        self._hidden: set[str] = set()
+        self._hidden_folder_of = functools.lru_cache(_FOLDERS)(self._hidden_in)
+
+    def hidden_folder(self, key: str) -> str:
+        """Returns the outermost hidden folder that holds a key, with a slash at its end; or empty."""
+        return self._hidden_folder_of(key[: key.rfind("/") + 1])
+
+    def _hidden_in(self, folder: str) -> str:
+        end = folder.find("/")
+        while end >= 0:
+            outer = folder[: end + 1]
+            if outer in self._hidden:
+                return outer
+            if not self.rules.can_hold(folder[:end]):
+                return ""
+            if not self.rules.enters(folder[folder.rfind("/", 0, end) + 1 : end]):
+                self._hidden.add(outer)
+                return outer
+            end = folder.find("/", end + 1)
+        return ""
+
+    def lists(self, key: str) -> bool:
+        """True if an object is listed; one whose name ends with a slash stands for a folder."""
+        if self.hidden_folder(key) or not key or key.endswith("/"):
+            return False
+        return self.rules.lists(key, self.prefix + key)

@@ -1,0 +1,218 @@
+"""Changes an image before it is written, and moves its labels with it.
+
+A reader of examples finds the picture, its size and all places in it in agreement, whatever was
+changed, and whichever way round the picture was when the places were measured:
+
+    stored pixels --turn, crop, scale, pad--> pixels that are written
+         ^                                              ^
+         '---- places, measured as stored or as shown --'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from beam_pipeline.core.dead_letters import Reason
+from beam_pipeline.core.images.changes import UNREAD, ImageChanges
+from beam_pipeline.core.images.claimed_size import measured_header
+from beam_pipeline.core.images.codecs import IMAGE_CODECS
+from beam_pipeline.core.images.exif import UPRIGHT
+from beam_pipeline.core.images.geometry import Affine, Geometry, orienting, plan_geometry
+from beam_pipeline.core.images.header import BadImageError, ImageHeader
+from beam_pipeline.core.labels.moved import Move, is_located, move_labels
+from beam_pipeline.core.labels.schema import Column
+from beam_pipeline.core.references import LabelValue, Size
+
+_JPEG_XL = "jxl"  # readers decode it, and Pillow only with a library more
+
+if TYPE_CHECKING:
+    from beam_pipeline.core.images.pillow_codec import Opened
+
+
+class Event(str, Enum):
+    """Changes to an image that the manifest counts."""
+
+    UNCHANGED = "unchanged"
+    ENCODED = "encoded"
+    RESIZED = "resized"
+    TURNED = "turned"
+    LEFT_TURNED = "left_turned"
+    FIRST_FRAME = "first_frame"
+    OBJECTS_OUTSIDE = "objects_outside"
+
+
+class Altered(NamedTuple):
+    """An image as it is written.
+
+    Attributes:
+      image: its bytes.
+      header: their header.
+      geometry: what became of its pixels.
+      events: what happened.
+    """
+
+    image: bytes
+    header: ImageHeader
+    geometry: Geometry
+    events: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Alteration:
+    """The changes to the images of a data set.
+
+    Attributes:
+      changes: as they were asked for.
+      columns: the label columns.
+    """
+
+    changes: ImageChanges = field(default_factory=ImageChanges)
+    columns: Sequence[Column] = ()
+
+    @cached_property
+    def always(self) -> bool:
+        """True if an upright image may change, too."""
+        return self.changes.encodes
+
+    @cached_property
+    def orientation(self) -> str:
+        """One of `ORIENTATIONS`, or `UNREAD`.
+
+        By default images are turned where labels say where something is, as tools for labelling show
+        them turned, and where images are encoded anyway.
+        """
+        turns = self.changes.encodes or any(map(is_located, self.columns))
+        return self.changes.orientation or ("apply" if turns else "keep")
+
+    def measured(self, header: ImageHeader, claimed: Size | None) -> ImageHeader:
+        """The header of the picture on which the places in the labels were measured.
+
+        Args:
+          header: of the stored image.
+          claimed: the image's size by its label file.
+
+        Raises:
+          BadImageError: the image is not upright, and such images are refused.
+        """
+        orientation = self.orientation
+        if orientation == UNREAD:
+            return header
+        if orientation == "refuse" and header.orientation != UPRIGHT:
+            raise BadImageError(
+                Reason.NOT_UPRIGHT,
+                f"EXIF says that the image is shown turned (orientation {header.orientation}); turn it, "
+                "or say --orientation apply or keep",
+            )
+        return measured_header(header, claimed, as_shown=orientation == "apply")
+
+    def reading_hint(self, measured: ImageHeader) -> str:
+        """Says how places in the labels of an image that is not upright were read."""
+        shown = measured.orientation == UPRIGHT
+        other = (
+            "--orientation keep takes them as stored" if shown else "--orientation apply, as shown"
+        )
+        return (
+            "EXIF says that the image is shown turned, and boxes were taken as measured on the picture as "
+            f"{'shown' if shown else 'stored'} ({other})"
+        )
+
+    def alter(self, image: bytes, header: ImageHeader) -> Altered:
+        """Changes an image, or returns it as it is.
+
+        Raises:
+          BadImageError: it has to be changed, and cannot be decoded or encoded.
+        """
+        changes, opened = self.changes, None
+        applied = header.orientation if self.orientation == "apply" else UPRIGHT
+        if self.orientation == UNREAD:
+            header = header._replace(orientation=UPRIGHT)
+        needed = _is_other_format(header.format, changes) or changes.reencode == "always"
+        size = (header.width, header.height)
+        if changes.encodes and header.format != _JPEG_XL:
+            opened = _opened(image)
+            if changes.animated == "refuse" and opened.animated:
+                raise BadImageError(
+                    Reason.UNSUPPORTED_FORMAT,
+                    "an animation; --animated first_frame takes the first frame of those that are "
+                    "encoded anew",
+                )
+            unreadable = opened.unreadable or opened.image.size != size  # of a GIF, the screen
+            needed = needed or (unreadable and changes.reencode == "auto")
+        geometry = plan_geometry(size, applied, changes.target)
+        events: list[str] = []
+        if not needed and geometry.is_identity:
+            if opened and opened.animated and changes.reencode == "auto":
+                _check_first_frame(opened, image)
+            events += [Event.UNCHANGED.value] * changes.encodes
+            events += [Event.LEFT_TURNED.value] * (header.orientation != UPRIGHT)
+            return Altered(image, header, geometry, tuple(events))
+        opened = opened or _opened(image)
+        if opened.image.size != size:  # a GIF's screen, where the header is of the largest frame
+            geometry = plan_geometry(opened.image.size, applied, changes.target)
+        rewrite = IMAGE_CODECS[changes.image_codec].load().rewrite
+        opened = opened._replace(header=opened.header._replace(orientation=header.orientation))
+        image, header = rewrite(image, opened, geometry, changes)
+        events.append(Event.ENCODED.value)
+        events += [Event.RESIZED.value] * geometry.is_resized
+        events += [Event.TURNED.value] * (geometry.orientation != UPRIGHT)
+        events += [Event.LEFT_TURNED.value] * (header.orientation != UPRIGHT)
+        events += [Event.FIRST_FRAME.value] * opened.animated
+        return Altered(image, header, geometry, tuple(events))
+
+    def labels(
+        self,
+        labels: tuple[LabelValue, ...],
+        stored: ImageHeader,
+        measured: ImageHeader,
+        geometry: Geometry,
+    ) -> tuple[tuple[LabelValue, ...], int]:
+        """Moves labels to where they belong in the image that is written.
+
+        Args:
+          labels: of the sample.
+          stored: the header of the stored image.
+          measured: that of the picture on which they were measured.
+          geometry: what became of the pixels.
+
+        Returns: the labels, and the number of objects that lie outside now.
+
+        Raises:
+          BadImageError: a mask is of another size than the picture.
+        """
+        if not any(map(is_located, self.columns)):
+            return labels, 0
+        affine = geometry.affine
+        if measured.orientation != stored.orientation:
+            back = orienting((stored.width, stored.height), stored.orientation).inverse()
+            affine = back.then(affine)
+        size = (measured.width, measured.height)
+        if affine == Affine() and geometry.size == size:
+            return labels, 0
+        return move_labels(labels, self.columns, Move(size, affine, geometry.size))
+
+
+def _is_other_format(name: str, changes: ImageChanges) -> bool:
+    return changes.image_format not in ("keep", name)
+
+
+def _check_first_frame(opened: Opened, image: bytes) -> None:
+    """Decodes a PNG with an animation, which Pillow may refuse and TensorFlow does not look at.
+
+    Raises:
+      BadImageError: Pillow does not decode it.
+    """
+    if opened.header.format == "png":
+        from beam_pipeline.core.images.pillow_header import check_agreement
+
+        check_agreement(opened.header, image)
+
+
+def _opened(image: bytes) -> Opened:
+    # Pillow takes long to import, and most jobs never need it.
+    from beam_pipeline.core.images.pillow_codec import open_image
+
+    return open_image(image)

@@ -1,0 +1,161 @@
+"""ArrayRecord as a record format, by the package `array_record`; Grain and TFDS read it at random.
+
+Shards are named NAME-SPLIT.array_record-00000-of-00016, as TFDS has it. Each record is a chunk of its
+own, without compression, so that a reader gets to any of them with one read. The package knows local
+files only and no streams, so a shard is written to a temporary file and copied from there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, BinaryIO, ClassVar
+
+from beam_pipeline.core.errors import DamagedRecordError, UsageError
+from beam_pipeline.core.records.counted_writer import CountedWriter
+from beam_pipeline.core.records.record_format import (
+    EncodedSample,
+    RecordSpan,
+    RecordWriter,
+    Sink,
+)
+from beam_pipeline.core.text import shown
+
+_MARK = ".array_record-"
+_OPTIONS = "group_size:1,uncompressed"
+_CHUNK_BYTES = 1 << 20  # 1 MiB
+_READ_AT_ONCE = 16
+
+
+@dataclass(frozen=True)
+class ArrayRecordFormat:
+    """ArrayRecord files.
+
+    Attributes:
+      compression: "none".
+    """
+
+    compression: str = "none"
+
+    name: ClassVar[str] = "array_record"
+    compressions: ClassVar[tuple[str, ...]] = ("none",)
+    file_names: ClassVar[re.Pattern[str]] = re.compile(r".*\.array_record-\d{5,}-of-\d{5,}")
+    of_examples: ClassVar[bool] = True
+    indexable: ClassVar[bool] = False
+    tfds_name: ClassVar[str] = "array_record"
+    tf_data: ClassVar[None] = None
+
+    def check_installed(self) -> None:
+        """Checks that `array_record` is installed. Raises UsageError."""
+        _library()
+
+    def shard_name(self, dataset: str, split: str, number: int, of: int) -> str:
+        """NAME-SPLIT.array_record-00000-of-00016."""
+        return f"{dataset}-{split}{_MARK}{number:05d}-of-{of:05d}"
+
+    def index_name(self, shard: str) -> str:
+        """Empty: a shard has its index inside."""
+        return ""
+
+    def receipt_stem(self, shard: str) -> str:
+        """NAME-SPLIT-00000-of-00016 for NAME-SPLIT.array_record-00000-of-00016."""
+        return shard.replace(_MARK, "-")
+
+    def writer(
+        self, sink: Sink, features: Mapping[str, Any] = MappingProxyType({})
+    ) -> RecordWriter:
+        """A writer for one shard; records describe their features themselves."""
+        return _ArrayRecordWriter(sink)
+
+    def records(self, file: BinaryIO, path: str) -> Iterator[bytes]:
+        """Yields the records of a shard in order, checking the hash of each."""
+        return self.records_in(file, path, range(1 << 62))
+
+    def records_in(self, file: BinaryIO, path: str, wanted: range) -> Iterator[bytes]:
+        """Yields the records with these numbers."""
+        library = _library()
+        number = wanted.start
+        with _local_file(file) as local:
+            try:
+                reader = library.ArrayRecordReader(local)
+                if not reader.ok():
+                    raise DamagedRecordError(f"{path}: not an ArrayRecord file, or a damaged one")
+                end = min(wanted.stop, reader.num_records())
+                while number < end:
+                    records = reader.read(number, min(number + _READ_AT_ONCE, end))
+                    yield from records
+                    number += len(records)
+                reader.close()
+            except (RuntimeError, ValueError, IndexError) as error:
+                raise DamagedRecordError(
+                    f"{path}: among the records from {number} on: {shown(error)}"
+                ) from error
+
+    def spans(self, file: BinaryIO, path: str) -> Iterator[RecordSpan]:
+        """Not available: a shard has its index inside."""
+        raise NotImplementedError
+
+
+class _ArrayRecordWriter(CountedWriter):
+    """Writes records to a temporary file, and passes that on to a sink."""
+
+    def __init__(self, sink: Sink) -> None:
+        import tempfile
+
+        super().__init__(sink)
+        self._file = tempfile.NamedTemporaryFile(prefix="beam-tfrecord-", suffix=".array_record")
+        self._writer = _library().ArrayRecordWriter(self._file.name, _OPTIONS)
+
+    def write(self, sample: EncodedSample, key: str = "") -> None:
+        """Writes the next record, which has no name. Raises OSError."""
+        try:
+            self._writer.write(sample.record)
+        except RuntimeError as error:
+            raise self._failure(error) from error
+
+    def finish(self) -> None:
+        """Passes the file on to the sink and deletes it. Raises OSError."""
+        try:
+            self._writer.close()
+        except RuntimeError as error:
+            raise self._failure(error) from error
+        with self._file as file:
+            while data := file.read(_CHUNK_BYTES):
+                self._put(data)
+
+    def _failure(self, error: RuntimeError) -> OSError:
+        return OSError(f"{self._file.name} cannot be written: {error}; TMPDIR names another folder")
+
+
+def _library() -> Any:
+    """The package's module. Raises UsageError if it is not installed."""
+    try:
+        from array_record.python import array_record_module
+    except ImportError as error:
+        raise UsageError(
+            f"ArrayRecord needs the package array_record, which is not installed here ({shown(error)}): "
+            "pip install 'beam-tfrecord[array_record]', with Python 3.11 or newer; or choose another --format"
+        ) from error
+    return array_record_module
+
+
+@contextmanager
+def _local_file(file: BinaryIO) -> Iterator[str]:
+    """A path to the content of an open file: its own if it is a local one, else that of a copy."""
+    import tempfile
+
+    try:
+        number = file.fileno()
+    except (OSError, AttributeError):
+        pass
+    else:
+        yield f"/dev/fd/{number}"
+        return
+    with tempfile.NamedTemporaryFile(prefix="beam-tfrecord-", suffix=".array_record") as copy:
+        while data := file.read(_CHUNK_BYTES):
+            copy.write(data)
+        copy.flush()
+        yield copy.name

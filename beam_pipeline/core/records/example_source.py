@@ -1,0 +1,238 @@
+"""Example sources: the kinds of samples that a data set can have, and how each becomes an example.
+
+A `Source` carries one. The samples of nearly all layouts are `LabelledImages`; those given from
+Python are `SerializedExamples`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from beam_pipeline.core.images.changes import ImageChanges
+from beam_pipeline.core.images.codecs import check_codec
+from beam_pipeline.core.images.filters import Limits
+from beam_pipeline.core.images.label_images import FilePreparer, file_preparers
+from beam_pipeline.core.images.pixels import IMAGE_ENCODINGS, PixelFormat
+from beam_pipeline.core.images.preparation import IMAGE_CHECKS, image_preparer
+from beam_pipeline.core.labels.schema import (
+    Column,
+    ColumnKind,
+    file_columns,
+    object_column,
+)
+from beam_pipeline.core.records.alteration import Alteration
+from beam_pipeline.core.records.example import SampleEncoder
+from beam_pipeline.core.records.features import feature_kinds
+from beam_pipeline.core.records.shard_writer import (
+    MAX_IMAGE_BYTES,
+    ExampleMaker,
+    ExampleReader,
+    ImageReader,
+    Maker,
+)
+from beam_pipeline.core.records.wire import MAX_EXAMPLE_BYTES
+from beam_pipeline.core.report.image_statistics import StatisticsGatherer
+
+_OBJECT_IDS = object_column("id", ColumnKind.INT64).feature
+
+
+@dataclass(frozen=True)
+class ExampleOptions:
+    """The user's options that shape examples.
+
+    Attributes:
+      image_check: a name in `IMAGE_CHECKS`.
+      renames: the key to write a feature under -> its standard key.
+      clip_boxes: boxes that reach out of their image are cut at its edge.
+      image_encoding: a name in `IMAGE_ENCODINGS`, for images that are bare pixels.
+      filters: the filters given, of `FILTER_NAMES`.
+      changes: the changes to images.
+    """
+
+    image_check: str = next(iter(IMAGE_CHECKS))
+    renames: Mapping[str, str] = field(default_factory=dict)
+    clip_boxes: bool = False
+    image_encoding: str = IMAGE_ENCODINGS[0]
+    filters: Limits = field(default_factory=dict)
+    changes: ImageChanges = field(default_factory=ImageChanges)
+
+
+class ExampleSource(Protocol):
+    """The kind of samples of a data set. A value: equal to, and pickled as, its attributes.
+
+    Attributes:
+      columns: the columns of `SampleRef.labels`, in order.
+      pixels: the layout of images that are bare pixels; None where there are none.
+      file_columns: the indices of the columns whose values are files.
+      max_bytes: the size of the largest sample that is read, its files included.
+      resumable: its samples can be read again after the job, so that receipts are of use.
+    """
+
+    @property
+    def columns(self) -> tuple[Column, ...]: ...
+
+    @property
+    def pixels(self) -> PixelFormat | None: ...
+
+    @property
+    def file_columns(self) -> Sequence[int]: ...
+
+    @property
+    def max_bytes(self) -> int: ...
+
+    @property
+    def resumable(self) -> bool: ...
+
+    def features(self, renames: Mapping[str, str], *, turned: bool = False) -> Mapping[str, Any]:
+        """Every feature of an example: key as written -> kind, shape and whether it is optional.
+
+        Args:
+          renames: the key to write a feature under -> its standard key.
+          turned: whether images were written that are not upright.
+        """
+
+    def maker(
+        self, options: ExampleOptions, class_ids: Mapping[str, int], read: ImageReader
+    ) -> Maker:
+        """Turns references into examples.
+
+        Args:
+          options: the user's options.
+          class_ids: class -> id, of all classes in the references at least.
+          read: reads the bytes of a sample.
+
+        Raises:
+          CodecError: other versions encode images here than where the job was started.
+          UsageError: the library that is to encode them is not installed here.
+        """
+
+    def recorded(self) -> dict[str, Any]:
+        """Columns, pixels and features as receipts have them; `recorded_source` reads them."""
+
+
+@dataclass(frozen=True)
+class LabelledImages:
+    """Samples are images with labels; an example is made of both.
+
+    Attributes:
+      columns: the label columns.
+      pixels: the layout of images that are bare pixels; None where images are files.
+      mask_colours: (red, green, blue, id) of each colour in masks; empty where pixels are ids.
+    """
+
+    columns: tuple[Column, ...]
+    pixels: PixelFormat | None = None
+    mask_colours: tuple[tuple[int, int, int, int], ...] = ()
+
+    max_bytes = MAX_IMAGE_BYTES
+    resumable = True
+
+    @property
+    def file_columns(self) -> Sequence[int]:
+        """The indices of the columns whose values are files."""
+        return file_columns(self.columns)
+
+    def features(self, renames: Mapping[str, str], *, turned: bool = False) -> Mapping[str, Any]:
+        """The features of images, and those that the columns become."""
+        return feature_kinds(self.columns, renames, turned=turned)
+
+    def maker(
+        self, options: ExampleOptions, class_ids: Mapping[str, int], read: ImageReader
+    ) -> ExampleMaker:
+        """Reads, checks and encodes images."""
+        check_codec(options.changes.codec)
+        features = [column.feature for column in self.columns]
+        return ExampleMaker(
+            read_image=read,
+            encoder=SampleEncoder(self.columns, class_ids, options.renames),
+            prepare=image_preparer(
+                options.image_check,
+                self.pixels,
+                options.image_encoding,
+                options.filters,
+                any_format=options.changes.reencode != "never",
+            ),
+            file_columns=self._preparers(options.image_check),
+            box_columns=[
+                (index, column.pixels)
+                for index, column in enumerate(self.columns)
+                if column.kind is ColumnKind.BOX
+            ],
+            clip_boxes=options.clip_boxes,
+            id_column=features.index(_OBJECT_IDS) if _OBJECT_IDS in features else None,
+            filters=options.filters,
+            alteration=Alteration(options.changes, self.columns),
+            gatherer=StatisticsGatherer(self.columns),
+        )
+
+    def _preparers(self, image_check: str) -> Mapping[int, FilePreparer]:
+        """Index of a column of files -> what prepares one of them."""
+        if not self.file_columns:
+            return {}
+        colours = {(r, g, b): i for r, g, b, i in self.mask_colours} if self.mask_colours else None
+        made = file_preparers(check=IMAGE_CHECKS[image_check], colours=colours)
+        return {index: made[self.columns[index].kind.value] for index in self.file_columns}
+
+    def recorded(self) -> dict[str, Any]:
+        """The columns and the layout of pixels, and the colours of masks if there are any."""
+        colours = {"mask_colours": self.mask_colours} if self.mask_colours else {}
+        return {
+            "columns": [dataclasses.asdict(column) for column in self.columns],
+            "pixels": list(self.pixels) if self.pixels else None,
+            "features": None,
+            **colours,
+        }
+
+
+@dataclass(frozen=True)
+class SerializedExamples:
+    """Samples are serialized examples, which a job has spooled to a file of its own.
+
+    Their classes, for counting, are the one value in `SampleRef.labels`.
+
+    Attributes:
+      described: every feature of an example, as the manifest has it.
+    """
+
+    described: Mapping[str, Any]
+
+    columns = (Column("class", ColumnKind.CLASS, "image/class", repeated=True),)
+    pixels = None
+    file_columns = ()
+    max_bytes = MAX_EXAMPLE_BYTES
+    resumable = False
+
+    def features(self, renames: Mapping[str, str], *, turned: bool = False) -> Mapping[str, Any]:
+        """The features of the examples, which are never renamed."""
+        assert not renames, renames
+        return self.described
+
+    def maker(
+        self, options: ExampleOptions, class_ids: Mapping[str, int], read: ImageReader
+    ) -> ExampleReader:
+        """Reads the examples; no option changes them."""
+        return ExampleReader(read_example=read, class_ids=class_ids)
+
+    def recorded(self) -> dict[str, Any]:
+        """The column of classes and the features."""
+        return {
+            "columns": [dataclasses.asdict(column) for column in self.columns],
+            "pixels": None,
+            "features": dict(self.described),
+        }
+
+
+def recorded_source(values: Mapping[str, Any]) -> ExampleSource:
+    """The source whose `recorded` values these are, read from JSON."""
+    if values.get("features") is not None:
+        return SerializedExamples(values["features"])
+    columns = [{**column, "kind": ColumnKind(column["kind"])} for column in values["columns"]]
+    pixels = values.get("pixels")
+    return LabelledImages(
+        columns=tuple(Column(**column) for column in columns),
+        pixels=PixelFormat(*pixels) if pixels else None,
+        mask_colours=tuple((r, g, b, i) for r, g, b, i in values.get("mask_colours", ())),
+    )

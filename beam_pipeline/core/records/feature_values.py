@@ -1,0 +1,200 @@
+"""Python values as features, for data that no layout knows.
+
+| value | list |
+|---|---|
+| bytes, bytearray, memoryview | bytes |
+| str | bytes, in UTF-8 |
+| bool, int, numpy integers | int64 |
+| float, numpy floats | float32 |
+| lists and tuples of one of these | the same, several values |
+| numpy arrays of integers or booleans | int64, flat, in C order |
+| numpy arrays of floats | float32, flat, in C order |
+| numpy arrays of uint8 | bytes: one value, the array's own, as `tf.io.decode_raw` reads it |
+| numpy arrays of strings or bytes | bytes, flat |
+| None | no feature |
+
+NumPy is not imported here: its values are known by what they can do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from beam_pipeline.core.errors import SampleError
+from beam_pipeline.core.labels.numbers import INT64, fits_float32
+from beam_pipeline.core.records.wire import FeatureList, encode_example
+
+_EXPECTED = "expected bytes, str, bool, int, float, a NumPy array or a list of these, or None for no feature"
+_ARRAY_KINDS = {"b": "int64", "i": "int64", "u": "int64", "f": "float", "S": "bytes", "U": "bytes"}
+
+
+class FeatureValue(NamedTuple):
+    """One feature of one sample.
+
+    Attributes:
+      kind: "bytes", "float" or "int64"; empty for a list without values, which is of any kind.
+      values: what the list holds.
+      shape: () for one value, else the lengths of its dimensions.
+    """
+
+    kind: str
+    values: FeatureList
+    shape: tuple[int, ...]
+
+
+def feature_value(value: Any) -> FeatureValue | None:
+    """A Python value as a feature; None for None.
+
+    Raises:
+      ValueError: it is of no kind that a feature can hold; says which it is.
+    """
+    if value is None:
+        return None
+    if hasattr(value, "dtype") and hasattr(value, "tobytes"):
+        return _array_value(value)
+    if isinstance(value, (list, tuple)):
+        return _list_value(value)
+    kind, item = _item(value)
+    return FeatureValue(kind, (item,), ())
+
+
+def _item(value: Any) -> tuple[str, Any]:
+    """(kind, value) of a single Python value."""
+    if isinstance(value, str):
+        return "bytes", value.encode()
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return "bytes", bytes(value)
+    if isinstance(value, int):  # booleans too
+        if value not in INT64:
+            raise ValueError(f"{value} does not fit an int64")
+        return "int64", int(value)
+    if isinstance(value, float):
+        if not fits_float32(value):
+            raise ValueError(f"{value} does not fit a float32")
+        return "float", float(value)
+    raise ValueError(f"a {_type_name(value)} is no feature; {_EXPECTED}")
+
+
+def _list_value(values: Sequence[Any]) -> FeatureValue:
+    kinds, items = [], []
+    for value in values:
+        scalar = (
+            value.item() if hasattr(value, "dtype") and not getattr(value, "shape", ()) else value
+        )
+        kind, item = _item(scalar)
+        kinds.append(kind)
+        items.append(item)
+    if len(set(kinds)) > 1:
+        if set(kinds) != {"int64", "float"}:
+            raise ValueError(
+                f"a list of {' and '.join(sorted(set(kinds)))} values; expected one kind"
+            )
+        return FeatureValue("float", tuple(map(float, items)), (len(items),))
+    return FeatureValue(kinds[0] if kinds else "", tuple(items), (len(items),))
+
+
+def _array_value(array: Any) -> FeatureValue:
+    """A NumPy array, or one of its scalars, which has the shape ()."""
+    shape = tuple(int(length) for length in array.shape)
+    if array.dtype.name == "uint8" and shape:
+        return FeatureValue("bytes", (array.tobytes(),), ())
+    if array.dtype.kind == "O":
+        value = array.tolist()
+        if not isinstance(value, list):
+            kind, item = _item(value)
+            return FeatureValue(kind, (item,), ())
+        return _list_value(array.ravel().tolist())._replace(shape=shape)
+    kind = _ARRAY_KINDS.get(array.dtype.kind, "")
+    if not kind:
+        raise ValueError(f"an array of {array.dtype.name} is no feature; {_EXPECTED}")
+    items = [_item(value)[1] for value in array.ravel().tolist()]
+    return FeatureValue(kind, tuple(items), shape)
+
+
+def _type_name(value: Any) -> str:
+    module = type(value).__module__
+    return (
+        type(value).__qualname__ if module == "builtins" else f"{module}.{type(value).__qualname__}"
+    )
+
+
+@dataclass
+class _Seen:
+    """A feature as seen so far. `shape` is None once samples disagree."""
+
+    kind: str
+    shape: tuple[int, ...] | None
+    samples: int = 0
+
+
+@dataclass
+class FeatureSchema:
+    """The features of a data set, learned sample by sample.
+
+    Attributes:
+      samples: how many have been encoded.
+    """
+
+    samples: int = 0
+    _seen: dict[str, _Seen] = field(default_factory=dict)
+
+    def encode(self, sample: Mapping[str, Any]) -> bytes:
+        """A sample as a serialized `tf.train.Example`.
+
+        A list without values is left out of the example until another sample has shown its kind.
+
+        Raises:
+          SampleError: a value is no feature, or of another kind than in the samples before; names
+            the feature.
+        """
+        features: dict[str, tuple[str, FeatureList]] = {}
+        for key, value in sample.items():
+            if not isinstance(key, str) or not key:
+                raise SampleError(
+                    f"{key!r} cannot name a feature; expected a text that is not empty"
+                )
+            try:
+                feature = feature_value(value)
+                if feature is not None and (kind := self._learn(key, feature)):
+                    features[key] = kind, feature.values
+            except ValueError as error:
+                raise SampleError(f"feature {key!r}: {error}") from error
+        self.samples += 1
+        return encode_example(features)
+
+    def _learn(self, key: str, feature: FeatureValue) -> str:
+        """The kind to write a feature with; empty if it is not known yet."""
+        seen = self._seen.setdefault(key, _Seen(feature.kind, feature.shape))
+        if feature.kind and seen.kind and feature.kind != seen.kind:
+            hint = (
+                "; float(...) makes them one"
+                if {feature.kind, seen.kind} == {"int64", "float"}
+                else ""
+            )
+            raise ValueError(f"{feature.kind} here, {seen.kind} in an earlier sample{hint}")
+        seen.kind = seen.kind or feature.kind
+        if seen.shape != feature.shape:
+            seen.shape = None
+        if seen.kind:
+            seen.samples += 1
+        return seen.kind
+
+    @property
+    def features(self) -> dict[str, dict[str, Any]]:
+        """Key -> {"kind", "optional", "shape"}, as the manifest has it; arrays are flat."""
+        return {
+            key: {
+                "kind": seen.kind,
+                "optional": seen.samples < self.samples,
+                "shape": [None]
+                if seen.shape is None
+                else [math.prod(seen.shape)]
+                if seen.shape
+                else [],
+            }
+            for key, seen in sorted(self._seen.items())
+            if seen.kind
+        }

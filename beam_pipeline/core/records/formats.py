@@ -1,0 +1,72 @@
+"""The registry of record formats. A new format is a file of its own and a line in `FORMATS`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.records.array_record_format import ArrayRecordFormat
+from beam_pipeline.core.records.record_format import RecordFormat
+from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.records.webdataset_format import WebDatasetFormat
+
+FORMATS: Mapping[str, type[RecordFormat]] = {
+    found.name: found
+    for found in (
+        TFRecordFormat,  # the first is the default
+        ArrayRecordFormat,
+        WebDatasetFormat,
+    )
+}
+"""Name -> format."""
+
+DEFAULT_FORMAT = next(iter(FORMATS))
+
+COMPRESSIONS = tuple(
+    dict.fromkeys(name for found in FORMATS.values() for name in found.compressions)
+)
+"""The compressions of all formats, the default first."""
+
+OUR_FILES = re.compile("|".join(found.file_names.pattern for found in FORMATS.values()))
+"""Matches the names of shards and indexes of every format, and no others."""
+
+
+def record_format(compression: str = COMPRESSIONS[0], name: str = DEFAULT_FORMAT) -> RecordFormat:
+    """The format of a name, with a compression.
+
+    Raises:
+      UsageError: there is no such format, or it does not know the compression.
+    """
+    if name not in FORMATS:
+        raise UsageError(f"--format is {name!r}, expected one of {tuple(FORMATS)}")
+    found = FORMATS[name]
+    if compression not in found.compressions:
+        raise UsageError(
+            f"--compression is {compression!r}, expected one of {found.compressions} for {name}; leave "
+            "it out, or choose another --format"
+        )
+    return found(compression)
+
+
+def format_options(chosen: RecordFormat) -> dict[str, str]:
+    """The options of a manifest, or of the note of a run, that record a format."""
+    options = {"compression": chosen.compression}
+    return options if chosen.name == DEFAULT_FORMAT else {**options, "record_format": chosen.name}
+
+
+def recorded_format(options: Mapping[str, Any]) -> RecordFormat:
+    """The format that the options of a manifest, or the note of a run, record.
+
+    The default one is not named, as versions that knew no other did not.
+    """
+    return record_format(str(options["compression"]), options.get("record_format", DEFAULT_FORMAT))
+
+
+def format_of(shard: str) -> RecordFormat:
+    """The format of a shard by its file name; the default one for a name of no format."""
+    for found in FORMATS.values():
+        if found.file_names.fullmatch(shard):
+            return found()
+    return FORMATS[DEFAULT_FORMAT]()

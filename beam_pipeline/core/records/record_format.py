@@ -1,0 +1,216 @@
+"""Record formats: how the examples of a shard lie in its file.
+
+A format names its files, writes a shard record by record, and reads it back. `formats.py` registers
+them all; a new one is a file like `tfrecord_format.py` and a line there.
+
+Nothing here supposes that a record has a frame of its own. A record reaches its writer in three
+parts, the image in the middle, so that a container (a tar, say) can put its own headers around the
+image and never copies it; a format that needs a record in one piece joins them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO, ClassVar, NamedTuple, Protocol
+
+from beam_pipeline.core.images.digest import NO_DIGEST
+from beam_pipeline.core.references import LabelValue
+
+
+class Sink(Protocol):
+    """Takes bytes in order; the buffers must not change afterwards."""
+
+    def write(self, *buffers: bytes) -> None:
+        """Takes the next buffers."""
+
+
+class EncodedSample(NamedTuple):
+    """A serialized example in three parts, the image in the middle.
+
+    Attributes:
+      before, image, after: the parts.
+      digest: of the bytes of the image's file, which may be others than `image`.
+    """
+
+    before: bytes
+    image: bytes
+    after: bytes
+    digest: bytes = NO_DIGEST
+
+    @property
+    def record(self) -> bytes:
+        """The example in one piece."""
+        return self.before + self.image + self.after
+
+
+class AlteredSample(EncodedSample):
+    """A sample whose image was changed, or might have been.
+
+    Attributes:
+      labels: of its example, which follow the image.
+      events: what happened to the image, and to objects.
+    """
+
+    labels: tuple[LabelValue, ...]
+    events: Mapping[str, int]
+
+    @classmethod
+    def of(
+        cls,
+        sample: EncodedSample,
+        labels: tuple[LabelValue, ...],
+        events: Mapping[str, int],
+    ) -> AlteredSample:
+        """A sample, with what happened to it."""
+        altered = cls(*sample)
+        altered.labels, altered.events = labels, events
+        return altered
+
+
+class RecordSpan(NamedTuple):
+    """The bytes of a record in its file.
+
+    Attributes:
+      offset: bytes before it.
+      size: bytes of the whole record, with its framing if it has any.
+    """
+
+    offset: int
+    size: int
+
+
+class TfDataClass(NamedTuple):
+    """A class of `tf.data` that reads the records of files; TensorFlow is not imported to name it.
+
+    Attributes:
+      name: such as "TFRecordDataset".
+      arguments: what it takes besides the paths of the files.
+    """
+
+    name: str
+    arguments: Mapping[str, Any]
+
+
+class RecordWriter(Protocol):
+    """Writes the records of one shard to a sink.
+
+    Attributes:
+      bytes: the number of bytes that went to the sink.
+      crc32c: CRC-32C of all of them.
+    """
+
+    bytes: int
+    crc32c: int
+
+    def write(self, sample: EncodedSample, key: str = "") -> None:
+        """Writes the next record.
+
+        Args:
+          sample: its example.
+          key: the sample's key, for formats in which samples have names.
+        """
+
+    def finish(self) -> None:
+        """Writes what is still held back; nothing may be written afterwards."""
+
+
+class RecordFormat(Protocol):
+    """One way in which examples lie in files. A value: equal to, and pickled as, its attributes.
+
+    Attributes:
+      name: the name of the format, without its compression.
+      compressions: the compressions that it knows, the first its default.
+      file_names: matches the names of its shards and indexes, compressed or not, and no others.
+      of_examples: its records are serialized `tf.train.Example`s to all readers.
+      compression: one of `compressions`.
+    """
+
+    def __init__(self, compression: str = ...) -> None: ...
+
+    name: ClassVar[str]
+    compressions: ClassVar[tuple[str, ...]]
+    file_names: ClassVar[re.Pattern[str]]
+    of_examples: ClassVar[bool]
+
+    @property
+    def compression(self) -> str:
+        """One of `compressions`."""
+
+    def check_installed(self) -> None:
+        """Checks that what writes and reads the format is installed.
+
+        Raises:
+          UsageError: a package is missing; says how to install it.
+        """
+
+    @property
+    def indexable(self) -> bool:
+        """Tells whether a reader can jump to a record by its span, so that an index is of use."""
+
+    @property
+    def tfds_name(self) -> str:
+        """The name that TensorFlow Datasets has for the format; empty if it cannot read it."""
+
+    @property
+    def tf_data(self) -> TfDataClass | None:
+        """The class of `tf.data` that reads the format; None to read it with `records`, in Python."""
+
+    def shard_name(self, dataset: str, split: str, number: int, of: int) -> str:
+        """The file name of a shard; TFDS and Beam's own sink use the same names.
+
+        Args:
+          dataset: the data set's name.
+          split: the split's name.
+          number: of the shard in its split, from 0.
+          of: the number of shards in the split.
+        """
+
+    def index_name(self, shard: str) -> str:
+        """The file name of the index of a shard, given the shard's; empty if it never has one."""
+
+    def receipt_stem(self, shard: str) -> str:
+        """A shard's file name without its mark, so that no pattern for shards finds the receipt."""
+
+    def writer(self, sink: Sink, features: Mapping[str, Any] = ...) -> RecordWriter:
+        """A writer for one shard.
+
+        Args:
+          sink: takes its bytes.
+          features: key -> description of each feature, as the manifest has it, for formats that tell
+            one value from a list of one.
+        """
+
+    def records(self, file: BinaryIO, path: str) -> Iterator[bytes]:
+        """Yields the records of a shard in order, checking all checksums.
+
+        Args:
+          file: the shard, open at its beginning; it is read from front to back.
+          path: its name in messages.
+
+        Raises:
+          DamagedRecordError: names the path, the record's number and its offset in bytes.
+        """
+
+    def records_in(self, file: BinaryIO, path: str, wanted: range) -> Iterator[bytes]:
+        """Yields the records with these numbers, or fewer if the shard ends before.
+
+        Args:
+          file: the shard, open at its beginning; it must be seekable if the format is indexable.
+          path: its name in messages.
+          wanted: consecutive numbers, from 0.
+
+        Raises:
+          DamagedRecordError: as `records`.
+        """
+
+    def spans(self, file: BinaryIO, path: str) -> Iterator[RecordSpan]:
+        """Yields the span of each record without reading its data; only if `indexable`.
+
+        Args:
+          file: the shard; it must be seekable.
+          path: its name in messages.
+
+        Raises:
+          DamagedRecordError: as `records`.
+        """

@@ -1,0 +1,300 @@
+"""WebDataset as a record format: a plain tar, in which the files of a sample lie side by side.
+
+Shards are named NAME-SPLIT-00000.tar, so that `NAME-SPLIT-{00000..00015}.tar` names them all. A sample
+is its files, as `webdataset_sample.py` makes them; the part of a path up to the first dot of its last
+component is what they share, and what the library groups them by. Headers are POSIX's (ustar, and pax
+for names that do not fit), with no time and no owner.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, BinaryIO, ClassVar, NamedTuple
+
+from beam_pipeline.core.errors import DamagedRecordError
+from beam_pipeline.core.records.counted_writer import CountedWriter
+from beam_pipeline.core.records.record_format import (
+    EncodedSample,
+    RecordSpan,
+    RecordWriter,
+    Sink,
+)
+from beam_pipeline.core.records.webdataset_sample import example_of, sample_files
+from beam_pipeline.core.records.wire import MAX_EXAMPLE_BYTES
+from beam_pipeline.core.text import shown
+
+_BLOCK = 512
+_NAME_BYTES = 100
+_CHUNK_BYTES = 1 << 20  # 1 MiB
+_END = bytes(2 * _BLOCK)
+_IMAGE_EXTENSIONS = frozenset(
+    {"jpg", "jpeg", "jpe", "jfif", "png", "gif", "bmp", "dib", "webp", "jxl"}
+)
+_MARK = ".tar"
+
+
+@dataclass(frozen=True)
+class WebDatasetFormat:
+    """WebDataset's tar files.
+
+    Attributes:
+      compression: "none".
+    """
+
+    compression: str = "none"
+
+    name: ClassVar[str] = "webdataset"
+    compressions: ClassVar[tuple[str, ...]] = ("none",)
+    file_names: ClassVar[re.Pattern[str]] = re.compile(r".*-\d{5,}\.tar")
+    of_examples: ClassVar[bool] = False
+    indexable: ClassVar[bool] = False
+    tfds_name: ClassVar[str] = ""
+    tf_data: ClassVar[None] = None
+
+    def check_installed(self) -> None:
+        """Needs no package."""
+
+    def shard_name(self, dataset: str, split: str, number: int, of: int) -> str:
+        """NAME-SPLIT-00000.tar."""
+        return f"{dataset}-{split}-{number:05d}{_MARK}"
+
+    def index_name(self, shard: str) -> str:
+        """Empty: no index is written."""
+        return ""
+
+    def receipt_stem(self, shard: str) -> str:
+        """NAME-SPLIT-00000 for NAME-SPLIT-00000.tar."""
+        return shard.removesuffix(_MARK)
+
+    def writer(
+        self, sink: Sink, features: Mapping[str, Any] = MappingProxyType({})
+    ) -> RecordWriter:
+        """A writer for one shard."""
+        return _TarWriter(sink, features)
+
+    def records(self, file: BinaryIO, path: str) -> Iterator[bytes]:
+        """Yields the example of each sample in order; a tar has checksums of its headers only."""
+        return _records(file, path, range(1 << 63))
+
+    def records_in(self, file: BinaryIO, path: str, wanted: range) -> Iterator[bytes]:
+        """Yields the examples of the samples with these numbers; what comes before is not read."""
+        return _records(file, path, wanted)
+
+    def spans(self, file: BinaryIO, path: str) -> Iterator[RecordSpan]:
+        """Not available: samples have no index."""
+        raise NotImplementedError
+
+
+class _TarWriter(CountedWriter):
+    """Writes samples to a tar without copying an image."""
+
+    def __init__(self, sink: Sink, features: Mapping[str, Any]) -> None:
+        super().__init__(sink)
+        self._features = features
+        self._bases: set[str] = set()
+
+    def write(self, sample: EncodedSample, key: str = "") -> None:
+        """Writes the files of the next sample."""
+        base = self._base(key)
+        for extension, content in sample_files(sample, self._features).items():
+            padding = bytes(-len(content) % _BLOCK)
+            self._put(member_header(f"{base}.{extension}", len(content)), content, padding)
+
+    def _base(self, key: str) -> str:
+        """The base name of a sample's files; a number sets it apart from others in the shard."""
+        base = found = base_name(key)
+        number = 1
+        while found in self._bases:
+            number += 1
+            found = f"{base}%{number}"
+        self._bases.add(found)
+        return found
+
+    def finish(self) -> None:
+        """Writes the two empty blocks that end a tar."""
+        self._put(_END)
+
+
+def base_name(key: str) -> str:
+    """The base name of a sample's files: its key, made safe.
+
+    The extension of an image goes, other dots in the last component become `%2E`, as the library takes
+    all from the first dot on for the extension. No component is empty, `.` or `..`.
+
+    >>> base_name("cats/2024.05.01 a.JPG")
+    'cats/2024%2E05%2E01 a'
+    """
+    *folders, name = key.replace("%", "%25").replace("\0", "%00").split("/")
+    stem, dot, extension = name.rpartition(".")
+    if dot and stem and extension.lower() in _IMAGE_EXTENSIONS:
+        name = stem
+    parts = [folder.replace(".", "%2E") if set(folder) <= {"."} else folder for folder in folders]
+    return "/".join(part or "_" for part in (*parts, name.replace(".", "%2E")))
+
+
+def member_header(name: str, size: int) -> bytes:
+    """The header of a file in a tar: mode 644, no time and no owner.
+
+    A name that does not fit stands in an attribute before it, as pax has it.
+
+    Args:
+      name: the path in the tar.
+      size: bytes of the file.
+    """
+    path = name.encode()
+    if name.isascii() and len(path) <= _NAME_BYTES:
+        return _header(path, size, _FILE)
+    attribute = _pax_attribute(b"path", path)
+    padding = bytes(-len(attribute) % _BLOCK)
+    return (
+        _header(b"././@PaxHeader", len(attribute), _PAX)
+        + attribute
+        + padding
+        + _header(name.encode("ascii", "replace")[:_NAME_BYTES], size, _FILE)
+    )
+
+
+_FILE, _PAX = b"0", b"x"
+_BEFORE_SIZE = b"0000644\0" + b"0000000\0" * 2
+_TIME = b"%011o\0" % 0
+_AFTER_KIND = (bytes(100) + b"ustar\x0000").ljust(355, b"\0")
+_SUM = sum(_BEFORE_SIZE + _TIME + b" " * 8 + _AFTER_KIND)  # the checksum itself counts as blanks
+
+
+def _header(path: bytes, size: int, kind: bytes) -> bytes:
+    octal = b"%011o\0" % size
+    checksum = b"%06o\0 " % (_SUM + sum(path) + sum(octal) + kind[0])
+    start = path.ljust(_NAME_BYTES, b"\0")
+    return start + _BEFORE_SIZE + octal + _TIME + checksum + kind + _AFTER_KIND
+
+
+def _pax_attribute(name: bytes, value: bytes) -> bytes:
+    """`<length> <name>=<value>` and a line break; the length counts its own digits, too."""
+    rest = b" %s=%s\n" % (name, value)
+    length = len(rest)
+    while len(found := b"%d%s" % (length, rest)) != length:
+        length = len(found)
+    return found
+
+
+class _Member(NamedTuple):
+    """A file in a tar.
+
+    Attributes:
+      name: its path.
+      size: its bytes, which follow.
+      offset: of its header.
+    """
+
+    name: str
+    size: int
+    offset: int
+
+
+def _records(file: BinaryIO, path: str, wanted: range) -> Iterator[bytes]:
+    """Yields the examples of samples by their numbers. Raises DamagedRecordError."""
+    tar = _Tar(file, path)
+    number, base, start = -1, None, 0
+    files: dict[str, bytes] = {}
+    for member in tar:
+        folder, slash, name = member.name.rpartition("/")
+        stem, _, extension = name.partition(".")
+        if f"{folder}{slash}{stem}" != base:
+            if number in wanted:
+                yield _example(files, f"{path}: sample {number} at byte {start}")
+            number, base, start, files = number + 1, f"{folder}{slash}{stem}", member.offset, {}
+            if number >= wanted.stop:
+                return
+        if number in wanted:
+            files[extension] = tar.content(member)
+    if number in wanted:
+        yield _example(files, f"{path}: sample {number} at byte {start}")
+
+
+def _example(files: Mapping[str, bytes], where: str) -> bytes:
+    try:
+        return example_of(files)
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise DamagedRecordError(f"{where}: {shown(error)}") from error
+
+
+class _Tar:
+    """The members of a tar, read from front to back. Raises DamagedRecordError."""
+
+    def __init__(self, file: BinaryIO, path: str) -> None:
+        self._file = file
+        self._path = path
+        self._at = 0
+        self._seekable = file.seekable()
+
+    def __iter__(self) -> Iterator[_Member]:
+        import tarfile
+
+        name = ""
+        while True:
+            start = self._at
+            block = self._read(_BLOCK, start)
+            if not block.strip(b"\0"):
+                self._check_end(start)
+                return
+            try:
+                header = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+            except tarfile.HeaderError as error:
+                raise self._damaged(start, f"the header is damaged ({shown(error)})") from error
+            if not 0 <= header.size <= MAX_EXAMPLE_BYTES:
+                raise self._damaged(start, f"a file of {header.size} bytes")
+            end = self._at + header.size + -header.size % _BLOCK
+            if header.type == tarfile.XHDTYPE:
+                name = _pax_path(self.content(_Member("", header.size, start)))
+            elif header.type in (tarfile.REGTYPE, tarfile.AREGTYPE):
+                yield _Member(name or header.name, header.size, start)
+                name = ""
+            else:
+                raise self._damaged(start, f"{shown(header.name)} is not a regular file")
+            self._skip(end - self._at)
+
+    def content(self, member: _Member) -> bytes:
+        """The bytes of the member that was yielded last."""
+        return self._read(member.size, member.offset)
+
+    def _read(self, size: int, start: int) -> bytes:
+        data = self._file.read(size)
+        self._at += len(data)
+        if len(data) < size:
+            raise self._damaged(start, "the file ends before the archive does")
+        return data
+
+    def _skip(self, size: int) -> None:
+        if self._seekable:
+            self._at = self._file.seek(self._at + size)
+            return
+        while size:
+            size -= len(self._read(min(size, _CHUNK_BYTES), self._at))
+
+    def _check_end(self, start: int) -> None:
+        """Checks that only empty blocks follow an empty block."""
+        found = 0
+        while data := self._file.read(_CHUNK_BYTES):
+            if data.strip(b"\0"):
+                raise self._damaged(start, "an empty block, and then more")
+            found += len(data)
+        if found < _BLOCK:
+            raise self._damaged(start, "one empty block, expected two at the end of an archive")
+
+    def _damaged(self, start: int, what: str) -> DamagedRecordError:
+        return DamagedRecordError(f"{self._path}: the member at byte {start}: {what}")
+
+
+def _pax_path(data: bytes) -> str:
+    """The path in the attributes of a member, `<length> path=<path>` and a line break; else empty.
+
+    The length is that of the whole attribute.
+    """
+    while found := re.match(rb"(\d{1,9}) ([^=]*)=", data):
+        attribute, data = data[: int(found[1])], data[max(1, int(found[1])) :]
+        if found[2] == b"path":
+            return attribute[found.end() : -1].decode("utf-8", "surrogateescape")
+    return ""

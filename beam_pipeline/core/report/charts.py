@@ -1,0 +1,280 @@
+"""Charts as inline SVG. Each comes with its numbers as a table, for those who cannot see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import sqrt
+from typing import NamedTuple
+
+from beam_pipeline.core.report.image_statistics import ASPECTS, EDGES, PLACES
+from beam_pipeline.core.report.markup import number, share, size, table, text
+from beam_pipeline.core.report.number_histogram import (
+    NOTHING,
+    NumberHistogram,
+    edge,
+    readable,
+)
+from beam_pipeline.core.report.samples import ShownBox
+
+MOST_BARS = 40
+_WIDTH, _HEIGHT, _TOP, _BOTTOM = 360, 150, 16, 20  # units of a chart, and its margins
+_TICKS = 4
+_LETTER = 6.2  # about the width of a letter in the axis
+_THIRDS = (("top left", "top", "top right"), ("left", "middle", "right"))
+_THIRD_ROWS = (*_THIRDS, ("bottom left", "bottom", "bottom right"))
+_NARROW = 16  # times the smallest length, up to which bins are equal
+_ONE = {"images": "image", "boxes": "box", "values": "value", "shards": "shard"}
+_COLOURS = 8  # of boxes, in the style sheet
+
+
+class Bar(NamedTuple):
+    """A bar of a histogram.
+
+    Attributes:
+      start: the text of the axis where it begins.
+      what: its values, for people.
+      amount: its height.
+    """
+
+    start: str
+    what: str
+    amount: int
+
+
+def bar_chart(title: str, bars: Sequence[Bar], *, note: str = "", of: str = "images") -> str:
+    """A histogram with its numbers.
+
+    Args:
+      title: its name, as HTML.
+      bars: from left to right.
+      note: a sentence below the name, as HTML.
+      of: the unit of the counts.
+    """
+    most = max((bar.amount for bar in bars), default=0)
+    if not most:
+        return ""
+    width = _WIDTH / len(bars)
+    room = _HEIGHT - _TOP - _BOTTOM
+    drawn = []
+    for index, bar in enumerate(bars):
+        if bar.amount:
+            height = max(1.0, room * bar.amount / most)
+            drawn.append(
+                f'<rect class="b" x="{index * width:.1f}" y="{_TOP + room - height:.1f}" '
+                f'width="{max(1.0, width - 1):.1f}" height="{height:.1f}">'
+                f"<title>{bar.what}: {number(bar.amount)}</title></rect>"
+            )
+    peak = max(bars, key=lambda bar: bar.amount)
+    total = sum(bar.amount for bar in bars)
+    spoken = (
+        f"Histogram of {number(total)} {of}. Most are at {peak.what}: {number(peak.amount)}, "
+        f"{share(peak.amount, total)}."
+    )
+    base = _HEIGHT - _BOTTOM
+    picture = (
+        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{spoken}">'
+        f'<text class="t" x="0" y="11">{number(most)} {_ONE.get(of, of) if most == 1 else of}</text>'
+        f'<line class="a" x1="0" y1="{base}" x2="{_WIDTH}" y2="{base}"/>'
+        f"{''.join(drawn)}{_ticks(bars)}</svg>"
+    )
+    rows = [[bar.what, number(bar.amount), share(bar.amount, total)] for bar in bars if bar.amount]
+    return figure(title, picture, [title, of.capitalize(), "Share"], rows, note=note)
+
+
+def _ticks(bars: Sequence[Bar]) -> str:
+    """Texts of the axis, below the left ends of some bars; the last is moved inside if it is long."""
+    width = _WIDTH / len(bars)
+    places = range(0, len(bars), -(-len(bars) // _TICKS))
+    texts = []
+    for index in places:
+        x = min(index * width, _WIDTH - _LETTER * len(bars[index].start))
+        texts.append(f'<text class="t" x="{x:.1f}" y="{_HEIGHT - 5}">{bars[index].start}</text>')
+    return "".join(texts)
+
+
+def figure(
+    title: str, picture: str, heads: list[str], rows: list[list[str]], *, note: str = ""
+) -> str:
+    """A picture with its name, and its numbers behind a button. All texts are HTML."""
+    said = f"<p>{note}</p>" if note else ""
+    return (
+        f"<figure><figcaption>{title}</figcaption>{said}{picture}"
+        f'<details><summary>Numbers<span class="s"> of {title}</span></summary>'
+        f"{table(heads, rows)}"
+        "</details></figure>"
+    )
+
+
+def length_chart(
+    title: str,
+    counts: Mapping[int | str, int],
+    *,
+    unit: str,
+    equal: NumberHistogram = NOTHING,
+    of: str = "images",
+    note: str = "",
+) -> str:
+    """A histogram of lengths.
+
+    Args:
+      title: its name, as HTML.
+      counts: in bins of `EDGES`, which double.
+      unit: "bytes", "pixels" or empty.
+      equal: counts in equal bins, which are shown where the lengths are not too different.
+      of: what has the lengths.
+      note: a sentence below the name, as HTML.
+    """
+    if equal.bins and (equal.high <= _NARROW * max(1, equal.low) or equal.high < MOST_BARS):
+        return number_chart(title, equal, note=note, unit=unit, of=of)
+    bins = [key for key in counts if isinstance(key, int) and 0 <= key < len(EDGES)]
+    if not bins:
+        return ""
+    bars = [
+        Bar(_length(EDGES[index], unit), _lengths(index, unit), counts.get(index, 0))
+        for index in range(min(bins), max(bins) + 1)
+    ]
+    return bar_chart(title, bars, of=of, note=note)
+
+
+def _length(value: float, unit: str) -> str:
+    return size(value) if unit == "bytes" else number(value)
+
+
+def _lengths(index: int, unit: str) -> str:
+    """The lengths in a bin: `8` or `8 to 9`."""
+    first, last = EDGES[index], EDGES[min(index + 1, len(EDGES) - 1)] - 1
+    if unit == "bytes":
+        return f"{size(first)} to {size(last + 1)}" if last > first else size(first)
+    of = f" {unit}" if unit else ""
+    return f"{number(first)} to {number(last)}{of}" if last > first else f"{number(first)}{of}"
+
+
+def aspect_chart(counts: Mapping[int | str, int]) -> str:
+    """A histogram of width / height."""
+    bins = [key for key in counts if isinstance(key, int) and 0 <= key <= len(ASPECTS)]
+    if not bins:
+        return ""
+    bars = [
+        Bar(_aspect(index), _aspects(index), counts.get(index, 0))
+        for index in range(min(bins), max(bins) + 1)
+    ]
+    wide = sum(count for key, count in counts.items() if isinstance(key, int) and key > _SQUARE)
+    tall = sum(count for key, count in counts.items() if isinstance(key, int) and key < _SQUARE)
+    total = sum(counts.values())
+    note = (
+        f"{share(wide, total)} wide, {share(total - wide - tall, total)} about square, "
+        f"{share(tall, total)} tall"
+    )
+    return bar_chart("Width / height", bars, note=note)
+
+
+_SQUARE = len(ASPECTS) // 2
+
+
+def _aspect(index: int) -> str:
+    return f"{ASPECTS[index - 1]:.2g}" if index else "0"
+
+
+def _aspects(index: int) -> str:
+    if index == 0:
+        return f"less than {ASPECTS[0]:.2f}"
+    if index == len(ASPECTS):
+        return f"{ASPECTS[-1]:.2f} or more"
+    return f"{ASPECTS[index - 1]:.2f} to {ASPECTS[index]:.2f}"
+
+
+def number_chart(
+    title: str, histogram: NumberHistogram, *, note: str = "", unit: str = "", of: str = "values"
+) -> str:
+    """A histogram of numbers; the arguments are those of `length_chart`."""
+    if not histogram.bins:
+        return ""
+    level, counts = readable(histogram, MOST_BARS)
+    whole = level == 0 and isinstance(histogram.low, int)
+    bars = []
+    for index in range(min(counts), max(counts) + 1):
+        start, end = _length(edge(index, level), unit), _length(edge(index + 1, level), unit)
+        what = start if whole else f"{start} to {end}"
+        bars.append(Bar(start, what if unit in ("", "bytes") else f"{what} {unit}", counts[index]))
+    return bar_chart(title, bars, of=of, note=note)
+
+
+def heat_map(places: Mapping[int | str, int]) -> str:
+    """Shows where the middles of boxes lie in their images."""
+    counts = {key: count for key, count in places.items() if isinstance(key, int)}
+    most, total = max(counts.values(), default=0), sum(counts.values())
+    if not most:
+        return ""
+    cells = []
+    thirds = [[0] * 3 for _ in range(3)]
+    for key, count in sorted(counts.items()):
+        row, column = divmod(key, PLACES)
+        thirds[min(2, 3 * row // PLACES)][3 * column // PLACES] += count
+        cells.append(
+            f'<rect class="b" x="{column}" y="{row}" width="1" height="1" '
+            f'fill-opacity="{0.06 + 0.94 * sqrt(count / most):.2f}">'
+            f"<title>{_of_boxes(count)}</title></rect>"
+        )
+    counted = [
+        (name, count)
+        for names, found in zip(_THIRD_ROWS, thirds, strict=True)
+        for name, count in zip(names, found, strict=True)
+    ]
+    where, there = max(counted, key=lambda pair: pair[1])
+    spoken = (
+        f"Map of the middles of {number(total)} boxes. Most, {number(there)} or "
+        f"{share(there, total)}, are: {where}."
+    )
+    rows = [[name, number(count), share(count, total)] for name, count in counted]
+    picture = (
+        f'<svg class="m" viewBox="0 0 {PLACES} {PLACES}" role="img" aria-label="{spoken}">'
+        f"{''.join(cells)}</svg>"
+    )
+    return figure(
+        "Places of boxes",
+        picture,
+        ["Third of the image", "Boxes", "Share"],
+        rows,
+        note="Where the middle of each box lies in its image; the darker, the more",
+    )
+
+
+def _of_boxes(count: int) -> str:
+    return "1 box" if count == 1 else f"{number(count)} boxes"
+
+
+def share_bars(title: str, counts: Iterable[tuple[str, int]], *, of: str = "Images") -> str:
+    """A table of a few values, each with its count and a bar. Names are HTML."""
+    found = list(counts)
+    total = sum(count for _, count in found)
+    if not total:
+        return ""
+    rows = [[name, number(count), share(count, total), bar(count, total)] for name, count in found]
+    return f"<figure>{table([title, of, 'Share', ''], rows)}</figure>"
+
+
+def bar(count: int, most: int) -> str:
+    """A bar in a line of a table, without a text of its own."""
+    width = 100 * count / most if most else 0
+    return (
+        '<svg class="l" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
+        f'<rect class="b" width="{max(width, 0.5 if count else 0):.1f}" height="8"/></svg>'
+    )
+
+
+def boxes_over(boxes: Sequence[ShownBox], width: int, height: int) -> str:
+    """Draws boxes over a picture of this size."""
+    kinds = sorted({box.name for box in boxes})
+    drawn = []
+    for box in boxes:
+        left, right = (min(1.0, max(0.0, side)) * width for side in (box.xmin, box.xmax))
+        top, bottom = (min(1.0, max(0.0, side)) * height for side in (box.ymin, box.ymax))
+        drawn.append(
+            f'<rect class="x c{kinds.index(box.name) % _COLOURS}" x="{left:.1f}" y="{top:.1f}" '
+            f'width="{max(0.0, right - left):.1f}" height="{max(0.0, bottom - top):.1f}">'
+            f"<title>{text(box.name, 40)}</title></rect>"
+        )
+    return (
+        f'<svg viewBox="0 0 {width} {height}" preserveAspectRatio="none" aria-hidden="true">'
+        f"{''.join(drawn)}</svg>"
+    )

@@ -1,0 +1,85 @@
+"""HTML and SVG as text. Everything that comes from data passes `text` on its way in."""
+
+from __future__ import annotations
+
+import html
+
+from beam_pipeline.core.text import terminal_line
+
+_MOST = 120  # characters
+_UNITS = {"kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "PB": 1e15, "EB": 1e18}
+_CONSIDERED = 4_000  # characters of a longer text; the rest is not looked at
+
+
+def text(value: object, most: int = _MOST) -> str:
+    r"""Any text as HTML: escaped, on one line, without secrets of URLs, and shortened.
+
+    >>> text("<b>\n")
+    '&lt;b&gt;\\n'
+    """
+    line = terminal_line(str(value)[:_CONSIDERED])
+    if len(line) > most:
+        line = f"{line[: most - 1]}…"
+    return html.escape(line)
+
+
+def number(value: float) -> str:
+    """A number for people: 12,345 or 0.25.
+
+    >>> number(12345), number(0.25), number(1e-07), number(2.0)
+    ('12,345', '0.25', '1e-07', '2')
+    """
+    if isinstance(value, int) or (abs(value) < 1e15 and value == int(value)):
+        return f"{int(value):,}"
+    return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.6g}"
+
+
+def size(count: float) -> str:
+    """Bytes for people: 1.5 MB.
+
+    >>> size(999), size(1500), size(200_000_000)
+    ('999 bytes', '1.5 kB', '200 MB')
+    """
+    if count < 999.5:
+        return f"{count:.0f} byte" + ("" if count == 1 else "s")
+    unit = next((unit for unit in _UNITS if count < 999.5 * _UNITS[unit]), "EB")
+    return f"{count / _UNITS[unit]:.3g} {unit}"
+
+
+def share(part: float, whole: float) -> str:
+    """A share in percent: 12 %, or 0.4 %."""
+    if not whole:
+        return "0 %"
+    percent = 100 * part / whole
+    if 0 < percent < 0.1:
+        return "< 0.1 %"
+    return f"{percent:.1f} %" if percent < 10 and percent else f"{percent:.0f} %"
+
+
+def table(
+    heads: list[str], rows: list[list[str]], *, caption: str = "", numeric: bool = True
+) -> str:
+    """A table of cells that are HTML; the first cell of a row is its heading.
+
+    Args:
+      heads: of the columns.
+      rows: the cells.
+      caption: what it holds, as HTML.
+      numeric: whether the other cells are numbers.
+    """
+    kind = ' class="n"' if numeric else ""
+    said = f"<caption>{caption}</caption>" if caption else ""
+    head = "".join(
+        f'<th scope="col"{kind if index else ""}>{cell}</th>' if cell else "<td></td>"
+        for index, cell in enumerate(heads)
+    )
+    body = "".join(
+        f'<tr><th scope="row">{cells[0]}</th>'
+        + "".join(f"<td{kind}>{cell}</td>" for cell in cells[1:])
+        + "</tr>"
+        for cells in rows
+    )
+    return (
+        f'<div class="wide" tabindex="0" role="group" aria-label="Table"><table>{said}<thead><tr>{head}'
+        f"</tr></thead><tbody>{body}</tbody></table></div>"
+    )

@@ -1,0 +1,164 @@
+"""Histograms of numbers whose range is not known in advance.
+
+The bins of a histogram are 2**level wide, and bin i holds the values from i * 2**level up to, but not
+including, (i + 1) * 2**level. The level is the least at which the values lie in `MOST_BINS` bins or
+fewer, so it depends on the smallest and the largest value alone. Bins of a level lie within those of the
+next. So histograms can be added in any order, and the sum is that of all values counted at once:
+
+    values 1, 2, 3         level -5: bins 32, 64, 96
+    values 1, 2, 3, 1000   level  4: bins 0 (three values), 62
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from beam_pipeline.core.text import shown
+
+MOST_BINS = 64
+_FEW_BINS = 12  # are not made fewer
+_LOG_BINS = 6
+_PRECISION = 52  # bits behind the first one of a float
+_LEAST_LEVEL = -1074  # of the smallest float
+_MOST_LEVEL = 1100  # beyond the exponents of floats
+
+
+class NumberHistogram(NamedTuple):
+    """Counts of numbers.
+
+    Attributes:
+      level: bins are 2**level wide.
+      bins: (number of the bin, values in it), in order.
+      low, high: the smallest and the largest value.
+      others: values that are not finite.
+    """
+
+    level: int = 0
+    bins: tuple[tuple[int, int], ...] = ()
+    low: float = 0
+    high: float = 0
+    others: int = 0
+
+    @property
+    def values(self) -> int:
+        """The number of finite values."""
+        return sum(count for _, count in self.bins)
+
+    def coarser(self, level: int) -> Counter[int]:
+        """Bin -> count at a level that is not below the own one."""
+        counts: Counter[int] = Counter()
+        for number, count in self.bins:
+            counts[number >> (level - self.level)] += count
+        return counts
+
+
+NOTHING = NumberHistogram()
+
+
+def histogram_of(values: Iterable[float]) -> NumberHistogram:
+    """Counts numbers, either all integers or all floats; they may be counted already."""
+    counts = values if isinstance(values, Counter) else Counter(values)
+    finite = {value: count for value, count in counts.items() if math.isfinite(value)}
+    others = counts.total() - sum(finite.values())
+    if not finite:
+        return NumberHistogram(others=others)
+    low, high = min(finite) + 0, max(finite) + 0  # 0.0 for -0.0
+    level = _level(low, high)
+    bins: Counter[int] = Counter()
+    for value, count in finite.items():
+        bins[_bin(value, level)] += count
+    return NumberHistogram(level, tuple(sorted(bins.items())), low, high, others)
+
+
+def sum_of(histograms: Iterable[NumberHistogram]) -> NumberHistogram:
+    """The histogram of the values of all histograms."""
+    found = list(histograms)
+    others = sum(histogram.others for histogram in found)
+    full = [histogram for histogram in found if histogram.bins]
+    if not full:
+        return NumberHistogram(others=others)
+    low = min(histogram.low for histogram in full)
+    high = max(histogram.high for histogram in full)
+    level = _level(low, high)
+    bins: Counter[int] = Counter()
+    for histogram in full:
+        bins.update(histogram.coarser(level))
+    return NumberHistogram(level, tuple(sorted(bins.items())), low, high, others)
+
+
+def parse_histogram(values: Any) -> NumberHistogram:
+    """Reads a histogram back from JSON.
+
+    Raises:
+      ValueError, TypeError: it is none.
+    """
+    level, bins, low, high, others = values
+    if any(type(number) is not int for number in (level, others)):
+        raise TypeError(f"a histogram is {shown(values)}")
+    if any(type(number) not in (int, float) for number in (low, high)):
+        raise TypeError(f"a histogram is {shown(values)}")
+    pairs = tuple((number, count) for number, count in bins)
+    if any(type(number) is not int for pair in pairs for number in pair):
+        raise TypeError(f"a bin of a histogram is {shown(bins)}")
+    sound = math.isfinite(low) and math.isfinite(high) and abs(level) <= _MOST_LEVEL
+    if pairs and not (sound and low <= high and level <= _level(low, high)):
+        raise ValueError(f"a histogram is {shown(values)}")
+    return NumberHistogram(level, pairs, low, high, others)
+
+
+def readable(histogram: NumberHistogram, most: int) -> tuple[int, Counter[int]]:
+    """(level, bin -> count) for a chart.
+
+    Args:
+      histogram: not empty.
+      most: number of bins from the first to the last.
+    """
+    level, counts = histogram.level, histogram.coarser(histogram.level)
+    while _span(counts) > most or (_span(counts) > _FEW_BINS and _only_even(counts)):
+        level += 1
+        counts = histogram.coarser(level)
+    return level, counts
+
+
+def edge(number: int, level: int) -> float:
+    """The smallest value of a bin."""
+    try:
+        return math.ldexp(number, level)
+    except OverflowError:
+        return math.copysign(sys.float_info.max, number)
+
+
+def _span(counts: Mapping[int, int]) -> int:
+    """The number of bins from the first to the last."""
+    return max(counts) - min(counts) + 1
+
+
+def _only_even(counts: Mapping[int, int]) -> bool:
+    """Tells whether every second bin is empty, as for whole numbers in bins narrower than 1."""
+    return all(number % 2 == 0 for number in counts)
+
+
+def _level(low: float, high: float) -> int:
+    """The least level at which both ends lie in `MOST_BINS` bins."""
+    if isinstance(low, int) and isinstance(high, int):
+        level = max(0, (high - low).bit_length() - _LOG_BINS - 1)
+    else:
+        # Halves, as the difference of two floats may be none.
+        spread = math.frexp(high / 2 - low / 2)[1] + 1 if high > low else -_MOST_LEVEL
+        largest = max(abs(low), abs(high))
+        magnitude = math.frexp(largest)[1] if largest else -_MOST_LEVEL
+        level = max(spread - _LOG_BINS - 2, magnitude - _PRECISION, _LEAST_LEVEL)
+    while _bin(high, level) - _bin(low, level) >= MOST_BINS:
+        level += 1
+    return level
+
+
+def _bin(value: float, level: int) -> int:
+    if isinstance(value, int):
+        return value >> level
+    scaled = math.ldexp(value, -level)
+    return -1 if value < 0 and scaled == 0 else math.floor(scaled)

@@ -1,0 +1,135 @@
+"""Thumbnails of images, with their masks drawn over them."""
+
+from __future__ import annotations
+
+import base64
+import io
+from typing import NamedTuple
+
+from PIL import (
+    BmpImagePlugin,
+    GifImagePlugin,
+    Image,
+    ImageChops,
+    JpegImagePlugin,
+    PngImagePlugin,
+    WebPImagePlugin,
+)
+
+from beam_pipeline.core.images.pillow_header import PARSER_ERRORS
+
+SIDE = 160  # pixels, of the longer side
+_LARGEST = 24_000  # bytes of a thumbnail
+_MOST_PIXELS = 50_000_000  # that are decoded for a thumbnail; a JPEG is decoded smaller than it is
+_JPEG_SCALE = 8**2
+_QUALITY = 70
+_SMALL = 64  # pixels; smaller images are shown as they are
+_GREY = (128, 128, 128)  # behind transparent pixels
+_MASK_SHARE = 0.55
+_PLUGINS = (
+    (b"\xff\xd8", JpegImagePlugin.JpegImageFile),
+    (b"\x89PNG", PngImagePlugin.PngImageFile),
+    (b"GIF8", GifImagePlugin.GifImageFile),
+    (b"BM", BmpImagePlugin.BmpImageFile),
+    (b"RIFF", WebPImagePlugin.WebPImageFile),
+)
+"""First bytes -> how Pillow opens the file; `Image.open` would look for all plugins."""
+
+
+class Thumbnail(NamedTuple):
+    """A small picture of an image.
+
+    Attributes:
+      uri: a data URI.
+      width, height: of the thumbnail in pixels.
+    """
+
+    uri: str
+    width: int
+    height: int
+
+
+def thumbnail(data: bytes, mask: bytes = b"") -> Thumbnail | None:
+    """Makes a thumbnail; None if Pillow cannot decode the image, or it is too large.
+
+    Args:
+      data: the image.
+      mask: a PNG of its size whose pixels are ids; empty if there is none.
+    """
+    try:
+        image = _open(data)
+        if image is None or _is_too_large(image):
+            return None
+        small = _small(image)
+        if mask:
+            drawn = _open(mask)
+            if drawn is not None and not _is_too_large(drawn):
+                small = _with_mask(small, drawn)
+        return _encoded(small)
+    except (*PARSER_ERRORS, MemoryError):
+        return None
+
+
+def _open(data: bytes) -> Image.Image | None:
+    plugin = next((plugin for magic, plugin in _PLUGINS if data.startswith(magic)), None)
+    return plugin(io.BytesIO(data)) if plugin else None
+
+
+def _is_too_large(image: Image.Image) -> bool:
+    width, height = image.size
+    scale = _JPEG_SCALE if isinstance(image, JpegImagePlugin.JpegImageFile) else 1
+    return width * height > _MOST_PIXELS * scale
+
+
+def _small(image: Image.Image) -> Image.Image:
+    """Decodes and scales an image, and makes it RGB."""
+    if isinstance(image, JpegImagePlugin.JpegImageFile):
+        image.draft("RGB", (SIDE, SIDE))
+    if image.mode.startswith("I"):
+        _, image = _bytes_of(image)
+    elif image.mode not in ("RGB", "L"):
+        colours = image.convert("RGBA")
+        image = Image.new("RGB", image.size, _GREY)
+        image.paste(colours, mask=colours.getchannel("A"))
+    image.thumbnail((SIDE, SIDE), Image.Resampling.BILINEAR, reducing_gap=2.0)
+    return image.convert("RGB")
+
+
+def _bytes_of(image: Image.Image) -> tuple[Image.Image, Image.Image]:
+    """The low and the high byte of each pixel of 16 bits."""
+    data = image.tobytes("raw", "I;16" if image.mode.startswith("I;16") else "I")
+    step = len(data) // (image.width * image.height)
+    low, high = (Image.frombytes("L", image.size, data[start::step]) for start in (0, 1))
+    return low, high
+
+
+def _with_mask(image: Image.Image, mask: Image.Image) -> Image.Image:
+    """Draws each id of a mask in a colour of its own; 0, the background, is not drawn."""
+    ids = mask.resize(image.size, Image.Resampling.NEAREST)
+    found = ids
+    if ids.mode.startswith("I"):
+        ids, high = _bytes_of(ids)
+        found = ImageChops.lighter(ids, high)
+    colours = ids.convert("L")
+    colours.putpalette([channel for number in range(256) for channel in mask_colour(number)])
+    drawn = Image.blend(image, colours.convert("RGB"), _MASK_SHARE)
+    return Image.composite(drawn, image, found.convert("L").point([0] + [255] * 255))
+
+
+def mask_colour(number: int) -> tuple[int, int, int]:
+    """A colour for an id; those of numbers near each other differ."""
+    channels = [0, 0, 0]
+    for bit in range(8):  # the lowest bits of the number become the highest of the channels
+        channels[bit % 3] |= (number >> bit & 1) << (7 - bit // 3)
+    return channels[0], channels[1], channels[2]
+
+
+def _encoded(image: Image.Image) -> Thumbnail | None:
+    """Encodes a thumbnail: a small drawing as PNG, any other as JPEG."""
+    file = io.BytesIO()
+    kind = "png" if max(image.size) <= _SMALL else "jpeg"
+    image.save(file, kind, quality=_QUALITY)
+    data = file.getvalue()
+    if len(data) > _LARGEST:
+        return None
+    return Thumbnail(f"data:image/{kind};base64,{base64.b64encode(data).decode()}", *image.size)

@@ -1,0 +1,197 @@
+"""Hugging Face's image folders: `metadata.csv`, `metadata.jsonl` or `metadata.parquet` among the images.
+
+The file is in the images' folder or in that of each split, as `train/metadata.jsonl`. Its column
+`file_name` names images relative to it; all other columns are labels. Source:
+https://huggingface.co/docs/datasets/image_dataset
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import BinaryIO, NamedTuple
+
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.errors import LabelTableError, UsageError
+from beam_pipeline.core.labels.folders import SPLIT_NAMES
+from beam_pipeline.core.labels.table_files import inspect_file, sample_columns
+from beam_pipeline.core.labels.tables import LABEL_NAMES, inspect_tables, path_columns
+from beam_pipeline.core.records.example_source import LabelledImages
+from beam_pipeline.core.references import LabelRow
+from beam_pipeline.core.uris import is_remote
+from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
+from beam_pipeline.layouts.shared.heads import first_line, head
+from beam_pipeline.layouts.shared.local_copy import LocalCopy
+from beam_pipeline.layouts.shared.paths import image_roots
+from beam_pipeline.layouts.table import (
+    TABLE_OPTIONS,
+    TableReader,
+    column_choices,
+    table_notes,
+    table_numbering,
+)
+from beam_pipeline.storage import files
+
+_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
+
+
+class Metadata(NamedTuple):
+    """A metadata file.
+
+    Attributes:
+      uri: its URI.
+      folder: its folder, relative to the images' folder.
+    """
+
+    uri: str
+    folder: str
+
+
+@dataclass(frozen=True)
+class MetadataReader:
+    """Reads metadata files.
+
+    Attributes:
+      tables: reads their rows.
+      found: the files.
+    """
+
+    tables: TableReader
+    found: tuple[Metadata, ...]
+
+    def read(self, file: BinaryIO, uri: str) -> Iterator[LabelRow | DeadLetter]:
+        """Yields every row; a row in a split's file names an image of that split."""
+        (folder,) = (metadata.folder for metadata in self.found if metadata.uri == uri)
+        for row in self.tables.read(file, uri):
+            if folder and isinstance(row, LabelRow):
+                row = row._replace(name=_below(folder, row.name))
+            yield row
+
+
+class ImageFolder:
+    """A table among the images holds their labels."""
+
+    name = "imagefolder"
+    option_names = TABLE_OPTIONS
+
+    def recognise(self, options: SourceOptions) -> str:
+        """Recognises a metadata file among the images that has a column with their names."""
+        if options.labels or any(map(is_remote, options.images)):
+            return ""
+        try:
+            return next(filter(None, (_reason(path, options) for path in options.images)), "")
+        except UsageError:  # a path does not exist: the layout that is finally chosen reports it
+            return ""
+
+    def open(self, options: SourceOptions) -> Source:
+        """Reads the beginnings of the metadata files.
+
+        Raises:
+          UsageError: there is no such file, or it is unusable as a whole.
+        """
+        if options.labels:
+            raise UsageError(
+                "--layout imagefolder finds its labels among the images; leave out --labels, or say "
+                "--layout table"
+            )
+        found = tuple(dict.fromkeys(m for path in options.images for m in find_metadata(path)))
+        _check(found, options)
+        choices = replace(column_choices(options), label_needed=False)
+        schema, tables = inspect_tables([head(metadata.uri) for metadata in found], choices)
+        notes = table_notes(schema)
+        if not schema.has_label and not options.label_column:
+            features = ", ".join(column.feature for column in schema.columns)
+            notes = (
+                *notes,
+                f"no column is called {', '.join(LABEL_NAMES)}, so there is no label but the features "
+                f"{features}; --label_column NAME makes a column the label",
+            )
+        uris = tuple(metadata.uri for metadata in found)
+        return Source(
+            layout=self.name,
+            roots=image_roots(options.images, frozenset(uris)),
+            labels=FileLabels(
+                MetadataReader(TableReader(tables, schema, LocalCopy()), found),
+                uris,
+                merge_rows=schema.several_rows,
+            ),
+            examples=LabelledImages(schema.columns),
+            numbering=table_numbering(options, schema),
+            notes=notes,
+            questions=schema.questions,
+            tables=tables,
+        )
+
+
+def find_metadata(path: str) -> list[Metadata]:
+    """Finds the metadata files of a folder of images, or of its split folders; none in archives.
+
+    Args:
+      path: the folder, as typed.
+
+    Raises:
+      UsageError: the path does not exist.
+    """
+    roots = image_roots((path,))
+    if any(found.archive for found in roots):
+        return []
+    root = roots[0].uri
+    remote = is_remote(root)
+    spellings = dict.fromkeys(
+        spelling
+        for name in SPLIT_NAMES
+        for spelling in ((name,) if remote else (name, name.capitalize(), name.upper()))
+    )
+    found: dict[object, Metadata] = {}
+    for folder in ("", *spellings):
+        for name in _NAMES:
+            uri = files.join(root, folder, name)
+            if remote and files.exists(uri):
+                found[uri] = Metadata(uri, folder)
+            elif not remote and os.path.isfile(uri):
+                status = os.stat(uri)  # Train and train may be the same folder
+                found.setdefault((status.st_dev, status.st_ino), Metadata(uri, folder))
+    return list(found.values())
+
+
+def _reason(path: str, options: SourceOptions) -> str:
+    """Returns the reason why a path is such a folder; empty if it is not."""
+    for metadata in find_metadata(path):
+        what = f"{posixpath.join(metadata.folder, posixpath.basename(metadata.uri))} in {path}"
+        try:
+            beginning = first_line(metadata.uri)
+            if beginning is None:
+                return what
+            names = [*sample_columns(beginning, inspect_file(beginning))]
+        except LabelTableError:  # reported when the file is opened
+            return what
+        columns = [options.key_column] if options.key_column in names else path_columns(names)
+        if columns:
+            return f"{what} names images in its column {columns[0]}"
+    return ""
+
+
+def _check(found: Sequence[Metadata], options: SourceOptions) -> None:
+    if not found:
+        raise UsageError(
+            "--layout imagefolder: no metadata.csv, metadata.jsonl or metadata.parquet in "
+            f"{', '.join(options.images)} or in folders train, validation or test there"
+        )
+    by_folder: dict[str, str] = {}
+    for metadata in found:
+        folder = posixpath.dirname(metadata.uri)
+        other = by_folder.setdefault(folder, metadata.uri)
+        if other != metadata.uri:
+            raise LabelTableError(
+                f"{other} and {posixpath.basename(metadata.uri)} are in one folder; remove the one that "
+                "does not count"
+            )
+
+
+def _below(folder: str, name: str) -> str:
+    """Turns a name relative to a subfolder into one relative to the images' folder."""
+    if is_remote(name) or posixpath.isabs(name):
+        return name
+    return posixpath.normpath(posixpath.join(folder, name))

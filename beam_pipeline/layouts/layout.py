@@ -1,0 +1,347 @@
+"""The interface of layouts. A layout is a common way to organise images and labels on disk.
+
+A layout inspects the paths given and returns a `Source`: the files to list as images, and the source
+of the labels. It does so before the job starts, and does not open images. Labels come from one of
+four sources:
+
+- `FolderLabels`: the class is the image's folder, or the image's name contains the labels.
+- `FileLabels`: label files. A `LabelReader` turns each into `LabelRow`s, on any worker; the job joins
+  them with the listed images by name.
+- `ListedLabels`: label files beside the images, such as masks. They are listed, and opened only with
+  the images.
+- `ContainerLabels`: a few files that hold both images and labels. A `ContainerReader` turns each into
+  `SampleRef`s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import BinaryIO, NamedTuple, Protocol, runtime_checkable
+
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.images.pixels import PixelFormat
+from beam_pipeline.core.labels.classes import AUTO_ORDER, CLASS_IDS, ClassNumbering
+from beam_pipeline.core.labels.join import UnnamedImages
+from beam_pipeline.core.labels.name_pattern import NamePattern
+from beam_pipeline.core.labels.schema import Column
+from beam_pipeline.core.labels.table_files import LabelTable
+from beam_pipeline.core.listing.cuts import Cut, LineRange, RowGroupRange
+from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.packing import Columns
+from beam_pipeline.core.records.example_source import ExampleSource
+from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """The options given that concern layouts.
+
+    Attributes:
+      images: paths, folders and globs of --images, as typed.
+      labels: those of --labels.
+      masks: those of --masks.
+      mask_colors: file of --mask_colors, or empty.
+      key_column, label_column: names of columns, or empty.
+      columns: column -> type name of --columns.
+      list_column: column -> separator, for columns whose cells hold several values.
+      one_hot: names of one-hot columns, or `prefix_*`.
+      labels_encoding: encoding of tables and caption files; empty to detect it.
+      label_from: a regular expression for file names, with a group `label`; empty for none.
+      label_base: id of the first class, or None for the layout's own.
+      label_order: how class names are sorted, as in `ClassNumbering`.
+      unlabelled: "keep" if images without a label are written, too, else "drop".
+      split_by: the column whose equal values stay in one split, or "folder", or empty.
+      label_from_folder_name: True if a class folder's name is its id.
+      class_ids: "keep" if a class's name is its id, in any layout.
+      object_features: further features of objects to write, names in `OBJECT_FEATURES`.
+      yolo_task: the task of YOLO's label files, a name in `YOLO_TASKS`; None to guess.
+    """
+
+    images: tuple[str, ...]
+    labels: tuple[str, ...] = ()
+    masks: tuple[str, ...] = ()
+    mask_colors: str = ""
+    key_column: str = ""
+    label_column: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    list_column: Mapping[str, str] = field(default_factory=dict)
+    one_hot: tuple[str, ...] = ()
+    labels_encoding: str = ""
+    label_from: str = ""
+    label_base: int | None = None
+    label_order: str = AUTO_ORDER
+    label_from_folder_name: bool = False
+    unlabelled: str = "drop"
+    split_by: str = ""
+    class_ids: str = CLASS_IDS[0]
+    object_features: tuple[str, ...] = ()
+    yolo_task: str | None = None
+
+    def numbering(self, base: int = 0) -> ClassNumbering:
+        """Returns the numbering of classes for layouts without fixed ids.
+
+        Args:
+          base: id of the first class if the user gave none.
+
+        Raises:
+          UsageError: a first id was given although the names of classes are the ids.
+        """
+        keep = self.class_ids == "keep"
+        if (keep or self.label_from_folder_name) and self.label_base is not None:
+            option = "--class_ids keep" if keep else "--label_from_folder_name"
+            raise UsageError(f"--label_base means nothing with {option}; leave it out")
+        return ClassNumbering(
+            base if self.label_base is None else self.label_base,
+            self.label_order,
+            from_name=keep or self.label_from_folder_name,
+            unsigned=keep,
+        )
+
+
+class LabelReader(Protocol):
+    """Reads label files on any worker; it is pickled and has no state."""
+
+    def read(self, file: BinaryIO, uri: str) -> Iterator[LabelRow | DeadLetter]:
+        """Yields a row for each image that a file names, with values in the order of the columns.
+
+        A fault in an image's labels is reported in the row's `problem` and `line`, so that the
+        image becomes a dead letter. An entry that names no image is yielded as a dead letter.
+
+        Args:
+          file: the file, open at its beginning.
+          uri: its URI.
+
+        Raises:
+          LabelTableError: the file is broken, so the images that it names are unknown.
+        """
+
+
+@runtime_checkable
+class PartReader(LabelReader, Protocol):
+    """Reads label files that are cut where they are large: any worker may begin with any part."""
+
+    def cut_of(self, uri: str) -> Cut | None:
+        """How a file may be cut; None if it can only be read as a whole."""
+
+    def read_part(
+        self, file: BinaryIO, uri: str, part: LineRange | RowGroupRange
+    ) -> Iterator[LabelRow | DeadLetter]:
+        """Yields a row for each image that a part of a file names, as `read` does.
+
+        Args:
+          file: the whole file, if the part is a range of row groups; the lines of the part otherwise, or
+            the file, open at the first of them.
+          uri: its URI.
+          part: the part.
+        """
+
+    def columns(self, lines: bytes, uri: str, first_line: int) -> Columns | None:
+        """The columns of the rows of regular lines; None if they are to be read one by one."""
+
+
+class ContainerReader(Protocol):
+    """Reads files that hold images and labels, on any worker; it is pickled and has no state."""
+
+    def read(self, uri: str, unpack_to: str) -> Iterator[SampleRef | DeadLetter]:
+        """Yields a reference to each sample of a file.
+
+        An image must be stored unchanged at an offset in a file. Other images are unpacked first.
+
+        Args:
+          uri: the file.
+          unpack_to: a folder for unpacked images; it is removed at the end of the job. Empty if no
+            image will be read, as in a plan: then nothing is unpacked.
+
+        Raises:
+          ContainerError: the file is broken, so the samples that it holds are unknown.
+        """
+
+
+class NoSink:
+    """Takes the bytes of unpacked images where none will be read."""
+
+    def write(self, *buffers: bytes) -> None:
+        """Drops them."""
+
+
+@dataclass(frozen=True)
+class FolderLabels:
+    """Labels from the image's own path.
+
+    Attributes:
+      names: the pattern of its name; None if the class is its folder, and the split a folder above.
+    """
+
+    names: NamePattern | None = None
+
+
+@dataclass(frozen=True)
+class FileLabels:
+    """Labels from label files.
+
+    Attributes:
+      reader: reads the files.
+      files: URIs of single files; or
+      folders: folders of label files, listed by the job.
+      merge_rows: True if the rows of an image are merged, one per object; otherwise they must
+        agree.
+      unnamed: makes rows for images without a row; None to reject these as dead letters.
+      class_by_folder: True if rows say no label: the class is the image's folder. It is the first
+        column, which is empty in every row.
+    """
+
+    reader: LabelReader
+    files: tuple[str, ...] = ()
+    folders: tuple[ImageRoot, ...] = ()
+    merge_rows: bool = False
+    unnamed: UnnamedImages | None = None
+    class_by_folder: bool = False
+
+    def __post_init__(self) -> None:
+        assert bool(self.files) != bool(self.folders), "label files come by name or by folder"
+
+
+class ListedReader(Protocol):
+    """Tells which image a listed file is for, without opening it: it is pickled, and keeps no state."""
+
+    def row(self, file: ImageRef) -> LabelRow:
+        """The row that a file stands for. Its values may hold the file's uri, size and version."""
+
+
+@dataclass(frozen=True)
+class ListedLabels:
+    """Files are labels themselves, such as masks: the job lists them and opens none.
+
+    Rows of one image complete each other: each fills columns that others leave empty. The first
+    column is the one without which the others are of no use.
+
+    Attributes:
+      reader: tells which image a file is for.
+      folders: where the files lie.
+    """
+
+    reader: ListedReader
+    folders: tuple[ImageRoot, ...]
+
+
+@dataclass(frozen=True)
+class ContainerLabels:
+    """Images and labels from the same few files.
+
+    Attributes:
+      reader: reads them.
+      files: their URIs.
+    """
+
+    reader: ContainerReader
+    files: tuple[str, ...]
+
+
+Labels = FolderLabels | FileLabels | ListedLabels | ContainerLabels
+
+
+class Doubt(NamedTuple):
+    """A reason why folder names may not be the classes.
+
+    Attributes:
+      reason: a sentence on the files found and what they look like.
+      advice: a sentence on how to proceed; empty if the paths below suffice.
+      images, labels, masks, layout: options to suggest instead; no images if there is no suggestion.
+    """
+
+    reason: str
+    advice: str = ""
+    images: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    layout: str = ""
+    masks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Source:
+    """The input of a conversion, as found by a layout.
+
+    Attributes:
+      layout: the layout's name.
+      roots: the folders and archives whose files are listed as images; none if containers hold them.
+      labels: the source of the labels.
+      examples: the kind of the samples: images with label columns, or serialized examples.
+      numbering: how classes get their ids.
+      notes: notes for the user, one sentence each.
+      questions: unsafe assumptions, each with its evidence and the command that answers it; the run
+        stops for them unless --yes is given.
+      doubts: unsafe assumptions about folder names, with the paths that would answer them.
+      unseen: True if classes are taken from folders by default, where the layout could not look for label
+        files; the listing of the images finds them.
+      tables: how the tables among the label files are read.
+    """
+
+    layout: str
+    roots: tuple[ImageRoot, ...]
+    labels: Labels
+    examples: ExampleSource
+    numbering: ClassNumbering = field(default_factory=ClassNumbering)
+    notes: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+    unseen: bool = False
+    tables: tuple[LabelTable, ...] = ()
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of a sample's labels."""
+        return self.examples.columns
+
+    @property
+    def may_repeat_keys(self) -> bool:
+        """True if two images may have the same key: below several roots, or in an archive."""
+        return len(self.roots) > 1 or any(root.archive for root in self.roots)
+
+    @property
+    def class_by_folder(self) -> bool:
+        """True if label files name the images, and the folder of each is its class."""
+        return isinstance(self.labels, FileLabels) and self.labels.class_by_folder
+
+    @property
+    def uris(self) -> tuple[str, ...]:
+        """Every file and folder that the job reads."""
+        named: tuple[str, ...] = ()
+        if isinstance(self.labels, FileLabels):
+            named = (*self.labels.files, *(folder.uri for folder in self.labels.folders))
+        elif isinstance(self.labels, ListedLabels):
+            named = tuple(folder.uri for folder in self.labels.folders)
+        elif isinstance(self.labels, ContainerLabels):
+            named = self.labels.files
+        return (*(root.uri for root in self.roots), *named)
+
+    @property
+    def pixels(self) -> PixelFormat | None:
+        """The layout of bare pixels; None if images are files."""
+        return self.examples.pixels
+
+
+class Layout(Protocol):
+    """A way to organise images and labels.
+
+    Attributes:
+      name: its name in --layout.
+      option_names: names of the fields of `SourceOptions` that it uses beyond images and labels.
+    """
+
+    name: str
+    option_names: frozenset[str]
+
+    def recognise(self, options: SourceOptions) -> str:
+        """Returns the reason why the layout fits, for `--layout auto`; empty if it does not fit.
+
+        Reads only names of files and first lines.
+        """
+
+    def open(self, options: SourceOptions) -> Source:
+        """Finds the images and labels.
+
+        Raises:
+          UsageError: a path or option cannot be used; the message shows the expected one.
+        """

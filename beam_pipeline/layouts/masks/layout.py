@@ -1,0 +1,377 @@
+"""Masks: for each image a file of the same size whose pixels are class ids."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.images import jpeg
+from beam_pipeline.core.images.header import BadImageError
+from beam_pipeline.core.images.label_images import grey_values, is_coloured, png_kind
+from beam_pipeline.core.labels.classes import ClassNumbering
+from beam_pipeline.core.labels.mask_colours import MaskColours, parse_mask_colours
+from beam_pipeline.core.labels.mask_names import (
+    Addition,
+    FoundNames,
+    MaskNames,
+    find_names,
+)
+from beam_pipeline.core.labels.schema import Column, segmentation_column
+from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.records.example_source import LabelledImages
+from beam_pipeline.core.references import ImageRef, LabelRow
+from beam_pipeline.core.text import counted, enumerated
+from beam_pipeline.core.uris import is_remote
+from beam_pipeline.layouts.layout import ListedLabels, Source, SourceOptions
+from beam_pipeline.layouts.masks.finding import Pairs, first_keys, look_for_pairs
+from beam_pipeline.layouts.masks.voc import (
+    CLASSES,
+    LISTS,
+    VOC_CLASSES,
+    VocMasks,
+    has_annotations,
+    splits_of,
+    voc_masks,
+)
+from beam_pipeline.layouts.shared.label_folders import shown
+from beam_pipeline.layouts.shared.paths import image_roots, label_files
+from beam_pipeline.layouts.shared.split_lists import UNLISTED
+from beam_pipeline.storage import files
+
+_LOOKED_AT = 3  # masks whose first bytes are read
+_HEAD_BYTES = 64
+_COLOUR_TABLES = ("class_dict.csv", "labelmap.txt", "label_colors.txt")  # usual names
+_BOTH = "--labels and --masks both say labels; name one of them"
+
+
+@dataclass(frozen=True)
+class MaskReader:
+    """Tells which image a mask is for.
+
+    Attributes:
+      names: how masks are called.
+      folders: the folder of the masks of each column; empty where there is one column.
+      splits: name of an image, without folder and extension -> the split that a list gives it.
+    """
+
+    names: MaskNames
+    folders: tuple[str, ...] = ()
+    splits: Mapping[str, str] = field(default_factory=dict)
+
+    def row(self, file: ImageRef) -> LabelRow:
+        """The row of a mask: a reference to it in its column."""
+        values: list[Any] = [None] * max(1, len(self.folders))
+        index = next(
+            (i for i, folder in enumerate(self.folders) if file.uri.startswith(f"{folder}/")), 0
+        )
+        values[index] = (file.uri, file.size, file.version)
+        name = self.names.image_name(file.key)
+        split = self.splits.get(posixpath.basename(name), UNLISTED if self.splits else "")
+        return LabelRow(name, tuple(values), split, file.uri, 0)
+
+
+class Masks:
+    """A mask for each image, named like it."""
+
+    name = "masks"
+    option_names = frozenset({"masks", "mask_colors"})
+
+    def recognise(self, options: SourceOptions) -> str:
+        """--masks, or folders of images and masks beside each other whose names meet."""
+        if options.masks:
+            return "masks are given"
+        if options.labels or len(options.images) != 1 or not options.images[0].strip():
+            return ""
+        typed = options.images[0]
+        uri = files.canonical(typed)
+        if is_remote(uri):
+            return ""
+        sets = voc_masks(uri)
+        if sets and not any(map(has_annotations, sets)):
+            places = ", ".join(shown(one.folder, typed) for one in sets)
+            return f"{CLASSES}/ beside JPEGImages/ in {places}"
+        pairs = look_for_pairs(uri)
+        return pairs.why.replace(uri, shown(uri, typed)) if pairs else ""
+
+    def open(self, options: SourceOptions) -> Source:
+        """Finds images and masks, and looks at the first few masks' headers.
+
+        Raises:
+          UsageError: there are no masks, they are of several kinds, or do not hold ids.
+        """
+        if options.labels:
+            raise UsageError(_BOTH)
+        sets = _voc_sets(options)
+        if sets:
+            return _open_voc(sets, options)
+        pairs = _given_pairs(options) if options.masks else _found_pairs(options)
+        notes = list(_notes(pairs.names))
+        colours = _colours(options)
+        masks = _known_kind(pairs)
+        bits = _bits(masks, colours)
+        notes += [] if colours else _only_black_and_white(masks)
+        columns = (segmentation_column("class", required=True, bits=bits),)
+        reader = MaskReader(pairs.names.names)
+        return _source(
+            without_others(pairs.images, pairs.masks), masks, reader, columns, colours, notes
+        )
+
+
+def _source(
+    images: tuple[ImageRoot, ...],
+    masks: tuple[ImageRoot, ...],
+    reader: MaskReader,
+    columns: tuple[Column, ...],
+    colours: MaskColours | None,
+    notes: Sequence[str],
+    classes: tuple[tuple[str, int], ...] = (),
+) -> Source:
+    known = colours.classes if colours else classes
+    return Source(
+        Masks.name,
+        images,
+        ListedLabels(reader, masks),
+        LabelledImages(columns, mask_colours=colours.ids if colours else ()),
+        ClassNumbering(known=known),
+        tuple(notes),
+    )
+
+
+# --- pairs of folders -----------------------------------------------------------------------------
+
+
+def _given_pairs(options: SourceOptions) -> Pairs:
+    images = image_roots(options.images)
+    masks = image_roots(options.masks, option="--masks")
+    images, masks = _but_masks(without_others(images, masks), masks), without_others(masks, images)
+    keys = first_keys(masks)
+    if not keys and not any(is_remote(root.uri) for root in masks):
+        raise UsageError(
+            f"--masks {' '.join(options.masks)}: no masks there; expected PNGs named like the images"
+        )
+    twice = sorted({*_uris(images)} & {*_uris(masks)})
+    if twice:
+        folder = posixpath.dirname(twice[0])
+        raise UsageError(
+            f"--images and --masks both list {twice[0]}, which would be an image and a mask; tell them "
+            f"apart with a pattern, such as --images {folder} --masks '{folder}/*_mask.png'"
+        )
+    return Pairs(images, masks, find_names(first_keys(images), keys))
+
+
+def _but_masks(
+    images: tuple[ImageRoot, ...], masks: tuple[ImageRoot, ...]
+) -> tuple[ImageRoot, ...]:
+    """The images without the masks that patterns below the same folder name."""
+    patterns = {root.uri: root.patterns for root in masks if not root.archive}
+    return tuple(
+        root
+        if root.patterns == patterns.get(root.uri)
+        else replace(root, but=patterns.get(root.uri, ()))
+        for root in images
+    )
+
+
+def _uris(roots: tuple[ImageRoot, ...]) -> list[str]:
+    return [files.join(root.uri, key) for root in roots for key in first_keys([root])]
+
+
+def without_others(
+    roots: tuple[ImageRoot, ...], others: tuple[ImageRoot, ...]
+) -> tuple[ImageRoot, ...]:
+    """The roots without folders in them that the others list."""
+    return tuple(
+        replace(
+            root,
+            without=tuple(
+                f"{other.uri[len(root.uri) + 1 :]}/"
+                for other in others
+                if other.uri.startswith(f"{root.uri}/")
+            ),
+        )
+        for root in roots
+    )
+
+
+def _found_pairs(options: SourceOptions) -> Pairs:
+    found = [
+        look_for_pairs(files.canonical(path))
+        for path in options.images
+        if path.strip() and not is_remote(files.canonical(path))
+    ]
+    pairs = [one for one in found if one]
+    if len(options.images) != 1 or len(pairs) != 1:
+        raise UsageError(
+            f"--images {' '.join(options.images)}: no masks found there; expected images/ beside masks/ "
+            "with names that meet, or name the folder of masks with --masks"
+        )
+    return pairs[0]
+
+
+def _known_kind(pairs: Pairs) -> tuple[ImageRoot, ...]:
+    """The masks, or those with class ids where there are several of each image.
+
+    Raises:
+      UsageError: it is ambiguous which are meant.
+    """
+    if not pairs.names.others:
+        return pairs.masks
+    kind = pairs.names.names.addition
+    kinds = (kind, *pairs.names.others)
+    patterns = [f"**/{other.mask_prefix}*{other.mask_suffix}.*" for other in kinds]
+    if pairs.names.certain and not pairs.masks[0].patterns:
+        return tuple(replace(root, patterns=(patterns[0],)) for root in pairs.masks)
+    folder = pairs.masks[0].uri
+    found = enumerated([f"{folder}/{pattern}" for pattern in patterns], 4)
+    raise UsageError(
+        f"--masks: there are {len(kinds)} masks of each image: {found}; name those whose pixels are "
+        f"class ids, such as --masks '{folder}/{patterns[0]}'"
+    )
+
+
+def _notes(found: FoundNames) -> list[str]:
+    names = found.names
+    addition = names.addition
+    notes = []
+    if addition != Addition():
+        image = f"{addition.image_prefix}NAME{addition.image_suffix}"
+        mask = f"{addition.mask_prefix}NAME{addition.mask_suffix}"
+        notes.append(f"the mask of an image {image} is called {mask}")
+    if found.others:
+        others = [f"{other.mask_prefix}NAME{other.mask_suffix}" for other in found.others]
+        notes.append(f"other masks of the same images are passed over: {enumerated(others, 4)}")
+    if names.folders:
+        pairs = enumerated([f"{ours}/ are for {theirs}/" for ours, theirs in names.folders], 3)
+        notes.append(f"masks in {pairs}")
+    if names.bare:
+        notes.append("folders of masks and images differ, so masks are matched by file name alone")
+    return notes
+
+
+# --- what masks hold ------------------------------------------------------------------------------
+
+
+def _colours(options: SourceOptions) -> MaskColours | None:
+    """The table of --mask_colors; None without one. Raises UsageError."""
+    if not options.mask_colors:
+        return None
+    (uri, *_) = label_files([options.mask_colors], "--mask_colors")
+    try:
+        data = files.read_bytes(uri)
+    except OSError as error:
+        what = f"--mask_colors {uri} cannot be read: {error.strerror or error}"
+        raise UsageError(what) from error
+    return parse_mask_colours(data, uri)
+
+
+def _bits(masks: Sequence[ImageRoot], colours: MaskColours | None) -> int:
+    """Bits a pixel of the masks that are written, by the first few masks or by their ids.
+
+    Raises:
+      UsageError: all of the first few are in colours without a table, or JPEGs.
+    """
+    if colours:
+        return 16 if max(i for *_, i in colours.ids) > 255 else 8
+    uris = [files.join(root.uri, key) for root in masks for key in first_keys([root], _LOOKED_AT)][
+        :_LOOKED_AT
+    ]
+    heads = [head for head in map(_head, uris) if head]
+    if heads and all(head.startswith(jpeg.MAGIC) for head in heads):
+        raise UsageError(
+            f"the masks are JPEGs, such as {uris[0]}: compression mixes the ids at every edge, so "
+            "they cannot be read back. Save masks as PNG, from what they were drawn with"
+        )
+    if heads and all(map(is_coloured, heads)):
+        raise UsageError(
+            f"the masks are in colours, such as {uris[0]}, and colours are no class ids. Say which "
+            f"class each stands for with --mask_colors {_colour_table(masks)}, lines of name,r,g,b, or "
+            "save masks with one channel"
+        )
+    return 16 if (16, 0) in map(png_kind, heads) else 8
+
+
+def _first_masks(masks: Sequence[ImageRoot]) -> list[str]:
+    found = [files.join(root.uri, key) for root in masks for key in first_keys([root], _LOOKED_AT)]
+    return found[:_LOOKED_AT]
+
+
+def _only_black_and_white(masks: Sequence[ImageRoot]) -> list[str]:
+    """A note if the first masks hold 0 and 255 alone, as drawings do, of which 255 is no class."""
+    values: set[int] = set()
+    for uri in _first_masks(masks):
+        try:
+            values |= grey_values(files.read_bytes(uri))
+        except (OSError, BadImageError):
+            return []
+    if values != {0, 255}:
+        return []
+    return [
+        "the first masks hold 0 and 255 alone, and 255 usually means void. A table with the lines "
+        "background,0,0,0 and object,255,255,255 for --mask_colors would make these 0 and 1"
+    ]
+
+
+def _colour_table(masks: Sequence[ImageRoot]) -> str:
+    """A table of colours in the folder of masks or beside it, by its usual name; else FILE."""
+    for root in masks:
+        for folder in (root.uri, posixpath.dirname(root.uri)):
+            for name in () if is_remote(folder) else _COLOUR_TABLES:
+                if os.path.isfile(f"{folder}/{name}"):
+                    return shlex.quote(f"{folder}/{name}")
+    return "FILE"
+
+
+def _head(uri: str) -> bytes:
+    try:
+        with files.open_input(uri) as file:
+            return file.read(_HEAD_BYTES)
+    except OSError:
+        return b""  # the job says so
+
+
+# --- Pascal VOC -----------------------------------------------------------------------------------
+
+
+def _voc_sets(options: SourceOptions) -> list[VocMasks]:
+    """The sets kept like VOC's, if --images or --masks mean one; --masks is its folder of classes."""
+    found = [one for path in options.images if path.strip() for one in _voc_of(path)]
+    given = {files.canonical(path) for path in options.masks}
+    if options.masks and given != {f"{one.folder}/{CLASSES}" for one in found}:
+        return []
+    return found
+
+
+def _voc_of(path: str) -> list[VocMasks]:
+    return voc_masks(files.canonical(path))
+
+
+def _open_voc(sets: Sequence[VocMasks], options: SourceOptions) -> Source:
+    images = image_roots([one.images for one in sets])
+    masks = image_roots([folder for one in sets for folder in one.masks], option="--masks")
+    splits: dict[str, str] = {}
+    for one in sets:
+        splits.update(splits_of(one))
+    colours = _colours(options)
+    bits = _bits([root for root in masks if posixpath.basename(root.uri) == CLASSES], colours)
+    columns = [segmentation_column("class", required=True, bits=bits)]
+    folders = [f"{one.folder}/{CLASSES}" for one in sets]
+    if len(sets) == 1 and sets[0].objects and not colours:
+        columns.append(segmentation_column("object", required=False))
+        folders = list(sets[0].masks)
+    else:
+        masks = tuple(root for root in masks if posixpath.basename(root.uri) == CLASSES)
+    reader = MaskReader(MaskNames(), tuple(folders) if len(columns) > 1 else (), splits)
+    standard = all(one.standard for one in sets)
+    names = tuple((name, i) for i, name in enumerate(VOC_CLASSES)) if standard else ()
+    notes = []
+    if splits:
+        notes.append(
+            f"{counted(len(splits), 'image')} in the lists of {LISTS}/; other images have no mask, and "
+            "are left out"
+        )
+    return _source(images, masks, reader, tuple(columns), colours, notes, names)

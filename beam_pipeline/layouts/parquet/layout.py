@@ -1,0 +1,318 @@
+"""Parquet files that hold the images themselves, as Hugging Face's data sets do.
+
+A column holds an image per row, and the other columns its labels. Source:
+https://huggingface.co/docs/hub/datasets-image
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from beam_pipeline.core.errors import LabelTableError, UsageError
+from beam_pipeline.core.labels.box_columns import find_boxes
+from beam_pipeline.core.labels.cells import is_nested
+from beam_pipeline.core.labels.classes import ClassNumbering
+from beam_pipeline.core.labels.object_lists import OBJECTS_COLUMN
+from beam_pipeline.core.labels.parquet_columns import ParquetColumns, parquet_columns
+from beam_pipeline.core.labels.schema import Column, ColumnKind
+from beam_pipeline.core.labels.table_files import LabelTable, TableHead
+from beam_pipeline.core.labels.tables import (
+    LABEL_NAMES,
+    NO_LABEL_COLUMN,
+    SKIP_KIND,
+    LabelSchema,
+    inspect_tables,
+)
+from beam_pipeline.core.records.example_source import LabelledImages
+from beam_pipeline.core.text import counted, enumerated
+from beam_pipeline.core.uris import is_remote
+from beam_pipeline.layouts.layout import ContainerLabels, Source, SourceOptions
+from beam_pipeline.layouts.parquet.naming import (
+    first_parquet,
+    parquet_files,
+    split_notes,
+    split_questions,
+    splits_of,
+)
+from beam_pipeline.layouts.parquet.reader import (
+    ROW,
+    ClassNames,
+    ParquetReader,
+    first_fields,
+)
+from beam_pipeline.layouts.table import column_choices, table_notes, table_numbering
+from beam_pipeline.storage import files
+
+_IMAGE_NAMES = ("image", "img")
+_LOOKED_AT, _LOOKED_AT_REMOTE = 2_000, 200  # rows of the first file and of the last
+_SHOWN = 5
+_INTEGERS = frozenset(["int", "int64"])  # of --columns: ids stay ids
+
+
+@dataclass(frozen=True)
+class _Beginning:
+    """The beginning of a file.
+
+    Attributes:
+      uri: the file.
+      columns: what its columns hold.
+      rows: the labels of its first rows.
+    """
+
+    uri: str
+    columns: ParquetColumns
+    rows: Sequence[dict[str, Any]]
+
+
+class Parquet:
+    """Rows hold an image and its labels."""
+
+    name = "parquet"
+    option_names = frozenset(
+        {
+            *("label_column", "columns", "list_column", "one_hot"),
+            *("label_base", "label_order", "class_ids"),
+        }
+    )
+
+    def recognise(self, options: SourceOptions) -> str:
+        """Recognises Parquet files, without images beside them, the first of which holds images."""
+        if options.labels or not options.images or not all(p.strip() for p in options.images):
+            return ""
+        firsts = [first_parquet(path) for path in options.images]
+        first = firsts[0]
+        if first is None or not all(firsts):
+            return ""
+        try:
+            columns = _columns_of(first.uri)
+        except UsageError:  # reported when the file is opened
+            return f"{first.name} is called like a Parquet file"
+        if not columns.hold_images:
+            return ""
+        held = (*columns.images, *columns.image_lists)
+        return f"{first.name} holds images in its column {held[0]}"
+
+    def open(self, options: SourceOptions) -> Source:
+        """Looks at the schemas and the first rows of the first file and of the last.
+
+        Raises:
+          UsageError: a path names no Parquet file, or no column of images or of labels can be told.
+        """
+        if options.labels:
+            raise UsageError(
+                f"--layout {self.name} takes labels from the rows of the images; leave out --labels"
+            )
+        found = parquet_files(options.images)
+        splits = splits_of([file.name for file in found])
+        skipped = {name for name, kind in options.columns.items() if kind == SKIP_KIND}
+        ends = [_beginning(uri, skipped) for uri in dict.fromkeys((found[0].uri, found[-1].uri))]
+        first = ends[0]
+        image = _image_column(first, skipped)
+        labels = tuple(name for name in first.columns.labels if name not in skipped)
+        classes = {
+            name: names
+            for name, names in first.columns.classes.items()
+            if name.partition(".")[0] in labels and options.columns.get(name) not in _INTEGERS
+        }
+        schema, table, left_out = _inspect(ends, labels, classes, options)
+        has_path = image in first.columns.structs
+        path = Column(f"{image}.path", ColumnKind.BYTES, "image/filename", required=True)
+        reader = ParquetReader(
+            found=found,
+            splits=splits,
+            image=image,
+            labels=labels,
+            classes=classes,
+            table=table,
+            schema=schema,
+            has_path=has_path,
+        )
+        return Source(
+            layout=self.name,
+            roots=(),
+            labels=ContainerLabels(reader, tuple(file.uri for file in found)),
+            examples=LabelledImages((*schema.columns, path) if has_path else schema.columns),
+            numbering=_numbering(options, schema, classes),
+            notes=(
+                *split_notes(splits),
+                *table_notes(schema),
+                *_notes(schema, left_out, options),
+            ),
+            questions=(
+                *schema.questions,
+                *split_questions([file.name for file in found], splits),
+                *_further_images(first.columns, image, skipped),
+            ),
+        )
+
+
+def _columns_of(uri: str) -> ParquetColumns:
+    """Raises UsageError: it cannot be read, or is not a Parquet file."""
+    try:
+        with files.open_input(uri) as file:
+            return parquet_columns(file, uri)
+    except OSError as error:
+        raise UsageError(f"--images {uri} cannot be read: {error.strerror or error}") from error
+
+
+def _beginning(uri: str, skipped: set[str]) -> _Beginning:
+    columns = _columns_of(uri)
+    labels = tuple(name for name in columns.labels if name not in skipped)
+    most = _LOOKED_AT_REMOTE if is_remote(uri) else _LOOKED_AT
+    with files.open_input(uri) as file:
+        return _Beginning(uri, columns, first_fields(file, uri, columns, labels, most))
+
+
+def _image_column(first: _Beginning, skipped: set[str]) -> str:
+    """The column of images. Raises UsageError if it cannot be told."""
+    images = [name for name in first.columns.images if name not in skipped]
+    by_lower = {name.lower(): name for name in reversed(images)}
+    usual = [by_lower[name] for name in _IMAGE_NAMES if name in by_lower]
+    if usual or len(images) == 1:
+        return (usual or images)[0]
+    if images:
+        raise UsageError(
+            f"{first.uri}: which of the columns {', '.join(images)} holds the images? Leave out the "
+            f"others, as in --columns {','.join(f'{name}:skip' for name in images[1:])}"
+        )
+    if first.columns.image_lists:
+        raise UsageError(
+            f"{first.uri}: the column {first.columns.image_lists[0]!r} holds a list of images in each "
+            "row; expected one image a row. Write a file with a row for each image"
+        )
+    raise UsageError(
+        f"{first.uri} holds no images; its columns are "
+        f"{', '.join((*first.columns.labels, *first.columns.others)) or 'none'}. If it is a table of "
+        "labels, name it with --labels, and the images' folder with --images"
+    )
+
+
+def _inspect(
+    ends: Sequence[_Beginning],
+    labels: Sequence[str],
+    classes: Mapping[str, tuple[str, ...]],
+    options: SourceOptions,
+) -> tuple[LabelSchema, LabelTable, Sequence[str]]:
+    """Settles the columns. Raises UsageError.
+
+    Returns: the schema, the table, and columns that are left out as no feature can hold them.
+    """
+    names = ClassNames(classes, "")
+    rows: list[dict[str, Any]] = []
+    for end in ends:
+        for fields in end.rows:
+            names.replace_in(fields)
+            rows.append({ROW: f"{end.uri}/{len(rows)}", **fields})
+    if not rows:
+        raise UsageError(f"{ends[0].uri}: the file has no rows; expected one for each image")
+    nested = [
+        name
+        for name in labels
+        if name not in (OBJECTS_COLUMN, *options.columns)
+        and any(_is_deep(row.get(name)) for row in rows)
+    ]
+    columns = ends[0].columns
+    unread = {*columns.images, *columns.image_lists, *columns.labels, *columns.others} - {*labels}
+    label = _label_column(columns, labels, classes, options)
+    sides = find_boxes(labels)[1]
+    typed = {**dict.fromkeys(columns.floats, "float"), **dict.fromkeys(columns.texts, "str")}
+    kinds = {
+        **{name: kind for name, kind in typed.items() if name in labels and name not in sides},
+        **{name: "str" for name in classes if name in labels},
+        **{name: kind for name, kind in options.columns.items() if name not in unread},
+        **dict.fromkeys(nested, SKIP_KIND),
+    }
+    choices = replace(
+        column_choices(options),
+        key=ROW,
+        label=label,
+        kinds=kinds,
+        label_needed=False,
+    )
+    try:
+        head = TableHead(ends[0].uri, b"", True, tuple(rows))
+        schema, (table,) = inspect_tables([head], choices)
+    except LabelTableError as error:
+        raise UsageError(f"--images {error}") from error
+    return schema, table, [*nested, *columns.others]
+
+
+def _label_column(
+    columns: ParquetColumns,
+    labels: Sequence[str],
+    classes: Mapping[str, tuple[str, ...]],
+    options: SourceOptions,
+) -> str:
+    """The column of the label, if its name need not be guessed from the names of all columns."""
+    if options.label_column or OBJECTS_COLUMN in labels:
+        return options.label_column
+    if not labels:
+        return NO_LABEL_COLUMN
+    if any(name.lower() in LABEL_NAMES for name in labels):
+        return ""
+    named = [name for name in labels if name in classes]
+    if len(named) > 1:
+        raise UsageError(
+            f"--images: which of the columns {', '.join(named)} is the label? Say --label_column NAME, "
+            "or --label_column none to keep all of them as features label/<column>"
+        )
+    return named[0] if named else ""
+
+
+def _is_deep(value: Any) -> bool:
+    """True for a value that no feature can hold."""
+    if isinstance(value, list):
+        return any(map(is_nested, value))
+    return isinstance(value, dict)
+
+
+def _numbering(
+    options: SourceOptions, schema: LabelSchema, classes: Mapping[str, tuple[str, ...]]
+) -> ClassNumbering:
+    """The ids that the file gives its classes; without names of classes, those of a table."""
+    column = schema.columns[0].name if schema.has_label else ""
+    if schema.objects:
+        column = f"{OBJECTS_COLUMN}.{schema.objects.categories}"
+    names = classes.get(column, ())
+    numbering = table_numbering(options, schema)
+    if not names or numbering.from_name:
+        return numbering
+    base = options.label_base or 0
+    return replace(numbering, base=base, known=tuple((n, i) for i, n in enumerate(names, base)))
+
+
+def _notes(schema: LabelSchema, left_out: Sequence[str], options: SourceOptions) -> Iterator[str]:
+    if left_out:
+        yield (
+            "left out, since they are objects, lists of lists or bytes: "
+            f"{enumerated(left_out, _SHOWN)}"
+        )
+    if schema.has_label or options.label_column:
+        return
+    if not schema.columns:
+        yield "there is no column besides the images, so there is no label"
+        return
+    features = ", ".join(column.feature for column in schema.columns)
+    yield (
+        f"no column is called {', '.join(LABEL_NAMES)}, so there is no label but the features "
+        f"{features}; --label_column NAME makes a column the label"
+    )
+
+
+def _further_images(columns: ParquetColumns, image: str, skipped: set[str]) -> Iterator[str]:
+    """A question if there are images that would be left out."""
+    further = [
+        name
+        for name in (*columns.images, *columns.image_lists)
+        if name != image and name not in skipped
+    ]
+    if further:
+        skip = ",".join(f"{name}:skip" for name in further)
+        yield (
+            f"The images are taken from the column {image!r}, and those in "
+            f"{counted(len(further), 'further column')}, {', '.join(further)}, would be left out. Say "
+            f"--columns {skip} if that is meant, or --columns {image}:skip,... to take another; masks "
+            "are read from files, with --masks."
+        )

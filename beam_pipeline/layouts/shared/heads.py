@@ -1,0 +1,83 @@
+"""The beginnings of label files, from which their format is inferred before the job starts."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO
+
+from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core.labels.parquet_columns import parquet_columns
+from beam_pipeline.core.labels.parquet_rows import read_parquet
+from beam_pipeline.core.labels.table_files import TableHead
+from beam_pipeline.storage import files
+
+_HEAD_BYTES = 4 << 20  # 4 MiB of each label file, from which column types are inferred
+_HEAD_ROWS = 20_000  # or this many rows of a Parquet file
+_FIRST_LINE_BYTES = 64 << 10
+PARQUET_ENDING = ".parquet"
+_MAX_CELL_CHARACTERS = 16 << 20  # csv's limit is 128 Ki; a mask or an embedding may be longer
+
+
+def head(uri: str) -> TableHead:
+    """Reads the beginning of a label file, enough to infer its columns' types.
+
+    Raises:
+      LabelTableError: it cannot be read, or holds no rows that can be used.
+    """
+    try:
+        found = _read(uri, _HEAD_BYTES)
+        if found.rows is not None and not found.rows:
+            raise LabelTableError(_no_rows(uri))
+    except OSError as error:
+        raise LabelTableError(
+            f"--labels {uri} cannot be read: {error.strerror or error}"
+        ) from error
+    return found
+
+
+def first_line(uri: str) -> TableHead | None:
+    """Reads a label file up to the longest possible first line; None if it cannot be read."""
+    try:
+        return _read(uri, _FIRST_LINE_BYTES)
+    except OSError:
+        return None
+
+
+def allow_long_cells() -> None:
+    """Raises the csv module's limit of cells for this process; every reader of tables calls it."""
+    csv.field_size_limit(_MAX_CELL_CHARACTERS)
+
+
+def _read(uri: str, size: int) -> TableHead:
+    allow_long_cells()
+    with files.open_input(uri) as file:
+        if uri.lower().endswith(PARQUET_ENDING):
+            if parquet_columns(file, uri).hold_images:
+                return TableHead(uri, b"", False, ())
+            file.seek(0)
+            rows = [fields for _, fields, problem in _first_rows(file, uri) if not problem]
+            return TableHead(uri, b"", len(rows) < _HEAD_ROWS, tuple(rows))
+        data = file.read(size + 1)
+    return TableHead(uri, data[:size], len(data) <= size)
+
+
+def _no_rows(uri: str) -> str:
+    """Says why no row of a Parquet file can be used as one of a table."""
+    with files.open_input(uri) as file:
+        columns = parquet_columns(file, uri)
+        if columns.hold_images:
+            column = (*columns.images, *columns.image_lists)[0]
+            return (
+                f"{uri} holds the images themselves, in its column {column!r}, not only labels; "
+                f"convert it with --images {uri}, without --labels"
+            )
+        file.seek(0)
+        for number, _, problem in _first_rows(file, uri):
+            return f"{uri}: no row can be used; row {number} has {problem}"
+    return f"{uri}: the file has no rows; expected a row for each image or object"
+
+
+def _first_rows(file: BinaryIO, uri: str) -> Iterator[tuple[int, Mapping[str, Any], str]]:
+    return itertools.islice(read_parquet(file, uri), _HEAD_ROWS)

@@ -1,0 +1,391 @@
+"""Doubts about classes that come from folders by default, raised by other files nearby.
+
+If no other layout fits, an image's class is its folder. But then label files among the images or
+beside their folder would be ignored, and folders called `images` or `train` would be classes. So
+this module checks names and the first bytes of a few files. Each doubt states what was found, what
+it looks like, and which paths were probably meant.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+
+from beam_pipeline.core.text import counted, enumerated
+from beam_pipeline.layouts.caption_files.finding import ENDINGS, is_of_numbers
+from beam_pipeline.layouts.layout import Doubt, Layout, SourceOptions
+from beam_pipeline.layouts.shared.label_folders import shown
+from beam_pipeline.layouts.surroundings.alternatives import (
+    Alternative,
+    alternatives_above,
+    alternatives_below,
+)
+from beam_pipeline.layouts.surroundings.folders import (
+    IMAGE_FOLDERS,
+    LABEL_FOLDERS,
+    MASK_FOLDERS,
+    MOST_FOLDERS,
+    Folder,
+    TableLook,
+    beginning,
+    extension,
+    folders_with_images,
+    is_coco,
+    is_of_colours,
+    is_split,
+    look,
+    look_at_table,
+    names_images,
+    names_images_of,
+    only_folder,
+    tree,
+)
+from beam_pipeline.layouts.surroundings.masks_among import masks_among
+
+_SHOWN = 3
+_SHOWN_COLUMNS = 6
+_LOOKED_AT = 10  # text files to search for one that is not empty
+_KITTI_FIELDS = (15, 16)
+_YOLO_LINE = re.compile(rb"\d+(?:\s+[01]?\.?\d+(?:[eE]-?\d+)?){4,}")
+_OBJECTS = re.compile(rb"^\s*(?:-?\d[\d.]*[\s,]+){4}", re.MULTILINE)  # such as DOTA's corners
+_VOC_ROOT = re.compile(rb"<annotation[\s>]")
+
+
+def find_doubts(options: SourceOptions, layouts: Sequence[Layout]) -> list[Doubt]:
+    """Finds reasons why folder names may not be classes.
+
+    Args:
+      options: the options given.
+      layouts: all layouts, in the order in which they are tried.
+    """
+    root = only_folder(options)
+    if not root:
+        return []
+    here, typed = look(root), options.images[0]
+    return (
+        [*_parts(here, typed, alternatives_above(root, options, layouts))]
+        or [*_sets_below(here, typed, alternatives_below(here, options, layouts))]
+        or [*_passed_over(here, typed), *masks_among(tree(here), typed)]
+        or [*_doubtful_names(here, typed)]
+    )
+
+
+# --- other layouts nearby -------------------------------------------------------------------------
+
+
+def _parts(here: Folder, typed: str, above: Sequence[Alternative]) -> Iterator[Doubt]:
+    """Finds data sets above of which the folder is only a part."""
+    for alternative in above[:1]:
+        yield Doubt(
+            f"{shown(here.path, typed)} is part of a data set of the layout {alternative.layout.name} "
+            f"in a folder above: {alternative.why}.",
+            images=alternative.options.images,
+            layout=alternative.layout.name,
+        )
+
+
+def _sets_below(here: Folder, typed: str, below: Sequence[Alternative]) -> Iterator[Doubt]:
+    """Finds folders that look like separate data sets."""
+    if not below:
+        return
+    layout, why = below[0].layout.name, below[0].why
+    same = [alternative for alternative in below if alternative.layout.name == layout]
+    looks, classes = ("looks like a data set", "a class")
+    if len(same) > 1:
+        looks, classes = ("look like data sets", "classes")
+    yield Doubt(
+        f"{counted(len(same), 'folder')} in {shown(here.path, typed)} {looks} of the layout {layout}, "
+        f"not like {classes}: {why}.",
+        images=tuple(path for alternative in same for path in alternative.options.images),
+        layout=layout,
+    )
+
+
+# --- label files that would be ignored ------------------------------------------------------------
+
+
+def _passed_over(here: Folder, typed: str) -> list[Doubt]:
+    """Finds label files among the images or beside their folder, by kind."""
+    inside = tree(here)
+    beside = [found for folder in _beside(here.path) for found in tree(look(folder))]
+    tables = [path for folder in inside for path in folder.tables]
+    found = [
+        *_tables(here, tables, typed),
+        *_json_files(here, inside, beside, typed),
+        *_xml_files(inside, typed),
+        *_text_files(inside, beside, typed),
+    ]
+    return found or [*_tables(here, _naming_tables_above(here), typed)]
+
+
+def _beside(root: str) -> list[str]:
+    """Finds folders beside the images with the usual names of label folders.
+
+    For `images/` and for `images/train/`, that is `labels/` beside `images/`.
+    """
+    parent = posixpath.dirname(root)
+    beside = _folders_of_labels(parent, root)
+    if posixpath.basename(parent).lower() in IMAGE_FOLDERS:
+        beside += _folders_of_labels(posixpath.dirname(parent), parent)
+    return beside
+
+
+def _folders_of_labels(parent: str, images: str) -> list[str]:
+    return [
+        folder
+        for folder in look(parent).folders
+        if posixpath.basename(folder).lower() in LABEL_FOLDERS and folder != images
+    ]
+
+
+def _naming_tables_above(here: Folder) -> list[str]:
+    """Finds tables in the folder above whose rows name the images."""
+    parent = look(posixpath.dirname(here.path))
+    tables = map(look_at_table, parent.tables[:MOST_FOLDERS])
+    return [table.path for table in tables if names_images(table, here.path, parent.path)]
+
+
+def _tables(here: Folder, paths: Sequence[str], typed: str) -> Iterator[Doubt]:
+    """Doubts because of tables: those whose rows name the images or, if there are none, all."""
+    if not paths:
+        return
+    tables = [look_at_table(path) for path in paths[:MOST_FOLDERS]]
+    tables = [table for table in tables if table.may_label] or tables
+    naming = [
+        table for table in tables if names_images(table, here.path, posixpath.dirname(table.path))
+    ]
+    below = [] if naming else _naming_below(here, tables)
+    naming = (
+        naming
+        or [table for table in tables if table.path in {named.path for named, _ in below}]
+        or [table for table in tables if names_images_of(table, here)]
+    )
+    colours = [] if naming else [table.path for table in tables if is_of_colours(table)]
+    if colours:
+        yield Doubt(
+            f"{_listed(colours, typed)} would be ignored, but {'looks' if len(colours) == 1 else 'look'} "
+            "like a table of the colours of masks.",
+            "Name the folders of images and of masks: --images ... --masks ... --mask_colors "
+            f"{shlex.quote(shown(colours[0], typed))}.",
+        )
+        return
+    columns = (naming or tables)[0].columns
+    described = f" with the columns {enumerated(columns, _SHOWN_COLUMNS)}" if columns else ""
+    meant = [table.path for table in naming] if len(paths) <= MOST_FOLDERS and naming else paths
+    what = "looks like a table" if len(meant) == 1 else "look like tables"
+    yield Doubt(
+        f"{_listed(meant, typed)} would be ignored, but {what} of labels{described}.",
+        images=tuple(sorted({shown(folder, typed) for _, folder in below})) or (typed,),
+        labels=_as_typed(meant, typed),
+    )
+
+
+def _naming_below(here: Folder, tables: Sequence[TableLook]) -> list[tuple[TableLook, str]]:
+    """Finds tables in a folder, each with the folder of images beside it whose images it names."""
+    if here.images:
+        return []
+    folders = folders_with_images(here)[:_SHOWN]
+    beside = [table for table in tables if posixpath.dirname(table.path) == here.path]
+    return [
+        (table, folder)
+        for table in beside
+        for folder in folders
+        if names_images(table, folder, here.path)
+    ]
+
+
+def _json_files(
+    here: Folder, inside: Sequence[Folder], beside: Sequence[Folder], typed: str
+) -> Iterator[Doubt]:
+    """Doubts because of COCO's files among the images or in `annotations/` beside them, or other JSON."""
+    paths = _of_kind(".json", inside)
+    coco = [path for path in (*paths, *_of_kind(".json", beside)) if is_coco(path)]
+    for telling in (
+        "instances_",
+        posixpath.basename(here.path),
+    ):  # if there are many, the ones probably meant
+        coco = [path for path in coco if telling in posixpath.basename(path)] or coco
+    if coco:
+        what = "looks like a file" if len(coco) == 1 else "look like files"
+        yield Doubt(
+            f"{_listed(coco, typed)} would be ignored, but {what} of COCO's.",
+            images=(typed,),
+            labels=_as_typed(coco, typed),
+            layout="coco",
+        )
+    elif paths:
+        yield Doubt(
+            f"{_listed(paths, typed)} would be ignored.",
+            'If labels are in it, write them as JSON Lines, such as {"file_name": "a.jpg", "label": '
+            '"cat"}, and name the file with --labels.',
+        )
+
+
+def _xml_files(inside: Sequence[Folder], typed: str) -> Iterator[Doubt]:
+    paths = _of_kind(".xml", inside)
+    if not paths:
+        return
+    ignored = f"{_listed(paths, typed)} would be ignored"
+    if _VOC_ROOT.search(beginning(paths[0])):
+        what = "looks like an annotation" if len(paths) == 1 else "look like annotations"
+        yield Doubt(
+            f"{ignored}, but {what} of Pascal VOC.",
+            images=(typed,),
+            labels=(typed,),
+            layout="voc",
+        )
+    else:
+        yield Doubt(f"{ignored}; the only XML that is read is Pascal VOC's.")
+
+
+def _text_files(inside: Sequence[Folder], beside: Sequence[Folder], typed: str) -> Iterator[Doubt]:
+    """Doubts because of text files named like the images, if there are about as many as images."""
+    images = {os.path.splitext(name)[0] for folder in inside for name in folder.images}
+    found: list[str] = []
+    for folder in (*inside, *beside):
+        texts = (name for name in folder.files if extension(name) in ENDINGS)
+        found += [f"{folder.path}/{name}" for name in texts if os.path.splitext(name)[0] in images]
+    if not found or 2 * len(found) < len(images):
+        return
+    line = next(filter(None, map(_first_line, found[:_LOOKED_AT])), b"")
+    ignored = (
+        f"{counted(len(found), 'text file')} with names of images, such as {shown(found[0], typed)}, "
+        "would be ignored"
+    )
+    if len(line.split()) in _KITTI_FIELDS:
+        yield Doubt(
+            f"{ignored}, but look like KITTI's labels.",
+            images=(typed,),
+            labels=(shown(posixpath.dirname(found[0]), typed),),
+            layout="kitti",
+        )
+    elif _YOLO_LINE.fullmatch(line):
+        yield Doubt(
+            f"{ignored}, but look like YOLO's labels: a class number and a box or outline per line.",
+            images=(typed,),
+            labels=(shown(posixpath.dirname(found[0]), typed),),
+            layout="yolo",
+        )
+    else:
+        text = line.decode(errors="replace")
+        says = f"{ignored}; the first says {text[:40]!r}."
+        if is_of_numbers(text) or any(_OBJECTS.search(beginning(p)) for p in found[:_LOOKED_AT]):
+            yield Doubt(
+                says,
+                "If they are labels, write a table such as filename,label and name it with --labels.",
+            )
+        else:
+            yield Doubt(
+                says,
+                images=(typed,),
+                labels=_beside_images(found[0], inside, typed),
+                layout="caption_files",
+            )
+
+
+def _beside_images(path: str, inside: Sequence[Folder], typed: str) -> tuple[str, ...]:
+    """The folder of captions for --labels; none if they lie beside the images."""
+    folder = posixpath.dirname(path)
+    beside = any(folder == found.path and found.images for found in inside)
+    return () if beside else (shown(folder, typed),)
+
+
+def _of_kind(ending: str, folders: Sequence[Folder]) -> list[str]:
+    return [path for folder in folders for path in folder.of_kind(frozenset([ending]))]
+
+
+def _first_line(path: str) -> bytes:
+    lines = map(bytes.strip, beginning(path).splitlines())
+    return next(filter(None, lines), b"")
+
+
+def _listed(paths: Sequence[str], typed: str) -> str:
+    return enumerated([shown(path, typed) for path in paths], _SHOWN)
+
+
+def _as_typed(paths: Sequence[str], typed: str) -> tuple[str, ...]:
+    """Returns files in the form of --labels: a few by name, many by one pattern per folder."""
+    if len(paths) <= _SHOWN:
+        return tuple(shown(path, typed) for path in paths)
+    folders = {posixpath.dirname(path) for path in paths}
+    if len(folders) > _SHOWN:
+        folders = {f"{posixpath.dirname(folder)}/*" for folder in folders}
+    endings = {extension(path) for path in paths}
+    patterns = sorted(f"{folder}/*{ending}" for folder in folders for ending in endings)
+    return tuple(shown(pattern, typed) for pattern in patterns)
+
+
+# --- names that are not classes -------------------------------------------------------------------
+
+
+def _doubtful_names(here: Folder, typed: str) -> Iterator[Doubt]:
+    """Doubts because of folder names that describe the kind of content, not a class."""
+    with_images = folders_with_images(here)
+    names = {posixpath.basename(folder).lower(): folder for folder in with_images}
+    images = [name for name in names if name in IMAGE_FOLDERS]
+    labels = [name for name in names if name in LABEL_FOLDERS]
+    if images or (labels and len(labels) == len(names)):
+        masks = [names[name] for name in labels if _are_masks(names[name])]
+        if len(images) == len(masks) == len(labels) == 1:
+            yield _pair(here, typed, names[images[0]], masks[0])
+        else:
+            yield _usual_names(here, typed, [names[name] for name in (*images, *labels)])
+    if names and all(map(is_split, with_images)) and all(look(f).images for f in with_images):
+        yield Doubt(
+            f"The only class folders in {shown(here.path, typed)} have names of splits: "
+            f"{enumerated([f'{posixpath.basename(folder)}/' for folder in with_images], _SHOWN)}.",
+            "Put class folders into them, such as train/cat/, or name a label file with --labels.",
+        )
+    split = [
+        folder
+        for name, folder in names.items()
+        if name not in IMAGE_FOLDERS and _has_splits(folder)
+    ]
+    if split:
+        below = [f"{shown(folder, typed)}/{_first_split(folder)}" for folder in split]
+        yield Doubt(
+            f"Folders of splits are below the class folders ({enumerated(below, _SHOWN)}), so each "
+            "class would become several.",
+            "Put the splits above: train/<class>/ and test/<class>/.",
+        )
+
+
+def _are_masks(folder: str) -> bool:
+    """True if a folder named like one of label files holds only images."""
+    found = tree(look(folder))
+    return any(one.images for one in found) and not any(one.files for one in found)
+
+
+def _pair(here: Folder, typed: str, images: str, masks: str) -> Doubt:
+    found = [f"{posixpath.basename(folder)}/" for folder in (images, masks)]
+    return Doubt(
+        f"{enumerated(found, _SHOWN)} in {shown(here.path, typed)} would become classes, but such names "
+        "are usual for images and a mask for each.",
+        images=(shown(images, typed),),
+        masks=(shown(masks, typed),),
+    )
+
+
+def _usual_names(here: Folder, typed: str, folders: Sequence[str]) -> Doubt:
+    found = [f"{posixpath.basename(folder)}/" for folder in folders]
+    masks = any(posixpath.basename(folder).lower() in MASK_FOLDERS for folder in folders)
+    what = "images and a mask for each" if masks else "a data set's images and label files"
+    classes = "a class" if len(found) == 1 else "classes"
+    return Doubt(
+        f"{enumerated(found, _SHOWN)} in {shown(here.path, typed)} would become {classes}, but such "
+        f"names are usual for {what}.",
+        "Name the folder that holds class folders with --images, or a label file with --labels.",
+    )
+
+
+def _has_splits(folder: str) -> bool:
+    """True if all folders in a folder have names of splits."""
+    found = look(folder)
+    return bool(found.folders) and not found.images and all(map(is_split, found.folders))
+
+
+def _first_split(folder: str) -> str:
+    return posixpath.basename(look(folder).folders[0])

@@ -1,0 +1,266 @@
+"""Tables: CSV, TSV, JSON Lines and Parquet files with one row per image or per object.
+
+They are given in --labels and may be in any folder.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import BinaryIO
+
+from beam_pipeline.core.dataset.splits import FOLDER
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.errors import LabelTableError, UsageError
+from beam_pipeline.core.labels.cells import text_of
+from beam_pipeline.core.labels.classes import ClassNumbering
+from beam_pipeline.core.labels.folders import named_split
+from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
+from beam_pipeline.core.labels.table_columns import row_columns
+from beam_pipeline.core.labels.table_files import (
+    LabelTable,
+    TableHead,
+    cut_of,
+    head_fields,
+)
+from beam_pipeline.core.labels.tables import (
+    ColumnChoices,
+    LabelSchema,
+    inspect_tables,
+    read_rows,
+)
+from beam_pipeline.core.listing.cuts import Cut, LineRange, RowGroupRange
+from beam_pipeline.core.packing import Columns
+from beam_pipeline.core.records.example_source import LabelledImages
+from beam_pipeline.core.references import LabelRow
+from beam_pipeline.layouts.automl.layout import automl_note, automl_source
+from beam_pipeline.layouts.class_folders import WHOLE_CLASSES
+from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
+from beam_pipeline.layouts.shared.heads import allow_long_cells, head
+from beam_pipeline.layouts.shared.local_copy import LocalCopy, find_copies
+from beam_pipeline.layouts.shared.paths import image_roots, label_files
+
+TABLE_OPTIONS = frozenset(
+    {
+        *("key_column", "label_column", "columns", "list_column", "one_hot", "labels_encoding"),
+        *("label_base", "label_order", "class_ids"),
+    }
+)
+_FIRST_DETECTION_ID = 1  # 0 is the background's
+_WORD_BEGINS = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+@dataclass(frozen=True)
+class TableReader:
+    """Reads tables.
+
+    Attributes:
+      tables: how each file is read.
+      schema: their columns.
+      copies: maps the rows' names to images on this machine.
+    """
+
+    tables: tuple[LabelTable, ...]
+    schema: LabelSchema
+    copies: LocalCopy
+
+    def read(self, file: BinaryIO, uri: str) -> Iterator[LabelRow | DeadLetter]:
+        """Yields every row of a table."""
+        return self._rows(file, uri)
+
+    def cut_of(self, uri: str) -> Cut | None:
+        """See `PartReader`."""
+        return cut_of(self._table(uri))
+
+    def read_part(
+        self, file: BinaryIO, uri: str, part: LineRange | RowGroupRange
+    ) -> Iterator[LabelRow | DeadLetter]:
+        """See `PartReader`."""
+        if isinstance(part, RowGroupRange):
+            return self._rows(file, uri, groups=part)
+        return self._rows(file, uri, first_line=part.first)
+
+    def columns(self, lines: bytes, uri: str, first_line: int) -> Columns | None:
+        """See `PartReader`."""
+        allow_long_cells()
+        if self.copies != LocalCopy():
+            return None
+        return row_columns(lines, self._table(uri), self.schema, first_line)
+
+    def _rows(
+        self,
+        file: BinaryIO,
+        uri: str,
+        *,
+        first_line: int = 1,
+        groups: RowGroupRange | None = None,
+    ) -> Iterator[LabelRow | DeadLetter]:
+        allow_long_cells()
+        rows = read_rows(file, self._table(uri), self.schema, first_line, groups)
+        return self.copies.rename(rows)
+
+    def _table(self, uri: str) -> LabelTable:
+        (table,) = (table for table in self.tables if table.uri == uri)
+        return table
+
+
+class Table:
+    """Rows name their images and hold their labels."""
+
+    name = "table"
+    option_names = TABLE_OPTIONS
+
+    def recognise(self, options: SourceOptions) -> str:
+        """Recognises any label files; the layout is tried after all other layouts of label files."""
+        return "label files are given" if options.labels else ""
+
+    def open(self, options: SourceOptions) -> Source:
+        """Reads the beginnings of all tables.
+
+        Raises:
+          UsageError: a path does not exist, or a table is unusable as a whole.
+        """
+        if not options.labels:
+            raise UsageError("--layout table needs --labels")
+        heads = [head(uri) for uri in label_files(options.labels)]
+        note = automl_note(heads)
+        if note:
+            _refuse_column_options(options, note)
+            return automl_source(options, heads, [note])
+        schema, tables = inspect_tables(heads, replace(column_choices(options), may_be_lists=True))
+        uris = tuple(table.uri for table in tables)
+        roots = image_roots(options.images, frozenset(uris))
+        copies = find_copies(_image_names(heads, tables), roots, uris)
+        by_folder = schema.class_by_folder
+        columns = (*CLASS_FOLDER_COLUMNS, *schema.columns[1:]) if by_folder else schema.columns
+        whole_classes = by_folder and options.split_by == FOLDER
+        return Source(
+            layout=self.name,
+            roots=roots,
+            labels=FileLabels(
+                TableReader(tables, schema, copies),
+                uris,
+                merge_rows=schema.several_rows,
+                class_by_folder=by_folder,
+            ),
+            examples=LabelledImages(columns),
+            numbering=table_numbering(options, schema),
+            notes=(*table_notes(schema), *copies.notes),
+            questions=(*schema.questions, *([WHOLE_CLASSES] if whole_classes else [])),
+            tables=tables,
+        )
+
+
+def with_splits_of_files(source: Source) -> Source:
+    """The source, with the rows of each table in the split that the table's name says.
+
+    Raises:
+      UsageError: a name says none, rows say it themselves, or the labels are no tables.
+    """
+    reader = _table_reader(source)
+    if reader is None:
+        raise UsageError(
+            f"--splits label_files means nothing for the layout {source.layout}; it is for tables named "
+            "with --labels"
+        )
+    if reader.schema.split_column:
+        raise UsageError(
+            f"--splits label_files: the column {reader.schema.split_column!r} says the split of each "
+            "row; leave the option out"
+        )
+    tables = tuple(
+        replace(table, split=_split_of(table.uri, capitals=True)) for table in reader.tables
+    )
+    unclear = next((table.uri for table in tables if not table.split), "")
+    if unclear:
+        raise UsageError(
+            f"--splits label_files: the name of {unclear} says no split, or several; expected names such "
+            "as train.csv, labels_val.csv and test.csv"
+        )
+    assert isinstance(source.labels, FileLabels)
+    labels = replace(source.labels, reader=replace(reader, tables=tables))
+    return replace(source, labels=labels, tables=tables)
+
+
+def split_files(source: Source) -> Mapping[str, str]:
+    """Table -> the split in its name, of those with one, if rows do not say their split themselves."""
+    reader = _table_reader(source)
+    if reader is None or reader.schema.split_column:
+        return {}
+    capitals = reader.schema.class_by_folder  # others have always been read without asking
+    splits = {table.uri: _split_of(table.uri, capitals=capitals) for table in reader.tables}
+    return {uri: split for uri, split in splits.items() if split}
+
+
+def split_columns(source: Source) -> Sequence[str]:
+    """The columns of tables that hold names of splits, but are features; see `LabelSchema`."""
+    reader = _table_reader(source)
+    return reader.schema.split_like if reader else ()
+
+
+def _table_reader(source: Source) -> TableReader | None:
+    reader = source.labels.reader if isinstance(source.labels, FileLabels) else None
+    return reader if isinstance(reader, TableReader) else None
+
+
+def _split_of(uri: str, *, capitals: bool) -> str:
+    """The split in a table's name; with `capitals`, a capital begins a word, as in TrainImages.txt."""
+    stem = posixpath.splitext(posixpath.basename(uri))[0]
+    return named_split(_WORD_BEGINS.sub("_", stem) if capitals else stem)
+
+
+def column_choices(options: SourceOptions) -> ColumnChoices:
+    """Returns the options given for columns."""
+    return ColumnChoices(
+        options.key_column,
+        options.label_column,
+        options.columns,
+        separators=options.list_column,
+        group=options.split_by,
+        label_required=options.unlabelled != "keep",
+        one_hot=options.one_hot,
+        encoding=options.labels_encoding,
+    )
+
+
+def table_numbering(options: SourceOptions, schema: LabelSchema) -> ClassNumbering:
+    """Returns the numbering of classes in tables; integer classes of objects are their own ids."""
+    if schema.detection is None:
+        return options.numbering()
+    if not schema.detection.integer_classes:
+        return options.numbering(_FIRST_DETECTION_ID)
+    if options.label_base is None:
+        return replace(options.numbering(), from_name=True)
+    return replace(options.numbering(), order="numeric")
+
+
+def table_notes(schema: LabelSchema) -> tuple[str, ...]:
+    """Returns notes for the user on the files and their columns."""
+    if schema.objects is None or not schema.objects.left_out:
+        return schema.notes
+    names = ", ".join(f"{schema.objects.column}.{name}" for name in schema.objects.left_out)
+    return (*schema.notes, f"left out, since it is not one value an object: {names}")
+
+
+def _image_names(heads: Sequence[TableHead], tables: Sequence[LabelTable]) -> Iterator[str]:
+    """Returns the names of images in the first rows of the tables."""
+    for found, table in zip(heads, tables, strict=True):
+        for _, fields, problem in head_fields(found, table):
+            if not problem:
+                yield text_of(fields.get(table.key_column))
+
+
+def _refuse_column_options(options: SourceOptions, note: str) -> None:
+    used = {
+        "--key_column": options.key_column,
+        "--label_column": options.label_column,
+        "--columns": options.columns,
+        "--list_column": options.list_column,
+        "--one_hot": options.one_hot,
+        "--labels_encoding": options.labels_encoding,
+    }
+    for option, value in used.items():
+        if value:
+            raise LabelTableError(f"{option} means nothing: {note}")

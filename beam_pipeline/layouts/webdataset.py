@@ -1,0 +1,328 @@
+"""WebDataset: archives in which the files of a sample share their name up to its first dot.
+
+    000000.jpg  000000.cls       the class: an integer or a name
+    000001.jpg  000001.txt       a caption
+    000002.jpg  000002.json      an object: a column for each of its fields
+
+Source: https://github.com/webdataset/webdataset
+"""
+
+from __future__ import annotations
+
+import itertools
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from beam_pipeline.core.archives.members import Entry, Member
+from beam_pipeline.core.dataset.sharding import DEFAULT_SPLIT
+from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
+from beam_pipeline.core.errors import (
+    ContainerError,
+    ListingError,
+    UsageError,
+)
+from beam_pipeline.core.labels.folders import first_folder_split
+from beam_pipeline.core.labels.join import labelled
+from beam_pipeline.core.labels.table_files import LabelTable
+from beam_pipeline.core.labels.tables import LabelSchema, typed_row
+from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
+from beam_pipeline.core.records.example_source import LabelledImages
+from beam_pipeline.core.references import ImageRef, SampleRef
+from beam_pipeline.core.text import counted, enumerated, printable, shown
+from beam_pipeline.core.uris import is_remote
+from beam_pipeline.layouts.layout import ContainerLabels, Source, SourceOptions
+from beam_pipeline.layouts.shared.archives import (
+    archive_notes,
+    archive_questions,
+    archive_roots,
+)
+from beam_pipeline.layouts.shared.sidecars import (
+    CAPTION_COLUMN,
+    CLASS_COLUMN,
+    KEY_COLUMN,
+    SIDECAR_OPTIONS,
+    inspect_sidecars,
+    json_fields,
+)
+from beam_pipeline.layouts.table import table_notes, table_numbering
+from beam_pipeline.storage.archive_listing import MemberFilter, OpenedArchive
+
+CLASS, CAPTION, FIELDS = "cls", "txt", "json"
+SIDECARS = (CLASS, CAPTION, FIELDS)
+"""Extensions of the files that say a sample's labels."""
+
+_MAX_SIDECAR_BYTES = 16 << 20  # 16 MiB
+_RECOGNISED_BY, _LOOKED_AT, _LOOKED_AT_REMOTE = 200, 2_000, 200  # members of an archive
+_SHOWN = 5
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
+_YOLO = re.compile(r"\s*\d+(\s+[0-9.eE+-]+){4,}\s*")
+
+Read = Callable[[Member, int], bytes]
+"""(member, bytes of its content) -> the content."""
+
+
+@dataclass
+class _Sample:
+    """The files of one sample.
+
+    Attributes:
+      images: (extension, reference or why there is none) of its images.
+      fields: column -> value, as its other files say.
+      problem: what is wrong with those files, or empty.
+    """
+
+    images: list[tuple[str, ImageRef | DeadLetter]] = field(default_factory=list)
+    fields: dict[str, Any] = field(default_factory=dict)
+    problem: str = ""
+
+    def add_labels(self, extension: str, entry: Entry, read: Read) -> None:
+        """Adds what a file beside the image says."""
+        try:
+            fields = _fields(extension, entry, read)
+        except (OSError, ValueError, RecursionError) as error:
+            what = (isinstance(error, OSError) and error.strerror) or error
+            self.problem = self.problem or f"its .{extension} cannot be used: {what}"
+            return
+        ours = (CLASS_COLUMN, CAPTION_COLUMN) if extension == FIELDS else ()
+        for name, value in fields.items():
+            if name not in ours or name not in self.fields:  # files of their own come first
+                self.fields[name] = value
+
+
+def _fields(extension: str, entry: Entry, read: Read) -> dict[str, Any]:
+    """The columns that a file says. Raises OSError, ValueError, RecursionError."""
+    if entry.member is None:
+        raise ValueError(entry.problem)
+    if entry.size > _MAX_SIDECAR_BYTES:
+        raise ValueError(f"{entry.size} bytes, expected at most {_MAX_SIDECAR_BYTES}")
+    text = read(entry.member, entry.size).decode("utf-8-sig")
+    if extension == CLASS:
+        name = text.strip()
+        return {CLASS_COLUMN: int(name) if _INTEGER.fullmatch(name) else name}
+    if extension == CAPTION:
+        return {CAPTION_COLUMN: text.strip()}
+    return json_fields(text)
+
+
+def sample_name(path: str) -> tuple[str, str]:
+    """The name that a file shares with others of its sample, and the rest of its own, in lower case.
+
+    >>> sample_name("a.b/000.Seg.PNG")
+    ('a.b/000', 'seg.png')
+    """
+    folder, slash, name = path.rpartition("/")
+    base, _, extension = name.partition(".")
+    return f"{folder}{slash}{base}", extension.lower()
+
+
+def _collect(root: ImageRoot, entries: Iterable[tuple[Entry, int]], read: Read) -> _Samples:
+    samples = _Samples()
+    images = MemberFilter(root)
+    for entry, version in entries:
+        name, extension = sample_name(entry.name)
+        if posixpath.basename(name).startswith(".") or not posixpath.basename(name):
+            continue  # hidden, as what macOS adds
+        if extension in SIDECARS:
+            if entry.name.startswith("__MACOSX/"):
+                continue
+            sample = samples.by_name.setdefault(name, _Sample())
+            sample.add_labels(extension, entry, read)
+        elif images.lists(entry):
+            sample = samples.by_name.setdefault(name, _Sample())
+            sample.images.append((extension, images.reference(entry, version)))
+    samples.ignored = sorted(images.ignored)
+    return samples
+
+
+@dataclass
+class _Samples:
+    """Attributes: by_name, in the order of the archive; ignored, extensions of other files in it."""
+
+    by_name: dict[str, _Sample] = field(default_factory=dict)
+    ignored: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class WebDatasetReader:
+    """Reads archives of samples.
+
+    Attributes:
+      archives: all of them.
+      table: the samples' columns, as of a table.
+      schema: what they are.
+    """
+
+    archives: tuple[ImageRoot, ...]
+    table: LabelTable
+    schema: LabelSchema
+
+    def read(self, uri: str, unpack_to: str) -> Iterator[SampleRef | DeadLetter]:
+        """Yields a reference to each image of an archive.
+
+        Raises:
+          ContainerError: it cannot be read, or is damaged.
+        """
+        (root,) = (archive for archive in self.archives if archive.uri == uri)
+        try:
+            with OpenedArchive(root) as archive:
+                entries = ((entry, archive.version) for entry in archive.entries())
+                samples = _collect(root, entries, archive.content)
+        except ListingError as error:
+            raise ContainerError(str(error)) from error
+        assert root.archive
+        table = replace(self.table, uri=uri)
+        for name, sample in samples.by_name.items():
+            yield from self._outcomes(root.archive.key(name), sample, table)
+
+    def _outcomes(
+        self, key: str, sample: _Sample, table: LabelTable
+    ) -> Iterator[SampleRef | DeadLetter]:
+        image, letters = _one_image(key, sample, table.uri)
+        yield from letters
+        if image is None:
+            return
+        if not sample.fields and not sample.problem:
+            yield _letter(Stage.JOIN, image, Reason.UNLABELLED, _no_sidecar(sample))
+            return
+        row = typed_row(
+            name=key,
+            fields={KEY_COLUMN: key, **sample.fields},
+            table=table,
+            schema=self.schema,
+            line=0,
+        )
+        problem = sample.problem or row.problem
+        if problem:
+            letter = _letter(Stage.LABELS, image, Reason.BAD_LABEL_VALUE, problem)
+            yield letter._replace(file=table.uri)
+            return
+        split = row.split or first_folder_split(image.path) or DEFAULT_SPLIT
+        yield labelled(image, split, row.values, table.uri)
+
+
+def _one_image(key: str, sample: _Sample, uri: str) -> tuple[ImageRef | None, Sequence[DeadLetter]]:
+    """The image of a sample, or why there is none: of `a.jpg` and `a.seg.png`, the first."""
+    if not sample.images:
+        message = (
+            f"there are labels, {', '.join(sample.fields) or 'broken'}, and no image beside them"
+        )
+        letter = image_dead_letter(Stage.JOIN, key, uri, Reason.MISSING_IMAGE, message)
+        return None, [letter]
+    found = [image for image in sample.images if "." not in image[0]] or sample.images
+    if len(found) == 1:
+        image = found[0][1]
+        return (image, ()) if isinstance(image, ImageRef) else (None, [image])
+    extensions = sorted({extension for extension, _ in found})
+    reason, message = Reason.DUPLICATE_KEY, f"its archive holds this path {len(found)} times"
+    if len(extensions) > 1:
+        reason = Reason.AMBIGUOUS_KEY
+        message = f"the sample has {len(found)} images, .{', .'.join(extensions)}; expected one"
+    return None, [
+        _letter(Stage.JOIN, image, reason, message) if isinstance(image, ImageRef) else image
+        for _, image in found
+    ]
+
+
+def _no_sidecar(sample: _Sample) -> str:
+    return f"no .{', .'.join(SIDECARS)} beside it"
+
+
+def _letter(stage: Stage, image: ImageRef, reason: Reason, message: str) -> DeadLetter:
+    return image_dead_letter(stage, image.key, image.uri, reason, message)
+
+
+class WebDataset:
+    """Archives of samples whose files share a name."""
+
+    name = "webdataset"
+    option_names = SIDECAR_OPTIONS
+
+    def recognise(self, options: SourceOptions) -> str:
+        """Archives, the first of which holds a .cls, .txt or .json beside an image."""
+        if options.labels or not all(path.strip() for path in options.images):
+            return ""
+        archives, others = archive_roots(options.images)
+        if others or not archives:
+            return ""
+        root, images, labels = archives[0], {}, {}
+        with OpenedArchive(root) as archive:
+            for entry in itertools.islice(archive.entries(), _RECOGNISED_BY):
+                name, extension = sample_name(entry.name)
+                if extension in SIDECARS:
+                    labels[name] = extension
+                elif f".{extension.rpartition('.')[2]}" in IMAGE_EXTENSIONS:
+                    images[name] = extension
+        for name in images:
+            if name in labels and not posixpath.basename(name).startswith("."):
+                base = printable(posixpath.basename(name))
+                return f"{base}.{labels[name]} beside {base}.{images[name]} in {root.uri}"
+        return ""
+
+    def open(self, options: SourceOptions) -> Source:
+        """Looks at the beginnings of the first archive and of the last.
+
+        Raises:
+          UsageError: a path does not exist or is no archive, or nothing says labels.
+          ListingError: an archive cannot be read.
+        """
+        if options.labels:
+            raise UsageError(
+                f"--layout {self.name} takes labels from beside the images; leave out --labels"
+            )
+        archives, others = archive_roots(options.images)
+        if others or not archives:
+            typed = ", ".join(others) or "nothing"
+            raise UsageError(f"--layout {self.name} reads archives (.tar, .zip), not {typed}")
+        rows, ignored = _beginnings(archives)
+        if not rows:
+            raise UsageError(
+                f"--images {archives[0].uri}: no .{', .'.join(SIDECARS)} beside an image; for class "
+                "folders in archives say --layout class_folders"
+            )
+        schema, table, left_out = inspect_sidecars(archives[0].uri, rows, options)
+        notes = [*table_notes(schema), *left_out]
+        if ignored:
+            notes.append(f"files of other kinds are left out: {enumerated(ignored, _SHOWN)}")
+        return Source(
+            self.name,
+            (),
+            ContainerLabels(
+                WebDatasetReader(archives, table, schema), tuple(root.uri for root in archives)
+            ),
+            LabelledImages(schema.columns),
+            table_numbering(options, schema),
+            (*archive_notes(archives), *notes),
+            (*schema.questions, *archive_questions(archives), *_yolo_question(rows)),
+        )
+
+
+def _beginnings(archives: Sequence[ImageRoot]) -> tuple[list[dict[str, Any]], Sequence[str]]:
+    """The fields of the samples at the beginnings of the first and the last archive, and other files."""
+    rows: list[dict[str, Any]] = []
+    ignored: set[str] = set()
+    for root in {archives[0].uri: archives[0], archives[-1].uri: archives[-1]}.values():
+        with OpenedArchive(root) as archive:
+            most = _LOOKED_AT_REMOTE if is_remote(root.uri) else _LOOKED_AT
+            entries = ((entry, 0) for entry in itertools.islice(archive.entries(), most))
+            samples = _collect(root, entries, archive.content)
+        ignored.update(samples.ignored)
+        rows += [
+            {KEY_COLUMN: name, **sample.fields}
+            for name, sample in samples.by_name.items()
+            if sample.fields and sample.images
+        ]
+    return rows, sorted(ignored)
+
+
+def _yolo_question(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Asks whether what would be captions are boxes."""
+    texts = [row[CAPTION_COLUMN] for row in rows if isinstance(row.get(CAPTION_COLUMN), str)]
+    lines = [line for text in texts for line in text.splitlines() if line.strip()]
+    if lines and all(map(_YOLO.fullmatch, lines)):
+        yield (
+            f"The .txt files hold lines such as {shown(lines[0])} in {counted(len(texts), 'sample')}, "
+            "which look like YOLO's boxes, not captions; unpack the archives, and name the folder."
+        )

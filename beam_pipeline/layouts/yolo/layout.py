@@ -1,0 +1,365 @@
+"""YOLO in Ultralytics' structure: `images/` beside `labels/`, with or without `data.yaml`.
+
+An image in `images/` has a label file of the same name in `labels/`. If no folder of its path is
+called `images`, the label file is beside the image. As in Ultralytics, an image without a label
+file has no objects.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import BinaryIO
+
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.labels.classes import ClassNumbering
+from beam_pipeline.core.labels.folders import SPLIT_NAMES
+from beam_pipeline.core.labels.schema import OBJECT_FEATURES
+from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.records.example_source import LabelledImages
+from beam_pipeline.core.references import ImageRef, LabelRow
+from beam_pipeline.core.uris import is_remote
+from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
+from beam_pipeline.layouts.shared.label_folders import label_folders, shown
+from beam_pipeline.layouts.shared.local_names import file_names, subfolders
+from beam_pipeline.layouts.shared.paths import image_roots
+from beam_pipeline.layouts.shared.split_lists import UNLISTED
+from beam_pipeline.layouts.yolo.description import CLASS_FILES, YAML_SUFFIXES
+from beam_pipeline.layouts.yolo.finding import (
+    LABEL_FILES,
+    USUAL_YAML,
+    FolderPair,
+    Found,
+    description_in,
+    find,
+    find_class_files,
+    folder_pairs_in,
+    label_roots,
+    roots_of,
+    topmost,
+)
+from beam_pipeline.layouts.yolo.labels import (
+    OBB,
+    POSE,
+    SEGMENT,
+    LabelLineError,
+    LineFormat,
+    guess_task,
+    line_lengths,
+)
+from beam_pipeline.storage import files
+from beam_pipeline.storage.local_listing import list_local_root
+
+_TXT = ".txt"
+_README = "readme"
+_LOOKED_AT = 50  # label files from which the task is guessed
+_HEAD_BYTES = 64 << 10
+_MASKS = OBJECT_FEATURES[0]
+
+
+@dataclass(frozen=True)
+class YoloSplits:
+    """The split of each image.
+
+    Attributes:
+      folders: (URI of a folder of images, split), for folders whose images are all of one split.
+      listed: URI of an image, without extension -> the split whose list file names it.
+    """
+
+    folders: tuple[tuple[str, str], ...]
+    listed: Mapping[str, str]
+
+    def of(self, image: str) -> str:
+        """Returns the split of an image, by its URI without extension; empty if its folder names it."""
+        split = self.listed.get(image, "")
+        if split:
+            return split
+        inside = [(folder, name) for folder, name in self.folders if image.startswith(f"{folder}/")]
+        if inside:
+            return max(inside)[1]
+        return UNLISTED if self.listed else ""
+
+
+@dataclass(frozen=True)
+class YoloReader:
+    """Reads a label file: one image and all of its objects. Also makes rows for images without one.
+
+    Attributes:
+      lines: the format of the lines.
+      splits: the split of each image.
+      image_folders: (folder of label files, folder of their images); if the second is empty, images
+        are matched by their path below the first.
+      skipped: URIs of text files among the label files that are not label files.
+    """
+
+    lines: LineFormat
+    splits: YoloSplits
+    image_folders: tuple[tuple[str, str], ...]
+    skipped: frozenset[str]
+
+    def read(self, file: BinaryIO, uri: str) -> Iterator[LabelRow | DeadLetter]:
+        """Yields the one row of a file."""
+        if uri in self.skipped or posixpath.basename(uri).lower().startswith(_README):
+            return
+        name = self._image(uri)
+        split = self.splits.of(name)
+        try:
+            values = self.lines.parse(file.read())
+        except LabelLineError as error:
+            yield LabelRow(
+                name, self.lines.nothing, split=split, file=uri, line=error.line, problem=str(error)
+            )
+        else:
+            yield LabelRow(name, values, split=split, file=uri, line=0)
+
+    def row(self, image: ImageRef) -> LabelRow:
+        """Returns the row of an image without a label file: it has no objects."""
+        stem = posixpath.splitext(image.uri)[0]
+        return LabelRow(image.key, self.lines.nothing, split=self.splits.of(stem), file="", line=0)
+
+    def unread(self, uri: str, problem: str) -> LabelRow:
+        """Returns the row for a label file that cannot be read, which is a fault of its image."""
+        name = self._image(uri)
+        return LabelRow(
+            name, self.lines.nothing, split=self.splits.of(name), file=uri, line=0, problem=problem
+        )
+
+    def _image(self, uri: str) -> str:
+        """Returns the URI of a label file's image, without extension."""
+        inside = [pair for pair in self.image_folders if uri.startswith(f"{pair[0]}/")]
+        labels, images = max(inside)
+        path = posixpath.splitext(uri[len(labels) + 1 :])[0]
+        return f"{images}/{path}" if images else path
+
+
+class Yolo:
+    """Each image has a text file with one line per object."""
+
+    name = "yolo"
+    option_names = frozenset({"object_features", "yolo_task"})
+
+    def recognise(self, options: SourceOptions) -> str:
+        """Recognises `data.yaml`, or label files with a class and fractions in each line."""
+        if options.labels:
+            folders = [files.canonical(path) for path in options.labels if path.strip()]
+            if len(folders) < len(options.labels) or not all(map(_holds_labels, folders)):
+                return ""
+            where = ", ".join(map(shown, folders, options.labels))
+            return f"label files of YOLO in {where}"
+        reasons = []
+        for path in options.images:
+            reason = _recognise(path) if path.strip() else ""
+            if not reason:
+                return ""
+            reasons.append(reason)
+        return "; ".join(reasons)
+
+    def open(self, options: SourceOptions) -> Source:
+        """Finds the images, the label files, the classes and the splits.
+
+        Raises:
+          UsageError: something is missing, an image is in two splits, or files disagree on classes.
+        """
+        if options.labels:
+            typed = label_folders(options.labels, LABEL_FILES, "label files of YOLO")
+            roots = image_roots(options.images)
+            found = Found([FolderPair("", folder.uri) for folder in typed])
+            find_class_files(found, [root.uri for root in roots])
+        else:
+            found = Found()
+            for path in options.images:
+                find(path, found)
+            roots = roots_of([pair.images for pair in found.pairs])
+        lines, questions = _line_format(options, found)
+        splits = YoloSplits(
+            tuple((pair.images, pair.split) for pair in found.pairs if pair.split),
+            found.listed,
+        )
+        pairs = tuple((pair.labels, pair.images) for pair in found.pairs)
+        reader = YoloReader(lines, splits, pairs, frozenset(found.skipped))
+        notes, more_questions = _missing_labels(found, roots)
+        if found.names is None:
+            notes = (*notes, "nothing names the classes, so their numbers are their names")
+        if lines.task == SEGMENT and not lines.masks:
+            notes = (
+                *notes,
+                "of outlines, the boxes around them are written; --object_features masks adds a mask "
+                "of each object",
+            )
+        return Source(
+            layout=self.name,
+            roots=roots,
+            labels=FileLabels(reader, folders=label_roots(found.pairs), unnamed=reader),
+            examples=LabelledImages(lines.columns),
+            numbering=_numbering(found.names),
+            notes=(*found.notes, *notes),
+            questions=(*questions, *more_questions),
+        )
+
+
+def _numbering(names: Mapping[int, str] | None) -> ClassNumbering:
+    """Numbers the classes by the ids in the label files."""
+    if names is None:
+        return ClassNumbering(from_name=True)
+    return ClassNumbering(known=tuple((name, i) for i, name in names.items()))
+
+
+def _recognise(path: str) -> str:
+    """Returns the reason why a path of --images is YOLO's; empty if it is not."""
+    uri = files.canonical(path)
+    if uri.lower().endswith(YAML_SUFFIXES):
+        return f"{posixpath.basename(uri)} describes a data set of YOLO"
+    if is_remote(uri):
+        return ""
+    pairs = folder_pairs_in(uri)
+    try:
+        description = description_in(uri)
+    except UsageError:  # open() reports the fault
+        description = None
+    if description:
+        return f"{posixpath.basename(description.uri)} in {shown(uri, path)}"
+    for pair in pairs:
+        if not _holds_labels(pair.labels):
+            continue
+        if pair.images == pair.labels:
+            return f"label files of YOLO beside the images in {shown(pair.images, path)}"
+        labels, images = (shown(folder, path) for folder in (pair.labels, pair.images))
+        return f"label files of YOLO in {labels}, for the images in {images}"
+    return ""
+
+
+# --- label files ---------------------------------------------------------------------------------
+
+
+def _first_labels(folder: str) -> Iterator[str]:
+    """Returns the URIs of some label files of a folder, the same ones each time."""
+    if is_remote(folder):
+        names = (found.name for found in files.list_files(folder))
+        yield from (f"{folder}/{name}" for name in names if name.lower().endswith(_TXT))
+        return
+    yield from (f"{folder}/{name}" for name in file_names(folder, _TXT))
+    for below in subfolders(folder):
+        yield from _first_labels(below)
+
+
+def _lengths_of(uri: str) -> list[int] | None:
+    """Returns the number of columns of a label file's first lines; None if they are not YOLO's."""
+    try:
+        with files.open_input(uri) as file:
+            data = file.read(_HEAD_BYTES)
+    except OSError:
+        return []
+    if len(data) == _HEAD_BYTES:  # its last line may be incomplete
+        data = data.rpartition(b"\n")[0]
+    return line_lengths(data)
+
+
+def _holds_labels(folder: str) -> bool:
+    """True if most of the first non-empty label files of a local folder are YOLO's."""
+    if is_remote(folder) or not os.path.isdir(folder):
+        return False
+    named = (*CLASS_FILES, *(f"{name}{_TXT}" for name in SPLIT_NAMES))
+    score = 0
+    for uri in islice(_first_labels(folder), _LOOKED_AT):
+        name = posixpath.basename(uri).lower()
+        if name in named or name.startswith(_README):
+            continue
+        lengths = _lengths_of(uri)
+        if lengths != []:
+            score += -1 if lengths is None else 1
+    return score > 0
+
+
+def _line_format(options: SourceOptions, found: Found) -> tuple[LineFormat, tuple[str, ...]]:
+    """Returns the format of all lines, and the questions about it.
+
+    Raises:
+      UsageError: key points without a description, or masks without outlines.
+    """
+    questions: tuple[str, ...] = ()
+    task = options.yolo_task or (POSE if found.keypoints else "")
+    if not task:
+        task = guess_task(_sampled_lengths(found))
+        if " or " in task:
+            questions = (
+                f"all lines looked at have 9 columns: boxes that are turned ({OBB}) or outlines of "
+                f"four points ({SEGMENT}); say which with --yolo_task {OBB} or --yolo_task {SEGMENT}",
+            )
+            task = SEGMENT
+    masks = _MASKS in options.object_features
+    if masks and task != SEGMENT:
+        raise UsageError(
+            f"--object_features {_MASKS}: the label files have no outlines (--yolo_task is {task})"
+        )
+    if task == POSE and not found.keypoints:
+        raise UsageError(
+            "label files of key points need kpt_shape, [number of key points, 2 or 3], in "
+            f"{USUAL_YAML[0]}; name that file with --images"
+        )
+    keypoints, dimensions = found.keypoints or (0, 2)
+    return LineFormat(
+        task=task, names=found.names, keypoints=keypoints, dimensions=dimensions, masks=masks
+    ), questions
+
+
+def _sampled_lengths(found: Found) -> list[int]:
+    lengths: list[int] = []
+    for folder in topmost(pair.labels for pair in found.pairs):
+        uris = (uri for uri in _first_labels(folder) if uri not in found.skipped)
+        for uri in islice(uris, _LOOKED_AT):
+            lengths += _lengths_of(uri) or []
+    return lengths
+
+
+def _missing_labels(
+    found: Found, roots: Sequence[ImageRoot]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Returns (notes, questions) about images without a label file; none for remote folders.
+
+    If no image of a folder has one, the folder may be unlabelled instead.
+    """
+    notes: list[str] = []
+    questions: list[str] = []
+    if any(is_remote(root.uri) for root in roots):
+        return (), ()
+    images = missing = unlisted = 0
+    for pair in found.pairs:
+        folders = [ImageRoot(pair.images)] if pair.images else roots
+        stems = _stems(folders)
+        labelled = _stems([ImageRoot(pair.labels, (LABEL_FILES,))])
+        without = len(stems - labelled)
+        images, missing = images + len(stems), missing + without
+        if stems and without == len(stems) and pair.images:
+            questions.append(
+                f"none of the {without} images in {pair.images} has a label file in {pair.labels}, "
+                "so all of them would count as images without objects; leave the folder out if they "
+                "are not labelled"
+            )
+        if found.listed and pair.images and not pair.split:
+            unlisted += sum(f"{pair.images}/{stem}" not in found.listed for stem in stems)
+    if missing:
+        notes.append(
+            f"{missing} of {images} images have no label file and count as images without objects, "
+            "as in Ultralytics"
+        )
+    if unlisted:
+        notes.append(
+            f"{unlisted} of {images} images are in no list file, so they go to a split {UNLISTED!r} "
+            "unless --splits is given"
+        )
+    return tuple(notes), tuple(questions)
+
+
+def _stems(roots: Sequence[ImageRoot]) -> set[str]:
+    """Returns the paths of the files in local folders, without extension."""
+    return {
+        posixpath.splitext(found.key)[0]
+        for root in roots
+        if os.path.isdir(root.uri)
+        for listed in list_local_root(root, _HEAD_BYTES)
+        for found in listed.images
+    }

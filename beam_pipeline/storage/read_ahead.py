@@ -1,0 +1,194 @@
+"""Reads ahead of a shard's writer, which needs images in a known order.
+
+In a bucket, a request takes tens of milliseconds, so a writer that reads one image at a time would
+wait nearly all the time: `ReadAhead` keeps several reads in flight. On a disk, files in the order
+of a hash are scattered: `Prefetch` lets the kernel fetch the next files while one is written, at
+almost no cost if they are in the page cache.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from collections import deque
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from beam_pipeline.core.records.shard_writer import ImageReader
+from beam_pipeline.core.uris import is_remote
+from beam_pipeline.storage.local import open_prefetched, read_and_close
+
+DEFAULT_MAX_BYTES = 128_000_000
+REMOTE_READS = 32
+"""Reads in flight per writer if images are in a bucket."""
+
+LOCAL_FILES = 16 if sys.platform == "linux" else 0
+"""Files that each writer prefetches if images are local; 0 if the system cannot prefetch."""
+
+LOOK_EVERY = 64
+"""Files after which a writer checks whether any of them came from the disk."""
+
+_WAITING_PER_READ = 8  # so that one slow read does not leave the others idle
+
+
+class Request(NamedTuple):
+    """A read that will be needed: the arguments of an `ImageReader`."""
+
+    uri: str
+    size: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """The read-ahead of one writer.
+
+    Attributes:
+      max_reads: reads in flight; with 1, a read begins when its image is needed.
+      max_bytes: total expected size of the images in flight or waiting to be taken; a larger image
+        is read alone.
+      prefetched: local files that the kernel is asked to fetch ahead; excludes several reads.
+    """
+
+    max_reads: int = 1
+    max_bytes: int = DEFAULT_MAX_BYTES
+    prefetched: int = 0
+
+    def __post_init__(self) -> None:
+        if self.max_reads < 1 or self.max_bytes < 1:
+            raise ValueError(f"{self}: expected at least one read and one byte")
+        if self.prefetched and self.max_reads > 1:
+            raise ValueError(f"{self}: expected several reads or prefetched files, not both")
+
+
+ONE_BY_ONE = ReadOptions()
+
+
+def usual_reading(uris: Iterable[str], max_bytes: int = DEFAULT_MAX_BYTES) -> ReadOptions:
+    """Returns the default options for images at these URIs, each in a separate file."""
+    if any(map(is_remote, uris)):
+        return ReadOptions(REMOTE_READS, max_bytes)
+    return ReadOptions(prefetched=LOCAL_FILES)
+
+
+class ReadAhead:
+    """Reads ahead in threads while a `with` block runs.
+
+    Attributes:
+      read: an `ImageReader` that must be called with exactly the requests, in their order. It
+        raises the error of a read when that read's turn comes. With `max_reads` of 1 it is the
+        plain function, and there is no thread.
+    """
+
+    def __init__(
+        self, requests: Iterable[Request], read: ImageReader, options: ReadOptions
+    ) -> None:
+        self.read: ImageReader = self._take if options.max_reads > 1 else read
+        self._requests = iter(requests)
+        self._plain_read = read
+        self._max_waiting = options.max_reads * _WAITING_PER_READ
+        self._max_bytes = options.max_bytes
+        self._threads = ThreadPoolExecutor(options.max_reads, thread_name_prefix="read-ahead")
+        self._waiting: deque[tuple[Request, Future[bytes]]] = deque()
+        self._waiting_bytes = 0
+        self._next: Request | None = None
+
+    def __enter__(self) -> ReadAhead:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # Reads in flight end within their client's timeout.
+        self._threads.shutdown(cancel_futures=True)
+
+    def _take(self, uri: str, size: int, offset: int) -> bytes:
+        self._begin_reads()
+        request, future = self._waiting.popleft() if self._waiting else (None, None)
+        if future is None or request != (uri, size, offset):
+            raise _out_of_order((uri, size, offset), request)
+        try:
+            return future.result()
+        finally:
+            self._waiting_bytes -= size
+
+    def _begin_reads(self) -> None:
+        while len(self._waiting) < self._max_waiting:
+            request = self._next = self._next or next(self._requests, None)
+            if request is None:
+                return
+            if self._waiting and self._waiting_bytes + request.size > self._max_bytes:
+                return
+            self._waiting.append((request, self._threads.submit(self._plain_read, *request)))
+            self._waiting_bytes += request.size
+            self._next = None
+
+
+class Prefetch:
+    """Lets the kernel fetch local files before they are needed, while a `with` block runs.
+
+    While all files are in the page cache, it stops prefetching and only reads.
+
+    Attributes:
+      read: an `ImageReader` that must be called with exactly the requests, in their order.
+    """
+
+    def __init__(
+        self, requests: Iterable[Request], read: ImageReader, options: ReadOptions
+    ) -> None:
+        self.read: ImageReader = self._take
+        self._requests = iter(requests)
+        self._plain_read = read
+        self._ahead = options.prefetched
+        self._opened: deque[tuple[Request, int]] = deque()
+        self._count = 0
+        self._worthwhile = True
+        self._blocks = 0
+
+    def __enter__(self) -> Prefetch:
+        self._blocks = _blocks_read()
+        for _ in range(self._ahead):
+            self._open_next()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._opened:
+            _, file = self._opened.popleft()
+            if file >= 0:
+                os.close(file)
+
+    def _take(self, uri: str, size: int, offset: int) -> bytes:
+        self._open_next()
+        request, file = self._opened.popleft() if self._opened else (None, -1)
+        if request != (uri, size, offset):
+            raise _out_of_order((uri, size, offset), request)
+        return self._plain_read(uri, size, offset) if file < 0 else read_and_close(file, uri, size)
+
+    def _open_next(self) -> None:
+        request = next(self._requests, None)
+        if request is None:
+            return
+        # Part of a file, and members of archives, are read when they are needed.
+        prefetch = self._worthwhile and request.offset < 0 and request.uri.startswith("/")
+        self._opened.append((request, open_prefetched(request.uri) if prefetch else -1))
+        self._count += 1
+        if self._count % LOOK_EVERY == 0:
+            before, self._blocks = self._blocks, _blocks_read()
+            self._worthwhile = self._blocks > before
+
+
+def read_ahead(
+    requests: Iterable[Request], read: ImageReader, options: ReadOptions
+) -> ReadAhead | Prefetch:
+    """Reads ahead, or lets the kernel do it, as the options say."""
+    return (Prefetch if options.prefetched else ReadAhead)(requests, read, options)
+
+
+def _blocks_read() -> int:
+    """Returns how often the kernel has read from a disk for this thread."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_inblock
+
+
+def _out_of_order(asked: tuple[str, int, int], request: Request | None) -> ValueError:
+    return ValueError(f"read {asked}, expected the next request: {request}")

@@ -1,0 +1,37 @@
+"""The dead letters of a data set, as one list, whether one file holds them or several parts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from beam_pipeline.core.dataset.dead_letter_names import (
+    PARTS_ENTRY,
+    names_in_manifest,
+)
+from beam_pipeline.storage import files
+
+
+def read_dead_letters(folder: str, manifest: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Reads the dead letters of a data set, one at a time; parts follow one another.
+
+    Args:
+      folder: the data set.
+      manifest: its manifest.
+
+    Raises:
+      OSError: a file cannot be read.
+      ValueError: a line is not JSON.
+    """
+    for name in names_in_manifest(manifest):
+        with files.open_input(files.join(folder, name)) as file:
+            for line in file:
+                yield json.loads(line)
+
+
+def shown_uri(folder: str, manifest: Mapping[str, Any]) -> str:
+    """The file of the dead letters for people; a pattern where there are several."""
+    parts = manifest.get(PARTS_ENTRY, 0)
+    name = f"dead_letters-*-of-{parts:05d}.jsonl" if parts else names_in_manifest(manifest)[0]
+    return files.join(folder, name)

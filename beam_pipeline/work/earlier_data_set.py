@@ -1,0 +1,203 @@
+"""The earlier data set that a conversion takes shards from (`--reuse`).
+
+A shard whose receipt lists the inputs that it would have now is the shard that would be written. This is
+the same decision as that of `--resume`, with another folder to look in.
+
+Nothing here imports Beam: writer processes take shards, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from beam_pipeline.core.dataset.changes import (
+    NO_CHANGES,
+    SampleChanges,
+    ShardChanges,
+    compare_samples,
+    samples_between,
+    shards_meeting,
+    written_samples,
+)
+from beam_pipeline.core.dataset.kept import Kept
+from beam_pipeline.core.dataset.receipts import (
+    Receipt,
+    ShardInputs,
+    file_labels,
+    has_same_outcome,
+    receipt_name,
+)
+from beam_pipeline.core.dataset.sharding import KeyHasher, ShardPlan, ShardSpec
+from beam_pipeline.core.errors import ConversionError
+from beam_pipeline.core.images.codecs import codec_here
+from beam_pipeline.core.labels.class_files import Classes
+from beam_pipeline.core.references import SampleRef
+from beam_pipeline.storage import files
+from beam_pipeline.work.receipt_files import read_receipt
+
+
+@dataclass(frozen=True)
+class EarlierDataSet:
+    """A complete data set, which is not changed.
+
+    Attributes:
+      folder: its folder.
+      shard_plan: its shards.
+      classes: its classes and their ids, where these are kept.
+      seed: places its samples, and those of the conversion.
+    """
+
+    folder: str
+    shard_plan: ShardPlan
+    classes: Classes = ()
+    seed: int = 0
+
+    @property
+    def kept(self) -> Kept:
+        """The values to keep where its shards are taken."""
+        return Kept(dict(self.shard_plan.shards), self.classes)
+
+    def look_up(self, inputs: ShardInputs) -> EarlierShards:
+        """Finds the shards that hold the samples of one that is to be written."""
+        receipts, notes = [], []
+        for spec in shards_meeting(inputs.spec, self.shard_plan):
+            receipt, note = self._receipt(spec, inputs)
+            if receipt:
+                receipts.append(receipt)
+            notes += [note] if note else []
+        (only,) = receipts if len(receipts) == 1 else (None,)
+        reusable = None
+        if only and self._is_what_would_be_written(only, inputs):
+            if self._is_sound(only):
+                reusable = only
+            else:
+                notes.append(f"{self._uri(only)} is missing or damaged: the shard is written again")
+        return EarlierShards(self, inputs, receipts, reusable, notes)
+
+    def _is_what_would_be_written(self, receipt: Receipt, inputs: ShardInputs) -> bool:
+        """Tells whether a shard has the same samples, and its images would be encoded the same way."""
+        codec = receipt.info.codec
+        same_range = receipt.inputs.spec.of == inputs.spec.of
+        same_samples = same_range and has_same_outcome(receipt, inputs)
+        return same_samples and (not codec or codec == codec_here(codec))
+
+    def samples_elsewhere(self, splits: Sequence[str]) -> SampleChanges:
+        """The samples of splits that are not among these, as removed ones."""
+        removed: list[str] = []
+        for spec in self.shard_plan.specs:
+            receipt = None if spec.split in splits else self._receipt(spec)[0]
+            if receipt:
+                removed += [ref.key for ref in written_samples(receipt)]
+        return NO_CHANGES._replace(removed=tuple(sorted(removed)))
+
+    def _receipt(
+        self, spec: ShardSpec, inputs: ShardInputs | None = None
+    ) -> tuple[Receipt | None, str]:
+        """A shard's receipt, or else a sentence on why there is none.
+
+        Args:
+          spec: the shard.
+          inputs: of the shard to be written, which it may have, too.
+        """
+        expected = inputs if inputs and inputs.spec == spec else None
+        try:
+            receipt = read_receipt(self.folder, spec.file_name, expected)
+        except ConversionError as error:
+            return None, f"{error}: the shard is written again"
+        uri = files.join(self.folder, spec.file_name)
+        return receipt, "" if receipt else f"{uri} has no receipt: the shard is written again"
+
+    def _is_sound(self, receipt: Receipt) -> bool:
+        """Tells whether a shard is what its receipt says.
+
+        The receipt is written after the shard. So a local shard that is older has not been written
+        since, and need not be read, which would take as long as reading its images; `verify` does.
+        """
+        uri, info = self._uri(receipt), receipt.info
+        noted = files.join(self.folder, receipt_name(info.file_name))
+        try:
+            return files.is_older(uri, info.bytes, noted) or files.holds(
+                uri, info.bytes, info.crc32c
+            )
+        except OSError:
+            return False
+
+    def _uri(self, receipt: Receipt) -> str:
+        return files.join(self.folder, receipt.inputs.spec.file_name)
+
+
+@dataclass
+class EarlierShards:
+    """The shards of an earlier data set that hold the samples of one that is to be written.
+
+    Attributes:
+      data_set: the earlier data set.
+      inputs: of the shard that is to be written.
+      receipts: of those shards.
+      reusable: the receipt of the one that would be written again as it is; None if there is none.
+      notes: sentences for people about shards that cannot be reused, though nothing changed.
+    """
+
+    data_set: EarlierDataSet
+    inputs: ShardInputs
+    receipts: Sequence[Receipt]
+    reusable: Receipt | None
+    notes: list[str]
+
+    def take(self, folder: str, *, new: bool) -> Receipt | None:
+        """Makes the shard of the reusable one.
+
+        Args:
+          folder: the output folder.
+          new: as in `files.open_output`.
+
+        Returns: its receipt; None if there is nothing to reuse.
+        """
+        if self.reusable is None:
+            return None
+        spec, earlier = self.inputs.spec, self.reusable
+        uri = files.join(self.data_set.folder, earlier.inputs.spec.file_name)
+        target = files.join(folder, spec.file_name)
+        try:
+            taken = files.copy(uri, target, earlier.info.crc32c, new=new)
+        except FileNotFoundError:
+            taken = False
+        if not taken:
+            self.reusable = None
+            self.notes.append(f"{uri} was damaged or deleted meanwhile: the shard is written again")
+            return None
+        if earlier.inputs is self.inputs:
+            return earlier
+        info = earlier.info._replace(file_name=spec.file_name)
+        return Receipt(
+            self.inputs, info, earlier.dead_letters, earlier.record_sizes, earlier.digests
+        )
+
+    def changes(self, receipt: Receipt) -> ShardChanges:
+        """The fate of the shard, given its receipt."""
+        samples = NO_CHANGES
+        if self.reusable is None:
+            samples = self._compared(written_samples(receipt))
+        return ShardChanges(
+            samples, self.reusable is not None, receipt.info.bytes, tuple(self.notes)
+        )
+
+    def expected_changes(self) -> ShardChanges:
+        """The fate of the shard as far as it is known before an image is read.
+
+        An image that could not be used then, and has not changed since, is no sample now. The bytes
+        of a shard that is to be written are those of its images, as they were listed.
+        """
+        if self.reusable:
+            return self.changes(self.reusable)
+        dead = {letter.key for receipt in self.receipts for letter in receipt.dead_letters}
+        then = {ref for receipt in self.receipts for ref in receipt.inputs.refs if ref.key in dead}
+        refs = self.inputs.refs
+        samples = self._compared(ref for ref in refs if ref not in then)
+        return ShardChanges(samples, False, sum(ref.size for ref in refs), tuple(self.notes))
+
+    def _compared(self, samples: Iterable[SampleRef]) -> SampleChanges:
+        """Compares samples with those of the earlier data set in the same range of hashes."""
+        before = samples_between(self.receipts, self.inputs.spec, KeyHasher(self.data_set.seed))
+        return compare_samples(before, samples, file_labels(self.inputs.options))

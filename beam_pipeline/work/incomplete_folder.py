@@ -1,0 +1,218 @@
+"""The folder `.incomplete` in an output folder: what a run notes there until it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
+from typing import Any
+
+from beam_pipeline.core.dataset.manifest import (
+    MANIFEST_NAME,
+    dump_json,
+)
+from beam_pipeline.core.dataset.names import (
+    INCOMPLETE_FOLDER,
+    NOTE_NAME,
+    RECEIPTS_FOLDER,
+    UNPACKED_FOLDER,
+    WRITING_NAME,
+    is_ours_in_incomplete,
+    refusal_name,
+)
+from beam_pipeline.core.dataset.plan import Plan
+from beam_pipeline.core.dataset.sharding import ShardPlan
+from beam_pipeline.core.dataset.side_files import SIDE_FILES
+from beam_pipeline.core.errors import (
+    ConversionError,
+    UsageError,
+)
+from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.labels.class_files import Classes
+from beam_pipeline.core.records.formats import (
+    OUR_FILES,
+    format_options,
+    recorded_format,
+)
+from beam_pipeline.core.text import shown
+from beam_pipeline.storage import files
+
+_refusals: dict[str, Refusal] = {}
+"""URI of a refusal's note -> the refusal of a job in this process."""
+
+_OUR_NAMES = re.compile("|".join([OUR_FILES.pattern, *(one.pattern for one in SIDE_FILES)]))
+_OUR_RECEIPTS = re.compile(rf"{re.escape(RECEIPTS_FOLDER)}/[^/]+\.json\.gz")
+
+
+def is_ours(path: str) -> bool:
+    """Tells whether a path in an output folder is one that a run gives to a file of a data set."""
+    is_file = "/" not in path and _OUR_NAMES.fullmatch(path) is not None
+    return is_file or _OUR_RECEIPTS.fullmatch(path) is not None
+
+
+def unpacking_folder(folder: str) -> str:
+    """A folder for files that a run needs until it ends; every worker can read it."""
+    return files.join(folder, INCOMPLETE_FOLDER, UNPACKED_FOLDER)
+
+
+def delete_incomplete(folder: str) -> None:
+    """Deletes a run's own files in `.incomplete`, and the folder if it is empty then.
+
+    What cannot be deleted stays: the data set beside it is whole.
+    """
+    with contextlib.suppress(OSError):
+        delete_in_incomplete(folder)
+
+
+def delete_in_incomplete(folder: str, keep: Set[str] = frozenset()) -> None:
+    """Deletes a run's own files in `.incomplete` but some, and the folder if it is empty then."""
+    inside = files.join(folder, INCOMPLETE_FOLDER)
+    unpacked = files.join(inside, UNPACKED_FOLDER)
+    files.delete_folder(unpacked)
+    ours = {name for name in files.list_folder(inside) if is_ours_in_incomplete(name)}
+    files.delete(inside, sorted(ours - keep))
+    files.remove_folder(inside)
+
+
+@dataclass(frozen=True)
+class EarlierRun:
+    """An earlier run, complete or not.
+
+    Attributes:
+      shard_plan: the shards that it wrote or was about to write.
+      run: its name, seed, options and features, as in the manifest.
+      complete: it ended with a manifest.
+      classes: (name, id) of its classes, in order of id, if it is complete.
+    """
+
+    shard_plan: ShardPlan
+    run: Mapping[str, Any]
+    complete: bool
+    classes: Classes = ()
+
+
+def write_note(folder: str, plan: Plan, run: Mapping[str, Any]) -> None:
+    """Notes which shards are about to be written, in a file of the same bytes for the same plan."""
+    shard_plan = plan.shard_plan
+    note = {
+        "name": shard_plan.name,
+        "shards": shard_plan.shards,
+        **format_options(shard_plan.record_format),
+        "run": run,
+    }
+    files.write_bytes(_note_uri(folder), dump_json(note))
+
+
+def read_note(folder: str) -> ShardPlan | None:
+    """The shards that an unfinished run in this folder was about to write; None without such a run."""
+    found = read_noted_run(folder)
+    return found.shard_plan if found else None
+
+
+def read_noted_run(folder: str) -> EarlierRun | None:
+    uri = _note_uri(folder)
+    data = read_note_file(uri)
+    if data is None:
+        return None
+    try:
+        note: dict[str, Any] = json.loads(data)
+        shard_plan = ShardPlan(
+            str(note["name"]),
+            tuple((str(split), int(count)) for split, count in note["shards"]),
+            recorded_format(note),
+        )
+        if any(not is_ours(spec.file_name) for spec in shard_plan.specs):
+            raise ValueError(f"its name is {shown(shard_plan.name)}")
+        return EarlierRun(shard_plan, dict(note.get("run", {})), complete=False)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ConversionError(f"{uri} is damaged ({shown(error)}); remove it by hand") from error
+    except UsageError as error:  # a format that this version does not know
+        raise ConversionError(f"{uri} is damaged: {error}; remove it by hand") from error
+
+
+def note_refusal(folder: str, refusal: Refusal, job: str = "") -> None:
+    """Notes the reason why there is no complete data set.
+
+    A full disk has no room for the note either. A launcher in the same process still hears of it.
+
+    Args:
+      folder: the output folder.
+      refusal: the reason.
+      job: the job, as `FailurePolicy.job` has it.
+
+    Raises:
+      OSError: it cannot be noted.
+    """
+    uri = files.join(folder, INCOMPLETE_FOLDER, refusal_name(job))
+    _refusals[uri] = refusal
+    files.write_bytes(uri, dump_json(refusal._asdict()))
+
+
+def take_refusal(folder: str, job: str = "") -> ConversionError | None:
+    """The error that a job in this folder noted when it ended, if it did; not that of another job.
+
+    A data set that was complete before the run still is, and its note is removed.
+    """
+    uri = files.join(folder, INCOMPLETE_FOLDER, refusal_name(job))
+    noted = _refusals.pop(uri, None)
+    data = read_note_file(uri)
+    if data is None and noted is None:
+        return None
+    try:
+        refusal = noted if data is None or noted else Refusal(**json.loads(data))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ConversionError(f"{uri} is damaged ({shown(error)}); remove it by hand") from error
+    assert refusal is not None
+    if files.exists(files.join(folder, MANIFEST_NAME)):
+        delete_incomplete(folder)
+    return refusal.to_error()
+
+
+def note_names(folder: str, note: str, names: Iterable[str]) -> None:
+    """Notes the names of files that are about to be written or deleted.
+
+    Args:
+      folder: the output folder.
+      note: `WRITING_NAME` or `DELETING_NAME`.
+      names: paths in the folder.
+    """
+    uri = files.join(folder, INCOMPLETE_FOLDER, note)
+    files.write_bytes(uri, dump_json({"files": sorted(names)}))
+
+
+def noted_names(folder: str) -> set[str]:
+    """Files beside the shards that an unfinished run has written, or was about to write."""
+    return read_names(folder, WRITING_NAME)
+
+
+def read_names(folder: str, note: str) -> set[str]:
+    """The names in a note; only names that a run gives to its files, whatever the note says.
+
+    Raises:
+      ConversionError: the note is damaged.
+    """
+    uri = files.join(folder, INCOMPLETE_FOLDER, note)
+    data = read_note_file(uri)
+    if data is None:
+        return set()
+    try:
+        names = json.loads(data)["files"]
+        ours = {name for name in names if is_ours(name)}
+        if len(ours) < len(names):
+            raise ValueError(f"it names {shown(next(n for n in names if n not in ours))}")
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ConversionError(f"{uri} is damaged ({shown(error)}); remove it by hand") from error
+    return ours
+
+
+def read_note_file(uri: str) -> bytes | None:
+    try:
+        return files.read_if_there(uri)
+    except OSError as error:
+        raise ConversionError(f"{uri} cannot be read: {error.strerror or error}") from error
+
+
+def _note_uri(folder: str) -> str:
+    return files.join(folder, INCOMPLETE_FOLDER, NOTE_NAME)

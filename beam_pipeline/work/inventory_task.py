@@ -1,0 +1,343 @@
+"""Inventories to read, and the files of a group of rows, as units of work for any worker.
+
+Nothing here imports Beam, so that a process that does nothing else starts in a tenth of a second.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import itertools
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.errors import InventoryError
+from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.listing.cuts import ByLines, ByRowGroups, Cut, LineRange
+from beam_pipeline.core.listing.filters import ImageRoot, ObjectFilter
+from beam_pipeline.core.listing.inventory import (
+    CsvHeader,
+    InventoryColumns,
+    InventoryRow,
+    csv_header,
+    is_parquet,
+    parquet_rows,
+    read_inventory,
+    read_rows,
+    row_columns,
+)
+from beam_pipeline.core.listing.line_blocks import is_regular, sub_blocks
+from beam_pipeline.core.packed_batches import BATCH_SIZE, ImageBatch
+from beam_pipeline.core.packing import (
+    Columns,
+    Same,
+    items_by_part,
+    items_of,
+    join_columns,
+    put_together,
+)
+from beam_pipeline.core.references import ImageRef
+from beam_pipeline.core.uris import is_remote
+from beam_pipeline.storage import files
+from beam_pipeline.work.file_parts import FilePart, read_lines
+from beam_pipeline.work.outcome import Outcome
+
+OUTSIDE, REPLACED = "outside --images", "replaced versions"
+"""Names in the manifest for rows that are skipped."""
+
+_BLOCK_BYTES = 1 << 20  # of lines that become columns at once, some 15,000 rows
+_MOST_HELD = 1 << 18  # entries before their groups are packed
+_MOST_IMAGES = 1 << 14  # of a batch
+
+
+class _Entry(NamedTuple):
+    """A row of an inventory below a root.
+
+    Attributes:
+      key: path below the root; a hidden folder, with a slash at its end, stands for everything in it.
+      size, version: of the file, as listed.
+      root: index of the root.
+      file, line: of the inventory.
+    """
+
+    key: str
+    size: int
+    version: int
+    root: int
+    file: str
+    line: int
+
+
+@dataclass(frozen=True)
+class InventoryTask:
+    """An inventory, or a part of one.
+
+    Attributes:
+      part: the file.
+      roots: folders of images; files elsewhere are skipped.
+      groups: in how many groups rows are compared.
+    """
+
+    part: FilePart
+    roots: tuple[ImageRoot, ...]
+    groups: int
+
+    @property
+    def uri(self) -> str:
+        """Its subject, for messages."""
+        return f"rows of {self.part.uri}"
+
+    def run(self) -> Outcome:
+        """Reads the rows below the roots: (group, packed entries)."""
+        tally = Tally()
+        return Outcome(list(self.read(tally)), tally)
+
+    def read(self, tally: Tally) -> Iterator[tuple[int, bytes]]:
+        """Yields (group, packed entries), and counts rows that are skipped."""
+        held: list[Columns] = []
+        count = 0
+        for columns in self._columns(tally):
+            held.append(columns)
+            count += len(columns[0])
+            if count >= _MOST_HELD:
+                yield from self._grouped(held)
+                held, count = [], 0
+        yield from self._grouped(held)
+
+    def _grouped(self, held: Sequence[Columns]) -> Iterator[tuple[int, bytes]]:
+        if not held:
+            return
+        columns = put_together(held)
+        crc32, groups = zlib.crc32, self.groups
+        yield from items_by_part(columns, [crc32(key.encode()) % groups for key in columns[0]])
+
+    def _columns(self, tally: Tally) -> Iterator[Columns]:
+        try:
+            yield from self._read(tally)
+        except InventoryError as error:
+            tally.refusals.append(Refusal.from_error(error))
+        except OSError as error:
+            message = f"--inventory {self.part.uri} cannot be read: {error.strerror or error}"
+            tally.refusals.append(Refusal.from_error(InventoryError(message)))
+
+    def _read(self, tally: Tally) -> Iterator[Columns]:
+        uri, part, seen = self.part.uri, self.part.range, _Roots(self.roots, tally)
+        if isinstance(part, LineRange):
+            yield from self._read_lines(part, seen)
+            return
+        with files.open_input(uri) as file:
+            if part is None and not is_parquet(file):
+                yield from seen.columns_of_rows(read_inventory(file, uri), uri)
+                return
+            for rows in parquet_rows(file, uri, part):
+                columns = rows.columns()
+                found = seen.columns_of(columns, uri, rows.first) if columns else None
+                yield from [found] if found else seen.columns_of_rows(rows, uri)
+
+    def _read_lines(self, lines: LineRange, seen: _Roots) -> Iterator[Columns]:
+        uri, line = self.part.uri, lines.first
+        with files.open_input(uri) as file:
+            header = csv_header(file, uri)
+            if header is None:
+                file.seek(0)
+                yield from seen.columns_of_rows(read_inventory(file, uri), uri)
+                return
+            if not lines.read_at_once:
+                file.seek(lines.begin)
+                yield from seen.columns_of_rows(read_rows(file, uri, header, line), uri)
+                return
+        data = read_lines(uri, lines)
+        if line == 1:
+            data, line = data.removeprefix(codecs.BOM_UTF8), 2
+            if not lines.regular and not is_regular(data, header.delimiter):
+                rows = read_rows(io.BytesIO(data), uri, header, 1)
+                yield from seen.columns_of_rows(rows, uri)
+                return
+            data = data[data.find(b"\n") + 1 or len(data) :]
+        yield from self._blocks(data, line, header, seen)
+
+    def _blocks(
+        self, lines: bytes, line: int, header: CsvHeader, seen: _Roots
+    ) -> Iterator[Columns]:
+        """Reads regular lines behind the header, by whole columns where they allow that."""
+        uri = self.part.uri
+        for block in sub_blocks(lines, _BLOCK_BYTES):
+            rows = row_columns(block, header)
+            found = seen.columns_of(rows, uri, line) if rows else None
+            if found is not None:
+                yield found
+            else:
+                each = read_rows(io.BytesIO(block), uri, header, line)
+                yield from seen.columns_of_rows(each, uri)
+            line += block.count(b"\n")
+
+
+class _Roots:
+    """Tells which rows of an inventory are below which root."""
+
+    def __init__(self, roots: Sequence[ImageRoot], tally: Tally) -> None:
+        self._roots = [ObjectFilter(root) for root in roots]
+        self._hidden_folders: set[tuple[int, str]] = set()
+        self._tally = tally
+
+    def columns_of(self, rows: InventoryColumns, file: str, line: int) -> Columns | None:
+        """The columns of entries; None if rows are unusual, or roots several."""
+        if len(self._roots) != 1:
+            return None
+        prefix, count = self._roots[0].prefix, len(rows.uris)
+        text = "\n" + "\n".join(rows.uris)
+        if text.count("\n" + prefix) != count or not _is_canonical(text, prefix):
+            return None
+        text = text.replace("\n" + prefix, "\n")
+        if any(mark in text for mark in ("\n\n", "/\n", "\n.", "/.", "__MACOSX")):
+            return None
+        if text.endswith(("\n", "/")):
+            return None
+        keys = text[1:].split("\n")
+        if len(keys) != count:
+            return None
+        lines = range(line, line + count)
+        return [keys, rows.sizes, rows.versions, Same(0, count), Same(file, count), lines]
+
+    def columns_of_rows(self, rows: Iterable[InventoryRow], file: str) -> Iterator[Columns]:
+        """The columns of the entries of rows, in batches."""
+        entries = self._entries(rows, file)
+        while batch := list(itertools.islice(entries, BATCH_SIZE)):
+            yield list(zip(*batch, strict=True))
+
+    def _entries(self, rows: Iterable[InventoryRow], file: str) -> Iterator[_Entry]:
+        hidden_folders, tally = self._hidden_folders, self._tally
+        for row in rows:
+            if not row.live:
+                tally.ignored[REPLACED] += 1
+                continue
+            where = _canonical(row.uri)
+            outside = True
+            for index, root in enumerate(self._roots):
+                if not where.startswith(root.prefix):
+                    continue
+                outside = False
+                key = where[len(root.prefix) :]
+                hidden = root.hidden_folder(key)
+                if hidden and (index, hidden) not in hidden_folders:
+                    hidden_folders.add((index, hidden))
+                    yield _Entry(hidden, 0, 0, index, file, row.line)
+                elif not hidden and key and not key.endswith("/"):
+                    yield _Entry(key, row.size, row.version, index, file, row.line)
+            if outside:
+                tally.ignored[OUTSIDE] += 1
+
+
+def _canonical(uri: str) -> str:
+    """Returns a local path in the form of the roots; the name of an object may be anything and stays."""
+    remote = is_remote(uri) and not uri.startswith("file://")
+    return uri if remote else files.canonical(uri)
+
+
+def _is_canonical(uris: str, prefix: str) -> bool:
+    """True if each line, all of which begin with the prefix of a root, is in the form of the roots."""
+    if is_remote(prefix):
+        return True
+    return not any(mark in uris for mark in ("//", "/./", "/../", "/\n", "/.\n", "/..\n")) and (
+        not uris.endswith(("/", "/.", "/.."))
+    )
+
+
+@dataclass(frozen=True)
+class GroupTask:
+    """The rows of one group, of which each file is listed once.
+
+    Attributes:
+      parts: packed entries.
+      roots: the folders of images.
+    """
+
+    parts: Sequence[bytes]
+    roots: tuple[ImageRoot, ...]
+
+    @property
+    def uri(self) -> str:
+        """Its subject, for messages."""
+        return "files of inventories"
+
+    def run(self) -> Outcome:
+        """Lists the files."""
+        tally = Tally()
+        rules = [ObjectFilter(root) for root in self.roots]
+        entries = join_columns(self.parts)
+        images = self._by_columns(entries, rules) if entries else []
+        if images is None:
+            found = _images(items_of(_Entry, entries), rules, tally)
+            images = list(zip(*found, strict=True))
+        tally.listed = len(images[0]) if images else 0
+        for root in rules:
+            tally.ignored.update(root.rules.ignored)
+            tally.label_files.add(root.rules.label_files)
+        return Outcome(list(_batches(images)), tally)
+
+    def _by_columns(self, entries: Columns, rules: Sequence[ObjectFilter]) -> Columns | None:
+        """The columns of images; None if files are repeated, or names may say what is no image."""
+        if len(rules) != 1:
+            return None
+        keys, sizes, versions = entries[:3]
+        (root,) = rules
+        if len(set(keys)) != len(keys) or not root.rules.lists_all(keys, root.prefix):
+            return None
+        uris = [root.prefix + key for key in keys]
+        count = len(keys)
+        return [keys, uris, sizes, versions, Same((), count), Same(b"", count)]
+
+
+def _batches(images: Columns) -> Iterator[ImageBatch]:
+    for start in range(0, len(images[0]) if images else 0, _MOST_IMAGES):
+        yield ImageBatch.of_columns([column[start : start + _MOST_IMAGES] for column in images])
+
+
+def _images(
+    entries: Iterable[_Entry], rules: Sequence[ObjectFilter], tally: Tally
+) -> Iterator[ImageRef]:
+    for entry in _each_once(entries, tally):
+        root = rules[entry.root]
+        if entry.key.endswith("/"):
+            root.hidden_folder(entry.key)  # which counts it
+            continue
+        uri = root.prefix + entry.key
+        if root.rules.lists(entry.key, uri):
+            yield ImageRef(entry.key, uri, entry.size, entry.version)
+
+
+def _each_once(entries: Iterable[_Entry], tally: Tally) -> list[_Entry]:
+    """Returns the entries without repeated ones; of several versions, the newest."""
+    found: dict[tuple[int, str], _Entry] = {}
+    for entry in entries:
+        other = found.setdefault((entry.root, entry.key), entry)
+        if other.size != entry.size:
+            tally.refusals.append(_two_sizes(*sorted((other, entry), key=lambda e: e[-2:])))
+            break
+        if other.version < entry.version:
+            found[entry.root, entry.key] = entry
+    return list(found.values())
+
+
+def _two_sizes(first: _Entry, second: _Entry) -> Refusal:
+    return Refusal.from_error(
+        InventoryError(
+            f"--inventory {second.file}, line {second.line}: {second.key!r} has {second.size} bytes, but "
+            f"{first.size} in {first.file}, line {first.line}; make the inventory again"
+        )
+    )
+
+
+def cut_of(uri: str) -> Cut | None:
+    """How an inventory may be cut; None if it is read as a whole. Raises OSError."""
+    try:
+        with files.open_input(uri) as file:
+            if is_parquet(file):
+                return ByRowGroups()
+            header = csv_header(file, uri)
+    except InventoryError:  # reading says so
+        return None
+    return ByLines(header.delimiter) if header else None

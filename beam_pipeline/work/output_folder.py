@@ -1,0 +1,380 @@
+"""The output folder between runs: what an earlier run left there, and what this one may remove."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from beam_pipeline.core.dataset.dead_letter_names import (
+    DEAD_LETTERS_NAME,
+    lists_dead_letters,
+)
+from beam_pipeline.core.dataset.manifest import (
+    MANIFEST_NAME,
+    parse_manifest,
+    shard_paths,
+)
+from beam_pipeline.core.dataset.manifest_check import check_manifest
+from beam_pipeline.core.dataset.names import (
+    DELETING_NAME,
+    INCOMPLETE_FOLDER,
+    NOTE_NAME,
+    RECEIPTS_FOLDER,
+    WRITING_NAME,
+)
+from beam_pipeline.core.dataset.receipts import option_changes, receipt_name
+from beam_pipeline.core.dataset.sharding import ShardPlan
+from beam_pipeline.core.dataset.side_files import gives_way, side_file
+from beam_pipeline.core.errors import (
+    AnotherJobError,
+    ChangedInputsError,
+    CodecError,
+    ConversionError,
+    OutputNotEmptyError,
+)
+from beam_pipeline.core.images.codecs import other_codec
+from beam_pipeline.core.records.features import ORIENTATION
+from beam_pipeline.core.records.formats import (
+    format_of,
+    recorded_format,
+)
+from beam_pipeline.core.text import counted
+from beam_pipeline.storage import files
+from beam_pipeline.work.incomplete_folder import (
+    EarlierRun,
+    delete_in_incomplete,
+    is_ours,
+    note_names,
+    noted_names,
+    read_names,
+    read_note,
+    read_note_file,
+    read_noted_run,
+)
+from beam_pipeline.work.receipt_files import delete_receipts, receipts_there
+
+
+def read_manifest(folder: str, *, whole: bool = True) -> dict[str, Any]:
+    """The manifest of a complete data set, its entries checked.
+
+    Args:
+      folder: the output folder.
+      whole: check every entry, not only those that readers of examples need.
+
+    Raises:
+      ConversionError: there is none, or it cannot be read.
+    """
+    uri = files.join(folder, MANIFEST_NAME)
+    try:
+        return _parsed(files.read_bytes(uri), uri, whole=whole)
+    except OSError as error:
+        raise ConversionError(
+            f"{uri} cannot be read ({error.strerror or error}): the folder holds no complete data set"
+        ) from error
+
+
+def _parsed(data: bytes, uri: str, *, whole: bool = True) -> dict[str, Any]:
+    manifest = parse_manifest(data, uri)
+    check_manifest(manifest, uri, whole=whole)
+    return manifest
+
+
+def earlier_manifest(folder: str) -> dict[str, Any] | None:
+    """The manifest of a complete data set; None if there is none."""
+    uri = files.join(folder, MANIFEST_NAME)
+    data = read_note_file(uri)
+    return None if data is None else _parsed(data, uri)
+
+
+def read_earlier(folder: str) -> EarlierRun | None:
+    """The earlier run of this folder, complete or not; None if there was none."""
+    manifest = earlier_manifest(folder)
+    if manifest is None:
+        return read_noted_run(folder)
+    options = manifest["options"]
+    shard_plan = ShardPlan(
+        manifest["name"],
+        tuple((split, len(entry["shards"])) for split, entry in sorted(manifest["splits"].items())),
+        recorded_format(options),
+    )
+    run = {key: manifest[key] for key in ("name", "seed", "options", "features")}
+    classes = sorted(((entry["name"], entry["id"]) for entry in manifest["classes"]), key=_by_id)
+    return EarlierRun(shard_plan, run, complete=True, classes=tuple(classes))
+
+
+def _by_id(entry: tuple[str, int]) -> int:
+    return entry[1]
+
+
+def check_no_links(folder: str) -> None:
+    """Checks that the folders inside an output folder are its own, so that what is in them may be deleted.
+
+    Raises:
+      OutputNotEmptyError: one of them is a link.
+    """
+    for name in (INCOMPLETE_FOLDER, RECEIPTS_FOLDER):
+        uri = files.join(folder, name)
+        if files.is_link(uri):
+            raise OutputNotEmptyError(
+                f"{uri} is a link, and files behind it may not belong to this data set. Move it away"
+            )
+
+
+def prepare_output(folder: str, overwrite: bool) -> None:
+    """Checks that a run may write here, and with `overwrite` removes the files of an earlier run.
+
+    Those are the files that its manifest lists or, if it did not finish, its notes. All other files
+    stay; one that this run could overwrite is an error even with `overwrite`.
+
+    A process that is killed in here leaves a note of what it was about to delete, and the next run
+    with `--overwrite` or `--resume` goes on from there.
+
+    Raises:
+      OutputNotEmptyError: other files are in the way, and which.
+      AnotherJobError: another job completed a data set there while this one deleted the earlier.
+      BucketError: the folder is in a bucket that does not exist or cannot be written to.
+      OSError: a file cannot be deleted.
+    """
+    check_no_links(folder)
+    names = set(files.list_folder(folder))
+    if names and not overwrite and not _is_left_by_refusal(folder, names):
+        first = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
+        unfinished = any(name.split("/")[0] == INCOMPLETE_FOLDER for name in names)
+        found = "an earlier run that did not finish" if unfinished else counted(len(names), "file")
+        raise OutputNotEmptyError(
+            f"--output {folder} is not empty: it holds {found} ({first}). Choose another folder, or "
+            f"say {'--resume to go on with it, or ' if unfinished else ''}--overwrite to replace the "
+            "data set that an earlier run wrote there"
+        )
+    try:
+        earlier = _earlier_files(folder, names)
+    except ConversionError as error:
+        raise OutputNotEmptyError(f"--overwrite: {error}") from error
+    strangers = sorted(_strangers(names, earlier) | (_receipts_like_ours(folder) - earlier))
+    if strangers:
+        raise OutputNotEmptyError(
+            f"--output {folder} holds {strangers[0]}, which no manifest there lists, so "
+            "--overwrite will not touch it. Move it away or choose another folder"
+        )
+    files.prepare_folder(folder)
+    _delete_earlier(folder, names, earlier)
+
+
+def prepare_resume(folder: str, run: Mapping[str, Any], open_options: Collection[str] = ()) -> None:
+    """Checks that a run may continue an earlier one, and removes unfinished files of the latter.
+
+    Where `--overwrite` was interrupted while it deleted files, the rest is deleted, and the run is a
+    first one.
+
+    Args:
+      folder: the output folder.
+      run: what this run records.
+      open_options: options that the plan settles later, and then compares.
+
+    Raises:
+      OutputNotEmptyError: the folder holds no run that could be continued.
+      ChangedInputsError: the earlier run had other options, and which.
+      OSError: a file cannot be deleted.
+    """
+    check_no_links(folder)
+    names = set(files.list_folder(folder))
+    if read_names(folder, DELETING_NAME) and MANIFEST_NAME not in names:
+        _delete_earlier(folder, names, _earlier_files(folder, names))
+        names = set(files.list_folder(folder))
+    earlier = read_earlier(folder)
+    if earlier is None or not earlier.complete:
+        strangers = sorted(_strangers(names, _earlier_files(folder, names)))
+        if strangers:
+            known = "neither a manifest nor the note of a run that began here"
+            raise OutputNotEmptyError(
+                f"--resume: --output {folder} holds {strangers[0]}, but "
+                f"{known if earlier is None else 'the run that began here did not write it'}. "
+                "Move it away or choose another folder"
+            )
+    if earlier is None:
+        files.prepare_folder(folder)
+        return
+    then, now = (without_options(recorded, open_options) for recorded in (earlier.run, run))
+    codecs = [recorded["options"].get("codec", "") for recorded in (then, now)]
+    if all(codecs) and codecs[0] != codecs[1]:
+        raise CodecError(f"--resume: in {folder}, {other_codec(*codecs)}")
+    changed = option_changes(then, now)
+    if changed:
+        raise ChangedInputsError(
+            f"--resume: {folder} was written with other options: {'; '.join(changed)}. Give the "
+            "same again, or convert again with --overwrite"
+        )
+    if earlier.complete:
+        receipts = receipts_there(folder)
+        names_of = [spec.file_name for spec in earlier.shard_plan.specs]
+        missing = [name for name in names_of if receipt_name(name) not in receipts]
+        if missing:
+            raise OutputNotEmptyError(
+                f"--resume: {folder} has no receipt of {missing[0]} ({receipt_name(missing[0])}), "
+                "so it cannot be told what it was made of. Convert again with --overwrite"
+            )
+    delete_in_incomplete(folder, keep={NOTE_NAME, WRITING_NAME})
+
+
+def without_options(run: Mapping[str, Any], names: Collection[str]) -> Mapping[str, Any]:
+    """The record of a run, without options, and without the feature that depends on the images."""
+    options = {k: v for k, v in run.get("options", {}).items() if k not in names}
+    features = {k: v for k, v in run.get("features", {}).items() if k != ORIENTATION.key}
+    return {**run, "options": options, "features": features}
+
+
+def clean_up_refused(folder: str) -> None:
+    """Removes what a failed run has left, if it wrote no shard, so that it can be started again.
+
+    Its dead letters stay, with a note that they may be replaced.
+    """
+    names = set(files.list_folder(folder))
+    unfinished = read_note(folder)
+    shards = {spec.file_name for spec in unfinished.specs} if unfinished else set()
+    if MANIFEST_NAME in names or names & shards or _receipts_like_ours(folder):
+        return
+    kept = set(filter(lists_dead_letters, names & _earlier_files(folder, names)))
+    if kept == {DEAD_LETTERS_NAME} and not files.size_of(files.join(folder, DEAD_LETTERS_NAME)):
+        files.delete(folder, [DEAD_LETTERS_NAME])
+        kept = set()
+    if kept:
+        note_names(folder, WRITING_NAME, kept)
+    delete_in_incomplete(folder, keep={WRITING_NAME} if kept else set())
+
+
+def delete_dead_letters(folder: str, keep: Collection[str]) -> None:
+    """Deletes files with dead letters that an unfinished run has left, but some.
+
+    Args:
+      folder: the output folder.
+      keep: the names that this run writes.
+    """
+    left = filter(lists_dead_letters, noted_names(folder))
+    files.delete(folder, sorted(set(left) - set(keep)))
+
+
+def _is_left_by_refusal(folder: str, names: set[str]) -> bool:
+    """Tells whether a folder holds nothing but what `clean_up_refused` leaves."""
+    dead_letters = set(filter(lists_dead_letters, names))
+    if {name.split("/")[0] for name in names - dead_letters} - {INCOMPLETE_FOLDER}:
+        return False
+    inside = files.list_folder(files.join(folder, INCOMPLETE_FOLDER))
+    return inside == [WRITING_NAME] and read_names(folder, WRITING_NAME) == dead_letters
+
+
+def shard_versions(folder: str) -> dict[str, int]:
+    """The version of each shard of a complete data set, to see later which were written again.
+
+    Empty if there is no complete data set: no manifest, or a shard is missing or of another length.
+    """
+    manifest = earlier_manifest(folder)
+    if manifest is None:
+        return {}
+    found = files.files_in(folder)
+    versions = {}
+    for split in manifest["splits"].values():
+        for shard in split["shards"]:
+            file = found.get(shard["path"])
+            if file is None or file.size != shard["bytes"]:
+                return {}
+            versions[file.name] = file.version
+    return versions
+
+
+def _earlier_files(folder: str, names: Collection[str]) -> set[str]:
+    """Paths in the folder of all files that an earlier run has written, or was about to write.
+
+    Args:
+      folder: the output folder.
+      names: the files in it.
+
+    Raises:
+      ConversionError: its manifest or a note cannot be read.
+    """
+    noted = read_names(folder, DELETING_NAME) | read_names(folder, WRITING_NAME)
+    earlier = {name for name in noted if not gives_way(name)}
+    shards: list[str] = []
+    manifest = earlier_manifest(folder)
+    if manifest:
+        shards += shard_paths(manifest)
+    unsure = names if manifest else [name for name in names if name in noted and gives_way(name)]
+    earlier.update(name for name in unsure if _is_side_file(folder, name, manifest or {}))
+    unfinished = read_note(folder)
+    if unfinished:
+        shards += [spec.file_name for spec in unfinished.specs]
+        earlier.add(DEAD_LETTERS_NAME)
+    earlier.update(shards, (format_of(shard).index_name(shard) for shard in shards))
+    earlier.update(map(receipt_name, shards))
+    return earlier
+
+
+def _is_side_file(folder: str, name: str, manifest: Mapping[str, Any]) -> bool:
+    """True for a file beside the shards that a run wrote and that was not replaced since."""
+    entry = side_file(name)
+    if entry is None:
+        return False
+    if entry.is_ours is None:
+        return True
+    with contextlib.suppress(ConversionError):
+        content = read_note_file(files.join(folder, name))
+        return content is not None and entry.is_ours(manifest, name, content)
+    return False
+
+
+def is_somebody_elses(folder: str, name: str) -> bool:
+    """True for a file that a run leaves alone, instead of writing its own of that name."""
+    return gives_way(name) and not _is_side_file(folder, name, {})
+
+
+def _strangers(names: Iterable[str], earlier: set[str]) -> set[str]:
+    """Files with names that a run could overwrite, although no earlier run has written them."""
+    ours = {name for name in names if "/" not in name and is_ours(name)}
+    return {name for name in ours - earlier if not gives_way(name)}
+
+
+def _receipts_like_ours(folder: str) -> set[str]:
+    return set(filter(is_ours, receipts_there(folder)))
+
+
+def _delete_earlier(folder: str, names: set[str], earlier: set[str]) -> None:
+    """Deletes the files of an earlier run, in an order in which it can be interrupted anywhere.
+
+    First comes a note of all that goes, then the manifest: from there on, the folder holds no complete
+    data set. The note itself goes last.
+    """
+    receipts = receipts_there(folder) & earlier
+    found = (earlier & names) | receipts
+    if found:
+        note_names(folder, DELETING_NAME, found)
+    files.delete(folder, [MANIFEST_NAME] if MANIFEST_NAME in found else [])
+    files.delete(folder, sorted(found - receipts - {MANIFEST_NAME}))
+    delete_receipts(folder, receipts)
+    delete_in_incomplete(folder, keep={DELETING_NAME})
+    _delete_files_of_another(folder)
+    delete_in_incomplete(folder)
+
+
+def _delete_files_of_another(folder: str) -> None:
+    """Deletes a manifest that another job wrote while its shards were being deleted, and what is beside it.
+
+    Raises:
+      AnotherJobError: its shards are all there.
+    """
+    manifest = earlier_manifest(folder)
+    if manifest is None:
+        return
+    if files.altered(folder, _listed_shards(manifest)):
+        names = set(files.list_folder(folder))
+        _delete_earlier(folder, names, _earlier_files(folder, names))
+        return
+    raise AnotherJobError(
+        f"another job has just completed a data set in {folder}. Nothing of it was changed; choose "
+        "another --output, or run this again to replace it"
+    )
+
+
+def _listed_shards(manifest: Mapping[str, Any]) -> dict[str, tuple[int, str]]:
+    """Path -> (bytes, CRC-32C) of the shards that a manifest lists."""
+    shards = [shard for split in manifest["splits"].values() for shard in split["shards"]]
+    return {shard["path"]: (shard["bytes"], shard["crc32c"]) for shard in shards}

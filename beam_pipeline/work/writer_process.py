@@ -1,0 +1,290 @@
+"""Processes that write shards for an engine that runs in one process.
+
+Threads gain nothing here: each image takes a dozen short system calls, and two threads lose more by
+passing Python's lock back and forth than they win. A process has its own lock, does not import Beam and
+starts in a tenth of a second, so a local job has one per core.
+
+`writer_processes` starts them in the launcher; `submit` uses them where they exist. Over its connection,
+a process receives tasks. For each it sends its `Counts` a few times a second, then the result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from multiprocessing.connection import Connection, Pipe
+from queue import SimpleQueue
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from beam_pipeline.core.errors import WriterProcessError
+from beam_pipeline.work import progress
+from beam_pipeline.work.output_claim import held_claims
+
+_Result = TypeVar("_Result", covariant=True)
+_SHARD_TASK = "beam_pipeline.work.shard_task"
+
+
+class Task(Protocol[_Result]):
+    """A shard to write, or other work, as something that can be pickled."""
+
+    @property
+    def uri(self) -> str:
+        """The shard."""
+
+    def run(self) -> _Result:
+        """Writes it."""
+
+
+class Counts(NamedTuple):
+    """Samples and bytes that a writer process has done since its last message."""
+
+    samples: int
+    image_bytes: int
+
+
+class _WriterProcess:
+    """A process and the connection to it."""
+
+    def __init__(self) -> None:
+        self._connection, theirs = Pipe()
+        code = (
+            f"import sys; sys.path[:] = {sys.path!r}; "
+            f"from beam_pipeline.work.writer_process import serve; serve({theirs.fileno()})"
+        )
+        # Its standard input is open as long as we live.
+        self._process = subprocess.Popen(  # noqa: S603 -- our own code
+            [sys.executable, "-c", code],
+            stdin=subprocess.PIPE,
+            pass_fds=[theirs.fileno(), *held_claims()],
+        )
+        theirs.close()
+
+    def run(self, task: Task[_Result]) -> _Result:
+        """Writes a shard in the process, and reports its progress.
+
+        Raises:
+          WriterProcessError: the process died.
+          Exception: the error of the task, raised there.
+        """
+        try:
+            self._connection.send(task)
+            result: _Result | Exception | Counts = self._connection.recv()
+            while isinstance(result, Counts):
+                progress.add(*result)
+                result = self._connection.recv()
+        except (EOFError, OSError) as error:
+            code = self._process.wait()
+            raise WriterProcessError(
+                f"the process that was writing {task.uri} died "
+                f"({signal.Signals(-code).name if code < 0 else f'exit code {code}'}); the system "
+                "may have run out of memory. Nothing of the shard is visible; run the job again"
+            ) from error
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    def stop(self) -> None:
+        """Ends the process; an unfinished shard is left in `.incomplete`."""
+        self._connection.close()
+        self._process.kill()
+        self._process.wait()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+
+class _WriterPool:
+    """A number of processes; each task goes to an idle one."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._threads: ThreadPoolExecutor | None = None
+        self._processes: list[_WriterProcess] = []
+        self._idle: SimpleQueue[_WriterProcess] = SimpleQueue()
+
+    def start(self) -> None:
+        """Starts the processes. Raises OSError or RuntimeError if the system has no room for them."""
+        self._threads = ThreadPoolExecutor(self.count, thread_name_prefix="writer")
+        all_started = threading.Event()
+        try:  # now, as Beam would log a traceback if a thread could not be started within the job
+            for _ in range(self.count):
+                self._threads.submit(all_started.wait)
+        finally:
+            all_started.set()
+        for _ in range(self.count):
+            self._processes.append(_WriterProcess())
+        for process in self._processes:
+            self._idle.put(process)
+
+    def submit(self, task: Task[_Result]) -> Future[_Result] | None:
+        """Hands a task to a process; None if none can be started."""
+        if self.count and not self._threads:
+            try:
+                self.start()
+            except (OSError, RuntimeError):
+                self.count = 0
+        if not self._threads or not self.count:
+            return None
+        return self._threads.submit(self._run, task)
+
+    def _run(self, task: Task[_Result]) -> _Result:
+        process = self._idle.get()
+        try:
+            return process.run(task)
+        finally:
+            self._idle.put(process)
+
+    def stop(self) -> None:
+        if self._threads:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+        for process in self._processes:
+            process.stop()
+
+
+_pool: _WriterPool | None = None
+
+
+@contextlib.contextmanager
+def writer_processes(count: int, *, at_once: bool = True) -> Iterator[None]:
+    """While the block runs, `count` other processes write the shards that this process submits.
+
+    Args:
+      count: how many; 0 for none.
+      at_once: whether they are started now, and not when there is something to do.
+    """
+    global _pool
+    if not count:
+        yield
+        return
+    _pool = _WriterPool(count)
+    try:
+        if at_once:
+            _pool.start()
+        yield
+    finally:
+        pool, _pool = _pool, None
+        pool.stop()
+
+
+def cores() -> int:
+    """The number of cores that this process may use; a container or `taskset` may limit it."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def submit(task: Task[_Result]) -> Future[_Result] | None:
+    """Hands a shard to a writer process; None if this process has none."""
+    return _pool.submit(task) if _pool else None
+
+
+def backlog() -> int:
+    """The number of shards that may be submitted before the oldest should be waited for."""
+    return 2 * _pool.count if _pool else 0
+
+
+class Tasks(Generic[_Result]):
+    """Tasks on their way, in order: in writer processes, or run here where there are none.
+
+    Results are functions that return a task's result, or raise its error.
+    """
+
+    def __init__(self, *, repeat: bool = False) -> None:
+        """No task is on its way.
+
+        Args:
+          repeat: whether a task whose process died runs again, here, as it only computes something.
+        """
+        self._repeat = repeat
+        self._waiting: deque[Callable[[], _Result]] = deque()
+
+    def submit(
+        self, task: Task[_Result], *, small: bool = False
+    ) -> Iterator[Callable[[], _Result]]:
+        """Hands on a task; yields the results of the oldest ones if too many are on their way.
+
+        Args:
+          task: the task.
+          small: it takes less time than to send it elsewhere, so it runs here.
+        """
+        future = None if small else submit(task)
+        if future is None:
+            self._waiting.append(task.run)
+        elif self._repeat:
+            self._waiting.append(partial(_result_or_run, future, task))
+        else:
+            self._waiting.append(future.result)
+        while len(self._waiting) > backlog():
+            yield self._waiting.popleft()
+
+    def rest(self) -> Iterator[Callable[[], _Result]]:
+        """Yields the results of all other tasks."""
+        while self._waiting:
+            yield self._waiting.popleft()
+
+
+def _result_or_run(future: Future[_Result], task: Task[_Result]) -> _Result:
+    try:
+        return future.result()
+    except WriterProcessError:
+        return task.run()
+
+
+def serve(file_descriptor: int) -> None:
+    """Runs in a writer process: writes shard after shard until the launcher is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher is interrupted and ends us
+    threading.Thread(target=_exit_with_launcher, daemon=True).start()
+    connection = Connection(file_descriptor)
+    importlib.import_module(_SHARD_TASK)  # while the launcher still plans
+    with progress.reported_to(_ToLauncher(connection)):
+        _serve(connection)
+
+
+class _ToLauncher:
+    """Sends counts over a connection. One thread runs tasks and reports, so messages do not mix."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def listed(self, images: int) -> None:
+        """Does nothing: no image is listed here."""
+
+    def start(self, samples: int, image_bytes: int) -> None:
+        """Does nothing: totals are known to the launcher."""
+
+    def add(self, samples: int, image_bytes: int) -> None:
+        """Sends counts; if the launcher is gone, this process ends anyway."""
+        with contextlib.suppress(OSError):
+            self._connection.send(Counts(samples, image_bytes))
+
+
+def _serve(connection: Connection) -> None:
+    while True:
+        try:
+            task: Task[Any] = connection.recv()
+        except (EOFError, OSError):  # the launcher is gone
+            return
+        result: Any
+        try:
+            result = task.run()
+        except Exception as error:  # the launcher handles them all
+            result = error
+        try:
+            connection.send(result)
+        except OSError:
+            return
+
+
+def _exit_with_launcher() -> None:
+    """Ends this process at once when the launcher ends, for whatever reason."""
+    # Without a buffer, whose lock would disturb the exit of the interpreter.
+    os.read(sys.stdin.fileno(), 1)
+    os._exit(1)

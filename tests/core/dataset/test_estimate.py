@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from beam_pipeline.core.dataset.estimate import (
+    Machines,
+    Prices,
+    Rates,
+    Work,
+    estimate,
+    parse_prices,
+)
+from beam_pipeline.core.errors import UsageError
+from tests.harness import REPOSITORY
+
+IMAGENET = Work(
+    samples=1_281_167,
+    image_bytes=147_000_000_000,
+    reference_bytes=20_000_000,
+    listed=1_281_168,
+    joined=False,
+    shards=1024,
+)
+PRICES = Prices(
+    vcpu_hour=1.0, memory_gb_hour=0.1, shuffle_gb=2.0, class_a_1000=3.0, class_b_1000=4.0
+)
+RATES = Rates(read_s=0.001, byte_s=1e-8, plan_s=0.0001, start_s=100.0)
+
+
+def test_every_figure_by_hand() -> None:
+    """A job small enough to reckon on paper."""
+    work = Work(10_000, 10**9, 50_000, listed=20_001, joined=True, shards=4)
+    found = estimate(work, Machines(workers=2, vcpus=4, memory_gb=8.0), PRICES, RATES)
+    assert found.shuffle_bytes == 300_000
+    assert found.records_shuffle_bytes == 300_000 + 10**9 + 2_500_000
+    assert (found.class_a, found.class_b) == (21 + 8, 10_000)
+    # 3.0001 s of planning on 8 vCPUs, 10 + 10 s of writing on the 4 that have a shard.
+    seconds = 100 + 3.0001 / 8 + 20 / 4
+    assert found.seconds == pytest.approx(seconds)
+    assert found.vcpu_hours == pytest.approx(seconds * 8 / 3600)
+    dollars = seconds / 3600 * (8 * 1.0 + 2 * 8.0 * 0.1) + 29 * 0.003 + 10_000 * 0.004
+    assert found.dollars == pytest.approx(dollars + 0.0003 * 2)
+    assert found.records_dollars == pytest.approx(dollars + 1.0028 * 2)
+    assert found.idle_workers == 1
+
+
+def test_more_workers_take_less_time_until_shards_run_out() -> None:
+    """Beyond a vCPU a shard, writing is no faster."""
+    times = [
+        estimate(IMAGENET, Machines(workers=n), Prices()).seconds for n in (1, 10, 256, 1000, 2000)
+    ]
+    assert times == sorted(times, reverse=True)
+    assert times[0] - 180 == pytest.approx(10 * (times[1] - 180), rel=0.01)
+    writing = 1_281_167 * Rates().read_s + 147
+    assert times[-1] - 180 == pytest.approx(writing / 1024, rel=0.03)
+
+
+def test_nothing_to_do_takes_the_start() -> None:
+    """No samples, no division by nothing."""
+    found = estimate(Work(0, 0, 0, 0, False, 0), Machines(), PRICES, RATES)
+    assert found.seconds == 100.0
+    assert found.idle_workers == 10
+
+
+def test_prices_may_be_given_in_part() -> None:
+    """The rest stays as it is."""
+    assert parse_prices('{"vcpu_hour": 0.07}', "p") == Prices(vcpu_hour=0.07)
+    assert parse_prices("{}", "p") == Prices()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "--prices p is no JSON"),
+        ("[1]", "--prices p: expected an object with vcpu_hour, memory_gb_hour, "),
+        ('{"cpu": 1}', "--prices p: found 'cpu': 1, expected dollars for one of vcpu_hour"),
+        ('{"vcpu_hour": "1"}', "--prices p: found 'vcpu_hour': '1', expected dollars"),
+        ('{"vcpu_hour": -1}', "--prices p: found 'vcpu_hour': -1"),
+        ('{"vcpu_hour": true}', "--prices p: found 'vcpu_hour': True"),
+        ('{"vcpu_hour": NaN}', "--prices p: found 'vcpu_hour': nan"),
+    ],
+)
+def test_prices_that_are_none(text: str, message: str) -> None:
+    """The message says what was found and what may stand there."""
+    with pytest.raises(UsageError, match=re.escape(message)):
+        parse_prices(text, "p")
+
+
+def test_the_documented_prices_are_the_defaults() -> None:
+    """The table of docs/planning.md says what is reckoned with."""
+    text = Path(REPOSITORY, "docs/planning.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| ([\d.]+) \|", text, re.MULTILINE)
+    assert {name: float(price) for name, price in rows} == dataclasses.asdict(Prices())

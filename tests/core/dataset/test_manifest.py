@@ -1,0 +1,396 @@
+from __future__ import annotations
+
+import base64
+import json
+import struct
+import tracemalloc
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import google_crc32c
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_pipeline.core.dataset.manifest import (
+    DEAD_LETTERS_NAME,
+    LABEL_MAP_NAME,
+    LABELS_NAME,
+    MANIFEST_NAME,
+    build_manifest,
+    crc32c_text,
+    dump_json,
+    parse_manifest,
+    shard_paths,
+)
+from beam_pipeline.core.dataset.plan import Plan
+from beam_pipeline.core.dataset.sharding import ShardInfo, ShardPlan
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.errors import ConversionError
+from beam_pipeline.core.images.header import ImageHeader
+from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.report.image_statistics import StatisticsGatherer
+
+TALLY = Tally(
+    listed=6,
+    ignored=Counter({".txt": 2, ".csv": 1}),
+    label_rows=7,
+    orphan_rows=1,
+    repeated_rows=1,
+    samples=Counter({"train": 4, "test": 1}),
+    dead=Counter({"unreadable": 1, "missing_image": 1, "bad_label_value": 1}),
+)
+PLAN = Plan(
+    ShardPlan("birds", (("test", 1), ("train", 2)), TFRecordFormat()),
+    (("강아지", 1), ("고양이", 2)),
+    Tally(),
+    None,
+)
+SHARDS = [
+    ShardInfo("train", 1, "birds-train.tfrecord-00001-of-00002", 1, 200, 0x01020304, ((2, 1),)),
+    ShardInfo("test", 0, "birds-test.tfrecord-00000-of-00001", 0, 0, 0, ()),
+    ShardInfo(
+        "train", 0, "birds-train.tfrecord-00000-of-00002", 3, 1000, 0xFFFFFFFF, ((1, 2), (2, 1))
+    ),
+]
+LITERAL = """\
+{
+  "format": "beam-tfrecord",
+  "format_version": 1,
+  "name": "birds",
+  "seed": 0,
+  "options": {
+    "splits": null
+  },
+  "features": {
+    "image/encoded": {
+      "kind": "bytes",
+      "optional": false,
+      "shape": []
+    }
+  },
+  "splits": {
+    "test": {
+      "examples": 0,
+      "bytes": 0,
+      "shards": [
+        {
+          "path": "birds-test.tfrecord-00000-of-00001",
+          "examples": 0,
+          "bytes": 0,
+          "crc32c": "AAAAAA=="
+        }
+      ]
+    },
+    "train": {
+      "examples": 4,
+      "bytes": 1200,
+      "shards": [
+        {
+          "path": "birds-train.tfrecord-00000-of-00002",
+          "examples": 3,
+          "bytes": 1000,
+          "crc32c": "/////w=="
+        },
+        {
+          "path": "birds-train.tfrecord-00001-of-00002",
+          "examples": 1,
+          "bytes": 200,
+          "crc32c": "AQIDBA=="
+        }
+      ]
+    }
+  },
+  "classes": [
+    {
+      "id": 1,
+      "name": "강아지",
+      "examples": 2,
+      "splits": {
+        "test": 0,
+        "train": 2
+      }
+    },
+    {
+      "id": 2,
+      "name": "고양이",
+      "examples": 2,
+      "splits": {
+        "test": 0,
+        "train": 2
+      }
+    }
+  ],
+  "counts": {
+    "listed_images": 6,
+    "ignored_files": {
+      ".csv": 1,
+      ".txt": 2
+    },
+    "label_rows": 7,
+    "label_rows_repeated": 1,
+    "label_rows_without_image": 1,
+    "joined_samples": 5,
+    "examples": 4,
+    "dead_letters": 3
+  },
+  "dead_letters": {
+    "bad_label_value": 1,
+    "missing_image": 1,
+    "unreadable": 1
+  }
+}
+"""
+
+
+def built(shards: list[ShardInfo], **more: str) -> bytes:
+    manifest = build_manifest(
+        plan=PLAN,
+        tally=TALLY,
+        shards=shards,
+        seed=0,
+        options={"splits": None},
+        features={"image/encoded": {"kind": "bytes", "optional": False, "shape": []}},
+        **more,
+    )
+    return dump_json(manifest)
+
+
+def test_a_manifest_is_this_file() -> None:
+    """Every byte of the manifest of a small data set, as people and programs rely on it."""
+    assert built(SHARDS).decode() == LITERAL
+
+
+def test_the_files_beside_the_shards_have_these_names() -> None:
+    """They are what people and programs look for in the output folder."""
+    assert (MANIFEST_NAME, LABELS_NAME, LABEL_MAP_NAME, DEAD_LETTERS_NAME) == (
+        "manifest.json",
+        "labels.txt",
+        "label_map.pbtxt",
+        "dead_letters.jsonl",
+    )
+
+
+def test_a_manifest_does_not_depend_on_the_order_in_which_shards_were_written() -> None:
+    """Runners finish shards in any order."""
+    assert built(SHARDS[::-1]) == built(sorted(SHARDS)) == built(SHARDS)
+
+
+def test_a_manifest_has_the_formats_and_sizes_of_all_images() -> None:
+    """It has none where receipts of an older version lack those of some shards."""
+    gatherer = StatisticsGatherer()
+    gatherer.add(ImageHeader("png", 30, 40, 3), 10, ())
+    one = gatherer.statistics()
+    for _ in range(2):
+        gatherer.add(ImageHeader("jpeg", 300, 40, 3), 10, ())
+    three = gatherer.statistics()
+    second, empty, first = SHARDS
+    manifest = json.loads(
+        built([second._replace(statistics=one), empty, first._replace(statistics=three)])
+    )
+    assert manifest["images"] == {
+        "formats": {"jpeg": 2, "png": 2},
+        "width": [40, 40],
+        "height": [30, 300],
+    }
+    assert "images" not in json.loads(built([second, empty, first._replace(statistics=three)]))
+
+
+def test_a_manifest_is_read_as_it_was_written() -> None:
+    """The value comes back, and with it the files that belong to the data set."""
+    manifest = parse_manifest(LITERAL.encode(), "out/manifest.json")
+    assert manifest == json.loads(LITERAL)
+    assert shard_paths(manifest) == [
+        "birds-test.tfrecord-00000-of-00001",
+        "birds-train.tfrecord-00000-of-00002",
+        "birds-train.tfrecord-00001-of-00002",
+    ]
+
+
+def test_a_class_without_examples_is_in_the_manifest() -> None:
+    """All its images may have been unreadable; its id is not given to another."""
+    manifest = json.loads(built(SHARDS[1:2]))
+    assert manifest["classes"] == [
+        {"id": 1, "name": "강아지", "examples": 0, "splits": {"test": 0, "train": 0}},
+        {"id": 2, "name": "고양이", "examples": 0, "splits": {"test": 0, "train": 0}},
+    ]
+
+
+def test_classes_are_counted_in_each_split() -> None:
+    """Counts of a split's shards add up, and those of the splits to the whole."""
+    test = SHARDS[1]._replace(examples=5, classes=((2, 5),))
+    manifest = json.loads(built([test, SHARDS[0], SHARDS[2]]))
+    assert manifest["classes"] == [
+        {"id": 1, "name": "강아지", "examples": 2, "splits": {"test": 0, "train": 2}},
+        {"id": 2, "name": "고양이", "examples": 7, "splits": {"test": 5, "train": 2}},
+    ]
+
+
+def test_objects_are_counted_where_examples_have_several() -> None:
+    """They take the place of examples, so that nobody takes one number for the other."""
+    manifest = json.loads(built(SHARDS, counted="objects"))
+    assert manifest["classes"] == [
+        {"id": 1, "name": "강아지", "objects": 2, "splits": {"test": 0, "train": 2}},
+        {"id": 2, "name": "고양이", "objects": 2, "splits": {"test": 0, "train": 2}},
+    ]
+    assert manifest["splits"]["train"]["examples"] == 4
+
+
+def test_a_manifest_has_the_ids_of_the_plan() -> None:
+    """They need not follow one another, nor begin at 0 or 1."""
+    plan = replace(PLAN, classes=(("강아지", -3), ("고양이", 2)))
+    manifest = build_manifest(
+        plan=plan, tally=TALLY, shards=SHARDS, seed=0, options={}, features={}
+    )
+    assert [(entry["id"], entry["examples"]) for entry in manifest["classes"]] == [(-3, 0), (2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("crc", "text"),
+    [
+        (0, "AAAAAA=="),
+        (1, "AAAAAQ=="),
+        (0xFFFFFFFF, "/////w=="),
+        (google_crc32c.value(b"123456789"), "4waSgw=="),
+    ],
+)
+def test_a_checksum_is_shown_as_cloud_storage_shows_it(crc: int, text: str) -> None:
+    """`gcloud storage hash` of 123456789 says 4waSgw==, whose CRC-32C is E3069283."""
+    assert crc32c_text(crc) == text
+
+
+@given(st.integers(0, (1 << 32) - 1))
+def test_a_checksum_is_base64_of_four_bytes_big_endian(crc: int) -> None:
+    """Any checksum can be had back from its text."""
+    assert struct.unpack(">I", base64.b64decode(crc32c_text(crc), validate=True)) == (crc,)
+
+
+def test_json_is_for_people() -> None:
+    """Indented, letters as they are, and a newline at the end."""
+    assert dump_json({"개": [1]}) == '{\n  "개": [\n    1\n  ]\n}\n'.encode()
+
+
+# --- what is no manifest ------------------------------------------------------------------------
+
+
+def manifest_of(*paths: Any) -> bytes:
+    shards = [{"path": path} for path in paths]
+    value = {
+        "format": "beam-tfrecord",
+        "format_version": 1,
+        "splits": {"train": {"shards": shards}},
+    }
+    return json.dumps(value).encode()
+
+
+def message_of(data: bytes) -> str:
+    with pytest.raises(ConversionError) as caught:
+        parse_manifest(data, "out/manifest.json")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"\xff\xfe",
+        b"null",
+        b"[]",
+        b'"beam-tfrecord"',
+        b"{}",
+        b'{"format": "tfds"}',
+        b'{"format": "beam-tfrecord"}',
+        b'{"format": "beam-tfrecord", "format_version": 1}',
+        b'{"format": "beam-tfrecord", "format_version": 1, "splits": []}',
+        b'{"format": "beam-tfrecord", "format_version": 1, "splits": {"train": {}}}',
+        b'{"format": "beam-tfrecord", "format_version": 1, "splits": {"train": {"shards": [1]}}}',
+        b'{"format": "beam-tfrecord", "format_version": 1, "splits": {"t": {"shards": [{}]}}}',
+    ],
+)
+def test_what_is_no_manifest_is_an_error(data: bytes) -> None:
+    """Whatever the file holds, the message names it."""
+    assert message_of(data).startswith("out/manifest.json is no manifest of beam-tfrecord: ")
+
+
+def test_json_that_is_too_deep_is_no_manifest() -> None:
+    """A broken file is an error for a person, however it is broken."""
+    assert message_of(b"[" * 100_000).startswith("out/manifest.json is no manifest")
+
+
+def test_a_manifest_of_another_program_is_an_error() -> None:
+    """It may have all that ours has; the message says what it calls itself."""
+    data = manifest_of("a").replace(b'"beam-tfrecord"', b'"tfds"')
+    assert "its format is 'tfds'" in message_of(data)
+
+
+def test_a_later_version_is_an_error() -> None:
+    """The message says which one, and which is read."""
+    data = manifest_of("a").replace(b'"format_version": 1', b'"format_version": 2')
+    assert message_of(data) == "out/manifest.json has version 2; this program reads version 1"
+
+
+def test_a_later_version_need_not_look_like_this_one() -> None:
+    """A version that has no splits is a later version, not no manifest."""
+    data = b'{"format": "beam-tfrecord", "format_version": 2, "data": {}}'
+    assert message_of(data) == "out/manifest.json has version 2; this program reads version 1"
+
+
+@pytest.mark.parametrize(
+    "path", ["../x", "/etc/passwd", "a/b", "a/", ".", "..", "../birds/a", "gs://b/a", "./a"]
+)
+def test_a_shard_outside_the_folder_is_an_error(path: str) -> None:
+    """What follows a manifest never reads or deletes what is not a file of its folder."""
+    assert message_of(manifest_of("sound", path)) == (
+        f"out/manifest.json lists {path!r}, which is not a file of its own folder"
+    )
+
+
+@pytest.mark.parametrize("path", [5, None, ["a"], {}, ""])
+def test_a_shard_without_a_name_is_an_error(path: Any) -> None:
+    """It is no file of the folder either."""
+    assert message_of(manifest_of("sound", path)).startswith("out/manifest.json ")
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.sampled_from(["train", "shards", "path"]), inner, max_size=3)
+        ),
+        max_leaves=8,
+    )
+)
+def test_any_splits_are_read_or_refused(splits: Any) -> None:
+    """Whatever JSON stands there, the error is one that is written for a person."""
+    data = {"format": "beam-tfrecord", "format_version": 1, "splits": splits}
+    try:
+        manifest = parse_manifest(json.dumps(data).encode(), "out/manifest.json")
+    except ConversionError:
+        return
+    assert manifest == data
+    assert all("/" not in path for path in shard_paths(manifest))
+
+
+@pytest.mark.parametrize(
+    "path", ["birds-train.tfrecord-00000-of-00001", "강아지-train.tfrecord-0.gz", "..a", "a b"]
+)
+def test_a_file_name_is_a_file_of_the_folder(path: str) -> None:
+    """Two dots at the beginning of a name are no folder."""
+    assert shard_paths(parse_manifest(manifest_of(path), "out/manifest.json")) == [path]
+
+
+@pytest.mark.parametrize("shards", [1000, pytest.param(20_000, marks=pytest.mark.slow)])
+def test_the_memory_of_a_manifest_is_that_of_its_shards(shards: int) -> None:
+    """A kilobyte each, however many there are; text as a list of pieces would take more."""
+    infos = [ShardInfo("train", n, f"birds-train-{n:05d}", 2, 300, n, ()) for n in range(shards)]
+    tracemalloc.start()
+    try:
+        data = built(infos)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1000 * shards + 1_000_000
+    assert len(json.loads(data)["splits"]["train"]["shards"]) == shards

@@ -1,0 +1,183 @@
+"""Plans: shards and classes from counts, and tallies that cannot be planned."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from beam_pipeline.core.dataset.plan import Plan, make_plan
+from beam_pipeline.core.dataset.plausibility import LabelChecks
+from beam_pipeline.core.dataset.sharding import ShardConfig, ShardPlan
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.labels.classes import ClassNumbering
+from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from tests.core.dataset.tallies import label_files, plan_of
+
+
+def test_a_plan_lays_out_every_split() -> None:
+    """Splits by name, those that got nothing included; shards by size; classes by code point."""
+    tally = Tally(
+        listed=6,
+        samples=Counter({"train": 4, "test": 2}),
+        sample_bytes=Counter({"train": 401, "test": 100}),
+        classes=Counter({"dog": 1, "cat": 3, "Äffchen": 1, "Zebra": 1}),
+    )
+    plan = plan_of(
+        tally,
+        shards=ShardConfig(shard_bytes=100),
+        splits=("train", "validation"),
+        record_format=TFRecordFormat("gzip"),
+    )
+    assert plan == Plan(
+        ShardPlan("birds", (("test", 1), ("train", 5), ("validation", 1)), TFRecordFormat("gzip")),
+        (("Zebra", 0), ("cat", 1), ("dog", 2), ("Äffchen", 3)),
+        tally,
+        None,
+    )
+    assert plan.class_ids == {"Zebra": 0, "cat": 1, "dog": 2, "Äffchen": 3}
+    from_one = plan_of(tally, numbering=ClassNumbering(base=1))
+    assert from_one.class_ids == {"Zebra": 1, "cat": 2, "dog": 3, "Äffchen": 4}
+
+
+@pytest.mark.parametrize(
+    ("config", "refused"),
+    [
+        (ShardConfig(shard_bytes=100), "100 bytes, which makes 67456 shards of 60 samples"),
+        (ShardConfig({"test": 9}, shard_bytes=100), "100 bytes, which makes 67456 shards"),
+        (ShardConfig(shard_bytes=1), "1 byte, which makes 6745600 shards of 60 samples"),
+        (ShardConfig(shard_bytes=6_745_600 // 60), ""),
+        (ShardConfig(600, shard_bytes=100), ""),
+        (ShardConfig(), ""),
+    ],
+)
+def test_more_shards_than_samples_are_a_size_without_its_unit(
+    config: ShardConfig, refused: str
+) -> None:
+    """Unless their number was asked for; and such shards are not even named."""
+    tally = Tally(listed=60, samples=Counter(train=60), sample_bytes=Counter(train=6_745_600))
+    plan = plan_of(tally, shards=config, splits=("test",))
+    if not refused:
+        assert plan.refusal is None
+        return
+    assert plan.refusal is not None
+    assert plan.refusal.message.startswith(f"--shard_size is {refused}")
+    assert plan.refusal.message.endswith(
+        "with its unit, such as --shard_size 200MB, or --num_shards"
+    )
+    assert plan.shard_plan.specs == []
+
+
+def test_a_petabyte_may_have_millions_of_shards() -> None:
+    """Where each holds many samples, whoever chose the size."""
+    tally = Tally(listed=10**9, samples=Counter(train=10**9), sample_bytes=Counter(train=10**15))
+    for config in (ShardConfig(), ShardConfig(shard_bytes=10**8)):
+        plan = plan_of(tally, shards=config)
+        assert plan.refusal is None
+        assert plan.shard_plan.shards == (("train", 10**15 // config.shard_bytes),)
+
+
+def test_sizes_that_no_disk_has_make_no_shards_without_number() -> None:
+    """As an inventory may claim them, also with the default size of a shard."""
+    tally = Tally(listed=2, samples=Counter(train=2), sample_bytes=Counter(train=2**64))
+    plan = plan_of(tally, shards=ShardConfig())
+    assert plan.refusal is not None
+    assert "makes 92233720369 shards of 2 samples" in plan.refusal.message
+    assert plan.shard_plan.specs == []
+
+
+def test_classes_that_the_format_knows_are_planned_without_a_sample() -> None:
+    """Their ids are the format's, whatever samples there are."""
+    numbering = ClassNumbering(known=(("airplane", 0), ("bird", 2)))
+    tally = Tally(listed=1, samples=Counter({"train": 1}))
+    assert plan_of(tally, numbering=numbering).classes == (("airplane", 0), ("bird", 2))
+    assert plan_of(tally).classes == ()
+
+
+def test_a_class_that_cannot_be_an_id_refuses_the_run() -> None:
+    """The message names the option that asked for it, and what was refused before comes first."""
+    tally = Tally(listed=2, samples=Counter({"train": 2}), classes=Counter({"7": 1, "cat": 1}))
+    plan = plan_of(tally, numbering=ClassNumbering(from_name=True))
+    assert plan.refusal == Refusal(
+        "UsageError",
+        "--label_from_folder_name: class 'cat' is not an integer, so it cannot be an id; rename it or "
+        "leave the option out",
+    )
+    assert plan.classes == ()
+    tally.refusals.append(Refusal("ListingError", "x"))
+    plan = plan_of(tally, numbering=ClassNumbering(from_name=True))
+    assert plan.refusal == Refusal("ListingError", "x")
+
+
+def test_a_number_of_shards_for_a_split_that_is_not_there_is_refused() -> None:
+    """The message lists the splits there are."""
+    tally = Tally(listed=2, samples=Counter({"train": 1, "test": 1}))
+    asked = ShardConfig({"train": 2, "valid": 1, "dev": 1})
+    assert plan_of(tally, shards=asked).refusal == Refusal(
+        "UsageError",
+        "--num_shards names the split dev, valid, but the splits are test, train",
+    )
+    assert plan_of(tally, shards=asked, splits=("valid", "dev")).refusal is None
+    assert plan_of(tally, shards=ShardConfig({"train": 2})).refusal is None
+
+
+def test_what_a_stage_refused_comes_first() -> None:
+    """Nothing that follows from it is said in its place."""
+    refusal = Refusal("ListingError", "/photos/x cannot be listed")
+    assert plan_of(Tally(refusals=[refusal, Refusal("UsageError", "z")])).refusal == refusal
+
+
+@pytest.mark.parametrize(
+    "tally",
+    [
+        Tally(refusals=[Refusal("ListingError", "x")]),
+        Tally(),
+        Tally(listed=1, samples=Counter({"train": 1}), dead=Counter({"bad_row": 1})),
+    ],
+)
+def test_a_refusal_names_an_error_that_there_is(tally: Tally) -> None:
+    """At the end of the job it becomes an error of that class."""
+    refusal = plan_of(tally).refusal
+    assert refusal is not None
+    assert type(refusal.to_error()).__name__ == refusal.error
+
+
+@pytest.mark.parametrize("classes", [Counter(), Counter(cat=6)])
+def test_a_flat_folder_with_a_table_is_asked_about_the_table(classes: Counter[str]) -> None:
+    """Rather than told that nothing has a label; a single class is asked about in the same error."""
+    tally = Tally(listed=6, samples=Counter(train=classes.total()), classes=classes)
+    tally.label_files = label_files(["labels.csv"])
+    checks = LabelChecks("folder names", command="convert", unseen=True)
+    refusal = plan_of(tally, checks=checks).refusal
+    assert refusal is not None
+    assert refusal.error == "QuestionError"
+    asked = [line[2:9] for line in refusal.message.splitlines() if line.startswith("- ")]
+    assert asked == ["1 .csv ", *(["There i"] if classes else [])]
+    plan = plan_of(tally, checks=replace(checks, assumed=True))
+    assert len(plan.questions) == len(asked)
+    assert (plan.refusal is None) == bool(classes)
+
+
+def test_a_split_may_not_stay_empty_where_groups_or_classes_are_divided() -> None:
+    """Shares alone may leave one empty, as a small set does."""
+    tally = Tally(listed=9, samples=Counter({"train": 9}))
+    wishes: dict[str, Any] = {
+        "name": "x",
+        "shards": ShardConfig(),
+        "splits": ("train", "validation", "test"),
+        "record_format": TFRecordFormat(),
+        "max_bad_fraction": 0,
+        "numbering": ClassNumbering(),
+    }
+    assert make_plan(tally, **wishes).refusal is None
+    assert make_plan(tally, none_empty=True, **wishes).refusal == Refusal(
+        "UsageError",
+        "--splits: not one of 9 samples fell into validation, test; there are too few groups, or too "
+        "few samples in each class, for so small a share. Give it a larger share, divide groups with "
+        "--stratify, or try another --seed",
+    )
+    tally.samples.update({"validation": 1, "test": 1})
+    assert make_plan(tally, none_empty=True, **wishes).refusal is None

@@ -1,0 +1,404 @@
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import random
+import tracemalloc
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_pipeline.core.dataset.receipts import (
+    Receipt,
+    ShardInputs,
+    changes,
+    has_same_outcome,
+    option_changes,
+    parse_if_same,
+    parse_receipt,
+    parse_record_sizes,
+    receipt_name,
+)
+from beam_pipeline.core.dataset.sharding import ShardInfo, ShardSpec
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.errors import ConversionError
+from beam_pipeline.core.images.header import ImageHeader
+from beam_pipeline.core.references import SampleRef
+from beam_pipeline.core.report.image_statistics import StatisticsGatherer
+
+SPEC = ShardSpec("train", 1, 3, "d-train.tfrecord-00001-of-00003")
+INFO = ShardInfo("train", 1, SPEC.file_name, 2, 1234, 4_000_000_000, ((0, 1), (7, 1)))
+CAT = SampleRef("cat/a.jpg", "/in/cat/a.jpg", 99, "train", ("cat",), version=5)
+DOG = SampleRef("dog/b.jpg", "/in/dog/b.jpg", 98, "train", ("dog",), version=6)
+
+
+def inputs(*refs: SampleRef, classes: dict[str, int] | None = None, **options: Any) -> ShardInputs:
+    return ShardInputs(
+        SPEC, list(refs), {"cat": 0, "dog": 1} if classes is None else classes, options
+    )
+
+
+SCALARS = st.text(max_size=8) | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False)
+BOXES = st.tuples(*[st.floats(0, 1)] * 4, st.integers(0, 9))
+LABELS = SCALARS | st.none() | st.lists(SCALARS, max_size=3).map(tuple) | st.lists(BOXES).map(tuple)
+REFS = st.builds(
+    SampleRef,
+    st.text(max_size=8),
+    st.text(max_size=8),
+    st.integers(0, 2**40),
+    st.just("train"),
+    st.tuples(LABELS, LABELS),
+    st.integers(-1, 2**40),
+    st.text(max_size=8),
+    st.integers(0, 2**63),
+    st.none() | st.tuples(st.integers(1, 9), st.integers(1, 9)),
+    st.just(b""),
+)
+
+
+@given(
+    refs=st.lists(REFS, max_size=4),
+    dead_letters=st.lists(st.text(max_size=5), max_size=2),
+    sizes=st.lists(st.integers(0), max_size=3),
+    digest=st.just(b"") | st.binary(min_size=16, max_size=16),
+)
+def test_a_receipt_is_read_as_it_was_written(
+    refs: list[SampleRef], dead_letters: list[str], sizes: list[int], digest: bytes
+) -> None:
+    """Every kind of label comes back as the same value of the same type."""
+    dead = [DeadLetter("read", text, text, "unreadable", text, text, 3) for text in dead_letters]
+    now = inputs(*refs, seed=1, columns=[{"name": "x"}])
+    receipt = Receipt(now, INFO, dead, tuple(sizes), digest * len(refs))
+    found = parse_receipt(receipt.to_bytes(), "r")
+    assert found == receipt
+    assert repr(found.inputs.refs) == repr(refs)  # 1 is not 1.0 is not True
+    assert found.to_bytes() == receipt.to_bytes()
+    assert parse_record_sizes(receipt.to_bytes(), "r") == tuple(sizes)
+
+
+def test_the_statistics_of_a_shard_are_kept() -> None:
+    """A receipt without them is one of an older version; one with others than counts is damaged."""
+    gatherer = StatisticsGatherer()
+    gatherer.add(ImageHeader("png", 3, 4, 1), 99, ("cat",))
+    kept = Receipt(inputs(CAT), INFO._replace(statistics=gatherer.statistics()), [])
+    found = parse_receipt(kept.to_bytes(), "r")
+    assert found == kept
+    assert found.info.statistics.counts["size"] == {"4 x 3": 1}
+    content = json.loads(gzip.decompress(kept.to_bytes()))
+    statistics = content.pop("statistics")
+    older = gzip.compress(json.dumps(content).encode())
+    assert parse_receipt(older, "r").info == INFO
+    for wrong in (5, [], ["x", *statistics[1:]], [1, {"format": 5}, {}, {}]):
+        damaged = gzip.compress(json.dumps({**content, "statistics": wrong}).encode())
+        with pytest.raises(ConversionError, match=r"^r is damaged"):
+            parse_receipt(damaged, "r")
+
+
+def test_the_content_is_json_for_everybody() -> None:
+    """gzip and JSON, a list a field of the samples."""
+    data = Receipt(inputs(CAT, DOG, seed=1), INFO, []).to_bytes()
+    assert json.loads(gzip.decompress(data)) == {
+        "version": 1,
+        "spec": ["train", 1, 3, "d-train.tfrecord-00001-of-00003"],
+        "samples": [
+            ["cat/a.jpg", "dog/b.jpg"],
+            ["/in/cat/a.jpg", "/in/dog/b.jpg"],
+            [99, 98],
+            ["train", "train"],
+            [["cat"], ["dog"]],
+            [-1, -1],
+            ["", ""],
+            [5, 6],
+        ],
+        "classes": {"cat": 0, "dog": 1},
+        "options": {"seed": 1},
+        "info": ["train", 1, SPEC.file_name, 2, 1234, 4_000_000_000, [[0, 1], [7, 1]]],
+        "dead_letters": [],
+    }
+    assert receipt_name(SPEC.file_name) == ".receipts/d-train-00001-of-00003.json.gz"
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"x", *(gzip.compress(text, mtime=0) for text in (b"{}", b"[1]", b"\xff"))]
+)
+def test_a_damaged_receipt_is_an_error_that_names_it(data: bytes) -> None:
+    """Nothing is guessed from it."""
+    with pytest.raises(ConversionError, match=r"^out/r is damaged .* remove it by hand$"):
+        parse_receipt(data, "out/r")
+
+
+@pytest.mark.parametrize("sizes", [{}, [1.5], [True], ["1"]])
+def test_sizes_of_records_are_whole_numbers(sizes: object) -> None:
+    """Either way of reading them says so."""
+    content = json.loads(gzip.decompress(Receipt(inputs(), INFO, []).to_bytes()))
+    data = gzip.compress(json.dumps({**content, "record_sizes": sizes}).encode())
+    for read in (parse_receipt, parse_record_sizes):
+        with pytest.raises(ConversionError, match=r"^r is damaged \(.*record_sizes .* by hand$"):
+            read(data, "r")
+
+
+def test_a_receipt_of_another_version_is_an_error() -> None:
+    """A later program may say more in it."""
+    content = json.loads(gzip.decompress(Receipt(inputs(), INFO, []).to_bytes()))
+    data = gzip.compress(json.dumps({**content, "version": 2}).encode())
+    with pytest.raises(ConversionError, match="version is 2, expected 1"):
+        parse_receipt(data, "r")
+
+
+@pytest.mark.parametrize(
+    ("now", "found"),
+    [
+        (inputs(CAT, DOG, seed=0), ""),
+        (inputs(CAT._replace(uri="gs://b/a.jpg", origin="l.csv"), DOG, seed=0), ""),
+        (inputs(CAT, seed=0), "1 gone (dog/b.jpg)"),
+        (inputs(CAT, DOG, DOG._replace(key="x"), seed=0), "1 added (x)"),
+        (inputs(CAT._replace(size=1), DOG, seed=0), "1 changed (cat/a.jpg)"),
+        (inputs(CAT._replace(version=1), DOG, seed=0), "1 changed (cat/a.jpg)"),
+        (inputs(CAT._replace(labels=("dog",)), DOG, seed=0), "1 changed (cat/a.jpg)"),
+        (
+            inputs(CAT._replace(key="k"), seed=1),
+            "1 added (k); 2 gone (cat/a.jpg, dog/b.jpg); seed was 0, is 1",
+        ),
+        (inputs(CAT, DOG, classes={"cat": 1, "dog": 2}, seed=0), "the ids of classes"),
+    ],
+)
+def test_changes_say_what_is_another(now: ShardInputs, found: str) -> None:
+    """A file that was only moved makes the same example."""
+    assert changes(inputs(CAT, DOG, seed=0), now) == found
+
+
+def test_a_label_that_is_no_number_is_the_same_again() -> None:
+    """NaN is not equal to itself, but makes the same example."""
+    missing = CAT._replace(labels=(math.nan,))
+    assert changes(inputs(missing), inputs(missing._replace(labels=(float("nan"),)))) == ""
+
+
+def test_changed_options_are_named_to_the_depth() -> None:
+    """Tuples are lists to JSON, so that what was read equals what was recorded."""
+    then = {"seed": 0, "options": {"columns": [1], "shards": {"train": 1}}, "gone": "x"}
+    now = {"seed": 1, "options": {"columns": (1,), "shards": {"train": 2}}}
+    assert option_changes(then, now) == [
+        'gone was "x", is null',
+        "options.shards.train was 1, is 2",
+        "seed was 0, is 1",
+    ]
+
+
+def test_a_container_is_named_as_its_option() -> None:
+    """The usual one is not recorded."""
+    assert option_changes({}, {"record_format": "webdataset"}) == [
+        'format was "tfrecord", is "webdataset"'
+    ]
+
+
+# --- receipts may be anybody's ------------------------------------------------------------------
+
+
+def whole() -> bytes:
+    """A receipt with a value of every kind in it."""
+    dead_letter = DeadLetter("check", "b.jpg", "/b.jpg", "corrupt_image", "broken", "l.csv", 3)
+    return Receipt(inputs(CAT, DOG, seed=0), INFO, [dead_letter]).to_bytes()
+
+
+def packed(content: Any) -> bytes:
+    return gzip.compress(json.dumps(content).encode(), mtime=0)
+
+
+@pytest.mark.promise("bombs")
+def test_a_receipt_that_inflates_to_gigabytes_is_not_inflated() -> None:
+    """3 MB that would be 3 GB: refused in bounded memory."""
+    bomb = zlib.compressobj(9, zlib.DEFLATED, 31)
+    chunk = bytes(1 << 20)
+    start, block = (bomb.compress(chunk) + bomb.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
+    data = (
+        start + block * 2999
+    )  # a flushed block stands for itself, so that one is enough to compress
+    assert len(data) > 2_000_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(ConversionError, match="it inflates to more than"):
+            parse_receipt(data, "r")
+        assert tracemalloc.get_traced_memory()[1] < 400_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"spec": ["train", 1, 3, 5]}, "ShardSpec.file_name is 5"),
+        ({"spec": ["train", True, 3, SPEC.file_name]}, "ShardSpec.number is True"),
+        ({"samples": [["a"], ["b"], ["3"]]}, "SampleRef.size is not always int"),
+        ({"samples": {"key": 1}}, "samples is {'key': 1}"),
+        ({"classes": {"cat": "0"}}, "the id of class 'cat' is '0'"),
+        ({"options": []}, r"options is \[\]"),
+        ({"info": ["train", 1, "../x", 2, 3, 4, []]}, "its figures are of '../x'"),
+        ({"info": ["train", 1, SPEC.file_name, -1, 3, 4, []]}, "its figures are"),
+        ({"dead_letters": [["check"]]}, "missing"),
+        ({"dead_letters": [[1] * 7]}, "DeadLetter.stage is 1"),
+    ],
+)
+def test_a_value_of_another_type_is_damage(change: dict[str, Any], message: str) -> None:
+    """Each field is checked, and named."""
+    content = json.loads(gzip.decompress(whole()))
+    with pytest.raises(ConversionError, match=f"^r is damaged .*{message}.*remove it by hand$"):
+        parse_receipt(packed({**content, **change}), "r")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        gzip.compress(b"[" * 100_000, mtime=0),
+        gzip.compress(b'{"version":' + b"9" * 5000 + b"}", mtime=0),
+        whole() + b"x",
+        whole()[:20] + bytes([whole()[20] ^ 255]) + whole()[21:],
+    ],
+    ids=["nested deep", "a long number", "bytes behind the end", "a flipped byte"],
+)
+def test_other_damage_is_the_same_error(data: bytes) -> None:
+    """Neither zlib's nor the parser's own errors come out."""
+    with pytest.raises(ConversionError, match=r"^r is damaged"):
+        parse_receipt(data, "r")
+
+
+def _values(content: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths of all values in a JSON value."""
+    yield path
+    items = content.items() if isinstance(content, dict) else enumerate(content)
+    for key, value in items if isinstance(content, (dict, list)) else ():
+        if isinstance(value, (dict, list)):
+            yield from _values(value, (*path, key))
+        else:
+            yield (*path, key)
+
+
+def _with(content: Any, path: tuple[Any, ...], value: Any) -> Any:
+    """A copy of a JSON value with another value at a path."""
+    if not path:
+        return value
+    changed = dict(content) if isinstance(content, dict) else list(content)
+    changed[path[0]] = _with(content[path[0]], path[1:], value)
+    return changed
+
+
+ODD = [None, True, -1, 0, 1 << 70, 0.5, float("nan"), "", "x", "\ud800", [], [[]], {}, {"a": []}]
+
+
+@pytest.mark.slow
+def test_twenty_thousand_mutations_give_named_errors_only() -> None:
+    """Flipped, cut and doubled bytes; and in the JSON, any value put in any place."""
+    rng = random.Random(0)
+    data = whole()
+    content = json.loads(gzip.decompress(data))
+    paths = list(_values(content))
+    named = 0
+    for number in range(20_000):
+        if number % 2:
+            mutated = bytearray(data)
+            for _ in range(rng.randint(1, 3)):
+                at = rng.randrange(len(mutated))
+                kind = rng.randrange(3)
+                if kind == 0:
+                    mutated[at] ^= 1 << rng.randrange(8)
+                elif kind == 1:
+                    del mutated[at:]
+                    mutated.extend(b"\0")
+                else:
+                    mutated[at:at] = mutated[at : at + 9]
+            candidate = bytes(mutated)
+        else:
+            changed = _with(content, rng.choice(paths), rng.choice(ODD))
+            candidate = gzip.compress(json.dumps(changed).encode(), 1, mtime=0)
+        try:
+            receipt = parse_receipt(candidate, "r")
+        except ConversionError:
+            named += 1
+        else:
+            assert receipt.to_bytes()
+            changes(receipt.inputs, inputs(CAT, DOG, seed=0))
+    assert named > 15_000
+
+
+def test_a_receipt_without_claimed_sizes_is_as_older_versions_wrote_it() -> None:
+    """Eight lists of fields; such a receipt is read, and a size that is claimed now changes nothing."""
+    receipt = Receipt(inputs(CAT, DOG), INFO, [])
+    content = json.loads(gzip.decompress(receipt.to_bytes()))
+    assert len(content["samples"]) == 8
+    assert parse_receipt(receipt.to_bytes(), "r") == receipt
+    small, large = (CAT._replace(claimed_size=size) for size in ((3, 4), (6, 8)))
+    assert changes(inputs(CAT), inputs(small)) == ""
+    assert changes(inputs(small), inputs(small)) == ""
+    assert changes(inputs(small), inputs(large)) == "1 changed (cat/a.jpg)"
+
+
+MASK = SampleRef("a.jpg", "/in/a.jpg", 99, "train", (("/in/a.png", 7, 5),), version=5)
+
+
+@pytest.mark.parametrize(
+    ("mask", "said"),
+    [
+        (("/in/a.png", 7, 5), ""),
+        (("/moved/a.png", 7, 5), ""),
+        (("/in/a.png", 8, 5), "1 changed (a.jpg)"),
+        (("/in/a.png", 7, 6), "1 changed (a.jpg)"),
+        (None, "1 changed (a.jpg)"),
+    ],
+)
+def test_a_mask_that_changed_is_noticed(mask: Any, said: str) -> None:
+    """By its size and version, as the image is; it may have moved. JSON gives it back."""
+    columns = [{"kind": "segmentation"}]
+    receipt = Receipt(inputs(MASK, columns=columns), INFO, [])
+    then = parse_receipt(receipt.to_bytes(), "r").inputs
+    assert list(then.refs) == [MASK]
+    assert changes(then, inputs(MASK._replace(labels=(mask,)), columns=columns)) == said
+
+
+def test_a_receipt_of_the_same_inputs_is_told_by_its_text() -> None:
+    """It holds the inputs themselves and its file; any other text is for `parse_receipt`."""
+    dead = [DeadLetter("read", "dog/b.jpg", "/in/dog/b.jpg", "empty_file", "")]
+    now = inputs(CAT, DOG, seed=1)
+    receipt = Receipt(now, INFO, dead, (7, 8), bytes(32))
+    data = receipt.to_bytes()
+    found = parse_if_same(data, now)
+    assert found == receipt
+    assert found.inputs is now
+    assert found.to_bytes() is data
+    assert has_same_outcome(found, now)
+    for other in (
+        inputs(CAT, DOG, seed=2),
+        inputs(CAT, seed=1),
+        inputs(CAT, DOG._replace(version=7), seed=1),
+        inputs(CAT, DOG, seed=1, classes={"cat": 0}),
+    ):
+        assert parse_if_same(data, other) is None
+    assert parse_if_same(data[:-9], now) is None
+    text = gzip.decompress(data)
+    for damaged in (
+        text[:-1],
+        text.replace(b"empty_file", b"\xff"),
+        text.replace(b'"info"', b'"i"'),
+    ):
+        assert parse_if_same(gzip.compress(damaged), now) is None
+
+
+def test_a_receipt_that_could_not_read_an_image_has_another_outcome() -> None:
+    """Though its inputs are the same: perhaps the image can be read now."""
+    now = inputs(CAT, DOG)
+    dead = [DeadLetter("read", "dog/b.jpg", "/in/dog/b.jpg", "unreadable", "")]
+    found = parse_if_same(Receipt(now, INFO, dead).to_bytes(), now)
+    assert found
+    assert not has_same_outcome(found, now)
+
+
+@pytest.mark.parametrize("digests", [5, "%%%%", "AAAA", "A" * 44])
+def test_digests_are_of_all_images_or_none(digests: Any) -> None:
+    """Of 16 bytes each, in base64."""
+    content = json.loads(gzip.decompress(Receipt(inputs(CAT), INFO, []).to_bytes()))
+    content["digests"] = digests
+    with pytest.raises(ConversionError, match=r"^r is damaged"):
+        parse_receipt(gzip.compress(json.dumps(content).encode()), "r")

@@ -1,0 +1,320 @@
+"""Runs that are refused: nothing met, too much is bad, samples were lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from beam_pipeline.core.dataset.refusals import (
+    accounting_error,
+    all_filtered,
+    nothing_joined,
+    too_many_bad,
+)
+from beam_pipeline.core.dataset.sharding import ShardInfo, ShardPlan
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.dead_letters import DeadLetter, Reason
+from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from tests.core.dataset.tallies import dead_letter, plan_of, shard
+
+SHARDS = ShardPlan("x", (("train", 2),), TFRecordFormat())
+NAMES = ("x-train.tfrecord-00000-of-00002", "x-train.tfrecord-00001-of-00002")
+REPORT = "No manifest is written. This is a fault of the program or the runner; please report it"
+
+
+def balance(tally: Tally, shards: Sequence[ShardInfo]) -> Refusal | None:
+    return accounting_error(SHARDS, tally, shards)
+
+
+def test_a_run_whose_filters_leave_nothing_is_refused() -> None:
+    """An empty data set is never meant; one example is enough, and other dead letters are not filters."""
+    tally = Tally(listed=5)
+    tally.add_dead_letters([dead_letter(Reason.UNREADABLE, "a")])
+    assert all_filtered(tally, []) is None
+    tally.add_dead_letters([dead_letter(Reason.FILTERED_MAX_PIXELS, key) for key in "bcd"])
+    tally.add_dead_letters([dead_letter(Reason.FILTERED_MIN_SIDE, "e")])
+    assert all_filtered(tally, []) == Refusal(
+        "NothingLeftError",
+        "no image is left: of 5 listed images, the filters leave out 1 by --min_side, 3 by "
+        "--max_pixels. dead_letters.jsonl lists them with their sizes; choose other limits",
+    )
+    info = ShardInfo("train", 0, "x", examples=1, bytes=1, crc32c=0, classes=())
+    assert all_filtered(tally, [info]) is None
+
+
+@pytest.mark.parametrize(
+    ("tally", "message"),
+    [
+        (Tally(), "no images found; check --images"),
+        (
+            Tally(ignored=Counter({".txt": 2, "hidden files": 1, ".csv": 3}), label_rows=5),
+            "no images found (passed over: 3 .csv, 2 .txt, 1 hidden files); check --images",
+        ),
+        (
+            Tally(ignored=Counter({".gz": 4})),
+            "no images found (passed over: 4 .gz); check --images. If these files hold arrays of pixels, "
+            "as MNIST's and SVHN's do, beam_pipeline.convert_samples takes images from arrays in Python "
+            "(docs/datasets/python.md)",
+        ),
+        (
+            Tally(ignored=Counter({".dcm": 4, ".mp4": 1})),
+            "no images found (passed over: 4 .dcm, 1 .mp4); check --images. DICOM and NIfTI are not read: "
+            "write a PNG of 8 or 16 bits for each image first; or beam_pipeline.convert_samples takes "
+            "images from arrays in Python (docs/datasets/python.md). Videos are not read: write their "
+            "frames as images first, as ffmpeg -i clip.mp4 frames/%06d.png does",
+        ),
+        (
+            Tally(
+                listed=2, dead=Counter({"unlabelled": 2}), shown={"unlabelled": ["a.jpg", "b.jpg"]}
+            ),
+            "none of 2 images has a label: there are no label rows, and no class folders (images "
+            "are 'a.jpg', 'b.jpg'). Give --labels with rows, put each class's images into a folder of "
+            "its own, or take the class from the names with --label_from, such as "
+            "'(?P<label>[a-z]+)[._]?[0-9]+[.]jpg'; --unlabelled keep writes images without labels",
+        ),
+        (
+            Tally(
+                listed=2,
+                dead=Counter({"bad_label_value": 2}),
+                shown={"bad_label_value": ["a", "b"]},
+            ),
+            "none of 2 images can be written: 2 bad_label_value (such as 'a', 'b'): a value is empty "
+            "where one is needed or is not of its column's type",
+        ),
+        (
+            Tally(
+                listed=2,
+                label_rows=3,
+                orphan_rows=3,
+                unlabelled=2,
+                samples=Counter({"train": 2}),
+                dead=Counter({"missing_image": 3}),
+                shown={"unlabelled": ["a.jpg", "b.jpg"], "missing_image": ["1", "2", "3"]},
+            ),
+            "none of 2 images met one of 3 label rows (3 missing_image). Images are named like "
+            "'a.jpg', 'b.jpg'; rows name '1', '2', '3'. Check --images, --labels and --key_column",
+        ),
+        (
+            Tally(
+                listed=2,
+                label_rows=3,
+                orphan_rows=3,
+                dead=Counter({"unlabelled": 2, "missing_image": 3}),
+                shown={"unlabelled": ["a.jpg", "b.jpg"], "missing_image": ["1", "2", "3"]},
+            ),
+            "none of 2 images met one of 3 label rows (3 missing_image, 2 unlabelled). Images are "
+            "named like 'a.jpg', 'b.jpg'; rows name '1', '2', '3'. "
+            "Check --images, --labels and --key_column",
+        ),
+        (
+            Tally(
+                listed=2,
+                label_rows=2,
+                dead=Counter({"unlabelled": 2}),
+                shown={"unlabelled": ["a.jpg", "b.jpg"]},
+            ),
+            "none of 2 images has labels that can be used, in 2 label rows (2 unlabelled). "
+            "dead_letters.jsonl lists them all",
+        ),
+        (
+            Tally(listed=1, label_rows=1, dead=Counter({"bad_label_value": 1})),
+            "none of 1 images has labels that can be used, in 1 label rows (1 bad_label_value). "
+            "dead_letters.jsonl lists them all",
+        ),
+    ],
+)
+def test_a_run_in_which_nothing_met_is_refused(tally: Tally, message: str) -> None:
+    """The message says how both sides are named, for that is what is wrong most of the time."""
+    assert nothing_joined(tally) == Refusal("NothingJoinedError", message)
+    assert plan_of(tally).refusal == Refusal("NothingJoinedError", message)
+
+
+def test_names_that_are_nearly_met_are_shown_with_the_first_dead_letter() -> None:
+    """The row and the image that are most alike, and what the row's own dead letter says."""
+    tally = Tally(listed=2, label_rows=2, orphan_rows=2)
+    tally.add_dead_letters(
+        [
+            DeadLetter("join", "img/7.png", "", "missing_image", "no such image", "/l.csv", 3),
+            DeadLetter("join", "img/1.png", "", "missing_image", "no such image", "/l.csv", 2),
+            DeadLetter("join", "0001.jpg", "/x/0001.jpg", "unlabelled", "no row"),
+            DeadLetter("join", "img_1.png", "/x/img_1.png", "unlabelled", "no row"),
+        ]
+    )
+    assert nothing_joined(tally) == Refusal(
+        "NothingJoinedError",
+        "none of 2 images met one of 2 label rows (2 missing_image, 2 unlabelled). Images are named "
+        "like '0001.jpg', 'img_1.png'; rows name 'img/1.png', 'img/7.png'. The first missing_image, "
+        "'img/1.png' (/l.csv, line 2): no such image. Nearest to each other are the row 'img/1.png' "
+        "and the image 'img_1.png'. Check --images, --labels and --key_column",
+    )
+
+
+def test_rows_that_begin_below_the_images_folder_say_it() -> None:
+    """As where --images names the folder above the one that the rows' paths begin in."""
+    tally = Tally(listed=1, label_rows=2, orphan_rows=2)
+    tally.add_dead_letters(
+        [
+            DeadLetter("join", "b/2.png", "", "missing_image", "no such image", "/l.csv", 3),
+            DeadLetter("join", "a/1.png", "", "missing_image", "no such image", "/l.csv", 2),
+            DeadLetter("join", "old/images/a/1.png", "/x/a/1.png", "unlabelled", "no row"),
+        ]
+    )
+    refusal = nothing_joined(tally)
+    assert refusal is not None
+    assert refusal.message.endswith(
+        "no such image. The row 'a/1.png' would name the image 'old/images/a/1.png' if --images named "
+        "its folder old/images/. Check --images, --labels and --key_column"
+    )
+
+
+def test_a_bad_row_without_a_name_is_shown_by_its_place() -> None:
+    """There is no key to show."""
+    tally = Tally(listed=2, label_rows=2)
+    tally.add_dead_letters([DeadLetter("labels", "", "", "bad_row", "3 fields", "/l.csv", 7)])
+    refusal = too_many_bad(tally, 0.01)
+    assert refusal is not None
+    assert refusal.message == (
+        "1 bad sample among 2 listed images, 0.01 of them allowed: 1 bad_row (such as /l.csv, line 7: 3 "
+        "fields). dead_letters.jsonl lists them; fix them or raise --max_bad_fraction"
+    )
+
+
+def test_of_bad_samples_the_first_keys_are_shown_with_the_fault_of_the_first() -> None:
+    """It says what to do; a row has its place before that."""
+    tally = Tally(listed=2, label_rows=2)
+    tally.add_dead_letters(
+        [
+            DeadLetter("encode", key, "", "unsupported_format", f"{key} is HEIC")
+            for key in ("b", "a")
+        ]
+        + [DeadLetter("labels", "c", "", "bad_row", "3 fields", "/l.csv", 7)]
+    )
+    refusal = too_many_bad(tally, 0.01)
+    assert refusal is not None
+    assert refusal.message == (
+        "3 bad samples among 2 listed images, 0.01 of them allowed: 1 bad_row (such as 'c'; of the first: "
+        "/l.csv, line 7: 3 fields), 2 unsupported_format (such as 'a', 'b'; of the first: a is HEIC). "
+        "dead_letters.jsonl lists them; fix them or raise --max_bad_fraction"
+    )
+
+
+def test_a_name_that_the_pattern_does_not_match_is_said() -> None:
+    """With --label_from there are neither rows nor folders to look at."""
+    tally = Tally(listed=1)
+    message = "its name 'a.jpg' does not match --label_from x"
+    tally.add_dead_letters([DeadLetter("join", "a.jpg", "/a.jpg", "unlabelled", message)])
+    refusal = nothing_joined(tally)
+    assert refusal is not None
+    assert refusal.message.endswith(f". Of the first: {message}")
+
+
+@pytest.mark.parametrize(("unlabelled", "refused"), [(50, False), (51, True)])
+def test_most_images_without_a_label_are_a_question(unlabelled: int, refused: bool) -> None:
+    """Half of them may be; the message shows three and every other reason, and the way out."""
+    tally = Tally(listed=100, label_rows=60, samples=Counter({"train": 100 - unlabelled}))
+    tally.add_dead_letters(
+        [dead_letter(Reason.UNLABELLED, f"{i:02d}.jpg") for i in range(unlabelled)]
+        + [DeadLetter("labels", "", "", "bad_row", "look for a quote", "/l.csv", 9)]
+    )
+    assert plan_of(tally, max_bad_fraction=0.1).refusal is None
+    plan = plan_of(tally, max_bad_fraction=0.1, may_be_unlabelled=False)
+    expected = Refusal(
+        "QuestionError",
+        "51 of 100 images have no label, such as '00.jpg', '01.jpg', '02.jpg'; besides, 1 bad_row "
+        "(/l.csv, line 9): look for a quote. A data set without them is seldom meant: check "
+        "--labels, or name fewer images in --images; --yes leaves them out",
+    )
+    assert plan.refusal == (expected if refused else None)
+
+
+def test_one_sample_is_enough() -> None:
+    """Nothing else is asked for."""
+    assert nothing_joined(Tally(listed=9, samples=Counter({"train": 1}))) is None
+
+
+@pytest.mark.promise("too_many_bad")
+def test_too_many_bad_samples_are_refused() -> None:
+    """The message counts each reason, shows keys of it and says what to do."""
+    tally = Tally(
+        listed=100,
+        samples=Counter({"train": 90}),
+        dead=Counter({"unlabelled": 50, "unreadable": 4, "bad_row": 2}),
+        shown={"unreadable": ["a.jpg", "b.jpg"], "bad_row": [""], "unlabelled": ["x"]},
+    )
+    expected = Refusal(
+        "TooManyBadSamplesError",
+        "6 bad samples among 100 listed images, 0.05 of them allowed: 2 bad_row, "
+        "4 unreadable (such as 'a.jpg', 'b.jpg'). "
+        "dead_letters.jsonl lists them; fix them or raise --max_bad_fraction",
+    )
+    assert too_many_bad(tally, 0.05) == expected
+    assert plan_of(tally, max_bad_fraction=0.05).refusal == expected
+    assert too_many_bad(tally, 0.06) is None
+    assert plan_of(tally, max_bad_fraction=0.06).refusal is None
+
+
+@pytest.mark.parametrize(
+    ("bad", "listed", "allowed", "refused"),
+    [
+        (0, 100, 0.0, False),
+        (1, 100, 0.0, True),
+        (1, 100, 0.01, False),
+        (2, 100, 0.01, True),
+        (1, 99, 0.01, True),
+        (100, 100, 1.0, False),
+        (200, 100, 1.0, False),
+        (0, 0, 0.0, False),
+        (1, 0, 1.0, False),
+    ],
+)
+def test_as_many_bad_samples_as_allowed_are_allowed(
+    bad: int, listed: int, allowed: float, refused: bool
+) -> None:
+    """The share is of the listed images, and the bound itself is within it; 1 allows any number."""
+    tally = Tally(listed=listed, dead=Counter({"unreadable": bad, "unlabelled": 1000}))
+    assert (too_many_bad(tally, allowed) is not None) is refused
+
+
+@given(bad=st.integers(0, 200), good=st.integers(1, 2000))
+@example(bad=29, good=71)
+def test_a_fraction_that_is_met_exactly_is_not_exceeded(bad: int, good: int) -> None:
+    """Whatever the figures, a run with exactly the share that is allowed goes on."""
+    tally = Tally(listed=bad + good, dead=Counter({"unreadable": bad}))
+    assert too_many_bad(tally, bad / (bad + good)) is None
+
+
+def test_an_accounting_that_balances_is_no_error() -> None:
+    """Listed images and rows without an image are examples and dead letters; shards in any order."""
+    tally = Tally(listed=10, orphan_rows=2, dead=Counter({"unreadable": 3, "missing_image": 2}))
+    shards = [shard(NAMES[1], 3), shard(NAMES[0], 4)]
+    assert balance(tally, shards) is None
+
+
+@pytest.mark.promise("miscounted")
+@pytest.mark.parametrize("examples", [6, 8])
+def test_a_sample_lost_or_doubled_is_found(examples: int) -> None:
+    """The message has all four figures."""
+    tally = Tally(listed=10, orphan_rows=2, dead=Counter({"unreadable": 3, "missing_image": 2}))
+    assert balance(tally, [shard(NAMES[0], examples), shard(NAMES[1], 0)]) == Refusal(
+        "LostSamplesError",
+        f"10 listed images + 2 label rows without an image are not {examples} examples + 5 dead "
+        f"letters: samples were lost or doubled. {REPORT}",
+    )
+
+
+@pytest.mark.promise("miscounted")
+@pytest.mark.parametrize(
+    "names", [[], NAMES[:1], [*NAMES, NAMES[0]], [NAMES[0], NAMES[0]], [NAMES[0], "y"]]
+)
+def test_a_shard_missing_doubled_or_unknown_is_found(names: Sequence[str]) -> None:
+    """Every shard of the plan must have been written once."""
+    refusal = balance(Tally(), [shard(name, 0) for name in names])
+    assert refusal is not None
+    assert refusal.error == "LostSamplesError"
+    assert refusal.message.startswith(f"2 shards were planned, {len(names)} were written: ")
+    assert refusal.message.endswith(REPORT)

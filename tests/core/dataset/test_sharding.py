@@ -1,0 +1,309 @@
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable
+from fractions import Fraction
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from beam_pipeline.core.dataset.sharding import (
+    KeyHash,
+    KeyHasher,
+    ShardConfig,
+    ShardPlan,
+    ShardSpec,
+    SplitFractions,
+    shard_of,
+)
+from beam_pipeline.core.records.formats import FORMATS
+from beam_pipeline.core.records.shard_writer import sort_by_key_hash
+from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.references import SampleRef
+
+EIGHTY_TEN_TEN = SplitFractions(
+    (("train", Fraction(8, 10)), ("validation", Fraction(1, 10)), ("test", Fraction(1, 10)))
+)
+
+# (seed, key, split, shard of 4, shard of 16, order). These never change: another value here would
+# move the samples of every data set that anybody has made.
+PINNED = [
+    (0, "cat/1.jpg", "test", 0, 3, "3b4881d132641a484f516b6556661f2f"),
+    (0, "cat/2.jpg", "train", 0, 2, "2abad64ea666c0cc1561a3780a911968"),
+    (0, "dog/1.jpg", "train", 2, 10, "ac0e80be92e110f0d23d34a4af15d8d0"),
+    (0, "dog/2.jpg", "train", 0, 1, "1a96a342d4689dd1ead6265e4f151fa6"),
+    (0, "강아지/사진 1.jpg", "train", 2, 10, "a071766595809aa7f300e9c4dd1b9ca5"),
+    (7, "cat/1.jpg", "train", 3, 15, "f45c6635a5f0f04e5ef33f01756e89c4"),
+    (7, "cat/2.jpg", "train", 0, 0, "03e45586094cc3893b7ade3fdea43b8b"),
+    (7, "dog/1.jpg", "train", 1, 5, "55e31975c0054e5f44a3d84c51f586fb"),
+    (7, "강아지/사진 1.jpg", "train", 3, 13, "d90ba6cf4a2d928ee8ff476eded1c6b3"),
+    (7, "c", "test", 2, 11, "b1eadc9138115bca4b222141f85da182"),
+    (7, "e", "validation", 1, 6, "6a45ea83825773be21fe9726b169279f"),
+]
+
+KEYS = [f"class_{i % 10}/{i:06d}.jpg" for i in range(20_000)]
+
+
+def placements(seed: int = 0) -> list[KeyHash]:
+    hasher = KeyHasher(seed)
+    return [hasher.hash(key) for key in KEYS]
+
+
+def chi_square(observed: Iterable[int], expected: float) -> float:
+    return sum((count - expected) ** 2 / expected for count in observed)
+
+
+@pytest.mark.parametrize(("seed", "key", "split", "of_4", "of_16", "order"), PINNED)
+def test_a_key_has_this_hash(
+    seed: int, key: str, split: str, of_4: int, of_16: int, order: str
+) -> None:
+    """Split, shard and order of a key are these, in every version and on every machine."""
+    placement = KeyHasher(seed).hash(key)
+    assert placement.order.hex() == order
+    assert EIGHTY_TEN_TEN.split_of(placement.split_hash) == split
+    assert shard_of(placement.order, 4) == of_4
+    assert shard_of(placement.order, 16) == of_16
+
+
+def test_samples_stand_in_this_order() -> None:
+    """Twelve keys in the order in which the shards of seed 0 hold them."""
+    keys = [*"abcdefg", "cat/1.jpg", "cat/2.jpg", "dog/1.jpg", "dog/2.jpg", "강아지/사진 1.jpg"]
+    refs = [SampleRef(key, f"/photos/{key}", 1, "train", ()) for key in keys]
+    assert [ref.key for ref in sort_by_key_hash(refs, KeyHasher(0))] == [
+        "dog/2.jpg",
+        "cat/2.jpg",
+        "f",
+        "c",
+        "cat/1.jpg",
+        "g",
+        "e",
+        "강아지/사진 1.jpg",
+        "dog/1.jpg",
+        "b",
+        "d",
+        "a",
+    ]
+
+
+def test_a_placement_is_24_bytes_of_a_keyed_hash() -> None:
+    """Eight bytes decide the split and sixteen others the order, so neither says the other."""
+    placement = KeyHasher(0).hash("a")
+    assert placement == KeyHash(
+        0xA1C37449F9B2A6EB, bytes.fromhex("f77b98998ec605e2bd91e718e53fe7f8")
+    )
+
+
+@given(seed=st.integers(-(10**30), 10**30), key=st.text())
+def test_a_hash_depends_on_seed_and_key_only(seed: int, key: str) -> None:
+    """Whatever was hashed before, with this hasher or another, the hash is the same."""
+    hasher = KeyHasher(seed)
+    first = hasher.hash(key)
+    hasher.hash(key + "x")
+    assert hasher.hash(key) == first == KeyHasher(seed).hash(key)
+    assert KeyHasher(seed + 1).hash(key) != first
+    assert 0 <= first.split_hash < 1 << 64
+    assert len(first.order) == 16
+
+
+@pytest.mark.parametrize("seed", [10**64, -(10**64)], ids=["positive", "negative"])
+def test_a_seed_may_be_any_integer(seed: int) -> None:
+    """A seed of many digits hashes keys, too, and differently from its neighbour."""
+    assert KeyHasher(seed).hash("a") != KeyHasher(seed + 1).hash("a")
+
+
+def test_keys_keep_their_shards_when_others_are_added() -> None:
+    """Twice as many samples move none of the first half to another split, shard or order."""
+    old = [SampleRef(key, key, 1, "train", ()) for key in KEYS[:500]]
+    new = [SampleRef(key, key, 1, "train", ()) for key in KEYS[:1000]]
+    hasher = KeyHasher(3)
+    kept = [ref for ref in sort_by_key_hash(reversed(new), hasher) if ref in old]
+    assert kept == sort_by_key_hash(old, hasher)
+
+
+def test_another_number_of_shards_cuts_the_same_order() -> None:
+    """Shards follow one another in the order of the hashes, however many they are."""
+    order = sorted(placement.order for placement in placements())
+    for shards in (1, 3, 16, 1000):
+        numbers = [shard_of(one, shards) for one in order]
+        assert numbers == sorted(numbers)
+        assert set(numbers) <= set(range(shards))
+
+
+@given(order=st.binary(min_size=16, max_size=16), shards=st.integers(1, 1 << 40))
+@example(order=b"\xff" * 16, shards=1 << 40)
+@example(order=b"\0" * 16, shards=7)
+def test_a_shard_is_one_of_those_there_are(order: bytes, shards: int) -> None:
+    """The shard lies between 0 and the number of shards, and its range of hashes is equal."""
+    shard = shard_of(order, shards)
+    assert 0 <= shard < shards
+    position = Fraction(int.from_bytes(order[:8], "big"), 1 << 64)
+    assert Fraction(shard, shards) <= position < Fraction(shard + 1, shards)
+
+
+def test_splits_have_their_share_to_the_last_hash() -> None:
+    """Thirds add up to one exactly, and each bound belongs to the split that it begins."""
+    thirds = SplitFractions(tuple((name, Fraction(1, 3)) for name in ("a", "b", "c")))
+    first, second = (1 << 64) // 3, (2 << 64) // 3
+    expected = {
+        0: "a",
+        first - 1: "a",
+        first: "b",
+        second - 1: "b",
+        second: "c",
+        (1 << 64) - 1: "c",
+    }
+    assert {split_hash: thirds.split_of(split_hash) for split_hash in expected} == expected
+
+
+def test_splits_follow_the_order_in_which_they_were_given() -> None:
+    """The first split has the lowest hashes, whatever its name."""
+    fractions = SplitFractions((("z", Fraction(1, 2)), ("a", Fraction(1, 2))))
+    assert fractions.split_of(0) == "z"
+    assert fractions.split_of(1 << 63) == "a"
+
+
+def test_a_share_of_nothing_gets_nothing() -> None:
+    """A split of share 0 holds no hash, wherever it stands."""
+    fractions = SplitFractions((("a", Fraction(0)), ("b", Fraction(1)), ("c", Fraction(0))))
+    hashes = (0, 1, 1 << 63, (1 << 64) - 1)
+    assert {fractions.split_of(split_hash) for split_hash in hashes} == {"b"}
+
+
+@pytest.mark.parametrize(
+    ("shares", "total"), [([], "0"), (["0.9"], "0.9"), (["0.8", "0.3"], "1.1"), (["1/3"] * 2, "0.")]
+)
+def test_shares_that_do_not_add_up_to_one_are_an_error(shares: list[str], total: str) -> None:
+    """The message says what they add up to."""
+    with pytest.raises(ValueError, match=f"add up to {total}.*, not to 1"):
+        SplitFractions(tuple((f"split {i}", Fraction(share)) for i, share in enumerate(shares)))
+
+
+def test_a_sum_that_is_almost_one_is_not_shown_as_one() -> None:
+    """The message tells the sum from 1."""
+    with pytest.raises(ValueError, match="not to 1") as caught:
+        SplitFractions((("train", Fraction("0.99999999")),))
+    assert "add up to 1," not in str(caught.value)
+
+
+# The bounds are quantiles of the chi-square distribution at 0.999: rng alone passes, and since
+# hashes do not change, what passes once passes always.
+@pytest.mark.parametrize("seed", [0, 1, 7])
+def test_shards_are_as_even_as_chance_makes_them(seed: int) -> None:
+    """The sizes of 16 shards of 20,000 samples are those of a fair draw."""
+    sizes = Counter(shard_of(placement.order, 16) for placement in placements(seed))
+    assert chi_square((sizes[i] for i in range(16)), 1250) < 37.7
+
+
+@pytest.mark.parametrize("seed", [0, 1, 7])
+def test_splits_are_as_large_as_chance_makes_them(seed: int) -> None:
+    """80, 10 and 10 percent of 20,000 samples are those of a fair draw."""
+    sizes = Counter(EIGHTY_TEN_TEN.split_of(placement.split_hash) for placement in placements(seed))
+    deviation = chi_square([sizes["train"]], 16_000) + chi_square(
+        [sizes["validation"], sizes["test"]], 2_000
+    )
+    assert deviation < 13.8
+
+
+@pytest.mark.parametrize("seed", [0, 1, 7])
+def test_every_shard_holds_a_fair_mix_of_classes(seed: int) -> None:
+    """Ten classes are spread over 16 shards as rng would spread them."""
+    cells = Counter(
+        (key.partition("/")[0], shard_of(placement.order, 16))
+        for key, placement in zip(KEYS, placements(seed), strict=True)
+    )
+    assert len(cells) == 160
+    assert chi_square(cells.values(), 125) < 209.3
+
+
+@pytest.mark.parametrize("seed", [0, 1, 7])
+def test_a_position_says_nothing_of_the_name(seed: int) -> None:
+    """The rank correlation of name and position is within four deviations of none."""
+    order = sorted(
+        range(len(KEYS)), key=[placement.order for placement in placements(seed)].__getitem__
+    )
+    by_name = sorted(range(len(KEYS)), key=KEYS.__getitem__)
+    rank_in_shards = dict(zip(order, range(len(KEYS)), strict=True))
+    ranks = [rank_in_shards[i] for i in by_name]
+    correlation = statistics.correlation(range(len(KEYS)), ranks)
+    assert abs(correlation) < 4 / len(KEYS) ** 0.5
+
+
+@pytest.mark.parametrize("seed", [0, 1, 7])
+def test_the_split_says_nothing_of_the_position(seed: int) -> None:
+    """Split hash and order are uncorrelated, so a split is no piece of the order."""
+    both = [
+        (placement.split_hash / 2**64, int.from_bytes(placement.order, "big") / 2**128)
+        for placement in placements(seed)
+    ]
+    correlation = statistics.correlation(*zip(*both, strict=True))
+    assert abs(correlation) < 4 / len(KEYS) ** 0.5
+
+
+@pytest.mark.parametrize(
+    ("config", "total_bytes", "count"),
+    [
+        (ShardConfig(), 0, 1),
+        (ShardConfig(), 1, 1),
+        (ShardConfig(), 200_000_000, 1),
+        (ShardConfig(), 200_000_001, 2),
+        (ShardConfig(shard_bytes=10), 100, 10),
+        (ShardConfig(shard_bytes=10), 101, 11),
+        (ShardConfig(num_shards=5), 10**12, 5),
+        (ShardConfig(num_shards=5), 0, 5),
+        (ShardConfig({"train": 7, "test": 1}), 10**12, 7),
+        (ShardConfig({"test": 1}, shard_bytes=10), 95, 10),
+    ],
+)
+def test_a_split_gets_the_shards_that_were_asked_for(
+    config: ShardConfig, total_bytes: int, count: int
+) -> None:
+    """A number counts before a size, a split without a number goes by size, and one is the least."""
+    assert config.count_for("train", total_bytes) == count
+
+
+def test_shards_are_numbered_through_the_splits() -> None:
+    """The index of a spec in the list is the number that its samples are grouped by."""
+    layout = ShardPlan("birds", (("test", 1), ("train", 2)), TFRecordFormat("gzip"))
+    assert layout.specs == [
+        ShardSpec("test", 0, 1, "birds-test.tfrecord-00000-of-00001.gz"),
+        ShardSpec("train", 0, 2, "birds-train.tfrecord-00000-of-00002.gz"),
+        ShardSpec("train", 1, 2, "birds-train.tfrecord-00001-of-00002.gz"),
+    ]
+    assert layout.first_shard == {"test": (0, 1), "train": (1, 2)}
+
+
+@given(st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 20)))
+def test_the_first_shard_of_a_split_is_where_its_specs_begin(shards: dict[str, int]) -> None:
+    """`first_shard` and `specs` are two views of the same numbering."""
+    layout = ShardPlan("x", tuple(sorted(shards.items())), TFRecordFormat())
+    specs = layout.specs
+    assert len(specs) == sum(shards.values())
+    for split, (first, count) in layout.first_shard.items():
+        own = specs[first : first + count]
+        assert [(spec.split, spec.number, spec.of) for spec in own] == [
+            (split, i, shards[split]) for i in range(count)
+        ]
+
+
+def test_a_shard_can_be_had_by_its_number() -> None:
+    """It is the one at this index of all; a number beyond them is an error."""
+    layout = ShardPlan("x", (("test", 2), ("train", 3), ("validation", 1)), TFRecordFormat("gzip"))
+    assert [layout.spec(number) for number in range(6)] == list(layout.specs)
+    with pytest.raises(IndexError):
+        layout.spec(6)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_shard_can_be_had_by_its_file_name(name: str) -> None:
+    """In every format, also where the data set's name ends like a shard's; no other file has one."""
+    splits = (("test", 2), ("train", 3))
+    for dataset in ("pets", "pets-00001", "pets-00001-of-00002"):
+        layout = ShardPlan(dataset, splits, FORMATS[name]())
+        assert [layout.find(spec.file_name) for spec in layout.specs] == layout.specs
+        more = ShardPlan(dataset, (("test", 2), ("train", 4)), FORMATS[name]()).specs
+        others = {spec.file_name for spec in more} - {spec.file_name for spec in layout.specs}
+        assert [layout.find(other) for other in (*others, "", "labels.txt")] == [None] * (
+            len(others) + 2
+        )

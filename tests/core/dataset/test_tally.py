@@ -1,0 +1,183 @@
+"""Tallies: what stages count, and how it adds up."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_pipeline.core.dataset.tally import NOT_COUNTED_AS_BAD, Tally
+from beam_pipeline.core.dead_letters import Reason
+from beam_pipeline.core.failures import Refusal, refusal_order
+from beam_pipeline.core.references import SampleRef
+from tests.core.dataset.tallies import dead_letter, label_files, sample
+
+COUNTS = st.dictionaries(st.sampled_from("abcd"), st.integers(1, 9), max_size=3).map(Counter)
+TALLIES = st.builds(
+    Tally,
+    listed=st.integers(0, 99),
+    ignored=COUNTS,
+    label_files=st.lists(st.sampled_from(["a.csv", "b.csv", "c.csv", "d.xml"])).map(label_files),
+    label_rows=st.integers(0, 99),
+    orphan_rows=st.integers(0, 99),
+    repeated_rows=st.integers(0, 99),
+    samples=COUNTS,
+    sample_bytes=COUNTS,
+    classes=COUNTS,
+    dead=COUNTS,
+    shown=st.dictionaries(
+        st.sampled_from("ab"), st.lists(st.text(max_size=3), min_size=1, max_size=3).map(sorted)
+    ),
+    refusals=st.lists(
+        st.builds(Refusal, st.sampled_from(["UsageError", "ListingError"]), st.text(max_size=3)),
+        max_size=2,
+    ).map(lambda found: sorted(found, key=refusal_order)),
+    first=st.dictionaries(
+        st.sampled_from("ab"),
+        st.tuples(st.text(max_size=2), st.just("m"), st.just("f"), st.integers(0, 2)),
+    ),
+)
+
+
+def total(*tallies: Tally) -> Tally:
+    whole = Tally()
+    for tally in tallies:
+        whole.add(tally)
+    return whole
+
+
+@given(one=TALLIES, other=TALLIES, third=TALLIES)
+def test_tallies_add_up_in_any_order(one: Tally, other: Tally, third: Tally) -> None:
+    """Whichever worker's counts come first, and whichever are added together first."""
+    assert total(one, other) == total(other, one)
+    assert total(total(one, other), third) == total(one, total(other, third))
+    assert total(one, Tally()) == one
+
+
+@given(one=TALLIES, other=TALLIES)
+def test_adding_a_tally_leaves_it_as_it_is(one: Tally, other: Tally) -> None:
+    """An element of a pipeline is not changed by what is made of it."""
+    before = total(other)
+    whole = total(one, other)
+    whole.add_dead_letters([dead_letter(Reason.UNREADABLE, "x")])
+    whole.add_samples([sample("x", "cat")], 0)
+    whole.ignored["a"] += 1
+    assert other == before
+
+
+def test_every_count_is_added() -> None:
+    """Each figure of the sum is the sum of the figures."""
+    one = Tally(
+        listed=1,
+        ignored=Counter({".txt": 2}),
+        label_rows=3,
+        orphan_rows=4,
+        repeated_rows=5,
+        samples=Counter({"train": 6}),
+        sample_bytes=Counter({"train": 7}),
+        classes=Counter({"cat": 8}),
+        dead=Counter({"bad_row": 9}),
+        shown={"bad_row": ["b", "d"]},
+        refusals=[Refusal("UsageError", "b")],
+    )
+    other = Tally(
+        listed=10,
+        ignored=Counter({".txt": 10, ".db": 1}),
+        label_rows=10,
+        orphan_rows=10,
+        repeated_rows=10,
+        samples=Counter({"test": 10}),
+        sample_bytes=Counter({"train": 10}),
+        classes=Counter({"dog": 10}),
+        dead=Counter({"bad_row": 10}),
+        shown={"bad_row": ["a", "c"], "unreadable": ["x"]},
+        refusals=[Refusal("UsageError", "a")],
+    )
+    one.add(other)
+    assert one == Tally(
+        listed=11,
+        ignored=Counter({".txt": 12, ".db": 1}),
+        label_rows=13,
+        orphan_rows=14,
+        repeated_rows=15,
+        samples=Counter({"train": 6, "test": 10}),
+        sample_bytes=Counter({"train": 17}),
+        classes=Counter({"cat": 8, "dog": 10}),
+        dead=Counter({"bad_row": 19}),
+        shown={"bad_row": ["a", "b", "c"], "unreadable": ["x"]},
+        refusals=[Refusal("UsageError", "a"), Refusal("UsageError", "b")],
+    )
+
+
+def test_samples_are_counted_by_split_and_class() -> None:
+    """Bytes are those of the images, and without a class column there are no classes."""
+    samples = [
+        sample("a", 3, "cat", size=10),
+        sample("b", 4, "dog", size=20),
+        sample("c", None, "cat", size=5, split="test"),
+    ]
+    tally = Tally()
+    tally.add_samples(samples, 1)
+    assert tally == Tally(
+        samples=Counter({"train": 2, "test": 1}),
+        sample_bytes=Counter({"train": 30, "test": 5}),
+        classes=Counter({"cat": 2, "dog": 1}),
+    )
+    without = Tally()
+    without.add_samples(samples, None)
+    assert without.classes == Counter()
+
+
+def test_objects_are_counted_where_samples_have_lists_of_classes() -> None:
+    """A sample counts once for each of its objects, and one without objects for none."""
+    tally = Tally()
+    tally.add_samples(
+        [sample("a", ("cat", "dog", "cat")), sample("b", ()), sample("c", ("dog",))], 0
+    )
+    assert tally.classes == {"cat": 2, "dog": 2}
+    assert tally.samples == {"train": 3}
+
+
+def test_the_first_keys_of_each_reason_are_kept() -> None:
+    """Three of them, the first in order, however many dead letters come in however many calls."""
+    tally = Tally()
+    tally.add_dead_letters([dead_letter(Reason.UNREADABLE, key) for key in "fdeb"])
+    tally.add_dead_letters([dead_letter(Reason.UNREADABLE, "c"), dead_letter(Reason.BAD_ROW, "z")])
+    assert tally.dead == {"unreadable": 5, "bad_row": 1}
+    assert tally.shown == {"unreadable": ["b", "c", "d"], "bad_row": ["z"]}
+
+
+def test_an_image_without_a_label_of_use_is_not_held_against_the_run() -> None:
+    """Nor one that --classes, --exclude, --duplicates or a filter leaves out; every other is."""
+    tally = Tally()
+    tally.add_dead_letters([dead_letter(reason, "x") for reason in Reason])
+    tally.add_dead_letters([dead_letter(Reason.UNLABELLED, "y")])
+    assert tally.dead.total() == len(Reason) + 1
+    assert tally.bad == len(Reason) - 8
+    assert sorted(NOT_COUNTED_AS_BAD) == [
+        "duplicate",
+        "excluded",
+        "filtered_max_aspect",
+        "filtered_max_image_bytes",
+        "filtered_max_pixels",
+        "filtered_min_side",
+        "unknown_class",
+        "unlabelled",
+    ]
+
+
+def test_unlabelled_samples_have_no_class() -> None:
+    """They are counted as such, and their first keys are shown."""
+    tally = Tally()
+    refs = [SampleRef(f"{i}.jpg", "u", 3, "train", (label,)) for i, label in enumerate("ab")]
+    refs += [SampleRef(f"{i}.jpg", "u", 3, "train", (None,)) for i in range(9, 4, -1)]
+    tally.add_samples(refs, 0)
+    tally.add_unlabelled([ref.key for ref in refs[2:]])
+    tally.add_unlabelled([])
+    total = Tally(unlabelled=1)
+    total.add(tally)
+    assert total.classes == {"a": 1, "b": 1}
+    assert total.samples == {"train": 7}
+    assert total.unlabelled == 6
+    assert total.shown == {"unlabelled": ["5.jpg", "6.jpg", "7.jpg"]}

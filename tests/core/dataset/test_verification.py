@@ -1,0 +1,324 @@
+from __future__ import annotations
+
+import gzip
+import io
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import google_crc32c
+import pytest
+
+from beam_pipeline.core.dataset.manifest import crc32c_text
+from beam_pipeline.core.dataset.sharding import ShardInfo
+from beam_pipeline.core.dataset.verification import (
+    class_key_of,
+    verify_classes,
+    verify_shard,
+)
+from beam_pipeline.core.records.tfrecord import crc32c_extend, frame_footer, frame_header
+from beam_pipeline.core.records.wire import encode_example
+from tests.core.records.fixtures import record_of, with_kinds
+
+SOUND = {
+    "image/class/label": [1],
+    "image/encoded": [b"pixels"],
+    "label/weight": [0.5],
+}
+FEATURES = {
+    "image/class/label": {"kind": "int64", "optional": False, "shape": []},
+    "image/encoded": {"kind": "bytes", "optional": False, "shape": []},
+    "label/note": {"kind": "bytes", "optional": True, "shape": []},
+    "label/weight": {"kind": "float", "optional": True, "shape": []},
+}
+COLUMNS = [
+    {"name": "weight", "kind": "float", "feature": "label/weight", "repeated": False},
+    {"name": "animal", "kind": "class", "feature": "image/class", "repeated": False},
+]
+
+
+def framed(data: bytes) -> bytes:
+    return frame_header(len(data)) + data + frame_footer(crc32c_extend(0, data))
+
+
+def shard(*examples: dict[str, Any]) -> bytes:
+    return b"".join(framed(record_of(example)) for example in examples)
+
+
+def verify(
+    content: bytes,
+    described: bytes,
+    examples: int,
+    compression: str = "none",
+    *,
+    features: Mapping[str, Any] = FEATURES,
+    renames: Mapping[str, str] = MappingProxyType({}),
+) -> list[str | ShardInfo]:
+    """What is said of a shard whose entry in the manifest describes those bytes."""
+    entry = {
+        "path": "x-train.tfrecord-00000-of-00001",
+        "examples": examples,
+        "bytes": len(described),
+        "crc32c": crc32c_text(google_crc32c.value(described)),
+    }
+    manifest = {
+        "options": {"compression": compression, "columns": COLUMNS, "features": renames},
+        "features": features,
+    }
+    return list(verify_shard(io.BytesIO(content), "out/x", entry, manifest, "train"))
+
+
+def info_of(content: bytes, *classes: tuple[int, int], examples: int) -> ShardInfo:
+    crc = google_crc32c.value(content)
+    name = "x-train.tfrecord-00000-of-00001"
+    return ShardInfo("train", 0, name, examples, len(content), crc, classes)
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+def test_a_sound_shard_has_no_faults(compression: str) -> None:
+    """Nothing is said but its figures; what is optional may be missing."""
+    content = shard(SOUND, SOUND, {key: SOUND[key] for key in sorted(SOUND)[:2]})
+    if compression == "gzip":
+        content = gzip.compress(content)
+    assert verify(content, content, 3, compression) == [info_of(content, (1, 3), examples=3)]
+
+
+def test_a_shard_of_nothing_is_sound() -> None:
+    """A split may have got no sample."""
+    assert verify(b"", b"", 0) == [info_of(b"", examples=0)]
+
+
+def test_a_changed_byte_is_found_with_its_record() -> None:
+    """The first damaged record is named, and nothing is said of figures that cannot be had."""
+    content = shard(SOUND, SOUND)
+    damaged = bytearray(content)
+    damaged[-10] ^= 1
+    start = len(content) // 2
+    assert verify(bytes(damaged), content, 2) == [
+        f"out/x: record 1 at byte {start}: the checksum of the record's data is wrong"
+    ]
+
+
+def test_a_shard_that_is_cut_is_found_with_its_record() -> None:
+    """A cut inside a record names it."""
+    content = shard(SOUND, SOUND)
+    size = len(content) // 2
+    assert verify(content[:-3], content, 2) == [
+        f"out/x: record 1 at byte {size}: the file ends inside the record "
+        f"({size - 12 - 3} of {size - 12} bytes)"
+    ]
+
+
+def test_a_shard_that_lacks_whole_records_is_found_by_its_figures() -> None:
+    """Its framing is sound, so all three figures are said, and what it has is counted."""
+    content = shard(SOUND, SOUND, SOUND)
+    cut = content[: len(content) // 3]
+    assert verify(cut, content, 3) == [
+        "out/x: examples is 1, the manifest says 3",
+        f"out/x: bytes is {len(cut)}, the manifest says {len(content)}",
+        f"out/x: crc32c is {crc32c_text(google_crc32c.value(cut))}, "
+        f"the manifest says {crc32c_text(google_crc32c.value(content))}",
+        info_of(cut, (1, 1), examples=1),
+    ]
+
+
+def test_another_shard_of_the_same_size_is_found_by_its_checksum() -> None:
+    """A file that was put in the place of another is sound in itself."""
+    content, other = shard(SOUND), shard(SOUND | {"image/encoded": [b"PIXELS"]})
+    assert verify(other, content, 1) == [
+        f"out/x: crc32c is {crc32c_text(google_crc32c.value(other))}, "
+        f"the manifest says {crc32c_text(google_crc32c.value(content))}",
+        info_of(other, (1, 1), examples=1),
+    ]
+
+
+def test_a_shard_that_was_compressed_again_is_found() -> None:
+    """The examples are the same, the bytes of the file are not."""
+    content = shard(SOUND)
+    first, second = gzip.compress(content, mtime=0), gzip.compress(content, mtime=1)
+    assert verify(second, first, 1, "gzip") == [
+        f"out/x: crc32c is {crc32c_text(google_crc32c.value(second))}, "
+        f"the manifest says {crc32c_text(google_crc32c.value(first))}",
+        info_of(second, (1, 1), examples=1),
+    ]
+
+
+def test_a_broken_gzip_stream_is_found() -> None:
+    """The fault is of the stream, and says behind which record."""
+    content = gzip.compress(shard(SOUND))
+    assert verify(content[:-4], content, 1, "gzip") == [
+        "out/x: the gzip stream is broken after record 1: Compressed file ended before the "
+        "end-of-stream marker was reached"
+    ]
+
+
+def test_a_record_that_is_no_example_is_found() -> None:
+    """The payload is looked at, not the framing alone."""
+    content = shard(SOUND) + framed(b"no example")
+    (fault,) = verify(content, content, 2)
+    assert isinstance(fault, str)
+    assert fault.startswith("out/x: record 1 is no tf.train.Example: ")
+
+
+def test_a_feature_that_is_missing_or_of_another_kind_is_found() -> None:
+    """Each fault is counted over the shard, and the figures are still given."""
+    content = shard(
+        SOUND,
+        SOUND | {"image/class/label": [b"cat"]},
+        SOUND | {"image/class/label": [b"cat"], "label/weight": [1]},
+        {"label/weight": [0.5]},
+    )
+    *faults, info = verify(content, content, 4)
+    assert faults == [
+        "out/x: feature image/class/label is a bytes_list, the manifest says int64 in 2 examples",
+        "out/x: feature image/class/label is missing in 1 example",
+        "out/x: feature image/encoded is missing in 1 example",
+        "out/x: feature label/weight is a int64_list, the manifest says float in 1 example",
+    ]
+    assert info == info_of(content, (1, 1), examples=4)
+
+
+def test_a_feature_that_the_manifest_does_not_have_is_found() -> None:
+    """A reader that follows the manifest would not know of it."""
+    content = shard(SOUND, SOUND | {"label/age": [3]}, SOUND | {"label/age": [3], "x": [b""]})
+    *faults, info = verify(content, content, 3)
+    assert faults == [
+        "out/x: feature label/age is not in the manifest in 2 examples",
+        "out/x: feature x is not in the manifest in 1 example",
+    ]
+    assert info == info_of(content, (1, 3), examples=3)
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"), [([], 1), ([3], 3), ([2, 2], 4), ([None], None), ([None, 2], None)]
+)
+def test_a_feature_of_another_number_of_values_is_found(
+    shape: list[int | None], expected: int | None
+) -> None:
+    """One value where one is said, as many as the shape has, or any number of them."""
+    features = {**FEATURES, "label/weight": {"kind": "float", "optional": True, "shape": shape}}
+    for count in range(5):
+        example = {
+            **with_kinds({"image/class/label": [1], "image/encoded": [b"pixels"]}),
+            "label/weight": ("float", [0.5] * count),
+        }
+        content = framed(encode_example(example))
+        *faults, info = verify(content, content, 1, features=features)
+        assert isinstance(info, ShardInfo)
+        assert faults == (
+            []
+            if count == expected or expected is None
+            else [
+                f"out/x: feature label/weight has {count} values, the manifest says {expected} "
+                "in 1 example"
+            ]
+        )
+
+
+def test_a_manifest_without_shapes_means_one_value() -> None:
+    """So it was before there were lists."""
+    features = {
+        key: {name: value for name, value in what.items() if name != "shape"}
+        for key, what in FEATURES.items()
+    }
+    content = shard(SOUND, SOUND | {"label/weight": [0.5, 1.5]})
+    *faults, _ = verify(content, content, 2, features=features)
+    assert faults == ["out/x: feature label/weight has 2 values, the manifest says 1 in 1 example"]
+
+
+def test_classes_are_counted_under_the_key_that_they_were_given() -> None:
+    """A renamed label is the label; under its old key there may be another feature."""
+    renames = {"id": "image/class/label", "image/class/label": "label/age"}
+    content = shard({"id": [4], "image/class/label": [77]})
+    features = {key: {"kind": "int64", "optional": False, "shape": []} for key in renames}
+    found = verify(content, content, 1, features=features, renames=renames)
+    assert found == [info_of(content, (4, 1), examples=1)]
+
+
+@pytest.mark.parametrize(
+    ("options", "key"),
+    [
+        ({"columns": []}, ""),
+        ({"columns": COLUMNS[:1], "features": {}}, ""),
+        ({"columns": COLUMNS}, "image/class/label"),
+        ({"columns": COLUMNS, "features": {}}, "image/class/label"),
+        ({"columns": COLUMNS, "features": {"id": "image/class/label"}}, "id"),
+        ({"columns": COLUMNS, "features": {"image/class/label": "label/weight"}}, ""),
+    ],
+)
+def test_the_key_of_the_class_ids_comes_from_the_options(
+    options: Mapping[str, Any], key: str
+) -> None:
+    """A manifest from before features could be renamed says nothing of that."""
+    assert class_key_of({"options": options}) == key
+
+
+# --- classes ------------------------------------------------------------------------------------
+
+
+def counted(*classes: tuple[int, int], split: str = "train") -> ShardInfo:
+    return ShardInfo(split, 0, "x", 0, 0, 0, classes)
+
+
+MANIFEST = {
+    "classes": [
+        {"id": 0, "name": "cat", "examples": 5},
+        {"id": 1, "name": "dog", "examples": 0},
+        {"id": 2, "name": "eel", "examples": 1},
+    ]
+}
+
+
+def test_classes_that_are_as_many_as_said_are_in_order() -> None:
+    """They add up over all shards."""
+    assert list(verify_classes(MANIFEST, [counted((0, 2), (2, 1)), counted((0, 3))])) == []
+
+
+def test_a_class_of_another_number_is_found() -> None:
+    """So is one that the manifest does not have, and one that the shards do not."""
+    assert list(verify_classes(MANIFEST, [counted((0, 4), (1, 2)), counted((7, 3), (-1, 1))])) == [
+        "class 0 (cat): 4 examples, the manifest says 5",
+        "class 1 (dog): 2 examples, the manifest says 0",
+        "class 2 (eel): 0 examples, the manifest says 1",
+        "class -1: 1 examples, the manifest has no such class",
+        "class 7: 3 examples, the manifest has no such class",
+    ]
+
+
+IN_SPLITS = {
+    "classes": [
+        {"id": 0, "name": "cat", "examples": 5, "splits": {"test": 2, "train": 3}},
+        {"id": 1, "name": "dog", "examples": 1, "splits": {"test": 0, "train": 1}},
+    ]
+}
+
+
+def test_classes_that_are_as_many_in_each_split_as_said_are_in_order() -> None:
+    """They add up over the shards of each split."""
+    shards = [counted((0, 2), split="test"), counted((0, 1), (1, 1)), counted((0, 2))]
+    assert list(verify_classes(IN_SPLITS, shards)) == []
+
+
+def test_a_class_of_another_number_in_a_split_is_found() -> None:
+    """The whole may be right where two splits are wrong."""
+    shards = [counted((0, 3), split="test"), counted((0, 2), (1, 1))]
+    assert list(verify_classes(IN_SPLITS, shards)) == [
+        "class 0 (cat) in test: 3 examples, the manifest says 2",
+        "class 0 (cat) in train: 2 examples, the manifest says 3",
+    ]
+
+
+def test_objects_are_counted_where_the_manifest_counts_objects() -> None:
+    """The sentences say so."""
+    manifest = {"classes": [{"id": 1, "name": "car", "objects": 3, "splits": {"train": 3}}]}
+    assert list(verify_classes(manifest, [counted((1, 3))])) == []
+    assert list(verify_classes(manifest, [counted((1, 2), (9, 4))])) == [
+        "class 1 (car): 2 objects, the manifest says 3",
+        "class 1 (car) in train: 2 objects, the manifest says 3",
+        "class 9: 4 objects, the manifest has no such class",
+    ]
+
+
+def test_no_classes_are_in_order_where_none_are_said() -> None:
+    """A data set to regress on has none."""
+    assert list(verify_classes({"classes": []}, [counted()])) == []

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+from PIL import Image
+
+from beam_pipeline.core.dead_letters import Reason
+from beam_pipeline.core.images.header import (
+    BadImageError,
+    ImageHeader,
+)
+from beam_pipeline.core.images.preparation import read_header
+from tests.pictures import picture
+
+FORMAT_NAMES = ("JPEG", "PNG", "GIF", "BMP", "WEBP")
+
+
+def saved(image: Image.Image, **options: Any) -> bytes:
+    out = io.BytesIO()
+    image.save(out, **options)
+    return out.getvalue()
+
+
+def chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+PNG_START = b"\x89PNG\r\n\x1a\n"
+
+
+def png(
+    width: int, height: int, depth: int, colour_type: int, pixel: bytes, extra: bytes = b""
+) -> bytes:
+    """A PNG of pixels of whole bytes, with chunks before its pixels, as Pillow would not write it."""
+    header = struct.pack(">IIBBBBB", width, height, depth, colour_type, 0, 0, 0)
+    pixels = zlib.compress((b"\0" + pixel * width) * height)
+    return b"".join(
+        [
+            PNG_START,
+            chunk(b"IHDR", header),
+            extra,
+            chunk(b"IDAT", pixels),
+            chunk(b"IEND", b""),
+        ]
+    )
+
+
+def bmp(width: int, height: int, bits: int, palette: bytes = b"") -> bytes:
+    """An uncompressed BMP of that many bits a pixel; a row fills whole words of four bytes."""
+    pixels = bytes((width * bits + 31) // 32 * 4 * abs(height))
+    start = 54 + len(palette)
+    return b"".join(
+        [
+            b"BM" + struct.pack("<IHHI", start + len(pixels), 0, 0, start),
+            struct.pack("<IiiHHIIiiII", 40, width, height, 1, bits, 0, len(pixels), 0, 0, 0, 0),
+            palette,
+            pixels,
+        ]
+    )
+
+
+PALETTE = bytes(range(256)) * 4  # of 256 colours, in fours of blue, green, red and nothing
+
+
+PLTE = chunk(b"PLTE", bytes(range(6)))
+
+
+PICTURES: dict[str, tuple[bytes, ImageHeader]] = {
+    "JPEG RGB": (picture(1), ImageHeader("jpeg", 7, 9, 3)),
+    "JPEG L": (picture(1, mode="L"), ImageHeader("jpeg", 7, 9, 1)),
+    "JPEG CMYK": (picture(1, mode="CMYK"), ImageHeader("jpeg", 7, 9, 3)),
+    "JPEG progressive": (
+        saved(Image.new("RGB", (9, 7)), format="JPEG", progressive=True),
+        ImageHeader("jpeg", 7, 9, 3),
+    ),
+    "JPEG 300 x 200": (picture(1, size=(300, 200)), ImageHeader("jpeg", 200, 300, 3)),
+    "PNG RGB": (picture(1, file_format="PNG"), ImageHeader("png", 7, 9, 3)),
+    "PNG RGBA": (picture(1, file_format="PNG", mode="RGBA"), ImageHeader("png", 7, 9, 4)),
+    "PNG L": (picture(1, file_format="PNG", mode="L"), ImageHeader("png", 7, 9, 1)),
+    "PNG LA": (picture(1, file_format="PNG", mode="LA"), ImageHeader("png", 7, 9, 2)),
+    "PNG P": (picture(1, file_format="PNG", mode="P"), ImageHeader("png", 7, 9, 3)),
+    "PNG 1": (picture(1, file_format="PNG", mode="1"), ImageHeader("png", 7, 9, 1)),
+    "PNG I;16": (picture(1, file_format="PNG", mode="I;16"), ImageHeader("png", 7, 9, 1)),
+    "PNG P, transparent": (
+        saved(Image.new("P", (9, 7)), format="PNG", transparency=0),
+        ImageHeader("png", 7, 9, 4),
+    ),
+    "PNG L, one value transparent": (
+        png(9, 7, 8, 0, b"\1", chunk(b"tRNS", b"\0\1")),
+        ImageHeader("png", 7, 9, 1),
+    ),
+    "PNG RGB, one colour transparent": (
+        png(9, 7, 8, 2, b"\1\2\3", chunk(b"tRNS", b"\0\1\0\2\0\3")),
+        ImageHeader("png", 7, 9, 3),
+    ),
+    "PNG RGB, 16 bits": (png(9, 7, 16, 2, b"\1\2\3\4\5\6"), ImageHeader("png", 7, 9, 3)),
+    "PNG RGBA, 16 bits": (png(9, 7, 16, 6, b"\1\2\3\4\5\6\7\x08"), ImageHeader("png", 7, 9, 4)),
+    "GIF RGB": (picture(1, file_format="GIF"), ImageHeader("gif", 7, 9, 3)),
+    "GIF L": (picture(1, file_format="GIF", mode="L"), ImageHeader("gif", 7, 9, 3)),
+    "GIF RGBA": (picture(1, file_format="GIF", mode="RGBA"), ImageHeader("gif", 7, 9, 3)),
+    "GIF, two frames": (
+        saved(
+            Image.new("RGB", (9, 7)),
+            format="GIF",
+            save_all=True,
+            append_images=[Image.new("RGB", (9, 7), "red")],
+        ),
+        ImageHeader("gif", 7, 9, 3),
+    ),
+    "BMP RGB": (picture(1, file_format="BMP"), ImageHeader("bmp", 7, 9, 3)),
+    "BMP L": (picture(1, file_format="BMP", mode="L"), ImageHeader("bmp", 7, 9, 1)),
+    "BMP RGB, top row first": (bmp(9, -7, 24), ImageHeader("bmp", 7, 9, 3)),
+    "WEBP RGB": (picture(1, file_format="WEBP"), ImageHeader("webp", 7, 9, 3)),
+    "WEBP RGBA": (picture(1, file_format="WEBP", mode="RGBA"), ImageHeader("webp", 7, 9, 4)),
+    "WEBP, lossless": (
+        saved(Image.new("RGBA", (9, 7), (1, 2, 3, 4)), format="WEBP", lossless=True),
+        ImageHeader("webp", 7, 9, 4),
+    ),
+    # Pillow opens this one as RGBA.
+    "PNG LA, 16 bits": (png(9, 7, 16, 4, b"\1\2\3\4"), ImageHeader("png", 7, 9, 2)),
+    # Pillow leaves out the fourth byte, TensorFlow keeps it.
+    "BMP RGBA": (picture(1, file_format="BMP", mode="RGBA"), ImageHeader("bmp", 7, 9, 4)),
+    # TensorFlow does not look at a BMP's palette and gives the indices.
+    "BMP P": (bmp(9, 7, 8, PALETTE), ImageHeader("bmp", 7, 9, 1)),
+}
+
+
+def reason_of(data: bytes) -> Reason:
+    with pytest.raises(BadImageError) as caught:
+        read_header(data)
+    return caught.value.reason
+
+
+def outcome(check: Callable[[bytes], ImageHeader], data: bytes) -> ImageHeader | Reason:
+    """What a check says of an image; every other exception is a fault."""
+    try:
+        return check(data)
+    except BadImageError as error:
+        return error.reason
+
+
+MUTATIONS = st.lists(
+    st.tuples(
+        st.integers(0, 10_000), st.sampled_from(["set", "cut", "insert"]), st.integers(0, 255)
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+def mutated(data: bytes, mutations: list[tuple[int, str, int]]) -> bytes:
+    changed = bytearray(data)
+    for offset, what, value in mutations:
+        at = offset % (len(changed) + 1)
+        if what == "set":
+            changed[at : at + 1] = bytes([value])
+        elif what == "cut":
+            del changed[at : at + 1 + value % 8]
+        else:
+            changed[at:at] = bytes([value])
+    return bytes(changed)

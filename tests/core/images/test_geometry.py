@@ -1,0 +1,122 @@
+"""The plan of what becomes of an image's pixels, held against pixels that are marked."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image, ImageOps
+
+from beam_pipeline.core.images.geometry import (
+    RESIZE_MODES,
+    Affine,
+    Geometry,
+    Resize,
+    orienting,
+    plan_geometry,
+    turned_size,
+)
+
+SIDES = st.integers(1, 3000)
+SIZES = st.tuples(SIDES, SIDES)
+RESIZES = st.builds(Resize, SIDES, SIDES, st.sampled_from(tuple(RESIZE_MODES)), st.booleans())
+ORIENTATIONS = st.integers(1, 8)
+
+
+@given(SIZES, ORIENTATIONS)
+def test_turning_maps_corners_to_corners(size: tuple[int, int], orientation: int) -> None:
+    """And back again."""
+    affine = orienting(size, orientation)
+    assert affine.box((0, 0, *size)) == (0, 0, *turned_size(size, orientation))
+    assert affine.then(affine.inverse()) == Affine()
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_turning_is_what_pillow_does(orientation: int) -> None:
+    """A marked pixel of a picture of 5 x 3 goes where its box goes."""
+    for x in range(5):
+        for y in range(3):
+            image = Image.new("L", (5, 3))
+            image.putpixel((x, y), 255)
+            image.getexif()[0x0112] = orientation
+            shown = ImageOps.exif_transpose(image)
+            box = orienting((5, 3), orientation).box((x, y, x + 1, y + 1))
+            assert shown.getbbox() == box
+
+
+@pytest.mark.parametrize(
+    ("mode", "size", "expected"),
+    [
+        ("shortest", (600, 400), (384, 256)),
+        ("shortest", (400, 600), (256, 384)),
+        ("shortest", (300, 200), (300, 200)),
+        ("shortest", (1000, 257), (996, 256)),
+        ("longest", (600, 400), (256, 171)),
+        ("longest", (5000, 1), (256, 1)),
+        ("longest", (256, 9), (256, 9)),
+        ("exact", (600, 400), (256, 256)),
+        ("exact", (600, 100), (256, 100)),
+        ("pad", (600, 400), (256, 256)),
+        ("pad", (60, 40), (256, 256)),
+        ("crop", (600, 400), (256, 256)),
+        ("crop", (600, 100), (256, 100)),
+    ],
+)
+def test_sizes_of_the_modes(mode: str, size: tuple[int, int], expected: tuple[int, int]) -> None:
+    """With 256 as the target, and without enlarging."""
+    assert plan_geometry(size, 1, Resize(256, 256, mode)).size == expected
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        ("shortest", (60, 40)),
+        ("longest", (30, 20)),
+        ("exact", (30, 40)),
+        ("pad", (30, 40)),
+        ("crop", (30, 40)),
+    ],
+)
+def test_small_images_may_be_enlarged(mode: str, expected: tuple[int, int]) -> None:
+    """A picture of 6 x 4, and a target of 30 x 40."""
+    assert plan_geometry((6, 4), 1, Resize(30, 40, mode, never_enlarge=False)).size == expected
+
+
+@given(SIZES, ORIENTATIONS, RESIZES)
+def test_what_is_kept_fills_its_place(
+    size: tuple[int, int], orientation: int, resize: Resize
+) -> None:
+    """The part of the image that is kept lies on the canvas, where the plan says, to a millionth."""
+    geometry = plan_geometry(size, orientation, resize)
+    left, top, right, bottom = geometry.crop
+    width, height = geometry.turned
+    assert 0 <= left < right <= width
+    assert 0 <= top < bottom <= height
+    unturned = orienting(size, orientation).inverse().box(geometry.crop)
+    (x, y), (scaled_width, scaled_height) = geometry.offset, geometry.scaled
+    assert geometry.affine.box(unturned) == pytest.approx(
+        (x, y, x + scaled_width, y + scaled_height), rel=1e-9, abs=1e-9
+    )
+    assert 0 <= x <= geometry.size[0] - scaled_width
+    assert 0 <= y <= geometry.size[1] - scaled_height
+
+
+@given(SIZES, ORIENTATIONS, RESIZES)
+def test_no_mode_enlarges_unless_it_may(
+    size: tuple[int, int], orientation: int, resize: Resize
+) -> None:
+    """The part that is kept has no more pixels than before."""
+    geometry = plan_geometry(size, orientation, resize)
+    left, top, right, bottom = geometry.crop
+    if resize.never_enlarge:
+        # A side that is rounded up to one pixel is longer than it was to be, not than before.
+        assert geometry.scaled[0] <= right - left + 1e-6 or geometry.scaled[0] == 1
+        assert geometry.scaled[1] <= bottom - top + 1e-6 or geometry.scaled[1] == 1
+
+
+def test_an_upright_image_without_a_size_to_have_stays() -> None:
+    """And so does one that is small enough."""
+    assert plan_geometry((4, 3), 1, None).is_identity
+    assert plan_geometry((4, 3), 1, Resize(4, 4, "longest")).is_identity
+    assert not plan_geometry((4, 4), 3, None).is_identity
+    assert not Geometry.of((4, 3), 6).is_resized

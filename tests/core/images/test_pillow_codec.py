@@ -1,0 +1,432 @@
+"""Images that are turned, scaled and encoded, read back by Pillow and TensorFlow."""
+
+from __future__ import annotations
+
+import io
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image, ImageCms, ImageOps, features
+
+from beam_pipeline.core.dead_letters import Reason
+from beam_pipeline.core.images.changes import ImageChanges
+from beam_pipeline.core.images.geometry import (
+    RESIZE_MODES,
+    Resize,
+    plan_geometry,
+    turned_size,
+)
+from beam_pipeline.core.images.header import BadImageError, ImageHeader
+from beam_pipeline.core.images.pillow_codec import codec_version, open_image, rewrite
+from beam_pipeline.core.images.preparation import read_header
+
+KEEP = ImageChanges()
+HAS_AVIF = "avif" in features.get_supported()  # from Pillow 11.3 on
+
+
+def saved(image: Image.Image, file_format: str, **options: Any) -> bytes:
+    out = io.BytesIO()
+    image.save(out, file_format, **options)
+    return out.getvalue()
+
+
+def rewritten(
+    data: bytes, changes: ImageChanges = KEEP, resize: Resize | None = None
+) -> tuple[Image.Image, ImageHeader]:
+    """The image that is written, decoded, after a check that its header is what it claims."""
+    opened = open_image(data)
+    size = (opened.header.width, opened.header.height)
+    geometry = plan_geometry(size, opened.header.orientation, resize)
+    written, header = rewrite(data, opened, geometry, changes)
+    assert read_header(written) == header
+    image = Image.open(io.BytesIO(written))
+    image.load()
+    assert (image.width, image.height) == geometry.size
+    return image, header
+
+
+def gradient(size: tuple[int, int], mode: str = "RGB") -> Image.Image:
+    """Red grows to the right, green downwards."""
+    x = np.linspace(0, 255, size[0])[None, :].repeat(size[1], 0)
+    y = np.linspace(0, 255, size[1])[:, None].repeat(size[0], 1)
+    image = Image.fromarray(np.stack((x, y, np.full_like(x, 90)), -1).astype(np.uint8))
+    return image.convert(mode)
+
+
+@settings(max_examples=60)
+@given(
+    st.tuples(st.integers(60, 200), st.integers(60, 200)),
+    st.integers(1, 8),
+    st.builds(
+        Resize,
+        st.integers(40, 250),
+        st.integers(40, 250),
+        st.sampled_from(tuple(RESIZE_MODES)),
+        st.booleans(),
+    )
+    | st.none(),
+    st.data(),
+)
+def test_a_mark_is_where_its_box_is(
+    size: tuple[int, int], orientation: int, resize: Resize | None, data: Any
+) -> None:
+    """Through every turn and mode: the corners of what is left of a white rectangle, to a pixel or so."""
+    left, top = data.draw(st.integers(0, size[0] - 30)), data.draw(st.integers(0, size[1] - 30))
+    box = (left, top, left + 30, top + 30)
+    image = Image.new("L", size)
+    image.paste(255, box)
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    png = saved(image, "PNG", exif=exif)
+    geometry = plan_geometry(size, orientation, resize)
+    moved = geometry.affine.box(box)
+    width, height = geometry.size
+    seen = (max(0, moved[0]), max(0, moved[1]), min(width, moved[2]), min(height, moved[3]))
+    found, _ = rewritten(png, KEEP, resize)
+    marked = found.point(lambda value: 255 * (value > 127)).getbbox()
+    if seen[2] - seen[0] < 2 or seen[3] - seen[1] < 2:
+        return  # nearly or altogether outside of the crop
+    assert marked is not None
+    assert marked == pytest.approx(seen, abs=1.01)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("file_format", ["JPEG", "PNG", "WEBP"])
+def test_turning_gives_the_picture_that_viewers_show(file_format: str, orientation: int) -> None:
+    """As Pillow turns it, within the loss of encoding again, and without the tag."""
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    data = saved(gradient((48, 32)), file_format, exif=exif, quality=95)
+    found, header = rewritten(data)
+    shown = ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB")
+    difference = np.asarray(found).astype(int) - np.asarray(shown)
+    assert np.abs(difference).mean() < (0.01 if file_format == "PNG" else 2)
+    assert header.orientation == 1
+    assert found.getexif().get(0x0112) is None
+    assert (header.width, header.height) == turned_size((48, 32), orientation)
+
+
+@pytest.mark.parametrize("orientation", [1, 6])
+@pytest.mark.parametrize("mode", tuple(RESIZE_MODES))
+def test_a_large_jpeg_is_scaled_as_well_as_from_all_its_pixels(mode: str, orientation: int) -> None:
+    """Decoding it to fewer pixels moves nothing, not even by a fraction of a pixel."""
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    data = saved(gradient((1203, 803)), "JPEG", exif=exif, quality=95)
+    resize = Resize(60, 50, mode)
+    found, header = rewritten(data, ImageChanges(quality=95), resize)
+    geometry = plan_geometry((1203, 803), orientation, resize)
+    shown = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
+    expected = Image.new("RGB", geometry.size)
+    part = shown.resize(geometry.scaled, Image.Resampling.LANCZOS, geometry.crop)
+    expected.paste(part, geometry.offset)
+    inner = (
+        slice(geometry.offset[1] + 2, geometry.offset[1] + geometry.scaled[1] - 2),
+        slice(geometry.offset[0] + 2, geometry.offset[0] + geometry.scaled[0] - 2),
+    )
+    difference = np.asarray(found).astype(int)[inner] - np.asarray(expected)[inner]
+    assert np.abs(difference).mean() <= 1
+    assert abs(difference.mean()) <= 0.3
+    assert header == ImageHeader("jpeg", geometry.size[1], geometry.size[0], 3)
+
+
+# --- formats --------------------------------------------------------------------------------------
+
+PALETTE = gradient((20, 10)).quantize(16)
+FRAMES = [Image.new("RGB", (20, 10), colour) for colour in ("red", "green")]
+
+
+def cut_palette() -> bytes:
+    return saved(PALETTE, "PNG", transparency=3)
+
+
+@pytest.mark.parametrize(
+    ("data", "unreadable", "written"),
+    [
+        (saved(gradient((20, 10)), "JPEG"), False, ("jpeg", 3)),
+        (saved(gradient((20, 10), "L"), "JPEG"), False, ("jpeg", 1)),
+        (saved(gradient((20, 10), "CMYK"), "JPEG"), True, ("jpeg", 3)),
+        (saved(gradient((20, 10), "RGBA"), "PNG"), False, ("png", 4)),
+        (saved(gradient((20, 10), "LA"), "PNG"), False, ("png", 2)),
+        (saved(gradient((20, 10), "1"), "PNG"), False, ("png", 1)),
+        (saved(PALETTE, "PNG"), False, ("png", 3)),
+        (cut_palette(), True, ("png", 4)),
+        (saved(gradient((20, 10)), "GIF"), False, ("png", 3)),
+        (saved(gradient((20, 10)), "BMP"), False, ("png", 3)),
+        (saved(gradient((20, 10)), "TIFF"), True, ("png", 3)),
+        (saved(gradient((20, 10), "CMYK"), "TIFF"), True, ("png", 3)),
+        (saved(gradient((20, 10)), "PPM"), True, ("png", 3)),
+        (saved(gradient((20, 10)), "JPEG2000"), True, ("jpeg", 3)),
+        (saved(gradient((20, 10), "RGBA"), "JPEG2000"), True, ("png", 4)),
+        *([(saved(gradient((20, 10)), "AVIF"), True, ("jpeg", 3))] if HAS_AVIF else []),
+        (saved(gradient((20, 10)), "WEBP"), False, ("webp", 3)),
+        (saved(FRAMES[0], "WEBP", save_all=True, append_images=FRAMES[1:]), True, ("webp", 3)),
+    ],
+)
+def test_formats(tf: Any, data: bytes, unreadable: bool, written: tuple[str, int]) -> None:
+    """What readers cannot decode, and what an image of each kind is written as."""
+    assert open_image(data).unreadable == unreadable
+    image, header = rewritten(data)
+    assert (header.format, header.channels) == written
+    again = rewritten(saved(image, "PNG"))[0]
+    assert again.size == (20, 10)
+
+
+@pytest.mark.parametrize("image_format", ["jpeg", "png", "webp"])
+@pytest.mark.parametrize("mode", ["L", "RGB", "RGBA", "LA", "P", "I;16"])
+def test_every_kind_of_pixels_in_every_format(tf: Any, image_format: str, mode: str) -> None:
+    """TensorFlow decodes what is written, to the size and channels that its header says."""
+    image = gradient((20, 10), "L" if mode == "I;16" else mode)
+    if mode == "I;16":
+        image = Image.fromarray(np.asarray(image).astype(np.uint16) * 257)
+    data = saved(image, "PNG")
+    opened = open_image(data)
+    geometry = plan_geometry((20, 10), 1, Resize(5, 5))
+    written, header = rewrite(data, opened, geometry, ImageChanges(image_format=image_format))
+    dtype = tf.uint16 if (mode, image_format) == ("I;16", "png") else tf.uint8
+    decoded = tf.io.decode_image(written, dtype=dtype, expand_animations=False)
+    assert tuple(decoded.shape) == header[1:4]
+    assert header[:3] == (image_format, 5, 10)
+
+
+def test_transparent_pixels_are_white_in_a_jpeg() -> None:
+    """It has no place for transparency."""
+    data = saved(Image.new("RGBA", (9, 9), (0, 0, 200, 0)), "PNG")
+    image, _ = rewritten(data, ImageChanges(image_format="jpeg"))
+    assert image.getpixel((4, 4)) == (255, 255, 255)
+
+
+def test_a_lossless_webp_stays_lossless() -> None:
+    """Turned, it has the very same pixels."""
+    exif = Image.Exif()
+    exif[0x0112] = 3
+    noise = Image.effect_noise((40, 30), 90).convert("RGB")
+    image, _ = rewritten(saved(noise, "WEBP", lossless=True, exif=exif))
+    expected = noise.transpose(Image.Transpose.ROTATE_180)
+    assert image.convert("RGB").tobytes() == expected.tobytes()
+
+
+def test_floating_point_pixels_cannot_be_written() -> None:
+    """The message says why."""
+    data = saved(Image.new("F", (9, 9), 0.5), "TIFF")
+    with pytest.raises(BadImageError, match="floating-point") as caught:
+        rewritten(data)
+    assert caught.value.reason is Reason.UNSUPPORTED_FORMAT
+
+
+def bmp_with(data: bytes, at: int, value: int) -> bytes:
+    return data[:at] + struct.pack("<I", value) + data[at + 4 :]
+
+
+@pytest.mark.parametrize(
+    ("data", "unreadable", "channels"),
+    [
+        (saved(gradient((20, 10), "L"), "BMP"), False, 1),
+        (saved(gradient((20, 10), "RGBA"), "BMP"), True, 3),
+        (saved(PALETTE, "BMP"), True, 3),
+        (saved(gradient((20, 10), "1"), "BMP"), True, 1),
+    ],
+)
+def test_bmps_that_tensorflow_does_not_show(data: bytes, unreadable: bool, channels: int) -> None:
+    """It gives the numbers of colours in a palette, takes the fourth byte of a pixel for alpha, which
+    viewers ignore, and refuses 1 bit a pixel.
+    """
+    assert open_image(data).unreadable == unreadable
+    _, header = rewritten(data)
+    assert header == ("png", 10, 20, channels, 1)
+
+
+def test_a_kind_of_bmp_that_pillow_does_not_know_is_unsupported() -> None:
+    """It is sound, for all that is known."""
+    data = saved(gradient((20, 10)), "BMP")
+    with pytest.raises(BadImageError, match="Unsupported BMP compression") as caught:
+        open_image(bmp_with(data, 30, 6))
+    assert caught.value.reason is Reason.UNSUPPORTED_FORMAT
+
+
+@pytest.mark.parametrize(("mode", "written"), [("RGB", ("jpeg", 3)), ("RGBA", ("png", 4))])
+def test_heic_is_decoded_where_its_library_is(mode: str, written: tuple[str, int]) -> None:
+    """It is written as JPEG, or with its transparency as PNG; a cut file is a bad image."""
+    heif = pytest.importorskip("pillow_heif")
+    image = gradient((64, 32), mode)
+    if mode == "RGBA":
+        image.putalpha(gradient((64, 32)).getchannel("R"))
+    out = io.BytesIO()
+    heif.from_pillow(image).save(out, quality=95)
+    data = out.getvalue()
+    assert open_image(data).unreadable
+    found, header = rewritten(data)
+    assert header == (written[0], 32, 64, written[1], 1)
+    difference = np.asarray(found).astype(int) - np.asarray(image).astype(int)
+    assert np.abs(difference).mean() < 3
+    with pytest.raises(BadImageError, match="decoding fails") as caught:
+        rewritten(data[:-30])
+    assert caught.value.reason is Reason.CORRUPT_IMAGE
+
+
+def test_heic_is_turned_once() -> None:
+    """Its library turns it as EXIF says, so nothing is left to turn."""
+    heif = pytest.importorskip("pillow_heif")
+    exif, out = Image.Exif(), io.BytesIO()
+    exif[0x0112] = 6
+    heif.from_pillow(gradient((64, 32))).save(out, quality=95, exif=exif.tobytes())
+    opened = open_image(out.getvalue())
+    assert opened.header == ("heic", *opened.image.size[::-1], 3, 1)
+    found, header = rewritten(out.getvalue())
+    assert (header.height, header.width) == opened.image.size[::-1]
+    expected = heif.open_heif(out.getvalue()).to_pillow()
+    difference = np.asarray(found).astype(int) - np.asarray(expected).astype(int)
+    assert np.abs(difference).mean() < 3
+
+
+@pytest.mark.parametrize(("mode", "written"), [("RGB", ("jpeg", 3)), ("RGBA", ("png", 4))])
+def test_jpeg_xl_is_encoded_anew_where_its_library_is(mode: str, written: tuple[str, int]) -> None:
+    """As when it is to be resized; else it keeps its bytes, as TensorFlow decodes it."""
+    pytest.importorskip("pillow_jxl")
+    image = gradient((64, 32), mode)
+    if mode == "RGBA":
+        image.putalpha(gradient((64, 32)).getchannel("R"))
+    data = saved(image, "JXL", lossless=True)
+    found, header = rewritten(data)
+    assert header == (written[0], 32, 64, written[1], 1)
+    difference = np.asarray(found).astype(int) - np.asarray(image).astype(int)
+    assert np.abs(difference).mean() < 3
+
+
+def test_a_vector_graphic_is_never_interpreted() -> None:
+    """EPS and PDF are programs."""
+    data = saved(gradient((9, 9)), "EPS")
+    with pytest.raises(BadImageError) as caught:
+        open_image(data)
+    assert caught.value.reason is Reason.UNSUPPORTED_FORMAT
+
+
+def test_a_cut_image_cannot_be_encoded_anew() -> None:
+    """Half a picture is not written."""
+    noise = Image.effect_noise((64, 64), 90)
+    data = saved(noise, "TIFF")
+    with pytest.raises(BadImageError) as caught:
+        rewritten(data[:-3000])
+    assert caught.value.reason is Reason.CORRUPT_IMAGE
+
+
+# --- 16 bits --------------------------------------------------------------------------------------
+
+
+def sixteen(channels: int, size: tuple[int, int] = (30, 20)) -> np.ndarray:
+    random = np.random.default_rng(0)
+    return random.integers(0, 1 << 16, (size[1], size[0], channels), dtype=np.uint16)
+
+
+def deep_png(tf: Any, pixels: np.ndarray) -> bytes:
+    data: bytes = tf.io.encode_png(pixels).numpy()
+    return data
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_a_png_of_16_bits_keeps_them(tf: Any, channels: int) -> None:
+    """Scaled by a half with a margin left, each channel is what Pillow makes of it in 32 bits."""
+    pixels = sixteen(channels)
+    data = deep_png(tf, pixels)
+    opened = open_image(data)
+    geometry = plan_geometry((30, 20), 1, Resize(10, 10))
+    written, header = rewrite(data, opened, geometry, KEEP)
+    found = tf.io.decode_png(written, dtype=tf.uint16).numpy()
+    assert found.shape == (10, 15, channels) == (header.height, header.width, header.channels)
+    for channel in range(channels):
+        wide = Image.fromarray(pixels[..., channel].astype(np.int32))
+        expected = np.asarray(wide.resize((15, 10), Image.Resampling.LANCZOS))
+        assert np.abs(found[..., channel].astype(int) - expected.clip(0, 65535)).max() <= 1
+    assert read_header(written) == header
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_16_bits_become_8_if_the_format_says_so(tf: Any, channels: int) -> None:
+    """The upper ones."""
+    data = deep_png(tf, np.full((20, 30, channels), 0x80FF, np.uint16))
+    image, header = rewritten(data, ImageChanges(image_format="jpeg"))
+    assert (header.format, header.channels) == ("jpeg", channels)
+    assert abs(int(np.asarray(image).mean()) - 0x80) <= 1
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB", "CMYK"])
+@pytest.mark.parametrize("options", [{}, {"progressive": True}, {"keep_rgb": True}])
+def test_a_jpeg_has_the_pixels_that_pillow_reads(mode: str, options: dict[str, Any]) -> None:
+    """Whole, and decoded to fewer of them; its header may have been read without Pillow."""
+    data = saved(gradient((300, 200), mode), "JPEG", **options)
+    for size in ((300, 200), (70, 50)):
+        image, pillows = open_image(data).image, Image.open(io.BytesIO(data))
+        assert image.draft("", size) == pillows.draft("", size)
+        assert (image.mode, image.tobytes()) == (pillows.mode, pillows.tobytes())
+
+
+# --- colours --------------------------------------------------------------------------------------
+
+
+def swapped_profile() -> bytes:
+    """A profile for which no colour stays as it is: that of XYZ under another white, through Lab."""
+    return ImageCms.ImageCmsProfile(ImageCms.createProfile("LAB")).tobytes()
+
+
+def test_a_profile_is_converted_or_kept() -> None:
+    """An sRGB profile changes nothing; it is dropped, or stays with --color_profile keep."""
+    srgb = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    data = saved(gradient((20, 10)), "PNG", icc_profile=srgb)
+    converted, _ = rewritten(data)
+    assert "icc_profile" not in converted.info
+    assert converted.tobytes() == gradient((20, 10)).tobytes()
+    kept, _ = rewritten(data, ImageChanges(color_profile="keep"))
+    assert kept.info["icc_profile"] == srgb
+    assert kept.tobytes() == gradient((20, 10)).tobytes()
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA"])
+def test_colours_are_converted_from_a_profile_as_little_cms_does(mode: str) -> None:
+    """In a profile whose red and green are swapped; transparency stays."""
+    srgb = ImageCms.createProfile("sRGB")
+    profile = ImageCms.ImageCmsProfile(srgb).tobytes()
+    for old, new in ((b"rXYZ", b"----"), (b"gXYZ", b"rXYZ"), (b"----", b"gXYZ")):
+        profile = profile.replace(old, new, 1)
+    profile = profile.replace("sRGB".encode("utf-16-be"), "swap".encode("utf-16-be"))
+    image = gradient((20, 10), mode)
+    if mode == "RGBA":
+        image.putalpha(gradient((20, 10)).getchannel("R"))
+    converted, _ = rewritten(saved(image, "PNG", icc_profile=profile))
+    expected = ImageCms.profileToProfile(image, io.BytesIO(profile), srgb)
+    assert expected is not None
+    assert converted.tobytes() == expected.tobytes() != image.tobytes()
+
+
+def test_a_profile_that_is_damaged_or_of_another_kind_is_ignored() -> None:
+    """As viewers ignore it."""
+    for profile in (b"no profile", swapped_profile()):
+        data = saved(gradient((20, 10)), "PNG", icc_profile=profile)
+        assert rewritten(data)[0].tobytes() == gradient((20, 10)).tobytes()
+
+
+# --- determinism ----------------------------------------------------------------------------------
+
+
+def test_the_codec_has_the_versions_of_what_encodes() -> None:
+    """Pillow's first: its scaling is its own."""
+    assert codec_version().startswith(f"Pillow {Image.__version__}, libjpeg-turbo ")
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_a_tiff_of_many_bands_says_how_many(order: str) -> None:
+    """As EuroSAT's images of Sentinel-2, of which Pillow only says that it cannot open them."""
+    fields = {256: 2, 257: 2, 258: 16, 259: 1, 262: 1, 273: 8, 277: 13, 278: 2, 279: 104}
+    entries = b"".join(
+        struct.pack(f"{order}HHIHH", tag, 3, 1, value, 0) for tag, value in fields.items()
+    )
+    start = struct.pack(f"{order}2sHI", b"II" if order == "<" else b"MM", 42, 8 + 104)
+    directory = struct.pack(f"{order}H", len(fields)) + entries + bytes(4)
+    with pytest.raises(BadImageError) as caught:
+        open_image(start + bytes(104) + directory)
+    assert str(caught.value) == (
+        "it is a TIFF of 13 bands, which no PNG or JPEG can hold; write three of them as a PNG"
+    )

@@ -1,0 +1,329 @@
+from __future__ import annotations
+
+import io
+import resource
+import struct
+import subprocess
+import sys
+import warnings
+import zlib
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from beam_pipeline.core.dead_letters import Reason
+from beam_pipeline.core.images import pillow_header
+from beam_pipeline.core.images.header import (
+    MAX_PIXELS,
+    REENCODED,
+    BadImageError,
+    ImageHeader,
+)
+from beam_pipeline.core.images.pillow_header import read_any_header
+from beam_pipeline.core.images.preparation import decode_fully, read_header
+from tests.core.images.fixtures import (
+    PALETTE,
+    PNG_START,
+    bmp,
+    chunk,
+    png,
+    reason_of,
+    saved,
+)
+from tests.pictures import picture
+
+# Where Pillow only warns of a broken image, the test run would make an error of it.
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+
+
+@pytest.mark.parametrize(
+    "first",
+    [chunk(b"tEXt", b"Comment\0" + b"\xff" * 20), chunk(b"CgBI", b"\x50\0\x20\2")],
+    ids=["tEXt", "CgBI"],
+)
+def test_a_png_whose_first_chunk_is_not_its_header_is_bad(tf: Any, first: bytes) -> None:
+    """TensorFlow refuses it, as Apple's own PNGs for phones, which begin with CgBI."""
+    sound = png(9, 7, 8, 2, b"\1\2\3")
+    data = sound[:8] + first + sound[8:]
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        tf.io.decode_image(data)
+    assert reason_of(data) in (Reason.CORRUPT_IMAGE, Reason.UNSUPPORTED_FORMAT)
+
+
+def test_a_compressed_bmp_is_unsupported(tf: Any) -> None:
+    """TensorFlow reads run-length codes as if they were pixels, and finds too few of them."""
+    side = 64
+    codes = bytes([side, 1, 0, 0]) * side + b"\0\1"
+    data = bmp(side, side, 8, PALETTE)[: 54 + len(PALETTE)] + codes
+    data = data[:30] + struct.pack("<II", 1, len(codes)) + data[38:]
+    with Image.open(io.BytesIO(data)) as image:
+        assert image.convert("RGB").size == (side, side)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        tf.io.decode_image(data)
+    assert reason_of(data) is Reason.UNSUPPORTED_FORMAT
+
+
+@pytest.mark.parametrize(("bits", "colours"), [(1, 2), (4, 16), (16, 0)])
+def test_a_bmp_that_tensorflow_cannot_decode_is_unsupported(
+    tf: Any, bits: int, colours: int
+) -> None:
+    """Of BMP, TensorFlow reads 8, 24 and 32 bits a pixel; another is no supported format."""
+    data = bmp(9, 7, bits, PALETTE[: 4 * colours])
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        tf.io.decode_image(data)
+    assert reason_of(data) is Reason.UNSUPPORTED_FORMAT
+
+
+def test_an_mpo_counts_as_the_jpeg_it_begins_with(tf: Any) -> None:
+    """A photo with a second one behind it is a JPEG of the first one's size."""
+    second = Image.new("RGB", (4, 4), "red")
+    data = saved(Image.new("RGB", (9, 7)), format="MPO", save_all=True, append_images=[second])
+    with Image.open(io.BytesIO(data)) as image:
+        assert image.format == "MPO"
+    assert read_header(data) == decode_fully(data) == ImageHeader("jpeg", 7, 9, 3)
+    assert tuple(tf.io.decode_image(data).shape) == (7, 9, 3)
+
+
+def apng(width: int, height: int) -> bytes:
+    """An animated PNG that asks for its canvas to be cleared, cut after its first frame."""
+    header = struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0)
+    frame = struct.pack(">IIIIIHHBB", 0, width, height, 0, 0, 1, 1, 1, 0)
+    kinds = [
+        (b"IHDR", header),
+        (b"acTL", struct.pack(">II", 2, 0)),
+        (b"fcTL", frame),
+        (b"IDAT", b""),
+    ]
+    return PNG_START + b"".join(chunk(*kind) for kind in [*kinds, (b"IEND", b"")])
+
+
+def icon(picture_bytes: bytes) -> bytes:
+    """An icon that holds a PNG."""
+    entry = struct.pack("<BBBBHHII", 0, 0, 0, 0, 1, 32, len(picture_bytes), 22)
+    return struct.pack("<HHH", 0, 1, 1) + entry + picture_bytes
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (apng(128, (1 << 31) - 1), Reason.DECOMPRESSION_BOMB),
+        (apng(32_000, 32_000), Reason.DECOMPRESSION_BOMB),
+        (icon(apng(32_000, 32_000)), Reason.UNSUPPORTED_FORMAT),
+        (saved(Image.new("L", (8, 8)), format="WEBP").replace(b"VP8 ", b"VP8X"), None),
+        (
+            b"RIFF\x16\0\0\0WEBPVP8X\x0a\0\0\0" + bytes(4) + b"\xff\xff\0" * 2,
+            Reason.DECOMPRESSION_BOMB,
+        ),
+    ],
+    ids=["APNG, 2 ** 31 rows", "APNG", "icon of an APNG", "broken WebP", "WebP"],
+)
+def test_claims_take_no_memory(data: bytes, reason: Reason | None) -> None:
+    """Pillow's plugin for PNGs would fill the canvas before anyone looks at its size."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for check in (read_header, decode_fully):
+        with pytest.raises(BadImageError) as caught:
+            check(data)
+        assert reason in (None, caught.value.reason)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KiB
+
+
+def test_an_image_that_needs_too_much_memory_is_bad(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It costs that image, not the job."""
+
+    def exhausted(_: bytes) -> ImageHeader:
+        raise MemoryError
+
+    data = saved(Image.new("RGB", (8, 8)), format="WEBP")
+    for name, check in (("read_any_header", read_header), ("decode_any", decode_fully)):
+        monkeypatch.setattr(pillow_header, name, exhausted)
+        with pytest.raises(BadImageError, match="more memory than there is") as caught:
+            check(data)
+        assert caught.value.reason is Reason.DECOMPRESSION_BOMB
+
+
+def test_bytes_that_begin_like_a_game_texture_are_bad_too() -> None:
+    """A parser of a format we do not support may raise anything; the file is bad all the same."""
+    data = b"FTEX" + struct.pack("<6i", 1, 9, 7, 1, 2, 0) + bytes(64)  # claims two pixel formats
+    assert reason_of(data) in (Reason.NOT_AN_IMAGE, Reason.UNSUPPORTED_FORMAT)
+
+
+@pytest.mark.parametrize(
+    ("file_format", "advice"),
+    [
+        ("TIFF", REENCODED),
+        ("PPM", REENCODED),
+        ("JPEG2000", REENCODED),
+        ("ICO", "convert it to PNG or JPEG"),
+        ("TGA", "convert it to PNG or JPEG"),
+    ],
+)
+def test_an_image_of_another_format_is_unsupported(file_format: str, advice: str) -> None:
+    """The message names the format that was found and what to do."""
+    data = picture(1, file_format=file_format, size=(16, 16))
+    with pytest.raises(BadImageError) as caught:
+        read_header(data)
+    assert str(caught.value) == f"{file_format} cannot be decoded by tf.io.decode_image; {advice}"
+    assert reason_of(data) is Reason.UNSUPPORTED_FORMAT
+
+
+def test_a_picture_of_a_phone_is_unsupported_without_another_package() -> None:
+    """Pillow opens no HEIC by itself; a TIFF that it cannot open is not encoded anew either."""
+    with pytest.raises(BadImageError, match=r"--reencode auto .* after pip install pillow-heif$"):
+        read_header(b"\0\0\0\x18ftypheic" + bytes(64))
+    with pytest.raises(BadImageError, match=r"^TIFF cannot .*; convert it to PNG or JPEG$"):
+        read_header(b"II*\0" + bytes(64))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"filename,label\na.jpg,cat\n", b"<!doctype html><html></html>", b"\0" * 100, b"\xff"],
+    ids=["nothing", "csv", "html", "zeros", "one byte of a JPEG"],
+)
+def test_what_is_no_image_is_not_an_image(data: bytes) -> None:
+    """The message shows how the file begins."""
+    assert reason_of(data) is Reason.NOT_AN_IMAGE
+    with pytest.raises(BadImageError) as caught:
+        decode_fully(data)
+    assert str(caught.value) == (
+        f"{len(data)} bytes that start with {data[:8]!r}: no image format starts like this"
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        (b"\xff\xd8 and so on", "JPEG"),
+        (b"\x89PNG\r\n\x1a\nhello", "PNG"),
+        (b"GIF89a", "GIF"),
+        (b"RIFF\0\0\0\0WEBPVP8 ", "WebP"),
+        (b"BM and so on", "BMP"),
+    ],
+)
+def test_a_broken_header_names_the_format_it_starts_like(data: bytes, name: str) -> None:
+    """A file that starts like a PNG and goes on otherwise is corrupt, not unknown."""
+    with pytest.raises(BadImageError) as caught:
+        read_header(data)
+    assert caught.value.reason is Reason.CORRUPT_IMAGE
+    assert str(caught.value) == (
+        f"starts like {name}, but the header is broken or cut short (the file has {len(data)} bytes)"
+    )
+
+
+def test_an_image_without_pixels_is_corrupt() -> None:
+    """A width of nothing is no image that anything can decode."""
+    assert reason_of(png(0, 7, 8, 2, b"")) is Reason.CORRUPT_IMAGE
+
+
+def test_a_header_that_claims_too_many_pixels_is_a_decompression_bomb() -> None:
+    """30,000 by 30,000 pixels are not believed, whichever check looks."""
+    data = png(30_000, 1, 8, 2, b"\0\0\0").replace(
+        struct.pack(">II", 30_000, 1), struct.pack(">II", 30_000, 30_000)
+    )
+    data = data[:29] + struct.pack(">I", zlib.crc32(data[12:29])) + data[33:]
+    for check in (read_header, decode_fully):
+        with pytest.raises(BadImageError, match=f"more than {MAX_PIXELS} pixels") as caught:
+            check(data)
+        assert caught.value.reason is Reason.DECOMPRESSION_BOMB
+
+
+def test_an_image_just_below_the_limit_is_read() -> None:
+    """What Pillow only warns of passes: a square of 13,377 is below the limit, of 13,378 above."""
+    assert Image.MAX_IMAGE_PIXELS
+    assert MAX_PIXELS == 178_956_970 == 2 * Image.MAX_IMAGE_PIXELS
+    small = png(1, 1, 8, 2, b"\0\0\0")
+    for side, fits in ((13_377, True), (13_378, False)):
+        header = chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0))
+        data = small[:8] + header + small[33:]
+        if fits:
+            assert read_header(data) == ImageHeader("png", side, side, 3)
+        else:
+            assert reason_of(data) is Reason.DECOMPRESSION_BOMB
+
+
+def test_a_bomb_of_another_format_is_not_taken_for_no_image() -> None:
+    """A TIFF that claims 30,000 by 30,000 pixels is an image format, if no supported one."""
+    tags = {256: 30_000, 257: 30_000, 273: 8, 278: 30_000, 279: 1}  # width, height, one strip
+    entries = [struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items()]
+    data = struct.pack("<2sHIH", b"II", 42, 8, len(tags)) + b"".join(entries) + bytes(4)
+    assert reason_of(data) is Reason.DECOMPRESSION_BOMB
+
+
+def test_an_animated_webp_is_unsupported() -> None:
+    """TensorFlow's decoder may crash on one, and a crash is no error that a reader could catch."""
+    frames = [Image.new("RGB", (8, 8), (number * 90, 0, 0)) for number in range(3)]
+    out = io.BytesIO()
+    frames[0].save(out, "WEBP", save_all=True, append_images=frames[1:], lossless=True)
+    with pytest.raises(BadImageError, match="an animated WebP") as caught:
+        read_header(out.getvalue())
+    assert caught.value.reason is Reason.UNSUPPORTED_FORMAT
+
+
+def test_a_large_image_is_read_without_a_warning() -> None:
+    """From half the limit on, Pillow itself would warn on stderr; its filters are left alone."""
+    side = 12_000
+    small, large = (struct.pack(">BHHB", 8, size, size, 3) for size in (8, side))
+    data = saved(Image.new("RGB", (8, 8)), format="JPEG").replace(small, large)
+    filters = list(warnings.filters)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with Image.open(io.BytesIO(data)):
+            pass
+        assert [warning.category for warning in caught] == [Image.DecompressionBombWarning]
+        assert read_any_header(data) == ImageHeader("jpeg", side, side, 3)
+        assert len(caught) == 1
+    assert warnings.filters == filters
+
+
+def test_importing_it_changes_no_warning_filter() -> None:
+    """A program that uses the package keeps its own filters."""
+    script = (
+        "import warnings, PIL.Image; before = list(warnings.filters);"
+        "import beam_pipeline.core.images.pillow_header;"
+        "print(warnings.filters == before)"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout == "True\n"
+
+
+OF_TWO_MINDS = {
+    "a GIF whose frames are smaller than its screen": (
+        saved(Image.new("L", (4, 5)), format="GIF").replace(b"\4\0\5\0", b"\x09\0\7\0", 1),
+        (5, 4, 3),
+        Reason.UNSUPPORTED_FORMAT,
+    ),
+    "a BMP of colours in a palette": (bmp(9, 7, 8, PALETTE), (7, 9, 1), Reason.UNSUPPORTED_FORMAT),
+    "a BMP of an unknown header": (
+        picture(file_format="BMP").replace(b"\x28\0\0\0", b"\x29\0\0\0", 1),
+        (7, 9, 3),
+        Reason.CORRUPT_IMAGE,
+    ),
+    "a PNG with a text that Pillow does not inflate": (
+        png(9, 7, 8, 2, b"\1\2\3", chunk(b"zTXt", b"k\0\0" + zlib.compress(bytes(2 << 20)))),
+        (7, 9, 3),
+        Reason.CORRUPT_IMAGE,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_TWO_MINDS)
+def test_the_full_check_passes_only_what_pillow_decodes_too(tf: Any, name: str) -> None:
+    """The default passes what TensorFlow decodes, with the size that it gives."""
+    data, shape, reason = OF_TWO_MINDS[name]
+    assert tuple(tf.io.decode_image(data, expand_animations=False).shape) == shape
+    assert read_header(data)[1:4] == shape
+    with pytest.raises(BadImageError, match="TensorFlow and Pillow disagree: ") as caught:
+        decode_fully(data)
+    assert caught.value.reason is reason
+
+
+def test_a_bmp_of_greys_passes_the_full_check() -> None:
+    """The numbers of its palette are the greys themselves."""
+    data = picture(5, file_format="BMP", mode="L")
+    assert decode_fully(data) == ImageHeader("bmp", 7, 9, 1)
+
+
+@pytest.mark.parametrize("data", [b"II*\0" + b"\0" * 40, b"MM\0*", b"\0\0\0\x0cjP  " + b"\0" * 40])
+def test_a_file_of_another_format_is_no_other_thing_for_being_broken(data: bytes) -> None:
+    """Pillow opens none of these; how they begin says what they are."""
+    assert reason_of(data) is Reason.UNSUPPORTED_FORMAT

@@ -1,0 +1,67 @@
+"""Reads label tables of a few lines, given as text."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.labels.schema import (
+    Column,
+    ColumnKind,
+)
+from beam_pipeline.core.labels.table_files import LabelTable, TableHead
+from beam_pipeline.core.labels.tables import (
+    ColumnChoices,
+    LabelSchema,
+    inspect_tables,
+    read_rows,
+)
+from beam_pipeline.core.references import LabelRow
+
+CLASS, INT64, FLOAT, BYTES = (
+    ColumnKind.CLASS,
+    ColumnKind.INT64,
+    ColumnKind.FLOAT,
+    ColumnKind.BYTES,
+)
+CLASS_SCHEMA = LabelSchema((Column("label", CLASS, "image/class", required=True),), "")
+
+PLAIN = "filename,label\na.jpg,cat\nb.jpg,dog\n"
+PLAIN_ROWS = [(2, "a.jpg", ("cat",)), (3, "b.jpg", ("dog",))]
+
+
+def inspect(
+    content: str | bytes, uri: str = "labels.csv", **choices: Any
+) -> tuple[LabelSchema, LabelTable]:
+    data = content.encode() if isinstance(content, str) else content
+    schema, (table,) = inspect_tables([TableHead(uri, data, True)], ColumnChoices(**choices))
+    return schema, table
+
+
+def read(
+    content: str | bytes, uri: str = "labels.csv", **choices: Any
+) -> list[LabelRow | DeadLetter]:
+    schema, table = inspect(content, uri, **choices)
+    data = content.encode() if isinstance(content, str) else content
+    return list(read_rows(io.BytesIO(data), table, schema))
+
+
+def said(content: str | bytes, uri: str = "labels.csv", **choices: Any) -> list[tuple[Any, ...]]:
+    """(line, name, values) of each row, all of which must be sound."""
+    rows = read(content, uri, **choices)
+    assert all(isinstance(row, LabelRow) and not row.problem for row in rows), rows
+    return [(row.line, row.name, row.values) for row in rows if isinstance(row, LabelRow)]
+
+
+def kinds(content: str | bytes, uri: str = "labels.csv", **choices: Any) -> dict[str, ColumnKind]:
+    return {column.name: column.kind for column in inspect(content, uri, **choices)[0].columns}
+
+
+def bad_row(line: int, message: str, uri: str = "labels.csv") -> DeadLetter:
+    return DeadLetter("labels", "", "", "bad_row", message, uri, line)
+
+
+def json_lines(*rows: object) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)

@@ -1,0 +1,279 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from beam_pipeline.core.labels.box_columns import (
+    CENTRE_AND_SIZE,
+    CORNER_AND_SIZE,
+    CORNERS,
+    BoxColumns,
+    claimed_size,
+    class_name_column,
+    find_boxes,
+    find_size,
+    inspect_boxes,
+    parse_box,
+)
+from beam_pipeline.core.labels.cells import BadCellError
+from beam_pipeline.core.labels.schema import (
+    ColumnKind,
+    object_column,
+    object_columns,
+)
+
+
+def inspect(
+    header: str, rows: Sequence[str], label: str = "", **kinds: ColumnKind | None
+) -> BoxColumns | None:
+    names = header.split(",")
+    fields = [dict(zip(names, row.split(","), strict=True)) for row in rows]
+    values = {name: [row[name] for row in fields] for name in names}
+    return inspect_boxes(values, fields, label, kinds)
+
+
+def parse(header: str, rows: Sequence[str], label: str = "", line: int = 5) -> tuple[Any, ...]:
+    """The values of the last row."""
+    boxes = inspect(header, rows, label)
+    assert boxes
+    fields: Mapping[str, Any] = dict(zip(header.split(","), rows[-1].split(","), strict=True))
+    return parse_box(fields, boxes, line)
+
+
+@pytest.mark.parametrize(
+    ("names", "form", "found"),
+    [
+        ("xmin,ymin,xmax,ymax", CORNERS, "xmin,ymin,xmax,ymax"),
+        ("XMin,XMax,YMin,YMax", CORNERS, "XMin,YMin,XMax,YMax"),
+        ("width,height,x_min,y_min,x_max,y_max", CORNERS, "x_min,y_min,x_max,y_max"),
+        ("bbox_x1,bbox_y1,bbox_x2,bbox_y2", CORNERS, "bbox_x1,bbox_y1,bbox_x2,bbox_y2"),
+        ("left,top,right,bottom", CORNERS, "left,top,right,bottom"),
+        ("x,y,w,h", CORNER_AND_SIZE, "x,y,w,h"),
+        (
+            "bbox.x,bbox.y,bbox.width,bbox.height",
+            CORNER_AND_SIZE,
+            "bbox.x,bbox.y,bbox.width,bbox.height",
+        ),
+        ("left,top,width,height", CORNER_AND_SIZE, "left,top,width,height"),
+        ("x_center,y_center,width,height", CENTRE_AND_SIZE, "x_center,y_center,width,height"),
+        ("cx,cy,w,h", CENTRE_AND_SIZE, "cx,cy,w,h"),
+        ("width,height,x,y,w,h", CORNER_AND_SIZE, "x,y,w,h"),
+        ("width,height,x_center,y_center,w,h", CENTRE_AND_SIZE, "x_center,y_center,w,h"),
+        (
+            "width,height,bbox_x,bbox_y,bbox_width,bbox_height",
+            CORNER_AND_SIZE,
+            "bbox_x,bbox_y,bbox_width,bbox_height",
+        ),
+        (
+            "w,h,bbox_x,bbox_y,bbox_width,bbox_height",
+            CORNER_AND_SIZE,
+            "bbox_x,bbox_y,bbox_width,bbox_height",
+        ),
+        (
+            "width,height,bbox_xmin,bbox_ymin,bbox_w,bbox_h",
+            CORNER_AND_SIZE,
+            "bbox_xmin,bbox_ymin,bbox_w,bbox_h",
+        ),
+        ("x,y,width", "", ""),
+        ("width,height,age", "", ""),
+    ],
+)
+def test_boxes_are_known_by_the_names_of_their_columns(names: str, form: str, found: str) -> None:
+    """In any case and order; image sizes beside corners are not taken for the box's."""
+    assert find_boxes(names.split(",")) == (form, tuple(filter(None, found.split(","))))
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "box"),
+    [
+        ("xmin,ymin,xmax,ymax", "10,20,40,80", (10, 20, 40, 80)),
+        ("x,y,w,h", "10,20,30,60", (10, 20, 40, 80)),
+        ("cx,cy,w,h", "25,50,30,60", (10, 20, 40, 80)),
+        ("x_center,y_center,width,height", "0.5,0.5,0.5,0.25", (0.25, 0.375, 0.75, 0.625)),
+    ],
+)
+def test_every_form_becomes_corners(header: str, row: str, box: tuple[float, ...]) -> None:
+    """With the row's line, for what may be wrong with it; the only class is called object."""
+    assert parse(header, [row]) == (((*box, 5),), ("object",))
+
+
+def test_tensorflows_own_table_is_read() -> None:
+    """Claimed sizes are no features, a row without a box is an image without objects."""
+    header = "width,height,class,xmin,ymin,xmax,ymax,difficult"
+    rows = ["64,48,cat,1,2,3,4,0", "64,48,,,,,,"]
+    boxes = inspect(header, rows, "class")
+    assert boxes == BoxColumns(
+        ("xmin", "ymin", "xmax", "ymax"),
+        CORNERS,
+        True,
+        "class",
+        False,
+        (*object_columns(pixels=True), object_column("difficult", ColumnKind.INT64)),
+        ("width", "height"),
+    )
+    assert parse(header, rows[:1], "class") == (((1, 2, 3, 4, 5),), ("cat",), (0,))
+    assert parse(header, rows, "class") == ((), (), ())
+
+
+@pytest.mark.parametrize(
+    ("rows", "pixels", "mixed"),
+    [
+        (["1,1,5,5", "0,0,1,1"], True, False),
+        (["0.1,0.1,0.5,0.5", "0,0,1,1"], False, False),
+        (["0,0,1,1"], False, False),
+        (["-0.01,0.1,1.02,1"], False, False),
+        (["0.1,0.1,0.5,0.5", "1,1,5,5"], True, True),
+        (["10.5,10.5,20.25,20.25"], True, False),
+        ([",,,"], True, False),
+        (["x,1,5,5", "1,1,5,5", *["1,1,5,5"] * 10], True, False),
+    ],
+)
+def test_pixels_and_fractions_are_told_by_their_range(
+    rows: list[str], pixels: bool, mixed: bool
+) -> None:
+    """A table with both is a question."""
+    boxes = inspect("x1,y1,x2,y2", rows)
+    assert boxes
+    assert (boxes.pixels, boxes.mixed, bool(boxes.question)) == (pixels, mixed, mixed)
+    assert boxes.columns == object_columns(pixels=pixels)
+
+
+def test_columns_that_are_no_numbers_are_no_boxes() -> None:
+    """A table may have texts called left and right."""
+    assert inspect("left,top,right,bottom", ["a,b,c,d", "e,f,g,h"]) is None
+    assert inspect("a,b", ["1,2"]) is None
+
+
+def test_further_columns_are_lists_of_the_objects() -> None:
+    """A gap is an empty text or NaN, so that lists stay parallel; a nested one is left out."""
+    header = "x,y,w,h,note,score,count"
+    rows = ["1,1,5,5,good,0.5,3", "1,1,5,5,,,"]
+    boxes = inspect(header, rows)
+    assert boxes
+    assert [(column.name, column.kind) for column in boxes.columns[2:]] == [
+        ("note", ColumnKind.BYTES),
+        ("score", ColumnKind.FLOAT),
+        ("count", ColumnKind.FLOAT),
+    ]
+    _, _, note, score, count = parse(header, rows)
+    assert note == ("",)
+    assert math.isnan(score[0])
+    assert math.isnan(count[0])
+    skipped = inspect(header, rows, note=None, count=ColumnKind.INT64, score=None)
+    assert skipped
+    assert [column.name for column in skipped.columns[2:]] == ["count"]
+
+
+def test_integer_classes_are_ids() -> None:
+    """A word among them is a bad value."""
+    boxes = inspect("x,y,w,h,label", ["1,1,5,5,0", "1,1,5,5,7"], "label")
+    assert boxes
+    assert boxes.integer_classes
+    with pytest.raises(BadCellError, match=r"^column 'label': 'cat' is not an integer, as the"):
+        parse_box({"x": 1, "y": 1, "w": 5, "h": 5, "label": "cat"}, boxes, 1)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("1,,5,5,cat", "column 'y': is empty, where the other sides are not"),
+        ("1,a,5,5,cat", "column 'y': 'a' is not a number, the side of a box"),
+        ("1,inf,5,5,cat", "column 'y': 'inf' is not a number, the side of a box"),
+        ("1,1,5,5,", "column 'label': a box without a class"),
+    ],
+)
+def test_a_row_that_is_no_object_is_a_bad_value(row: str, message: str) -> None:
+    """It says which cell is wrong."""
+    boxes = inspect("x,y,w,h,label", ["1,1,5,5,cat"], "label")
+    assert boxes
+    with pytest.raises(BadCellError) as caught:
+        parse_box(dict(zip(["x", "y", "w", "h", "label"], row.split(","), strict=True)), boxes, 1)
+    assert str(caught.value) == message
+
+
+def test_classes_of_objects_have_further_names() -> None:
+    """As Open Images and others call them."""
+    assert class_name_column(["x", "LabelName"]) == "LabelName"
+    assert class_name_column(["class_id", "name"]) == "class_id"
+    assert class_name_column(["x"]) == ""
+
+
+def test_the_note_says_how_boxes_are_read() -> None:
+    """Form, unit, columns, classes, and how to have plain columns instead."""
+    boxes = inspect("x,y,w,h,label", ["0.1,0.1,0.5,0.5,cat"], "label")
+    assert boxes
+    assert boxes.note == (
+        "rows are objects: corner and size of a box in fractions of the image from x, y, w, h, "
+        "classes from label; --columns x:float keeps them as plain columns"
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        ("width,height,class", ("width", "height")),
+        ("Height,class,Width", ("Width", "Height")),
+        ("img_w,img_h", ("img_w", "img_h")),
+        ("width,height,image_width,image_height", ("image_width", "image_height")),
+        ("bbox_width,bbox_height", ()),
+        ("width,class", ()),
+    ],
+)
+def test_the_size_of_an_image_is_known_by_its_columns(names: str, found: tuple[str, ...]) -> None:
+    """Width first; a pair of the box's is none."""
+    assert find_size(names.split(",")) == found
+
+
+@pytest.mark.parametrize(
+    ("row", "size"),
+    [
+        ({"w": "640", "h": "480"}, (640, 480)),
+        ({"w": "640.0", "h": 480}, (640, 480)),
+        ({"w": 640.0, "h": 480.0}, (640, 480)),
+        ({"w": "0", "h": "0"}, None),
+        ({"w": "", "h": "480"}, None),
+        ({"w": None, "h": "480"}, None),
+        ({"w": "nan", "h": "480"}, None),
+        ({"w": "-640", "h": "480"}, None),
+        ({"w": "640.5", "h": "480"}, None),
+        ({"w": "wide", "h": "480"}, None),
+        ({"w": ["640"], "h": "480"}, None),
+        ({}, None),
+    ],
+)
+def test_a_size_is_two_whole_numbers(row: Mapping[str, Any], size: tuple[int, int] | None) -> None:
+    """Many tools write 0 where they do not know it; anything else claims nothing."""
+    assert claimed_size(row, ("w", "h")) == size
+    assert claimed_size(row, ()) is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "size"),
+    [
+        (["30,40,10,20,40,60", "30,40,0,0,30,40"], ()),
+        (["29,39,10,20,40,60"], ()),
+        (["0.25,0.5,0.5,0.25,0.75,0.75"], ()),
+        (["30,40,0,0,30,40"], ("width", "height")),
+        (["30,40,10,20,40,60", "64,48,10,20,40,60"], ("width", "height")),
+        (["64,48,10,20,40,60"], ("width", "height")),
+    ],
+)
+def test_sides_of_boxes_are_not_those_of_images(rows: list[str], size: tuple[str, ...]) -> None:
+    """Width and height beside corners are the box's if they always are its sides, and too small to
+    be the image's; they become no features in either case.
+    """
+    boxes = inspect("width,height,xmin,ymin,xmax,ymax", rows)
+    assert boxes
+    assert boxes.size == size
+    assert boxes.columns == object_columns(pixels=boxes.pixels)
+
+
+def test_a_size_that_is_left_out_claims_nothing() -> None:
+    """One of its columns is enough; the other becomes no feature."""
+    header, rows = "width,height,xmin,ymin,xmax,ymax", ["64,48,10,20,40,30"]
+    boxes = inspect(header, rows, height=None)
+    assert boxes
+    assert (boxes.size, boxes.columns) == ((), object_columns(pixels=True))

@@ -1,0 +1,115 @@
+"""Files of classes, and samples of classes that they do not name."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.labels.class_files import (
+    KnownClasses,
+    parse_class_list,
+    parse_class_manifest,
+)
+from beam_pipeline.core.references import SampleRef
+
+
+def sample(*labels: Any) -> SampleRef:
+    return SampleRef("a.jpg", "/p/a.jpg", 9, "train", labels, origin="/p/l.csv")
+
+
+@pytest.mark.parametrize(
+    ("data", "names"),
+    [
+        (b"cat\ndog\n", ["cat", "dog"]),
+        (b"\xef\xbb\xbfcat\r\n dog \r\n\r\n", ["cat", "dog"]),
+        ("größe\ntraffic light".encode(), ["größe", "traffic light"]),
+    ],
+)
+def test_the_number_of_a_line_is_an_id(data: bytes, names: list[str]) -> None:
+    """Counted from the base; a byte order mark, spaces around and lines at the end do not count."""
+    for base in (0, 1):
+        expected = tuple((name, i) for i, name in enumerate(names, base))
+        assert parse_class_list(data, "c.txt", base) == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b" \n", "--classes c.txt is empty; expected one class per line"),
+        (
+            b"cat\n\ndog",
+            "--classes c.txt, line 2 is empty; expected one class per line, as the line",
+        ),
+        (
+            b"cat\ndog\ncat",
+            "--classes c.txt: lines 1 and 3 both say 'cat'; expected each class once",
+        ),
+        (b"\xff\xfe", "--classes c.txt is not UTF-8 ("),
+    ],
+)
+def test_a_list_that_leaves_ids_open_is_refused(data: bytes, message: str) -> None:
+    """The message says the line."""
+    with pytest.raises(UsageError) as caught:
+        parse_class_list(data, "c.txt", 0)
+    assert str(caught.value).startswith(message)
+
+
+def test_a_manifest_says_the_ids_itself() -> None:
+    """Gaps stay; what else it holds does not matter."""
+    classes = [{"id": 7, "name": "dog"}, {"id": 2, "name": "cat", "examples": 3}]
+    data = json.dumps({"format": "beam-tfrecord", "classes": classes}).encode()
+    assert parse_class_manifest(data, "m.json") == (("cat", 2), ("dog", 7))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"{", "--classes m.json is not a manifest of beam-tfrecord (JSONDecodeError("),
+        (b"[1]", "--classes m.json is not a manifest of beam-tfrecord (TypeError("),
+        (
+            b'{"format": "x"}',
+            '--classes m.json is not a manifest of beam-tfrecord (ValueError("its',
+        ),
+        (
+            b'{"format": "beam-tfrecord", "classes": []}',
+            "--classes m.json: the data set has no classes",
+        ),
+    ],
+)
+def test_another_json_file_is_no_manifest(data: bytes, message: str) -> None:
+    """The message says what is expected."""
+    with pytest.raises(UsageError) as caught:
+        parse_class_manifest(data, "m.json")
+    assert str(caught.value).startswith(message)
+
+
+KNOWN = KnownClasses(("cat", "dog"), 0, "c.txt")
+
+
+@pytest.mark.parametrize("label", ["cat", ("cat", "dog", "cat"), ()])
+def test_samples_of_known_classes_are_kept(label: Any) -> None:
+    """One class, a list of them, one an object, or none."""
+    assert KNOWN.sort_out([sample(label)]) == ([sample(label)], [])
+
+
+@pytest.mark.parametrize(
+    ("label", "said"), [("cow", "'cow'"), (("dog", "cow", "ant", "cow"), "'cow', 'ant'")]
+)
+def test_a_sample_with_another_class_is_a_dead_letter(label: Any, said: str) -> None:
+    """As a whole, if one of several is not known; the dead letter names each once."""
+    kept, dead_letters = KNOWN.sort_out([sample("cat"), sample(label)])
+    assert kept == [sample("cat")]
+    assert dead_letters == [
+        DeadLetter(
+            "labels",
+            "a.jpg",
+            "/p/a.jpg",
+            "unknown_class",
+            f"{said}: no class of c.txt, which has cat, dog",
+            "/p/l.csv",
+        )
+    ]

@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from beam_pipeline.core.labels.classes import (
+    LABEL_ORDERS,
+    ClassNumbering,
+    ClassNumberingError,
+    fit_a_list,
+    label_map,
+)
+
+NAMES = st.sets(
+    st.text(max_size=6) | st.integers(-1000, 1000).map(str) | st.sampled_from(["007", "7", "-0"])
+)
+
+
+# --- ids ----------------------------------------------------------------------------------------
+
+
+def test_classes_are_numbered_in_the_order_of_their_code_points() -> None:
+    """Capitals come first, letters with marks last, and numbers are text."""
+    names = ["dog", "cat", "Äffchen", "Zebra", "10", "9"]
+    assert ClassNumbering().number(names) == (
+        ("10", 0),
+        ("9", 1),
+        ("Zebra", 2),
+        ("cat", 3),
+        ("dog", 4),
+        ("Äffchen", 5),
+    )
+
+
+def test_ids_begin_at_the_base() -> None:
+    """0 is often kept for the background."""
+    assert ClassNumbering(base=1).number(["b", "a"]) == (("a", 1), ("b", 2))
+
+
+def test_names_that_are_integers_can_be_sorted_as_numbers() -> None:
+    """They come before all others, which keep the order of their text."""
+    names = ["10", "9", "cat", "-1", "007", "7", "1.5", "+3", "٣", "Bird", ""]
+    found = ClassNumbering(order="numeric").number(names)
+    assert [name for name, _ in found] == [
+        *("-1", "007", "7", "9", "10"),
+        *("", "+3", "1.5", "Bird", "cat", "٣"),
+    ]
+    assert [i for _, i in found] == list(range(len(names)))
+
+
+@pytest.mark.parametrize("order", LABEL_ORDERS)
+def test_a_number_of_thousands_of_digits_is_text(order: str) -> None:
+    """Python refuses to make an integer of it, and nobody means one."""
+    long = "9" * 5000
+    assert ClassNumbering(order=order).number([long, "a", "1"]) == (("1", 0), (long, 1), ("a", 2))
+
+
+def test_classes_that_the_format_knows_keep_its_ids() -> None:
+    """Others come behind the last of them; those without a sample stay, and so do gaps."""
+    known = (("person", 1), ("zebra", 24), ("apple", 53))
+    assert ClassNumbering(known=known).number(["zebra", "unknown", "alien"]) == (
+        ("person", 1),
+        ("zebra", 24),
+        ("apple", 53),
+        ("alien", 54),
+        ("unknown", 55),
+    )
+    assert ClassNumbering(base=1, known=known).number([]) == known
+
+
+def test_no_classes_have_no_ids() -> None:
+    """A data set to regress on has none."""
+    assert ClassNumbering().number([]) == ()
+    assert ClassNumbering(from_name=True).number([]) == ()
+
+
+@pytest.mark.parametrize("order", LABEL_ORDERS)
+@given(names=NAMES, base=st.sampled_from([0, 1]))
+def test_every_class_has_an_id_of_its_own_without_gaps(
+    order: str, names: set[str], base: int
+) -> None:
+    """Ids count up from the base, and do not depend on the order in which names come."""
+    numbering = ClassNumbering(base, order)
+    classes = numbering.number(names)
+    assert {name for name, _ in classes} == names
+    assert [i for _, i in classes] == list(range(base, base + len(names)))
+    assert numbering.number(sorted(names)) == numbering.number(sorted(names)[::-1]) == classes
+
+
+@given(names=NAMES, known=st.dictionaries(st.text(max_size=2), st.integers(0, 99), max_size=5))
+def test_known_ids_are_kept_whatever_names_there_are(
+    names: set[str], known: dict[str, int]
+) -> None:
+    """No other class gets one of them, and classes stand in the order of their ids."""
+    classes = ClassNumbering(known=tuple(known.items())).number(names)
+    ids = dict(classes)
+    assert set(ids) == names | set(known)
+    assert ids.items() >= known.items()
+    others = [ids[name] for name in sorted(names - set(known))]
+    first = max(known.values(), default=-1) + 1
+    assert others == list(range(first, first + len(others)))
+    assert [i for _, i in classes] == sorted(i for _, i in classes)
+
+
+# --- names that are ids -------------------------------------------------------------------------
+
+
+def test_a_name_can_be_its_id() -> None:
+    """In the order of the ids; gaps are left, and zeros in front are passed over."""
+    numbering = ClassNumbering(base=1, from_name=True)
+    assert numbering.number(["10", "9", "007", "-3", "9"]) == (
+        ("-3", -3),
+        ("007", 7),
+        ("9", 9),
+        ("10", 10),
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["cat", "", "1.0", "1e3", " 1", "1 ", "+1", "1_000", "٣", "--1", "9" * 19, "9" * 5000]
+)
+def test_a_name_that_is_no_integer_cannot_be_an_id(name: str) -> None:
+    """The first such name is shown; ids are int64."""
+    with pytest.raises(ClassNumberingError) as caught:
+        ClassNumbering(from_name=True).number(["1", name])
+    assert str(caught.value) == f"class {name!r} is not an integer, so it cannot be an id"
+
+
+def test_an_id_may_be_any_int64() -> None:
+    """The feature can hold no other."""
+    names = [str(-(1 << 63)), str((1 << 63) - 1)]
+    assert ClassNumbering(from_name=True).number(names) == tuple(
+        (name, int(name)) for name in names
+    )
+    with pytest.raises(
+        ClassNumberingError, match=r"^class '9223372036854775808' is not an integer"
+    ):
+        ClassNumbering(from_name=True).number([str(1 << 63)])
+
+
+@pytest.mark.parametrize(("first", "second"), [("007", "7"), ("-0", "0"), ("00", "000")])
+def test_two_names_of_one_integer_are_refused(first: str, second: str) -> None:
+    """They would become one class; the message shows both."""
+    with pytest.raises(ClassNumberingError) as caught:
+        ClassNumbering(from_name=True).number([second, "1", first])
+    assert str(caught.value) == f"classes {first!r} and {second!r} are the same integer"
+
+
+# --- gaps ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("classes", "expected"),
+    [
+        ([], False),
+        ([("a", 0), ("b", 1), ("c", 2)], True),
+        ([("a", 1), ("b", 2)], True),
+        ([("a", 0), ("b", 2)], False),
+        ([("a", 2), ("b", 3)], False),
+        ([("a", -1), ("b", 0)], False),
+        ([("a", 0), ("b\nc", 1)], False),
+        ([("a\u2028", 0)], False),
+    ],
+)
+def test_a_list_of_names_says_ids_that_have_no_gaps(
+    classes: Sequence[tuple[str, int]], expected: bool
+) -> None:
+    """The line of a name is then its id, counted from 0 or 1; a name is one line."""
+    assert fit_a_list(classes) is expected
+
+
+# --- label maps ---------------------------------------------------------------------------------
+
+
+def _label_map_message() -> Any:
+    """`StringIntLabelMap` with the fields that we write, of the numbers that the Model Garden has."""
+    file = descriptor_pb2.FileDescriptorProto(
+        name="string_int_label_map.proto", package="object_detection.protos"
+    )
+    item = file.message_type.add(name="StringIntLabelMapItem")
+    item.field.add(name="name", number=1, type=9, label=1)  # optional string
+    item.field.add(name="id", number=2, type=5, label=1)  # optional int32
+    whole = file.message_type.add(name="StringIntLabelMap")
+    kind = ".object_detection.protos.StringIntLabelMapItem"
+    whole.field.add(name="item", number=1, type=11, label=3, type_name=kind)  # repeated message
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    name = "object_detection.protos.StringIntLabelMap"
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
+
+
+StringIntLabelMap = _label_map_message()
+
+
+def parsed(text: str) -> list[tuple[str, int]]:
+    """(name, id) of every item, as protobuf reads a label map from a file."""
+    message = text_format.Parse(text.encode(), StringIntLabelMap())
+    return [(item.name, item.id) for item in message.item]
+
+
+def test_a_label_map_is_this_file() -> None:
+    """One item a class, in the order of ids."""
+    assert label_map([("cat", 1), ("traffic light", 2)]) == (
+        'item {\n  id: 1\n  name: "cat"\n}\n\nitem {\n  id: 2\n  name: "traffic light"\n}\n'
+    )
+    assert label_map([]) == ""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        'the "best"',
+        "it's",
+        "back\\slash",
+        "ends in \\",
+        "\\n",
+        '\\"',
+        "two\nlines",
+        "two\r\nlines",
+        "tab\tbed",
+        "nul\0l",
+        "nul\x007",
+        "bell\x07, delete\x7f, escape\x1b",
+        "강아지",
+        "Äffchen",
+        "😀",
+        "\x85\u2028\ufeff",
+        "item { id: 3 }",
+        "# no comment",
+        "",
+    ],
+)
+def test_a_name_comes_back_from_a_label_map_as_it_was(name: str) -> None:
+    """Quotes, backslashes, line breaks and letters of any script are the name's own."""
+    text = label_map([("before", 1), (name, 2), ("behind", 3)])
+    assert parsed(text) == [("before", 1), (name, 2), ("behind", 3)]
+    assert text.count("\n") == label_map([("before", 1), ("x", 2), ("behind", 3)]).count("\n")
+
+
+@given(names=st.lists(st.text(max_size=20), max_size=5))
+@example(names=[chr(i) + "7" for i in range(0x100)])
+def test_any_label_map_is_read_as_it_was_written(names: list[str]) -> None:
+    """Whatever is in a name, protobuf reads it back, from text and from bytes."""
+    classes = [(name, i) for i, name in enumerate(names, 1)]
+    assert parsed(label_map(classes)) == classes
+    message = text_format.Parse(label_map(classes), StringIntLabelMap())
+    assert [(item.name, item.id) for item in message.item] == classes

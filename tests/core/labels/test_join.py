@@ -1,0 +1,1100 @@
+from __future__ import annotations
+
+import random
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.labels.join import (
+    Joined,
+    RowMerger,
+    buckets_for,
+    join_bucket,
+    label_by_folder,
+    split_duplicates,
+)
+from beam_pipeline.core.labels.meeting import BareNames, ByFolder, bucket_of
+from beam_pipeline.core.labels.schema import ColumnKind, label_column
+from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
+from beam_pipeline.core.references import (
+    Box,
+    ImageRef,
+    LabelRow,
+    LabelValue,
+    SampleRef,
+    Size,
+)
+from tests.profiles import examples
+
+NFC, NFD = (unicodedata.normalize(form, "café") for form in ("NFC", "NFD"))
+
+
+def image(key: str, root: str = "/photos") -> ImageRef:
+    return ImageRef(key, f"{root}/{key}", 5)
+
+
+def row(
+    name: str,
+    *values: LabelValue,
+    line: int = 2,
+    file: str = "/labels/labels.csv",
+    split: str = "",
+    problem: str = "",
+) -> LabelRow:
+    return LabelRow(name, values or ("cat",), split, file, line, problem)
+
+
+def labelled(joined: Joined) -> dict[str, tuple[LabelValue, ...]]:
+    return {sample.key: sample.labels for sample in joined.samples}
+
+
+def reasons(joined: Joined) -> dict[str, str]:
+    return {dead_letter.key: dead_letter.reason for dead_letter in joined.dead_letters}
+
+
+def joined_alone(name: str, *keys: str, file: str = "/labels/labels.csv") -> list[str]:
+    """The keys of the images that a single row of that name labels."""
+    joined = join_bucket([image(key) for key in keys], [row(name, file=file)])
+    return [sample.key for sample in joined.samples]
+
+
+# --- the ways of naming -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("cat/a.jpg", "cat/a.jpg"),
+        ("/photos/cat/a.jpg", "cat/a.jpg"),
+        ("file:///photos/cat/a.jpg", "cat/a.jpg"),
+        ("../photos/cat/a.jpg", "cat/a.jpg"),
+        ("./cat/a.jpg", "cat/a.jpg"),
+        (".//cat/./a.jpg", "cat/a.jpg"),
+        ("cat\\a.jpg", "cat/a.jpg"),
+        ("cat/a", "cat/a.jpg"),
+        ("cat\\a", "cat/a.jpg"),
+        ("cat/a.b", "cat/a.b.jpg"),
+        ("a.jpg", "cat/deep/a.jpg"),
+        ("a", "cat/deep/a.jpg"),
+        ("a.b", "cat/a.b.jpg"),
+        ("a", "a"),
+        (".a", "cat/.a.jpg"),
+        ("a b#[c].jpg", "cat/a b#[c].jpg"),
+        ("강아지/사진", "강아지/사진.jpg"),
+    ],
+)
+def test_a_row_names_its_image_in_one_of_these_ways(name: str, key: str) -> None:
+    """URI, path, path from the label file, with or without folder or extension."""
+    assert joined_alone(name, key) == [key]
+
+
+@pytest.mark.parametrize("name", [".\\cat\\a.jpg", ".\\cat\\a"])
+def test_a_windows_path_may_begin_with_the_folder_it_starts_from(name: str) -> None:
+    r"""A table made by `dir` or PowerShell says .\cat\a.jpg where others say ./cat/a.jpg."""
+    assert joined_alone(name, "cat/a.jpg", "dog/a.jpg") == ["cat/a.jpg"]
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("a.png", "cat/a.jpg"),
+        ("A.jpg", "a.jpg"),
+        ("a", "a.b.jpg"),
+        ("a.jpg ", "a.jpg"),
+        ("*.jpg", "a.jpg"),
+    ],
+)
+def test_a_name_that_is_only_similar_names_nothing(name: str, key: str) -> None:
+    """Another extension or case is another image: no guess is made."""
+    assert join_bucket([image(key)], [row(name)]) == Joined(
+        dead_letters=[
+            DeadLetter(
+                "join",
+                name,
+                "",
+                "missing_image",
+                "no listed image has this name, with or without folder or extension",
+                "/labels/labels.csv",
+                2,
+            ),
+            DeadLetter(
+                "join", key, f"/photos/{key}", "unlabelled", "no label row names this image"
+            ),
+        ],
+        orphan_rows=1,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "said"),
+    [
+        ("dog/a.jpg", ["cat/a.jpg"], "of the same file name there is cat/a.jpg"),
+        ("deep/a.jpg", ["cat/deep/a.jpg"], "of the same file name there is cat/deep/a.jpg"),
+        ("b/cat/a.jpg", ["cat/a.jpg"], "of the same file name there is cat/a.jpg"),
+        ("gs://other/cat/a.jpg", ["cat/a.jpg"], "of the same file name there is cat/a.jpg"),
+        ("/elsewhere/cat/a", ["cat/a.jpg"], "of the same file name there is cat/a.jpg"),
+        ("C:\\old\\a.jpg", ["cat/a.jpg"], "of the same file name there is cat/a.jpg"),
+        (
+            "x/a.jpg",
+            [f"{folder}/a.jpg" for folder in "edcab"],
+            "of the same file name there is a/a.jpg, b/a.jpg, c/a.jpg and 2 more",
+        ),
+        ("dog/a.jpg", ["cat/a.png"], ""),
+        ("dog/a.jpg", [], ""),
+    ],
+)
+def test_a_path_of_another_place_names_nothing(name: str, keys: list[str], said: str) -> None:
+    """No guess is made, but the message shows what has the same file name."""
+    (dead_letter, *_) = join_bucket([image(key) for key in keys], [row(name)]).dead_letters
+    missing = (
+        f"no listed image has this path, with or without extension; {said}"
+        if said
+        else "no listed image has this path or its file name, with or without extension"
+    )
+    assert dead_letter == DeadLetter(
+        "join", name, "", "missing_image", missing, "/labels/labels.csv", 2
+    )
+
+
+@pytest.mark.parametrize("written", ["file://", ""])
+def test_a_backslash_in_a_file_name_is_found_as_it_stands(written: str) -> None:
+    """On Linux a name may hold one; the name as written counts before the one of Windows."""
+    prefix = f"{written}/photos/" if written else ""
+    assert joined_alone(f"{prefix}x\\a.jpg", "x\\a.jpg") == ["x\\a.jpg"]
+    assert joined_alone("x\\a.jpg", "x\\a.jpg", "x/a.jpg") == ["x\\a.jpg"]
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("/photos/train/metadata.csv", "a.jpg"),
+        ("/photos/train/metadata.csv", "./a.jpg"),
+        ("/photos/labels/l.csv", "../train/a.jpg"),
+        ("/photos/labels/l.csv", "..\\train\\a.jpg"),
+        ("gs://b/train/metadata.jsonl", "a.jpg"),
+    ],
+)
+def test_a_path_may_start_from_the_label_files_folder(file: str, name: str) -> None:
+    """Two folders hold this file name, and the one beside the label file is meant."""
+    root = "gs://b" if file.startswith("gs:") else "/photos"
+    images = [image("train/a.jpg", root), image("test/a.jpg", root)]
+    assert labelled(join_bucket(images, [row(name, file=file)])) == {"train/a.jpg": ("cat",)}
+
+
+def test_a_remote_uri_is_a_name() -> None:
+    """A bucket's URI names its object, wherever the label file is."""
+    images = [image("cat/a.jpg", "gs://b/x"), image("dog/a.jpg", "gs://b/x")]
+    joined = join_bucket(images, [row("gs://b/x/dog/a.jpg", file="gs://c/labels.csv")])
+    assert labelled(joined) == {"dog/a.jpg": ("cat",)}
+
+
+@pytest.mark.parametrize(
+    ("name", "meant", "other"),
+    [
+        ("a.jpg", "a.jpg", "cat/a.jpg"),
+        ("a", "a", "a.jpg"),
+        ("cat/a", "cat/a", "cat/a.jpg"),
+        ("cat/a", "cat/a.jpg", "dog/a"),
+        ("a", "a.jpg", "cat/a"),
+        ("a.b", "cat/a.b", "dog/a.b.jpg"),
+        ("/photos/a.jpg", "a.jpg", "cat/a.jpg"),
+    ],
+)
+def test_the_stricter_way_of_naming_decides(name: str, meant: str, other: str) -> None:
+    """An image of exactly this path counts before one that has only the bare name."""
+    assert joined_alone(name, meant, other) == [meant]
+    assert joined_alone(name, other, meant) == [meant]
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("a.jpg", ["cat/a.jpg", "dog/a.jpg"]),
+        ("a", ["a.jpg", "a.png"]),
+        ("cat/a", ["cat/a.jpg", "cat/a.png"]),
+        ("a", ["cat/a.jpg", "dog/a.png"]),
+        ("a", ["a/a", "b/a"]),
+    ],
+)
+def test_a_name_of_two_images_is_ambiguous(name: str, keys: list[str]) -> None:
+    """Neither gets the label, and the message lists both."""
+    for order in (keys, keys[::-1]):
+        joined = join_bucket([image(key) for key in order], [row(name, line=7)])
+        assert joined.samples == []
+        assert joined.orphan_rows == 1
+        assert joined.dead_letters[0] == DeadLetter(
+            "join",
+            name,
+            "",
+            "ambiguous_key",
+            f"could mean {keys[0]}, {keys[1]}; name the path relative to the root",
+            "/labels/labels.csv",
+            7,
+        )
+        assert sorted(dead_letter.key for dead_letter in joined.dead_letters[1:]) == sorted(keys)
+        assert {dead_letter.reason for dead_letter in joined.dead_letters[1:]} == {"unlabelled"}
+
+
+@pytest.mark.parametrize(
+    ("meanings", "shown"),
+    [
+        (3, "could mean 0/a.jpg, 1/a.jpg, 2/a.jpg; name the path relative to the root"),
+        (9, "could mean 0/a.jpg, 1/a.jpg, 2/a.jpg and 6 more; name the path relative to the root"),
+    ],
+)
+def test_many_meanings_are_not_all_listed(meanings: int, shown: str) -> None:
+    """Three of them are enough to see what is meant."""
+    joined = join_bucket([image(f"{i}/a.jpg") for i in range(meanings)], [row("a.jpg")])
+    assert joined.dead_letters[0].message == shown
+
+
+@pytest.mark.parametrize(("listed", "written"), [(NFC, NFD), (NFD, NFC), (NFD, NFD)])
+@pytest.mark.parametrize(
+    "form", ["{}/{}.jpg", "{}.jpg", "{}", "./{}/{}.jpg", "/photos/{}/{}.jpg", "{}\\{}.jpg"]
+)
+def test_composed_and_decomposed_letters_are_the_same_name(
+    listed: str, written: str, form: str
+) -> None:
+    """macOS writes é as two characters, and a table made elsewhere as one."""
+    key = f"{listed}/{listed}.jpg"
+    assert joined_alone(form.replace("{}", written), key) == [key]
+    assert bucket_of(form.replace("{}", written), 1 << 30) == bucket_of(key, 1 << 30)
+
+
+def test_two_images_that_differ_in_composition_only_are_told_by_the_exact_name() -> None:
+    """The row that spells one of them exactly means it; for their bare names there is no telling."""
+    images = [image(f"x/{NFC}.jpg"), image(f"x/{NFD}.jpg")]
+    rows = [row(f"x/{NFC}.jpg", "one"), row(f"/photos/x/{NFD}.jpg", "two", line=3)]
+    assert labelled(join_bucket(images, rows)) == {
+        f"x/{NFC}.jpg": ("one",),
+        f"x/{NFD}.jpg": ("two",),
+    }
+    assert reasons(join_bucket(images, [row(f"{NFC}.jpg")]))[f"{NFC}.jpg"] == "ambiguous_key"
+
+
+# --- what comes of a match ----------------------------------------------------------------------
+
+
+def test_an_image_and_its_row_become_a_sample() -> None:
+    """Key, URI and size are the image's, labels and split the row's."""
+    joined = join_bucket([image("a.jpg")], [row("a.jpg", "cat", 3, None, 0.5, split="test")])
+    assert joined == Joined(
+        samples=[
+            SampleRef(
+                "a.jpg",
+                "/photos/a.jpg",
+                5,
+                "test",
+                ("cat", 3, None, 0.5),
+                origin="/labels/labels.csv",
+            )
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "asked", "split"),
+    [
+        ("a.jpg", "", "train"),
+        ("cat/a.jpg", "", "train"),
+        ("val/a.jpg", "", "validation"),
+        ("Test/cat/a.jpg", "", "test"),
+        ("val/a.jpg", "test", "test"),
+        ("a.jpg", "fold_1", "fold_1"),
+    ],
+)
+def test_the_split_is_the_rows_or_the_folders_or_train(key: str, asked: str, split: str) -> None:
+    """What the row says counts first, then a first folder with a split's name."""
+    (sample,) = join_bucket([image(key)], [row(key, split=asked)]).samples
+    assert sample.split == split
+
+
+def test_rows_that_say_the_same_are_one() -> None:
+    """Named in different ways, in different files, they agree and are counted as repeated."""
+    rows = [row("x/a.jpg"), row("a.jpg", line=9), row("a", file="/labels/b.csv")]
+    joined = join_bucket([image("x/a.jpg")], rows)
+    sample = SampleRef("x/a.jpg", "/photos/x/a.jpg", 5, "train", ("cat",), origin="/labels/b.csv")
+    assert joined == Joined(samples=[sample], repeated_rows=2)
+
+
+@pytest.mark.promise("bad_label")
+def test_rows_that_disagree_cost_the_image() -> None:
+    """The message says who says what, the earlier first, and points at the later."""
+    rows = [row("a.jpg", "dog", 1, line=9), row("a.jpg", "cat", 1, line=3)]
+    expected = DeadLetter(
+        "join",
+        "a.jpg",
+        "/photos/a.jpg",
+        "conflicting_labels",
+        "/labels/labels.csv, line 3 says 'cat', 1, /labels/labels.csv, line 9 says 'dog', 1; "
+        "remove the wrong one",
+        "/labels/labels.csv",
+        9,
+    )
+    for order in (rows, rows[::-1]):
+        joined = join_bucket([image("a.jpg")], order)
+        assert (joined.samples, joined.dead_letters) == ([], [expected])
+        assert joined.orphan_rows == 0
+
+
+def test_a_row_that_says_a_conflict_again_is_repeated() -> None:
+    """Of three rows two agree, so one is repeated, and the two that disagree are named."""
+    rows = [row("a.jpg"), row("a.jpg", "dog", line=3), row("a.jpg", "dog", line=4)]
+    joined = join_bucket([image("a.jpg")], rows)
+    assert reasons(joined) == {"a.jpg": "conflicting_labels"}
+    assert (joined.repeated_rows, joined.dead_letters[0].line) == (1, 3)
+
+
+def test_rows_that_disagree_about_the_split_disagree() -> None:
+    """A sample in two splits would leak from one into the other."""
+    rows = [row("a.jpg", split="train"), row("a.jpg", split="test", line=3)]
+    (dead_letter,) = join_bucket([image("a.jpg")], rows).dead_letters
+    assert dead_letter.reason == "conflicting_labels"
+    assert "line 2 says 'cat' in train" in dead_letter.message
+    assert "line 3 says 'cat' in test" in dead_letter.message
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "agree"),
+    [
+        (5, 5, True),
+        (0.5, 0.5, True),
+        (None, None, True),
+        ("5", "5", True),
+        ("5", "05", False),
+        ("5", 5, False),
+        ("", None, False),
+        (0, None, False),
+        ("Cat", "cat", False),
+    ],
+)
+def test_values_agree_as_their_types_have_them(
+    first: LabelValue, second: LabelValue, agree: bool
+) -> None:
+    """Numbers were parsed before they come here, so 5 and 05 agree as numbers, and not as text."""
+    joined = join_bucket([image("a.jpg")], [row("a.jpg", first), row("a.jpg", second, line=3)])
+    assert bool(joined.samples) is agree
+    assert reasons(joined) == ({} if agree else {"a.jpg": "conflicting_labels"})
+
+
+@pytest.mark.promise("bad_label")
+def test_a_bad_value_costs_the_image_with_file_and_line() -> None:
+    """The dead letter has the image's key and URI, and the file and line of the value."""
+    rows = [
+        row("a.jpg", "cat"),
+        row("a.jpg", None, line=9, file="/labels/more.csv", problem="column 'label': is empty"),
+    ]
+    assert join_bucket([image("a.jpg")], rows).dead_letters == [
+        DeadLetter(
+            "labels",
+            "a.jpg",
+            "/photos/a.jpg",
+            "bad_label_value",
+            "column 'label': is empty",
+            "/labels/more.csv",
+            9,
+        )
+    ]
+
+
+def test_a_bad_value_for_an_image_that_is_not_there_is_a_missing_image() -> None:
+    """One row makes one dead letter."""
+    joined = join_bucket([], [row("a.jpg", None, problem="column 'label': is empty")])
+    assert reasons(joined) == {"a.jpg": "missing_image"}
+    assert joined.orphan_rows == 1
+
+
+def test_images_of_the_same_path_in_two_roots_are_duplicates() -> None:
+    """Nothing tells which is meant, so each is a dead letter that names the other."""
+    joined = join_bucket([image("x/a.jpg"), image("b.jpg"), image("x/a.jpg", "/more")], [])
+    assert joined.dead_letters[:2] == [
+        DeadLetter(
+            "join",
+            "x/a.jpg",
+            f"{root}/x/a.jpg",
+            "duplicate_key",
+            f"has the same path below its root as {other}/x/a.jpg; rename one of them, or give "
+            "--images a folder above both",
+        )
+        for root, other in (("/photos", "/more"), ("/more", "/photos"))
+    ]
+    assert reasons(joined)["b.jpg"] == "unlabelled"
+
+
+@pytest.mark.parametrize(
+    ("duplicate", "other", "name"),
+    [
+        ("a.jpg", "cat/a.jpg", "a.jpg"),
+        ("dog/a.jpg", "cat/a.jpg", "a.jpg"),
+        ("a", "cat/a.jpg", "a"),
+    ],
+)
+def test_a_row_that_means_duplicates_labels_no_other_image(
+    duplicate: str, other: str, name: str
+) -> None:
+    """A name that two duplicates answer to is not handed on to an image of another path."""
+    images = [image(duplicate), image(duplicate, "/more"), image(other)]
+    joined = join_bucket(images, [row(name)])
+    assert labelled(joined) == {}
+    assert joined.orphan_rows == 1
+    assert reasons(joined)[other] == "unlabelled"
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a", "/photos/a.jpg"])
+def test_a_row_that_means_duplicates_is_not_sent_in_circles(name: str) -> None:
+    """Their paths below the roots are the same, so only their URIs tell them apart."""
+    joined = join_bucket([image("a.jpg"), image("a.jpg", "/more")], [row(name)])
+    (dead_letter,) = (dead_letter for dead_letter in joined.dead_letters if not dead_letter.uri)
+    assert "path relative to the root" not in dead_letter.message
+    assert "/photos/a.jpg" in dead_letter.message
+    assert name.startswith("/") or "/more/a.jpg" in dead_letter.message
+
+
+def test_split_duplicates_keeps_what_is_alone() -> None:
+    """Three of one key are three dead letters, each of which names the two others."""
+    images = [image("a", root) for root in ("/x", "/y", "/z")] + [image("b")]
+    unique, dead_letters = split_duplicates(images)
+    assert unique == [image("b")]
+    assert [dead_letter.uri for dead_letter in dead_letters] == ["/x/a", "/y/a", "/z/a"]
+    assert dead_letters[0].message.startswith("has the same path below its root as /y/a, /z/a;")
+
+
+# --- rows that add up ---------------------------------------------------------------------------
+
+OBJECTS = RowMerger((True, True, False))  # boxes, classes and a text that is the image's
+
+
+def box_row(
+    *boxes: Box,
+    classes: tuple[str, ...] = (),
+    note: str = "sunny",
+    line: int = 2,
+    file: str = "/labels/labels.csv",
+    split: str = "",
+) -> LabelRow:
+    named = classes or tuple("cat" for _ in boxes)
+    return LabelRow("a.jpg", (boxes, named, note), split, file, line)
+
+
+def box(number: float, line: int = 2) -> Box:
+    return (0.0, 0.0, float(number), float(number), line)
+
+
+def test_the_lists_of_an_images_rows_are_put_together() -> None:
+    """In the order of the lines, whatever the order in which they come; the rest they share."""
+    rows = [
+        box_row(box(1, 2), classes=("dog",)),
+        box_row(box(2, 3), box(3, 3), line=3),
+        LabelRow("a.jpg", ((), (), "sunny"), "", "/labels/labels.csv", 10),
+        box_row(box(4, 9), line=9),
+    ]
+    for order in (rows, rows[::-1]):
+        joined = join_bucket([image("a.jpg")], order, OBJECTS)
+        sample = SampleRef(
+            "a.jpg",
+            "/photos/a.jpg",
+            5,
+            "train",
+            (
+                (box(1, 2), box(2, 3), box(3, 3), box(4, 9)),
+                ("dog", "cat", "cat", "cat"),
+                "sunny",
+            ),
+            origin="/labels/labels.csv",
+        )
+        assert joined == Joined(samples=[sample])
+
+
+def test_a_box_that_is_said_twice_is_one_box() -> None:
+    """The line that it stands on does not make it another, and the row counts as repeated."""
+    rows = [box_row(box(1, 2)), box_row(box(2, 3), line=3), box_row(box(1, 4), line=4)]
+    joined = join_bucket([image("a.jpg")], rows, OBJECTS)
+    assert labelled(joined) == {"a.jpg": ((box(1, 2), box(2, 3)), ("cat", "cat"), "sunny")}
+    assert joined.repeated_rows == 1
+
+
+def test_the_same_box_of_another_class_is_another_object() -> None:
+    """A row repeats another only if it says all the same."""
+    rows = [box_row(box(1)), box_row(box(1, 3), classes=("dog",), line=3)]
+    joined = join_bucket([image("a.jpg")], rows, OBJECTS)
+    assert labelled(joined) == {"a.jpg": ((box(1), box(1, 3)), ("cat", "dog"), "sunny")}
+    assert joined.repeated_rows == 0
+
+
+def test_rows_add_up_over_files_in_the_order_of_the_files() -> None:
+    """A box says its line and not its file, so then there is neither: no dead letter points astray."""
+    rows = [
+        box_row(box(1, 2), file="/labels/b.csv"),
+        box_row(box(2, 9), file="/labels/a.csv", line=9),
+        box_row(box(3, 3), file="/labels/b.csv", line=3),
+    ]
+    for order in (rows, rows[::-1]):
+        (sample,) = join_bucket([image("a.jpg")], order, OBJECTS).samples
+        assert sample.labels == ((box(2, 0), box(1, 0), box(3, 0)), ("cat",) * 3, "sunny")
+        assert sample.origin == ""
+
+
+def test_rows_of_a_file_without_lines_add_up_in_one_order() -> None:
+    """They come from many workers, and the bytes of the example must not depend on which is first."""
+    rows = [box_row(box(number, 0), line=0) for number in (3, 1, 2)]
+    expected = (box(1, 0), box(2, 0), box(3, 0))
+    for order in (rows, rows[::-1]):
+        (sample,) = join_bucket([image("a.jpg")], order, OBJECTS).samples
+        assert sample.labels[0] == expected
+    conflict = [row("a.jpg", "dog", line=0), row("a.jpg", "cat", line=0)]
+    for order in (conflict, conflict[::-1]):
+        (dead_letter,) = join_bucket([image("a.jpg")], order).dead_letters
+        assert dead_letter.message == (
+            "/labels/labels.csv says 'cat', /labels/labels.csv says 'dog'; remove the wrong one"
+        )
+
+
+def test_a_class_of_several_rows_counts_once() -> None:
+    """Numbers of the same rows do not."""
+    merger = RowMerger((True, True), unique=(True, False))
+    rows = [
+        row("a.jpg", ("dog",), (1,)),
+        row("a.jpg", ("cat", "dog"), (2, 1), line=3),
+        row("a.jpg", (), (), line=4),
+    ]
+    for order in (rows, rows[::-1]):
+        joined = join_bucket([image("a.jpg")], order, merger)
+        assert labelled(joined) == {"a.jpg": (("dog", "cat"), (1, 2, 1))}
+
+
+def test_a_row_that_only_repeats_one_of_another_file_leaves_the_file_known() -> None:
+    """What counts is where the rows that add up come from."""
+    rows = [
+        box_row(box(1, 2), file="/labels/a.csv"),
+        box_row(box(2, 3), file="/labels/a.csv", line=3),
+        box_row(box(1, 2), file="/labels/b.csv"),
+    ]
+    (sample,) = join_bucket([image("a.jpg")], rows, OBJECTS).samples
+    assert sample.labels[0] == (box(1, 2), box(2, 3))
+    assert sample.origin == "/labels/a.csv"
+
+
+def test_what_is_no_list_must_agree_where_rows_add_up() -> None:
+    """The message shows what each says, the first few of its objects without their lines."""
+    rows = [box_row(*map(box, (1.0, 2.0, 3.0, 4.0, 5.0))), box_row(box(6.0), note="rain", line=3)]
+    (dead_letter,) = join_bucket([image("a.jpg")], rows, OBJECTS).dead_letters
+    assert dead_letter == DeadLetter(
+        "join",
+        "a.jpg",
+        "/photos/a.jpg",
+        "conflicting_labels",
+        "/labels/labels.csv, line 2 says [(0.0, 0.0, 1.0, 1.0), (0.0, 0.0, 2.0, 2.0), "
+        "(0.0, 0.0, 3.0, 3.0) and 2 more], ['cat', 'cat', 'cat' and 2 more], 'sunny', "
+        "/labels/labels.csv, line 3 says [(0.0, 0.0, 6.0, 6.0)], ['cat'], 'rain'; "
+        "remove the wrong one",
+        "/labels/labels.csv",
+        3,
+    )
+
+
+def test_rows_of_two_splits_do_not_add_up() -> None:
+    """A sample cannot be in both."""
+    rows = [box_row(box(1), split="train"), box_row(box(2, 3), line=3, split="test")]
+    joined = join_bucket([image("a.jpg")], rows, OBJECTS)
+    assert reasons(joined) == {"a.jpg": "conflicting_labels"}
+
+
+def test_one_bad_row_costs_the_image_where_rows_add_up() -> None:
+    """Left out alone, its object would be missing from the example, and nobody would know."""
+    bad = box_row(line=7)._replace(problem="xmin is 'left', expected a number")
+    joined = join_bucket([image("a.jpg")], [box_row(box(1)), bad], OBJECTS)
+    (dead_letter,) = joined.dead_letters
+    assert (dead_letter.reason, dead_letter.line) == ("bad_label_value", 7)
+    assert dead_letter.message == "xmin is 'left', expected a number"
+    assert joined.samples == []
+
+
+def test_lists_must_agree_where_rows_do_not_add_up() -> None:
+    """Two label files for one image agree if their objects do, whichever lines they stand on."""
+    first = box_row(box(1, 1), box(2, 2), file="/labels/a.txt", line=0)
+    same = box_row(box(1, 4), box(2, 5), file="/labels/b/a.txt", line=0)
+    other = box_row(box(2, 1), box(1, 2), file="/labels/b/a.txt", line=0)
+    joined = join_bucket([image("a.jpg")], [first, same])
+    assert labelled(joined) == {"a.jpg": first.values}
+    assert (joined.repeated_rows, joined.samples[0].origin) == (1, "/labels/a.txt")
+    (dead_letter,) = join_bucket([image("a.jpg")], [first, other]).dead_letters
+    assert dead_letter.message.startswith("/labels/a.txt says [(0.0, 0.0, 1.0, 1.0), ")
+    assert ", /labels/b/a.txt says [(0.0, 0.0, 2.0, 2.0), " in dead_letter.message
+    assert (dead_letter.reason, dead_letter.file, dead_letter.line) == (
+        "conflicting_labels",
+        "/labels/b/a.txt",
+        0,
+    )
+
+
+ROWS_THAT_ADD_UP = st.lists(
+    st.builds(
+        box_row,
+        st.integers(1, 3).map(box),
+        note=st.sampled_from(["sunny", "sunny", "sunny", "rain"]),
+        line=st.integers(1, 99),
+        file=st.sampled_from(["/labels/a.csv", "/labels/b.csv"]),
+    ),
+    min_size=1,
+    max_size=6,
+    unique_by=lambda row: (row.file, row.line),
+)
+
+
+@settings(max_examples=examples(200))
+@given(rows=ROWS_THAT_ADD_UP, seed=st.integers(0, 1 << 30))
+def test_what_rows_add_up_to_does_not_depend_on_their_order(
+    rows: list[LabelRow], seed: int
+) -> None:
+    """Each object is there once, in every list at the same place, or the rows disagree."""
+    joined = join_bucket([image("a.jpg")], rows, OBJECTS)
+    shuffled = random.Random(seed).sample(rows, len(rows))
+    assert join_bucket([image("a.jpg")], shuffled, OBJECTS) == joined
+    notes = {row.values[2] for row in rows}
+    assert bool(joined.samples) is (len(notes) == 1)
+    for sample in joined.samples:
+        boxes, classes, _ = sample.labels
+        assert isinstance(boxes, tuple)
+        assert isinstance(classes, tuple)
+        assert len(boxes) == len(classes) == len(rows) - joined.repeated_rows
+        assert len({box[:4] for box in boxes}) == len(boxes)
+        assert {box[:4] for box in boxes} == {row.values[0][0][:4] for row in rows}
+
+
+# --- without a label table ----------------------------------------------------------------------
+
+
+def test_folders_are_labels_where_there_is_no_table() -> None:
+    """Class and split come from the folders; an image without a class folder is a dead letter."""
+    images = [image(key) for key in ("cat/a.jpg", "val/dog/big/b.jpg", "c.jpg", "train/d.jpg")]
+    assert label_by_folder(images) == Joined(
+        samples=[
+            SampleRef("cat/a.jpg", "/photos/cat/a.jpg", 5, "train", ("cat",)),
+            SampleRef(
+                "val/dog/big/b.jpg", "/photos/val/dog/big/b.jpg", 5, "validation", ("dog/big",)
+            ),
+            SampleRef("train/d.jpg", "/photos/train/d.jpg", 5, "train", ("train",)),
+        ],
+        dead_letters=[
+            DeadLetter(
+                "join",
+                "c.jpg",
+                "/photos/c.jpg",
+                "unlabelled",
+                "lies in no class folder; move it into one, or give --labels",
+            )
+        ],
+    )
+
+
+LISTED = RowMerger(by_folder=True)
+
+
+def listed(name: str, split: str = "", line: int = 2) -> LabelRow:
+    return LabelRow(name, (None,), split, "/lists/train.txt", line)
+
+
+def test_a_listed_image_has_the_class_of_its_folder() -> None:
+    """The list says the split, else a folder does; an image in no list is left out."""
+    keys = ("a/cat/1.jpg", "train/dog/2.jpg", "test/dog/3.jpg", "cat/4.jpg", "5.jpg", "cat/6.jpg")
+    rows = [
+        listed("a/cat/1", "test"),
+        *(listed(name) for name in ("2", "/photos/test/dog/3.jpg", "cat/4.jpg", "5.jpg")),
+        listed("cat/4", line=7),
+        listed("cat/9"),
+    ]
+    joined = join_bucket(map(image, keys), rows, LISTED)
+    assert {sample.key: (sample.split, sample.labels) for sample in joined.samples} == {
+        "a/cat/1.jpg": ("test", ("a/cat",)),
+        "train/dog/2.jpg": ("train", ("dog",)),
+        "test/dog/3.jpg": ("test", ("dog",)),
+        "cat/4.jpg": ("train", ("cat",)),
+    }
+    assert reasons(joined) == {
+        "5.jpg": "unlabelled",
+        "cat/6.jpg": "unlabelled",
+        "cat/9": "missing_image",
+    }
+    assert (joined.orphan_rows, joined.repeated_rows) == (1, 1)
+
+
+def test_an_image_in_the_lists_of_two_splits_is_left_out() -> None:
+    """With both places."""
+    rows = [listed("cat/1", "train"), listed("cat/1", "test", line=9)]
+    (dead_letter,) = join_bucket([image("cat/1.jpg")], rows, LISTED).dead_letters
+    assert dead_letter.reason == "conflicting_labels"
+    assert dead_letter.message == (
+        "/lists/train.txt, line 2 says the split train, /lists/train.txt, line 9 says the split test; "
+        "remove the wrong one"
+    )
+
+
+def test_listed_images_in_no_class_folder_are_kept_if_asked_for() -> None:
+    """Those in a folder called unlabelled, too; all are marked."""
+    keep = KeepUnlabelled.of([label_column("folder", ColumnKind.CLASS)])
+    keys = ("cat/1.jpg", "unlabelled/2.jpg", "3.jpg", "cat/4.jpg")
+    rows = [listed(key, "test") for key in keys[:3]]
+    joined = join_bucket(map(image, keys), rows, LISTED, keep)
+    assert {sample.key: (sample.split, sample.labels) for sample in joined.samples} == {
+        "cat/1.jpg": ("test", ("cat", 1)),
+        "unlabelled/2.jpg": ("test", (None, 0)),
+        "3.jpg": ("test", (None, 0)),
+        "cat/4.jpg": ("train", (None, 0)),
+    }
+    assert not joined.dead_letters
+
+
+def test_images_in_no_class_folder_are_kept_if_asked_for() -> None:
+    """So are those right in a split's folder, and in a folder `unlabelled`; each is marked."""
+    keep = KeepUnlabelled.of((label_column("folder", ColumnKind.CLASS),))
+    keys = (
+        "cat/a.jpg",
+        "c.jpg",
+        "train/d.jpg",
+        "Val/e.jpg",
+        "test/Unlabeled/f.jpg",
+        "val/cat/g.jpg",
+    )
+    joined = label_by_folder([image(key) for key in keys], keep)
+    assert joined == Joined(
+        samples=[
+            SampleRef("cat/a.jpg", "/photos/cat/a.jpg", 5, "train", ("cat", 1)),
+            SampleRef("c.jpg", "/photos/c.jpg", 5, "train", (None, 0)),
+            SampleRef("train/d.jpg", "/photos/train/d.jpg", 5, "train", (None, 0)),
+            SampleRef("Val/e.jpg", "/photos/Val/e.jpg", 5, "validation", (None, 0)),
+            SampleRef("test/Unlabeled/f.jpg", "/photos/test/Unlabeled/f.jpg", 5, "test", (None, 0)),
+            SampleRef("val/cat/g.jpg", "/photos/val/cat/g.jpg", 5, "validation", ("cat", 1)),
+        ]
+    )
+
+
+def test_images_without_a_row_are_kept_if_asked_for() -> None:
+    """Each is a sample without values; conflicts and rows without images stay dead letters."""
+    keep = KeepUnlabelled.of((label_column("label", ColumnKind.CLASS),))
+    images = [image(key) for key in ("a.jpg", "test/b.jpg", "c.jpg")]
+    rows = [row("a.jpg"), row("gone.jpg"), row("c.jpg", "x"), row("c.jpg", "y")]
+    joined = join_bucket(images, rows, keep=keep)
+    assert [(ref.key, ref.split, ref.labels) for ref in joined.samples] == [
+        ("a.jpg", "train", (*row("a.jpg").values, 1)),
+        ("test/b.jpg", "test", (None, 0)),
+    ]
+    assert [dead_letter.reason for dead_letter in joined.dead_letters] == [
+        "missing_image",
+        "conflicting_labels",
+    ]
+
+
+# --- buckets ------------------------------------------------------------------------------------
+
+FOLDERS = st.sampled_from(["", "x/", "x/y/", "café/", f"{NFD}/", "train/", "a/"])
+STEMS = st.sampled_from(["a", "b", "a.b", ".a", NFC, NFD, "a b", "한", "A"])
+EXTENSIONS = st.sampled_from(["", ".jpg", ".png", ".b.jpg", ".JPG"])
+KEYS = st.builds("{}{}{}".format, FOLDERS, STEMS, EXTENSIONS)
+ROOTS = st.sampled_from(["/photos", "/labels", "gs://b/photos"])
+IMAGES = st.lists(st.builds(image, KEYS, ROOTS), max_size=8, unique_by=lambda image: image.uri)
+FORMS = st.sampled_from(
+    ["{}", "./{}", "/photos/{}", "file:///photos/{}", "gs://b/photos/{}", "../photos/{}", "y/../{}"]
+)
+NAMES = st.builds(
+    lambda form, key, windows: form.format(key).replace("/", "\\" if windows else "/"),
+    FORMS,
+    KEYS,
+    st.booleans(),
+)
+ROWS = st.lists(
+    st.builds(
+        LabelRow,
+        name=NAMES,
+        values=st.sampled_from([("cat",), ("dog",)]),
+        split=st.sampled_from(["", "", "test"]),
+        file=st.sampled_from(["/labels/l.csv", "/photos/x/l.csv", "gs://b/photos/x/l.csv"]),
+        line=st.integers(2, 99),
+        problem=st.sampled_from(["", "", "", "column 'label': is empty"]),
+    ),
+    max_size=8,
+    unique_by=lambda row: (row.file, row.line),
+)
+
+
+def in_order(joined: Joined) -> Joined:
+    return Joined(
+        sorted(joined.samples, key=repr),
+        sorted(joined.dead_letters),
+        joined.orphan_rows,
+        joined.repeated_rows,
+    )
+
+
+def join_by_buckets(images: Iterable[ImageRef], rows: Iterable[LabelRow], buckets: int) -> Joined:
+    return join_in(images, rows, lambda name: bucket_of(name, buckets))
+
+
+def join_in(
+    images: Iterable[ImageRef], rows: Iterable[LabelRow], bucket: Callable[[str], int]
+) -> Joined:
+    groups: dict[int, tuple[list[ImageRef], list[LabelRow]]] = {}
+    for ref in images:
+        groups.setdefault(bucket(ref.key), ([], []))[0].append(ref)
+    for label in rows:
+        groups.setdefault(bucket(label.name), ([], []))[1].append(label)
+    whole = Joined()
+    for group in groups.values():
+        part = join_bucket(*group)
+        whole.samples += part.samples
+        whole.dead_letters += part.dead_letters
+        whole.orphan_rows += part.orphan_rows
+        whole.repeated_rows += part.repeated_rows
+    return whole
+
+
+@settings(max_examples=examples(400))
+@given(images=IMAGES, rows=ROWS, buckets=st.sampled_from([1, 2, 3, 7, 1024, 1 << 31]))
+def test_buckets_come_to_the_same_as_everything_at_once(
+    images: list[ImageRef], rows: list[LabelRow], buckets: int
+) -> None:
+    """However many buckets there are, no row and image that could meet are kept apart."""
+    assert in_order(join_by_buckets(images, rows, buckets)) == in_order(join_bucket(images, rows))
+
+
+@settings(max_examples=examples(400))
+@given(images=IMAGES, rows=ROWS, most=st.sampled_from([0, 2, 1000]))
+def test_buckets_by_folder_come_to_the_same(
+    images: list[ImageRef], rows: list[LabelRow], most: int
+) -> None:
+    """Only the hint at images of other folders is missing where no image has a row's path."""
+    by_folder = ByFolder.below(["/photos", "/labels", "gs://b/photos"])
+    bare = BareNames.sum_of(by_folder.bare_names([row.name]) for row in rows)
+    bare = BareNames(too_many=True) if len(bare.names) > most else bare
+    found = join_in(images, rows, lambda name: by_folder.bucket_of(name, 1 << 31, bare))
+    assert without_hints(in_order(found)) == without_hints(in_order(join_bucket(images, rows)))
+
+
+def without_hints(joined: Joined) -> Joined:
+    joined.dead_letters = sorted(
+        one._replace(message="") if one.reason == "missing_image" else one
+        for one in joined.dead_letters
+    )
+    return joined
+
+
+@pytest.mark.parametrize("name", ["./a.jpg/", "./a.jpg/.", "x/../a.jpg/"])
+def test_a_name_that_ends_in_a_slash_meets_its_image_in_any_bucket_or_in_none(name: str) -> None:
+    """Names that are odd come to the same with one bucket and with many."""
+    images, rows = [image("a.jpg")], [row(name, file="/photos/l.csv")]
+    for buckets in (2, 3, 1024):
+        found = in_order(join_by_buckets(images, rows, buckets))
+        assert found == in_order(join_bucket(images, rows))
+
+
+@settings(max_examples=examples(300))
+@given(images=IMAGES, rows=ROWS, seed=st.integers(0, 1 << 30))
+def test_the_order_of_images_and_rows_plays_no_part(
+    images: list[ImageRef], rows: list[LabelRow], seed: int
+) -> None:
+    """Samples and dead letters, their messages included, are the same in any order."""
+    shuffler = random.Random(seed)
+    other_images = shuffler.sample(images, len(images))
+    other_rows = shuffler.sample(rows, len(rows))
+    assert in_order(join_bucket(other_images, other_rows)) == in_order(join_bucket(images, rows))
+
+
+@pytest.mark.promise("books")
+@settings(max_examples=examples(300))
+@given(images=IMAGES, rows=ROWS)
+def test_the_books_of_a_join_balance(images: list[ImageRef], rows: list[LabelRow]) -> None:
+    """Every image and every row without one ends once, as a sample or as a dead letter."""
+    joined = join_bucket(images, rows)
+    assert len(images) + joined.orphan_rows == len(joined.samples) + len(joined.dead_letters)
+    ends = [sample.uri for sample in joined.samples]
+    ends += [dead_letter.uri for dead_letter in joined.dead_letters if dead_letter.uri]
+    assert Counter(ends) == Counter(ref.uri for ref in images)
+    orphans = [dead_letter for dead_letter in joined.dead_letters if not dead_letter.uri]
+    assert len(orphans) == joined.orphan_rows
+    assert {dead_letter.reason for dead_letter in orphans} <= {"missing_image", "ambiguous_key"}
+
+
+@settings(max_examples=examples(300))
+@given(images=IMAGES, rows=ROWS)
+def test_every_row_is_accounted_for(images: list[ImageRef], rows: list[LabelRow]) -> None:
+    """A row is an orphan, or says something of one image, or says again what another row says."""
+    orphans = 0
+    said: dict[str, set[tuple[object, ...]]] = {}  # URI -> what rows say of it
+    for label in rows:
+        alone = join_bucket(images, [label])
+        orphans += alone.orphan_rows
+        met = [sample.uri for sample in alone.samples]
+        met += [
+            dead_letter.uri
+            for dead_letter in alone.dead_letters
+            if dead_letter.reason == "bad_label_value"
+        ]
+        assert len(met) + alone.orphan_rows == 1
+        for uri in met:
+            said.setdefault(uri, set()).add((label.values, label.split, label.problem))
+    joined = join_bucket(images, rows)
+    assert joined.orphan_rows == orphans
+    assert joined.repeated_rows == len(rows) - orphans - sum(map(len, said.values()))
+    agreed = {uri for uri, what in said.items() if len(what) == 1}
+    assert {sample.uri for sample in joined.samples} <= agreed
+    assert len(joined.samples) == sum(not problem for uri in agreed for *_, problem in said[uri])
+
+
+@given(name=st.text(max_size=20), buckets=st.integers(1, 5000))
+def test_a_bucket_is_one_of_those_there_are(name: str, buckets: int) -> None:
+    """Any name has a bucket, whatever is in it."""
+    assert 0 <= bucket_of(name, buckets) < buckets
+
+
+@pytest.mark.parametrize(
+    ("name", "bucket"),
+    [
+        ("cat/a.jpg", 579),
+        ("a", 579),
+        ("x\\a.b.c", 579),
+        ("사진.jpg", 966),
+        ("", 0),
+    ],
+)
+def test_buckets_are_the_same_on_every_machine(name: str, bucket: int) -> None:
+    """Images and rows are brought together by workers that know nothing of one another."""
+    assert bucket_of(name, 1024) == bucket
+
+
+@pytest.mark.parametrize(
+    ("label_bytes", "buckets"),
+    [(None, 1024), (0, 256), (512_000_000, 256), (4_000_000_000, 2000), (41 * 10**10, 205_000)],
+)
+def test_large_tables_are_joined_in_more_buckets(label_bytes: int | None, buckets: int) -> None:
+    """So that a bucket stays as large as a worker can hold."""
+    assert buckets_for(label_bytes) == buckets
+
+
+class EmptyIfUnnamed:
+    """Images that no row names have no objects."""
+
+    def row(self, image: ImageRef) -> LabelRow:
+        return LabelRow(image.key, ((),), "test", "", 0)
+
+    def unread(self, uri: str, problem: str) -> LabelRow:
+        raise AssertionError(uri)
+
+
+def test_images_without_a_row_may_stand_for_something() -> None:
+    """Those that no row names; one that a row may mean, or that is there twice, is left out as ever."""
+    images = [image(key) for key in ("a.jpg", "b.jpg", "x/c.jpg", "y/c.jpg")]
+    rows = [row("b.jpg"), row("c.jpg")]
+    joined = join_bucket(images, rows, RowMerger(unnamed=EmptyIfUnnamed()))
+    assert labelled(joined) == {"a.jpg": ((),), "b.jpg": ("cat",)}
+    assert [sample.split for sample in joined.samples] == ["test", "train"]
+    assert reasons(joined) == {
+        "c.jpg": "ambiguous_key",
+        "x/c.jpg": "unlabelled",
+        "y/c.jpg": "unlabelled",
+    }
+
+
+def test_a_sample_keeps_the_size_that_its_row_claims() -> None:
+    """None where it claims none."""
+    rows = [row("a.jpg")._replace(size=(3, 4)), row("b.jpg")]
+    joined = join_bucket([image("a.jpg"), image("b.jpg")], rows)
+    assert [sample.claimed_size for sample in joined.samples] == [(3, 4), None]
+
+
+@pytest.mark.parametrize("unknown", [None, (0, 0), (0, 4)])
+def test_a_row_that_claims_no_size_agrees_with_one_that_does(unknown: Size | None) -> None:
+    """In any order, also where one says again what the other says."""
+    rows = [box_row(box(1, 2))._replace(size=unknown), box_row(box(1, 3), line=3)]
+    for order in (rows, rows[::-1]):
+        (sample,) = join_bucket([image("a.jpg")], order, OBJECTS).samples
+        assert sample.claimed_size is None
+    rows[1] = rows[1]._replace(size=(3, 4))
+    for order in (rows, rows[::-1]):
+        (sample,) = join_bucket([image("a.jpg")], order, OBJECTS).samples
+        assert (sample.labels[0], sample.claimed_size) == ((box(1, 2),), (3, 4))
+
+
+@pytest.mark.promise("bad_label")
+@pytest.mark.parametrize("second", [box(1, 9), box(2, 9)])
+def test_rows_that_claim_other_sizes_cost_the_image(second: Box) -> None:
+    """Both are named, though they say the same otherwise; a size turned is another size."""
+    rows = [
+        box_row(box(1, 3), line=3)._replace(size=(4, 3)),
+        box_row(box(3, 5), line=5),
+        box_row(second, line=9)._replace(size=(3, 4)),
+    ]
+    expected = DeadLetter(
+        "join",
+        "a.jpg",
+        "/photos/a.jpg",
+        "conflicting_labels",
+        "/labels/labels.csv, line 3 claims an image of 4 x 3 pixels, /labels/labels.csv, line 9 one "
+        "of 3 x 4; correct the wrong one",
+        "/labels/labels.csv",
+        9,
+    )
+    for order in (rows, rows[::-1]):
+        joined = join_bucket([image("a.jpg")], order, OBJECTS)
+        assert (joined.samples, joined.dead_letters) == ([], [expected])
+
+
+def test_files_of_one_image_complete_each_other() -> None:
+    """Each fills a column; two of one column conflict, and without the first there is no label."""
+    images = [image(f"{name}.jpg") for name in "abcd"]
+    one, other = ("/c/a.png", 3, 0), ("/o/a.png", 4, 0)
+    rows = [
+        row("a", None, other, file="/o/a.png", split="train"),
+        row("a", one, None, file="/c/a.png"),
+        row("b", one, None, file="/c/b.png"),
+        row("c", None, other, file="/o/c.png"),
+        row("d", one, None, file="/c/d.png"),
+        row("d", other, None, file="/c/d.gif"),
+    ]
+    joined = join_bucket(images, rows, RowMerger(complete=True))
+    assert labelled(joined) == {"a.jpg": (one, other), "b.jpg": (one, None)}
+    assert {sample.key: sample.split for sample in joined.samples}["a.jpg"] == "train"
+    assert {letter.key: (letter.reason, letter.message) for letter in joined.dead_letters} == {
+        "c.jpg": ("unlabelled", "no mask is for this image"),
+        "d.jpg": (
+            "conflicting_labels",
+            "/c/d.gif and /c/d.png are both masks of this image; remove one, or name those that are "
+            "meant with a pattern, such as --masks 'masks/**/*_labelIds.png'",
+        ),
+    }
+
+
+def member(key: str, *aliases: str) -> ImageRef:
+    """An image in an archive."""
+    return image(key)._replace(aliases=aliases)
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("p.zip/x/cat/1.jpg", "p.zip/x/cat/1.jpg"),
+        ("cat/1.jpg", "p.zip/x/cat/1.jpg"),
+        ("x/cat/1", "p.zip/x/cat/1.jpg"),
+        ("p\\x\\cat\\1.jpg", "p.zip/x/cat/1.jpg"),
+        ("1", "p.zip/x/cat/1.jpg"),
+        ("other/1.jpg", ""),
+    ],
+)
+def test_a_member_of_an_archive_has_more_names(name: str, key: str) -> None:
+    """Its path in the archive, that behind the archive's name, and that below the first folder."""
+    found = member("p.zip/x/cat/1.jpg", "cat/1.jpg", "x/cat/1.jpg", "p/x/cat/1.jpg", "cat/1.jpg")
+    joined = join_bucket([found, image("dog/2.jpg")], [row(name)])
+    assert [sample.key for sample in joined.samples] == [key] * bool(key)
+
+
+def test_names_in_archives_count_in_their_order() -> None:
+    """A path in an archive comes before one below a first folder; the same in two is ambiguous."""
+    first = member("a.zip/x/1.jpg", "x/1.jpg", "x/1.jpg", "a/x/1.jpg", "")
+    second = member("b.zip/y/x/1.jpg", "y/x/1.jpg", "y/x/1.jpg", "b/y/x/1.jpg", "x/1.jpg")
+    joined = join_bucket([first, second], [row("x/1.jpg")])
+    assert [sample.key for sample in joined.samples] == ["a.zip/x/1.jpg"]
+    same = first._replace(key="c.zip/x/1.jpg")
+    assert reasons(join_bucket([first, same], [row("x/1.jpg")]))["x/1.jpg"] == "ambiguous_key"

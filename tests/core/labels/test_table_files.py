@@ -1,0 +1,740 @@
+"""Files of tables as people have them: encodings, separators, headers, rows, JSON Lines."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core.labels.table_files import (
+    BOX_LIST_HEADER,
+    LIST_HEADER,
+    LabelTable,
+    TableHead,
+    file_notes,
+    guess_encoding,
+    inspect_file,
+    read_fields,
+    with_decimal_commas,
+)
+from beam_pipeline.core.references import LabelRow
+from tests.core.labels.fixtures import (
+    BYTES,
+    CLASS,
+    CLASS_SCHEMA,
+    FLOAT,
+    INT64,
+    PLAIN,
+    PLAIN_ROWS,
+    bad_row,
+    inspect,
+    json_lines,
+    kinds,
+    read,
+    said,
+)
+
+# --- files as people have them ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "uri"),
+    [
+        (PLAIN, "labels.csv"),
+        (PLAIN.rstrip("\n"), "labels.csv"),
+        (PLAIN, "labels.txt"),
+        (PLAIN, "labels"),
+        (PLAIN, "gs://bucket/LABELS.CSV"),
+        ("\ufeff" + PLAIN, "labels.csv"),
+        (PLAIN.replace("\n", "\r\n"), "labels.csv"),
+        (PLAIN.replace("\n", "\r"), "labels.csv"),
+        (PLAIN.replace(",", ", "), "labels.csv"),
+        (PLAIN.replace(",", " ,"), "labels.csv"),
+        (PLAIN.replace(",", ";"), "labels.csv"),
+        (PLAIN.replace(",", "\t"), "labels.csv"),
+        (PLAIN.replace(",", "|"), "labels.txt"),
+        (PLAIN.replace(",", "\t"), "labels.tsv"),
+        (PLAIN.replace(",", "\t"), "labels.tab"),
+        (PLAIN.encode("utf-16"), "labels.csv"),
+        (PLAIN.encode("utf-16").replace(b"\n\0", b"\r\0\n\0"), "labels.csv"),
+        (("\ufeff" + PLAIN).encode("utf-16-be"), "labels.csv"),
+        (PLAIN.replace(",", "\t").encode("utf-16"), "labels.txt"),
+        ('"filename","label"\n"a.jpg","cat"\n"b.jpg","dog"\n', "labels.csv"),
+        ('filename, "label"\na.jpg, "cat"\nb.jpg, "dog"\n', "labels.csv"),
+    ],
+)
+def test_a_table_says_the_same_however_it_was_saved(content: str | bytes, uri: str) -> None:
+    """Byte order mark, encoding, line ends, separator, spaces and quotes change nothing."""
+    assert said(content, uri) == PLAIN_ROWS
+    assert inspect(content, uri)[0] == CLASS_SCHEMA
+
+
+def test_a_table_is_described_for_its_readers() -> None:
+    """Encoding, separator, header and key column are settled once, for every worker."""
+    assert inspect(PLAIN)[1] == LabelTable(
+        "labels.csv", "utf-8-sig", ",", ("filename", "label"), "filename"
+    )
+    assert inspect("a;b;label\n".encode("utf-16"))[1] == LabelTable(
+        "labels.csv", "utf-16", ";", ("a", "b", "label"), "a"
+    )
+    assert inspect(json_lines({"file_name": "a", "label": "x"}), "labels.jsonl")[1] == LabelTable(
+        "labels.jsonl", "utf-8-sig", "", (), "file_name"
+    )
+
+
+def test_quoted_fields_hold_separators_quotes_and_line_ends() -> None:
+    """A cell is what stands between its quotes, and a row has the line on which it begins."""
+    content = (
+        "filename,label,note\n"
+        '"a, b.jpg",cat,"says ""hi"""\n'
+        'c.jpg,dog,"two\nlines"\n'
+        'd.jpg,dog,"three\r\nmore\r\nlines"\r\n'
+        "e.jpg,cat,plain\n"
+    )
+    assert said(content) == [
+        (2, "a, b.jpg", ("cat", 'says "hi"')),
+        (3, "c.jpg", ("dog", "two\nlines")),
+        (5, "d.jpg", ("dog", "three\r\nmore\r\nlines")),
+        (8, "e.jpg", ("cat", "plain")),
+    ]
+
+
+def test_names_are_not_all_ascii() -> None:
+    """Columns, images and classes keep their letters."""
+    content = "사진,label,größe\n강아지/사진 1.jpg,강아지,1\n"
+    assert said(content) == [(2, "강아지/사진 1.jpg", ("강아지", 1))]
+    assert [column.feature for column in inspect(content)[0].columns] == [
+        "image/class",
+        "label/größe",
+    ]
+
+
+def test_empty_lines_are_passed_over_and_counted_as_lines() -> None:
+    """Before the header, between rows and at the end; lines keep their numbers."""
+    content = "\n\nfilename,label\n\na.jpg,cat\n   \n\r\nb.jpg,dog\n\n"
+    assert said(content) == [(5, "a.jpg", ("cat",)), (8, "b.jpg", ("dog",))]
+
+
+def test_an_index_column_as_pandas_writes_it_is_no_label() -> None:
+    """A column without a name is neither the key nor a feature, and says no split."""
+    content = ",filename,label\n0,a.jpg,cat\n1,b.jpg,dog\n"
+    assert said(content) == PLAIN_ROWS
+    assert [row.split for row in read(content) if isinstance(row, LabelRow)] == ["", ""]
+    assert kinds(content) == {"label": CLASS}
+
+
+def test_a_single_column_has_no_labels() -> None:
+    """A list of file names cannot be a label table."""
+    with pytest.raises(LabelTableError, match=r"^l.csv: no column besides the key, so there are"):
+        inspect("filename\na.jpg\n", "l.csv")
+
+
+def test_the_separator_is_the_one_the_header_has_most_of() -> None:
+    """A comma in a name among semicolons, or a semicolon among commas, separates nothing."""
+    assert said("filename;label;width, px\na,1.jpg;cat;3\n") == [(2, "a,1.jpg", ("cat", 3))]
+    assert said("filename,label,a;b\nx;1.jpg,cat,3\n") == [(2, "x;1.jpg", ("cat", 3))]
+    assert said("filename,a;b\nx.jpg,cat\n") == [(2, "x.jpg", ("cat",))]
+    for uri in ("l.tsv", "l.tab"):
+        assert said("filename\tlabel\ta, b, c\nx.jpg\tcat\t3\n", uri) == [(2, "x.jpg", ("cat", 3))]
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1),
+            st.text(st.characters(codec="utf-8", exclude_characters="\0")),
+        ),
+        max_size=6,
+    )
+)
+def test_rows_come_back_as_python_wrote_them(
+    delimiter: str, line_end: str, rows: Sequence[tuple[str, str]]
+) -> None:
+    """Any text in any cell, written by the csv module, is read, stripped, with its line."""
+    out = io.StringIO()
+    writer = csv.writer(
+        out, delimiter=delimiter, lineterminator=line_end, quoting=csv.QUOTE_NONNUMERIC
+    )
+    writer.writerow(["filename", "label", "note"])
+    expected = []
+    for name, note in rows:
+        line = 1 + len(io.StringIO(out.getvalue(), newline="").readlines())
+        writer.writerow([name, "cat", note])
+        expected.append((line, name, ("cat", note.strip() or None)))
+    kept = {"note": "str"}
+    assert said(out.getvalue(), kinds=kept) == expected
+
+
+# --- what makes a file unusable as a whole ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "l.csv: the file is empty; expected a header and rows"),
+        (b"\n\r\n  \n", "l.csv: the file is empty; expected a header and rows"),
+        (b"\xef\xbb\xbf\n", "l.csv: the file is empty; expected a header and rows"),
+        (b"\xff\xfe", "l.csv: no header; expected column names in the first line"),
+        (b",,\n , \n", "l.csv: no header; expected column names in the first line"),
+        (
+            b"filename,label,label\na,b,c\n",
+            "l.csv: the header names 'label' more than once; give each column a different name",
+        ),
+        (
+            b"a,b, a,b ,c\n",
+            "l.csv: the header names 'a', 'b' more than once; give each column a different name",
+        ),
+        (
+            b"cat/1.jpg,cat,3\ncat/2.jpg,cat,4\n",
+            "l.csv: the first line holds an image's name ('cat/1.jpg') where column names are "
+            "expected; put a line with names of its 3 columns before it, such as filename,label,...",
+        ),
+        (
+            b"1,gs://b/PHOTO.PNG\n",
+            "l.csv: the first line holds an image's name ('gs://b/PHOTO.PNG') where column names "
+            "are expected; put a line with names of its 2 columns before it, such as filename,label,...",
+        ),
+        (
+            b"val_0.JPEG\tn03444034\t0\t32\t44\t44\nval_1.JPEG\tn04067472\t0\t0\t63\t63\n",
+            "l.csv: the first line holds an image's name ('val_0.JPEG') where column names are "
+            "expected; put a line with names of its 6 columns before it, such as filename,label,...",
+        ),
+        (
+            b"\xef\xbb\xbfsep=;\r\nfilename;label\r\n1.jpg;cat\r\n",
+            "l.csv: the first line, 'sep=;', is read by Excel alone; remove it, so that the column "
+            "names come first",
+        ),
+        (
+            b'"sep=\t"\nfilename\tlabel\n',
+            "l.csv: the first line, '\"sep=\\t\"', is read by Excel alone; remove it, so that the column "
+            "names come first",
+        ),
+    ],
+)
+def test_a_file_without_a_usable_header_is_an_error(content: bytes, message: str) -> None:
+    """The message says what the first line holds and what was expected."""
+    with pytest.raises(LabelTableError) as caught:
+        inspect(content, "l.csv")
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [(b"filename,\xc3\xa9caf\xe9\na,b\n", "not UTF-8: "), (b'filename,"label\na,b\n', "not CSV: ")],
+)
+def test_a_header_that_cannot_be_read_is_an_error(content: bytes, problem: str) -> None:
+    """Bytes that are no UTF-8, or a quote that never ends, make the whole file unusable."""
+    with pytest.raises(
+        LabelTableError, match=r"^l\.csv, line 1: the header cannot be read: "
+    ) as it:
+        inspect(content, "l.csv")
+    assert problem in str(it.value)
+
+
+@pytest.mark.parametrize("uri", ["labels.json", "labels.csv.gz"])
+def test_a_file_of_another_kind_is_an_error(uri: str) -> None:
+    """The message names what is read."""
+    with pytest.raises(LabelTableError, match=r"labels are read from \.csv, .*, not \."):
+        inspect(PLAIN, uri)
+
+
+@pytest.mark.parametrize(
+    ("uri", "content", "end"),
+    [
+        ("l.json", '[{"image": "a.jpg"}]', "jq -c '.[]' l.json > l.jsonl"),
+        (
+            "my l.json",
+            '{"a.jpg": "cat"}',
+            "jq -c 'to_entries[] | {file_name: .key, label: .value}' 'my l.json' > 'my l.jsonl'",
+        ),
+        ("l.json", '{"version": "5.0"}', '{"file_name": "a.jpg", "label": "cat"}'),
+        ("train.json", '{"pie": ["pie/1", "pie/2"]}', "jq -r '.[][]' train.json > train.txt"),
+        ("l.mat", "MATLAB 5.0", "scipy.io.loadmat reads, as in docs/datasets/official_lists.md"),
+        ("l.manifest", '{"source-ref": "s3://b/a.jpg"}', "a name that ends in .jsonl"),
+        ("l.xml", "<annotations>", "COCO's JSON as well"),
+        (
+            "my captions.token",
+            "a.jpg#0\tA dog , outside\n",
+            """jq -cR 'split("\\t") | {file_name: .[0] | sub("#[0-9]+$"; ""), caption: .[1]}' """
+            "'my captions.token' > 'my captions.jsonl'",
+        ),
+    ],
+)
+def test_the_error_says_how_to_write_other_files_as_a_table(
+    uri: str, content: str, end: str
+) -> None:
+    """By the beginning of JSON, else by the extension."""
+    with pytest.raises(LabelTableError) as caught:
+        inspect(content, uri)
+    assert str(caught.value).endswith(end)
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="needs jq")
+def test_the_command_for_numbered_captions_writes_a_table(tmp_path: Path) -> None:
+    """A quote or an apostrophe in a caption or in the file's name is kept."""
+    path = tmp_path / "Anna's captions.token"
+    path.write_text('a.jpg#0\t"Go !" , it says .\na.jpg#1\tA dog\'s toy .\n', encoding="utf-8")
+    with pytest.raises(LabelTableError) as caught:
+        inspect(path.read_text(encoding="utf-8"), str(path))
+    subprocess.run(str(caught.value).partition("table: ")[2], shell=True, check=True)
+    written = (tmp_path / "Anna's captions.jsonl").read_text(encoding="utf-8")
+    assert [json.loads(line) for line in written.splitlines()] == [
+        {"file_name": "a.jpg", "caption": '"Go !" , it says .'},
+        {"file_name": "a.jpg", "caption": "A dog's toy ."},
+    ]
+
+
+def test_a_header_alone_is_a_table_without_rows() -> None:
+    """Nothing is wrong with it; that no image meets a label is said later."""
+    assert inspect("filename,label\n")[0] == CLASS_SCHEMA
+    assert read("filename,label\n") == []
+    assert read("filename,label") == []
+
+
+# --- rows that cannot be told apart -------------------------------------------------------------
+
+
+def test_a_row_of_another_length_is_a_dead_letter() -> None:
+    """It names file, line, what was found and what was expected; the next rows are read."""
+    content = "filename,label\na.jpg\nb.jpg,dog,9\nc.jpg,cat\n"
+    assert read(content) == [
+        bad_row(2, "1 fields where the header has 2 (filename, label): 'a.jpg'"),
+        bad_row(3, "3 fields where the header has 2 (filename, label): 'b.jpg,dog,9'"),
+        LabelRow("c.jpg", ("cat",), "", "labels.csv", 4),
+    ]
+
+
+def test_a_long_row_is_shown_in_part() -> None:
+    """The message holds no more of a row than a person wants to see: 80 characters."""
+    for length, shown in ((78, f"'{'x' * 76},,'"), (79, f"'{'x' * 76}...")):
+        cells = ["x" * (length - 2), "", ""]
+        assert read("filename,label\n" + ",".join(cells) + "\n") == [
+            bad_row(2, f"3 fields where the header has 2 (filename, label): {shown}")
+        ]
+
+
+def test_a_row_without_a_key_is_a_dead_letter() -> None:
+    """Nobody can say which image it means."""
+    assert read("filename,label\n ,cat\n") == [bad_row(2, "the key column 'filename' is empty")]
+
+
+def test_a_quote_that_is_not_closed_is_a_dead_letter_and_reading_goes_on() -> None:
+    """The dead letter names the lines that the quote swallowed; those after them are read."""
+    content = 'filename,label\na.jpg,cat\n"b.jpg,dog\nc.jpg,cat\n"d.jpg",dog\ne.jpg,cat\n'
+    first, dead_letter, last = read(content)
+    assert first == LabelRow("a.jpg", ("cat",), "", "labels.csv", 2)
+    assert dead_letter == bad_row(
+        3,
+        "lines 3 to 5: not CSV: ',' expected after '\"'; look for a quote that is not closed",
+    )
+    assert last == LabelRow("e.jpg", ("cat",), "", "labels.csv", 6)
+
+
+def test_a_quote_open_at_the_end_of_the_file_is_a_dead_letter() -> None:
+    """All that it swallowed is in one dead letter, and the rows before it are sound."""
+    content = 'filename,label\na.jpg,cat\nb.jpg,"dog\nc.jpg,cat\n'
+    assert read(content) == [
+        LabelRow("a.jpg", ("cat",), "", "labels.csv", 2),
+        bad_row(
+            3, "lines 3 to 4: not CSV: unexpected end of data; look for a quote that is not closed"
+        ),
+    ]
+
+
+def test_text_behind_a_closing_quote_is_a_dead_letter() -> None:
+    """A quote inside a quoted cell must be doubled; the line alone is lost."""
+    assert read('filename,label\na.jpg,"a "big" cat"\nb.jpg,dog\n') == [
+        bad_row(2, "line 2: not CSV: ',' expected after '\"'; look for a quote that is not closed"),
+        LabelRow("b.jpg", ("dog",), "", "labels.csv", 3),
+    ]
+
+
+def test_a_quote_inside_a_plain_cell_is_a_character() -> None:
+    """Inches need no quotes."""
+    assert said('filename,label\na.jpg,5" pipe\n') == [(2, "a.jpg", ('5" pipe',))]
+
+
+def test_a_utf16_file_with_half_a_character_at_its_end_is_read() -> None:
+    """A byte too many costs the row that it stands in at most."""
+    rows = read(PLAIN.encode("utf-16") + b"x")
+    assert rows[:2] == [
+        LabelRow("a.jpg", ("cat",), "", "labels.csv", 2),
+        LabelRow("b.jpg", ("dog",), "", "labels.csv", 3),
+    ]
+
+
+def test_a_row_that_is_not_utf8_is_a_dead_letter() -> None:
+    """A row of another encoding says so and what to do; the others are read."""
+    content = "filename,label\na.jpg,cät\n".encode() + "café.jpg,dog\nb.jpg,dog\n".encode("latin-1")
+    first, dead_letter, last = read(content)
+    assert isinstance(first, LabelRow)
+    assert isinstance(last, LabelRow)
+    assert (first.line, last.line) == (2, 4)
+    assert isinstance(dead_letter, DeadLetter)
+    assert (dead_letter.reason, dead_letter.file, dead_letter.line) == ("bad_row", "labels.csv", 3)
+    assert dead_letter.message.startswith("not UTF-8: ")
+    assert "save the file as UTF-8 (iconv" in dead_letter.message
+    assert dead_letter.to_json().encode()
+
+
+# --- JSON Lines ---------------------------------------------------------------------------------
+
+
+def test_json_lines_are_rows() -> None:
+    """Columns are all names that occur; numbers keep their type, null is an empty cell."""
+    content = json_lines(
+        {"file_name": "a.jpg", "label": "cat", "age": 3, "weight": 4.5},
+        {"file_name": "b.jpg", "label": "dog", "age": None, "note": "x"},
+        {"label": "dog", "weight": 1, "file_name": "c.jpg", "age": 5},
+    )
+    assert kinds(content, "l.jsonl") == {
+        "label": CLASS,
+        "age": INT64,
+        "weight": FLOAT,
+        "note": BYTES,
+    }
+    assert said(content, "l.ndjson") == [
+        (1, "a.jpg", ("cat", 3, 4.5, None)),
+        (2, "b.jpg", ("dog", None, None, "x")),
+        (3, "c.jpg", ("dog", 5, 1.0, None)),
+    ]
+
+
+def test_booleans_are_words_as_classes_and_numbers_as_features() -> None:
+    """A class is called true, as in the file; a further column is 1 or 0."""
+    content = json_lines(
+        {"file_name": "a.jpg", "label": True, "blurred": False},
+        {"file_name": "b.jpg", "label": False, "blurred": True},
+    )
+    assert kinds(content, "l.jsonl") == {"label": CLASS, "blurred": INT64}
+    assert said(content, "l.jsonl") == [(1, "a.jpg", ("true", 0)), (2, "b.jpg", ("false", 1))]
+
+
+def test_numbers_as_classes_are_called_as_they_are_written() -> None:
+    """A class of 3 is called 3, from JSON as from CSV."""
+    content = json_lines({"file_name": "a.jpg", "label": 3}, {"file_name": "b.jpg", "label": 10})
+    assert said(content, "l.jsonl") == [(1, "a.jpg", ("3",)), (2, "b.jpg", ("10",))]
+
+
+def test_large_numbers_as_classes_keep_every_digit() -> None:
+    """An identifier that no int64 holds is a class by its name."""
+    content = json_lines({"file_name": "a.jpg", "label": 99999999999999999999})
+    assert inspect(content, "l.jsonl")[0] == CLASS_SCHEMA
+    assert said(content, "l.jsonl") == [(1, "a.jpg", ("99999999999999999999",))]
+
+
+def test_a_nested_value_is_a_bad_value() -> None:
+    """A list of lists and an object are no feature; the row says so, and how to leave it out."""
+    content = json_lines(
+        {"file_name": "a.jpg", "label": "cat", "boxes": None, "camera": "x"},
+        {"file_name": "b.jpg", "label": "cat", "boxes": [[1, 2, 3, 4]], "camera": "y"},
+        {"file_name": "c.jpg", "label": {"name": "cat"}, "boxes": [], "camera": "z"},
+        {"file_name": "d.jpg", "label": "cat", "boxes": {}, "camera": {"iso": 100}},
+    )
+    rows = [row for row in read(content, "l.jsonl") if isinstance(row, LabelRow)]
+    assert [(row.name, row.values, row.problem) for row in rows] == [
+        ("a.jpg", ("cat", (), "x"), ""),
+        (
+            "b.jpg",
+            ("cat", None, "y"),
+            "column 'boxes': the item [1, 2, 3, 4] is not one text; --columns boxes:skip leaves the "
+            "column out",
+        ),
+        ("c.jpg", (None, (), "z"), "column 'label': {'name': 'cat'} is not a class name"),
+        (
+            "d.jpg",
+            ("cat", None, None),
+            "column 'boxes': the item {} is not one text; --columns boxes:skip leaves the column out",
+        ),
+    ]
+
+
+@pytest.mark.parametrize(("asked", "value"), [("int", "y"), ("float", "y"), ("str", {"y": 1})])
+def test_a_message_names_no_python_class(asked: str, value: Any) -> None:
+    """What was expected is said in words, whatever version of Python runs."""
+    content = json_lines({"file_name": "a.jpg", "label": "cat", "x": value})
+    (row,) = read(content, "l.jsonl", kinds={"x": asked})
+    assert isinstance(row, LabelRow)
+    assert row.problem.startswith(f"column 'x': {value!r} is not ")
+    assert "ColumnKind" not in row.problem
+
+
+def test_a_broken_line_of_json_is_a_dead_letter() -> None:
+    """A line that is cut, that is no object or that is not UTF-8 costs itself alone."""
+    content = b"".join(
+        [
+            b'{"file_name": "a.jpg", "label": "cat"}\n',
+            b'{"file_name": "b.jpg", "lab\n',
+            b'["c.jpg", "cat"]\n',
+            b"\n",
+            b'{"file_name": "caf\xe9.jpg", "label": "cat"}\n',
+            b'{"label": "cat"}\n',
+            b'{"file_name": "d.jpg", "label": "dog"}',
+        ]
+    )
+    rows = read(content, "l.jsonl")
+    assert rows[0] == LabelRow("a.jpg", ("cat",), "", "l.jsonl", 1)
+    assert rows[-1] == LabelRow("d.jpg", ("dog",), "", "l.jsonl", 7)
+    dead_letters = [row for row in rows if isinstance(row, DeadLetter)]
+    assert [dead_letter.line for dead_letter in dead_letters] == [2, 3, 5, 6]
+    starts = (
+        "not JSON: ",
+        "expected a JSON object, found ['c.jpg', 'cat']",
+        "not UTF-8: ",
+        "the key column 'file_name' is empty",
+    )
+    for dead_letter, start in zip(dead_letters, starts, strict=True):
+        assert dead_letter.message.startswith(start)
+        assert (dead_letter.reason, dead_letter.file) == ("bad_row", "l.jsonl")
+        assert dead_letter.to_json().encode()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_json_lines_may_have_a_byte_order_mark(encoding: str) -> None:
+    """The first line is read as the others are."""
+    content = '{"file_name": "강.jpg", "label": "cat"}\r\n'.encode(encoding)
+    assert said(content, "l.jsonl") == [(1, "강.jpg", ("cat",))]
+
+
+def test_json_lines_without_an_object_are_an_error() -> None:
+    """The message shows what a line should look like."""
+    with pytest.raises(LabelTableError, match=r"^l.jsonl: no line holds a JSON object such as \{"):
+        inspect('["a.jpg", "cat"]\nnonsense\n', "l.jsonl")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"file_name": "a.jpg", "label": "\ud800"},
+        {"file_name": "\udfff.jpg", "label": "cat"},
+        {"file_name": "a.jpg", "label": "cat", "note": "x\ud83d"},
+    ],
+    ids=["label", "name", "further column"],
+)
+def test_half_a_character_in_json_is_a_fault_of_its_row(row: Mapping[str, str]) -> None:
+    r"""Text with an escape such as \ud800 on its own cannot be written, so it is not passed on."""
+    sound = {"file_name": "b.jpg", "label": "cat", "note": "y"}
+    faulty, good = read(json_lines(row, sound), "l.jsonl")
+    assert isinstance(faulty, DeadLetter) or faulty.problem
+    assert isinstance(good, LabelRow)
+    assert not good.problem
+    texts = [value for value in faulty if isinstance(value, str)]
+    if isinstance(faulty, LabelRow):
+        texts += [value for value in faulty.values if isinstance(value, str)]
+    for text in texts:
+        text.encode()
+
+
+def head_of(content: bytes, uri: str = "l.csv", *, whole: bool = True) -> TableHead:
+    return TableHead(uri, content, whole)
+
+
+def rows_of(content: bytes, table: LabelTable) -> list[tuple[int, list[str], str]]:
+    """(line, cells, problem) of every row."""
+    return [
+        (line, list(fields.values()), problem)
+        for line, fields, problem in read_fields(io.BytesIO(content), table, strict=True)
+    ]
+
+
+# --- encodings ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "encoding"),
+    [
+        (b"plain", "utf-8-sig"),
+        ("Käfer".encode(), "utf-8-sig"),
+        ("Käfer".encode("cp1252"), "cp1252"),
+        ("10 €".encode("cp1252"), "cp1252"),
+        (b"x\x81\xe4", "latin-1"),
+        ("Käfer, Vögel und Mäuse".encode() + b"\xe4", "utf-8-sig"),
+        ("Käfer".encode("utf-16"), "utf-16"),
+    ],
+)
+def test_the_encoding_is_found_in_the_bytes(data: bytes, encoding: str) -> None:
+    """One broken byte among characters of UTF-8 is a fault of its row and no other encoding."""
+    assert guess_encoding(head_of(data)) == encoding
+
+
+def test_a_character_that_the_beginning_cuts_is_utf8() -> None:
+    """Each place where the first bytes may end is tried."""
+    data = "あいうえお€🙂".encode()
+    for end in range(1, len(data)):
+        assert guess_encoding(head_of(data[:end], whole=False)) == "utf-8-sig"
+
+
+def test_another_encoding_is_said_with_a_word_in_it() -> None:
+    """The note names the file, the encoding, a word to judge by and the option."""
+    content = "filename;label\na.jpg;Käfer\n".encode("cp1252")
+    head = head_of(content, "/data/l.csv")
+    table = inspect_file(head)
+    assert list(file_notes(head, table)) == [
+        "l.csv is not UTF-8 and is read as Windows-1252, with words such as 'Käfer'; "
+        "override it with --labels_encoding NAME"
+    ]
+    assert rows_of(content, table) == [(2, ["a.jpg", "Käfer"], "")]
+
+
+def test_the_encoding_that_the_person_says_counts() -> None:
+    """Bytes that it does not have are a fault of their row."""
+    content = "filename,label\na.jpg,кот\n".encode("cp1251") + b"b.jpg,\x98\n"
+    table = inspect_file(head_of(content), "cp1251")
+    (first, second) = rows_of(content, table)
+    assert first == (2, ["a.jpg", "кот"], "")
+    assert second[2].startswith("not cp1251: ")
+
+
+# --- lists without a header ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "uri", "rows"),
+    [
+        (
+            b"n01/a.JPEG 0\nn02/b c.JPEG 12\n",
+            "train.txt",
+            [["n01/a.JPEG", "0"], ["n02/b c.JPEG", "12"]],
+        ),
+        (b"a.jpg\tcat\n", "train.txt", [["a.jpg", "cat"]]),
+        (b"a.jpg,cat\nb.jpg,dog\n", "l.csv", [["a.jpg", "cat"], ["b.jpg", "dog"]]),
+        (b"\n a.jpg  golden retriever \n", "l.txt", [["a.jpg", "golden retriever"]]),
+        (b"a.png tench, Tinca tinca\n", "l.txt", [["a.png", "tench, Tinca tinca"]]),
+        (b"1\tx\n22\ty\n3\tx", "l.txt", [["1", "x"], ["22", "y"], ["3", "x"]]),
+        (b"b/a-1,cat\nb/a-02,cat\n", "l.csv", [["b/a-1", "cat"], ["b/a-02", "cat"]]),
+        (b"a1; 0.25\na2; 3\n", "l.csv", [["a1", "0.25"], ["a2", "3"]]),
+    ],
+)
+def test_a_list_of_images_needs_no_header(content: bytes, uri: str, rows: list[list[str]]) -> None:
+    """Its first line is an image and its label, with a space, a tab or a comma between."""
+    head = head_of(content, uri)
+    table = inspect_file(head)
+    assert (table.header, table.has_header) == (LIST_HEADER, False)
+    assert [cells for _, cells, _ in rows_of(content, table)] == rows
+    assert list(file_notes(head, table)) == [
+        f"{uri} has no header; its first line is an image, so its columns are filename, label"
+    ]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"img1,class1\nimg2,class2\n",  # may name the columns: no row has this label
+        b"img1,2\nimg2,x\n",
+        b"image,cat\nimg2,cat\n",  # no digit
+        b"col1,cat\nimg2,cat\n",  # no such name
+        b"a1,cat,3\na2,cat,3\n",  # which of them is the label?
+        b"a1,2\n",
+        b"a1\na2\n",
+    ],
+)
+def test_a_first_line_that_may_be_a_header_is_one(content: bytes) -> None:
+    """Unless name and label are as those of the rows."""
+    table = inspect_file(head_of(content, "l.csv"))
+    assert table.has_header or table.header != LIST_HEADER
+
+
+def test_a_line_of_a_list_that_names_no_image_is_a_problem() -> None:
+    """The others are read."""
+    content = b"a.jpg 1\nsomething else\nb.jpg 2\n"
+    assert rows_of(content, inspect_file(head_of(content, "l.txt"))) == [
+        (1, ["a.jpg", "1"], ""),
+        (2, [], "names no image and its label: 'something else'"),
+        (3, ["b.jpg", "2"], ""),
+    ]
+
+
+def test_a_list_of_boxes_needs_no_header() -> None:
+    """Six cells, the four in the middle numbers or empty, are keras-retinanet's form."""
+    for content in (b"a.jpg,1,2,3,4,cat\n", b"a.jpg,,,,,\nb.jpg,1,2,3,4,cat\n"):
+        assert inspect_file(head_of(content)).header == BOX_LIST_HEADER
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"a.jpg b.jpg\n", b"a.jpg,1,2\n", b"a.jpg,b.jpg\n", b"a.jpg,x,2,3,4,cat\n"],
+)
+def test_other_first_lines_with_an_image_are_an_error(content: bytes) -> None:
+    """Nobody knows what their cells mean."""
+    with pytest.raises(LabelTableError, match="where column names are expected"):
+        inspect_file(head_of(content))
+
+
+@pytest.mark.parametrize("content", [b"a.jpg 1 0 1\n", b"a.jpg 1,2,3,4,0 5,6,7,8,1\n"])
+def test_several_numbers_behind_an_image_are_no_class(content: bytes) -> None:
+    """They are labels or boxes of which nobody knows how they are meant."""
+    table = inspect_file(head_of(content, "l.txt"))
+    assert table.has_header
+
+
+# --- numbers, sheets and quotes -----------------------------------------------------------------
+
+
+def test_decimal_commas_are_points_where_semicolons_separate() -> None:
+    """In columns of numbers only: `1,2` among words stays, and so does a column called a text."""
+    content = b"filename;size;note;zip\na;0,5;1,2;1,5\nb;12;x;2,5\nc;-1,5e3;y;3\n"
+    head = head_of(content)
+    table = with_decimal_commas(inspect_file(head), head, {"zip"})
+    assert table.decimal_commas == ("size",)
+    assert [cells for _, cells, _ in rows_of(content, table)] == [
+        ["a", "0.5", "1,2", "1,5"],
+        ["b", "12", "x", "2,5"],
+        ["c", "-1.5e3", "y", "3"],
+    ]
+    assert list(file_notes(head, table)) == [
+        "l.csv: numbers with a decimal comma in size are read as with a point; --columns NAME:str "
+        "keeps them as text"
+    ]
+
+
+def test_commas_stay_where_they_may_be_something_else() -> None:
+    """In a quoted cell among commas they may be a list."""
+    head = head_of(b'filename,size\na,"0,5"\n')
+    assert with_decimal_commas(inspect_file(head), head, ()).decimal_commas == ()
+
+
+@pytest.mark.parametrize("ending", ["xlsx", "xls", "ods"])
+def test_a_spreadsheet_is_refused_with_the_way_out(ending: str) -> None:
+    """The message has the line of pandas that makes a CSV of it."""
+    with pytest.raises(LabelTableError) as caught:
+        inspect_file(head_of(b"PK\x03\x04", f"/data/l.{ending}"))
+    assert str(caught.value) == (
+        f"/data/l.{ending}: spreadsheets are not read; save the sheet as CSV UTF-8 in its program, "
+        f"or: pandas.read_excel('/data/l.{ending}').to_csv('/data/l.csv', index=False). Then "
+        "--labels /data/l.csv"
+    )
+
+
+@pytest.mark.parametrize("lines", [9, 11, 200])
+def test_a_quote_that_swallows_many_lines_ends_the_run(lines: int) -> None:
+    """Up to ten lines are one bad row; the rows in more of them would be missed without a word."""
+    content = b'filename,label\na.jpg,"cat\n' + b"b.jpg,dog\n" * lines
+    table = inspect_file(head_of(content, whole=False))
+    problem = f"lines 2 to {lines + 2}: not CSV: unexpected end of data; look for a quote that is not closed"
+    if lines < 10:
+        assert rows_of(content, table) == [(2, [], problem)]
+        return
+    with pytest.raises(LabelTableError) as caught:
+        rows_of(content, table)
+    assert str(caught.value) == f"l.csv, {problem} in line 2"
+    assert list(read_fields(io.BytesIO(content), table)) == [(2, {}, problem)]
+
+
+def test_a_json_number_that_no_float_holds_stays_a_text() -> None:
+    """So its cell is a bad value and not infinite."""
+    content = b'{"file_name": "a", "x": 1e400, "y": [-1e400], "z": 1e3}\n'
+    ((_, fields, _),) = read_fields(io.BytesIO(content), inspect_file(head_of(content, "l.jsonl")))
+    assert fields == {"file_name": "a", "x": "1e400", "y": ["-1e400"], "z": 1000.0}

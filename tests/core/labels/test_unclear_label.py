@@ -1,0 +1,133 @@
+"""Messages for tables whose label column cannot be told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core.labels.unclear_label import single_column, unclear_label
+from tests.core.labels.fixtures import inspect
+
+SAY = (
+    "Say --label_column NAME, or --label_column none to keep all of them as features label/<column>"
+)
+PIXELS = (
+    "It seems to hold the pixels of images, not names of image files. Such a table is not read; "
+    "beam_pipeline.convert_samples takes images from arrays in Python (docs/datasets/python.md)"
+)
+
+BOXES = (
+    "The cells of 'bbox' seem to be boxes, which are read from four columns. docs/datasets/table_boxes.md "
+    "has a command that splits such a column. To keep all columns as features label/<column>: "
+    "--label_column none"
+)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"size": ["1"], "colour": ["red"]}, f"size, colour is the label? {SAY}"),
+        (
+            {f"c{i}": ["x"] for i in range(10)},
+            f"c0, c1, c2, c3, c4, c5, c6, c7, and 2 more is the label? {SAY}",
+        ),
+        (
+            {f"{row}x{column}": ["0"] for row in range(1, 9) for column in range(1, 9)},
+            f"1x1, 1x2, 1x3, 1x4, 1x5, 1x6, 1x7, 1x8, and 56 more is the label? {PIXELS}",
+        ),
+        (
+            {f"pixel{i}": [] for i in range(4)},
+            f"pixel0, pixel1, pixel2, pixel3 is the label? {SAY}",
+        ),
+        ({"pixels": ["0 255 3"], "Usage": ["Training"]}, f"pixels, Usage is the label? {PIXELS}"),
+        (
+            {"cat": ["0", "1"], "dog": ["1", "1"], "age": ["3", "4"]},
+            "cat, dog, age is the label? If 1 says that an image has a column's class: --one_hot cat,dog. "
+            f"Else say {SAY[4:]}",
+        ),
+        (
+            {"Bald": ["-1", "1"], "Male": ["1", ""]},
+            "Bald, Male is the label? If 1 says that an image has a column's class: --one_hot Bald,Male. "
+            f"Else say {SAY[4:]}",
+        ),
+        (
+            {"width": ["9"], "bbox": ["[834.0, 222.0, 56.0, 36.0]", ""], "source": ["usask"]},
+            f"width, bbox, source is the label? {BOXES}",
+        ),
+        (
+            {"box": [[1, 2, 3, 4]], "source": ["usask"]},
+            "box, source is the label? " + BOXES.replace("bbox", "box"),
+        ),
+        ({"a": ["[1, 2, 3]"], "b": [""]}, f"a, b is the label? {SAY}"),
+        ({"a": ["0", "1", "-1"], "b": ["", ""]}, f"a, b is the label? {SAY}"),
+        (
+            {"size": ["1"], "shape": ['{"name": "rect"}']},
+            "size, shape is the label? Cells of shape hold objects, which are not looked into. Write a "
+            "table with a row for each image, such as filename,label, or for each object, such as "
+            "filename,label,xmin,ymin,xmax,ymax. To take the label from another: --label_column NAME "
+            "--columns shape:skip",
+        ),
+        (
+            {"boxes": [{"x": 1}], "more": [[{"x": 1}]]},
+            "boxes, more is the label? Cells of boxes, more hold objects, which are not looked into. Write "
+            "a table with a row for each image, such as filename,label, or for each object, such as "
+            "filename,label,xmin,ymin,xmax,ymax",
+        ),
+    ],
+)
+def test_the_error_says_what_the_columns_look_like(
+    values: Mapping[str, Sequence[Any]], message: str
+) -> None:
+    """Pixels, flags and objects have answers of their own."""
+    assert (
+        str(unclear_label("l.csv", list(values), values))
+        == f"l.csv: which of the columns {message}"
+    )
+
+
+def test_a_single_column_is_shown() -> None:
+    """It may be a line that was taken for the header."""
+    end = "Expected a first line such as filename,label, then a line with the name and the label of each image"
+    assert str(single_column("l.txt", ["100 Boeing 7"])) == (
+        "l.txt: no column besides the key, so there are no labels: the only one is '100 Boeing 7'. "
+        + end
+        + ". Spaces separate no columns, except a name from its label; docs/datasets/official_lists.md "
+        "has commands that write tables of such files"
+    )
+    assert str(single_column("l.jsonl", [])) == (
+        "l.jsonl: no column besides the key, so there are no labels. " + end
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "bdd.jsonl",
+            '{"name": "a.jpg", "labels": [{"category": "car", "box2d": {"x1": 1}}]}\n'
+            '{"name": "b.jpg", "labels": []}\n',
+            "the column 'labels' cannot be the label. Cells of labels hold objects, which are not looked "
+            "into. Write a table with a row for each image, such as filename,label, or for each object, "
+            "such as filename,label,xmin,ymin,xmax,ymax. To take the label from another column: "
+            "--label_column NAME",
+        ),
+        (
+            "ships.csv",
+            "ImageId,EncodedPixels\na.jpg,\nb.jpg,264661 17 265429 33\n",
+            "the column 'EncodedPixels' cannot be the label. It seems to hold masks as run lengths, which "
+            "are not read. Write a PNG for each image, whose pixels are class ids, and name their folder "
+            "with --masks (docs/datasets/segmentation.md)",
+        ),
+    ],
+)
+def test_objects_and_run_lengths_are_no_labels(name: str, content: str, message: str) -> None:
+    """Unless --label_column says that they are."""
+    with pytest.raises(LabelTableError) as caught:
+        inspect(content, name)
+    assert str(caught.value) == f"{name}: {message}"
+    label = "labels" if name.endswith("jsonl") else "EncodedPixels"
+    schema, _ = inspect(content, name, label=label)
+    assert schema.columns[0].name == label

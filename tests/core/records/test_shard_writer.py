@@ -1,0 +1,576 @@
+from __future__ import annotations
+
+import errno
+import gzip
+import io
+import os
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+import pytest
+
+from beam_pipeline.core.dataset.sharding import KeyHasher, ShardInfo, ShardSpec
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.images.digest import NO_DIGEST, digest_of
+from beam_pipeline.core.images.pixels import PixelFormat, pixel_preparer
+from beam_pipeline.core.images.preparation import IMAGE_CHECKS
+from beam_pipeline.core.labels.schema import (
+    Column,
+    ColumnKind,
+    further_column,
+    label_column,
+    object_columns,
+)
+from beam_pipeline.core.records.example import SampleEncoder
+from beam_pipeline.core.records.example_proto import Example
+from beam_pipeline.core.records.record_format import EncodedSample
+from beam_pipeline.core.records.shard_writer import (
+    ExampleMaker,
+    ImageReader,
+    sort_by_key_hash,
+    write_shard,
+)
+from beam_pipeline.core.records.tfrecord import read_records
+from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.references import Box, LabelValue, SampleRef
+from beam_pipeline.core.report.image_statistics import NOTHING_COUNTED
+from beam_pipeline.storage.files import open_output, read_image
+from tests.core.records.fixtures import Memory
+from tests.pictures import picture, write_files, write_pictures
+
+SPEC = ShardSpec("train", 3, 8, "birds-train.tfrecord-00003-of-00008")
+COLUMNS = (label_column("animal", ColumnKind.CLASS), further_column("age", ColumnKind.INT64))
+CLASS_IDS = {"cat": 1, "dog": 2, "eel": 3}
+
+
+def maker(
+    read_image: ImageReader = read_image,
+    image_check: str = "header",
+    columns: Sequence[Column] = COLUMNS,
+    **more: Any,
+) -> ExampleMaker:
+    return ExampleMaker(
+        read_image, SampleEncoder(columns, CLASS_IDS), IMAGE_CHECKS[image_check], **more
+    )
+
+
+def ref(folder: object, key: str, *labels: LabelValue, size: int | None = None) -> SampleRef:
+    """A reference to a file, of the size that it has unless another is given."""
+    uri = f"{folder}/{key}"
+    if size is None:
+        size = os.path.getsize(uri) if os.path.isfile(uri) else 0
+    return SampleRef(key, uri, size, "train", labels or ("cat", None))
+
+
+def dead_letter_of(sample: EncodedSample | DeadLetter) -> DeadLetter:
+    assert isinstance(sample, DeadLetter)
+    return sample
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+def test_a_shard_is_what_tensorflow_reads(tf: Any, tmp_path: Path, compression: str) -> None:
+    """Every sample is one example with its image's bytes, its header and its labels, in order."""
+    images = write_pictures(str(tmp_path), ["a.jpg", "dog/b.png", "c.gif", "d.bmp", "e.webp"])
+    labels: list[tuple[LabelValue, ...]] = [
+        ("cat", 3),
+        ("dog", None),
+        ("cat", -1),
+        ("cat", 0),
+        ("eel", 7),
+    ]
+    refs = [ref(tmp_path, key, *values) for key, values in zip(images, labels, strict=True)]
+    path = str(tmp_path / "shard")
+    with open_output(path) as sink:
+        written = write_shard(SPEC, refs, maker(), TFRecordFormat(compression).writer(sink))
+    content = (tmp_path / "shard").read_bytes()
+    info = written.info
+    assert not written.dead_letters
+    assert info.statistics.images == 5
+    assert info._replace(statistics=NOTHING_COUNTED) == ShardInfo(
+        "train",
+        3,
+        "birds-train.tfrecord-00003-of-00008",
+        5,
+        len(content),
+        google_crc32c.value(content),
+        ((1, 3), (2, 1), (3, 1)),
+    )
+    features = {
+        "image/encoded": tf.io.FixedLenFeature([], tf.string),
+        "image/filename": tf.io.FixedLenFeature([], tf.string),
+        "image/source_id": tf.io.FixedLenFeature([], tf.string),
+        "image/format": tf.io.FixedLenFeature([], tf.string),
+        "image/height": tf.io.FixedLenFeature([], tf.int64),
+        "image/width": tf.io.FixedLenFeature([], tf.int64),
+        "image/channels": tf.io.FixedLenFeature([], tf.int64),
+        "image/class/label": tf.io.FixedLenFeature([], tf.int64),
+        "image/class/text": tf.io.FixedLenFeature([], tf.string),
+        "label/age": tf.io.FixedLenFeature([], tf.int64, default_value=-999),
+    }
+    compression_type = "GZIP" if compression == "gzip" else ""
+    records = tf.data.TFRecordDataset(path, compression_type=compression_type)
+    parsed = [
+        {key: value.numpy() for key, value in tf.io.parse_single_example(record, features).items()}
+        for record in records
+    ]
+    assert parsed == [
+        {
+            "image/encoded": images[key],
+            "image/filename": key.encode(),
+            "image/source_id": key.encode(),
+            "image/format": image_format,
+            "image/height": 7,
+            "image/width": 9,
+            "image/channels": 3,
+            "image/class/label": CLASS_IDS[str(animal)],
+            "image/class/text": str(animal).encode(),
+            "label/age": -999 if age is None else age,
+        }
+        for key, image_format, (animal, age) in zip(
+            images, (b"jpeg", b"png", b"gif", b"bmp", b"webp"), labels, strict=True
+        )
+    ]
+
+
+def test_a_shard_without_classes_counts_none(tmp_path: Path) -> None:
+    """A number to regress on is no class."""
+    write_pictures(str(tmp_path), ["a.jpg"])
+    columns = (label_column("score", ColumnKind.FLOAT),)
+    samples = [ref(tmp_path, "a.jpg", 0.5)]
+    writer = TFRecordFormat().writer(Memory())
+    info = write_shard(SPEC, samples, maker(columns=columns), writer).info
+    assert (info.examples, info.classes) == (1, ())
+
+
+def test_a_shard_of_no_samples_is_an_empty_file() -> None:
+    """It has the figures of one."""
+    sink = Memory()
+    written = write_shard(SPEC, [], maker(), TFRecordFormat().writer(sink))
+    assert sink.data == b""
+    assert written == (ShardInfo("train", 3, SPEC.file_name, 0, 0, 0, ()), [], [], b"")
+
+
+def test_a_compressed_shard_of_no_samples_is_a_stream_of_nothing() -> None:
+    """Its file is not empty, so that it can be decompressed."""
+    sink = Memory()
+    info = write_shard(SPEC, [], maker(), TFRecordFormat("gzip").writer(sink)).info
+    assert gzip.decompress(sink.data) == b""
+    crc = google_crc32c.value(sink.data)
+    assert info == ShardInfo("train", 3, SPEC.file_name, 0, 20, crc, ())
+
+
+def test_sizes_of_records_and_digests_of_images(tmp_path: Path) -> None:
+    """A record's size is with its framing; a digest is of the file, none of an image left out."""
+    images = write_pictures(str(tmp_path), ["a.jpg", "c.png"])
+    write_files(str(tmp_path), {"b.jpg": b"no image"})
+    refs = [ref(tmp_path, key) for key in ("a.jpg", "b.jpg", "c.png")]
+    sink = Memory()
+    written = write_shard(SPEC, refs, maker(), TFRecordFormat().writer(sink))
+    records = list(read_records(io.BytesIO(sink.data), "shard"))
+    assert written.record_sizes == [len(record) + 16 for record in records]
+    assert written.digests == digest_of(images["a.jpg"]) + NO_DIGEST + digest_of(images["c.png"])
+
+
+@pytest.mark.promise("bad_image")
+def test_a_bad_sample_is_left_out_and_the_others_are_written(tmp_path: Path) -> None:
+    """Dead letters come as they are met, the figures last, and no record is torn."""
+    images = write_pictures(str(tmp_path), ["a.jpg", "c.jpg"])
+    write_files(str(tmp_path), {"b.jpg": b"no image", "d.jpg": b""})
+    refs = [ref(tmp_path, f"{name}.jpg", "dog", 1) for name in "abcd"]
+    sink = Memory()
+    written = write_shard(SPEC, refs, maker(), TFRecordFormat().writer(sink))
+    dead_letters, info = written.dead_letters, written.info
+    assert [
+        (dead_letter.key, dead_letter.reason)
+        for dead_letter in dead_letters
+        if isinstance(dead_letter, DeadLetter)
+    ] == [
+        ("b.jpg", "not_an_image"),
+        ("d.jpg", "empty_file"),
+    ]
+    assert isinstance(info, ShardInfo)
+    assert (info.examples, info.classes) == (2, ((2, 2),))
+    records = list(read_records(io.BytesIO(sink.data), "shard"))
+    assert len(records) == 2
+    assert images["a.jpg"] in records[0]
+    assert images["c.jpg"] in records[1]
+
+
+# --- reasons for leaving a sample out -----------------------------------------------------------
+
+
+def test_a_file_that_is_gone_is_unreadable(tmp_path: Path) -> None:
+    """The system's own words are the message."""
+    assert maker().make(ref(tmp_path, "gone.jpg")) == DeadLetter(
+        "read", "gone.jpg", f"{tmp_path}/gone.jpg", "unreadable", "No such file or directory"
+    )
+
+
+def test_a_link_to_nothing_is_unreadable(tmp_path: Path) -> None:
+    """A dangling link was listed, and here it is said why there is no image."""
+    os.symlink(tmp_path / "gone.jpg", tmp_path / "a.jpg")
+    os.symlink(tmp_path / "b.jpg", tmp_path / "b.jpg")
+    messages = [
+        dead_letter_of(maker().make(ref(tmp_path, key))).message for key in ("a.jpg", "b.jpg")
+    ]
+    assert messages == ["No such file or directory", "Too many levels of symbolic links"]
+
+
+def test_a_folder_is_unreadable(tmp_path: Path) -> None:
+    """It may have become one since it was listed."""
+    os.mkdir(tmp_path / "a.jpg")
+    dead_letter = dead_letter_of(maker().make(ref(tmp_path, "a.jpg")))
+    assert (dead_letter.stage, dead_letter.reason, dead_letter.message) == (
+        "read",
+        "unreadable",
+        "Is a directory",
+    )
+
+
+def test_an_error_without_words_is_shown_by_its_name() -> None:
+    """A storage client may raise an OSError that has neither number nor text."""
+
+    def read_image(uri: str, size: int, offset: int) -> bytes:
+        raise ConnectionResetError
+
+    dead_letter = dead_letter_of(maker(read_image).make(ref("gs://b", "a.jpg")))
+    assert (dead_letter.reason, dead_letter.message) == ("unreadable", "ConnectionResetError")
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR])
+def test_trouble_of_the_machine_is_not_the_samples_fault(number: int) -> None:
+    """Without memory or file handles the bundle fails, so that the runner tries it again."""
+
+    def read_image(uri: str, size: int, offset: int) -> bytes:
+        raise OSError(number, os.strerror(number))
+
+    with pytest.raises(OSError, match=os.strerror(number)):
+        maker(read_image).make(ref("gs://b", "a.jpg"))
+
+
+def test_a_file_of_nothing_is_empty(tmp_path: Path) -> None:
+    """It is told from a file that is no image."""
+    write_files(str(tmp_path), {"a.jpg": b""})
+    assert maker().make(ref(tmp_path, "a.jpg")) == DeadLetter(
+        "read", "a.jpg", f"{tmp_path}/a.jpg", "empty_file", "the file has no bytes"
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "too_large"), [((1 << 31) - (1 << 20) - 1, False), ((1 << 31) - (1 << 20), True)]
+)
+def test_a_file_that_no_example_can_hold_is_not_even_opened(size: int, too_large: bool) -> None:
+    """From 1 MiB below 2 GiB on, its size alone decides."""
+    opened = []
+
+    def read_image(uri: str, expected: int, offset: int) -> bytes:
+        opened.append((uri, expected, offset))
+        return picture()
+
+    sample = maker(read_image).make(ref("gs://b", "a.jpg", size=size))
+    if too_large:
+        assert sample == DeadLetter(
+            "read",
+            "a.jpg",
+            "gs://b/a.jpg",
+            "too_large",
+            f"{size} bytes; an example holds 2 GiB",
+        )
+        assert opened == []
+    else:
+        assert isinstance(sample, EncodedSample)
+        assert opened == [("gs://b/a.jpg", size, -1)]
+
+
+@pytest.mark.promise("bad_image")
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"filename,label\n", "not_an_image"),
+        (picture(file_format="TIFF"), "unsupported_format"),
+        (b"\x89PNG\r\n\x1a\n broken", "corrupt_image"),
+    ],
+)
+def test_what_is_no_sound_image_is_left_out(tmp_path: Path, content: bytes, reason: str) -> None:
+    """Reason and message are those of the check."""
+    write_files(str(tmp_path), {"a.jpg": content})
+    dead_letter = dead_letter_of(maker().make(ref(tmp_path, "a.jpg")))
+    assert (dead_letter.stage, dead_letter.key, dead_letter.uri) == (
+        "check",
+        "a.jpg",
+        f"{tmp_path}/a.jpg",
+    )
+    assert dead_letter.reason == reason
+    assert dead_letter.message
+
+
+def test_the_full_check_finds_what_the_quick_one_passes(tmp_path: Path) -> None:
+    """A file with a header and an end may lack what lies between, which only decoding it shows."""
+    sound = picture(size=(200, 200), file_format="PNG")
+    content = sound[:-30] + b"x" + sound[-29:]
+    write_files(str(tmp_path), {"a.png": content})
+    quick = maker(image_check="header").make(ref(tmp_path, "a.png"))
+    assert isinstance(quick, EncodedSample)
+    assert quick.image == content
+    dead_letter = dead_letter_of(maker(image_check="full").make(ref(tmp_path, "a.png")))
+    assert (dead_letter.stage, dead_letter.reason) == ("check", "corrupt_image")
+    assert dead_letter.message.startswith("starts like PNG, but the chunk IDAT is damaged ")
+
+
+def test_a_file_that_changed_since_it_was_listed_is_left_out(tmp_path: Path) -> None:
+    """Whatever it holds now; the message says what to do."""
+    write_files(str(tmp_path), {"a.jpg": picture()})
+    size = os.path.getsize(tmp_path / "a.jpg")
+    dead_letter = dead_letter_of(maker().make(ref(tmp_path, "a.jpg", size=size - 1)))
+    assert (dead_letter.stage, dead_letter.reason, dead_letter.message) == (
+        "read",
+        "changed_since_listing",
+        f"{size} bytes, listed with {size - 1}; list it anew, when nothing writes to it",
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "what"),
+    [
+        (ColumnKind.FLOAT, 1e39, "float too large to pack with f format"),
+        (ColumnKind.INT64, 1 << 63, "9223372036854775808 does not fit an int64"),
+    ],
+)
+@pytest.mark.parametrize("repeated", [False, True])
+def test_a_number_that_its_feature_cannot_hold_costs_the_sample(
+    tmp_path: Path, kind: ColumnKind, value: LabelValue, what: str, repeated: bool
+) -> None:
+    """It is neither cut in silence nor does it end the whole job; the label file is named."""
+    write_pictures(str(tmp_path), ["a.jpg"])
+    columns = (Column("x", kind, "label/x", repeated=repeated),)
+    sample = ref(tmp_path, "a.jpg", (value,) if repeated else value)
+    assert maker(columns=columns).make(sample._replace(origin="/labels/a.txt")) == DeadLetter(
+        "labels",
+        "a.jpg",
+        f"{tmp_path}/a.jpg",
+        "bad_label_value",
+        f"a number is too large for its feature: {what}",
+        "/labels/a.txt",
+    )
+
+
+# --- boxes --------------------------------------------------------------------------------------
+
+PIXELS, FRACTIONS = object_columns(pixels=True), object_columns(pixels=False)
+SOUND: Box = (1.0, 1.0, 8.0, 6.0, 4)
+
+
+def detector(columns: Sequence[Column] = PIXELS, **more: Any) -> ExampleMaker:
+    return maker(columns=columns, box_columns=[(0, columns[0].pixels)], **more)
+
+
+def objects(folder: object, *boxes: Box, origin: str = "/labels/a.txt") -> SampleRef:
+    return ref(folder, "a.jpg", boxes, ("cat",) * len(boxes))._replace(origin=origin)
+
+
+def features_of(sample: EncodedSample | DeadLetter) -> dict[str, list[Any]]:
+    assert isinstance(sample, EncodedSample)
+    return {
+        key: list(getattr(feature, feature.WhichOneof("kind")).value)
+        for key, feature in Example.FromString(sample.record).features.feature.items()
+    }
+
+
+def sides_of(sample: EncodedSample | DeadLetter) -> list[list[float]]:
+    features = features_of(sample)
+    return [features[f"image/object/bbox/{side}"] for side in ("xmin", "ymin", "xmax", "ymax")]
+
+
+def test_a_bad_box_is_a_dead_letter_with_file_and_line(tmp_path: Path) -> None:
+    """The picture is 9 pixels wide and 7 high, and the second box is turned round."""
+    write_pictures(str(tmp_path), ["a.jpg"])
+    sample = objects(tmp_path, SOUND, (8.0, 1.0, 1.0, 6.0, 5), (9.0, 0.0, 99.0, 7.0, 6))
+    assert detector().make(sample) == DeadLetter(
+        "check",
+        "a.jpg",
+        f"{tmp_path}/a.jpg",
+        "bad_box",
+        "box 2 (xmin 8, ymin 1, xmax 1, ymax 6 in pixels of 9 x 7) is inverted or has no area "
+        "(xmin < xmax and ymin < ymax are expected)",
+        "/labels/a.txt",
+        5,
+    )
+
+
+@pytest.mark.parametrize(
+    ("columns", "box", "source", "problem"),
+    [
+        (PIXELS, (9.0, 0.0, 10.0, 7.0, 3), ("/labels/a.txt", 3), " lies outside the image"),
+        (PIXELS, (0.0, 0.0, 9.0, 9.0, 0), ("/labels/a.txt", 0), " reaches out of the image "),
+        (PIXELS, (5.0, 0.0, 5.0, 7.0, 0), ("", 0), " has no area "),
+        (FRACTIONS, (0.0, 0.0, 1.0, 1.2, 3), ("/labels/a.txt", 3), " reaches out of the image "),
+        (FRACTIONS, (0.5, 0.0, 0.1, 1.0, 3), ("/labels/a.txt", 3), " is inverted "),
+    ],
+)
+def test_a_dead_letter_names_file_and_line_as_far_as_they_are_known(
+    tmp_path: Path,
+    columns: Sequence[Column],
+    box: Box,
+    source: tuple[str, int],
+    problem: str,
+) -> None:
+    """A file may have no lines, and labels may come from no file or from several."""
+    write_pictures(str(tmp_path), ["a.jpg"])
+    dead_letter = dead_letter_of(detector(columns).make(objects(tmp_path, box, origin=source[0])))
+    assert (dead_letter.stage, dead_letter.reason) == ("check", "bad_box")
+    assert (dead_letter.file, dead_letter.line) == source
+    assert problem in dead_letter.message
+
+
+def test_sound_boxes_are_written_as_fractions(tmp_path: Path) -> None:
+    """Whether they came as pixels or as fractions, and also where there are none."""
+    write_pictures(str(tmp_path), ["a.jpg"])
+    half: Box = (0.0, 0.0, 4.5, 3.5, 1)
+    assert sides_of(detector().make(objects(tmp_path, half))) == [[0.0], [0.0], [0.5], [0.5]]
+    quarter: Box = (0.25, 0.0, 0.5, 1.0, 1)
+    sample = detector(FRACTIONS).make(objects(tmp_path, quarter))
+    assert sides_of(sample) == [[0.25], [0.0], [0.5], [1.0]]
+    assert sides_of(detector().make(objects(tmp_path))) == [[], [], [], []]
+
+
+def test_boxes_that_reach_out_are_cut_where_asked_for(tmp_path: Path) -> None:
+    """One that lies outside altogether is bad all the same, and so is one without area."""
+    write_pictures(str(tmp_path), ["a.jpg"])
+    wide: Box = (-20.0, -20.0, 4.5, 70.0, 1)
+    assert dead_letter_of(detector().make(objects(tmp_path, wide))).reason == "bad_box"
+    clipping = detector(clip_boxes=True)
+    assert sides_of(clipping.make(objects(tmp_path, wide))) == [[0.0], [0.0], [0.5], [1.0]]
+    for bad in ((9.0, 0.0, 20.0, 7.0, 3), (5.0, 0.0, 5.0, 7.0, 3)):
+        dead_letter = dead_letter_of(clipping.make(objects(tmp_path, wide, bad)))
+        assert (dead_letter.reason, dead_letter.line) == ("bad_box", 3)
+
+
+def test_an_image_that_is_broken_is_said_to_be_broken(tmp_path: Path) -> None:
+    """Its boxes cannot be judged without its size."""
+    write_files(str(tmp_path), {"a.jpg": b"no image"})
+    dead_letter = dead_letter_of(detector().make(objects(tmp_path, (5.0, 0.0, 5.0, 7.0, 3))))
+    assert (dead_letter.reason, dead_letter.file, dead_letter.line) == ("not_an_image", "", 0)
+
+
+def test_objects_are_counted_by_class(tmp_path: Path) -> None:
+    """A shard's figures count each object of the examples that were written, and no other."""
+    write_pictures(str(tmp_path), ["a.jpg"])
+    refs = [
+        ref(tmp_path, "a.jpg", (SOUND, SOUND, SOUND), ("dog", "cat", "dog")),
+        ref(tmp_path, "a.jpg", (), ()),
+        ref(tmp_path, "a.jpg", ((5.0, 0.0, 5.0, 7.0, 3),), ("eel",)),
+    ]
+    written = write_shard(SPEC, refs, detector(), TFRecordFormat().writer(Memory()))
+    assert [letter.key for letter in written.dead_letters] == ["a.jpg"]
+    assert (written.info.examples, written.info.classes) == (2, ((1, 1), (2, 2)))
+
+
+# --- images in containers -----------------------------------------------------------------------
+
+
+def contained(folder: object, *, offset: int, size: int) -> SampleRef:
+    return ref(folder, "batch", size=size)._replace(key="batch/7", offset=offset)
+
+
+def test_an_image_may_lie_in_a_file_at_an_offset(tmp_path: Path) -> None:
+    """Its own bytes are read, and none of what stands before and behind it."""
+    first, second = picture(1), picture(2, size=(20, 10), file_format="PNG")
+    write_files(str(tmp_path), {"batch": first + second + b"behind"})
+    at_first = maker().make(contained(tmp_path, offset=0, size=len(first)))
+    at_second = maker().make(contained(tmp_path, offset=len(first), size=len(second)))
+    assert isinstance(at_first, EncodedSample)
+    assert isinstance(at_second, EncodedSample)
+    assert (at_first.image, at_second.image) == (first, second)
+    features = features_of(at_second)
+    assert features["image/width"] == [20]
+    assert features["image/source_id"] == [b"batch/7"]
+
+
+@pytest.mark.parametrize("offset", [6, 10, 50])
+def test_a_file_that_ends_before_its_image_does_is_unreadable(tmp_path: Path, offset: int) -> None:
+    """It may have been cut since its images were found."""
+    write_files(str(tmp_path), {"batch": b"0123456789"})
+    dead_letter = dead_letter_of(maker().make(contained(tmp_path, offset=offset, size=5)))
+    assert dead_letter == DeadLetter(
+        "read",
+        "batch/7",
+        f"{tmp_path}/batch",
+        "unreadable",
+        f"the file ends before byte {offset + 5}",
+    )
+
+
+def test_a_container_that_is_gone_is_unreadable(tmp_path: Path) -> None:
+    """The system's own words are the message, as for a file of one image."""
+    dead_letter = dead_letter_of(maker().make(contained(tmp_path, offset=5, size=5)))
+    assert (dead_letter.reason, dead_letter.message) == ("unreadable", "No such file or directory")
+
+
+@pytest.mark.parametrize("encoding", ["png", "raw"])
+def test_bare_pixels_are_written_as_they_are_prepared(
+    tf: Any, tmp_path: Path, encoding: str
+) -> None:
+    """What is written is what came of the pixels, with a header that fits it."""
+    pixels = PixelFormat(2, 3)
+    planes = bytes(range(100, 100 + pixels.size))
+    write_files(str(tmp_path), {"batch": b"head" + planes + b"tail"})
+    encoder = SampleEncoder(COLUMNS, CLASS_IDS)
+    bare = ExampleMaker(read_image, encoder, pixel_preparer(pixels, encoding))
+    sample = bare.make(contained(tmp_path, offset=4, size=pixels.size))
+    features = features_of(sample)
+    assert features["image/format"] == [encoding.encode()]
+    assert [features[f"image/{what}"] for what in ("height", "width", "channels")] == [
+        [2],
+        [3],
+        [3],
+    ]
+    (image,) = features["image/encoded"]
+    decoded = tf.io.decode_png(image) if encoding == "png" else tf.io.decode_raw(image, tf.uint8)
+    expected = [planes[index + 6 * channel] for index in range(6) for channel in range(3)]
+    assert tf.reshape(decoded, [-1]).numpy().tolist() == expected
+    short = dead_letter_of(bare.make(contained(tmp_path, offset=4, size=pixels.size - 1)))
+    assert (short.stage, short.reason) == ("check", "corrupt_image")
+
+
+# --- order --------------------------------------------------------------------------------------
+
+
+def test_samples_are_written_in_the_order_of_their_hashes(tmp_path: Path) -> None:
+    """Whatever the order in which they come, the file is the same, byte for byte."""
+    images = write_pictures(str(tmp_path), [f"{i}.jpg" for i in range(20)])
+    refs = [ref(tmp_path, key) for key in images]
+    hasher = KeyHasher(5)
+    files = []
+    for seed in range(3):
+        shuffled = random.Random(seed).sample(refs, len(refs))
+        sink = Memory()
+        ordered = sort_by_key_hash(shuffled, hasher)
+        write_shard(SPEC, ordered, maker(), TFRecordFormat().writer(sink))
+        files.append(sink.data)
+    assert files[0] == files[1] == files[2]
+    records = list(read_records(io.BytesIO(files[0]), "shard"))
+    keys = sorted(images, key=lambda key: hasher.hash(key).order)
+    assert keys != sorted(keys)
+    for record, key in zip(records, keys, strict=True):
+        assert images[key] in record
+        assert key.encode() in record
+
+
+def test_samples_are_read_one_at_a_time_as_they_are_written(tmp_path: Path) -> None:
+    """A shard is never in memory: the sink has one sample before the next is read."""
+    events = []
+
+    class Log:
+        def write(self, *buffers: bytes) -> None:
+            events.append("write")
+
+    def read_image(uri: str, size: int, offset: int) -> bytes:
+        events.append(uri)
+        return picture()
+
+    refs = [ref("gs://b", key) for key in ("a", "b")]
+    write_shard(SPEC, refs, maker(read_image), TFRecordFormat().writer(Log()))
+    assert events == ["gs://b/a", "write", "gs://b/b", "write"]

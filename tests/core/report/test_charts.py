@@ -1,0 +1,127 @@
+"""Charts: well-formed, with their numbers beside them."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+from beam_pipeline.core.report.charts import (
+    MOST_BARS,
+    Bar,
+    aspect_chart,
+    bar,
+    bar_chart,
+    boxes_over,
+    heat_map,
+    length_chart,
+    number_chart,
+    share_bars,
+)
+from beam_pipeline.core.report.image_statistics import ASPECTS, EDGES, PLACES
+from beam_pipeline.core.report.number_histogram import NOTHING, histogram_of
+from beam_pipeline.core.report.samples import ShownBox
+
+
+def parsed(chart: str) -> ElementTree.Element:
+    """A chart as XML, which HTML of this kind is."""
+    return ElementTree.fromstring(f"<x>{chart}</x>")
+
+
+def cells(chart: str) -> list[list[str]]:
+    """The texts of a chart's table, a row each."""
+    rows = parsed(chart).findall(".//tbody/tr")
+    return [["".join(cell.itertext()) for cell in row] for row in rows]
+
+
+def test_a_histogram_has_bars_a_sentence_and_a_table() -> None:
+    """The highest bar fills the room, an empty one is not drawn."""
+    chart = bar_chart("Width", [Bar("1", "1 to 2", 5), Bar("2", "2 to 3", 0), Bar("3", "3", 15)])
+    bars = parsed(chart).findall(".//rect[@class='b']")
+    assert [(bar.get("x"), bar.get("height")) for bar in bars] == [
+        ("0.0", "38.0"),
+        ("240.0", "114.0"),
+    ]
+    (picture,) = parsed(chart).findall(".//svg")
+    assert picture.get("aria-label") == "Histogram of 20 images. Most are at 3: 15, 75 %."
+    assert cells(chart) == [["1 to 2", "5", "25 %"], ["3", "15", "75 %"]]
+
+
+def test_a_long_text_at_the_end_of_the_axis_stays_inside() -> None:
+    """The last is moved to the left; the others stand where their bars begin."""
+    bars = [Bar(text, text, 1) for text in ("0", "1", "2", "560.2 kilobytes")]
+    chart = bar_chart("Size", bars)
+    texts = parsed(chart).findall(".//text")[1:]
+    assert [float(text.get("x", "")) for text in texts] == [0.0, 90.0, 180.0, 267.0]
+
+
+def test_no_chart_of_nothing() -> None:
+    """Nor a heading."""
+    nothing = (bar_chart("A", []), aspect_chart({}), heat_map({}), share_bars("A", []))
+    assert {*nothing, number_chart("A", NOTHING), length_chart("A", {}, unit="")} == {""}
+
+
+def test_lengths_that_are_alike_have_equal_bins() -> None:
+    """Others have bins that double."""
+    alike = histogram_of([370, 375, 375])
+    counts = {34: 3}
+    assert cells(length_chart("H", counts, unit="pixels", equal=alike)) == [
+        ["370 pixels", "1", "33 %"],
+        ["375 pixels", "2", "67 %"],
+    ]
+    wide = histogram_of([1, 375, 375])
+    assert cells(length_chart("H", {1: 1, 34: 2}, unit="pixels", equal=wide)) == [
+        ["1 pixels", "1", "33 %"],
+        [
+            "332 to 394 pixels".replace("332", str(EDGES[34])).replace("394", str(EDGES[35] - 1)),
+            "2",
+            "67 %",
+        ],
+    ]
+
+
+def test_the_shape_of_images() -> None:
+    """In words, too."""
+    square = len(ASPECTS) // 2
+    chart = aspect_chart({0: 1, square: 2, len(ASPECTS): 1})
+    assert cells(chart)[0][0] == "less than 0.12"
+    assert cells(chart)[1][0] == "0.96 to 1.04"
+    assert "25 % wide, 50 % about square, 25 % tall" in chart
+
+
+def test_a_histogram_of_numbers_has_few_bars() -> None:
+    """Whole numbers have one each while there are few."""
+    assert cells(number_chart("A", histogram_of([1, 2, 2])))[1] == ["2", "2", "67 %"]
+    many = number_chart("A", histogram_of([i / 7 for i in range(1000)]))
+    assert 10 < len(cells(many)) <= MOST_BARS
+
+
+def test_a_heat_map_says_where_boxes_are() -> None:
+    """By thirds of the image."""
+    chart = heat_map({0: 1, PLACES * PLACES - 1: 3})
+    found = {row[0]: row[1] for row in cells(chart)}
+    assert found["top left"] == "1"
+    assert found["bottom right"] == "3"
+    opacities = re.findall(r'fill-opacity="([\d.]+)"', chart)
+    assert opacities == ["0.60", "1.00"]
+    assert "Most, 3 or 75 %, are: bottom right." in chart
+
+
+def test_few_values_are_lines_of_a_table() -> None:
+    """A bar has no text of its own, and even a small one is seen."""
+    chart = share_bars("Format", [("png", 3), ("jpeg", 1)])
+    assert cells(chart) == [["png", "3", "75 %", ""], ["jpeg", "1", "25 %", ""]]
+    assert [re.findall('width="(.*?)"', bar(count, 1000)) for count in (0, 1, 1000)] == [
+        *(["0.0"], ["0.5"], ["100.0"]),
+    ]
+
+
+def test_boxes_are_drawn_in_the_colours_of_their_classes() -> None:
+    """Cut at the edge of the image."""
+    boxes = [
+        *(ShownBox(0.0, 0.0, 0.5, 0.5, "<car>"), ShownBox(0.5, 0.5, 2.0, 1.0, "bus")),
+        ShownBox(0.0, 0.5, 0.5, 1.0, "bus"),
+    ]
+    drawn = parsed(boxes_over(boxes, 100, 50)).findall(".//rect")
+    assert [rect.get("class") for rect in drawn] == ["x c0", "x c1", "x c1"]
+    assert [rect.get("width") for rect in drawn] == ["50.0", "50.0", "50.0"]
+    assert [rect.findtext("title") for rect in drawn] == ["<car>", "bus", "bus"]

@@ -1,0 +1,288 @@
+"""The page of a report: what it says, how it keeps text from data in its place, and its size."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_pipeline.core.dead_letters import DeadLetter, Reason
+from beam_pipeline.core.images.header import ImageHeader
+from beam_pipeline.core.labels.schema import (
+    ColumnKind,
+    further_column,
+    object_columns,
+)
+from beam_pipeline.core.report.image_statistics import (
+    ImageStatistics,
+    StatisticsGatherer,
+)
+from beam_pipeline.core.report.page import (
+    MOST_CLASSES,
+    LeftOut,
+    Report,
+    Tile,
+    report_page,
+)
+from beam_pipeline.core.report.report_file import MOST_BYTES, is_sealed
+from beam_pipeline.core.report.samples import MOST_BOXES, ShownBox, ShownSample
+from beam_pipeline.core.report.thumbnails import Thumbnail
+
+DOT = Thumbnail("data:image/png;base64,aa", 9, 7)
+LETTER = DeadLetter("join", "b.jpg", "/photos/b.jpg", "unlabelled", "no row")
+
+
+def manifest_of(
+    splits: Mapping[str, int],
+    classes: Mapping[str, int] | None = None,
+    dead: Mapping[str, int] | None = None,
+    shards: int = 1,
+) -> dict[str, Any]:
+    """The manifest of a data set: split -> samples, class -> samples, reason -> dead letters."""
+    dead = dead or {}
+    entries = {}
+    for name, count in splits.items():
+        held = [{"path": f"x-{i}", "examples": count // shards, "bytes": 9} for i in range(shards)]
+        entries[name] = {"examples": count, "bytes": 9 * shards, "shards": held}
+    first = next(iter(splits))
+    return {
+        "name": "pets",
+        "seed": 0,
+        "options": {"columns": [], "layout": "table", "splits": None},
+        "features": {"image/encoded": {"kind": "bytes", "optional": False, "shape": []}},
+        "splits": entries,
+        "classes": [
+            {
+                "id": number,
+                "name": name,
+                "examples": count,
+                "splits": {split: count if split == first else 0 for split in splits},
+            }
+            for number, (name, count) in enumerate((classes or {}).items())
+        ],
+        "counts": {
+            "listed_images": sum(splits.values()) + sum(dead.values()),
+            "ignored_files": {},
+            "label_rows": 0,
+            "label_rows_repeated": 0,
+            "examples": sum(splits.values()),
+            "dead_letters": sum(dead.values()),
+        },
+        "dead_letters": dict(dead),
+    }
+
+
+def statistics_of(images: int, boxes: int = 0) -> ImageStatistics:
+    """Statistics of some images, each with so many boxes and a number."""
+    gatherer = StatisticsGatherer(
+        (*object_columns(pixels=True), further_column("score", ColumnKind.FLOAT))
+    )
+    for i in range(images):
+        found = tuple((x % 90, i % 90, x % 90 + 9.5, i % 90 + 5, 1) for x in range(boxes))
+        gatherer.add(ImageHeader("png", 100 + i, 100, 3), 99 + i, (found, (), i / 3))
+    return gatherer.statistics()
+
+
+def body(page: bytes) -> ElementTree.Element:
+    """The body of a page, which is well-formed XML: no text from data has opened or closed an element."""
+    text = page.decode()
+    start, end = text.index("<body>"), text.index("</body>")
+    return ElementTree.fromstring(text[start : end + len("</body>")])
+
+
+def section(page: bytes, name: str) -> str:
+    """The text of a section; empty if there is none."""
+    found = body(page).find(f".//section[@aria-labelledby='{name}']")
+    return "" if found is None else " ".join("".join(found.itertext()).split())
+
+
+def test_a_report_says_what_is_in_a_data_set() -> None:
+    """In sections, which the page links to."""
+    report = Report(
+        manifest=manifest_of({"train": 4, "test": 0}, {"cat": 3, "dog": 1}, {"unlabelled": 2}),
+        statistics=statistics_of(4, boxes=2),
+        tiles={"train": [Tile(ShownSample("a.jpg", labels=(("class", "cat"),)), DOT)]},
+        left_out=[LeftOut(LETTER, None)],
+        command="beam-tfrecord convert --images photos",
+        duplicates={"groups": 3, "across_splits": ["a.jpg, b.jpg"]},
+    )
+    page = report_page(report)
+    links = [a.get("href", "")[1:] for a in body(page).findall(".//nav//a")]
+    assert links == [
+        *("samples", "splits", "classes", "images", "objects", "labels", "duplicates"),
+        *("left-out", "made"),
+    ]
+    assert {h.get("id") for h in body(page).findall(".//h2")} == set(links)
+    assert "a.jpg" in section(page, "samples")
+    assert "test0" in section(page, "splits").replace(" ", "")
+    assert "The largest, cat, has 3 samples; the smallest, dog, has 1." in section(page, "classes")
+    assert "Height100 to 103 px" in section(page, "images")
+    assert "Boxes8" in section(page, "objects")
+    assert "label/score" in section(page, "labels")
+    assert "Across splits" in section(page, "duplicates")
+    assert "b.jpg" in section(page, "left-out")
+    assert "beam-tfrecord convert --images photos" in section(page, "made")
+
+
+def test_sections_without_content_are_left_out() -> None:
+    """A regression set has no classes, and nobody looks for duplicates."""
+    page = report_page(Report(manifest=manifest_of({"train": 2})))
+    assert not section(page, "classes") + section(page, "duplicates") + section(page, "objects")
+    assert "no figures of images" in section(page, "images")
+    assert section(page, "left-out") == "Left outNothing was left out."
+
+
+def test_figures_of_a_part_of_the_samples_are_called_so() -> None:
+    """Shards of an older version have none."""
+    report = Report(manifest=manifest_of({"train": 9}), statistics=statistics_of(4))
+    assert "Figures are of 4 of 9 samples." in section(report_page(report), "images")
+
+
+@given(st.text(min_size=1))
+def test_text_from_data_stays_text(name: str) -> None:
+    """Of classes, splits, keys, messages, commands and duplicates."""
+    evil = f"<script>{name}</script>&'\""
+    letter = DeadLetter("join", evil, evil, "unlabelled", evil, evil, 3)
+    boxes = (ShownBox(0.0, 0.0, 1.0, 1.0, evil),)
+    sample = ShownSample(evil, labels=((evil, evil), ("class", evil)), boxes=boxes, objects=1)
+    manifest = manifest_of({evil: 2}, {evil: 2}, {"unlabelled": 1})
+    manifest["name"] = manifest["options"]["name"] = evil
+    manifest["questions"] = [evil]
+    report = Report(
+        manifest=manifest,
+        tiles={evil: [Tile(sample, DOT)]},
+        left_out=[LeftOut(letter, DOT)],
+        command=evil,
+        duplicates={evil: evil},
+    )
+    page = report_page(report)
+    scripts = body(page).findall(".//script")
+    assert len(scripts) == 1
+    assert not re.search(rb"[\x00-\x09\x0b-\x1f]", page)
+    assert page.count(b"<script") == page.count(b"</script>") == 1
+
+
+def test_secrets_of_urls_are_left_out() -> None:
+    """In commands and in keys."""
+    signed = "https://me:pw@host/a.csv?X-Goog-Signature=5e3c"
+    letter = LETTER._replace(key=signed, message=f"see {signed}", file=signed)
+    report = Report(
+        manifest=manifest_of({"train": 1}, dead={"unlabelled": 1}),
+        left_out=[LeftOut(letter, None)],
+        command=f"beam-tfrecord convert --labels '{signed}'",
+    )
+    page = report_page(report)
+    assert b"5e3c" not in page
+    assert b"pw@" not in page
+    assert page.count(b"https://...@host/a.csv?...") == 4
+
+
+def test_a_page_allows_nothing_but_what_it_holds() -> None:
+    """Its policy names its own script and style sheet; there is no address in it."""
+    report = Report(manifest=manifest_of({"train": 1}), statistics=statistics_of(1))
+    page = report_page(report).decode()
+    (policy,) = re.findall('Content-Security-Policy" content="(.*?)"', page)
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "http" not in page.replace("http-equiv", "")
+    assert is_sealed(report_page(report))
+
+
+def test_all_texts_of_a_page_can_be_reached() -> None:
+    """What scrolls takes the focus; headings of columns have their role; pictures have texts."""
+    classes = {f"class {i}": i for i in range(30)}
+    report = Report(
+        manifest=manifest_of({"train": 9, "test": 2}, classes),
+        statistics=statistics_of(30, boxes=2),
+        tiles={"train": [Tile(ShownSample("a.jpg"), DOT)]},
+    )
+    found = body(report_page(report))
+    assert all(div.get("tabindex") == "0" for div in found.findall(".//div[@class='wide']"))
+    assert all(th.get("scope") for th in found.findall(".//th"))
+    assert all(img.get("alt") for img in found.findall(".//img"))
+    svgs = found.findall(".//svg")
+    assert svgs
+    assert all(svg.get("aria-label") or svg.get("aria-hidden") == "true" for svg in svgs)
+
+
+def full(classes: int, splits: int, evil: str, boxes: int) -> Report:
+    """A report with as much of everything as a data set can have."""
+    names = {f"{i}{evil * 20}": classes - i for i in range(classes)}
+    split_names = [f"s{i}{evil}" for i in range(splits)]
+    drawn = tuple(ShownBox(0.1, 0.1, 0.9, 0.9, f"{i}{evil * 9}") for i in range(MOST_BOXES))
+    tile = Tile(
+        ShownSample(evil * 99, labels=((evil * 9, evil * 99),) * 9, boxes=drawn, objects=10**6),
+        Thumbnail(f"data:image/jpeg;base64,{'a' * 32_000}", 160, 120),
+    )
+    letter = LeftOut(LETTER._replace(message=evil * 999), tile.thumbnail)
+    shown = [letter._replace(letter=letter.letter._replace(reason=r.value)) for r in Reason]
+    return Report(
+        manifest=manifest_of(
+            dict.fromkeys(split_names, 99), names, {r.value: 9 for r in Reason}, shards=50
+        ),
+        statistics=statistics_of(60, boxes),
+        tiles={name: [tile] * 4 for name in split_names[:6]},
+        left_out=shown[:16],
+        command=evil * 9999,
+        duplicates={evil: [evil * 99] * 99},
+    )
+
+
+def test_a_page_is_small_whatever_the_data_set() -> None:
+    """1,000 classes and 100,000 boxes; and far more of everything, of text that takes most room."""
+    many = report_page(full(1000, 2, "x", boxes=1700))
+    assert len(many) < MOST_BYTES / 2
+    assert many.count(b"data:image/jpeg") == 24
+    most = report_page(full(5000, 60, '"', boxes=0))
+    assert len(most) < MOST_BYTES
+    assert most.count(b"<tr><th") < MOST_CLASSES + 1500
+
+
+def test_pictures_give_way_where_a_page_would_be_too_large() -> None:
+    """It is never larger than it may be."""
+    tile = Tile(ShownSample("a"), Thumbnail(f"data:image/jpeg;base64,{'a' * 300_000}", 160, 120))
+    page = report_page(Report(manifest=manifest_of({"train": 9}), tiles={"train": [tile] * 20}))
+    assert len(page) < 100_000
+    assert b"no picture" in page
+
+
+@pytest.mark.parametrize("count", [0, 1, 40])
+def test_the_table_of_classes_is_searched_where_it_is_long(count: int) -> None:
+    """A short one can be read."""
+    classes = {f"class {i}": i for i in range(count)}
+    page = report_page(Report(manifest=manifest_of({"train": 9}, classes)))
+    assert (body(page).find(".//input") is not None) == (count == 40)
+
+
+@given(st.integers(0, 3), st.integers(0, 3))
+def test_small_data_sets_have_a_page(samples: int, dead: int) -> None:
+    """Nothing is divided by the number of nothing."""
+    report = Report(
+        manifest=manifest_of(
+            {"train": samples}, {"cat": samples}, {"unlabelled": dead} if dead else {}
+        ),
+        statistics=statistics_of(samples, boxes=dead),
+    )
+    body(report_page(report))
+
+
+def test_a_page_has_the_same_bytes_whatever_the_order_of_counts() -> None:
+    """Shards end in any order."""
+    one = statistics_of(30, boxes=2)
+    other = ImageStatistics(
+        one.images,
+        *(
+            {
+                name: dict(reversed(part.items())) if isinstance(part, dict) else part
+                for name, part in reversed(parts.items())
+            }
+            for parts in (one.counts, one.lengths, one.numbers)
+        ),
+    )
+    manifest = manifest_of({"train": 30})
+    pages = [report_page(Report(manifest=manifest, statistics=found)) for found in (one, other)]
+    assert pages[0] == pages[1]

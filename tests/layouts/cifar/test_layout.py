@@ -1,0 +1,1049 @@
+"""CIFAR-10 and CIFAR-100 as downloaded, in the Python and the binary version."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import pickle
+import resource
+import shutil
+import tarfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from beam_pipeline.cli import main
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.errors import ContainerError, UsageError
+from beam_pipeline.core.references import SampleRef
+from beam_pipeline.layouts import open_source
+from beam_pipeline.layouts.cifar.batches import CIFAR10, CIFAR100
+from beam_pipeline.layouts.cifar.layout import Cifar, CifarReader
+from beam_pipeline.layouts.layout import ContainerLabels, Source, SourceOptions
+from tests.harness import (
+    ALL_BAD,
+    assert_the_same_bytes_everywhere,
+    convert,
+    dead_letters_of,
+    digests,
+    manifest_of,
+    read_all,
+    read_shard,
+    shard_names,
+)
+from tests.layouts import bucket
+from tests.layouts.make_cifar10 import (
+    CIFAR10_BATCHES,
+    CIFAR10_NAMES,
+    COARSE_NAMES,
+    FINE_NAMES,
+    TWO_IMAGES,
+    Picture,
+    UInt8Array,
+    batch_10,
+    cifar10_binary,
+    cifar10_pictures,
+    cifar10_python,
+    cifar100_binary,
+    cifar100_pictures,
+    cifar100_python,
+    pickled_batch,
+    pixels_of,
+    python2_pickle,
+    records,
+    tar_gz,
+)
+from tests.pictures import write_files
+
+PY, BIN = "cifar-10-batches-py", "cifar-10-batches-bin"
+PY_100, BIN_100 = "cifar-100-python", "cifar-100-binary"
+TAR, TAR_BIN = "cifar-10-python.tar.gz", "cifar-10-binary.tar.gz"
+NAMED_10 = (tuple(CIFAR10_NAMES),)
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, with `data` in it: every version of both sets."""
+    versions = {
+        (PY, TAR): cifar10_python(),
+        (BIN, TAR_BIN): cifar10_binary(),
+        (PY_100, f"{PY_100}.tar.gz"): cifar100_python(),
+        (BIN_100, f"{BIN_100}.tar.gz"): cifar100_binary(),
+    }
+    for (folder, archive), contents in versions.items():
+        write_files(f"{tmp_path}/data/{folder}", contents)
+        write_files(f"{tmp_path}/data", {archive: tar_gz(folder, contents)})
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def expected_rows(picture: Picture) -> bytes:
+    """The picture's pixels, row by row, channels together."""
+    planes = np.frombuffer(picture.pixels, np.uint8).reshape(3, 32, 32)
+    return planes.transpose(1, 2, 0).tobytes()
+
+
+def without_image(features: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in features.items() if key != "image/encoded"}
+
+
+def source_of(given: SourceOptions, layout: str = "auto") -> Source:
+    return open_source(layout, given)[0]
+
+
+def sample_refs(source: Source, folder: Any) -> list[SampleRef | DeadLetter]:
+    """What the reader yields for all files of a source, unpacked to a folder."""
+    labels = source.labels
+    assert isinstance(labels, ContainerLabels)
+    os.makedirs(folder, exist_ok=True)
+    return [item for uri in labels.files for item in labels.reader.read(uri, str(folder))]
+
+
+def test_nothing_is_unpacked_for_a_plan(data: Path) -> None:
+    """References say what they would; no file is written."""
+    source = source_of(SourceOptions(images=(f"data/{TAR}",)))
+    labels: Any = source.labels
+    found = [item for uri in labels.files for item in labels.reader.read(uri, "")]
+    assert os.listdir(".") == ["data"]
+    unpacked = sample_refs(source, "unpacked")
+    assert [ref._replace(uri="") for ref in found] == [ref._replace(uri="") for ref in unpacked]
+
+
+# What is written
+
+
+def test_every_image_becomes_an_example_with_its_label_name_and_pixels(data: Path) -> None:
+    """Train and test, every feature, and every pixel as TensorFlow decodes it."""
+    import tensorflow as tf
+
+    assert convert("--images", f"data/{PY}", "--output", "out") == 0
+    examples = read_all("out")
+    assert len(examples) == 72
+    for batch in CIFAR10_BATCHES:
+        for i, picture in enumerate(cifar10_pictures(batch)):
+            features = examples.pop(f"{batch}/{i:05d}")
+            (encoded,) = features.pop("image/encoded")
+            assert tf.io.decode_png(encoded).numpy().tobytes() == expected_rows(picture)
+            assert features == {
+                "image/format": [b"png"],
+                "image/height": [32],
+                "image/width": [32],
+                "image/channels": [3],
+                "image/filename": [picture.filename.encode()],
+                "image/source_id": [f"{batch}/{i:05d}".encode()],
+                "image/class/label": list(picture.labels),
+                "image/class/text": [CIFAR10_NAMES[picture.labels[0]].encode()],
+            }
+    assert examples == {}
+
+
+def test_the_manifest_says_what_was_written(data: Path) -> None:
+    """Splits by batch, CIFAR's own ids, the features, and nothing left over in the folder."""
+    assert convert("--images", f"data/{PY}", "--output", "out") == 0
+    manifest = manifest_of("out")
+    assert {name: split["examples"] for name, split in manifest["splits"].items()} == {
+        "train": 60,
+        "test": 12,
+    }
+    assert [(entry["id"], entry["name"]) for entry in manifest["classes"]] == [
+        *enumerate(CIFAR10_NAMES)
+    ]
+    assert manifest["features"]["image/filename"] == {
+        "kind": "bytes",
+        "optional": False,
+        "shape": [],
+    }
+    assert manifest["options"]["layout"] == "cifar10"
+    assert manifest["options"]["image_encoding"] == "png"
+    assert manifest["counts"]["listed_images"] == manifest["counts"]["examples"] == 72
+    assert (data / "out/labels.txt").read_text() == "".join(f"{n}\n" for n in CIFAR10_NAMES)
+    assert dead_letters_of("out") == []
+    assert not (data / "out/.incomplete").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("python", "binary"), [(PY, BIN), (PY_100, BIN_100)])
+def test_both_versions_give_the_same_examples_in_the_same_order(
+    data: Path, python: str, binary: str
+) -> None:
+    """But for image/filename, which the binary version does not have: there it is the key."""
+    options = ("--name", "c", "--num_shards", "train=3,test=2")
+    assert convert("--images", f"data/{python}", "--output", "py", *options) == 0
+    assert convert("--images", f"data/{binary}", "--output", "bin", *options) == 0
+    assert shard_names("py") == shard_names("bin")
+    for name in shard_names("py"):
+        of_python, of_binary = read_shard("py", name), read_shard("bin", name)
+        for features in of_python:
+            assert features["image/filename"][0].endswith(b".png")
+            features["image/filename"] = features["image/source_id"]
+        assert of_python == of_binary
+    of_python, of_binary = manifest_of("py"), manifest_of("bin")
+    for part in ("classes", "counts", "features", "options"):
+        assert of_python[part] == of_binary[part]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("folder", "archive"),
+    [
+        (PY, TAR),
+        (BIN, TAR_BIN),
+        (PY_100, f"{PY_100}.tar.gz"),
+        (BIN_100, f"{BIN_100}.tar.gz"),
+    ],
+)
+def test_a_folder_and_its_archive_give_the_same_bytes(
+    data: Path, folder: str, archive: str
+) -> None:
+    """Every file of the output, the manifest included; and the data set verifies."""
+    assert convert("--images", f"data/{folder}", "--output", "of_folder", "--name", "c") == 0
+    assert convert("--images", f"data/{archive}", "--output", "of_archive", "--name", "c") == 0
+    assert digests("of_folder") == digests("of_archive")
+    assert main(["verify", "of_archive"]) == 0
+
+
+def test_cifar100_has_fine_classes_and_coarse_labels(data: Path) -> None:
+    """The class is the fine label; the coarse one is there by number and by name."""
+    import tensorflow as tf
+
+    assert convert("--images", f"data/{PY_100}", "--output", "out") == 0
+    examples = read_all("out")
+    assert len(examples) == 24
+    for batch in ("train", "test"):
+        for i, picture in enumerate(cifar100_pictures(batch)):
+            features = examples[f"{batch}/{i:05d}"]
+            coarse, fine = picture.labels
+            (encoded,) = features["image/encoded"]
+            assert tf.io.decode_png(encoded).numpy().tobytes() == expected_rows(picture)
+            assert without_image(features) == {
+                "image/format": [b"png"],
+                "image/height": [32],
+                "image/width": [32],
+                "image/channels": [3],
+                "image/filename": [picture.filename.encode()],
+                "image/source_id": [f"{batch}/{i:05d}".encode()],
+                "image/class/label": [fine],
+                "image/class/text": [FINE_NAMES[fine].encode()],
+                "label/coarse_label": [coarse],
+                "label/coarse_text": [COARSE_NAMES[coarse].encode()],
+            }
+    manifest = manifest_of("out")
+    assert [entry["name"] for entry in manifest["classes"]] == FINE_NAMES
+    assert {name: split["examples"] for name, split in manifest["splits"].items()} == {
+        "train": 12,
+        "test": 12,
+    }
+    assert manifest["features"]["label/coarse_label"] == {
+        "kind": "int64",
+        "optional": False,
+        "shape": [],
+    }
+
+
+@pytest.mark.parametrize("version", [PY, BIN])
+def test_raw_examples_hold_the_pixels_row_by_row(data: Path, version: str) -> None:
+    """Channels together, with the format that says so."""
+    arguments = ("--images", f"data/{version}", "--output", "out", "--image_encoding", "raw")
+    assert convert(*arguments) == 0
+    examples = read_all("out")
+    for i, picture in enumerate(cifar10_pictures("test_batch")):
+        features = examples[f"test_batch/{i:05d}"]
+        assert features["image/encoded"] == [expected_rows(picture)]
+        assert features["image/format"] == [b"raw"]
+        assert (features["image/height"], features["image/width"]) == ([32], [32])
+        assert features["image/channels"] == [3]
+    assert manifest_of("out")["options"]["image_encoding"] == "raw"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", [TAR, BIN])
+def test_the_bytes_do_not_depend_on_who_writes(data: Path, source: str) -> None:
+    """One process, three writers, and two of Beam's own processes."""
+    arguments = ("--images", f"data/{source}", "--name", "c", "--num_shards", "train=4,test=2")
+    assert_the_same_bytes_everywhere(*arguments)
+
+
+@pytest.mark.slow
+def test_shuffled_records_are_the_same_examples(data: Path) -> None:
+    """Unpacking once for the plan and once for the job does no harm."""
+    assert convert("--images", f"data/{TAR}", "--output", "refs", "--name", "c") == 0
+    arguments = ("--images", f"data/{TAR}", "--output", "records", "--name", "c")
+    assert convert(*arguments, "--shuffle=records") == 0
+    assert read_all("records") == read_all("refs")
+
+
+@pytest.mark.slow
+def test_splits_may_be_drawn_anew(data: Path) -> None:
+    """--splits counts, as it does everywhere, and not the batch."""
+    arguments = (
+        "--images",
+        f"data/{PY}",
+        "--output",
+        "out",
+        "--splits",
+        "train=0.5,validation=0.5",
+    )
+    assert convert(*arguments) == 0
+    splits = manifest_of("out")["splits"]
+    assert set(splits) == {"train", "validation"}
+    assert sum(split["examples"] for split in splits.values()) == 72
+    assert min(split["examples"] for split in splits.values()) > 20
+
+
+@pytest.mark.slow
+def test_features_may_be_written_under_other_keys(data: Path) -> None:
+    """The file name is a column like others."""
+    arguments = ("--images", f"data/{PY}", "--output", "out", "--features", "image/name=filename")
+    assert convert(*arguments) == 0
+    names = {features["image/name"][0].decode() for features in read_all("out").values()}
+    assert names == {p.filename for batch in CIFAR10_BATCHES for p in cifar10_pictures(batch)}
+
+
+# Where the files are
+
+
+def test_nothing_is_copied_of_records_on_disk(data: Path) -> None:
+    """References point into the binary files; those into pickles point into what was unpacked."""
+    for path, uri, first, step in (
+        (f"data/{BIN}", f"{data}/data/{BIN}/data_batch_1.bin", 1, 3073),
+        (f"data/{PY}", f"{data}/a/data_batch_1", 0, 3072),
+        (f"data/{TAR_BIN}", f"{data}/a/data_batch_1.bin", 1, 3073),
+    ):
+        refs = sample_refs(source_of(SourceOptions(images=(path,))), data / "a")
+        ref = next(ref for ref in refs if ref.key == "data_batch_1/00007")
+        assert isinstance(ref, SampleRef)
+        assert (ref.uri, ref.offset, ref.size) == (uri, first + 7 * step, 3072)
+        with open(ref.uri, "rb") as file:
+            file.seek(ref.offset)
+            assert file.read(3072) == cifar10_pictures("data_batch_1")[7].pixels
+
+
+def test_reading_again_unpacks_the_same(data: Path) -> None:
+    """So a bundle that is tried twice does no harm."""
+    source = source_of(SourceOptions(images=(f"data/{TAR}",)))
+    first = sample_refs(source, data / "a")
+    before = {path.name: path.read_bytes() for path in (data / "a").iterdir() if path.is_file()}
+    assert sample_refs(source, data / "a") == first
+    assert {p.name: p.read_bytes() for p in (data / "a").iterdir() if p.is_file()} == before
+    assert sorted(before) == sorted(CIFAR10_BATCHES)
+
+
+@pytest.mark.parametrize(
+    ("path", "layout", "why"),
+    [
+        (f"data/{PY}", "cifar10", f"data_batch_1 and data_batch_2 in DATA/{PY}"),
+        (f"data/{BIN}", "cifar10", f"data_batch_1.bin and data_batch_2.bin in DATA/{BIN}"),
+        (f"data/{PY_100}", "cifar100", f"train and test in DATA/{PY_100}"),
+        (f"data/{BIN_100}/", "cifar100", f"train.bin and test.bin in DATA/{BIN_100}"),
+        (f"data/{TAR}", "cifar10", f"named {TAR}"),
+        (f"data/{BIN_100}.tar.gz", "cifar100", f"named {BIN_100}.tar.gz"),
+        ("data", "cifar10", f"data_batch_1 and data_batch_2 in DATA/{PY}"),
+    ],
+)
+def test_auto_knows_them_by_the_names_of_their_files(
+    data: Path, path: str, layout: str, why: str
+) -> None:
+    """A folder, the folder around it, or an archive."""
+    given = SourceOptions(images=(path,))
+    found = [known for known in (CIFAR10_LAYOUT, CIFAR100_LAYOUT) if known.recognise(given)]
+    assert found[0].name == layout
+    assert found[0].recognise(given) == why.replace("DATA", f"{data}/data")
+
+
+CIFAR10_LAYOUT, CIFAR100_LAYOUT = Cifar("cifar10", CIFAR10), Cifar("cifar100", CIFAR100)
+
+
+def test_the_reason_is_printed(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the first line of a run."""
+    assert convert("--images", f"data/{TAR}", "--output", "out") == 0
+    assert capsys.readouterr().out.startswith(f"Layout cifar10: named {TAR}\n")
+
+
+def test_what_is_named_in_a_bucket_is_known_by_its_name() -> None:
+    """Nothing is asked of the bucket."""
+    for name, layout in ((PY, CIFAR10_LAYOUT), (f"{PY_100}.tar.gz", CIFAR100_LAYOUT)):
+        assert (
+            layout.recognise(SourceOptions(images=(f"gs://no-such-bucket/x/{name}",)))
+            == f"named {name}"
+        )
+    assert CIFAR10_LAYOUT.recognise(SourceOptions(images=("gs://no-such-bucket/photos",))) == ""
+
+
+def test_other_folders_are_left_to_other_layouts(tmp_path: Path) -> None:
+    """Folders called train and test, one file alone, missing paths, globs, several paths."""
+    write_files(
+        str(tmp_path),
+        {
+            "photos/train/cat/1.jpg": "",
+            "photos/test/cat/2.jpg": "",
+            "one/train": "",
+            "x.tar.gz": "",
+        },
+    )
+    for path in ("photos", "one", "x.tar.gz", "missing", "photos/*", "a\0b", TAR):
+        given = SourceOptions(images=(f"{tmp_path}/{path}",))
+        assert [layout.recognise(given) for layout in (CIFAR10_LAYOUT, CIFAR100_LAYOUT)] == ["", ""]
+    for given in (
+        SourceOptions(images=("",)),
+        SourceOptions(images=("a", "b")),
+        SourceOptions(images=()),
+    ):
+        assert CIFAR10_LAYOUT.recognise(given) == ""
+
+
+def test_labels_are_another_layouts_matter(data: Path) -> None:
+    """Nothing is recognised beside label files."""
+    assert CIFAR10_LAYOUT.recognise(SourceOptions(images=(f"data/{PY}",), labels=("x.csv",))) == ""
+
+
+@pytest.mark.slow
+def test_an_archive_may_have_any_name_if_the_layout_is_named(data: Path) -> None:
+    """And any order of files, with folders or without."""
+    contents = dict(sorted(cifar10_python().items()))
+    write_files(str(data), {"download": tar_gz("./x/y", contents)})
+    assert convert("--images", f"data/{PY}", "--output", "a", "--name", "c") == 0
+    arguments = ("--images", "download", "--output", "b", "--name", "c", "--layout", "cifar10")
+    assert convert(*arguments) == 0
+    assert digests("a") == digests("b")
+
+
+@pytest.mark.slow
+def test_single_batches_may_be_named(data: Path) -> None:
+    """They keep their keys and ids, so they are a part of the whole."""
+    paths = [f"data/{PY}/data_batch_2", f"data/{PY}/test_batch"]
+    assert convert("--images", *paths, "--output", "part", "--layout", "cifar10") == 0
+    assert convert("--images", f"data/{PY}", "--output", "whole") == 0
+    wanted = {
+        key: features
+        for key, features in read_all("whole").items()
+        if key.startswith(("data_batch_2/", "test_batch/"))
+    }
+    assert read_all("part") == wanted
+    assert len(wanted) == 24
+
+
+@pytest.mark.slow
+def test_files_in_a_bucket_are_read_there_and_unpacked_here(data: Path) -> None:
+    """The binary version too, as a request for each image would take too long."""
+    assert bucket.Bucket.scheme() == "bucket"
+    for name in (BIN, PY, TAR):
+        local, remote = f"{data}/data/{name}", f"bucket://{data}/data/{name}"
+        assert convert("--images", local, "--output", f"a{name}", "--name", "c") == 0
+        arguments = ("--images", remote, "--output", f"b{name}", "--name", "c", "--layout=cifar10")
+        assert convert(*arguments, "--writers=0") == 0
+        assert digests(f"a{name}") == digests(f"b{name}")
+    refs = sample_refs(
+        source_of(SourceOptions(images=(f"bucket://{data}/data/{BIN}",))), data / "unpacked"
+    )
+    assert {ref.uri for ref in refs} == {
+        f"{data}/unpacked/{batch}.bin" for batch in CIFAR10_BATCHES
+    }
+
+
+# What the classes are called
+
+
+def test_without_their_file_the_classes_have_the_names_that_everyone_knows(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And a note says so."""
+    (data / f"data/{BIN}/batches.meta.txt").unlink()
+    assert convert("--images", f"data/{BIN}", "--output", "out") == 0
+    assert [entry["name"] for entry in manifest_of("out")["classes"]] == CIFAR10_NAMES
+    assert (
+        f"Note: {data}/data/{BIN} holds no batches.meta or batches.meta.txt; classes have the names "
+        "that CIFAR-10's have\n"
+    ) in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [PY, BIN])
+def test_the_files_say_what_classes_are_called(data: Path, version: str) -> None:
+    """Whatever the usual names are, and in their order."""
+    names = [f"class {i}" for i in range(10)][::-1]
+    meta = python2_pickle({b"label_names": [name.encode() for name in names]})
+    text = "\n".join(names).encode()
+    write_files(
+        f"data/{version}",
+        {
+            "batches.meta" if version == PY else "batches.meta.txt": (
+                meta if version == PY else text
+            )
+        },
+    )
+    assert convert("--images", f"data/{version}", "--output", "out") == 0
+    classes = manifest_of("out")["classes"]
+    assert [(entry["id"], entry["name"]) for entry in classes] == [*enumerate(names)]
+    examples = read_all("out")
+    assert examples["test_batch/00003"]["image/class/text"] == [b"class 6"]
+    assert examples["test_batch/00003"]["image/class/label"] == [3]
+
+
+def test_classes_that_no_image_has_keep_their_ids(data: Path) -> None:
+    """CIFAR's numbers count, not those that a part of it would give."""
+    pictures = [Picture((7,), "horse_s_000001.png", pixels_of(1))]
+    write_files("one", {"test_batch": pickled_batch("testing batch 1 of 1", ("labels",), pictures)})
+    assert convert("--images", "one/test_batch", "--output", "out", "--layout=cifar10") == 0
+    assert read_all("out")["test_batch/00000"]["image/class/label"] == [7]
+    assert [entry["name"] for entry in manifest_of("out")["classes"]] == CIFAR10_NAMES
+
+
+# What is left out
+
+
+def dead_letter(key: str, uri: str, message: str) -> dict[str, str]:
+    return {
+        "stage": "labels",
+        "key": key,
+        "uri": uri,
+        "reason": "bad_label_value",
+        "message": message,
+        "file": uri,
+    }
+
+
+@pytest.mark.slow
+def test_a_label_that_means_nothing_is_a_dead_letter_and_the_rest_goes_on(data: Path) -> None:
+    """In either version; the counts add up, or there would be no manifest."""
+    pictures = cifar10_pictures("data_batch_3")
+    pictures[4] = pictures[4]._replace(labels=(10,))
+    write_files(f"data/{BIN}", {"data_batch_3.bin": records(pictures)})
+    pictures[6] = pictures[6]._replace(labels=(-1,))
+    write_files(
+        f"data/{PY}",
+        {"data_batch_3": pickled_batch("training batch 3 of 5", ("labels",), pictures)},
+    )
+    expected = {
+        BIN: [("data_batch_3/00004", 10)],
+        PY: [("data_batch_3/00004", 10), ("data_batch_3/00006", -1)],
+    }
+    for version, bad in expected.items():
+        uri = f"{data}/data/{version}/data_batch_3{'.bin' if version == BIN else ''}"
+        arguments = ("--images", f"data/{version}", "--output", version, ALL_BAD)
+        assert convert(*arguments) == 0
+        assert dead_letters_of(version) == [
+            dead_letter(key, uri, f"label {label}, expected an integer from 0 to 9")
+            for key, label in bad
+        ]
+        assert len(read_all(version)) == 72 - len(bad)
+
+
+def test_labels_and_names_of_other_types_are_dead_letters(data: Path) -> None:
+    """Texts, lists, fractions and booleans are no labels; bytes that are not UTF-8 no file name."""
+    pixels = b"".join(pixels_of(i) for i in range(4))
+    python_2 = {
+        b"data": UInt8Array(4, 3072, pixels),
+        b"labels": [b"cat", 3, [1, 2], 4],
+        b"filenames": [b"a.png", b"b\xff.png", b"c.png", b"d.png"],
+    }
+    python_3 = {
+        "data": np.frombuffer(pixels, np.uint8).reshape(4, 3072),
+        "labels": [True, 5, 2.0, 1 << 100_000],
+        "filenames": ["a.png", "b.png", "c.png", "d.png"],
+    }
+    contents = {"test_batch": python2_pickle(python_2), "data_batch_1": pickle.dumps(python_3, 4)}
+    write_files("odd", contents)
+    paths = ("odd/test_batch", "odd/data_batch_1")
+    assert convert("--images", *paths, "--output", "out", "--layout=cifar10", ALL_BAD) == 0
+    first, second = f"{data}/odd/data_batch_1", f"{data}/odd/test_batch"
+    wanted = "expected an integer from 0 to 9"
+    assert dead_letters_of("out") == [
+        dead_letter("data_batch_1/00000", first, f"label True, {wanted}"),
+        dead_letter("data_batch_1/00002", first, f"label 2.0, {wanted}"),
+        dead_letter("data_batch_1/00003", first, f"label of type int, {wanted}"),
+        dead_letter("test_batch/00000", second, f"label b'cat', {wanted}"),
+        dead_letter("test_batch/00001", second, r"file name b'b\xff.png', expected text in UTF-8"),
+        dead_letter("test_batch/00002", second, f"label of type list of 2, {wanted}"),
+    ]
+    assert {key: f["image/filename"] for key, f in read_all("out").items()} == {
+        "data_batch_1/00001": [b"b.png"],
+        "test_batch/00003": [b"d.png"],
+    }
+
+
+def test_both_labels_of_cifar100_are_looked_at(data: Path) -> None:
+    """The message says which one it is; of an archive it names the archive."""
+    pictures = cifar100_pictures("test")
+    pictures[0] = pictures[0]._replace(labels=(20, 5))
+    pictures[1] = pictures[1]._replace(labels=(5, 100))
+    contents = {**cifar100_binary(), "test.bin": records(pictures)}
+    write_files(".", {"c.tar.gz": tar_gz(BIN_100, contents)})
+    arguments = ("--images", "c.tar.gz", "--output", "out", "--layout=cifar100", ALL_BAD)
+    assert convert(*arguments) == 0
+    uri = f"{data}/c.tar.gz"
+    assert dead_letters_of("out") == [
+        dead_letter("test/00000", uri, "coarse_label 20, expected an integer from 0 to 19"),
+        dead_letter("test/00001", uri, "fine_label 100, expected an integer from 0 to 99"),
+    ]
+    assert len(read_all("out")) == 22
+
+
+def test_bad_labels_count_against_the_fraction_allowed(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One of 72 is more than one in a hundred."""
+    pictures = cifar10_pictures("test_batch")
+    pictures[2] = pictures[2]._replace(labels=(99,))
+    write_files(f"data/{BIN}", {"test_batch.bin": records(pictures)})
+    assert convert("--images", f"data/{BIN}", "--output", "out") == 1
+    assert "1 bad sample among 72 listed images" in capsys.readouterr().err
+    assert not (data / "out/manifest.json").exists()
+
+
+def test_without_file_names_the_key_stands_for_them(data: Path) -> None:
+    """As in sets that others have pickled in this format."""
+    content = {b"data": UInt8Array(1, 3072, pixels_of(0)), b"labels": [3]}
+    write_files("own", {"test_batch": python2_pickle(content)})
+    assert convert("--images", "own/test_batch", "--output", "out", "--layout=cifar10") == 0
+    (features,) = read_all("out").values()
+    assert features["image/filename"] == [b"test_batch/00000"]
+
+
+# What ends a run
+
+
+class Exploit:
+    """Pickled, it runs a command wherever it is unpickled without care."""
+
+    def __init__(self, marker: Path) -> None:
+        self._command = f"touch {marker}"
+
+    def __reduce__(self) -> Any:
+        return os.system, (self._command,)
+
+
+def test_a_pickle_that_would_run_something_is_refused(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The run ends with the file and what it refers to; nothing was run."""
+    marker = data / "marker"
+    content = {"data": Exploit(marker), "labels": [], "filenames": []}
+    write_files(f"data/{PY}", {"data_batch_2": pickle.dumps(content, 2)})
+    assert convert("--images", f"data/{PY}", "--output", "out") == 1
+    error = capsys.readouterr().err
+    assert f"error: {data}/data/{PY}/data_batch_2: refuses {os.name}.system: " in error
+    assert "Traceback" not in error
+    assert not marker.exists()
+    assert not (data / "out/manifest.json").exists()
+
+
+EXPECTED_ARRAY = "expected shape (images, 3072) and type u1"
+BROKEN_PICKLES = {
+    "empty": (b"", "not a pickle, or one that is cut short"),
+    "a text": (b"<html>Not found</html>", "not a pickle, or one that is cut short"),
+    "no dict": (python2_pickle([1]), "holds of type list of 1, expected a dict"),
+    "cut in the labels": (batch_10()[:70], "not a pickle, or one that is cut short"),
+    "cut in the pixels": (batch_10()[:4000], "not a pickle, or one that is cut short"),
+    "cut at the end": (batch_10()[:-1], "not a pickle, or one that is cut short"),
+    "no data": (batch_10(data=None), "'data' is not there, expected a NumPy array"),
+    "bytes for data": (batch_10(data=TWO_IMAGES), "'data' is of type bytes, expected a NumPy"),
+    "a list for data": (batch_10(data=[1, 2]), "'data' is of type list of 2, expected a NumPy"),
+    "another shape": (
+        batch_10(data=UInt8Array(4, 1536, TWO_IMAGES)),
+        f"'data' is an array of shape (4, 1536) and type u1, {EXPECTED_ARRAY}",
+    ),
+    "a shape that is none": (
+        batch_10().replace(b"K\x01K\x02M\x00\x0c\x86", b"K\x01NM\x00\x0c\x86"),
+        f"'data' is an array of shape (None, 3072) and type u1, {EXPECTED_ARRAY}",
+    ),
+    "another type": (
+        batch_10(data=UInt8Array(2, 3072, TWO_IMAGES, "i1")),
+        f"'data' is an array of shape (2, 3072) and type i1, {EXPECTED_ARRAY}",
+    ),
+    "too few pixels": (
+        batch_10(data=UInt8Array(2, 3072, TWO_IMAGES[:-1])),
+        "'data' does not hold the pixels of 2 images",
+    ),
+    "no image": (
+        batch_10(labels=[], filenames=[], data=UInt8Array(0, 3072, b"")),
+        "'data' does not hold the pixels of 0 images",
+    ),
+    "no labels": (batch_10(labels=None), "'labels' is not there, expected a list of 2"),
+    "an array of labels": (
+        pickle.dumps({"data": np.zeros((2, 3072), np.uint8), "labels": np.zeros(2, np.uint8)}, 4),
+        "'labels' is a NumPy array, expected a list of 2",
+    ),
+    "a label too few": (
+        batch_10(labels=[1]),
+        "'labels' is of type list of 1, expected a list of 2",
+    ),
+    "a name too many": (
+        batch_10(filenames=[b"a", b"b", b"c"]),
+        "'filenames' is of type list of 3, expected a list of 2",
+    ),
+    "a negative length": (b"\x80\x02T\xff\xff\xff\xff.", "not a pickle, or one that is cut short"),
+    **{
+        f"the order of Fortran, protocol {protocol}": (
+            pickle.dumps(
+                {"data": np.zeros((2, 3072), np.uint8, order="F"), "labels": [0, 0]}, protocol
+            ),
+            f"'data' is an array of shape (2, 3072) and type u1 in Fortran order, {EXPECTED_ARRAY}",
+        )
+        for protocol in (4, 5)
+    },
+    "of Python 3's protocol 2": (
+        pickle.dumps({"data": np.zeros((2, 3072), np.uint8), "labels": [0, 0]}, 2),
+        "refuses _codecs.encode: ",
+    ),
+    "CIFAR-100's": (cifar100_python()["test"], "'labels' is not there, expected a list of 12"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN_PICKLES)
+def test_a_broken_batch_is_refused_as_a_whole(tmp_path: Path, case: str) -> None:
+    """Nobody knows which images it held; the message says file, place and what was expected."""
+    content, message = BROKEN_PICKLES[case]
+    write_files(str(tmp_path), {"test_batch": content})
+    uri = f"{tmp_path}/test_batch"
+    with pytest.raises(ContainerError) as caught:
+        list(CifarReader(CIFAR10, NAMED_10, archived=False).read(uri, str(tmp_path / "unpacked")))
+    assert str(caught.value).startswith(f"{uri}: {message}")
+    assert not (tmp_path / "unpacked/test_batch").exists()
+
+
+@pytest.mark.parametrize("size", [0, 1, 3072, 3074, 12 * 3073 - 1])
+def test_records_that_are_cut_short_are_refused(
+    data: Path, size: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file of the binary version has whole records, and at least one."""
+    path = f"{data}/data/{BIN}/data_batch_4.bin"
+    os.truncate(path, size)
+    assert convert("--images", f"data/{BIN}", "--output", "out") == 1
+    assert (
+        f"error: {path}: {size} bytes, expected records of 3073 bytes: it is cut short, or no file of "
+        "CIFAR-10's binary version; download it again"
+    ) in capsys.readouterr().err
+
+
+def test_a_batch_that_cannot_be_read_ends_the_run(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a traceback."""
+    source = source_of(SourceOptions(images=(f"data/{PY}",)))
+    (data / f"data/{PY}/test_batch").unlink()
+    with pytest.raises(ContainerError, match=r"test_batch cannot be read, .*: No such file"):
+        sample_refs(source, data / "unpacked")
+
+
+# Archives
+
+
+def archive_reader() -> CifarReader:
+    return CifarReader(CIFAR10, NAMED_10, archived=True)
+
+
+def read_archive(content: bytes, folder: Path) -> list[SampleRef | DeadLetter]:
+    write_files(str(folder), {"x.tar.gz": content})
+    return list(archive_reader().read(f"{folder}/x.tar.gz", f"{folder}/unpacked"))
+
+
+@pytest.mark.parametrize("share", [0.001, 0.3, 0.6, 0.95, 0.9999])
+def test_an_archive_that_is_cut_short_is_refused(tmp_path: Path, share: float) -> None:
+    """Wherever it ends: in a header, in a batch, behind the last one."""
+    whole = tar_gz(PY, cifar10_python())
+    assert len(read_archive(whole, tmp_path)) == 72
+    with pytest.raises(ContainerError, match=r"x\.tar\.gz.*cut short .*download it again"):
+        read_archive(whole[: int(len(whole) * share)], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "damaged or cut short"),
+        (b"no archive", "is not a .tar.gz, or is damaged or cut short (Not a gzipped file"),
+        (gzip.compress(b"some text, and not a tar", mtime=0), "is not a .tar.gz, or is damaged"),
+        (gzip.compress(bytes(10240), mtime=0), "lacks data_batch_1, data_batch_2, "),
+    ],
+    ids=["nothing", "text", "gzip of text", "gzip of an empty tar"],
+)
+def test_what_is_no_archive_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+    """Nothing at all, something else, a gzip of something else, an empty archive."""
+    with pytest.raises(ContainerError) as caught:
+        read_archive(content, tmp_path)
+    assert message in str(caught.value)
+    write_files(str(tmp_path), {TAR: content})
+    with pytest.raises(UsageError) as at_once:
+        source_of(SourceOptions(images=(f"{tmp_path}/{TAR}",)))
+    assert message in str(at_once.value)
+
+
+def test_a_flipped_bit_is_found_by_the_checksum(tmp_path: Path) -> None:
+    """Even in bytes that are stored as they are, where nothing else would show it."""
+    out = io.BytesIO()
+    with gzip.GzipFile(fileobj=out, mode="wb", compresslevel=0) as file:
+        file.write(gzip.decompress(tar_gz(BIN, cifar10_binary())))
+    content = bytearray(out.getvalue())
+    offset = content.index(pixels_of(1)) + 100
+    content[offset] ^= 1
+    with pytest.raises(ContainerError, match="CRC check failed"):
+        read_archive(bytes(content), tmp_path)
+
+
+def test_bytes_that_cannot_be_uncompressed_are_refused(tmp_path: Path) -> None:
+    """Here the second half of an archive's content is of a kind of block that there is not."""
+    tar = gzip.decompress(tar_gz(BIN, cifar10_binary()))
+    compressor = zlib.compressobj(wbits=16 + zlib.MAX_WBITS)
+    content = compressor.compress(tar[: len(tar) // 2]) + compressor.flush(zlib.Z_FULL_FLUSH)
+    with pytest.raises(ContainerError, match="invalid block type"):
+        read_archive(content + b"\xff" * 1000, tmp_path)
+
+
+def test_an_archive_without_one_of_the_batches_is_refused(tmp_path: Path) -> None:
+    """The message names it."""
+    contents = cifar10_python()
+    del contents["data_batch_5"]
+    with pytest.raises(ContainerError, match=r"x\.tar\.gz lacks data_batch_5; download it again"):
+        read_archive(tar_gz(PY, contents), tmp_path)
+
+
+def test_an_archive_with_a_batch_twice_is_refused(tmp_path: Path) -> None:
+    """As with both versions in one."""
+    contents = {**cifar10_python(), "test_batch.bin": cifar10_binary()["test_batch.bin"]}
+    with pytest.raises(ContainerError, match="holds test_batch twice"):
+        read_archive(tar_gz(PY, contents), tmp_path)
+
+
+def test_a_broken_batch_in_an_archive_is_named(tmp_path: Path) -> None:
+    """Archive, batch and what is wrong."""
+    contents = {**cifar10_python(), "data_batch_3": batch_10(labels=None)}
+    with pytest.raises(ContainerError) as caught:
+        read_archive(tar_gz(PY, contents), tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path}/x.tar.gz: data_batch_3: 'labels' is not there, expected a list of 2"
+    )
+
+
+def test_names_in_an_archive_lead_nowhere(tmp_path: Path) -> None:
+    """Of a path only the last part counts; links, devices and folders are passed over."""
+    contents = cifar10_python()
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        for name, kind in (("data_batch_1", tarfile.SYMTYPE), ("test_batch", tarfile.DIRTYPE)):
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = kind, "/etc/passwd"
+            archive.addfile(member)
+        for name, content in contents.items():
+            member = tarfile.TarInfo(f"../../../{tmp_path}/escaped/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    assert len(read_archive(out.getvalue(), tmp_path / "in")) == 72
+    assert not (tmp_path / "escaped").exists()
+    found = {path.name for path in (tmp_path / "in/unpacked").iterdir() if path.is_file()}
+    assert found == set(CIFAR10_BATCHES)
+
+
+# What cannot be meant
+
+
+def usage_error(given: SourceOptions, layout: str = "cifar10") -> str:
+    with pytest.raises(UsageError) as caught:
+        open_source(layout, given)
+    return str(caught.value)
+
+
+def test_a_folder_without_some_batches_is_refused_with_their_names(data: Path) -> None:
+    """What is there can still be had by naming it."""
+    for batch in ("data_batch_2", "data_batch_4", "data_batch_5", "test_batch"):
+        (data / f"data/{PY}/{batch}").unlink()
+    folder = f"{data}/data/{PY}"
+    assert usage_error(SourceOptions(images=(folder,)), "auto") == (
+        f"--images: {folder} lacks data_batch_2, data_batch_4, data_batch_5, test_batch; download it "
+        f"again, or name the files that you want, such as {folder}/data_batch_1"
+    )
+
+
+def test_both_versions_in_one_folder_are_refused(data: Path) -> None:
+    """They are the same images twice."""
+    folder = f"{data}/data"
+    assert usage_error(SourceOptions(images=("data",))) == (
+        f"--images {folder}: there are {folder}/{PY}/data_batch_1 and "
+        f"{folder}/{BIN}/data_batch_1.bin, which are two versions of the same images; name the folder "
+        "of one, or move one away"
+    )
+
+
+def test_a_folder_of_something_else_is_refused(data: Path) -> None:
+    """As the other set is."""
+    folder = f"{data}/data/{PY_100}"
+    assert usage_error(SourceOptions(images=(folder,))) == (
+        f"--images {folder}: none of CIFAR-10's files is there; expected data_batch_1 and the others, "
+        "or a folder with them, such as cifar-10-batches-py"
+    )
+    archive = f"{folder}.tar.gz"
+    assert usage_error(SourceOptions(images=(archive,))) == (
+        f"--images: {archive} lacks {', '.join(CIFAR10_BATCHES)}; download it again"
+    )
+
+
+def test_paths_that_do_not_fit_are_refused(data: Path) -> None:
+    """Missing, empty, several."""
+    assert (
+        usage_error(SourceOptions(images=("gone",)))
+        == f"--images {data}/gone: no such file or folder"
+    )
+    assert usage_error(SourceOptions(images=(" ",))) == "--images: an empty path"
+    assert usage_error(SourceOptions(images=(f"data/{PY}", f"data/{BIN}"))) == (
+        "--images: 2 paths, expected for --layout cifar10 one folder or archive, or files such as "
+        "data_batch_1"
+    )
+    twice = (f"data/{PY}/test_batch", f"data/{BIN}/test_batch.bin")
+    assert usage_error(SourceOptions(images=twice)) == (
+        "--images names test_batch twice, expected each batch once"
+    )
+
+
+def test_options_that_mean_nothing_here_are_refused(data: Path) -> None:
+    """Labels lie with the images, and have ids of their own."""
+    assert usage_error(SourceOptions(images=(f"data/{PY}",), labels=("x.csv",))) == (
+        "--layout cifar10 takes labels from where the images are; leave out --labels"
+    )
+    assert "--label_base means nothing for the layout cifar10" in usage_error(
+        SourceOptions(images=(f"data/{PY}",), label_base=1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "file"), [(PY_100, "meta"), (BIN_100, "coarse_label_names.txt")]
+)
+def test_cifar100_needs_the_names_of_its_classes(data: Path, version: str, file: str) -> None:
+    """A hundred names are not guessed."""
+    (data / f"data/{version}/{file}").unlink()
+    assert usage_error(SourceOptions(images=(f"data/{version}",)), "cifar100") == (
+        f"--images: {data}/data/{version} lacks the file with the names of the classes, meta or "
+        "coarse_label_names.txt and fine_label_names.txt; download it again"
+    )
+
+
+@pytest.mark.parametrize(
+    ("meta", "message"),
+    [
+        (b"", "batches.meta: not a pickle, or one that is cut short"),
+        (
+            python2_pickle({b"num_vis": 3072}),
+            "batches.meta: 'label_names' is not there, expected a",
+        ),
+        (
+            python2_pickle({b"label_names": [b"cat"] * 10}),
+            "batches.meta: 1 different names, expected 10, one for each label",
+        ),
+        (
+            python2_pickle({b"label_names": [b"\xff", *(str(i).encode() for i in range(9))]}),
+            "batches.meta: 9 different names, expected 10, one for each label",
+        ),
+        (pickle.dumps({"label_names": print}), "batches.meta: refuses builtins.print: "),
+    ],
+)
+def test_names_that_are_none_are_refused(data: Path, meta: bytes, message: str) -> None:
+    """The message names the file, in a folder and in an archive."""
+    write_files(f"data/{PY}", {"batches.meta": meta})
+    folder = f"{data}/data/{PY}"
+    assert usage_error(SourceOptions(images=(folder,))).startswith(f"--images: {folder}: {message}")
+    contents = {**cifar10_python(), "batches.meta": meta}
+    write_files(".", {"c.tar.gz": tar_gz(PY, contents)})
+    archive = f"{data}/c.tar.gz"
+    assert usage_error(SourceOptions(images=(archive,))).startswith(
+        f"--images: {archive}: {message}"
+    )
+
+
+# The files themselves
+
+
+@pytest.mark.slow
+def test_the_made_files_are_as_long_as_the_real_ones() -> None:
+    """batches.meta has 158 bytes, batches.meta.txt 61, CIFAR-100's meta 1,473."""
+    assert len(cifar10_python(256)["batches.meta"]) == 158  # as with 10,000, of two bytes too
+    assert len(cifar10_binary()["batches.meta.txt"]) == 61
+    assert len(cifar100_python()["meta"]) == 1473
+
+
+def test_the_made_pickles_are_those_of_python_2() -> None:
+    """The digest is of what cPickle of Python 2.7.18 with NumPy 1.16.6 made of the same values."""
+    values = {
+        b"data": UInt8Array(300, 3072, bytes(i % 256 for i in range(300 * 3072))),
+        b"labels": [i % 10 for i in range(300)],
+        b"batch_label": b"training batch 1 of 5",
+        b"filenames": [b"x_s_%06d.png" % i for i in range(300)],
+    }
+    pickled = python2_pickle(values)
+    digest = "c26b373897a204ffb138234b2414923c7e5a9121988ad569e861c5565ab92913"
+    assert hashlib.sha256(pickled).hexdigest() == digest
+    content = pickle.loads(pickled, encoding="bytes")
+    assert content[b"data"].tobytes() == values[b"data"].data
+    assert {key: value for key, value in content.items() if key != b"data"} == {
+        key: value for key, value in values.items() if key != b"data"
+    }
+
+
+def _header(kind: bytes, size: int) -> bytes:
+    """The header of a member of an archive."""
+    member = tarfile.TarInfo("././@LongLink")
+    member.type, member.size = kind, size
+    return member.tobuf(tarfile.GNU_FORMAT)
+
+
+class _Zeros(io.RawIOBase):
+    """Bytes, then gigabytes of zeros."""
+
+    def __init__(self, start: bytes, zeros: int) -> None:
+        super().__init__()
+        self._start, self._zeros = start, zeros
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        piece = self._start[: len(buffer)] or bytes(min(len(buffer), self._zeros))
+        self._zeros -= 0 if self._start else len(piece)
+        self._start = self._start[len(piece) :]
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+
+def _gzipped(path: Path, start: bytes, zeros: int) -> None:
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        shutil.copyfileobj(io.BufferedReader(_Zeros(start, zeros)), file, 1 << 20)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE, tarfile.XGLTYPE])
+def test_attributes_of_half_a_gigabyte_are_not_read(tmp_path: Path, kind: bytes) -> None:
+    """`tarfile` would hold them twice."""
+    size = 1 << 29
+    _gzipped(tmp_path / "x.tar.gz", _header(kind, size), size)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(ContainerError, match=f"a name or other attributes of {size} bytes"):
+        list(archive_reader().read(f"{tmp_path}/x.tar.gz", f"{tmp_path}/unpacked"))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KiB
+
+
+def test_names_of_names_are_refused(tmp_path: Path) -> None:
+    """Each long name belongs to what follows, and `tarfile` calls itself for it."""
+    chain = (_header(tarfile.GNUTYPE_LONGNAME, 2) + b"x".ljust(512, b"\0")) * 5_000
+    with pytest.raises(ContainerError, match=r"x\.tar\.gz is not a \.tar\.gz, or is damaged"):
+        read_archive(gzip.compress(chain), tmp_path)
+
+
+def test_attributes_longer_than_any_memory_are_refused(tmp_path: Path) -> None:
+    """`tarfile` of some versions of Python would end in an OverflowError."""
+    record = b"19223372036854775807 path=x\n"
+    header = _header(tarfile.XHDTYPE, len(record)) + record.ljust(512, b"\0")
+    with pytest.raises(ContainerError, match=r"x\.tar\.gz is not a \.tar\.gz, or is damaged"):
+        read_archive(gzip.compress(header), tmp_path)
+
+
+def test_sparse_files_are_refused(tmp_path: Path) -> None:
+    """CIFAR's archives have none, and a list of their parts may fill the memory."""
+    with pytest.raises(ContainerError, match="a sparse file, expected plain ones"):
+        read_archive(gzip.compress(_header(tarfile.GNUTYPE_SPARSE, 512)), tmp_path)
+    attributes = b"22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n"
+    member = _header(tarfile.XHDTYPE, len(attributes)) + attributes.ljust(512, b"\0")
+    member += tarfile.TarInfo("data_batch_1").tobuf(tarfile.GNU_FORMAT)
+    with pytest.raises(ContainerError, match="a sparse file, expected plain ones"):
+        read_archive(gzip.compress(member), tmp_path)

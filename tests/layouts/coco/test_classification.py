@@ -1,0 +1,415 @@
+"""Classes of whole images in COCO's JSON: the parser, numbering, and whole conversions."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.labels.schema import ColumnKind, further_column
+from beam_pipeline.core.references import LabelRow
+from beam_pipeline.layouts.coco.classification import (
+    ImageClasses,
+    class_numbering,
+    numbering_notes,
+    read_classes,
+)
+from beam_pipeline.layouts.coco.extras import NO_EXTRAS, Extras
+from beam_pipeline.layouts.layout import SourceOptions
+from tests.harness import (
+    ALL_BAD,
+    assert_the_same_bytes_everywhere,
+    convert,
+    convert_asking,
+    dead_letters_of,
+    float32,
+    manifest_of,
+    read_all,
+    reasons_of,
+    split_of_each,
+)
+from tests.layouts.make_coco import SPECIES, coloured, make_inat, make_traps
+from tests.pictures import write_files
+
+CATEGORIES = [{"id": 0, "name": "empty"}, {"id": 10, "name": "deer"}, {"id": 3, "name": "fox"}]
+NAMES = {0: "empty", 3: "fox", 10: "deer"}
+SINGLE = ImageClasses()
+
+
+def entry(image_id: int | str, **more: Any) -> dict[str, Any]:
+    return {"id": image_id, "file_name": f"{image_id}.jpg", **more}
+
+
+def of(image_id: int | str, category: Any, **more: Any) -> dict[str, Any]:
+    return {"id": f"{image_id}-{category}", "image_id": image_id, "category_id": category, **more}
+
+
+def text(
+    images: Sequence[Any], annotations: Sequence[Any], categories: Sequence[Any] = CATEGORIES
+) -> str:
+    return json.dumps({"images": images, "annotations": annotations, "categories": categories})
+
+
+def read(
+    images: Sequence[Any],
+    annotations: Sequence[Any],
+    kind: ImageClasses = SINGLE,
+    extras: Extras = NO_EXTRAS,
+) -> list[LabelRow | DeadLetter]:
+    data = text(images, annotations).encode()
+    return list(read_classes(io.BytesIO(data), "x.json", kind=kind, extras=extras))
+
+
+def row(
+    name: str, *values: Any, problem: str = "", size: tuple[int, int] | None = None
+) -> LabelRow:
+    return LabelRow(name, values, split="", file="x.json", line=0, problem=problem, size=size)
+
+
+# --- the parser ----------------------------------------------------------------------------------
+
+
+def test_the_categories_of_images_are_their_classes() -> None:
+    """Two animals of one kind are one class. An image without annotations has no row."""
+    images = [entry("b", width=40, height=30), entry(7), entry("c")]
+    assert read(images, [of(7, 10), of("b", 3), of(7, 10)]) == [
+        row("b.jpg", "fox", "b", size=(40, 30)),
+        row("7.jpg", "deer", "7"),
+    ]
+
+
+def test_an_image_without_annotations_has_a_row_if_it_is_kept() -> None:
+    """Its class is missing, its other values are not."""
+    fields = Extras(fields=(further_column("location", ColumnKind.BYTES),))
+    kind = ImageClasses(unlabelled=True)
+    assert read([entry(1, location=5), entry(2)], [of(2, 0)], kind, fields) == [
+        row("1.jpg", None, "1", "5"),
+        row("2.jpg", "empty", "2", None),
+    ]
+
+
+def test_several_categories_of_an_image_are_a_list_if_asked_for() -> None:
+    """In the order of the annotations, each once; otherwise the image is faulty."""
+    annotations = [of(1, 10), of(1, 0), of(1, 10), of(1, 3), of(2, 3)]
+    assert read([entry(1), entry(2)], annotations, ImageClasses(several=True)) == [
+        row("1.jpg", ("deer", "empty", "fox"), "1"),
+        row("2.jpg", ("fox",), "2"),
+    ]
+    problem = (
+        "the image has several categories, 'deer', 'empty', 'fox'; expected one. --list_column "
+        "category=, writes lists of classes"
+    )
+    assert read([entry(1), entry(2)], annotations) == [
+        row("1.jpg", None, None, problem=problem),
+        row("2.jpg", "fox", "2"),
+    ]
+
+
+def test_faults_are_those_of_their_image() -> None:
+    """A category that the file does not have, or that is no integer; and two images of one id."""
+    images = [entry(1), entry(2), entry(3), entry(4), {"id": 4, "file_name": "e.jpg"}]
+    found = read(images, [of(1, 99), of(2, "fox"), of(3, 0), of(4, 0)])
+    same_id = "image id 4 is that of several images: '4.jpg', 'e.jpg'"
+    assert found == [
+        row("1.jpg", None, None, problem="category_id 99 is not among the categories"),
+        row(
+            "2.jpg",
+            *(None, None),
+            problem="annotation '2-fox': category_id 'fox' is not an integer",
+        ),
+        row("3.jpg", "empty", "3"),
+        row("4.jpg", None, None, problem=same_id),
+        row("e.jpg", None, None, problem=same_id),
+    ]
+
+
+def test_annotations_of_no_image_are_dead_letters() -> None:
+    """Those of an unknown image, and those without an image's id."""
+    found = read([entry(1)], [of(5, 3), {"id": 8, "category_id": 3}, "x", of(6, "y"), of(1, 0)])
+    letters = [one for one in found if isinstance(one, DeadLetter)]
+    assert [(one.key, one.reason, one.message) for one in letters] == [
+        (
+            "annotation 8",
+            "bad_row",
+            "annotation 8 is {'id': 8, 'category_id': 3}, expected an object with an image_id",
+        ),
+        (
+            "annotation number 3 of the list",
+            "bad_row",
+            "annotation number 3 of the list is 'x', expected an object with an image_id",
+        ),
+        (
+            "image_id 5",
+            "missing_image",
+            "an annotation: image_id 5 is not among the images of x.json",
+        ),
+        (
+            "image_id 6",
+            "missing_image",
+            "annotation '6-y': category_id 'y' is not an integer: image_id 6 is not "
+            "among the images of x.json",
+        ),
+    ]
+    assert [one for one in found if isinstance(one, LabelRow)] == [row("1.jpg", "empty", "1")]
+
+
+# --- ids of classes ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "expected", "changed"),
+    [
+        ({}, (("empty", 0), ("fox", 1), ("deer", 2)), "3 -> 1, 10 -> 2"),
+        ({"label_base": 1}, (("empty", 1), ("fox", 2), ("deer", 3)), "0 -> 1, 3 -> 2, 10 -> 3"),
+        (
+            {"label_order": "code_point"},
+            (("deer", 0), ("empty", 1), ("fox", 2)),
+            "10 -> 0, 0 -> 1, 3 -> 2",
+        ),
+        ({"class_ids": "keep"}, (("empty", 0), ("fox", 3), ("deer", 10)), ""),
+    ],
+)
+def test_classes_are_numbered_in_the_order_of_the_categories_ids(
+    options: dict[str, Any], expected: tuple[tuple[str, int], ...], changed: str
+) -> None:
+    """From 0, unless options say otherwise; a note says which ids are not the file's."""
+    given = SourceOptions(("x",), **options)
+    assert class_numbering(given, NAMES).number([]) == expected
+    note = (
+        f"class ids are not the ids of the categories: {changed}; --class_ids keep writes those of "
+        "the categories"
+    )
+    assert numbering_notes(given, NAMES) == ((note,) if changed else ())
+
+
+def test_ids_that_count_from_0_stay() -> None:
+    """As iNaturalist's do; there is nothing to say then."""
+    given = SourceOptions(("x",))
+    assert class_numbering(given, {1: "a", 0: "b"}).number([]) == (("b", 0), ("a", 1))
+    assert numbering_notes(given, {1: "a", 0: "b"}) == ()
+
+
+def test_a_negative_id_is_not_kept() -> None:
+    """Losses and metrics count from 0."""
+    with pytest.raises(UsageError, match=r"category 'none' has the id -1, and losses and metrics"):
+        class_numbering(SourceOptions(("x",), class_ids="keep"), {-1: "none", 0: "a"})
+
+
+# --- whole conversions ---------------------------------------------------------------------------
+
+
+def write_traps(
+    images: Sequence[Any], annotations: Sequence[Any], categories: Sequence[Any] = CATEGORIES
+) -> None:
+    """Writes traps/, with an image for each entry."""
+    write_files("traps", {"labels.json": text(images, annotations, categories)})
+    for number, image in enumerate(images):
+        write_files("traps", {image["file_name"]: coloured((40, 30), 1, number)})
+
+
+PATHS = ("--images", "traps", "--labels", "traps/labels.json", "--output", "out")
+
+
+def convert_traps(*argv: str) -> dict[str, Any]:
+    """Converts traps/. Returns its examples."""
+    assert convert(*PATHS, *argv) == 0
+    return read_all("out")
+
+
+def error_of(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    capsys.readouterr()
+    assert convert_asking(*PATHS, *argv) == 2
+    error = capsys.readouterr().err
+    assert "Traceback" not in error
+    return error.replace(f"{os.getcwd()}/", "")
+
+
+def test_inaturalist_is_converted_label_by_label(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Splits are those of the files' names, ids those of the categories; NaN is no value."""
+    make_inat(".")
+    argv = ("--images", "inat", "--labels", "inat/train_mini.json", "inat/val.json")
+    columns = ("--columns", "latitude:float,location_uncertainty:int,date:str")
+    assert convert(*argv, *columns, "--output", "out") == 0
+    assert "Note" not in capsys.readouterr().out
+    examples = read_all("out")
+    for category, name, directory, _ in SPECIES:
+        for split, most in (("train_mini", 4), ("val", 2)):
+            for number in range(most):
+                image_id = 100 * category + number
+                key = f"{split}/{directory}/{image_id:08x}-5f0e.jpg"
+                labels = {
+                    k: v for k, v in examples.pop(key).items() if "class" in k or "label/" in k
+                }
+                known = number != 1
+                assert labels == {
+                    "image/class/label": [category],
+                    "image/class/text": [name.encode()],
+                    "label/image_id": [str(image_id).encode()],
+                    "label/date": [b"2015-07-05 09:15:57+00:00"],
+                    **({"label/latitude": float32([43.5 + number])} if known else {}),
+                    **({"label/location_uncertainty": [77]} if known else {}),
+                }
+    assert examples == {}
+    assert dead_letters_of("out") == []
+    splits = manifest_of("out")["splits"]
+    assert {name: s["examples"] for name, s in splits.items()} == {"train": 12, "validation": 6}
+    assert Path("out/labels.txt").read_text().splitlines() == [name for _, name, _, _ in SPECIES]
+
+
+def test_camera_traps_are_divided_by_place(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their category ids have gaps, those of the classes do not; the manifest and a note say so."""
+    make_traps(".")
+    argv = ("--images", "traps/images", "--labels", "traps/traps.json", "--output", "out")
+    splits = ("--splits", "train=0.5,test=0.5", "--split_by", "location", "--stratify")
+    assert convert(*argv, *splits) == 0
+    assert "class ids are not the ids of the categories: 3 -> 1, 10 -> 2" in capsys.readouterr().out
+    examples = read_all("out")
+    assert len(examples) == 24
+    assert examples["p0/2019/0003.JPG"]["image/class/label"] == [2]
+    assert examples["p0/2019/0003.JPG"]["image/class/text"] == [b"mule_deer"]
+    assert "label/location" not in examples["p0/2019/0003.JPG"]
+    places = {
+        name: {key[:2] for key, split in split_of_each("out").items() if split == name}
+        for name in ("train", "test")
+    }
+    assert (len(places["train"]), len(places["test"])) == (2, 2)
+    assert places["train"] | places["test"] == {"p0", "p1", "p2", "p3"}
+    classes = manifest_of("out")["classes"]
+    assert [(one["id"], one["name"]) for one in classes] == [
+        (0, "empty"),
+        (1, "red_fox"),
+        (2, "mule_deer"),
+    ]
+
+
+def test_several_categories_of_an_image_are_asked_about(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The answer is lists for all images, or to leave these out; never one category of several."""
+    images = [entry("a"), entry("b"), entry("c")]
+    write_traps(images, [of("a", 3), of("a", 10), of("b", 10)])
+    assert (
+        "- 1 image of the first 2 with annotations in traps/labels.json has several categories, such "
+        "as 'a' with 'fox', 'deer'. Say --list_column category=, to write lists of classes; --yes "
+        "leaves these images out.\n"
+    ) in error_of(capsys)
+    lists = convert_traps("--list_column", "category=,")
+    assert {key: one["image/class/label"] for key, one in lists.items()} == {
+        "a.jpg": [1, 2],
+        "b.jpg": [2],
+    }
+    assert reasons_of("out") == {"c.jpg": "unlabelled"}
+    single = convert_traps(ALL_BAD, "--overwrite")
+    assert {key: one["image/class/label"] for key, one in single.items()} == {"b.jpg": [2]}
+    assert reasons_of("out") == {"a.jpg": "bad_label_value", "c.jpg": "unlabelled"}
+
+
+@pytest.mark.slow
+def test_unlabelled_images_may_be_kept(working_folder: Path) -> None:
+    """They keep the fields that are written."""
+    write_traps([entry("a", location=7), entry("b", location="x")], [of("b", 3)])
+    examples = convert_traps("--unlabelled", "keep", "--columns", "location:str")
+    labels = {key: (one["image/labelled"], one["label/location"]) for key, one in examples.items()}
+    assert labels == {"a.jpg": ([0], [b"7"]), "b.jpg": ([1], [b"x"])}
+    assert "image/class/label" not in examples["a.jpg"]
+
+
+@pytest.mark.slow
+def test_the_size_of_an_entry_is_checked(working_folder: Path) -> None:
+    """As with boxes."""
+    write_traps(
+        [entry("a", width=41, height=30), entry("b", width=40, height=30)], [of("a", 3), of("b", 3)]
+    )
+    assert list(convert_traps(ALL_BAD)) == ["b.jpg"]
+    assert reasons_of("out") == {"a.jpg": "size_mismatch"}
+
+
+@pytest.mark.slow
+def test_a_later_set_has_the_ids_of_an_earlier_one(working_folder: Path) -> None:
+    """With --classes, although its file lists fewer categories."""
+    write_traps([entry("a"), entry("b")], [of("a", 3), of("b", 10)])
+    convert_traps()
+    os.rename("out", "earlier")
+    write_traps([entry("a"), entry("b")], [of("a", 10), of("b", 10)], CATEGORIES[1:2])
+    examples = convert_traps("--classes", "earlier")
+    assert [one["image/class/label"] for one in examples.values()] == [[2], [2]]
+
+
+def test_a_file_with_any_box_holds_objects(working_folder: Path) -> None:
+    """An image whose annotation has none is left out, as ever."""
+    images = [entry("a", location="x"), entry("b", location="y")]
+    whole = of("b", 3, bbox=[1, 2, 3, 4])
+    write_traps(images, [{**of("a", 3), "id": 1}, {**whole, "id": 2}])
+    examples = convert_traps(ALL_BAD, "--columns", "location:str")
+    assert list(examples) == ["b.jpg"]
+    assert examples["b.jpg"]["image/object/class/label"] == [3]
+    assert examples["b.jpg"]["label/location"] == [b"y"]
+    assert reasons_of("out") == {"a.jpg": "bad_label_value"}
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (
+            ["--list_column", "tags=,"],
+            "--list_column tags: the layout coco has one column that may be a list, category; "
+            "expected --list_column category=,",
+        ),
+        (
+            ["--object_features", "masks"],
+            "--object_features masks: the annotations have no bbox, so they describe no objects but "
+            "the classes of whole images; leave it out",
+        ),
+        (
+            ["--class_ids", "keep", "--label_base", "1"],
+            "--label_base means nothing with --class_ids keep; leave it out",
+        ),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(
+    working_folder: Path, capsys: pytest.CaptureFixture[str], argv: list[str], message: str
+) -> None:
+    """Before the job starts."""
+    write_traps([entry("a")], [of("a", 3)])
+    assert error_of(capsys, *argv) == f"beam-tfrecord: error: {message}\n"
+
+
+def test_categories_of_one_name_are_refused(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They would be one class."""
+    write_traps([entry("a")], [of("a", 3)], [*CATEGORIES, {"id": 4, "name": "fox"}])
+    assert "the name 'fox' is that of several categories, ids 3, 4" in error_of(capsys)
+
+
+def test_classes_and_objects_are_not_put_together(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both files are named."""
+    write_traps([entry("a")], [of("a", 3)])
+    objects = text([entry("a")], [{**of("a", 3, bbox=[1, 2, 3, 4]), "id": 1}])
+    write_files("traps", {"objects.json": objects})
+    assert error_of(capsys, "--labels", "traps/labels.json", "traps/objects.json") == (
+        "beam-tfrecord: error: traps/labels.json holds the classes of whole images, as none of its "
+        "annotations has a bbox, and traps/objects.json holds objects; convert them one after the "
+        "other\n"
+    )
+
+
+@pytest.mark.slow
+def test_the_same_bytes_on_another_engine_and_with_other_workers(working_folder: Path) -> None:
+    """Whoever reads the JSON and writes the shards."""
+    make_traps(".")
+    argv = ("--images", "traps/images", "--labels", "traps/traps.json", "--name", "traps")
+    assert_the_same_bytes_everywhere(*argv, "--num_shards", "2", "--columns", "location:str")

@@ -1,0 +1,136 @@
+"""Fields of images' entries that become features or keep images together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.labels.schema import ColumnKind, further_column, group_column
+from beam_pipeline.layouts.coco.extras import BadAnnotationError, Extras
+from beam_pipeline.layouts.coco.fields import image_fields
+from beam_pipeline.layouts.coco.instances import instance_columns
+from beam_pipeline.layouts.layout import SourceOptions
+from tests.harness import ALL_BAD, convert, dead_letters_of, split_of_each
+from tests.layouts.coco.fixtures import entry, one, with_changes
+from tests.layouts.make_coco import make
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    """A file whose second image has a place and a time."""
+    images = [entry(), {**entry("b.jpg", 5), "location": "p1", "hour": 7}]
+    path = tmp_path / "x.json"
+    path.write_text(with_changes(images=images))
+    return str(path)
+
+
+def fields(file: str, **options: Any) -> tuple[Any, ...]:
+    return image_fields(SourceOptions(("x",), **options), [file], instance_columns())
+
+
+def test_fields_that_options_name_become_columns(file: str) -> None:
+    """One that is written groups as it is; another one has a column for that alone."""
+    location = further_column("location", ColumnKind.BYTES)
+    hour = further_column("hour", ColumnKind.INT64)
+    assert fields(file) == ()
+    assert fields(file, columns={"location": "str", "hour": "int"}) == (location, hour)
+    assert fields(file, split_by="location") == (group_column("location"),)
+    assert fields(file, split_by="location", columns={"location": "str"}) == (location,)
+    assert fields(file, split_by="location", columns={"location": "skip"}) == (
+        group_column("location"),
+    )
+
+
+@pytest.mark.parametrize("name", ["folder", "image_id", "bbox"])
+def test_what_groups_without_a_field_stays(file: str, name: str) -> None:
+    """The folder, and columns that are there in any case."""
+    assert fields(file, split_by=name) == ()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"split_by": "place"},
+            r"--split_by place: images in .*x\.json have no field 'place'; found license, file_name, "
+            r".*, id, location, hour",
+        ),
+        ({"columns": {"place": "int"}}, r"--columns place: images in .* have no field 'place'"),
+        (
+            {"columns": {"image_id": "int"}},
+            r"--columns image_id: the layout coco has a column of this name, whose kind is fixed; "
+            "leave it out",
+        ),
+    ],
+)
+def test_a_name_that_is_no_field_is_refused(
+    file: str, options: dict[str, Any], message: str
+) -> None:
+    """With those that there are."""
+    with pytest.raises(UsageError, match=message):
+        fields(file, **options)
+
+
+def test_a_file_that_cannot_be_used_is_said(tmp_path: Path) -> None:
+    """Without a traceback."""
+    (tmp_path / "x.json").write_text('{"images": [')
+    for name in ("x.json", "gone.json"):
+        with pytest.raises(UsageError, match=r"(is not the JSON of COCO|cannot be read)"):
+            fields(str(tmp_path / name), split_by="location")
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "expected"),
+    [
+        (" p1 ", ColumnKind.BYTES, "p1"),
+        (7, ColumnKind.BYTES, "7"),
+        (float("nan"), ColumnKind.FLOAT, None),
+        (float("nan"), ColumnKind.INT64, None),
+        (None, ColumnKind.INT64, None),
+        (True, ColumnKind.INT64, 1),
+        ("1.5", ColumnKind.FLOAT, 1.5),
+    ],
+)
+def test_values_are_read_as_cells_of_a_table(value: Any, kind: ColumnKind, expected: Any) -> None:
+    """NaN, which Python writes, is no value."""
+    extras = Extras(fields=(further_column("x", kind),))
+    assert extras.of_image({"x": value}) == (expected,)
+
+
+@pytest.mark.parametrize("value", ["p", 1.5, [1], {"a": 1}, 2**70])
+def test_a_value_of_another_kind_is_a_fault(value: Any) -> None:
+    """The message names the field."""
+    with pytest.raises(BadAnnotationError, match="field 'x': "):
+        Extras(fields=(further_column("x", ColumnKind.INT64),)).of_image({"x": value})
+
+
+def test_half_a_character_is_no_text() -> None:
+    """UTF-8 cannot encode it."""
+    with pytest.raises(BadAnnotationError, match="is not a text"):
+        Extras(fields=(group_column("x"),)).of_image({"x": "\ud800"})
+
+
+@pytest.mark.slow
+def test_images_with_boxes_are_kept_together_by_a_field(working_folder: Path) -> None:
+    """One without it could be on either side, so it is left out."""
+    make(".")
+    names = ("000000000034.jpg", "000000000071.jpg", "000000000508.jpg", "000000558840.jpg")
+    ids = (34, 71, 508, 558840)
+    places: tuple[Any, ...] = ("p1", "p1", "p2", None)
+    images = [
+        {**entry(f"train2017/{name}", i), "place": place}
+        for name, i, place in zip(names, ids, places, strict=True)
+    ]
+    Path("coco/x.json").write_text(with_changes(images=images, annotations=[one(image_id=34)]))
+    argv = ("--images", "coco", "--labels", "coco/x.json", "--output", "out", ALL_BAD)
+    assert (
+        convert(*argv, "--splits", "train=0.5,test=0.5", "--split_by", "place", "--seed", "3") == 0
+    )
+    split_of = {key[-10:]: split for key, split in split_of_each("out").items()}
+    assert split_of["000034.jpg"] == split_of["000071.jpg"] != split_of["000508.jpg"]
+    (letter,) = [x for x in dead_letters_of("out") if x["reason"] == "bad_label_value"]
+    assert letter["key"] == "train2017/000000558840.jpg"
+    assert letter["message"].startswith("field 'place': ")

@@ -1,0 +1,822 @@
+"""Tests for COCO's instances, end to end and of their parser."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.references import LabelRow
+from beam_pipeline.layouts import open_source
+from beam_pipeline.layouts.coco.layout import Coco
+from beam_pipeline.layouts.layout import FileLabels, SourceOptions
+from tests.harness import (
+    assert_the_same_bytes_everywhere,
+    convert,
+    dead_letters_of,
+    digests,
+    float32,
+    manifest_of,
+    read_all,
+    reasons_of,
+    shard_names,
+)
+from tests.layouts.coco.fixtures import NAMES, entry, one, with_changes
+from tests.layouts.make_coco import (
+    CATEGORIES,
+    EXPORT_CATEGORIES,
+    EXPORTED,
+    TRAIN,
+    TRAIN_OBJECTS,
+    VAL,
+    VAL_OBJECTS,
+    annotation,
+    dumped,
+    image_entry,
+    instances,
+    make,
+    photo,
+)
+from tests.pictures import write_files
+
+Objects = Sequence[tuple[int, int, int, Sequence[float], float]]
+
+
+@pytest.fixture
+def folder(working_folder: Path) -> Path:
+    """The working directory, with coco/ and export/ in it."""
+    make(str(working_folder))
+    return working_folder
+
+
+def features_of(image_id: int, size: tuple[int, int], objects: Objects) -> dict[str, Any]:
+    """The features that the labels of one image become."""
+    own = [one for one in objects if one[1] == image_id]
+    boxes = [(x, y, x + width, y + height) for _, _, _, (x, y, width, height), _ in own]
+    sides = {
+        f"image/object/bbox/{name}": float32(min(box[side] / size[side % 2], 1.0) for box in boxes)
+        for side, name in enumerate(("xmin", "ymin", "xmax", "ymax"))
+    }
+    return {
+        **sides,
+        "image/object/class/label": [category for _, _, category, _, _ in own],
+        "image/object/class/text": [NAMES[category].encode() for _, _, category, _, _ in own],
+        "image/object/area": float32(area for *_, area in own),
+        "image/object/is_crowd": [int(object_id >= 900100000000) for object_id, *_ in own],
+        "image/object/id": [object_id for object_id, *_ in own],
+        "label/image_id": [str(image_id).encode()],
+    }
+
+
+def labels_of(features: Mapping[str, Any]) -> dict[str, Any]:
+    """Those features of an example that come from labels."""
+    return {key: value for key, value in features.items() if "/object/" in key or "label/" in key}
+
+
+def write_val(
+    images: Sequence[Mapping[str, Any]], annotations: Sequence[Any], categories: Any = CATEGORIES
+) -> None:
+    """Writes coco/annotations/instances_val2017.json anew, and takes the training set away."""
+    write_files(
+        "coco", {"annotations/instances_val2017.json": instances(images, annotations, categories)}
+    )
+    os.remove("coco/annotations/instances_train2017.json")
+
+
+# --- whole conversions ---------------------------------------------------------------------------
+
+
+def test_coco_is_converted_label_by_label(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its folder is all that has to be named; captions and key points beside it are passed over."""
+    assert convert("--images", "coco/", "--output", "out") == 0
+    assert capsys.readouterr().out.startswith(
+        "Layout coco: annotations/instances_train2017.json, annotations/instances_val2017.json in "
+        "coco\n"
+    )
+    examples = read_all("out")
+    assert {key: labels_of(features) for key, features in examples.items()} == {
+        **{f"train2017/{n}": features_of(*what, TRAIN_OBJECTS) for n, what in TRAIN.items()},
+        **{f"val2017/{n}": features_of(*what, VAL_OBJECTS) for n, what in VAL.items()},
+    }
+    for key, features in examples.items():
+        assert features["image/encoded"] == [Path("coco", key).read_bytes()]
+        assert features["image/filename"] == [key.encode()]
+    assert dead_letters_of("out") == []
+
+
+def test_an_example_says_what_the_file_says(folder: Path) -> None:
+    """One with a crowd, every number written out; objects stand in the order of the annotations."""
+    assert convert("--images", "coco/", "--output", "out") == 0
+    assert labels_of(read_all("out")["train2017/000000000071.jpg"]) == {
+        "image/object/bbox/xmin": float32([3 / 150, 12.5 / 150]),
+        "image/object/bbox/ymin": float32([40 / 128, 20 / 128]),
+        "image/object/bbox/xmax": float32([123 / 150, 37.75 / 150]),
+        "image/object/bbox/ymax": float32([82 / 128, 90.5 / 128]),
+        "image/object/class/label": [3, 1],
+        "image/object/class/text": [b"car", b"person"],
+        "image/object/area": [3120.0, 1003.75],
+        "image/object/is_crowd": [1, 0],
+        "image/object/id": [900100000071, 1802],
+        "label/image_id": [b"71"],
+    }
+
+
+def test_splits_and_classes_are_those_of_the_files(folder: Path) -> None:
+    """Ids keep their gaps, so there is a label map and no list of names; a class without objects stays."""
+    assert convert("--images", "coco/", "--output", "out") == 0
+    manifest = manifest_of("out")
+    assert {name: split["examples"] for name, split in manifest["splits"].items()} == {
+        "train": 4,
+        "validation": 2,
+    }
+    assert [(c["id"], c["name"], c["objects"]) for c in manifest["classes"]] == [
+        (1, "person", 3),
+        (3, "car", 1),
+        (18, "dog", 2),
+        (67, "dining table", 1),
+        (90, "toothbrush", 0),
+    ]
+    assert manifest["options"]["layout"] == "coco"
+    assert manifest["counts"]["label_rows"] == 6
+    assert not os.path.exists("out/labels.txt")
+    assert Path("out/label_map.pbtxt").read_text() == "\n".join(
+        f'item {{\n  id: {i}\n  name: "{name}"\n}}\n' for i, name in NAMES.items()
+    )
+
+
+@pytest.mark.slow
+def test_images_and_files_may_be_named_one_by_one(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Several folders and several files, or a glob, or their folder: the same examples but for their keys."""
+    images = ["--images", "coco/train2017", "coco/val2017", "--labels"]
+    files = ["coco/annotations/instances_train2017.json", "coco/annotations/instances_val2017.json"]
+    for number, labels in enumerate(
+        (files, ["coco/annotations/instances_*.json"], ["coco/annotations"])
+    ):
+        assert convert(*images, *labels, "--output", f"out{number}", "--name", "coco") == 0
+        reason = "glob" if number == 1 else ", ".join(files)
+        reason = reason.replace("glob", "coco/annotations/instances_*.json")
+        assert f"Layout coco: COCO's JSON in {reason}\n" in capsys.readouterr().out
+        assert digests(f"out{number}") == digests("out0")
+    assert {key: labels_of(features) for key, features in read_all("out0").items()} == {
+        **{name: features_of(*what, TRAIN_OBJECTS) for name, what in TRAIN.items()},
+        **{name: features_of(*what, VAL_OBJECTS) for name, what in VAL.items()},
+    }
+    assert manifest_of("out0")["splits"]["validation"]["examples"] == 2
+
+
+@pytest.mark.slow
+def test_one_file_alone_is_converted(folder: Path) -> None:
+    """As of a data set whose other splits one does not want."""
+    argv = ("--images", "coco/val2017", "--labels", "coco/annotations/instances_val2017.json")
+    assert convert(*argv, "--output", "out") == 0
+    assert sorted(read_all("out")) == sorted(VAL)
+    assert list(manifest_of("out")["splits"]) == ["validation"]
+
+
+def test_an_export_with_a_file_beside_the_images(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Roboflow's train/, valid/ and test/. Ids begin at 0, so the names are a list and no label map."""
+    assert convert("--images", "export/", "--output", "out") == 0
+    assert capsys.readouterr().out.startswith(
+        "Layout coco: test/_annotations.coco.json, train/_annotations.coco.json, "
+        "valid/_annotations.coco.json in export\n"
+    )
+    examples = read_all("out")
+    assert sorted(examples) == sorted(
+        f"{split}/{name}.jpg" for split, (name, _) in EXPORTED.items()
+    )
+    cat = examples[f"train/{EXPORTED['train'][0]}.jpg"]
+    assert cat["image/object/class/label"] == [1]
+    assert cat["image/object/class/text"] == [b"cat"]
+    assert cat["image/object/bbox/ymax"] == float32([0.8075])
+    assert cat["image/object/id"] == [0]
+    assert examples[f"test/{EXPORTED['test'][0]}.jpg"]["image/object/class/label"] == []
+    splits = manifest_of("out")["splits"]
+    assert {name: split["examples"] for name, split in splits.items()} == {
+        "test": 1,
+        "train": 1,
+        "validation": 1,
+    }
+    names = [str(category["name"]) for category in EXPORT_CATEGORIES]
+    assert Path("out/labels.txt").read_text().splitlines() == names
+    assert not os.path.exists("out/label_map.pbtxt")
+
+
+def test_one_folder_of_an_export_is_converted(folder: Path) -> None:
+    """The file lies right in the folder of the images; the folder's name is the split."""
+    assert convert("--images", "export/valid", "--output", "out") == 0
+    assert list(read_all("out")) == [f"{EXPORTED['valid'][0]}.jpg"]
+    assert list(manifest_of("out")["splits"]) == ["validation"]
+
+
+def test_splits_on_the_command_line_count(folder: Path) -> None:
+    """Whatever the files' names are."""
+    argv = ("--images", "coco/", "--output", "out", "--splits", "all=1")
+    assert convert(*argv) == 0
+    assert manifest_of("out")["splits"]["all"]["examples"] == 6
+
+
+def test_model_gardens_decoder_reads_the_examples(folder: Path) -> None:
+    """With image ids as source ids: what official/vision/dataloaders/tf_example_decoder.py parses."""
+    argv = ("--images", "coco/", "--output", "out", "--features", "image/source_id=image_id")
+    assert convert(*argv) == 0
+    lists = {
+        **{f"image/object/bbox/{s}": tf.float32 for s in ("xmin", "xmax", "ymin", "ymax")},
+        "image/object/class/label": tf.int64,
+        "image/object/area": tf.float32,
+        "image/object/is_crowd": tf.int64,
+    }
+    spec = {
+        "image/encoded": tf.io.FixedLenFeature((), tf.string),
+        "image/height": tf.io.FixedLenFeature((), tf.int64, -1),
+        "image/width": tf.io.FixedLenFeature((), tf.int64, -1),
+        "image/source_id": tf.io.FixedLenFeature((), tf.string),
+        **{key: tf.io.VarLenFeature(dtype) for key, dtype in lists.items()},
+    }
+    records = tf.data.TFRecordDataset([f"out/{name}" for name in shard_names("out")])
+    parsed = [tf.io.parse_single_example(record, spec) for record in records]
+    found = {int(example["image/source_id"].numpy()): example for example in parsed}
+    assert sorted(found) == [34, 71, 139, 285, 508, 558840]
+    assert tf.sparse.to_dense(found[71]["image/object/is_crowd"]).numpy().tolist() == [1, 0]
+    assert tf.sparse.to_dense(found[34]["image/object/class/label"]).numpy().tolist() == [67, 1]
+
+
+@pytest.mark.slow
+def test_the_same_bytes_on_another_engine_and_with_other_workers(folder: Path) -> None:
+    """Whoever reads the JSON and writes the shards."""
+    argv = ("--images", "coco/", "--name", "coco", "--num_shards", "2")
+    assert_the_same_bytes_everywhere(*argv)
+
+
+# --- which image is meant ------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("above", ["", "images/"])
+def test_two_splits_may_have_images_of_the_same_names(working_folder: Path, above: str) -> None:
+    """Those of instances_val2017.json are in val2017/ or images/val2017/ beside annotations/."""
+    for image_id, split in enumerate(("train2017", "val2017")):
+        found = annotation(image_id + 50, image_id, 1, (1, 2, 3, 4), 9)
+        text = instances([image_entry(split, "1.jpg", image_id, (20, 20))], [found])
+        write_files("mine", {f"annotations/instances_{split}.json": text})
+        write_files("mine", {f"{above}{split}/1.jpg": photo((20, 20), [found])})
+    assert convert("--images", "mine", "--output", "out") == 0
+    examples = read_all("out")
+    assert {key: features["image/object/id"] for key, features in examples.items()} == {
+        f"{above}train2017/1.jpg": [50],
+        f"{above}val2017/1.jpg": [51],
+    }
+    assert {name: s["examples"] for name, s in manifest_of("out")["splits"].items()} == {
+        "train": 1,
+        "validation": 1,
+    }
+
+
+def test_images_may_lie_in_another_place_than_the_files(folder: Path, tmp_path: Path) -> None:
+    """A folder val2017 beside annotations/ is not taken if it is not in --images."""
+    os.rename("coco/val2017", "elsewhere")
+    os.mkdir("coco/val2017")
+    argv = ("--images", "elsewhere", "--labels", "coco/annotations/instances_val2017.json")
+    assert convert(*argv, "--output", "out") == 0
+    assert sorted(read_all("out")) == sorted(VAL)
+
+
+def test_file_names_may_have_folders(folder: Path) -> None:
+    """They are paths below a root of --images, with either kind of slash."""
+    write_val([entry("val2017/000000000139.jpg"), entry(r"val2017\000000000285.jpg", 285)], [one()])
+    assert convert("--images", "coco/", "--output", "out") == 0
+    examples = read_all("out")
+    assert examples["val2017/000000000139.jpg"]["image/object/id"] == [7]
+    assert examples["val2017/000000000285.jpg"]["image/object/id"] == []
+
+
+@pytest.mark.slow
+def test_names_as_those_of_coco_2014(working_folder: Path) -> None:
+    """COCO_val2014_000000000042.jpg."""
+    name = "COCO_val2014_000000000042.jpg"
+    text = instances([image_entry("val2014", name, 42, (20, 20))], [])
+    write_files(
+        "coco", {"annotations/instances_val2014.json": text, f"val2014/{name}": photo((20, 20))}
+    )
+    assert convert("--images", "coco", "--output", "out") == 0
+    assert list(read_all("out")) == [f"val2014/{name}"]
+
+
+# --- what is wrong with an image or an annotation ------------------------------------------------
+
+
+def problems_with_coco(*argv: str, code: int = 0) -> list[tuple[str, str, str, str]]:
+    """(key, reason, file, message) of the dead letters of a conversion of coco/, unlabelled apart."""
+    argv = ("--images", "coco/", "--output", "out", "--max_bad_fraction", "1", *argv)
+    assert convert(*argv) == code
+    return [
+        (
+            dead_letter["key"],
+            dead_letter["reason"],
+            os.path.relpath(dead_letter["file"]),
+            dead_letter["message"],
+        )
+        for dead_letter in dead_letters_of("out")
+        if dead_letter["reason"] != "unlabelled"
+    ]
+
+
+VAL_JSON = "coco/annotations/instances_val2017.json"
+KEY = "val2017/000000000139.jpg"
+
+
+def test_a_bad_annotation_leaves_its_image_out(folder: Path) -> None:
+    """The dead letter names the annotation; an image with good ones only is not touched by it."""
+    images = [entry("000000000285.jpg", 285), entry()]
+    write_val(images, [one(id=1, image_id=285), one(), one(id=8, bbox=[1, 2, 3])])
+    message = "annotation 8: bbox [1, 2, 3] is not [x, y, width, height], four numbers of pixels"
+    assert problems_with_coco() == [(KEY, "bad_label_value", VAL_JSON, message)]
+    assert list(read_all("out")) == ["val2017/000000000285.jpg"]
+
+
+@pytest.mark.slow
+def test_an_annotation_without_an_id_is_named_by_its_number(folder: Path) -> None:
+    """Ids are what evaluation and messages go by."""
+    write_val([entry(), entry("000000000285.jpg", 285)], [one(), one(id=[5]), one(id=...)])
+    message = "annotation number 2 of the list: id [5] is not an integer"
+    assert problems_with_coco() == [(KEY, "bad_label_value", VAL_JSON, message)]
+
+
+@pytest.mark.slow
+def test_ids_of_annotations_may_be_texts(folder: Path) -> None:
+    """As in LILA's files; then all are written as texts, also those of a file with integers."""
+    write_files(
+        "coco",
+        {
+            "annotations/instances_val2017.json": instances(
+                [entry(), entry("000000000285.jpg", 285)],
+                [one(id="0b8f-é"), one(id=8), one(id="c", image_id=285, category_id=2)],
+                CATEGORIES,
+            )
+        },
+    )
+    assert problems_with_coco() == [
+        (
+            "val2017/000000000285.jpg",
+            "bad_label_value",
+            VAL_JSON,
+            "annotation 'c': category_id 2 is not among the categories",
+        )
+    ]
+    ids = {key: features["image/object/id"] for key, features in read_all("out").items()}
+    assert ids[KEY] == ["0b8f-é".encode(), b"8"]
+    assert ids["train2017/000000000071.jpg"] == [b"900100000071", b"1802"]
+    kind = {"kind": "bytes", "optional": False, "shape": [None]}
+    assert manifest_of("out")["features"]["image/object/id"] == kind
+
+
+@pytest.mark.slow
+def test_an_id_that_is_a_text_among_integers_is_a_fault(folder: Path) -> None:
+    """The first annotation decides, as the kind of a feature has to be known before the job."""
+    write_val([entry(), entry("000000000285.jpg", 285)], [one(image_id=285), one(id="a")])
+    message = "annotation 'a': id 'a' is not an integer"
+    assert problems_with_coco() == [(KEY, "bad_label_value", VAL_JSON, message)]
+
+
+def test_area_and_crowd_may_be_left_out(folder: Path) -> None:
+    """As some tools do: the box's area, and no crowd."""
+    write_val(
+        [entry()], [one(area=..., iscrowd=...), one(area=None, iscrowd=None), one(iscrowd=True)]
+    )
+    assert convert("--images", "coco/", "--output", "out") == 0
+    features = read_all("out")[KEY]
+    assert features["image/object/area"] == [1200.0, 1200.0, 600.5]
+    assert features["image/object/is_crowd"] == [0, 0, 1]
+
+
+def test_a_box_without_area_is_found_when_its_image_is_read(folder: Path) -> None:
+    """COCO's train2017 has two of height 0. The message has the annotation's id."""
+    write_val(
+        [entry(), entry("000000000285.jpg", 285)],
+        [one(), one(id=918, bbox=[29.5, 38.25, 1.0, 0.0])],
+    )
+    assert problems_with_coco() == [
+        (
+            KEY,
+            "bad_box",
+            VAL_JSON,
+            "box 2, id 918, (xmin 29.5, ymin 38.25, xmax 30.5, ymax 38.25 in pixels of 160 x 106) is "
+            "inverted or has no area (xmin < xmax and ymin < ymax are expected)",
+        )
+    ]
+
+
+@pytest.mark.slow
+def test_boxes_reach_out_by_a_pixel_or_are_clipped(folder: Path) -> None:
+    """A rounding is cut at the edge; what reaches out further is bad unless --clip_boxes is given."""
+    write_val(
+        [entry(), entry("000000000285.jpg", 285)],
+        [one(bbox=[-0.5, 100, 161, 6.5]), one(id=8, image_id=285, bbox=[-5, 0, 50, 128])],
+    )
+    ((key, reason, _, message),) = problems_with_coco()
+    assert (key, reason) == ("val2017/000000000285.jpg", "bad_box")
+    assert message.startswith(
+        "box 1, id 8, (xmin -5, ymin 0, xmax 45, ymax 128 in pixels of 117 x 128)"
+    )
+    sides = ("xmin", "ymin", "xmax", "ymax")
+    rounded = read_all("out")[KEY]
+    assert [rounded[f"image/object/bbox/{side}"] for side in sides] == [
+        [0.0],
+        float32([100 / 106]),
+        [1.0],
+        [1.0],
+    ]
+    assert problems_with_coco("--clip_boxes", "--overwrite") == []
+    clipped = read_all("out")["val2017/000000000285.jpg"]
+    assert clipped["image/object/bbox/xmin"] == [0.0]
+    assert clipped["image/object/bbox/xmax"] == float32([45 / 117])
+
+
+@pytest.mark.slow
+def test_annotations_of_no_image_are_dead_letters(folder: Path) -> None:
+    """One for each image that is missing, with the annotations that name it; the counts add up."""
+    write_val(
+        [entry()],
+        [
+            one(image_id=5, id=3),
+            one(image_id=6, id=4),
+            one(image_id=6, id=9),
+            one(image_id="x", id=...),
+        ],
+    )
+    at = f" is not among the images of {folder}/{VAL_JSON}"
+    assert problems_with_coco() == [
+        ("image_id 5", "missing_image", VAL_JSON, f"annotation 3: image_id 5{at}"),
+        ("image_id 6", "missing_image", VAL_JSON, f"annotation 4 (and 1 more): image_id 6{at}"),
+        (
+            "image_id x",
+            "missing_image",
+            VAL_JSON,
+            f"annotation number 4 of the list: id None is not an integer: image_id 'x'{at}",
+        ),
+    ]
+    counts = manifest_of("out")["counts"]
+    assert counts["label_rows"] == 4
+    assert counts["label_rows_without_image"] == 3
+    assert counts["listed_images"] == 6
+    assert counts["examples"] == 1
+
+
+def test_what_names_no_image_is_a_bad_row(folder: Path) -> None:
+    """Entries that are no objects or have no id; those of an image without a name keep its annotations."""
+    write_val(
+        [entry(), {"id": 5}, {"id": 6, "file_name": 7}, {"file_name": "000000000285.jpg"}, "x",
+         {"id": True, "file_name": "000000000285.jpg"}, {"id": 8, "file_name": "\ud800.jpg"}],
+        [one(), one(image_id=5, id=3), 17, {"id": 4, "bbox": [1, 2, 3, 4]}, one(image_id=1.5, id=5)],
+    )  # fmt: skip
+    expected = "expected an object with an id and a file_name"
+    found = problems_with_coco()
+    assert [(key, reason, file) for key, reason, file, _ in found] == [
+        (key, "bad_row", VAL_JSON)
+        for key in (
+            "annotation 4",
+            "annotation 5",
+            "annotation number 3 of the list",
+            "image number 4 of the list",
+            "image number 5 of the list",
+            "image number 6 of the list",
+            "image_id 5",
+            "image_id 6",
+            "image_id 8",
+        )
+    ]
+    messages = {key: message for key, _, _, message in found}
+    assert messages["annotation 4"] == (
+        "annotation 4 is {'id': 4, 'bbox': [1, 2, 3, 4]}, expected an object with an image_id"
+    )
+    assert messages["annotation number 3 of the list"].startswith(
+        "annotation number 3 of the list is 17, expected"
+    )
+    assert (
+        messages["image number 5 of the list"] == f"image number 5 of the list is 'x', {expected}"
+    )
+    assert messages["image_id 5"] == "image_id 5 has the file_name None, expected a text"
+    assert messages["image_id 8"] == r"image_id 8 has the file_name '\ud800.jpg', expected a text"
+
+
+def test_an_image_that_is_not_there_and_one_without_labels(folder: Path) -> None:
+    """Each is a dead letter; the second does not count against --max_bad_fraction."""
+    write_val([entry(), entry("gone.jpg", 1)], [one()])
+    assert convert("--images", "coco/", "--output", "out", "--max_bad_fraction", "1") == 0
+    assert reasons_of("out") == {
+        **{f"train2017/{name}": "unlabelled" for name in TRAIN},
+        f"{folder}/coco/val2017/gone.jpg": "missing_image",
+        "val2017/000000000285.jpg": "unlabelled",
+    }
+
+
+def test_two_images_of_one_id_are_left_out(folder: Path) -> None:
+    """Nobody knows which of them an annotation means."""
+    write_val([entry(), entry("000000000285.jpg", 139)], [one()])
+    message = "image id 139 is that of several images: '000000000139.jpg', '000000000285.jpg'"
+    assert problems_with_coco(code=1) == [
+        (KEY, "bad_label_value", VAL_JSON, message),
+        ("val2017/000000000285.jpg", "bad_label_value", VAL_JSON, message),
+    ]
+
+
+def test_an_image_of_two_ids_is_left_out(folder: Path) -> None:
+    """The objects of one of them would be lost."""
+    write_val(
+        [entry(), entry(image_id=5), entry("000000000285.jpg", 285)], [one(), one(image_id=5)]
+    )
+    message = "several images have this file_name, of ids 139, 5"
+    assert problems_with_coco() == [(KEY, "bad_label_value", VAL_JSON, message)]
+
+
+@pytest.mark.slow
+def test_an_image_that_is_there_twice_alike_is_one_example(folder: Path) -> None:
+    """Nothing is lost by it; the manifest counts it."""
+    write_val([entry(), entry()], [one()])
+    assert problems_with_coco() == []
+    assert read_all("out")[KEY]["image/object/id"] == [7]
+    assert manifest_of("out")["counts"]["label_rows_repeated"] == 1
+
+
+def test_image_ids_may_be_texts(folder: Path) -> None:
+    """As some tools write them."""
+    write_val([{**entry(), "id": "000139"}], [one(image_id="000139")])
+    assert problems_with_coco() == []
+    features = read_all("out")[KEY]
+    assert (features["label/image_id"], features["image/object/id"]) == ([b"000139"], [7])
+
+
+# --- files that cannot be used -------------------------------------------------------------------
+
+
+def error_of(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    """What a conversion that must fail prints; it leaves no manifest."""
+    capsys.readouterr()
+    assert convert(*(argv or ("--images", "coco/")), "--output", "out") == 2
+    assert not os.path.exists("out/manifest.json")
+    error = capsys.readouterr().err
+    assert "Traceback" not in error
+    return error.splitlines(keepends=True)[-1].replace(f"{os.getcwd()}/", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "parse error: premature EOF at the end of the file, byte 0"),
+        ("x", "lexical error: invalid char in json text in bytes 1 to 1, near 'x'"),
+        ('{"images": [{"id": 1},', "parse error: premature EOF at the end of the file, byte 22"),
+        ('{"images": [{"id": 1}]]', "parse error: after key and value, inside map, I expect"),
+    ],
+)
+def test_what_is_no_coco_json_is_refused_at_once(
+    folder: Path, capsys: pytest.CaptureFixture[str], text: str, message: str
+) -> None:
+    """Before the job starts, with the place."""
+    write_files("coco", {"annotations/instances_val2017.json": text})
+    error = error_of(capsys)
+    assert error.startswith(f"beam-tfrecord: error: {VAL_JSON} is not the JSON of COCO: {message}")
+    assert error.endswith("; mend it or fetch it again\n")
+    assert not os.path.exists("out")
+
+
+@pytest.mark.slow
+def test_a_fault_in_the_middle_is_refused_by_the_job(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The categories come first, and so the job starts; it ends with the reason and without shards."""
+    lists = {"categories": CATEGORIES, "images": [entry()], "annotations": [one(), one(id=8)]}
+    text = "bbox".join(dumped(lists).rsplit('"bbox"', 1))
+    write_files("coco", {"annotations/instances_val2017.json": text})
+    assert error_of(capsys).startswith(
+        f"beam-tfrecord: error: {VAL_JSON} is not the JSON of COCO: lexical error: invalid char in "
+        f"json text in bytes 1 to {len(text)}, near "
+    )
+    assert [(x["key"], x["reason"]) for x in dead_letters_of("out")] == [
+        (f"val2017/{name}", "unlabelled") for name in sorted(VAL)
+    ]
+    assert shard_names("out") == []
+
+
+def test_categories_that_cannot_be_used_are_refused_at_once(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before the job starts, and the message names the file."""
+    write_files("coco", {"annotations/instances_val2017.json": with_changes(categories=[])})
+    assert error_of(capsys) == (
+        f"beam-tfrecord: error: {VAL_JSON} has an empty list of categories, so no object has a class\n"
+    )
+    assert not os.path.exists("out")
+
+
+def test_captions_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are found by a glob that takes all."""
+    assert error_of(capsys, "--images", "coco/", "--labels", "coco/annotations/*.json") == (
+        "beam-tfrecord: error: coco/annotations/captions_train2017.json holds captions, not objects "
+        "with a bbox; leave it out, and name COCO's instances_*.json instead\n"
+    )
+
+
+def test_key_points_are_read_as_the_boxes_of_persons(folder: Path) -> None:
+    """If their file is named; the points are left out."""
+    argv = ("--images", "coco/", "--labels", "coco/annotations/person_keypoints_train2017.json")
+    assert convert(*argv, "--output", "out") == 0
+    examples = read_all("out")
+    assert sorted(examples) == sorted(f"train2017/{name}" for name in TRAIN)
+    persons = [one for one in TRAIN_OBJECTS if one[2] == 1]
+    for name, what in TRAIN.items():
+        assert labels_of(examples[f"train2017/{name}"]) == features_of(*what, persons)
+
+
+def test_instances_and_key_points_of_the_same_images_are_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their objects are not put together; the message says which file is for what."""
+    train = [
+        f"coco/annotations/{task}_train2017.json" for task in ("instances", "person_keypoints")
+    ]
+    assert error_of(capsys, "--images", "coco/", "--labels", *train) == (
+        f"beam-tfrecord: error: {train[0]} and {train[1]} describe the same images, and objects of two "
+        "files are not put together. Name one of them with --labels: instances_train2017.json for the "
+        "boxes of all classes, or person_keypoints_train2017.json with --object_features keypoints for "
+        "people and their key points\n"
+    )
+
+
+def test_files_that_disagree_on_a_category_are_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same id for two names, or the same name for two ids; both files are named."""
+    train = "coco/annotations/instances_train2017.json"
+    must = "; files that are converted together must agree on their categories\n"
+    other = [{"id": 18, "name": "wolf"}]
+    write_files("coco", {"annotations/instances_val2017.json": instances([], [], other)})
+    assert error_of(capsys) == (
+        f"beam-tfrecord: error: category 18 is 'dog' in {train} and 'wolf' in {VAL_JSON}{must}"
+    )
+    other = [{"id": 17, "name": "dog"}]
+    write_files("coco", {"annotations/instances_val2017.json": instances([], [], other)})
+    assert error_of(capsys) == (
+        f"beam-tfrecord: error: category 'dog' has the id 18 in {train} and 17 in {VAL_JSON}{must}"
+    )
+
+
+def test_files_may_each_have_some_of_the_categories(folder: Path) -> None:
+    """An id means what its own file says."""
+    other = [{"id": 2, "name": "bicycle"}, {"id": 18, "name": "dog"}]
+    train = Path("coco/annotations/instances_train2017.json").read_text()
+    write_val(
+        [entry(), entry("000000000285.jpg", 285)], [one(), one(image_id=285, category_id=1)], other
+    )
+    write_files("coco", {"annotations/instances_train2017.json": train})
+    ((key, _, _, message),) = problems_with_coco()
+    assert key == "val2017/000000000285.jpg"
+    assert message == "annotation 7: category_id 1 is not among the categories"
+    assert [c["id"] for c in manifest_of("out")["classes"]] == [1, 2, 3, 18, 67, 90]
+
+
+def test_a_folder_without_files_of_coco_is_said(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With --layout coco, for images and for labels."""
+    argv = ("--layout", "coco", "--images", "coco/train2017")
+    assert error_of(capsys, *argv) == (
+        "beam-tfrecord: error: --images coco/train2017: no annotations/instances_*.json below it and "
+        "no _annotations.coco.json in it or its folders; name COCO's JSON files with --labels\n"
+    )
+    assert error_of(capsys, *argv, "--labels", "coco/val2017") == (
+        "beam-tfrecord: error: --labels coco/val2017: no instances_*.json and no "
+        "_annotations.coco.json in this folder; name the JSON files themselves\n"
+    )
+    assert "no such file" in error_of(capsys, *argv, "--labels", "coco/instances_x.json")
+
+
+def test_options_of_other_layouts_are_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ids are the file's own."""
+    error = error_of(capsys, "--images", "coco/", "--label_base", "1")
+    assert "--label_base means nothing for the layout coco" in error
+
+
+# --- what is taken for COCO ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"info": {"year": 2017},"images": []}',
+        '\ufeff{\r\n  "licenses": [],\r\n  "images": []\r\n}',
+        '{"images":[{"id":0}]}',
+        '{"categories": [],\n"images": []}',
+        '{"annotations": [{"id": 1}]}\n',
+        '{"type": "instances", "images": []}',
+    ],
+)
+def test_a_json_file_of_any_name_is_known_by_its_beginning(tmp_path: Path, text: str) -> None:
+    """Whatever tool wrote it."""
+    write_files(str(tmp_path), {"all.json": text})
+    labels = f"{tmp_path}/all.json"
+    assert Coco().recognise(SourceOptions(("x",), (labels,))) == f"COCO's JSON in {labels}"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("all.json", '{"image": "a.jpg", "label": "cat"}'),
+        ("all.json", '{"images": ["a.jpg"], "label": "cat"}'),
+        ("all.json", '{"type": "cat", "image": "a.jpg"}'),
+        (
+            "all.json",
+            '{"annotations": [{"id": 1}], "image": "a.jpg"}\n{"annotations": [{"id": 2}]}\n',
+        ),
+        ("all.jsonl", '{"info": {}}'),
+        ("all.csv", "filename,label\na.jpg,cat\n"),
+        ("all.json", "[]"),
+        ("all.json", ""),
+    ],
+)
+def test_tables_and_other_json_are_not_taken_for_coco(tmp_path: Path, name: str, text: str) -> None:
+    """JSON Lines, too, begin with a brace."""
+    write_files(str(tmp_path), {name: text})
+    assert Coco().recognise(SourceOptions(("x",), (f"{tmp_path}/{name}",))) == ""
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        SourceOptions(()),
+        SourceOptions(("",)),
+        SourceOptions(("missing", "gs://bucket/coco")),
+        SourceOptions(("gs://bucket/coco",)),
+        SourceOptions(("coco/*2017",)),
+        SourceOptions(("coco/train2017", "coco/val2017")),
+        SourceOptions(("coco", "elsewhere")),
+        SourceOptions(("coco",), ("missing.json",)),
+        SourceOptions(("coco",), ("",)),
+        SourceOptions(("coco",), ("gs://bucket/labels.json",)),
+        SourceOptions(("coco",), ("coco/annotations/instances_val2017.json", "labels.csv")),
+        SourceOptions(("coco",), ("coco/val2017",)),
+    ],
+)
+def test_what_cannot_be_told_is_not_taken(folder: Path, given: SourceOptions) -> None:
+    """No path makes it fail."""
+    assert Coco().recognise(given) == ""
+
+
+@pytest.mark.parametrize(
+    "name", ["gs://b/annotations/instances_val2017.json", "s3://b/train/_annotations.coco.json"]
+)
+def test_files_in_a_bucket_are_known_by_their_names(name: str) -> None:
+    """Nothing is opened for it."""
+    assert Coco().recognise(SourceOptions(("gs://b/val2017",), (name,))) == f"COCO's JSON in {name}"
+
+
+@pytest.mark.parametrize(
+    ("path", "split"),
+    [
+        ("annotations/instances_train2017.json", "train"),
+        ("annotations/instances_val2014.json", "validation"),
+        ("annotations/instances_valminusminival2014.json", ""),
+        ("annotations/instances_default.json", ""),
+        ("annotations/instances_trainval.json", ""),
+        ("annotations/instances_train_val.json", ""),
+        ("annotations/Test.json", "test"),
+        ("annotations/my-validation-set.json", "validation"),
+        ("test/_annotations.coco.json", "test"),
+        ("valid/_annotations.coco.json", "validation"),
+        ("Train2017/labels.json", "train"),
+        ("valid/train.json", "train"),
+        ("export/_annotations.coco.json", ""),
+    ],
+)
+def test_the_split_is_in_the_name_of_the_file_or_its_folder(
+    tmp_path: Path, path: str, split: str
+) -> None:
+    """Words of it, that is; two of them say nothing."""
+    write_files(str(tmp_path / "x"), {path: instances([entry()], [])})
+    given = SourceOptions((str(tmp_path),), (str(tmp_path / "x" / path),))
+    source, _ = open_source("coco", given)
+    assert isinstance(source.labels, FileLabels)
+    (uri,) = source.labels.files
+    with open(uri, "rb") as file:
+        (row,) = source.labels.reader.read(file, uri)
+    assert isinstance(row, LabelRow)
+    assert (row.name, row.split) == ("000000000139.jpg", split)
+
+
+def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    """As a link to nowhere is one."""
+    os.symlink("nowhere", tmp_path / "instances_x.json")
+    given = SourceOptions((str(tmp_path),), (str(tmp_path / "instances_x.json"),))
+    with pytest.raises(
+        UsageError, match=r"instances_x\.json cannot be read: No such file or directory"
+    ):
+        open_source("coco", given)

@@ -1,0 +1,469 @@
+"""KITTI's object detection set, and sets that are kept like it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beam_pipeline.layouts.kitti.layout import Kitti
+from beam_pipeline.layouts.layout import SourceOptions
+from tests.harness import (
+    ALL_BAD,
+    NONE_BAD,
+    assert_the_same_bytes_everywhere,
+    convert,
+    dead_letters_of,
+    digests,
+    float32,
+    manifest_of,
+    read_all,
+    sources_of,
+    split_of_each,
+)
+from tests.layouts import bucket
+from tests.layouts.make_kitti import CAR, DONT_CARE, FRAMES, frame, make
+from tests.layouts.objects import objects_of
+from tests.pictures import write_files
+
+
+@pytest.fixture
+def kitti(working_folder: Path) -> Path:
+    """A folder with kitti/training and kitti/testing in it, which is the working directory."""
+    make(str(working_folder))
+    return working_folder
+
+
+def write_frames(folder: Path, labels: Mapping[str, str | bytes | None]) -> None:
+    """training/image_2 and label_2 of frames of 100 x 50 pixels; None is no label file."""
+    write_files(
+        f"{folder}/training",
+        {
+            **{f"image_2/{name}.png": frame((100, 50)) for name in labels},
+            **{f"label_2/{name}.txt": text for name, text in labels.items() if text is not None},
+        },
+    )
+
+
+def expected_objects(
+    size: tuple[int, int], lines: Sequence[str], ids: Mapping[str, int]
+) -> dict[str, Any]:
+    """What an example of these label lines must hold, worked out from the readme's columns."""
+    rows = [line.split() for line in lines]
+    objects = [row for row in rows if row[0] != "DontCare"]
+    ignored = [row for row in rows if row[0] == "DontCare"]
+    numbers = {
+        "truncated": 1,
+        "alpha": 3,
+        "3d_bbox/height": 8,
+        "3d_bbox/width": 9,
+        "3d_bbox/length": 10,
+        "3d_bbox/x": 11,
+        "3d_bbox/y": 12,
+        "3d_bbox/z": 13,
+        "3d_bbox/rot_y": 14,
+    }
+    sides = {"xmin": (4, 0), "ymin": (5, 1), "xmax": (6, 0), "ymax": (7, 1)}
+    return {
+        "class/text": [row[0].encode() for row in objects],
+        "class/label": [ids[row[0]] for row in objects],
+        "occluded": [int(row[2]) for row in objects],
+        **{key: float32([float(row[at]) for row in objects]) for key, at in numbers.items()},
+        **{
+            f"{key}/{side}": float32([float(row[at]) / size[axis] for row in found])
+            for key, found in (("bbox", objects), ("ignore/bbox", ignored))
+            for side, (at, axis) in sides.items()
+        },
+    }
+
+
+IDS = {
+    "Car": 1,
+    "Van": 2,
+    "Truck": 3,
+    "Pedestrian": 4,
+    "Person_sitting": 5,
+    "Cyclist": 6,
+    "Tram": 7,
+    "Misc": 8,
+}
+
+
+def test_every_frame_becomes_an_example_with_all_that_its_labels_say(kitti: Path) -> None:
+    """Boxes as fractions, classes, truncation, occlusion, alpha, the box in space, and DontCare
+    regions apart from the objects; the image's own bytes."""
+    assert convert("--images", "kitti", "--output", "out", NONE_BAD) == 0
+    examples = read_all("out")
+    assert sorted(examples) == [f"{name}.png" for name in FRAMES]
+    for name, (size, *lines) in FRAMES.items():
+        features = examples[f"{name}.png"]
+        assert objects_of(features) == expected_objects(size, lines, IDS)
+        assert features["image/encoded"] == [
+            (kitti / f"kitti/training/image_2/{name}.png").read_bytes()
+        ]
+        assert (*features["image/width"], *features["image/height"]) == size
+    car = objects_of(examples["000000.png"])
+    assert car["bbox/xmin"] == float32([312.5 / 1224])
+    assert car["3d_bbox/rot_y"] == float32([1.33])
+    assert car["ignore/bbox/ymax"] == float32([181.5 / 370])
+    counts = manifest_of("out")["counts"]
+    assert counts["listed_images"] == counts["examples"] == len(FRAMES)  # and none of testing/
+
+
+def test_classes_have_the_ids_of_the_readmes_order(kitti: Path) -> None:
+    """The eight types are numbered 1 to 8, in the manifest and for TensorFlow's detectors."""
+    assert convert("--images", "kitti", "--output", "out", NONE_BAD) == 0
+    objects = {"Car": 3}
+    assert manifest_of("out")["classes"] == [
+        {"id": i, "name": name, "objects": objects.get(name, 1), "splits": {"train": objects.get(name, 1)}}
+        for name, i in IDS.items()
+    ]  # fmt: skip
+    label_map = (kitti / "out/label_map.pbtxt").read_text()
+    assert label_map.startswith('item {\n  id: 1\n  name: "Car"\n}\n')
+    assert label_map.count("item {") == 8
+
+
+@pytest.mark.slow
+def test_a_set_of_ones_own_keeps_kittis_ids_and_gets_others_behind_them(tmp_path: Path) -> None:
+    """Types that KITTI does not have follow in their sorted order; --label_base 0 moves all."""
+    lines = [CAR, CAR.replace("Car", "car"), CAR.replace("Car", "Bus"), CAR.replace("Car", "Tram")]
+    write_frames(tmp_path, {"a": "\n".join(lines)})
+    argv = ("--images", str(tmp_path), NONE_BAD)
+    assert convert(*argv, "--output", f"{tmp_path}/one") == 0
+    (example,) = read_all(tmp_path / "one").values()
+    assert example["image/object/class/label"] == [1, 10, 9, 7]
+    assert convert(*argv, "--output", f"{tmp_path}/zero", "--label_base", "0") == 0
+    (example,) = read_all(tmp_path / "zero").values()
+    assert example["image/object/class/label"] == [0, 9, 8, 6]
+    assert example["image/object/class/text"] == [b"Car", b"car", b"Bus", b"Tram"]
+    assert [c["name"] for c in manifest_of(tmp_path / "zero")["classes"]] == [*IDS, "Bus", "car"]
+
+
+def test_real_frames_are_read_to_the_last_digit(samples: Path, tmp_path: Path) -> None:
+    """Three frames of KITTI itself: no box is bad, and every number is the label file's."""
+    training = samples / "kitti-sample/training"
+    argv = ("--images", str(samples / "kitti-sample"), "--output", f"{tmp_path}/out")
+    assert convert(*argv, NONE_BAD) == 0
+    sizes = {"000000": (1224, 370), "000001": (1242, 375), "000002": (1242, 375)}
+    examples = read_all(tmp_path / "out")
+    assert {name: len(objects_of(f)["class/text"]) for name, f in examples.items()} == {
+        "000000.png": 1,
+        "000001.png": 3,
+        "000002.png": 2,
+    }
+    for name, size in sizes.items():
+        lines = (training / f"label_2/{name}.txt").read_text().splitlines()
+        features = examples[f"{name}.png"]
+        assert objects_of(features) == expected_objects(size, lines, IDS)
+        assert features["image/encoded"] == [(training / f"image_2/{name}.png").read_bytes()]
+    assert len(examples["000001.png"]["image/object/ignore/bbox/xmin"]) == 4
+
+
+def test_boxes_that_reach_the_last_pixel_or_the_edge_are_good(tmp_path: Path) -> None:
+    """KITTI's last pixel is width - 1; exports of other tools end at the width itself."""
+    edges = {"a": "0.00 0.00 99.00 49.00", "b": "0.00 0.00 100.00 50.00"}
+    write_frames(
+        tmp_path, {k: CAR.replace("10.00 20.00 30.00 40.00", box) for k, box in edges.items()}
+    )
+    assert convert("--images", str(tmp_path), "--output", f"{tmp_path}/out", NONE_BAD) == 0
+    boxes = {
+        key: [features[f"image/object/bbox/{side}"] for side in ("xmin", "ymin", "xmax", "ymax")]
+        for key, features in read_all(tmp_path / "out").items()
+    }
+    assert boxes == {
+        "a.png": [[0.0], [0.0], float32([0.99]), float32([0.98])],
+        "b.png": [[0.0], [0.0], [1.0], [1.0]],
+    }
+
+
+def test_an_empty_label_file_is_an_image_without_objects(tmp_path: Path) -> None:
+    """It becomes an example whose lists are empty; an image without a label file is unlabelled."""
+    write_frames(tmp_path, {"a": CAR, "empty": "", "blank": " \r\n\r\n", "none": None})
+    assert convert("--images", str(tmp_path), "--output", f"{tmp_path}/out", NONE_BAD) == 0
+    examples = read_all(tmp_path / "out")
+    assert sorted(examples) == ["a.png", "blank.png", "empty.png"]
+    for name in ("blank.png", "empty.png"):
+        assert objects_of(examples[name]) == expected_objects((100, 50), [], {})
+    assert [(d["key"], d["reason"]) for d in dead_letters_of(tmp_path / "out")] == [
+        ("none.png", "unlabelled")
+    ]
+
+
+def test_a_label_file_that_is_not_kittis_becomes_a_dead_letter(tmp_path: Path) -> None:
+    """The image is left out, with the file, the line and what was found there; another goes on."""
+    write_frames(tmp_path, {"good": CAR, "bad": f"{CAR}\n\n{CAR.replace('10.00', 'ten')}\n"})
+    assert convert("--images", str(tmp_path), "--output", f"{tmp_path}/out", ALL_BAD) == 0
+    assert list(read_all(tmp_path / "out")) == ["good.png"]
+    assert dead_letters_of(tmp_path / "out") == [
+        {
+            "stage": "labels",
+            "key": "bad.png",
+            "uri": f"{tmp_path}/training/image_2/bad.png",
+            "reason": "bad_label_value",
+            "message": "left is 'ten', expected a number",
+            "file": f"{tmp_path}/training/label_2/bad.txt",
+            "line": 3,
+        }
+    ]
+
+
+def test_impossible_boxes_and_lone_files_become_dead_letters(tmp_path: Path) -> None:
+    """Inverted boxes and boxes outside, of objects and of DontCare, name file and line; a label
+    file without an image and an image without a label file are said; the counts add up."""
+    boxes = {
+        "inverted": f"{CAR}\n{CAR.replace('10.00 20.00 30.00 40.00', '30 20 10 40')}",
+        "outside": CAR.replace("10.00 20.00 30.00 40.00", "110 20 130 40"),
+        "reaches": CAR.replace("10.00 20.00 30.00 40.00", "90 20 105 40"),
+        "dontcare": f"{CAR}\n\n{DONT_CARE.format('5 5 5 9')}\n",
+    }
+    write_frames(tmp_path, {"good": CAR, "bare": None, **boxes})
+    write_files(str(tmp_path), {"training/label_2/000099.txt": CAR})
+    assert convert("--images", str(tmp_path), "--output", f"{tmp_path}/out", ALL_BAD) == 0
+    label = f"{tmp_path}/training/label_2"
+    assert sources_of(tmp_path / "out") == {
+        "inverted.png": ("bad_box", f"{label}/inverted.txt", 2),
+        "outside.png": ("bad_box", f"{label}/outside.txt", 1),
+        "reaches.png": ("bad_box", f"{label}/reaches.txt", 1),
+        "dontcare.png": ("bad_box", f"{label}/dontcare.txt", 3),
+        "bare.png": ("unlabelled", "", 0),
+        "000099": ("missing_image", f"{label}/000099.txt", 0),
+    }
+    counts = manifest_of(tmp_path / "out")["counts"]
+    assert (counts["listed_images"], counts["examples"], counts["dead_letters"]) == (6, 1, 6)
+
+
+def test_clip_boxes_cuts_what_reaches_out(tmp_path: Path) -> None:
+    """With --clip_boxes a box over the edge ends at it."""
+    write_frames(tmp_path, {"a": CAR.replace("10.00 20.00 30.00 40.00", "90 -7 130 40")})
+    argv = ("--images", str(tmp_path), "--output", f"{tmp_path}/out", NONE_BAD, "--clip_boxes")
+    assert convert(*argv) == 0
+    (features,) = read_all(tmp_path / "out").values()
+    assert features["image/object/bbox/xmax"] == [1.0]
+    assert features["image/object/bbox/ymin"] == [0.0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("argv", "why"),
+    [
+        (["--images", "kitti"], "image_2/ beside label_2/ in kitti/training"),
+        (["--images", "kitti/training/"], "image_2/ beside label_2/ in kitti/training"),
+        (["--images", "kitti/training/image_2"], "image_2/ beside label_2/ in kitti/training"),
+        (
+            ["--images", "kitti/training/image_2", "--labels", "kitti/training/label_2"],
+            "label files of KITTI in kitti/training/label_2",
+        ),
+        (
+            ["--images", "kitti", "--labels", "kitti"],
+            "label files of KITTI in kitti/training/label_2",
+        ),
+        (
+            ["--images", "kitti/training/image_2/*.png", "--labels", "kitti/training"],
+            "label files of KITTI in kitti/training/label_2",
+        ),
+    ],
+)
+def test_the_layout_is_seen_from_names_or_from_the_first_labels(
+    kitti: Path, capsys: pytest.CaptureFixture[str], argv: list[str], why: str
+) -> None:
+    """Whichever folder is named, the layout is found, the reason printed and all frames read."""
+    assert convert(*argv, "--output", "out", NONE_BAD) == 0
+    assert capsys.readouterr().out.splitlines()[0] == f"Layout kitti: {why}"
+    assert sorted(read_all("out")) == [f"{name}.png" for name in FRAMES]
+    assert manifest_of("out")["options"]["layout"] == "kitti"
+
+
+@pytest.mark.slow
+def test_images_and_labels_may_lie_far_apart(tmp_path: Path) -> None:
+    """A set in images/ and labels/, and KITTI's archives unpacked into folders of their own."""
+    for number, (images, labels, named) in enumerate(
+        (
+            ("images", "labels", ("images", "labels")),
+            ("a/training/image_2", "b/training/label_2", ("a/training", "b")),
+        )
+    ):
+        folder = tmp_path / str(number)
+        files = {f"{images}/x.1.png": frame((100, 50)), f"{labels}/x.1.txt": CAR}
+        write_files(str(folder), files)
+        argv = ("--images", f"{folder}/{named[0]}", "--labels", f"{folder}/{named[1]}")
+        assert convert(*argv, "--output", f"{tmp_path}/out", NONE_BAD, "--overwrite") == 0
+        assert list(read_all(tmp_path / "out")) == ["x.1.png"]
+
+
+def test_what_is_not_kittis_is_left_to_other_layouts(tmp_path: Path) -> None:
+    """Images without label_2/, labels of other columns, tables, nothing at all: no reason given."""
+    write_files(
+        str(tmp_path),
+        {
+            "lonely/image_2/a.png": frame((9, 9)),
+            "yolo/a.txt": "0 0.5 0.5 0.1 0.1\n",
+            "results/a.txt": f"{CAR} 0.9\n",
+            "empty/a.txt": "",
+            "named/label_2/a.txt": "Car",
+            "labels.csv": "filename,label\na.png,cat\n",
+        },
+    )
+
+    def seen(images: str, *labels: str) -> str:
+        folders = tuple(f"{tmp_path}/{name}" for name in labels)
+        return Kitti().recognise(SourceOptions((f"{tmp_path}/{images}",), folders))
+
+    assert seen("lonely") == ""
+    assert seen("nowhere") == ""
+    assert [seen("lonely", name) for name in ("yolo", "results", "empty", "labels.csv", "no")] == [
+        "",
+        "",
+        "",
+        "",
+        "",
+    ]
+    assert seen("lonely", "named") == f"label files of KITTI in {tmp_path}/named/label_2"
+    for path in ("", "gs://bucket/photos", "gs://bucket/training", "*"):
+        assert Kitti().recognise(SourceOptions((path,))) == ""
+        assert Kitti().recognise(SourceOptions((str(tmp_path),), (path,))) == ""
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (
+            ["--images", "plain"],
+            "--images plain: no folder image_2/ or training/image_2/ in it; --layout kitti expects "
+            "image_2/ beside label_2/, or the folder of label files with --labels",
+        ),
+        (
+            ["--images", "lonely"],
+            "--layout kitti: no label_2/ beside {here}/lonely/image_2; put KITTI's label files "
+            "there, or name their folder with --labels",
+        ),
+        (
+            ["--images", "plain", "--labels", "labels.csv"],
+            "--labels labels.csv is a file; expected a folder of label files of KITTI (*.txt)",
+        ),
+        (
+            ["--images", "plain", "--labels", "nowhere"],
+            "--labels nowhere does not exist; expected a folder of label files of KITTI (*.txt)",
+        ),
+        (
+            ["--images", "plain", "--labels", "lonely"],
+            "no label files of KITTI (*.txt) in {here}/lonely; expected one for each image, of its "
+            "name",
+        ),
+        (["--images", "nowhere", "--labels", "good"], "--images nowhere: no such file or folder"),
+        (
+            ["--images", "plain", "--labels", "good", "--key_column", "x"],
+            "--key_column means nothing for the layout kitti",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_said(
+    working_folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    argv: list[str],
+    message: str,
+) -> None:
+    """Exit code 2, with what was found and what was expected, and nothing written."""
+    write_files(
+        str(working_folder),
+        {
+            "plain/a.png": frame((9, 9)),
+            "lonely/image_2/a.png": frame((9, 9)),
+            "good/a.txt": CAR,
+            "labels.csv": "filename,label\n",
+        },
+    )
+    assert convert(*argv, "--layout", "kitti", "--output", "out") == 2
+    assert message.format(here=working_folder) in capsys.readouterr().err
+    assert not (working_folder / "out").exists()
+
+
+@pytest.mark.slow
+def test_splits_go_by_the_frames_key_and_the_summary_names_missing_classes(
+    kitti: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--splits puts a frame where the hash of its name says, however many frames there are; a
+    class that only one split has is noted."""
+    argv = ("--images", "kitti", "--splits", "train=0.5,validation=0.5", NONE_BAD)
+    assert convert(*argv, "--output", "out") == 0
+    before = split_of_each("out")
+    assert set(before.values()) == {"train", "validation"}
+    assert "  note: validation has no " in capsys.readouterr().out
+    for number in range(100, 120):
+        name = f"000{number}"
+        files = {f"image_2/{name}.png": frame((100, 50)), f"label_2/{name}.txt": CAR}
+        write_files("kitti/training", files)
+    assert convert(*argv, "--output", "more") == 0
+    after = split_of_each("more")
+    assert len(after) == len(before) + 20
+    assert {name: after[name] for name in before} == before
+
+
+@pytest.mark.slow
+def test_every_engine_gives_the_same_bytes(kitti: Path) -> None:
+    """Shards, manifest, label map and dead letters are those of one thread, byte for byte."""
+    write_files("kitti/training", {"label_2/000009.txt": CAR, "label_2/000001.txt": "Car\n"})
+    argv = ("--images", "kitti", "--name", "d", "--num_shards", "2", ALL_BAD)
+    assert_the_same_bytes_everywhere(*argv)
+    assert [d["key"] for d in dead_letters_of("one")] == ["000009", "000001.png"]
+
+
+@pytest.mark.slow
+def test_a_set_in_a_bucket(kitti: Path) -> None:
+    """Folders are found by KITTI's names alone, or named one by one; the bytes are the same."""
+    root = f"{bucket.Bucket.scheme()}://{kitti}/kitti"
+    image_2, label_2 = f"{root}/training/image_2", f"{root}/training/label_2"
+    assert (
+        Kitti().recognise(SourceOptions((image_2,)))
+        == f"image_2/ beside label_2/ in {root}/training"
+    )
+    assert (
+        Kitti().recognise(SourceOptions((image_2,), (label_2,)))
+        == f"label files of KITTI in {label_2}"
+    )
+    for given in (
+        SourceOptions((root,)),
+        SourceOptions((f"{root}/training/",)),
+        SourceOptions((image_2,)),
+        SourceOptions((f"{root}/training",), (label_2,)),
+        SourceOptions((image_2,), (label_2,)),
+    ):
+        assert Kitti().open(given).uris == (image_2, label_2)
+    argv = ("--name", "d", "--writers", "0", NONE_BAD)
+    assert convert("--images", image_2, *argv, "--output", "from_bucket") == 0
+    assert convert("--images", "kitti", *argv, "--output", "from_disk") == 0
+    assert digests("from_bucket") == digests("from_disk")
+
+
+@pytest.mark.slow
+def test_lists_beside_training_say_the_splits(
+    kitti: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """test.txt is of testing/, whose names are those of other images; what no list names is apart."""
+    lists = {"train": "000000\n000003\n", "val": "000001\r\n", "test": "000000\n000002\n"}
+    write_files("kitti/ImageSets", {f"{name}.txt": text for name, text in lists.items()})
+    for path in ("kitti", "kitti/training", "kitti/training/image_2"):
+        assert convert("--images", path, "--output", "out", "--overwrite", NONE_BAD) == 0
+        assert split_of_each("out") == {
+            "000000.png": "train",
+            "000001.png": "validation",
+            "000002.png": "unlisted",
+            "000003.png": "train",
+            "000004.png": "unlisted",
+            "000005.png": "unlisted",
+        }
+    out = capsys.readouterr().out
+    folder = f"{kitti}/kitti/ImageSets"
+    assert f"Note: 2 images of train by {folder}/train.txt\n" in out
+    assert (
+        "Note: 3 of 6 label files are in no list of ImageSets/, so their images go to a split "
+        "'unlisted' unless --splits is given\n"
+    ) in out
+
+
+def test_an_image_in_two_lists(kitti: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Is refused."""
+    write_files("kitti/ImageSets", {"train.txt": "000000\n", "val.txt": "000000\n"})
+    assert convert("--images", "kitti", "--output", "out") == 2
+    assert "val.txt names 1 image, such as '000000', that another list" in capsys.readouterr().err

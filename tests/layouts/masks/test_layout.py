@@ -1,0 +1,356 @@
+"""Masks: whole conversions of the usual folders, and what cannot be a mask."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from beam_pipeline.cli import main
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.images.png import grey_png
+from beam_pipeline.core.labels.mask_names import Addition, MaskNames
+from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.references import ImageRef, LabelRow
+from beam_pipeline.layouts.layout import SourceOptions
+from beam_pipeline.layouts.masks.layout import MaskReader, Masks
+from beam_pipeline.layouts.masks.voc import VOC_CLASSES
+from tests.harness import (
+    assert_the_same_bytes_everywhere,
+    convert,
+    convert_asking,
+    dead_letters_of,
+    digests,
+    manifest_of,
+    read_all,
+    split_of_each,
+)
+from tests.layouts import bucket
+from tests.layouts.make_segmentation import (
+    COLOURS,
+    SIZE,
+    folders,
+    grey,
+    jpeg,
+    make,
+    palette,
+    scene,
+)
+from tests.pictures import picture, write_files
+
+CLASS = "image/segmentation/class"
+OBJECT = "image/segmentation/object"
+
+
+@pytest.fixture
+def here(working_folder: Path) -> Path:
+    """The working directory, with the sets of the page."""
+    make(str(working_folder))
+    return working_folder
+
+
+def ids(number: int) -> bytes:
+    """The pixels of a scene's mask."""
+    return scene(number)[1].tobytes()
+
+
+def number_of(key: str) -> int:
+    return int(key.partition("scene_")[2][:3])
+
+
+def test_the_bytes_of_grey_masks_are_kept(here: Path) -> None:
+    """Found beside the images without --masks, and with it; splits are those of the images."""
+    assert convert_asking("--images", "shapes", "--output", "found", "--name", "d") == 0
+    argv = ("--images", "shapes/images", "--masks", "shapes/masks", "--classes", "classes.txt")
+    assert convert(*argv, "--output", "out", "--name", "d") == 0
+    examples = read_all("out")
+    files = folders()
+    assert len(examples) == 12
+    for key, features in examples.items():
+        mask = files[f"shapes/masks/{key[:-4]}.png"]
+        assert features[f"{CLASS}/encoded"] == [mask]
+        assert features[f"{CLASS}/format"] == [b"png"]
+        assert features["image/encoded"] == [files[f"shapes/images/{key}"]]
+    assert {key: split for key, split in split_of_each("out").items() if "val/" in key} == {
+        f"val/scene_{n:03d}.jpg": "validation" for n in (3, 7, 11)
+    }
+    manifest = manifest_of("out")
+    assert manifest["classes"] == [
+        {"id": i, "name": name} for i, name in enumerate(("background", "disc", "square"))
+    ]
+    assert manifest["features"][f"{CLASS}/encoded"] == {
+        "kind": "bytes",
+        "optional": False,
+        "shape": [],
+        "pixels": "uint8",
+    }
+    assert manifest["dead_letters"] == {}
+    assert Path("out/labels.txt").read_text(encoding="utf-8") == "background\ndisc\nsquare\n"
+    shards = [name for name in digests("out") if ".tfrecord" in name]
+    assert {n: digests("found")[n] for n in shards} == {n: digests("out")[n] for n in shards}
+
+
+@pytest.mark.slow
+def test_colours_become_the_ids_of_their_table(here: Path) -> None:
+    """CamVid: train_labels/ beside train/, with an addition to the names."""
+    table = ("--mask_colors", "camvid/class_dict.csv")
+    assert convert_asking("--images", "camvid", *table, "--output", "out") == 0
+    for key, features in read_all("out").items():
+        pixels = ids(number_of(key)).replace(b"\xff", b"\3")
+        assert features[f"{CLASS}/encoded"] == [grey_png(pixels, *SIZE)]
+    manifest = manifest_of("out")
+    assert [c["name"] for c in manifest["classes"]] == list(COLOURS)
+    assert manifest["options"]["mask_colors"][1] == [128, 64, 128, 1]
+    assert manifest["splits"].keys() == {"train", "validation"}
+
+
+@pytest.mark.slow
+def test_voc_has_masks_of_classes_and_objects(here: Path) -> None:
+    """Indexes of palettes, splits by the lists, VOC's own class names; without a mask, a dead letter."""
+    write_files("VOCdevkit/VOC2012", {"JPEGImages/other.jpg": jpeg(scene(1)[0])})
+    os.remove("VOCdevkit/VOC2012/SegmentationObject/scene_002.png")
+    assert convert_asking("--images", "VOCdevkit", "--output", "out") == 0
+    examples = read_all("out")
+    assert len(examples) == 12
+    for key, features in examples.items():
+        expected = grey_png(ids(number_of(key)), *SIZE)
+        assert features[f"{CLASS}/encoded"] == [expected]
+        assert features.get(f"{OBJECT}/encoded") == (None if "002" in key else [expected])
+        assert features.get(f"{OBJECT}/format") == (None if "002" in key else [b"png"])
+    manifest = manifest_of("out")
+    assert [c["name"] for c in manifest["classes"]] == list(VOC_CLASSES)
+    assert {name: split["examples"] for name, split in manifest["splits"].items()} == {
+        "train": 9,
+        "validation": 3,
+    }
+    assert manifest["dead_letters"] == {"unlabelled": 1}
+    assert manifest["features"][f"{OBJECT}/encoded"]["optional"]
+
+
+@pytest.mark.slow
+def test_the_same_bytes_on_every_engine(here: Path) -> None:
+    """Palettes are written anew, the same everywhere."""
+    assert_the_same_bytes_everywhere("--images", "VOCdevkit", "--num_shards", "2", "--name", "d")
+
+
+ROWS = [[0, 1, 2], [255, 1, 0]]
+
+
+def test_what_is_no_mask_of_its_image_is_a_dead_letter(working_folder: Path) -> None:
+    """Each with its reason and its mask; the others are written."""
+    photo = picture(1, size=(3, 2))
+    masks = {
+        "good.png": grey(ROWS),
+        "palette.png": palette([[0, 1, 2], [3, 1, 0]]),
+        "larger.png": grey([*ROWS, [0, 0, 0]]),
+        "turned.png": grey([[0, 1], [1, 1], [0, 0]]),
+        "rgb.png": picture(2, file_format="PNG", size=(3, 2)),
+        "lossy.jpg": photo,
+        "broken.png": grey(ROWS)[:-9],
+        "empty.png": b"",
+        "wide.png": grey(ROWS, bits=16),
+        "alone.png": grey(ROWS),
+    }
+    write_files("masks", masks)
+    stems = [name.partition(".")[0] for name in masks if name != "alone.png"]
+    write_files("images", {f"{stem}.jpg": photo for stem in (*stems, "unlabelled")})
+    argv = ("--images", "images", "--masks", "masks", "--max_bad_fraction", "1")
+    assert convert(*argv, "--output", "out") == 0
+    examples = read_all("out")
+    assert examples.keys() == {"good.jpg", "palette.jpg"}
+    assert examples["good.jpg"][f"{CLASS}/encoded"] == [masks["good.png"]]
+    assert examples["palette.jpg"][f"{CLASS}/encoded"] == [grey_png(b"\0\1\2\3\1\0", 3, 2)]
+    letters = {letter["key"].partition(".")[0]: letter for letter in dead_letters_of("out")}
+    assert {key: letter["reason"] for key, letter in letters.items()} == {
+        "larger": "size_mismatch",
+        "turned": "size_mismatch",
+        "rgb": "bad_mask",
+        "lossy": "bad_mask",
+        "broken": "corrupt_image",
+        "empty": "empty_file",
+        "wide": "bad_mask",
+        "alone": "missing_image",
+        "unlabelled": "unlabelled",
+    }
+    of_masks = {key: os.path.basename(letter.get("file", "")) for key, letter in letters.items()}
+    assert of_masks.pop("unlabelled") == ""
+    assert of_masks == {key: name for name in masks if (key := name.partition(".")[0]) in of_masks}
+    assert letters["turned"]["message"].startswith(
+        "the mask: a mask of 2 x 3 pixels, the image has 3 x 2; width and height are swapped"
+    )
+    assert letters["unlabelled"]["message"] == "no mask is for this image"
+
+
+@pytest.mark.slow
+def test_masks_of_16_bits_are_kept(working_folder: Path) -> None:
+    """The first mask decides; those of 8 bits are widened, so that all are of one type."""
+    masks = {"a.png": grey([[0, 300, 2]], bits=16), "b.png": grey([[0, 1, 2]])}
+    write_files("masks", masks)
+    write_files("images", {f"{stem}.png": picture(1, size=(3, 1)) for stem in "ab"})
+    assert convert("--images", "images", "--masks", "masks", "--output", "out") == 0
+    written = {key: f[f"{CLASS}/encoded"][0] for key, f in read_all("out").items()}
+    assert written == {
+        "a.png": masks["a.png"],
+        "b.png": grey_png(b"\0\0\0\1\0\2", 3, 1, 16),
+    }
+    assert manifest_of("out")["features"][f"{CLASS}/encoded"]["pixels"] == "uint16"
+
+
+@pytest.mark.slow
+def test_images_without_a_mask_may_be_kept(here: Path) -> None:
+    """They have no mask and are marked."""
+    os.remove("shapes/masks/train/scene_000.png")
+    assert convert("--images", "shapes", "--unlabelled", "keep", "--output", "out") == 0
+    examples = read_all("out")
+    assert len(examples) == 12
+    without = {k for k, f in examples.items() if f["image/labelled"] == [0]}
+    assert without == {"train/scene_000.jpg"}
+    assert {k for k, f in examples.items() if f"{CLASS}/encoded" not in f} == without
+
+
+@pytest.mark.slow
+def test_a_mask_that_changes_is_noticed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--resume` names the image; `repair` does not write another shard than there was."""
+    argv = ("--images", "shapes", "--output", "out", "--writers", "0")
+    assert convert(*argv) == 0
+    before = digests("out")
+    assert convert(*argv, "--resume") == 0
+    assert digests("out") == before
+    shard = next(name for name in before if "train" in name and ".tfrecord" in name)
+    os.remove(f"out/{shard}")
+    assert main(["repair", "out"]) == 0
+    assert digests("out") == before
+    write_files("shapes/masks/train", {"scene_001.png": grey([[1] * SIZE[0]] * SIZE[1])})
+    capsys.readouterr()
+    assert convert(*argv, "--resume") == 1
+    assert "1 changed (train/scene_001.jpg)" in capsys.readouterr().err
+    os.remove(f"out/{shard}")
+    assert main(["repair", "out"]) == 1
+    assert "Restore the images, or convert again with --overwrite" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_masks_count_where_shards_are_planned(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The bytes of a split are those of its images and masks."""
+    files = folders()
+    size = sum(len(data) for name, data in files.items() if name.startswith("shapes/"))
+    assert convert("--images", "shapes", "--output", "out") == 0
+    assert f"12 samples, {size / 1000:.1f} kB to write" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (
+            ["--images", "camvid/train", "--masks", "camvid/train_labels"],
+            "colours are no class ids",
+        ),
+        (["--images", "shapes/masks", "--masks", "shapes/images"], "the masks are JPEGs"),
+        (["--images", "shapes", "--masks", "shapes/masks", "--labels", "classes.txt"], "both say"),
+        (["--images", "shapes/images", "--masks", "nowhere"], "--masks nowhere: no such file"),
+        (
+            ["--images", "shapes/images", "--masks", "shapes/images"],
+            "--images and --masks both list",
+        ),
+        (
+            ["--images", "shapes/images/**/*.jpg", "--masks", "shapes/images/**/*.jpg"],
+            "--images and --masks both list",
+        ),
+        (["--images", "shapes", "--masks", "shapes/*.png"], "no masks there"),
+        (["--images", "shapes/images", "--layout", "masks"], "no masks found there"),
+    ],
+)
+def test_an_input_without_masks_is_refused(
+    argv: list[str], said: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before the job, with the reason."""
+    assert convert(*argv, "--output", "out") == 2
+    assert said in capsys.readouterr().err
+
+
+def test_one_of_several_kinds_of_masks_must_be_named(working_folder: Path) -> None:
+    """Unless it is known which holds class ids, as of Cityscapes."""
+    photo, mask = scene(1)
+    for kind in ("binary", "types"):
+        write_files("masks", {f"{n}_{kind}.png": grey([[0]]) for n in range(4)})
+    write_files("images", {f"{n}.jpg": jpeg(photo) for n in range(4)})
+    with pytest.raises(UsageError, match=r"2 masks of each image: .*_types.*, .*_binary"):
+        Masks().open(SourceOptions(("images",), masks=("masks",)))
+    city = {f"{n}_leftImg8bit.png": jpeg(photo) for n in range(4)}
+    write_files("left", city)
+    for kind in ("labelIds", "instanceIds"):
+        write_files("gt", {f"{n}_gtFine_{kind}.png": grey([[0]]) for n in range(4)})
+    source = Masks().open(SourceOptions(("left",), masks=("gt",)))
+    assert source.uris == (f"{working_folder}/left", f"{working_folder}/gt")
+    assert source.labels.folders[0].patterns == ("**/*_gtFine_labelIds.*",)
+    assert source.notes == (
+        "the mask of an image NAME_leftImg8bit is called NAME_gtFine_labelIds",
+        "other masks of the same images are passed over: NAME_gtFine_instanceIds",
+    )
+    assert mask.size == SIZE
+
+
+def test_masks_in_black_and_white_are_noted(working_folder: Path) -> None:
+    """0 and 255 alone: a table of colours would make them 0 and 1."""
+    write_files("masks", {f"{n}.png": grey([[0, 255]]) for n in range(3)})
+    write_files("images", {f"{n}.jpg": picture(n, size=(2, 1)) for n in range(3)})
+    (note,) = Masks().open(SourceOptions(("images",), masks=("masks",))).notes
+    assert note.startswith("the first masks hold 0 and 255 alone")
+    write_files(".", {"table.csv": "background,0,0,0\nobject,255,255,255\n"})
+    argv = ("--images", "images", "--masks", "masks", "--mask_colors", "table.csv")
+    assert convert(*argv, "--output", "out") == 0
+    assert {f[f"{CLASS}/encoded"][0] for f in read_all("out").values()} == {grey_png(b"\0\1", 2, 1)}
+
+
+def test_a_row_is_a_reference() -> None:
+    """Of the column whose folder the file lies in; a reader goes to any worker."""
+    names = MaskNames(Addition(mask_suffix="_m"))
+    reader = MaskReader(names, ("/c", "/o"), {"a": "train"})
+    reader = pickle.loads(pickle.dumps(reader))
+    assert reader.row(ImageRef("x/a_m.png", "/o/x/a_m.png", 5, 7)) == LabelRow(
+        "x/a", (None, ("/o/x/a_m.png", 5, 7)), "train", "/o/x/a_m.png", 0
+    )
+    assert reader.row(ImageRef("b.png", "/c/b.png", 5)).split == "unlisted"
+
+
+def test_masks_below_the_images_are_no_images(here: Path) -> None:
+    """A folder of masks within --images is left out of the listing."""
+    source = Masks().open(SourceOptions(("shapes",), masks=("shapes/masks",)))
+    assert source.roots == (ImageRoot(f"{here}/shapes", without=("masks/",)),)
+    assert Image.open("shapes/masks/train/scene_000.png").mode == "L"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("images", ["mixed", "mixed/**/*.png"])
+def test_masks_may_lie_among_the_images(images: str, working_folder: Path) -> None:
+    """Those that the pattern of --masks names are no images, whether or not --images has one."""
+    for n in range(4):
+        write_files("mixed", {f"{n % 2}/{n}_mask.png": grey([[n, 1]])})
+        write_files("apart", {f"images/{n % 2}/{n}.png": picture(n, size=(2, 1))})
+        write_files("apart", {f"masks/{n % 2}/{n}.png": grey([[n, 1]])})
+    shutil.copytree("apart/images", "mixed", dirs_exist_ok=True)
+    options = ("--name", "d", "--writers", "0")
+    masks = ("--masks", "mixed/**/*_mask.png")
+    assert convert("--images", images, *masks, *options, "--output", "one") == 0
+    assert convert("--images", "apart", *options, "--output", "two") == 0
+    shards = [name for name in digests("two") if ".tfrecord" in name]
+    assert {n: digests("one")[n] for n in shards} == {n: digests("two")[n] for n in shards}
+    assert manifest_of("one")["counts"]["dead_letters"] == 0
+
+
+@pytest.mark.slow
+def test_masks_in_a_bucket(here: Path) -> None:
+    """Their names are listed before the job, too; the shards are those of local files."""
+    root = f"{bucket.Bucket.scheme()}://{here}/shapes"
+    options = ("--name", "d", "--writers", "0")
+    remote = ("--images", f"{root}/images", "--masks", f"{root}/masks", *options)
+    assert convert(*remote, "--output", "remote") == 0
+    assert convert("--images", "shapes", *options, "--output", "local") == 0
+    shards = [name for name in digests("local") if ".tfrecord" in name]
+    assert {n: digests("remote")[n] for n in shards} == {n: digests("local")[n] for n in shards}

@@ -1,0 +1,74 @@
+"""Folders of Pascal VOC's masks."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.layouts.layout import SourceOptions
+from beam_pipeline.layouts.masks.layout import Masks
+from beam_pipeline.layouts.masks.voc import VocMasks, splits_of, voc_masks
+from tests.pictures import write_files
+
+
+@pytest.fixture
+def year(working_folder: Path) -> str:
+    """A year without masks of objects."""
+    folder = f"{working_folder}/VOCdevkit/VOC2012"
+    for name in ("JPEGImages", "SegmentationClass"):
+        os.makedirs(f"{folder}/{name}")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "path", [".", "VOCdevkit", "VOCdevkit/VOC2012", "VOCdevkit/VOC2012/JPEGImages"]
+)
+def test_a_year_is_found_from_around(year: str, path: str) -> None:
+    """The folder above, itself, and that of its images."""
+    assert voc_masks(os.path.normpath(os.path.join(os.getcwd(), path))) == [
+        VocMasks(year, True, False)
+    ]
+
+
+def test_a_set_of_ones_own_has_no_standard_classes(year: str) -> None:
+    """Its folder is not called as a year."""
+    os.rename(year, "mine")
+    os.mkdir("mine/SegmentationObject")
+    found = VocMasks(f"{os.getcwd()}/mine", False, True)
+    assert voc_masks(f"{os.getcwd()}/mine") == [found]
+    assert found.masks == (
+        f"{found.folder}/SegmentationClass",
+        f"{found.folder}/SegmentationObject",
+    )
+
+
+def test_boxes_come_first(year: str) -> None:
+    """With Annotations/ the layout voc is recognised; --layout masks takes the masks."""
+    options = SourceOptions(("VOCdevkit",))
+    assert Masks().recognise(options) == (
+        "SegmentationClass/ beside JPEGImages/ in VOCdevkit/VOC2012"
+    )
+    os.mkdir(f"{year}/Annotations")
+    assert Masks().recognise(options) == ""
+
+
+def test_a_remote_year_is_told_from_its_name() -> None:
+    """Nothing is listed."""
+    folder = "gs://bucket/VOC2012"
+    assert voc_masks(f"{folder}/JPEGImages") == [VocMasks(folder, True, True)]
+    assert voc_masks("gs://bucket/photos") == []
+
+
+def test_lists_say_splits(year: str) -> None:
+    """trainval.txt adds what the others leave; no name may be in two of these."""
+    lists = {"train": "a\n", "val": "b\n", "trainval": "a\nb\nc\n"}
+    found = VocMasks(year, True, False)
+    assert splits_of(found) == {}
+    write_files(f"{year}/ImageSets/Segmentation", {f"{k}.txt": v for k, v in lists.items()})
+    assert splits_of(found) == {"a": "train", "b": "validation", "c": "train"}
+    write_files(f"{year}/ImageSets/Segmentation", {"val.txt": "a\n"})
+    with pytest.raises(UsageError, match="that another list beside it"):
+        splits_of(found)

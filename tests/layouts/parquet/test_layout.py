@@ -1,0 +1,418 @@
+"""Parquet files that hold the images: what is recognised, what the columns become, and questions."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from PIL import Image
+
+from beam_pipeline.cli import main
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.layouts import open_source
+from beam_pipeline.layouts.layout import Source, SourceOptions
+from beam_pipeline.layouts.understanding import understanding
+from tests.harness import (
+    NONE_BAD,
+    assert_the_same_bytes_everywhere,
+    convert,
+    convert_asking,
+    float32,
+    manifest_of,
+    read_all,
+    split_of_each,
+)
+from tests.layouts import bucket
+from tests.layouts.make_parquet import (
+    CLASSES,
+    FEATURES,
+    image_of,
+    make,
+    pets,
+    write_parquet,
+)
+from tests.pictures import picture, write_files, write_pictures
+
+
+def test_images_classes_and_captions(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every image as it is, classes by their names in the metadata, splits by the files' names."""
+    make(".")
+    assert convert("--images", "hf/", "--output", "out", NONE_BAD) == 0
+    out = capsys.readouterr().out
+    assert (
+        "Layout parquet: data/test-00000-of-00001.parquet holds images in its column image" in out
+    )
+    expected, splits = {}, {}
+    files = [(f"train-0000{i}-of-00002", range(8 * i, 8 * i + 8)) for i in range(2)]
+    for name, numbers in (*files, ("test-00000-of-00001", range(16, 20))):
+        for row, i in enumerate(numbers):
+            key = f"data/{name}.parquet/{row:05d}"
+            splits[key] = name.partition("-")[0]
+            expected[key] = {
+                "image/channels": [3],
+                "image/class/label": [i % 2],
+                "image/class/text": [CLASSES[i % 2].encode()],
+                "image/encoded": [picture(i, size=(32, 32))],
+                "image/filename": [(key if i % 2 else f"pet{i}.jpg").encode()],
+                "image/format": [b"jpeg"],
+                "image/height": [32],
+                "image/source_id": [key.encode()],
+                "image/width": [32],
+                "label/caption": [f"a {CLASSES[i % 2]} in the garden".encode()],
+            }
+    assert read_all("out") == expected
+    assert split_of_each("out") == splits
+    assert not Path("out/.incomplete").exists()
+    assert main(["verify", "out"]) == 0
+
+
+def source_of(*images: str, **options: Any) -> Source:
+    """The source of some files, recognised by their content."""
+    source, _ = open_source("auto", SourceOptions(images=images, **options))
+    assert source.layout == "parquet"
+    return source
+
+
+def columns_of(source: Source) -> dict[str, str]:
+    """Feature -> kind."""
+    return {column.feature: column.kind.value for column in source.columns}
+
+
+def classes_of(source: Source) -> list[tuple[str, int]]:
+    return list(source.numbering.number([]))
+
+
+@pytest.mark.parametrize(
+    ("images", "splits"),
+    [
+        (["hf"], {"train": 2, "test": 1}),
+        (["hf/data"], {"train": 2, "test": 1}),
+        (["hf/data/t*.parquet"], {"train": 2, "test": 1}),
+        (["hf/data/test-00000-of-00001.parquet"], {"test": 1}),
+        (["hf/data/train-*.parquet", "hf/data/test-*.parquet"], {"train": 2, "test": 1}),
+    ],
+)
+def test_files_are_named_by_folder_glob_or_path(
+    images: list[str], splits: dict[str, int], working_folder: Path
+) -> None:
+    """The names of files say their splits, wherever they are."""
+    make(".")
+    reader: Any = source_of(*images).labels
+    found = list(reader.reader.splits.values())
+    assert {split: found.count(split) for split in found} == splits
+
+
+@pytest.mark.slow
+def test_files_in_a_bucket(working_folder: Path) -> None:
+    """A glob is recognised; a folder is not listed for that, and needs --layout."""
+    assert bucket.Bucket.scheme() == "bucket"
+    make(".")
+    here = f"bucket://{working_folder}"
+    assert convert("--images", f"{here}/hf/data/*.parquet", "--output", "out", NONE_BAD) == 0
+    assert len(read_all("out")) == 20
+    named = ["--images", f"{here}/hf", "--layout", "parquet"]
+    assert convert(*named, "--output", "out2", NONE_BAD) == 0
+    assert {f"data/{key}" for key in read_all("out")} == {*read_all("out2")}
+
+
+@pytest.mark.slow
+def test_the_same_bytes_everywhere(working_folder: Path) -> None:
+    """Whatever runs the job."""
+    make(".")
+    assert_the_same_bytes_everywhere("--images", "hf", "--num_shards", "2", "--name", "pets")
+
+
+@pytest.mark.slow
+def test_resume_reuse_and_repair(working_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Shards are kept and reused as long as the files are unchanged; none can be rewritten."""
+    make(".")
+    argv = ["--images", "hf", "--name", "pets", NONE_BAD]
+    assert convert(*argv, "--output", "out") == 0
+    assert convert(*argv, "--output", "out", "--resume") == 0
+    assert "is up to date" in capsys.readouterr().out
+    assert convert(*argv, "--output", "new", "--reuse", "out") == 0
+    assert "0 written, 0 B" in capsys.readouterr().out
+    assert read_all("new") == read_all("out")
+    Path("new/pets-test.tfrecord-00000-of-00001").unlink()
+    assert main(["repair", "new"]) == 1
+    assert "unpacked during the conversion from a file of many samples" in capsys.readouterr().err
+
+
+@pytest.mark.readers
+def test_what_hugging_face_writes(working_folder: Path) -> None:
+    """The library's own export gives the same images, classes and splits back."""
+    datasets: Any = pytest.importorskip("datasets")
+    images = [Image.open(io.BytesIO(picture(i, file_format="PNG"))) for i in range(10)]
+    features = datasets.Features(
+        {
+            "image": datasets.Image(),
+            "label": datasets.ClassLabel(names=["dog", "cat"]),
+            "tags": datasets.Sequence(datasets.ClassLabel(names=["p", "q"])),
+        }
+    )
+    columns = {
+        "image": images,
+        "label": [i % 2 for i in range(10)],
+        "tags": [[0, 1][: i % 3] for i in range(10)],
+    }
+    written = datasets.Dataset.from_dict(columns, features=features)
+    parts = written.train_test_split(test_size=0.3, seed=1)
+    Path("hf/data").mkdir(parents=True)
+    for split, part in parts.items():
+        part.to_parquet(f"hf/data/{split}-00000-of-00001.parquet")
+    assert convert("--images", "hf", "--output", "out", NONE_BAD) == 0
+    found = read_all("out")
+    assert split_of_each("out").keys() == found.keys()
+    for split, part in parts.items():
+        for i, row in enumerate(part):
+            example = found.pop(f"data/{split}-00000-of-00001.parquet/{i:05d}")
+            decoded = Image.open(io.BytesIO(example["image/encoded"][0]))
+            assert decoded.tobytes() == row["image"].tobytes()
+            assert example["image/class/label"] == [row["label"]]
+            assert example["image/class/text"] == [[b"dog", b"cat"][row["label"]]]
+            assert example["label/tags"] == [[b"p", b"q"][tag] for tag in row["tags"]]
+    assert found == {}
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("column", ["image", "jpg", "Photo"])
+def test_a_column_of_plain_bytes(column: str, working_folder: Path) -> None:
+    """It is recognised by what the bytes are, whatever its name; a fraction is a number to predict."""
+    rows = [{column: picture(i), "label": i / 4, "name": f"n{i}"} for i in range(4)]
+    write_parquet("x.parquet", rows)
+    source = source_of("x.parquet")
+    assert columns_of(source) == {"image/label": "float", "label/name": "bytes"}
+
+
+def test_whole_numbers_of_a_float_column_are_no_classes(working_folder: Path) -> None:
+    """The type of the column counts, not what its first values look like."""
+    rows = [{"image": picture(i), "label": float(i), "score": 1.0} for i in range(4)]
+    write_parquet("x.parquet", rows)
+    found = columns_of(source_of("x.parquet"))
+    assert found == {"image/label": "float", "label/score": "float"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        (["b", "a", "b"], ["a", "b"]),
+        ([3, 7, 3], ["3", "7"]),
+        ([["a", "b"], [], ["a"]], ["a", "b"]),
+    ],
+)
+@pytest.mark.slow
+def test_classes_without_names_in_the_metadata(
+    labels: list[Any], names: list[str], working_folder: Path
+) -> None:
+    """Texts and integers are classes, as in any table."""
+    rows = [{"image": picture(i), "label": label} for i, label in enumerate(labels)]
+    write_parquet("x.parquet", rows)
+    assert convert("--images", "x.parquet", "--output", "out", NONE_BAD) == 0
+    assert [entry["name"] for entry in manifest_of("out")["classes"]] == names
+    found = [features["image/class/text"] for features in read_all("out").values()]
+    expected = [label if isinstance(label, list) else [label] for label in labels]
+    assert sorted(found) == sorted([str(item).encode() for item in row] for row in expected)
+
+
+def described(**features: Any) -> dict[str, Any]:
+    return {"image": {"_type": "Image"}, **features}
+
+
+CLASS_LABEL = {"names": ["x", "y", "z"], "_type": "ClassLabel"}
+
+
+def rows_with(**columns: Sequence[Any]) -> list[dict[str, Any]]:
+    """A row for each value, with an image."""
+    count = len(next(iter(columns.values())))
+    images = [{"image": image_of(picture(i))} for i in range(count)]
+    return [
+        {**image, **{name: values[i] for name, values in columns.items()}}
+        for i, image in enumerate(images)
+    ]
+
+
+def test_a_class_without_images_keeps_its_id(working_folder: Path) -> None:
+    """The numbers are those of the metadata, from 0 or from --label_base."""
+    write_parquet("x.parquet", rows_with(label=[2, 0]), described(label=CLASS_LABEL))
+    assert classes_of(source_of("x.parquet")) == [("x", 0), ("y", 1), ("z", 2)]
+    assert classes_of(source_of("x.parquet", label_base=1)) == [("x", 1), ("y", 2), ("z", 3)]
+
+
+def test_the_only_column_with_names_of_classes_is_the_label(working_folder: Path) -> None:
+    """Whatever its name is; with --columns NAME:int, the numbers stay."""
+    rows = rows_with(breed=[2, 0], width=[3, 4])
+    write_parquet("x.parquet", rows, described(breed=CLASS_LABEL))
+    assert source_of("x.parquet").columns[0].feature == "image/class"
+    source = source_of("x.parquet", columns={"breed": "int"}, label_column="breed")
+    assert classes_of(source) == []
+
+
+def test_further_classes_are_texts(working_folder: Path) -> None:
+    """Of two columns of classes, the user says which is the label; -1 stands for nothing."""
+    rows = rows_with(fine=[2, 0], coarse=[-1, 1])
+    write_parquet("x.parquet", rows, described(fine=CLASS_LABEL, coarse=CLASS_LABEL))
+    with pytest.raises(UsageError, match="which of the columns fine, coarse is the label"):
+        source_of("x.parquet")
+    argv = ["--images", "x.parquet", "--label_column", "fine", "--output", "out", NONE_BAD]
+    assert convert(*argv) == 0
+    found = read_all("out")
+    assert found["x.parquet/00000"]["image/class/text"] == [b"z"]
+    assert "label/coarse" not in found["x.parquet/00000"]
+    assert found["x.parquet/00001"]["label/coarse"] == [b"y"]
+
+
+OBJECTS = {
+    "bbox": {"feature": {"dtype": "float32", "_type": "Value"}, "_type": "List"},
+    "category": {"feature": CLASS_LABEL, "_type": "List"},
+}
+
+
+@pytest.mark.parametrize("as_list", [False, True])
+@pytest.mark.slow
+def test_objects(as_list: bool, working_folder: Path) -> None:
+    """Boxes and classes as in metadata.jsonl, with the names of the classes and their own ids."""
+    boxes, categories = [[0.0, 0.0, 3.0, 7.0], [3.0, 0.0, 6.0, 7.0]], [2, 0]
+    cells: list[Any] = [{"bbox": boxes, "category": categories}, {"bbox": [], "category": []}]
+    features: Any = OBJECTS
+    if as_list:
+        pairs = zip(boxes, categories, strict=True)
+        cells = [[{"bbox": box, "category": category} for box, category in pairs], []]
+        features = [{"bbox": [], "category": CLASS_LABEL}]
+    write_parquet("x.parquet", rows_with(objects=cells), described(objects=features))
+    assert convert("--images", "x.parquet", "--output", "out", NONE_BAD) == 0
+    found = read_all("out")
+    first = found["x.parquet/00000"]
+    assert first["image/object/class/text"] == [b"z", b"x"]
+    assert first["image/object/class/label"] == [2, 0]
+    assert first["image/object/bbox/xmin"] == float32([0, 1 / 3])
+    assert first["image/object/bbox/xmax"] == float32([1 / 3, 1])
+    assert found["x.parquet/00001"]["image/object/class/label"] == []
+
+
+def test_what_no_feature_can_hold_is_left_out(working_folder: Path) -> None:
+    """Dicts, lists of lists and other bytes, each in a note."""
+    rows = rows_with(label=["a"], size=[{"w": 1}], grid=[[[1, 2]]], raw=[b"\x00\xff"])
+    write_parquet("x.parquet", rows, described(label={"dtype": "string", "_type": "Value"}))
+    source = source_of("x.parquet")
+    assert columns_of(source) == {"image/class": "class", "image/filename": "bytes"}
+    assert "left out, since they are objects, lists of lists or bytes: size, grid, raw" in (
+        source.notes
+    )
+
+
+def test_images_alone(working_folder: Path) -> None:
+    """There is no label, which a note says."""
+    write_parquet("x.parquet", [{"image": picture(i)} for i in range(3)])
+    source, why = open_source("auto", SourceOptions(("x.parquet",)))
+    assert [*understanding(source, why)] == [
+        "Layout parquet: x.parquet holds images in its column image",
+        "  label: none",
+    ]
+    assert source.columns == ()
+    assert "there is no column besides the images, so there is no label" in source.notes
+
+
+# --- errors and questions -------------------------------------------------------------------------
+
+
+MASKS = {"image": {"_type": "Image"}, "annotation": {"_type": "Image"}}
+
+
+def rows_of_masks(first: str, second: str) -> list[dict[str, Any]]:
+    return [{first: image_of(picture(i)), second: image_of(picture(i))} for i in range(2)]
+
+
+def test_further_columns_of_images_are_a_question(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The column called image is taken; --columns leaves the other out, or takes it instead."""
+    write_parquet("x.parquet", rows_of_masks("annotation", "image"), MASKS)
+    assert convert_asking("--images", "x.parquet", "--output", "out") == 2
+    found = capsys.readouterr()
+    assert "  label: none; also image.path (texts)\n" in found.out
+    assert "annotation, would be left out. Say --columns annotation:skip" in found.err
+    assert source_of("x.parquet", columns={"annotation": "skip"}).questions == ()
+    reader: Any = source_of("x.parquet", columns={"image": "skip"}).labels
+    assert reader.reader.image == "annotation"
+
+
+LISTS = pa.list_(pa.struct([("bytes", pa.binary()), ("path", pa.string())]))
+
+
+@pytest.mark.parametrize(
+    ("rows", "settings", "message"),
+    [
+        (
+            rows_of_masks("left", "right"),
+            {},
+            "which of the columns left, right holds the images? Leave out the others, as in --columns "
+            "right:skip",
+        ),
+        (
+            [{"images": [image_of(picture(1))]}],
+            {"types": {"images": LISTS}},
+            "the column 'images' holds a list of images in each row; expected one image a row",
+        ),
+        ([], {"features": FEATURES}, "the file has no rows; expected one for each image"),
+    ],
+)
+def test_files_that_are_not_usable(
+    rows: Sequence[Mapping[str, Any]],
+    settings: Mapping[str, Any],
+    message: str,
+    working_folder: Path,
+) -> None:
+    """It is an error before anything is written, which says what to do."""
+    write_parquet("x.parquet", rows, **settings)
+    with pytest.raises(UsageError) as caught:
+        source_of("x.parquet")
+    assert message in str(caught.value)
+
+
+def test_a_file_without_labels_of_use(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a test set on the Hub, whose labels are secret: the reason is in the error."""
+    rows = [{**row, "label": -1} for row in pets(range(3))]
+    write_parquet("test.parquet", rows, FEATURES)
+    assert convert("--images", "test.parquet", "--output", "out") == 1
+    assert "none of 3 images can be written: 3 bad_label_value (such as" in capsys.readouterr().err
+
+
+def test_a_broken_file_is_named(working_folder: Path) -> None:
+    """As is a table that holds no images, with --layout parquet."""
+    write_files(".", {"hf/a.parquet": b"PAR1"})
+    with pytest.raises(UsageError, match=r"a\.parquet is not a Parquet file, or is damaged"):
+        source_of("hf")
+    write_parquet("t/a.parquet", [{"path": "a.jpg", "label": "x"}])
+    with pytest.raises(UsageError, match="holds no images; its columns are path, label"):
+        open_source("parquet", SourceOptions(images=("t",)))
+    with pytest.raises(UsageError, match="leave out --labels"):
+        open_source("parquet", SourceOptions(images=("t",), labels=("t/a.parquet",)))
+
+
+def test_a_table_among_images_is_none(working_folder: Path) -> None:
+    """Folders with images are as before, and so is metadata.parquet among them."""
+    write_pictures("photos/cat", ["0.jpg", "1.jpg"])
+    write_parquet("photos/cat/extra.parquet", pets(range(2)), FEATURES)
+    layout = open_source("auto", SourceOptions(images=("photos",)))[0].layout
+    assert layout == "class_folders"
+    write_pictures("pets", ["0.jpg"])
+    write_parquet("pets/metadata.parquet", [{"file_name": "0.jpg", "label": "cat"}])
+    assert open_source("auto", SourceOptions(images=("pets",)))[0].layout == "imagefolder"
+
+
+def test_some_names_of_files_say_a_split(working_folder: Path) -> None:
+    """It is a question."""
+    for name in ("train-0.parquet", "more.parquet"):
+        write_parquet(f"hf/{name}", pets(range(2)), FEATURES)
+    (question,) = source_of("hf").questions
+    assert question.startswith("train-0.parquet name a split, and more.parquet none")

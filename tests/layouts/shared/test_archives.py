@@ -1,0 +1,342 @@
+"""Archives that --images names, converted where they lie by the rules of folders."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from beam_pipeline.cli import main
+from beam_pipeline.core.errors import ConversionError, UsageError
+from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.layouts import open_source
+from beam_pipeline.layouts.layout import Source, SourceOptions
+from beam_pipeline.layouts.shared import archives
+from beam_pipeline.layouts.shared.archives import archive_roots, expanded
+from tests.archives import make_tar, make_zip, tar_bytes
+from tests.harness import (
+    ALL_BAD,
+    NONE_BAD,
+    assert_the_same_bytes_everywhere,
+    convert,
+    convert_asking,
+    dead_letters_of,
+    digests,
+    manifest_of,
+    read_all,
+    reasons_of,
+    split_of_each,
+)
+from tests.pictures import picture, write_files
+
+PETS = {f"{name}/{i}.jpg": picture(i) for i, name in enumerate(("cat", "dog", "cat", "dog"))}
+
+
+def _source(*images: str, **options: object) -> Source:
+    return open_source("auto", SourceOptions(images=images, **options))[0]  # type: ignore[arg-type]
+
+
+def _classes(folder: str) -> dict[str, str]:
+    return {
+        key: features["image/class/text"][0].decode() for key, features in read_all(folder).items()
+    }
+
+
+def _images(folder: str) -> dict[str, bytes]:
+    return {key: features["image/encoded"][0] for key, features in read_all(folder).items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "compression"),
+    [("pets.tar", 0), ("pets.zip", zipfile.ZIP_STORED), ("pets.zip", zipfile.ZIP_DEFLATED)],
+)
+@pytest.mark.parametrize(
+    "top", ["photos/", *(pytest.param(top, marks=pytest.mark.slow) for top in ("", "./a/b/"))]
+)
+def test_class_folders_in_an_archive(
+    name: str, compression: int, top: str, working_folder: Path
+) -> None:
+    """The same classes as in a folder; a folder around all of them is none."""
+    members = {top + path: content for path, content in PETS.items()}
+    if name.endswith(".tar"):
+        make_tar(Path(name), members)
+    else:
+        make_zip(Path(name), members, compression)
+    assert convert("--images", name, "--output", "out", NONE_BAD) == 0
+    inside = top.removeprefix("./")
+    assert _images("out") == {f"{name}/{inside}{path}": PETS[path] for path in PETS}
+    assert _classes("out") == {f"{name}/{inside}{path}": path.partition("/")[0] for path in PETS}
+    assert main(["verify", "out"]) == 0
+
+
+@pytest.mark.slow
+def test_folders_of_splits_stand_above_those_of_classes(working_folder: Path) -> None:
+    """Also below a folder around them."""
+    names = ["p/train/cat/1.jpg", "p/train/dog/2.jpg", "p/val/cat/3.jpg"]
+    make_zip(Path("a.zip"), {name: picture(i) for i, name in enumerate(names)})
+    assert convert("--images", "a.zip", "--output", "out", NONE_BAD) == 0
+    assert split_of_each("out") == {
+        f"a.zip/{name}": "validation" if "val" in name else "train" for name in names
+    }
+    assert set(_classes("out").values()) == {"cat", "dog"}
+
+
+@pytest.mark.slow
+def test_names_of_archives_say_splits(working_folder: Path) -> None:
+    """If all do, and there are several."""
+    for split in ("train", "val"):
+        make_zip(Path(f"pets-{split}.zip"), PETS)
+    assert convert("--images", "pets-{train,val}.zip", "--output", "out", NONE_BAD) == 0
+    assert split_of_each("out") == {
+        f"pets-{split}.zip/{name}": {"val": "validation"}.get(split, split)
+        for split in ("train", "val")
+        for name in PETS
+    }
+    assert set(_classes("out").values()) == {"cat", "dog"}
+    make_zip(Path("more.zip"), PETS)
+    (question,) = _source("pets-train.zip", "pets-val.zip", "more.zip").questions
+    assert question.startswith(
+        "pets-train.zip, pets-val.zip name a split, and more.zip no single one"
+    )
+    assert (
+        _source("pets-val.zip").questions == _source("pets-train.zip", "more.zip").questions == ()
+    )
+
+
+ROWS = {
+    "path": "{path}",
+    "stem": "pets/{path}",
+    "key": "pets.zip/photos/{path}",
+    "inside": "photos/{path}",
+    "windows": "photos\\{path}",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ROWS)
+@pytest.mark.parametrize("extension", [".jpg", ""])
+def test_rows_name_members_as_they_name_files(
+    how: str, extension: str, working_folder: Path
+) -> None:
+    """By the path in the archive, with and without its first folder, the archive's name, an extension."""
+    make_zip(Path("pets.zip"), {f"photos/{path}": content for path, content in PETS.items()})
+    rows = [ROWS[how].format(path=path.removesuffix(".jpg") + extension) for path in PETS]
+    if how == "stem":
+        make_zip(Path("pets.zip"), PETS)
+    labels = "".join(f"{row},{i}\n" for i, row in enumerate(rows))
+    write_files(".", {"labels.csv": f"image,label\n{labels}"})
+    argv = ["--images", "pets.zip", "--labels", "labels.csv", "--output", "out"]
+    assert convert(*argv, NONE_BAD) == 0
+    folder = "" if how == "stem" else "photos/"
+    assert _classes("out") == {f"pets.zip/{folder}{path}": str(i) for i, path in enumerate(PETS)}
+
+
+def test_a_row_that_two_archives_answer_to_is_ambiguous(working_folder: Path) -> None:
+    """It is never given to one of them by a guess."""
+    for name in ("a.tar", "b.tar"):
+        make_tar(Path(name), {"1.jpg": picture(1), f"{name[0]}.jpg": picture(2)})
+    rows = "image,label\n1.jpg,x\nb.tar/1.jpg,z\na.jpg,y\nb.jpg,y\n"
+    write_files(".", {"labels.csv": rows})
+    argv = ["--images", "a.tar", "b.tar", "--labels", "labels.csv", "--output", "out", ALL_BAD]
+    assert convert(*argv) == 0
+    assert _classes("out") == {"a.tar/a.jpg": "y", "b.tar/b.jpg": "y", "b.tar/1.jpg": "z"}
+    assert reasons_of("out") == {"1.jpg": "ambiguous_key", "a.tar/1.jpg": "unlabelled"}
+
+
+def test_what_cannot_be_read_is_a_dead_letter(working_folder: Path) -> None:
+    """Links, names that lead out, names that come twice, and images that are none."""
+    members = [*PETS.items(), ("../1.jpg", b"1"), ("cat/x.jpg", b"no image"), ("cat/e.jpg", b"")]
+    make_tar(Path("a.tar"), [*members, ("cat/2.jpg", PETS["cat/2.jpg"])])
+    assert convert("--images", "a.tar", "--output", "out", ALL_BAD) == 0
+    assert sorted((letter["key"], letter["reason"]) for letter in dead_letters_of("out")) == [
+        ("a.tar/../1.jpg", "unusable_member"),
+        ("a.tar/cat/2.jpg", "duplicate_key"),
+        ("a.tar/cat/2.jpg", "duplicate_key"),
+        ("a.tar/cat/e.jpg", "empty_file"),
+        ("a.tar/cat/x.jpg", "not_an_image"),
+    ]
+    assert len(_classes("out")) == 3
+
+
+@pytest.mark.slow
+def test_the_same_bytes_everywhere(working_folder: Path) -> None:
+    """However many threads and processes list and write."""
+    for i in range(3):
+        make_zip(Path(f"{i}.zip"), {f"{i}/{path}": content for path, content in PETS.items()})
+        make_tar(Path(f"{i}.tar"), {f"t{i}/{path}": content for path, content in PETS.items()})
+    assert_the_same_bytes_everywhere("--images", "*.zip", "*.tar", "--name=x", "--num_shards=3")
+
+
+@pytest.mark.slow
+def test_stored_deflated_and_tar_have_the_same_images(working_folder: Path) -> None:
+    """And two archives of the same name and members give the same shards."""
+    make_tar(Path("a/pets.tar"), PETS)
+    make_tar(Path("b/pets.tar"), PETS)
+    for folder in "ab":
+        argv = ["--images", f"{folder}/pets.tar", "--output", f"out{folder}", "--name=x"]
+        assert convert(*argv) == 0
+    shards = [
+        {name: digest for name, digest in digests(out).items() if ".tfrecord" in name}
+        for out in ("outa", "outb")
+    ]
+    assert shards[0] == shards[1] != {}
+
+
+@pytest.mark.slow
+def test_a_run_is_resumed_unless_an_archive_has_changed(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By its time of change, as each file's is; shards are repaired from it."""
+    make_zip(Path("pets.zip"), PETS)
+    argv = ["--images", "pets.zip", "--output", "out", "--num_shards=2"]
+    assert convert(*argv) == 0
+    before = digests("out")
+    (shard,) = Path("out").glob("*.tfrecord-00001-of-00002")
+    shard.unlink()
+    assert main(["repair", "out"]) == 0
+    assert digests("out") == before
+    shard.unlink()
+    assert convert(*argv, "--resume") == 0
+    assert digests("out") == before
+    make_zip(Path("pets.zip"), {name: picture(9) for name in PETS})
+    os.utime("pets.zip", ns=(1, 1))
+    capsys.readouterr()
+    assert convert(*argv, "--resume") == 1
+    assert " changed (pets.zip/cat/" in capsys.readouterr().err
+    shard.unlink()
+    assert main(["repair", "out"]) == 1
+    assert "its images have changed" in capsys.readouterr().err
+
+
+def test_paths_with_braces_and_globs(working_folder: Path) -> None:
+    """A file that is called as the pattern comes before what it stands for."""
+    for name in ("s/a-00.tar", "s/a-01.tar", "s/b.tar", "x{1,2}.zip"):
+        (make_zip if name.endswith("zip") else make_tar)(Path(name), PETS)
+    assert expanded(["s/a-{00..01}.tar", "x{1,2}.zip"]) == (
+        "s/a-00.tar",
+        "s/a-01.tar",
+        "x{1,2}.zip",
+    )
+
+    def names(*paths: str) -> list[str]:
+        roots, others = archive_roots(paths)
+        assert others == ()
+        return [root.archive.name for root in roots if root.archive]
+
+    assert names("s/*.tar") == ["a-00.tar", "a-01.tar", "b.tar"]
+    assert names("./*/a-*.tar", "s/a-00.tar") == ["a-00.tar", "s/a-01.tar"]
+    assert names("s") == ["a-00.tar", "a-01.tar", "b.tar"]
+    write_files(".", {"s/c.jpg": b""})
+    assert archive_roots(["s"]) == ((), ("s",))
+
+
+@pytest.mark.parametrize(
+    ("images", "message"),
+    [
+        (["no.zip"], "--images no.zip: no such archive"),
+        (["s-{0..2}.tar"], "--images s-2.tar: no such archive"),
+        (["no*.zip"], "--images no*.zip: no such archives"),
+        (["gz.tar.gz"], "gz.tar.gz is compressed as a whole"),
+        (["zip:///a.zip#at=1"], "name the archive itself, not a member of it"),
+        (["s-0.tar", "d/s-0.tar"], "s-0.tar have the same name, which begins the keys"),
+        (["{0..999999}.tar"], "{0..999999}.tar stands for more than 100000 names"),
+        (["broken.zip"], "broken.zip: it is no zip, or is damaged or cut short"),
+    ],
+)
+def test_what_cannot_be_used_is_an_error(
+    images: list[str], message: str, working_folder: Path
+) -> None:
+    """With what was found, before anything is written."""
+    for name in ("s-0.tar", "s-1.tar", "d/s-0.tar"):
+        make_tar(Path(name), PETS)
+    write_files(".", {"gz.tar.gz": b"", "broken.zip": b"PK\3\4" * 99})
+    with pytest.raises(ConversionError) as caught:
+        _source(*images)
+    assert message in str(caught.value)
+
+
+def test_an_inventory_lists_no_archives(working_folder: Path) -> None:
+    """One of the two is left out."""
+    make_zip(Path("a.zip"), PETS)
+    write_files(".", {"i.csv": "uri,size\n"})
+    assert convert("--images", "a.zip", "--inventory", "i.csv", "--output", "out") == 2
+
+
+def test_labels_in_an_archive_are_not_passed_over(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A table, or a text for each image, is a question; a README is none."""
+    make_zip(Path("a.zip"), {**PETS, "labels.csv": b"x", "README.txt": b""})
+    assert convert_asking("--images", "a.zip", "--output", "out") == 2
+    assert "labels.csv in " in capsys.readouterr().err
+    xmls = {f"xml/{i}.xml": b"" for i in range(4)}
+    make_zip(Path("b.zip"), {**PETS, **xmls})
+    (doubt,) = _source("b.zip").doubts
+    assert doubt.reason.startswith("xml/0.xml in ")
+    make_zip(Path("c.zip"), {**PETS, "README.txt": b"", ".x/labels.csv": b""})
+    assert _source("c.zip").doubts == ()
+
+
+def test_a_table_at_the_end_of_a_long_archive_is_a_question(
+    working_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The look before the job does not reach it; the listing does, and asks once."""
+    monkeypatch.setattr(archives, "_LOOKED_AT", 2)
+    make_zip(Path("a.zip"), {**PETS, "labels.csv": b"x", "few.xml": b""})
+    assert _source("a.zip").doubts == ()
+    assert convert_asking("--images", "a.zip", "--output", "out") == 2
+    assert (
+        "- 1 .csv file (a.zip/labels.csv) would be ignored, and looks like a table of labels."
+        in (capsys.readouterr().err)
+    )
+    assert convert("--images", "a.zip", "--output", "out") == 0
+    assert len(manifest_of("out")["questions"]) == 1
+
+
+@pytest.mark.slow
+def test_archives_with_different_folders_are_a_question(working_folder: Path) -> None:
+    """Whose answer takes the last folder as the class."""
+    make_zip(Path("a.zip"), PETS)
+    make_zip(Path("b.zip"), {f"photos/{path}": content for path, content in PETS.items()})
+    (question,) = _source("a.zip", "b.zip").questions
+    assert question.startswith("Everything in ")
+    argv = ["--images", "a.zip", "b.zip", "--output", "out", NONE_BAD]
+    assert convert(*argv, "--label_from", "(?:.*/)?(?P<label>[^/]+)/[^/]+") == 0
+    assert set(_classes("out").values()) == {"cat", "dog"}
+
+
+@pytest.mark.slow
+def test_an_archive_may_be_the_class(working_folder: Path) -> None:
+    """A pattern of paths sees the whole key, too."""
+    for name in ("cat", "dog"):
+        make_tar(Path(f"{name}.tar"), {"1.jpg": picture(1)})
+    argv = ["--images", "cat.tar", "dog.tar", "--output", "out", NONE_BAD]
+    assert convert(*argv, "--label_from", r"(?P<label>\w+)\.tar/.*") == 0
+    assert _classes("out") == {"cat.tar/1.jpg": "cat", "dog.tar/1.jpg": "dog"}
+
+
+@pytest.mark.slow
+def test_nothing_is_unpacked(working_folder: Path) -> None:
+    """The output holds shards and what describes them."""
+    make_zip(Path("a.zip"), PETS, zipfile.ZIP_DEFLATED)
+    before = sorted(os.listdir("."))
+    assert convert("--images", "a.zip", "--output", "out", NONE_BAD) == 0
+    assert sorted(os.listdir(".")) == [*before, "out"]
+    assert [name for name in os.listdir("out") if name.endswith(".jpg")] == []
+    shutil.rmtree("out")
+
+
+def test_a_folder_with_an_archives_name_is_a_folder(working_folder: Path) -> None:
+    """As what it is counts, not what it is called."""
+    write_files("pets.tar", PETS)
+    assert _source("pets.tar").roots == (ImageRoot(str(working_folder / "pets.tar")),)
+
+
+def test_a_tar_in_another_guise_is_an_error(working_folder: Path) -> None:
+    """A gzipped tar that is called .tar says so."""
+    write_files(".", {"a.tar": b"\x1f\x8b" + tar_bytes(PETS)})
+    with pytest.raises((ConversionError, UsageError), match=r"a\.tar: it is no tar"):
+        _source("a.tar")

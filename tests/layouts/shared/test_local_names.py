@@ -1,0 +1,72 @@
+"""Names in local folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from beam_pipeline.layouts.shared.local_names import (
+    file_names,
+    image_names,
+    names_in,
+    once,
+    remembered,
+    subfolders,
+)
+from tests.pictures import write_files
+
+
+@pytest.fixture
+def folder(working_folder: Path) -> Path:
+    """The working directory: a folder of images and label files, and one that is hidden."""
+    names = ("a/2.txt", "a/1.TXT", "a/.3.txt", "a/4.csv", "a/5.JPG", "a/1.png", "a/deep/6.txt")
+    write_files(str(working_folder), dict.fromkeys((*names, ".git/7.txt", "b/8.txt"), "x"))
+    return working_folder
+
+
+def test_images_files_and_folders_are_told_apart(folder: Path) -> None:
+    """Each is sorted, and hidden ones are left out."""
+    assert names_in("a") == (("1.png", "5.JPG"), ("1.TXT", "2.txt", "4.csv"), ("a/deep",))
+    assert names_in(f"{folder}/") == ((), (), (f"{folder}/a", f"{folder}/b"))
+
+
+def test_files_are_found_by_their_extension(folder: Path) -> None:
+    """Upper and lower case are the same."""
+    assert file_names("a", ".txt") == ["1.TXT", "2.txt"]
+    assert sorted(image_names("a")) == ["1.png", "5.JPG"]
+    assert subfolders(str(folder)) == [f"{folder}/a", f"{folder}/b"]
+
+
+@pytest.mark.parametrize("unreadable", ["gone", "a/2.txt"])
+def test_a_folder_that_cannot_be_read_holds_nothing(folder: Path, unreadable: str) -> None:
+    """It may be missing, or be a file."""
+    assert names_in(unreadable) == ((), (), ())
+    assert file_names(unreadable, ".txt") == subfolders(unreadable) == []
+    assert list(image_names(unreadable)) == []
+
+
+def test_of_many_images_some_are_named(folder: Path) -> None:
+    """The others are still found one by one."""
+    for number in range(2500):
+        (folder / f"b/{number}.jpg").touch()
+    assert len(names_in("b").images) == 2000
+    assert len(list(image_names("b"))) == 2500
+
+
+def test_a_folder_is_read_once_while_it_is_remembered(folder: Path) -> None:
+    """Afterwards it is read again."""
+    with remembered():
+        before = names_in("b")
+        (folder / "b/9.txt").touch()
+        assert names_in("b") is before
+    assert file_names("b", ".txt") == ["8.txt", "9.txt"]
+
+
+def test_what_was_read_once_is_remembered() -> None:
+    """By its key, while the block runs."""
+    found = iter(range(9))
+    with remembered():
+        assert [once("a", lambda: next(found)), once("a", lambda: next(found))] == [0, 0]
+        assert once("b", lambda: next(found)) == 1
+    assert once("a", lambda: next(found)) == 2

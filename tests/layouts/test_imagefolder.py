@@ -1,0 +1,531 @@
+"""Hugging Face's image folders: metadata.csv or metadata.jsonl among the images or in split folders."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beam_pipeline.cli import main
+from beam_pipeline.layouts.imagefolder import ImageFolder
+from beam_pipeline.layouts.layout import SourceOptions
+from tests.harness import (
+    ALL_BAD,
+    NONE_BAD,
+    assert_the_same_bytes_everywhere,
+    convert,
+    dead_letters_of,
+    digests,
+    float32,
+    manifest_of,
+    problems_of,
+    read_all,
+    reasons_of,
+)
+from tests.layouts import bucket
+from tests.layouts.make_imagefolder import SIZE, SPLITS, make, objects_of
+from tests.pictures import write_files, write_pictures
+
+
+@pytest.fixture
+def folders(working_folder: Path) -> Path:
+    """A folder with pets/, cppe/ and captions/ in it, which is the working directory."""
+    make(str(working_folder))
+    return working_folder
+
+
+def json_lines(*rows: object) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def labels_of(features: Mapping[str, Any]) -> dict[str, Any]:
+    """The features that come from the labels."""
+    prefixes = ("image/class/", "image/object/", "image/label", "label/")
+    return {key: value for key, value in features.items() if key.startswith(prefixes)}
+
+
+def expected_objects(number: int) -> dict[str, Any]:
+    """What the example of a number must hold, from the objects drawn in it."""
+    objects = objects_of(number)
+    width, height = SIZE
+    corners = [(x, y, x + w, y + h) for x, y, w, h in objects["bbox"]]
+    xmin, ymin, xmax, ymax = zip(*corners, strict=True) if corners else ((),) * 4
+    return {
+        "image/object/bbox/xmin": float32([x / width for x in xmin]),
+        "image/object/bbox/ymin": float32([y / height for y in ymin]),
+        "image/object/bbox/xmax": float32([x / width for x in xmax]),
+        "image/object/bbox/ymax": float32([y / height for y in ymax]),
+        "image/object/class/label": list(objects["categories"]),
+        "image/object/class/text": [str(c).encode() for c in objects["categories"]],
+        "image/object/id": list(objects["id"]),
+        "image/object/area": float32(objects["area"]),
+    }
+
+
+def test_metadata_among_the_images(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its label is the class, its other columns are features."""
+    assert convert("--images", "pets", "--output", "out", "--writers=0", NONE_BAD) == 0
+    assert (
+        "Layout imagefolder: metadata.csv in pets names images in its column file_name\n"
+        in capsys.readouterr().out
+    )
+    assert {key: labels_of(features) for key, features in read_all("out").items()} == {
+        f"{i:04d}.jpg": {
+            "image/class/label": [i % 2],
+            "image/class/text": [(b"cat", b"dog")[i % 2]],
+            "label/age": [i],
+        }
+        for i in range(24)
+    }
+    counts = manifest_of("out")["counts"]
+    assert (counts["listed_images"], counts["ignored_files"]) == (24, {})
+    assert main(["verify", "out"]) == 0
+
+
+def test_objects_in_each_split(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file of the same name in each split is met by the row of that split; boxes become fractions,
+    further lists features of the objects; integer categories are ids, from 0 on."""
+    assert convert("--images", "cppe", "--output", "out", "--writers=0", NONE_BAD) == 0
+    assert (
+        "Layout imagefolder: train/metadata.jsonl in cppe names images in its column file_name\n"
+        in capsys.readouterr().out
+    )
+    assert {key: labels_of(features) for key, features in read_all("out").items()} == {
+        f"{split}/{i:04d}.png": expected_objects(i)
+        for split, images in SPLITS.items()
+        for i in range(images)
+    }
+    manifest = manifest_of("out")
+    assert {name: s["examples"] for name, s in manifest["splits"].items()} == SPLITS
+    assert [(c["id"], c["name"], c["objects"]) for c in manifest["classes"]] == [
+        (0, "0", 14),
+        (2, "2", 7),
+    ]
+    assert not {"label_map.pbtxt", "labels.txt"} & set(os.listdir("out"))
+    assert main(["verify", "out"]) == 0
+
+
+def test_captions_are_texts(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A column `text` is no class, though it is the only one."""
+    assert convert("--images", "captions", "--output", "out", "--writers=0", NONE_BAD) == 0
+    assert (
+        "Note: no column is called label, class, category, class_name, target, labels, classes, so "
+        "there is no label but the features label/text; --label_column NAME makes a column the label"
+    ) in capsys.readouterr().out
+    assert {key: labels_of(features) for key, features in read_all("out").items()} == {
+        f"{split}/{i:04d}.png": {
+            "label/text": [f"a picture with {len(objects_of(i)['bbox'])} boxes".encode()]
+        }
+        for split, images in SPLITS.items()
+        for i in range(images)
+    }
+    assert manifest_of("out")["classes"] == []
+
+
+@pytest.mark.slow
+def test_the_same_bytes_with_other_workers(folders: Path) -> None:
+    """Whoever reads the rows and writes the shards."""
+    argv = ["--images", "cppe", "--name", "d", "--num_shards", "2", NONE_BAD]
+    assert_the_same_bytes_everywhere(*argv)
+
+
+@pytest.mark.slow
+def test_a_folder_in_a_bucket(folders: Path) -> None:
+    """The layout is named, since nobody looks into a bucket to guess; the examples are the same."""
+    remote = f"{bucket.Bucket.scheme()}://{folders}/cppe"
+    assert ImageFolder().recognise(SourceOptions((remote,))) == ""
+    argv = ["--writers=0", "--name", "d", "--layout", "imagefolder", NONE_BAD]
+    assert convert("--images", remote, *argv, "--output", "remote") == 0
+    assert convert("--images", "cppe", *argv, "--output", "local") == 0
+    assert digests("remote") == digests("local")
+
+
+@pytest.mark.slow
+def test_metadata_named_as_labels_is_a_table(folders: Path) -> None:
+    """All files at once, or one; objects are understood there, too."""
+    argv = ["--images", "cppe", "--name", "d", "--writers=0", ALL_BAD]
+    labels = [f"cppe/{split}/metadata.jsonl" for split in SPLITS]
+    assert convert(*argv, "--labels", *labels, "--output", "named") == 0
+    assert convert(*argv, "--output", "found") == 0
+    named, found = digests("named"), digests("found")
+    # All that names the layout.
+    differ = {name for name in found if found[name] != named[name]}
+    assert differ == {"manifest.json", "README.md", "report.html"}
+    assert manifest_of("named")["options"]["layout"] == "table"
+    assert convert(*argv, "--labels", labels[0], "--output", "train") == 0
+    assert set(read_all("train")) == {f"train/{i:04d}.png" for i in range(16)}
+
+
+# --- classes of objects -------------------------------------------------------------------------
+
+
+def write_objects(*categories: Sequence[Any]) -> None:
+    """pics/ with an image a list of categories, each object in a box of its own."""
+    write_pictures("pics", [f"{i}.png" for i in range(len(categories))])
+    write_files(
+        "pics",
+        {
+            "metadata.jsonl": json_lines(
+                *(
+                    {
+                        "file_name": f"{i}.png",
+                        "objects": {"bbox": [[1, 1, 3, 3]] * len(found), "categories": found},
+                    }
+                    for i, found in enumerate(categories)
+                )
+            )
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("categories", "options", "classes"),
+    [
+        (([10, 2], [2], []), [], [("2", 2), ("10", 10)]),
+        (([10, 2], [2], []), ["--label_base=0"], [("2", 0), ("10", 1)]),
+        (([10, 2], [2], []), ["--label_base=1"], [("2", 1), ("10", 2)]),
+        ((["10", "2"], ["cat"]), [], [("10", 1), ("2", 2), ("cat", 3)]),
+        ((["10", "2"], ["cat"]), ["--label_order=numeric"], [("2", 1), ("10", 2), ("cat", 3)]),
+        ((["dog"], ["cat"]), ["--label_base=0"], [("cat", 0), ("dog", 1)]),
+    ],
+)
+def test_ids_of_the_classes_of_objects(
+    folders: Path,
+    categories: Sequence[Sequence[Any]],
+    options: list[str],
+    classes: list[tuple[str, int]],
+) -> None:
+    """Integers are ids, unless the person says where ids begin; names are counted from 1."""
+    write_objects(*categories)
+    assert convert("--images", "pics", "--output", "out", "--writers=0", *options) == 0
+    assert [(c["name"], c["id"]) for c in manifest_of("out")["classes"]] == classes
+    ids = dict(classes)
+    for key, features in read_all("out").items():
+        names = [str(name) for name in categories[int(key[0])]]
+        assert features["image/object/class/text"] == [name.encode() for name in names]
+        assert features["image/object/class/label"] == [ids[name] for name in names]
+    from_one = classes[0][1] > 0
+    assert ("label_map.pbtxt" in os.listdir("out")) == from_one
+
+
+# --- where the metadata lies --------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", ["Train", "VAL", "dev", "testing"])
+def test_split_folders_have_their_usual_names(folders: Path, folder: str) -> None:
+    """In any case, as where the classes are folders."""
+    write_pictures(f"new/{folder}", ["sub/1.png", "2.png"])
+    table = "file_name,label\nsub/1.png,cat\n./2.png,dog\n"
+    write_files(f"new/{folder}", {"metadata.csv": table})
+    assert convert("--images", "new", "--output", "out", "--writers=0", NONE_BAD) == 0
+    assert {key: f["image/class/text"] for key, f in read_all("out").items()} == {
+        f"{folder}/sub/1.png": [b"cat"],
+        f"{folder}/2.png": [b"dog"],
+    }
+    split = {"Train": "train", "VAL": "validation", "dev": "validation", "testing": "test"}[folder]
+    assert list(manifest_of("out")["splits"]) == [split]
+
+
+@pytest.mark.slow
+def test_one_metadata_file_names_images_in_folders(folders: Path) -> None:
+    """Their first folder says the split, if it is called so."""
+    write_pictures("new", ["train/1.png", "test/1.png", "more/2.png"])
+    rows = [("train/1.png", "cat"), ("test/1.png", "dog"), ("more/2.png", "cat")]
+    lines = [{"image_file_name": name, "label": label} for name, label in rows]
+    write_files("new", {"metadata.jsonl": json_lines(*lines)})
+    assert convert("--images", "new", "--output", "out", "--writers=0", NONE_BAD) == 0
+    assert {key: f["image/class/text"][0].decode() for key, f in read_all("out").items()} == dict(
+        rows
+    )
+    splits = manifest_of("out")["splits"]
+    assert {name: s["examples"] for name, s in splits.items()} == {"test": 1, "train": 2}
+
+
+def test_a_row_of_one_split_names_no_image_of_another(folders: Path) -> None:
+    """Though that is the only one of its name."""
+    write_pictures("new", ["train/1.png", "test/2.png"])
+    write_files(
+        "new",
+        {
+            "train/metadata.csv": "file_name,label\n1.png,cat\n2.png,cat\n",
+            "test/metadata.csv": "file_name,label\n../train/1.png,cat\n",
+        },
+    )
+    assert convert("--images", "new", "--output", "out", "--writers=0", ALL_BAD) == 0
+    assert set(read_all("out")) == {"train/1.png"}
+    assert reasons_of("out") == {"train/2.png": "missing_image", "test/2.png": "unlabelled"}
+
+
+def test_a_path_from_anywhere_stays_as_it_is(folders: Path) -> None:
+    """An absolute one is not looked for below the split's folder."""
+    write_pictures("new", ["train/1.png"])
+    write_files("new", {"train/metadata.csv": f"file_name,label\n{folders}/new/train/1.png,cat\n"})
+    assert convert("--images", "new", "--output", "out", "--writers=0", NONE_BAD) == 0
+    assert set(read_all("out")) == {"train/1.png"}
+
+
+@pytest.mark.slow
+def test_several_folders_have_their_own_metadata(folders: Path) -> None:
+    """One may even have none: its images are unlabelled."""
+    write_pictures("a", ["1.png"])
+    write_files("a", {"metadata.csv": "file_name,label\n1.png,cat\n"})
+    write_pictures("b", ["2.png"])
+    write_files("b", {"metadata.jsonl": json_lines({"file_name": "2.png", "label": "dog"})})
+    write_pictures("c", ["3.png"])
+    argv = ["--images", "c", "a", "b", "--output", "out", "--writers=0", NONE_BAD]
+    assert convert(*argv) == 0
+    assert {key: f["image/class/text"] for key, f in read_all("out").items()} == {
+        "1.png": [b"cat"],
+        "2.png": [b"dog"],
+    }
+    assert reasons_of("out") == {"3.png": "unlabelled"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "table", ["camera,price\nx,5\n", "id,comment\n1,x\n", "width;height\n5;6\n"]
+)
+def test_a_table_of_something_else_is_no_metadata(folders: Path, table: str) -> None:
+    """Without a column that is called as paths are, class folders stay class folders."""
+    write_pictures("new", ["cat/1.png"])
+    write_files("new", {"metadata.csv": table})
+    assert convert("--images", "new", "--output", "out", "--writers=0", NONE_BAD) == 0
+    assert manifest_of("out")["options"]["layout"] == "class_folders"
+
+
+def test_a_key_column_that_is_named_makes_it_metadata(folders: Path) -> None:
+    """Whatever it is called."""
+    write_pictures("new", ["cat/1.png"])
+    write_files("new", {"metadata.csv": "photo,label\ncat/1.png,dog\n"})
+    argv = ["--images", "new", "--output", "out", "--writers=0", NONE_BAD]
+    assert convert(*argv, "--key_column", "photo") == 0
+    assert read_all("out")["cat/1.png"]["image/class/text"] == [b"dog"]
+
+
+# --- what is wrong ------------------------------------------------------------------------------
+
+
+def test_bad_objects_and_rows_are_dead_letters_with_their_places(folders: Path) -> None:
+    """Each image or row with its reason, its file and line, and what was expected."""
+    write_pictures("new", [f"{i}.png" for i in range(12)])  # of 9 x 7 pixels
+
+    def row(name: str, boxes: Any, categories: Any, **more: Any) -> dict[str, Any]:
+        return {"file_name": name, "objects": {"bbox": boxes, "categories": categories, **more}}
+
+    write_files(
+        "new",
+        {
+            "metadata.jsonl": json_lines(
+                row("0.png", [[1, 1, 3, 3]], [5], area=[9], segmentation=[[1, 2]]),
+                row("1.png", [[1, 1, 3, 3], [2, 2, 0, 3]], [5, 5], area=[9, 0]),
+                row("2.png", [[1, 1, 30, 3]], [5], area=[9]),
+                row("3.png", [[1, 1, 3, 3]], [5, 6], area=[9]),
+                row("4.png", [[1, 1, 3]], [5], area=[9]),
+                row("5.png", [[1, 1, 3, 3]], ["cat"], area=[9]),
+                row("6.png", [[1, 1, 3, 3]], [5], area=["big"]),
+                row("gone.png", [[1, 1, 3, 3]], [5], area=[9]),
+                {"objects": None},
+                {"file_name": "7.png", "objects": [5]},
+                {"file_name": "8.png"},
+                *(row(f"{i}.png", [[1, 1, 3, 3]], [5], area=[9]) for i in (9, 10, 11)),
+            )
+            + "{'file_name'}\n"
+        },
+    )
+    argv = ["--images", "new", "--output", "out", "--writers=0", ALL_BAD]
+    assert convert(*argv, "--columns", "objects.area:int") == 0
+    examples = read_all("out")
+    assert {key: f["image/object/area"] for key, f in examples.items()} == {
+        "0.png": [9],
+        "8.png": [],
+        **{f"{i}.png": [9] for i in (9, 10, 11)},
+    }
+    assert problems_of("out") == [
+        (
+            "1.png",
+            "bad_box",
+            2,
+            "box 2 (xmin 2, ymin 2, xmax 2, ymax 5 in pixels of 9 x 7) is inverted or has no area "
+            "(xmin < xmax and ymin < ymax are expected)",
+        ),
+        (
+            "2.png",
+            "bad_box",
+            3,
+            "box 1 (xmin 1, ymin 1, xmax 31, ymax 4 in pixels of 9 x 7) reaches out of the image "
+            "(--clip_boxes cuts such boxes at its edge)",
+        ),
+        (
+            "3.png",
+            "bad_label_value",
+            4,
+            "column 'objects': bbox has 1 items, categories has 2; expected one an object",
+        ),
+        (
+            "4.png",
+            "bad_label_value",
+            5,
+            "column 'objects': bbox: item 1: [1, 1, 3] is not [x, y, width, height] in pixels",
+        ),
+        (
+            "5.png",
+            "bad_label_value",
+            6,
+            "column 'objects': categories: item 1: 'cat' is not an integer, as most others are",
+        ),
+        (
+            "6.png",
+            "bad_label_value",
+            7,
+            "column 'objects': area: item 1: 'big' is not an integer of 64 bits",
+        ),
+        (
+            "gone.png",
+            "missing_image",
+            8,
+            "no listed image has this name, with or without folder or extension",
+        ),
+        ("", "bad_row", 9, "the key column 'file_name' is empty"),
+        (
+            "7.png",
+            "bad_label_value",
+            10,
+            "column 'objects': [5] is not an object with the lists bbox, ...",
+        ),
+        (
+            "",
+            "bad_row",
+            15,
+            "not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+        ),
+    ]
+    assert {dead_letter["file"] for dead_letter in dead_letters_of("out")} == {
+        f"{folders}/new/metadata.jsonl"
+    }
+
+
+@pytest.mark.slow
+def test_lists_that_fit_no_feature_are_said(
+    folders: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Polygons are left out with a note, and without one if the person left them out."""
+    objects = {"bbox": [[1, 1, 3, 3]], "categories": ["a"], "segmentation": [[1, 1, 2, 2]]}
+    write_pictures("new", ["1.png"])
+    write_files("new", {"metadata.jsonl": json_lines({"file_name": "1.png", "objects": objects})})
+    argv = ["--images", "new", "--writers=0", NONE_BAD]
+    assert convert(*argv, "--output", "out") == 0
+    note = "Note: left out, since it is not one value an object: objects.segmentation\n"
+    assert note in capsys.readouterr().out
+    assert convert(*argv, "--output", "quiet", "--columns", "objects.segmentation:skip") == 0
+    assert "Note:" not in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_two_files_that_disagree_are_a_conflict(folders: Path) -> None:
+    """One in the split's folder and one above it."""
+    write_pictures("new", ["train/1.png", "train/2.png"])
+    write_files(
+        "new",
+        {
+            "metadata.csv": "file_name,label\ntrain/1.png,cat\ntrain/2.png,cat\n",
+            "train/metadata.csv": "file_name,label\n1.png,cat\n2.png,dog\n",
+        },
+    )
+    assert convert("--images", "new", "--output", "out", "--writers=0", ALL_BAD) == 0
+    assert set(read_all("out")) == {"train/1.png"}
+    assert dead_letters_of("out") == [
+        {
+            "stage": "join",
+            "key": "train/2.png",
+            "uri": f"{folders}/new/train/2.png",
+            "reason": "conflicting_labels",
+            "message": f"{folders}/new/metadata.csv, line 3 says 'cat', "
+            f"{folders}/new/train/metadata.csv, line 3 says 'dog'; remove the wrong one",
+            "file": f"{folders}/new/train/metadata.csv",
+            "line": 3,
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("contents", "argv", "message"),
+    [
+        (
+            {"metadata.parquet": b"PAR1"},
+            [],
+            "{here}/new/metadata.parquet is not a Parquet file, or is damaged or cut short (Parquet file "
+            "size is 4 bytes, smaller than the minimum file footer (8 bytes)); write it again",
+        ),
+        (
+            {"metadata.csv": "file_name,label\n", "metadata.jsonl": "{}\n"},
+            [],
+            "{here}/new/metadata.csv and metadata.jsonl are in one folder; remove the one that does "
+            "not count",
+        ),
+        (
+            {"metadata.csv": "file_name,label,label\n1.png,a,b\n"},
+            [],
+            "{here}/new/metadata.csv: the header names 'label' more than once; give each column a "
+            "different name",
+        ),
+        (
+            {"train/metadata.jsonl": "[1]\n"},
+            [],
+            "{here}/new/train/metadata.jsonl: no line holds a JSON object such as "
+            '{{"file_name": "a.jpg", "label": "cat"}}',
+        ),
+        (
+            {"metadata.csv": "a_file_name,b_file_name\n1.png,1.png\n"},
+            [],
+            "{here}/new/metadata.csv: which of the columns a_file_name, b_file_name names the image? "
+            "Say --key_column NAME",
+        ),
+        (
+            {},
+            ["--layout", "imagefolder"],
+            "--layout imagefolder: no metadata.csv, metadata.jsonl or metadata.parquet in new or in "
+            "folders train, validation or test there",
+        ),
+        (
+            {"metadata.csv": "file_name,label\n1.png,a\n"},
+            ["--layout", "imagefolder", "--labels", "new/metadata.csv"],
+            "--layout imagefolder finds its labels among the images; leave out --labels, or say "
+            "--layout table",
+        ),
+        (
+            {"metadata.csv": "file_name,label\n1.png,a\n"},
+            ["--label_from_folder_name"],
+            "--label_from_folder_name means nothing for the layout imagefolder (metadata.csv in new "
+            "names images in its column file_name); it is for class_folders",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_an_error(
+    folders: Path,
+    contents: dict[str, bytes | str],
+    argv: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Before anything is written, with what was found, where, and what to do."""
+    write_pictures("new", ["1.png"])
+    write_files("new", contents)
+    assert main(["convert", "--images", "new", "--output", "out", *argv]) == 2
+    expected = message.format(here=folders)
+    assert capsys.readouterr().err == f"beam-tfrecord: error: {expected}\n"
+    assert not os.path.exists("out")
+
+
+def test_recognising_never_fails(folders: Path) -> None:
+    """Missing paths, files and buckets are for others to say."""
+    for path in ("", "nowhere", "gs://bucket/photos", "*", "pets/0000.jpg", "pets/metadata.csv"):
+        ImageFolder().recognise(SourceOptions((path,)))
+    for path in ("", "nowhere", "gs://bucket/photos"):
+        assert ImageFolder().recognise(SourceOptions((path,))) == ""
+    assert ImageFolder().recognise(SourceOptions(("pets",), ("l.csv",))) == ""
+    assert ImageFolder().recognise(SourceOptions(("pets", "gs://bucket/photos"))) == ""

@@ -1,0 +1,289 @@
+"""WebDataset's archives: classes, captions and columns beside the images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_pipeline.cli import main
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.errors import ContainerError, ConversionError, UsageError
+from beam_pipeline.layouts import open_source
+from beam_pipeline.layouts.layout import ContainerLabels, Source, SourceOptions
+from beam_pipeline.layouts.webdataset import WebDataset, sample_name
+from tests.archives import make_tar, make_zip
+from tests.harness import (
+    NONE_BAD,
+    assert_the_same_bytes_everywhere,
+    convert,
+    convert_asking,
+    float32,
+    manifest_of,
+    read_all,
+    split_of_each,
+)
+from tests.layouts.make_archives import make
+from tests.pictures import picture
+
+
+def opened(*images: str, **options: Any) -> Source:
+    """The source of some archives."""
+    return WebDataset().open(SourceOptions(images=images, **options))
+
+
+def test_classes_captions_and_columns(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All that lies beside an image is its labels; the archives' names say the splits."""
+    make(".")
+    argv = ["--images", "pets-train-{000..001}.tar", "pets-val-*.tar", "--output", "out"]
+    assert convert(*argv, NONE_BAD) == 0
+    out = capsys.readouterr().out
+    assert f"Layout webdataset: train00000.json beside train00000.jpg in {Path.cwd()}" in out
+    assert "Note: left out, since they are objects or lists of them: source\n" in out
+    expected = {}
+    for split, shards in (("train", 2), ("val", 1)):
+        for number in range(8 * shards):
+            shard, i = divmod(number, 8)
+            name = f"pets-{split}-{shard:03d}.tar/{split}{shard}{i:04d}.jpg"
+            expected[name] = {
+                "image/class/label": [number % 2],
+                "image/class/text": [str(number % 2).encode()],
+                "image/encoded": [picture(number, size=(32, 32))],
+                "label/caption": [f"a {('cat', 'dog')[number % 2]} in the garden".encode()],
+                "label/width": [32],
+                "label/score": float32([number / 8]),
+            }
+    examples = read_all("out")
+    assert {
+        name: {key: features[key] for key in expected[name]} for name, features in examples.items()
+    } == expected
+    assert split_of_each("out") == {
+        name: "validation" if "val" in name else "train" for name in expected
+    }
+    assert set(manifest_of("out")["features"]) == {*examples[name], "image/class/label"}
+    assert main(["verify", "out"]) == 0
+
+
+IMAGE = picture(1)
+
+
+def shard(**samples: Any) -> dict[str, bytes]:
+    """base__extension=content -> files of an archive, after two good samples with a class."""
+    files = {"g0.jpg": IMAGE, "g0.cls": b"cat", "g1.jpg": IMAGE, "g1.cls": b"dog"}
+    for name, content in samples.items():
+        base, _, extension = name.partition("__")
+        files[f"{base}.{extension.replace('_', '.')}"] = content
+    return files
+
+
+@pytest.mark.parametrize(
+    ("files", "reasons"),
+    [
+        (shard(a__jpg=IMAGE), {"a.tar/a.jpg": "unlabelled"}),
+        (shard(a__jpg=IMAGE, a__cls=b""), {"a.tar/a.jpg": "bad_label_value"}),
+        (shard(a__jpg=IMAGE, a__cls=b"\xff"), {"a.tar/a.jpg": "bad_label_value"}),
+        (shard(a__jpg=IMAGE, a__cls=b"cat", a__json=b"{"), {"a.tar/a.jpg": "bad_label_value"}),
+        (shard(a__jpg=IMAGE, a__cls=b"cat", a__json=b"[1]"), {"a.tar/a.jpg": "bad_label_value"}),
+        (
+            shard(a__jpg=IMAGE, a__cls=b"cat", a__json=b'{"x": "\\ud800"}'),
+            {"a.tar/a.jpg": "bad_label_value"},
+        ),
+        (
+            shard(a__jpg=IMAGE, a__cls=b"cat", a__json=b"[" * 99999),
+            {"a.tar/a.jpg": "bad_label_value"},
+        ),
+        (shard(a__cls=b"cat"), {"a.tar/a": "missing_image"}),
+        (
+            shard(a__jpg=IMAGE, a__png=IMAGE, a__cls=b"cat"),
+            {"a.tar/a.jpg": "ambiguous_key", "a.tar/a.png": "ambiguous_key"},
+        ),
+        (shard(a__jpg=IMAGE, a__seg_png=IMAGE, a__cls=b"cat", a__npy=b"x"), {}),
+        (shard(a__JPG=IMAGE, a__Cls=b" cat\n"), {}),
+        (shard(_x__jpg=IMAGE, _x__cls=b"cat"), {}),
+    ],
+)
+def test_what_is_wrong_with_a_sample(
+    files: dict[str, bytes], reasons: dict[str, str], working_folder: Path
+) -> None:
+    """It is left out with its reason, and the others are written."""
+    make_tar(Path("a.tar"), files)
+    samples, letters = outcomes("a.tar")
+    assert letters == reasons
+    assert samples[:2] == ["a.tar/g0.jpg", "a.tar/g1.jpg"]
+    assert len(samples) == (2 if reasons else 3)
+
+
+def outcomes(name: str) -> tuple[list[str], dict[str, str]]:
+    """Keys of the samples of an archive, and key -> reason of its dead letters."""
+    labels = opened(name).labels
+    assert isinstance(labels, ContainerLabels)
+    found = list(labels.reader.read(str(Path(name).absolute()), "nowhere"))
+    letters = [item for item in found if isinstance(item, DeadLetter)]
+    keys = [item.key for item in found if not isinstance(item, DeadLetter)]
+    return keys, {letter.key: letter.reason for letter in letters}
+
+
+def test_a_path_twice_is_no_sample(working_folder: Path) -> None:
+    """Nobody knows which of the two is meant."""
+    make_tar(Path("a.tar"), [*shard(a__jpg=IMAGE, a__cls=b"cat").items(), ("a.jpg", IMAGE)])
+    assert outcomes("a.tar")[1] == {"a.tar/a.jpg": "duplicate_key"}
+
+
+@pytest.mark.slow
+def test_files_of_a_sample_may_lie_far_apart(working_folder: Path) -> None:
+    """As where one was added later; a zip will do as well as a tar, and folders are part of the name."""
+    files = {"x/0.jpg": IMAGE, "y/0.jpg": picture(2), "y/0.cls": b"1", "x/0.cls": b"0"}
+    make_zip(Path("a.zip"), files)
+    assert convert("--images", "a.zip", "--output", "out", NONE_BAD) == 0
+    found = {key: features["image/class/label"] for key, features in read_all("out").items()}
+    assert found == {"a.zip/x/0.jpg": [0], "a.zip/y/0.jpg": [1]}
+
+
+@pytest.mark.slow
+def test_integers_keep_their_order_or_are_the_ids(working_folder: Path) -> None:
+    """2 before 10; with --class_ids keep, 10 is 10."""
+    files = {
+        f"{i}.{kind}": [IMAGE, b"%d" % i][kind == "cls"] for i in (2, 10) for kind in ("jpg", "cls")
+    }
+    make_tar(Path("a.tar"), files)
+    for option, ids in (("number", [0, 1]), ("keep", [2, 10])):
+        argv = ["--images", "a.tar", "--output", option, "--class_ids", option, NONE_BAD]
+        assert convert(*argv) == 0
+        examples = read_all(option)
+        assert [examples[f"a.tar/{i}.jpg"]["image/class/label"] for i in (2, 10)] == [
+            [i] for i in ids
+        ]
+
+
+@pytest.mark.slow
+def test_a_column_may_be_the_label(working_folder: Path) -> None:
+    """Of objects alone, one has to be; a split among them counts."""
+    fields = b'{"breed": "%s", "age": %d, "split": "%s"}'
+    files = {
+        name: content
+        for i, (breed, split) in enumerate(
+            [(b"pug", b"train"), (b"lab", b"val"), (b"pug", b"test")]
+        )
+        for name, content in ((f"{i}.jpg", picture(i)), (f"{i}.json", fields % (breed, i, split)))
+    }
+    make_tar(Path("a.tar"), files)
+    with pytest.raises(UsageError, match=r"which of the columns breed, age is the label"):
+        opened("a.tar")
+    argv = ["--images", "a.tar", "--output", "out", "--label_column", "breed", NONE_BAD]
+    assert convert(*argv) == 0
+    assert split_of_each("out") == {
+        "a.tar/0.jpg": "train",
+        "a.tar/1.jpg": "validation",
+        "a.tar/2.jpg": "test",
+    }
+    assert read_all("out")["a.tar/2.jpg"]["image/class/text"] == [b"pug"]
+    assert read_all("out")["a.tar/2.jpg"]["label/age"] == [2]
+
+
+@pytest.mark.slow
+def test_captions_alone_are_no_classes(working_folder: Path) -> None:
+    """A .txt is a text; lines of numbers may be boxes, so they are a question."""
+    make_tar(Path("a.tar"), {"0.jpg": IMAGE, "0.txt": "ein Hündchen\n".encode()})
+    assert convert("--images", "a.tar", "--output", "out", NONE_BAD) == 0
+    (features,) = read_all("out").values()
+    assert features["label/caption"] == ["ein Hündchen".encode()]
+    assert "image/class/label" not in features
+    make_tar(Path("b.tar"), {"0.jpg": IMAGE, "0.txt": b"0 0.5 0.5 0.1 0.1\n1 0.5 0.5 0.1 0.2\n"})
+    assert convert_asking("--images", "b.tar", "--output", "b") == 2
+    (question,) = opened("b.tar").questions
+    assert "which look like YOLO's boxes" in question
+
+
+def test_an_archive_is_recognised_by_its_beginning(working_folder: Path) -> None:
+    """A text beside no image is none; nor are folders, or archives beside folders."""
+    make_tar(Path("wds.tar"), shard())
+    make_tar(Path("plain.tar"), {"cat/1.jpg": IMAGE, "README.txt": b"", "dog/2.jpg": IMAGE})
+    Path("folder").mkdir()
+    layouts = {
+        images: open_source("auto", SourceOptions(images=images))[0].layout
+        for images in [("wds.tar",), ("plain.tar",), ("folder", "wds.tar")]
+    }
+    assert list(layouts.values()) == ["webdataset", "class_folders", "class_folders"]
+
+
+@pytest.mark.parametrize(
+    ("images", "labels", "message"),
+    [
+        (("wds.tar",), ("l.csv",), "takes labels from beside the images; leave out --labels"),
+        (("folder",), (), "reads archives (.tar, .zip), not folder"),
+        (("plain.tar",), (), "no .cls, .txt, .json beside an image"),
+        (("cut.tar",), (), "unexpected end of data"),
+    ],
+)
+def test_what_cannot_be_used_is_an_error(
+    images: tuple[str, ...], labels: tuple[str, ...], message: str, working_folder: Path
+) -> None:
+    """Before the job starts."""
+    make_tar(Path("wds.tar"), shard())
+    make_tar(Path("plain.tar"), {"cat/1.jpg": IMAGE})
+    make_tar(Path("cut.tar"), {"cat/1.jpg": IMAGE})
+    Path("cut.tar").write_bytes(Path("cut.tar").read_bytes()[:700])
+    Path("folder").mkdir()
+    with pytest.raises(ConversionError) as caught:
+        opened(*images, labels=labels)
+    assert message in str(caught.value)
+
+
+def test_an_archive_cut_short_stops_the_run(working_folder: Path) -> None:
+    """Where it is looked into only by the job: samples would be lost unnoticed."""
+    for name in ("a.tar", "b.tar", "c.tar"):
+        make_tar(Path(name), shard())
+    source = opened("a.tar", "b.tar", "c.tar")
+    assert isinstance(source.labels, ContainerLabels)
+    data = Path("b.tar").read_bytes()
+    Path("b.tar").write_bytes(data[:2000])
+    with pytest.raises(ContainerError, match=r"b\.tar: it ends at byte 2000"):
+        list(source.labels.reader.read(str(working_folder / "b.tar"), "nowhere"))
+
+
+@pytest.mark.slow
+def test_the_same_bytes_everywhere(working_folder: Path) -> None:
+    """However many threads and processes read and write."""
+    make(".")
+    assert_the_same_bytes_everywhere("--images", "pets-*.tar", "--name=x", "--num_shards=3")
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("0.jpg", ("0", "jpg")),
+        ("a.b/0.Seg.PNG", ("a.b/0", "seg.png")),
+        ("a/noext", ("a/noext", "")),
+        (".jpg", ("", "jpg")),
+    ],
+)
+def test_a_name_ends_at_its_first_dot(path: str, expected: tuple[str, str]) -> None:
+    """Dots of folders do not count."""
+    assert sample_name(path) == expected
+
+
+@given(
+    st.dictionaries(st.sampled_from(["a.jpg", "a.cls", "a.txt", "a.json", "b.json"]), st.binary())
+)
+def test_any_contents_are_samples_or_dead_letters(files: dict[str, bytes]) -> None:
+    """Whatever lies beside an image, each sample has one outcome."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "a.tar")
+        make_tar(
+            path, {"g.jpg": IMAGE, "g.cls": b"1", "g.txt": b"x", "g.json": b'{"n": 1}', **files}
+        )
+        source = opened(str(path))
+        assert isinstance(source.labels, ContainerLabels)
+        found = list(source.labels.reader.read(str(path), "nowhere"))
+        bases = {name.partition(".")[0] for name in files} | {"g"}
+        keys = {Path(item.key).name.partition(".")[0] for item in found}
+        assert keys == bases
+        assert len(found) == len(bases)
+        assert all(isinstance(item, DeadLetter) or len(item.labels) >= 1 for item in found)

@@ -1,0 +1,582 @@
+"""Pascal VOC: whole years, and sets that LabelImg wrote."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beam_pipeline.core.references import LabelRow
+from beam_pipeline.layouts.layout import FileLabels, SourceOptions
+from beam_pipeline.layouts.voc.layout import Voc, VocReader
+from tests.harness import (
+    ALL_BAD,
+    NONE_BAD,
+    assert_the_same_bytes_everywhere,
+    convert,
+    dead_letters_of,
+    digests,
+    float32,
+    manifest_of,
+    read_all,
+    sources_of,
+    split_of_each,
+)
+from tests.layouts import bucket
+from tests.layouts.make_voc import BOX, CAT, Box, labelimg_xml, make, photo
+from tests.layouts.objects import objects_of
+from tests.pictures import picture, write_files
+
+CLASSES = (
+    *("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow"),
+    *("diningtable", "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa"),
+    *("train", "tvmonitor"),
+)
+
+
+@pytest.fixture
+def voc(working_folder: Path) -> Path:
+    """A folder with VOCdevkit/ and labelled/ in it, which is the working directory."""
+    make(str(working_folder))
+    return working_folder
+
+
+def write_set(folder: Path | str, annotations: Mapping[str, str | bytes | None]) -> None:
+    """images/ of 100 x 50 pixels and annotations/; None is no annotation."""
+    write_files(
+        str(folder),
+        {
+            **{f"images/{name}.jpg": photo((100, 50)) for name in annotations},
+            **{f"annotations/{k}.xml": text for k, text in annotations.items() if text is not None},
+        },
+    )
+
+
+def expected_objects(size: tuple[int, int], *objects: tuple[Any, ...]) -> dict[str, Any]:
+    """The features of objects given as (class, id, difficult, truncated, view, *box in pixels)."""
+    names, ids, difficult, truncated, views, *sides = list(zip(*objects, strict=True)) or [()] * 9
+    width, height = size
+    boxes = {
+        f"bbox/{side}": float32([value / length for value in values])
+        for side, values, length in zip(
+            ("xmin", "ymin", "xmax", "ymax"), sides, (width, height) * 2, strict=True
+        )
+    }
+    return {
+        **boxes,
+        "class/text": [name.encode() for name in names],
+        "class/label": list(ids),
+        "difficult": list(difficult),
+        "truncated": list(truncated),
+        "view": [view.encode() for view in views],
+    }
+
+
+OBJECTS = {
+    "000001.jpg": ((353, 500), ("dog", 3, 0, 1, "Left", 60, 230, 180, 365)),
+    "000005.jpg": (
+        (500, 375),
+        ("chair", 2, 0, 0, "Rear", 250, 200, 330, 340),
+        ("chair", 2, 1, 1, "Unspecified", 9, 240, 75, 375),
+    ),
+    "000007.jpg": ((500, 333), ("car", 1, 0, 1, "Unspecified", 133, 44, 500, 327)),
+    "000009.jpg": (
+        (500, 375),
+        ("horse", 4, 0, 0, "Right", 72, 165, 281, 322),
+        ("person", 5, 0, 0, "Right", 155, 130, 225, 280),
+    ),
+    "2008_000008.jpg": (
+        (500, 442),
+        ("horse", 4, 0, 0, "Left", 61, 92, 455, 408),
+        ("person", 5, 0, 1, "Unspecified", 162, 44.5, 287.9816, 171),
+    ),
+    "2011_003276.jpg": ((500, 333), ("car", 1, 0, 0, "Unspecified", 1, 1, 500, 333)),
+}
+"""What make() draws: image -> (width, height), objects."""
+
+
+@pytest.mark.slow
+def test_two_years_become_one_data_set_with_vocs_own_splits(voc: Path) -> None:
+    """Every object of both years, boxes as fractions and without those of its parts; the splits
+    are those of ImageSets/Main, not of the lists of a class or another task."""
+    assert convert("--images", "VOCdevkit", "--output", "out", NONE_BAD) == 0
+    examples = read_all("out")
+    assert {key: objects_of(features) for key, features in examples.items()} == {
+        key: expected_objects(*objects) for key, objects in OBJECTS.items()
+    }
+    for key, features in examples.items():
+        year = "VOC2012" if "_" in key else "VOC2007"
+        image = voc / "VOCdevkit" / year / "JPEGImages" / key
+        assert features["image/encoded"] == [image.read_bytes()]
+    assert split_of_each("out") == {
+        "000001.jpg": "test",
+        "000005.jpg": "train",
+        "000007.jpg": "validation",
+        "000009.jpg": "validation",
+        "2008_000008.jpg": "train",
+        "2011_003276.jpg": "validation",
+    }
+    assert [(c["id"], c["name"], c["objects"]) for c in manifest_of("out")["classes"]] == [
+        (1, "car", 2),
+        (2, "chair", 2),
+        (3, "dog", 1),
+        (4, "horse", 2),
+        (5, "person", 2),
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("argv", "why", "images"),
+    [
+        (
+            ["--images", "VOCdevkit/VOC2007"],
+            "JPEGImages/ beside Annotations/ in VOCdevkit/VOC2007",
+            4,
+        ),
+        (
+            ["--images", "VOCdevkit/VOC2012/JPEGImages/"],
+            "JPEGImages/ beside Annotations/ in VOCdevkit/VOC2012",
+            2,
+        ),
+        (
+            ["--images", "."],
+            "JPEGImages/ beside Annotations/ in VOCdevkit/VOC2007, VOCdevkit/VOC2012",
+            6,
+        ),
+        (
+            ["--images", "VOCdevkit/VOC2007", "VOCdevkit/VOC2012"],
+            "JPEGImages/ beside Annotations/ in VOCdevkit/VOC2007; "
+            "JPEGImages/ beside Annotations/ in VOCdevkit/VOC2012",
+            6,
+        ),
+        (
+            ["--images", "VOCdevkit/VOC2007", "--labels", "VOCdevkit/VOC2007/Annotations"],
+            ".xml files of Pascal VOC in VOCdevkit/VOC2007/Annotations",
+            4,
+        ),
+        (["--images", "labelled"], "images/ beside annotations/ with .xml files in labelled", 2),
+        (
+            ["--images", "labelled/images"],
+            "images/ beside annotations/ with .xml files in labelled",
+            2,
+        ),
+        (
+            ["--images", "labelled/images/*.jpg", "--labels", "labelled/annotations"],
+            ".xml files of Pascal VOC in labelled/annotations",
+            2,
+        ),
+    ],
+)
+def test_the_layout_is_seen_from_names_and_the_first_annotation(
+    voc: Path, capsys: pytest.CaptureFixture[str], argv: list[str], why: str, images: int
+) -> None:
+    """Whichever folder is named, the layout is found, the reason printed and every image read."""
+    assert convert(*argv, "--output", "out", NONE_BAD) == 0
+    assert capsys.readouterr().out.splitlines()[0] == f"Layout voc: {why}"
+    assert manifest_of("out")["options"]["layout"] == "voc"
+    assert len(read_all("out")) == images
+
+
+def test_what_labelimg_writes_needs_no_lists(voc: Path) -> None:
+    """images/ beside annotations/: all in train; an annotation without objects gives empty lists."""
+    assert convert("--images", "labelled", "--output", "out", NONE_BAD) == 0
+    assert {key: objects_of(features) for key, features in read_all("out").items()} == {
+        "IMG_0001.jpg": expected_objects((160, 120), ("mug", 1, 0, 0, "Unspecified", 30, 40, 91, 120)),
+        "IMG_0002.jpg": expected_objects((160, 120)),
+    }  # fmt: skip
+    assert list(manifest_of("out")["splits"]) == ["train"]
+
+
+@pytest.mark.slow
+def test_annotations_beside_images_in_folders_of_the_splits(tmp_path: Path) -> None:
+    """train/ and test/ with .xml beside .jpg, file names that recur among them: each image has its
+    own objects, and the folders are the splits."""
+    for split, name in (("train", "cat"), ("test", "dog")):
+        text = labelimg_xml("1.jpg", (100, 50), [(name, BOX)])
+        write_files(f"{tmp_path}/set/{split}", {"1.jpg": photo((100, 50)), "1.xml": text})
+    assert convert("--images", f"{tmp_path}/set", "--output", f"{tmp_path}/out", NONE_BAD) == 0
+    found = {k: f["image/object/class/text"] for k, f in read_all(tmp_path / "out").items()}
+    assert found == {"train/1.jpg": [b"cat"], "test/1.jpg": [b"dog"]}
+    assert split_of_each(tmp_path / "out") == {"train/1.jpg": "train", "test/1.jpg": "test"}
+
+
+@pytest.mark.slow
+def test_annotations_in_a_tree_like_the_images(tmp_path: Path) -> None:
+    """Where the subfolders are the same, a path below one names the image below the other."""
+    for folder, name in (("a", "cat"), ("b", "dog")):
+        text = labelimg_xml("1.jpg", (100, 50), [(name, BOX)])
+        write_files(
+            f"{tmp_path}/set",
+            {f"Data/{folder}/1.jpg": photo((100, 50)), f"Annotations/{folder}/1.xml": text},
+        )
+    argv = ("--images", f"{tmp_path}/set/Data", "--labels", f"{tmp_path}/set/Annotations")
+    assert convert(*argv, "--layout", "voc", "--output", f"{tmp_path}/out", NONE_BAD) == 0
+    found = {k: f["image/object/class/text"] for k, f in read_all(tmp_path / "out").items()}
+    assert found == {"a/1.jpg": [b"cat"], "b/1.jpg": [b"dog"]}
+
+
+@pytest.mark.slow
+def test_annotations_further_down_than_the_images(tmp_path: Path) -> None:
+    """As in the Oxford pets, annotations/xmls: the file's own name is enough."""
+    write_files(
+        f"{tmp_path}/pets",
+        {
+            "images/Abyssinian_1.jpg": photo((100, 50)),
+            "annotations/xmls/Abyssinian_1.xml": CAT,
+            "annotations/trimaps/Abyssinian_1.png": "not read",
+        },
+    )
+    assert convert("--images", f"{tmp_path}/pets", "--output", f"{tmp_path}/out", NONE_BAD) == 0
+    assert list(read_all(tmp_path / "out")) == ["Abyssinian_1.jpg"]
+
+
+@pytest.mark.slow
+def test_the_annotations_own_name_counts_not_what_is_written_in_it(tmp_path: Path) -> None:
+    """<filename> is often stale: of another image, without extension or with a wrong one."""
+    texts = {
+        "copied": CAT,
+        "bare": CAT.replace("<filename>a.jpg", "<filename>bare"),
+        "png": CAT.replace("<filename>a.jpg", "<filename>png.png"),
+        "none": CAT.replace("\t<filename>a.jpg</filename>\n", ""),
+        "abc_jpg.rf.0f3": CAT,
+    }
+    write_set(tmp_path / "set", texts)
+    assert convert("--images", f"{tmp_path}/set", "--output", f"{tmp_path}/out", NONE_BAD) == 0
+    assert sorted(read_all(tmp_path / "out")) == sorted(f"{name}.jpg" for name in texts)
+
+
+@pytest.mark.slow
+def test_images_in_no_list_have_a_split_of_their_own_and_are_counted(
+    voc: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """So are names in lists that have no annotation; trainval.txt alone is train."""
+    write_files(
+        "VOCdevkit/VOC2012",
+        {
+            "JPEGImages/2007_000027.jpg": photo((100, 50)),
+            "Annotations/2007_000027.xml": CAT,
+            "JPEGImages/2010_000001.jpg": photo((100, 50)),
+            "Annotations/2010_000001.xml": CAT,
+            "ImageSets/Main/trainval.txt": "2008_000008\r\n2011_003276\r\n2010_000001.jpg\r\n",
+            "ImageSets/Main/test.txt": "2012_000001\n2012_000002\n",
+        },
+    )
+    assert convert("--images", "VOCdevkit/VOC2012", "--output", "out", NONE_BAD) == 0
+    assert split_of_each("out") == {
+        "2007_000027.jpg": "unlisted",
+        "2008_000008.jpg": "train",
+        "2010_000001.jpg": "train",
+        "2011_003276.jpg": "validation",
+    }
+    notes = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Note: ")]
+    assert notes == [
+        f"Note: 2 of 2 names in {voc}/VOCdevkit/VOC2012/ImageSets/Main/test.txt, such as "
+        "'2012_000001', have no .xml file",
+        "Note: 1 of 4 .xml files are in no list of ImageSets/Main/, so their images go to a "
+        "split 'unlisted' unless --splits is given. In the VOC sets themselves these are "
+        "images of other tasks, in which objects without a box may be seen",
+    ]
+
+
+@pytest.mark.slow
+def test_a_folder_with_some_annotations_leaves_the_other_images_out(voc: Path) -> None:
+    """--labels with the listed ones only: the rest are unlabelled, and the lists still count."""
+    write_files(
+        "VOCdevkit/VOC2012",
+        {"JPEGImages/2007_000027.jpg": photo((100, 50)), "Annotations/2007_000027.xml": CAT},
+    )
+    for name in ("2008_000008", "2011_003276"):
+        text = (voc / f"VOCdevkit/VOC2012/Annotations/{name}.xml").read_text()
+        write_files("listed", {f"{name}.xml": text})
+    argv = ("--images", "VOCdevkit/VOC2012", "--labels", "listed", "--output", "out", NONE_BAD)
+    assert convert(*argv) == 0
+    assert split_of_each("out") == {"2008_000008.jpg": "train", "2011_003276.jpg": "validation"}
+    assert [(d["key"], d["reason"]) for d in dead_letters_of("out")] == [
+        ("2007_000027.jpg", "unlabelled")
+    ]
+
+
+@pytest.mark.slow
+def test_splits_overrides_the_lists(voc: Path) -> None:
+    """--splits puts each image where the hash of its name says."""
+    argv = ("--images", "VOCdevkit", "--splits", "train=0.5,test=0.5", "--output", "out", NONE_BAD)
+    assert convert(*argv) == 0
+    found = split_of_each("out")
+    assert len(found) == 6
+    assert set(found.values()) == {"train", "test"}
+    assert found["000007.jpg"] == found["2011_003276.jpg"] == "train"  # of the list validation
+
+
+@pytest.mark.slow
+def test_classes_that_a_split_lacks_are_noted(
+    voc: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Classes may differ between splits; the summary says so."""
+    assert convert("--images", "VOCdevkit", "--output", "out", NONE_BAD) == 0
+    assert "  note: validation has no chair, dog\n" in capsys.readouterr().out
+
+
+def test_all_twenty_classes_have_vocs_own_ids(voc: Path) -> None:
+    """Sorted from 1, as pascal_label_map.pbtxt has them; --label_base 0 counts from 0."""
+    numbering = Voc().open(SourceOptions(("labelled",))).numbering
+    assert numbering.number(CLASSES) == tuple(zip(CLASSES, range(1, 21), strict=True))
+    from_zero = Voc().open(SourceOptions(("labelled",), label_base=0)).numbering
+    assert from_zero.number(CLASSES)[0] == ("aeroplane", 0)
+
+
+def test_an_annotation_that_cannot_be_read_becomes_a_dead_letter(tmp_path: Path) -> None:
+    """The image is left out, with the file, the line and what was found; one good image goes on."""
+    nameless = CAT.replace("<name>cat</name>", "<name/>")
+    write_set(tmp_path / "set", {"good": CAT, "cut": CAT[:60], "nameless": nameless})
+    assert convert("--images", f"{tmp_path}/set", "--output", f"{tmp_path}/out", ALL_BAD) == 0
+    assert list(read_all(tmp_path / "out")) == ["good.jpg"]
+    assert dead_letters_of(tmp_path / "out") == [
+        {
+            "stage": "labels",
+            "key": f"{name}.jpg",
+            "uri": f"{tmp_path}/set/images/{name}.jpg",
+            "reason": "bad_label_value",
+            "message": message,
+            "file": f"{tmp_path}/set/annotations/{name}.xml",
+            "line": line,
+        }
+        for name, line, message in (
+            ("cut", 3, "not well-formed XML: unclosed token"),
+            ("nameless", 14, "object 1 has no <name>"),
+        )
+    ]
+
+
+@pytest.mark.slow
+def test_impossible_boxes_and_lone_files_become_dead_letters(tmp_path: Path) -> None:
+    """Inverted boxes and boxes outside name file and line; an annotation without an image, even a
+    broken one, and an image without an annotation are said; the counts add up."""
+    boxes = {
+        "inverted": [("cat", BOX), ("cat", ("30", "20", "10", "40"))],
+        "flat": [("cat", ("30", "20", "30", "40"))],
+        "outside": [("cat", ("110", "20", "130", "40"))],
+        "reaches": [("cat", ("90", "20", "105", "40"))],
+        "edge": [("cat", ("1", "1", "100", "50"))],
+    }
+    texts = {name: labelimg_xml("a.jpg", (100, 50), objects) for name, objects in boxes.items()}
+    write_set(tmp_path / "set", {"bare": None, **texts})
+    lone = {"annotations/lone.xml": CAT, "annotations/broken.xml": "<annotation>"}
+    write_files(f"{tmp_path}/set", lone)
+    assert convert("--images", f"{tmp_path}/set", "--output", f"{tmp_path}/out", ALL_BAD) == 0
+    assert list(read_all(tmp_path / "out")) == ["edge.jpg"]
+    folder = f"{tmp_path}/set/annotations"
+    assert sources_of(tmp_path / "out") == {
+        "inverted.jpg": ("bad_box", f"{folder}/inverted.xml", 31),
+        "flat.jpg": ("bad_box", f"{folder}/flat.xml", 19),
+        "outside.jpg": ("bad_box", f"{folder}/outside.xml", 19),
+        "reaches.jpg": ("bad_box", f"{folder}/reaches.xml", 19),
+        "bare.jpg": ("unlabelled", "", 0),
+        "lone": ("missing_image", f"{folder}/lone.xml", 0),
+        "broken": ("missing_image", f"{folder}/broken.xml", 1),
+    }
+    counts = manifest_of(tmp_path / "out")["counts"]
+    assert (counts["listed_images"], counts["examples"], counts["dead_letters"]) == (6, 1, 7)
+
+
+@pytest.mark.parametrize(
+    ("files", "argv", "message"),
+    [
+        (
+            {"ImageSets/Main/train.txt": "a\nb\n", "ImageSets/Main/val.txt": "c\nb\n"},
+            ["--images", "set"],
+            "{here}/set/ImageSets/Main/val.txt names 1 image, such as 'b', that another list "
+            "beside it gives to train; an image can be in one split only, so take it out of one of "
+            "the lists",
+        ),
+        (
+            {"ImageSets/Main/train.txt": b"caf\xe9\n"},
+            ["--images", "set"],
+            "{here}/set/ImageSets/Main/train.txt is not UTF-8",
+        ),
+        (
+            {"../other/JPEGImages/a.jpg": b"", "../other/Annotations/a.XML": CAT},
+            ["--images", "."],
+            "{here}/other/Annotations and {here}/set/Annotations hold annotations of the same "
+            "names, 1 in all, such as a.xml, so they cannot be one data set.",
+        ),
+        (
+            {"../other/JPEGImages/a.jpg": b""},
+            ["--images", "other"],
+            "--layout voc: {here}/other has JPEGImages/ and no Annotations/ with .xml files beside "
+            "it; put it there, or name the folder with --labels",
+        ),
+        (
+            {"../plain/a.jpg": b""},
+            ["--images", "plain"],
+            "--images plain: no Pascal VOC set; expected a folder with JPEGImages/ and Annotations/",
+        ),
+        ({}, ["--images", "nowhere"], "--images nowhere: no Pascal VOC set"),
+        (
+            {},
+            ["--images", "gs://bucket/VOCdevkit"],
+            "--images gs://bucket/VOCdevkit: name the years in it, such as "
+            "gs://bucket/VOCdevkit/VOC2012; folders in a bucket are not searched",
+        ),
+        (
+            {"../plain/a.jpg": b""},
+            ["--images", "plain", "--labels", "plain"],
+            "no .xml files of Pascal VOC in {here}/plain; expected one for each image, of its name",
+        ),
+        (
+            {"../plain/a.jpg": b""},
+            ["--images", "plain", "--labels", "set/Annotations/a.xml"],
+            "--labels set/Annotations/a.xml is a file; expected a folder of .xml files of Pascal VOC",
+        ),
+        (
+            {},
+            ["--images", "set", "--label_column", "x"],
+            "--label_column means nothing for the layout voc",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_said(
+    working_folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    files: dict[str, str | bytes],
+    argv: list[str],
+    message: str,
+) -> None:
+    """Exit code 2, with what was found and what was expected, and nothing written."""
+    year = {"JPEGImages/a.jpg": photo((100, 50)), "Annotations/a.xml": CAT, **files}
+    write_files(f"{working_folder}/set", year)
+    assert convert(*argv, "--layout", "voc", "--output", "out") == 2
+    assert message.format(here=working_folder) in capsys.readouterr().err
+    assert not (working_folder / "out").exists()
+
+
+def test_what_is_not_vocs_is_left_to_other_layouts(tmp_path: Path) -> None:
+    """Other XML, folders of other names, tables, nothing at all: no reason is given."""
+    write_files(
+        str(tmp_path),
+        {
+            "cvat/images/a.jpg": b"",
+            "cvat/annotations/annotations.xml": '<?xml version="1.0"?>\n<annotations></annotations>',
+            "beside/a.jpg": b"",
+            "beside/a.xml": "<album/>",
+            "lonely/JPEGImages/a.jpg": b"",
+            "classes/cat/a.jpg": b"",
+            "classes/cat/a.xml": CAT,
+            "labels.csv": "filename,label\na.jpg,cat\n",
+            "good/a.xml": CAT,
+        },
+    )
+
+    def seen(*labels: str, images: str = "classes") -> str:
+        folders = tuple(f"{tmp_path}/{name}" for name in labels)
+        return Voc().recognise(SourceOptions((f"{tmp_path}/{images}",), folders))
+
+    for images in ("cvat", "cvat/images", "beside", "lonely", "classes", "nowhere", "labels.csv"):
+        assert seen(images=images) == ""
+    for labels in ("labels.csv", "nowhere", "cvat/annotations", "beside"):
+        assert seen(labels) == seen("good", labels) == ""
+    assert seen("good") == f".xml files of Pascal VOC in {tmp_path}/good"
+    for path in ("", "gs://bucket/photos", "*"):
+        assert Voc().recognise(SourceOptions((path,))) == ""
+        assert Voc().recognise(SourceOptions((str(tmp_path),), (path,))) == ""
+
+
+@pytest.mark.slow
+def test_every_engine_gives_the_same_bytes(voc: Path) -> None:
+    """Shards, manifest, label map and dead letters are those of one thread, byte for byte."""
+    write_files("VOCdevkit/VOC2007/Annotations", {"000099.xml": CAT, "000007.xml": "<annotation>"})
+    argv = ("--images", "VOCdevkit", "--name", "d", "--num_shards", "2", ALL_BAD)
+    assert_the_same_bytes_everywhere(*argv)
+    assert [d["key"] for d in dead_letters_of("one")] == ["000099", "000007.jpg"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("images", "labels", "why"),
+    [
+        ("VOCdevkit/VOC2012", (), "JPEGImages/ beside Annotations/ in {root}/VOCdevkit/VOC2012"),
+        ("labelled/images", ("labelled/annotations",), ""),
+    ],
+)
+def test_sets_in_a_bucket(voc: Path, images: str, labels: tuple[str, ...], why: str) -> None:
+    """A year is known by its name, lists are read, and --labels names any other folder."""
+    root = f"{bucket.Bucket.scheme()}://{voc}"
+    remote = tuple(f"{root}/{folder}" for folder in labels)
+    given = ("--images", f"{root}/{images}", *(f"--labels={folder}" for folder in remote))
+    local = ("--images", images, *(f"--labels={folder}" for folder in labels))
+    layout = () if why else ("--layout", "voc")
+    assert Voc().recognise(SourceOptions((f"{root}/{images}",), remote)) == why.format(root=root)
+    argv = (*layout, "--name", "d", "--writers", "0", NONE_BAD)
+    assert convert(*given, *argv, "--output", "from_bucket") == 0
+    assert convert(*local, *argv, "--output", "from_disk") == 0
+    assert digests("from_bucket") == digests("from_disk")
+
+
+# --- the reader ----------------------------------------------------------------------------------
+
+
+def test_an_annotation_is_one_row_named_by_its_file() -> None:
+    """Boxes carry the line of their <bndbox>; the split is the list's; the reader can be pickled."""
+    reader = VocReader(("/d/Annotations",), frozenset(), {"a": "test"})
+    (row,) = pickle.loads(pickle.dumps(reader)).read(
+        io.BytesIO(CAT.encode()), "/d/Annotations/x/a.xml"
+    )
+    assert row == LabelRow(
+        "a",
+        (((10.0, 20.0, 30.0, 40.0, 19),), ("cat",), (0,), (0,), ("Unspecified",)),
+        "test",
+        "/d/Annotations/x/a.xml",
+        0,
+        size=(100, 50),
+    )
+    beside = VocReader(("/d", "/d/in"), frozenset({"/d/in"}), {})
+    names = [next(beside.read(io.BytesIO(CAT.encode()), uri)).name for uri in (  # type: ignore[union-attr]
+        "/d/in/x/a.b.xml", "/d/in/a.XML", "/d/x/a.xml",
+    )]  # fmt: skip
+    assert names == ["x/a.b", "a", "a"]
+
+
+def test_a_year_is_opened_without_listing_its_images(voc: Path) -> None:
+    """The source has the year's folders, the splits by name, and the label files' pattern."""
+    source = Voc().open(SourceOptions(("VOCdevkit/VOC2007",)))
+    year = f"{voc}/VOCdevkit/VOC2007"
+    assert source.uris == (f"{year}/JPEGImages", f"{year}/Annotations")
+    assert isinstance(source.labels, FileLabels)
+    assert source.labels.reader == VocReader(
+        (f"{year}/Annotations",),
+        frozenset({f"{year}/Annotations"}),
+        {"000005": "train", "000007": "validation", "000009": "validation", "000001": "test"},
+    )
+    assert source.notes == ()
+
+
+def test_an_image_of_another_size_than_its_annotation_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is left out with both sizes; one whose size is 0, as many tools write, is taken."""
+    monkeypatch.chdir(tmp_path)
+    sizes = {"same": (9, 7), "other": (18, 14), "turned": (7, 9), "none": (0, 0)}
+    for name, size in sizes.items():
+        objects: list[tuple[str, Box]] = [("mug", ("1", "2", "5", "6"))]
+        write_files(
+            "set",
+            {
+                f"images/{name}.jpg": picture(1),
+                f"annotations/{name}.xml": labelimg_xml(f"{name}.jpg", size, objects),
+            },
+        )
+    assert convert("--images", "set", "--output", "out", ALL_BAD) == 0
+    assert sorted(read_all("out")) == ["none.jpg", "same.jpg"]
+    dead_letters = {x["key"]: x for x in dead_letters_of("out")}
+    assert {key: x["reason"] for key, x in dead_letters.items()} == {
+        "other.jpg": "size_mismatch",
+        "turned.jpg": "size_mismatch",
+    }
+    assert dead_letters["other.jpg"]["message"].startswith(
+        "the label file is for an image of 18 x 14 pixels, this one has 9 x 7; take the image"
+    )
+    assert dead_letters["other.jpg"]["file"] == f"{tmp_path}/set/annotations/other.xml"

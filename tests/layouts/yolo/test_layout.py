@@ -1,0 +1,415 @@
+"""YOLO's data sets, from folders to examples."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from beam_pipeline.core.references import ImageRef, LabelRow
+from beam_pipeline.layouts import open_source
+from beam_pipeline.layouts.layout import Source, SourceOptions
+from beam_pipeline.layouts.yolo.labels import LineFormat
+from beam_pipeline.layouts.yolo.layout import YoloReader, YoloSplits
+from tests.harness import (
+    ALL_BAD,
+    NONE_BAD,
+    assert_the_same_bytes_everywhere,
+    convert,
+    digests,
+    float32,
+    manifest_of,
+    read_all,
+    reasons_of,
+    sources_of,
+    split_of_each,
+)
+from tests.layouts.make_yolo import LABELS, NAMES, make
+from tests.pictures import picture, write_files
+
+LINE = "0 0.5 0.5 0.5 0.5\n"
+
+
+@pytest.fixture
+def coco6(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with coco6/ in it, which is the working directory."""
+    make(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def source_of(*images: str, **options: Any) -> Source:
+    return open_source("auto", SourceOptions(images, **options))[0]
+
+
+def expected_objects(lines: tuple[str, ...]) -> dict[str, Any]:
+    """What an example of these label lines must hold."""
+    rows = [[float(number) for number in line.split()] for line in lines]
+    return {
+        "bbox/xmin": float32(row[1] - row[3] / 2 for row in rows),
+        "bbox/ymin": float32(row[2] - row[4] / 2 for row in rows),
+        "bbox/xmax": float32(row[1] + row[3] / 2 for row in rows),
+        "bbox/ymax": float32(row[2] + row[4] / 2 for row in rows),
+        "class/label": [int(row[0]) for row in rows],
+        "class/text": [NAMES[int(row[0])].encode() for row in rows],
+    }
+
+
+def objects_of(features: dict[str, Any]) -> dict[str, Any]:
+    prefix = "image/object/"
+    return {k.removeprefix(prefix): v for k, v in features.items() if k.startswith(prefix)}
+
+
+@pytest.mark.parametrize("path", ["coco6", "coco6/data.yaml"])
+def test_a_data_set_becomes_examples(
+    coco6: Path, path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Boxes, classes with their ids, and splits; images without lines or label file have no objects."""
+    assert convert("--images", path, "--output", "out", NONE_BAD) == 0
+    examples = read_all("out")
+    assert sorted(examples) == [f"{name}.jpg" for name in sorted(LABELS)]
+    for name, lines in LABELS.items():
+        features = examples[f"{name}.jpg"]
+        assert objects_of(features) == expected_objects(lines or ())
+        assert features["image/encoded"] == [(coco6 / f"coco6/images/{name}.jpg").read_bytes()]
+    splits = {"train": "train", "val": "validation"}
+    assert split_of_each("out") == {f"{n}.jpg": splits[n.partition("/")[0]] for n in LABELS}
+    assert manifest_of("out")["options"]["layout"] == "yolo"
+    assert [(c["id"], c["name"]) for c in manifest_of("out")["classes"]] == list(enumerate(NAMES))
+    out = capsys.readouterr().out
+    assert "Layout yolo: data.yaml" in out
+    assert (
+        "Note: 1 of 6 images have no label file and count as images without objects, as in "
+        "Ultralytics\n"
+    ) in out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ["coco6", "coco6/images"])
+def test_without_data_yaml(coco6: Path, path: str) -> None:
+    """Folders' names say splits, and classes.txt the classes."""
+    os.remove("coco6/data.yaml")
+    write_files("coco6", {"labels/classes.txt": "\n".join(NAMES)})
+    assert convert("--images", path, "--output", "out", NONE_BAD) == 0
+    examples = read_all("out")
+    for name, lines in LABELS.items():
+        assert objects_of(examples[f"{name}.jpg"]) == expected_objects(lines or ())
+    assert set(split_of_each("out").values()) == {"train", "validation"}
+
+
+def test_one_split_has_the_names_of_all(coco6: Path) -> None:
+    """data.yaml lies two folders higher."""
+    source = source_of("coco6/images/train")
+    assert source.numbering.known == tuple((name, i) for i, name in enumerate(NAMES))
+    assert [root.uri for root in source.roots] == [f"{coco6}/coco6/images/train"]
+
+
+@pytest.mark.slow
+def test_without_names_ids_are_names(coco6: Path) -> None:
+    """A note says so."""
+    os.remove("coco6/data.yaml")
+    source = source_of("coco6")
+    assert "nothing names the classes, so their numbers are their names" in source.notes
+    assert convert("--images", "coco6", "--output", "out", NONE_BAD) == 0
+    assert [(c["id"], c["name"]) for c in manifest_of("out")["classes"]] == [
+        (0, "0"),
+        (1, "1"),
+        (2, "2"),
+    ]
+
+
+@pytest.mark.slow
+def test_roboflow(folder: Path) -> None:
+    """A folder a split, each with images and labels; the same name in two splits is two images."""
+    for split in ("train", "valid", "test"):
+        write_files(f"set/{split}", {"images/a.b.jpg": picture(len(split)), "labels/a.b.txt": LINE})
+    write_files(
+        "set",
+        {
+            "data.yaml": "train: ../train/images\nval: ../valid/images\ntest: ../test/images\n"
+            "nc: 1\nnames: ['mug']\n",
+            "README.roboflow.txt": "mugs",
+        },
+    )
+    assert convert("--images", "set", "--output", "out", NONE_BAD) == 0
+    assert split_of_each("out") == {
+        "train/images/a.b.jpg": "train",
+        "valid/images/a.b.jpg": "validation",
+        "test/images/a.b.jpg": "test",
+    }
+    assert {tuple(e["image/object/class/text"]) for e in read_all("out").values()} == {(b"mug",)}
+
+
+@pytest.mark.slow
+def test_label_files_beside_the_images(folder: Path) -> None:
+    """As LabelImg writes them; classes.txt is none of them."""
+    write_files(
+        "shots",
+        {"a.jpg": picture(1), "a.txt": LINE, "b.png": picture(2), "classes.txt": "mug\ncup\n"},
+    )
+    assert convert("--images", "shots", "--output", "out", NONE_BAD) == 0
+    examples = read_all("out")
+    assert {k: e["image/object/class/text"] for k, e in examples.items()} == {
+        "a.jpg": [b"mug"],
+        "b.png": [],
+    }
+
+
+@pytest.mark.slow
+def test_label_files_elsewhere(folder: Path) -> None:
+    """--labels names their folder; paths below it are those of the images."""
+    write_files("photos", {"x/a.jpg": picture(1), "y/a.jpg": picture(2), "b.jpg": picture(3)})
+    write_files("notes", {"x/a.txt": LINE, "y/a.txt": "1 0.5 0.5 1 1", "b.txt": ""})
+    assert convert("--images", "photos", "--labels", "notes", "--output", "out", NONE_BAD) == 0
+    examples = read_all("out")
+    assert {k: e["image/object/class/label"] for k, e in examples.items()} == {
+        "x/a.jpg": [0],
+        "y/a.jpg": [1],
+        "b.jpg": [],
+    }
+
+
+@pytest.mark.slow
+def test_list_files_say_the_splits(folder: Path) -> None:
+    """An image in no list goes to a split of its own, and a note says how many."""
+    write_files("set", {f"images/{n}.jpg": picture(i) for i, n in enumerate("abc")})
+    write_files("set", {f"labels/{n}.txt": LINE for n in "abc"})
+    write_files("set", {"train.txt": "./images/a.jpg\n", "val.txt": "images/b.jpg\n"})
+    source = source_of("set")
+    assert (
+        "1 of 3 images are in no list file, so they go to a split 'unlisted' unless --splits is "
+        "given"
+    ) in source.notes
+    assert convert("--images", "set", "--output", "out", NONE_BAD) == 0
+    assert split_of_each("out") == {"a.jpg": "train", "b.jpg": "validation", "c.jpg": "unlisted"}
+
+
+def test_bad_label_files_are_dead_letters_of_their_images(folder: Path) -> None:
+    """With file and line; no image with a label file that is bad, or that may be its own, is empty."""
+    good, ambiguous = picture(1), picture(2)
+    write_files(
+        "set",
+        {
+            **{f"images/{name}.jpg": good for name in ("bad", "box", "empty", "good", "none")},
+            "images/two.jpg": ambiguous,
+            "images/two.png": ambiguous,
+            "labels/good.txt": LINE,
+            "labels/bad.txt": f"{LINE}0 0.5 0.5 0.5\n",
+            "labels/box.txt": "0 0.5 0.5 1.5 0.5\n",
+            "labels/empty.txt": "",
+            "labels/two.txt": LINE,
+            "labels/gone.txt": LINE,
+        },
+    )
+    assert convert("--images", "set", "--output", "out", ALL_BAD) == 0
+    assert sorted(read_all("out")) == ["empty.jpg", "good.jpg", "none.jpg"]
+    labels = f"{folder}/set/labels"
+    assert sources_of("out") == {
+        "bad.jpg": ("bad_label_value", f"{labels}/bad.txt", 2),
+        "box.jpg": ("bad_box", f"{labels}/box.txt", 1),
+        "two.jpg": ("unlabelled", "", 0),
+        "two.png": ("unlabelled", "", 0),
+        f"{folder}/set/images/two": ("ambiguous_key", f"{labels}/two.txt", 0),
+        f"{folder}/set/images/gone": ("missing_image", f"{labels}/gone.txt", 0),
+    }
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_label_file_that_may_not_be_read(coco6: Path) -> None:
+    """Its image is a dead letter, and not one without objects."""
+    path = "coco6/labels/train/000000000025.txt"
+    os.chmod(path, 0)
+    assert convert("--images", "coco6", "--output", "out", ALL_BAD) == 0
+    assert reasons_of("out") == {"train/000000000025.jpg": "bad_label_value"}
+
+
+@pytest.mark.slow
+def test_a_label_file_that_is_gone(coco6: Path) -> None:
+    """A link to nothing cannot be read, which is a fault of its image."""
+    path = "coco6/labels/train/000000000025.txt"
+    os.remove(path)
+    os.symlink("nowhere", path)
+    assert convert("--images", "coco6", "--output", "out", ALL_BAD) == 0
+    assert reasons_of("out") == {"train/000000000025.jpg": "bad_label_value"}
+
+
+def test_a_split_without_labels_is_a_question(folder: Path) -> None:
+    """Nobody knows whether its images are empty or unlabelled."""
+    write_files("set", {f"images/{n}.jpg": picture(1) for n in ("train/a", "test/b")})
+    write_files("set", {"labels/train/a.txt": LINE})
+    write_files("set", {"data.yaml": "train: images/train\ntest: images/test\nnames: [a]\n"})
+    (question,) = source_of("set").questions
+    assert question.startswith(f"none of the 1 images in {folder}/set/images/test has a label file")
+
+
+OUTLINES = "1 0.25 0.25 0.75 0.25 0.75 0.75 0.25 0.75\n0 0.5 0.5 1 0.5 1 1\n"
+
+
+def test_outlines_become_boxes_and_masks(folder: Path) -> None:
+    """A mask is a PNG of the image's size, 1 where a pixel's centre lies inside."""
+    write_files("set", {"images/a.png": picture(1, file_format="PNG", size=(8, 4))})
+    write_files("set", {"labels/a.txt": OUTLINES, "images/b.png": picture(2, file_format="PNG")})
+    assert source_of("set").notes[-1].startswith("of outlines, the boxes around them are written")
+    argv = ("--images", "set", "--object_features", "masks", NONE_BAD)
+    assert convert(*argv, "--output", "out") == 0
+    examples = read_all("out")
+    features = examples["a.png"]
+    assert features["image/object/bbox/xmax"] == [0.75, 1.0]
+    masks = [Image.open(io.BytesIO(png)) for png in features["image/object/mask"]]
+    assert [(mask.mode, mask.size) for mask in masks] == [("L", (8, 4))] * 2
+    first = masks[0].tobytes()
+    assert first == b"".join(
+        b"\0\0\1\1\1\1\0\0" if row in (1, 2) else b"\0" * 8 for row in range(4)
+    )
+    assert examples["b.png"]["image/object/mask"] == []
+    assert manifest_of("out")["features"]["image/object/mask"] == {
+        "kind": "bytes",
+        "optional": False,
+        "shape": [None],
+    }
+
+
+@pytest.mark.slow
+def test_four_points_are_a_question(folder: Path) -> None:
+    """Which --yolo_task answers; the corners of a turned box are a feature of their own."""
+    write_files("set", {"images/a.jpg": picture(1), "labels/a.txt": OUTLINES.partition("\n")[0]})
+    (question,) = source_of("set").questions
+    assert question == (
+        "all lines looked at have 9 columns: boxes that are turned (obb) or outlines of four points "
+        "(segment); say which with --yolo_task obb or --yolo_task segment"
+    )
+    assert source_of("set", yolo_task="segment").questions == ()
+    assert convert("--images", "set", "--yolo_task", "obb", "--output", "out", NONE_BAD) == 0
+    features = read_all("out")["a.jpg"]
+    assert features["image/object/corner/x"] == [0.25, 0.75, 0.75, 0.25]
+    assert features["image/object/corner/y"] == [0.25, 0.25, 0.75, 0.75]
+    assert features["image/object/bbox/ymax"] == [0.75]
+
+
+def test_key_points(folder: Path) -> None:
+    """As TensorFlow's Object Detection API has them; kpt_shape says how many."""
+    write_files(
+        "set", {"images/a.jpg": picture(1), "labels/a.txt": f"{LINE.strip()} .5 .25 2 0 0 0"}
+    )
+    write_files("set", {"data.yaml": "train: images\nnames: [a]\nkpt_shape: [2, 3]\n"})
+    assert convert("--images", "set", "--output", "out", NONE_BAD) == 0
+    features = read_all("out")["a.jpg"]
+    assert features["image/object/keypoint/x"] == [0.5, 0.0]
+    assert features["image/object/keypoint/y"] == [0.25, 0.0]
+    assert features["image/object/keypoint/visibility"] == [2, 0]
+    assert features["image/object/keypoint/num"] == [1]
+
+
+@pytest.mark.parametrize(
+    ("files", "argv", "message"),
+    [
+        (
+            {"labels/a.txt": "0" + " 0.5" * 9},
+            (),
+            "label files of key points need kpt_shape, [number of key points, 2 or 3], in data.yaml",
+        ),
+        (
+            {"labels/a.txt": LINE},
+            ("--object_features", "masks"),
+            "--object_features masks: the label files have no outlines (--yolo_task is detect)",
+        ),
+        (
+            {"labels/a.txt": LINE},
+            ("--object_features", "faces"),
+            "--object_features is 'faces', expected one of (masks, keypoints)",
+        ),
+        (
+            {"labels/a.txt": LINE},
+            ("--yolo_task", "classify"),
+            "--yolo_task is 'classify', expected one of (detect, segment, pose, obb)",
+        ),
+        (
+            {"labels/a.txt": LINE, "data.yaml": "train: x\nnames: [a]\n"},
+            (),
+            "data.yaml: nothing of what it names is there: x in ",
+        ),
+        ({"x.yaml": "a: 1", "labels/a.txt": LINE}, ("--layout", "kitti"), "no folder image_2/"),
+        (
+            {"labels/a.txt": LINE},
+            ("--label_base", "1"),
+            "--label_base means nothing for the layout",
+        ),
+    ],
+)
+def test_what_cannot_be_converted_says_why(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    files: dict[str, bytes | str],
+    argv: tuple[str, ...],
+    message: str,
+) -> None:
+    """One line, with what to do."""
+    write_files("set", {"images/a.jpg": picture(1), **files})
+    assert convert("--images", "set", "--output", "out", *argv) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_other_data_sets_are_not_taken(folder: Path) -> None:
+    """Text files beside images are captions if they hold words, and labels/ may hold anything."""
+    write_files("captions", {"cat/a.jpg": picture(1), "cat/a.txt": "a cat on a mat, 2 years old"})
+    write_files("kitti", {"images/a.jpg": picture(1), "labels/a.txt": "Car 0 0 1 2 3 4 5"})
+    write_files("empty", {"images/a.jpg": picture(1), "labels/a.txt": ""})
+    write_files("yaml", {"cat/a.jpg": picture(1), "data.yaml": "train: x"})
+    assert source_of("captions").layout == "caption_files"
+    for name in ("kitti", "empty", "yaml"):
+        assert source_of(name).layout == "class_folders"
+
+
+def test_splits_by_folder_and_by_list() -> None:
+    """A list counts first, then the innermost folder; with lists, other images are in none."""
+    splits = YoloSplits((("/d", "train"), ("/d/x", "test")), {"/d/x/1": "validation"})
+    assert [splits.of(image) for image in ("/d/x/1", "/d/x/2", "/d/3", "/e/4")] == [
+        "validation",
+        "test",
+        "train",
+        "unlisted",
+    ]
+    assert YoloSplits((), {}).of("/d/1") == ""
+
+
+def test_a_reader_speaks_for_images_without_rows() -> None:
+    """Without objects, in their split; a file that cannot be read is a problem."""
+    splits = YoloSplits((("/d/images", "test"),), {})
+    reader = YoloReader(
+        LineFormat(), splits, (("/d/labels", "/d/images"),), frozenset({"/d/labels/c.txt"})
+    )
+    image = ImageRef("a.jpg", "/d/images/a.jpg", 3)
+    assert reader.row(image) == LabelRow("a.jpg", ((), ()), "test", "", 0)
+    assert reader.unread("/d/labels/a.txt", "gone") == LabelRow(
+        "/d/images/a", ((), ()), "test", "/d/labels/a.txt", 0, "gone"
+    )
+    assert list(reader.read(io.BytesIO(b"mug"), "/d/labels/c.txt")) == []
+    assert list(reader.read(io.BytesIO(b"mug"), "/d/labels/README.txt")) == []
+
+
+@pytest.mark.slow
+def test_the_same_bytes_everywhere(coco6: Path) -> None:
+    """In one thread, in three processes and in Beam's threads."""
+    assert_the_same_bytes_everywhere("--images", "coco6", "--name", "coco6", NONE_BAD)
+
+
+@pytest.mark.slow
+def test_resume_keeps_shards(coco6: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A second run finds nothing to do."""
+    argv = ("--images", "coco6", "--output", "out", NONE_BAD, "--resume")
+    assert convert(*argv) == 0
+    before = digests("out")
+    assert convert(*argv) == 0
+    assert "is up to date" in capsys.readouterr().out
+    assert digests("out") == before

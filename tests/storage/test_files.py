@@ -1,0 +1,147 @@
+"""Files by URI, here those of the local disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from google_crc32c import extend
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.storage import files
+
+
+@given(parts=st.lists(st.sampled_from(["/", "//", "a", ".", "..", ".a", "a.", "~", " "])))
+def test_an_absolute_path_is_what_the_system_makes_of_it(parts: list[str]) -> None:
+    """However it is written; most need no work."""
+    path = "/" + "".join(parts)
+    assert files.canonical(path) == os.path.abspath(path)
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        ("gs://pets/photos//", "gs://pets/photos"),
+        ("file:///photos/", "/photos"),
+        ("s3://pets/a//../b", "s3://pets/a//../b"),
+    ],
+)
+def test_a_remote_uri_loses_only_slashes_at_its_end(uri: str, expected: str) -> None:
+    """The name of an object may be anything; `file://` is a local path."""
+    assert files.canonical(uri) == expected
+
+
+def test_the_name_of_an_object_may_begin_with_a_slash() -> None:
+    """A local one is then a path of its own."""
+    assert files.join("gs://pets", "/a", "", "b") == "gs://pets//a/b"
+    assert files.join("/pets", "a", "b") == "/pets/a/b"
+
+
+def test_a_text_file_that_cannot_be_read_is_refused_by_name(tmp_path: Path) -> None:
+    """A missing one, a folder, one that is too long and one in another encoding."""
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"\xef\xbb\xbfone\n")
+    assert files.read_text(str(path), most=7) == "one\n"
+    with pytest.raises(UsageError, match=r"a\.txt has 7 bytes; expected 6 at most"):
+        files.read_text(str(path), most=6)
+    path.write_bytes(b"\xff")
+    with pytest.raises(UsageError, match=r"--list a is not UTF-8 .*; save it as UTF-8"):
+        files.read_text(str(path), "--list a")
+    with pytest.raises(UsageError, match=r"none\.txt cannot be read: No such file or directory"):
+        files.read_text(str(tmp_path / "none.txt"))
+    with pytest.raises(UsageError, match="cannot be read: Is a directory"):
+        files.read_text(str(tmp_path))
+
+
+def test_an_image_in_a_container_must_be_there_whole(tmp_path: Path) -> None:
+    """A file that ends before is an error with its name; a whole file may have any size."""
+    path = str(tmp_path / "a.bin")
+    files.write_bytes(path, b"0123456789")
+    assert files.read_image(path, 4, 3) == b"3456"
+    assert files.read_image(path, 10) == b"0123456789"
+    with pytest.raises(OSError, match="the file ends before byte 12") as caught:
+        files.read_image(path, 4, 8)
+    assert (caught.value.errno, caught.value.filename) == (errno.EIO, path)
+
+
+def test_a_file_is_written_in_the_incomplete_folder(tmp_path: Path) -> None:
+    """Until it is complete; a file of that folder itself, too."""
+    for name in ("a", ".incomplete/plan.json"):
+        with files.open_output(str(tmp_path / name)) as sink:
+            sink.write(b"x")
+            (temporary,) = [n for n in os.listdir(tmp_path / ".incomplete") if n != "plan.json"]
+            assert temporary.startswith(f"{os.path.basename(name)}.{os.getpid()}.")
+        assert files.read_if_there(str(tmp_path / name)) == b"x"
+    assert os.listdir(tmp_path / ".incomplete") == ["plan.json"]
+
+
+def test_a_missing_file_has_no_bytes_and_no_size(tmp_path: Path) -> None:
+    """None and -1 say so; deleting it is no error."""
+    uri = str(tmp_path / "none")
+    assert files.read_if_there(uri) is None
+    assert files.size_of(uri) == -1
+    assert not files.exists(uri)
+    files.delete(str(tmp_path), ["none"])
+    files.delete_folder(uri)
+
+
+def test_only_an_empty_folder_is_removed(tmp_path: Path) -> None:
+    """One that holds something stays, and one that does not exist is no error."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "mine").write_bytes(b"")
+    files.remove_folder(str(folder))
+    assert os.listdir(folder) == ["mine"]
+    (folder / "mine").unlink()
+    files.remove_folder(str(folder))
+    files.remove_folder(str(folder))
+    assert not folder.exists()
+
+
+def test_a_file_holds_what_its_length_and_checksum_say(tmp_path: Path) -> None:
+    """Zeros of the same length, another length, a folder and nothing at all do not."""
+    path = tmp_path / "a"
+    path.write_bytes(b"123456789")
+    assert files.holds(str(path), 9, 0xE3069283)
+    path.write_bytes(bytes(9))
+    assert not files.holds(str(path), 9, 0xE3069283)
+    path.write_bytes(b"12345678")
+    assert not files.holds(str(path), 9, 0xE3069283)
+    assert not files.holds(str(tmp_path), 9, 0xE3069283)
+    assert not files.holds(str(tmp_path / "none"), 9, 0xE3069283)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("read", [files.read_bytes, files.open_input, files.read_if_there])
+def test_a_pipe_is_not_waited_for(tmp_path: Path, read: Callable[[str], object]) -> None:
+    """Opening it would hang until somebody writes to it."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="a pipe, socket or device, not a file"):
+        read(str(tmp_path / "pipe"))
+
+
+def test_a_folder_and_an_impossible_name_are_no_files(tmp_path: Path) -> None:
+    """Each is an OSError, as callers expect."""
+    with pytest.raises(IsADirectoryError):
+        files.open_input(str(tmp_path))
+    with pytest.raises(OSError, match="no name of a file"):
+        files.open_input(f"{tmp_path}/a\0b")
+
+
+def test_a_file_that_cannot_be_linked_is_copied(tmp_path: Path) -> None:
+    """As a link is followed, for instance; nothing appears where the bytes are others than expected."""
+    (tmp_path / "a").write_bytes(b"content")
+    (tmp_path / "link").symlink_to("a")
+    crc = extend(0, b"content")
+    assert files.copy(str(tmp_path / "link"), str(tmp_path / "b"), crc)
+    assert (tmp_path / "b").read_bytes() == b"content"
+    assert not os.path.samefile(tmp_path / "a", tmp_path / "b")
+    assert not files.copy(str(tmp_path / "link"), str(tmp_path / "c"), crc + 1)
+    assert not (tmp_path / "c").exists()
+    assert files.copy(str(tmp_path / "a"), str(tmp_path / "d"), crc)
+    assert os.path.samefile(tmp_path / "a", tmp_path / "d")

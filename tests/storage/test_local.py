@@ -1,0 +1,198 @@
+"""Local files: reading, and what the file system tells of them."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beam_pipeline.core.records.shard_writer import ChangedFileError
+from beam_pipeline.storage.base import FoundFile
+from beam_pipeline.storage.local import (
+    LocalFiles,
+    read_file,
+    read_listed,
+    read_range,
+)
+from beam_pipeline.storage.read_ahead import Prefetch, ReadOptions, Request
+
+
+@pytest.mark.parametrize("length", [0, 1, 1000, 1 << 20, (1 << 20) + 1, 3_000_000])
+def test_a_file_is_read_whole(tmp_path: Path, length: int) -> None:
+    """With one read if its size was listed, and without knowing its size."""
+    content = (bytes(range(256)) * (length // 256 + 1))[:length]
+    path = tmp_path / "a.jpg"
+    path.write_bytes(content)
+    assert read_listed(str(path), length) == read_file(str(path)) == content
+
+
+@pytest.mark.parametrize("length", [0, 1, 1000])
+@pytest.mark.parametrize("error", [-1000, -1, 1, 1000, 1 << 40])
+def test_a_file_of_another_size_than_listed_is_not_read(
+    tmp_path: Path, length: int, error: int
+) -> None:
+    """It grew or shrank since, or an inventory was wrong."""
+    path = tmp_path / "a.jpg"
+    path.write_bytes(bytes(length))
+    listed = length + error
+    if listed < 0:
+        return
+    with pytest.raises(ChangedFileError, match=f"^{length} bytes, listed with {listed}; "):
+        read_listed(str(path), listed)
+
+
+def test_a_file_that_grew_to_terabytes_takes_no_memory(tmp_path: Path) -> None:
+    """Its size is looked at before anything is read."""
+    path = tmp_path / "a.jpg"
+    path.touch()
+    os.truncate(path, 1 << 40)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(ChangedFileError):
+        read_listed(str(path), 100)
+    request = Request(str(path), 100, -1)
+    with (
+        Prefetch([request], no_read, ReadOptions(prefetched=1)) as ahead,
+        pytest.raises(ChangedFileError),
+    ):
+        ahead.read(*request)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000  # KiB
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_never_hangs(tmp_path: Path) -> None:
+    """Opening it the usual way would wait for somebody who writes to it."""
+    path = str(tmp_path / "a.jpg")
+    os.mkfifo(path)
+    with pytest.raises(ChangedFileError, match="a pipe or a device, listed as a file of 100 bytes"):
+        read_listed(path, 100)
+    request = Request(path, 100, -1)
+    with (
+        Prefetch([request], no_read, ReadOptions(prefetched=1)) as ahead,
+        pytest.raises(ChangedFileError),
+    ):
+        ahead.read(*request)
+    reads: list[Callable[[str], Any]] = [
+        read_file,
+        LocalFiles().open_input,
+        partial(read_range, size=1, offset=0),
+    ]
+    for read in reads:
+        with pytest.raises(OSError, match="a pipe, socket or device, not a file"):
+            read(path)
+
+
+def no_read(uri: str, size: int, offset: int) -> bytes:
+    raise AssertionError("the prefetched file is read")
+
+
+def test_a_file_that_is_gone_says_so(tmp_path: Path) -> None:
+    """The error is the system's own, with its number."""
+    reads: list[Callable[[str], Any]] = [read_file, partial(read_listed, size=10)]
+    for read in reads:
+        with pytest.raises(FileNotFoundError):
+            read(str(tmp_path / "a.jpg"))
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    """It can be opened, but not read."""
+    reads: list[Callable[[str], Any]] = [
+        read_file,
+        partial(read_listed, size=10),
+        LocalFiles().open_input,
+    ]
+    for read in reads:
+        with pytest.raises(IsADirectoryError):
+            read(str(tmp_path))
+
+
+@pytest.mark.parametrize("path", ["a.jpg", "", "/", "pipe", "long"])
+def test_reading_leaves_no_file_open(tmp_path: Path, path: str) -> None:
+    """Neither success nor failure costs a file handle."""
+    (tmp_path / "a.jpg").write_bytes(b"x")
+    (tmp_path / "long").write_bytes(b"xx")
+    os.mkfifo(tmp_path / "pipe")
+    before = len(os.listdir("/dev/fd"))
+    for _ in range(3):
+        try:
+            read_listed(f"{tmp_path}/{path}", 1)
+        except OSError:
+            assert path != "a.jpg"
+        try:
+            read_file(f"{tmp_path}/{path}")
+        except OSError:
+            assert path not in ("a.jpg", "long")
+    assert len(os.listdir("/dev/fd")) == before
+
+
+def test_part_of_a_file_is_read(tmp_path: Path) -> None:
+    """As many bytes as there are from the offset on, and no more than asked for."""
+    path = tmp_path / "a"
+    path.write_bytes(b"0123456789")
+    assert read_range(str(path), 4, 3) == b"3456"
+    assert read_range(str(path), 4, 8) == b"89"
+    assert read_range(str(path), 4, 10) == b""
+
+
+def test_files_are_listed_at_any_depth(tmp_path: Path) -> None:
+    """By their paths below the folder, with sizes and the time of the last change."""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/b").write_bytes(b"12")
+    (tmp_path / ".a").write_bytes(b"1")
+    os.utime(tmp_path / "sub/b", ns=(5, 7))
+    os.utime(tmp_path / ".a", ns=(5, 9))
+    found = sorted(LocalFiles().list_files(str(tmp_path)))
+    assert found == [FoundFile(".a", 1, 9), FoundFile("sub/b", 2, 7)]
+    assert LocalFiles().version_of(str(tmp_path / ".a")) == 9
+
+
+def test_a_folder_is_listed_by_its_own_names(tmp_path: Path) -> None:
+    """Folders count as names, and have no size."""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/b").write_bytes(b"12")
+    (tmp_path / ".a").write_bytes(b"1")
+    assert LocalFiles().list_folder(str(tmp_path)) == [".a", "sub"]
+    assert LocalFiles().list_folder(str(tmp_path / "none")) == []
+    assert LocalFiles().sizes_in(str(tmp_path)) == {".a": 1}
+
+
+def test_a_copy_on_one_disk_is_a_hard_link(tmp_path: Path) -> None:
+    """It replaces an older file, and a link that is there already stays."""
+    (tmp_path / "a").write_bytes(b"content")
+    (tmp_path / "b").write_bytes(b"older")
+    for _ in range(2):
+        temporary = str(tmp_path / ".incomplete/b.1.x")
+        assert LocalFiles().copy_from(str(tmp_path / "a"), str(tmp_path / "b"), temporary)
+        assert os.path.samefile(tmp_path / "a", tmp_path / "b")
+        assert not os.listdir(tmp_path / ".incomplete")
+    (tmp_path / "a").unlink()
+    assert (tmp_path / "b").read_bytes() == b"content"
+    with pytest.raises(FileNotFoundError):
+        LocalFiles().copy_from(str(tmp_path / "a"), str(tmp_path / "c"), str(tmp_path / "t"))
+
+
+def test_a_symbolic_link_is_not_linked(tmp_path: Path) -> None:
+    """It may be relative to its folder."""
+    (tmp_path / "a").write_bytes(b"content")
+    (tmp_path / "link").symlink_to("a")
+    temporary = str(tmp_path / "t")
+    assert not LocalFiles().copy_from(str(tmp_path / "link"), str(tmp_path / "b"), temporary)
+    assert sorted(os.listdir(tmp_path)) == ["a", "link"]
+
+
+def test_a_file_is_older_than_what_was_written_later(tmp_path: Path) -> None:
+    """And of the given length."""
+    for name, changed in (("a", 5), ("same", 5), ("later", 6)):
+        (tmp_path / name).write_bytes(b"1234")
+        os.utime(tmp_path / name, ns=(0, changed))
+    a = str(tmp_path / "a")
+    assert LocalFiles().is_older(a, 4, str(tmp_path / "same"))
+    assert LocalFiles().is_older(a, 4, str(tmp_path / "later"))
+    assert not LocalFiles().is_older(a, 3, str(tmp_path / "later"))
+    assert not LocalFiles().is_older(str(tmp_path / "later"), 4, a)
+    with pytest.raises(FileNotFoundError):
+        LocalFiles().is_older(a, 4, str(tmp_path / "none"))

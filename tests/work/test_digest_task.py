@@ -1,0 +1,69 @@
+"""Reading images for their digests: what cannot be read is left to the writer of its shard."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from beam_pipeline.core.images.digest import digest_of
+from beam_pipeline.core.references import SampleRef
+from beam_pipeline.storage import files
+from beam_pipeline.storage.read_ahead import ONE_BY_ONE, ReadOptions
+from beam_pipeline.work.digest_task import DigestSource, DigestTask
+
+
+def refs(folder: Path) -> list[SampleRef]:
+    """A file, one that is gone, one of another size, an empty one, and part of a file."""
+    for name, content in {"a": b"image", "c": b"longer than listed", "d": b""}.items():
+        (folder / name).write_bytes(content)
+    whole = [
+        SampleRef(name, str(folder / name), size, "train", ())
+        for name, size in (("a", 5), ("b", 5), ("c", 5), ("d", 0))
+    ]
+    return [*whole, SampleRef("e", str(folder / "a"), 3, "train", (), offset=1)]
+
+
+@pytest.mark.parametrize("reading", [ONE_BY_ONE, ReadOptions(prefetched=2), ReadOptions(4)])
+def test_images_are_read_for_their_digests(tmp_path: Path, reading: ReadOptions) -> None:
+    """Those that cannot be read, or are not as listed, have none."""
+    found = DigestTask(refs(tmp_path), reading).run()
+    assert found == [digest_of(b"image"), b"", b"", b"", digest_of(b"mag")]
+
+
+def test_beside_a_bucket_digests_are_those_of_its_listing(tmp_path: Path) -> None:
+    """MD5, so that images that are read meet those that are not."""
+    found = DigestTask(refs(tmp_path)[:1], ONE_BY_ONE, md5=True).run()
+    assert found == [hashlib.md5(b"image").digest()]
+
+
+def test_a_fault_of_the_machine_is_no_image_without_copies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It fails, to be tried again; else a copy would be kept today that was left out yesterday."""
+
+    def fails(*_: object) -> bytes:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(files, "read_image", fails)
+    with pytest.raises(OSError, match="Too many open files"):
+        DigestTask(refs(tmp_path), ONE_BY_ONE).run()
+
+
+def test_what_its_writer_would_not_read_is_not_read() -> None:
+    """Images above the limits, and any where only the listing is asked."""
+    ref = SampleRef("a", "/a", 100, "train", ())
+    readable = [
+        DigestSource(
+            listed=False, reads=reads, reading=ONE_BY_ONE, filters=filters, largest=largest
+        ).is_readable(ref)
+        for reads, filters, largest in [
+            (True, {}, 100),
+            (False, {}, 100),
+            (True, {"max_image_bytes": 99}, 100),
+            (True, {}, 99),
+        ]
+    ]
+    assert readable == [True, False, False, False]

@@ -1,0 +1,15 @@
+"""Comparing images as a task."""
+
+from __future__ import annotations
+
+from beam_pipeline.core.dataset.compared_images import WrittenImage, pack_images
+from beam_pipeline.core.dataset.duplicates import DuplicateGroup, Duplicates
+from beam_pipeline.work.duplicates_task import DuplicatesTask
+
+
+def test_images_of_all_parts_are_compared() -> None:
+    """One pair, whose images are in different parts."""
+    images = [WrittenImage(bytes([i % 4]) * 16, 7, "train", f"{i}") for i in range(5)]
+    outcome = DuplicatesTask([pack_images(images[:3]), pack_images(images[3:])]).run()
+    pair = DuplicateGroup(2, (("train", 2),), False, (("train", "0"), ("train", "4")))
+    assert outcome.main == [Duplicates(5, 2, 1, 0, 0, (pair,))]

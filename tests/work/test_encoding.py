@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from beam_pipeline.core.images.pixels import PixelFormat
+from beam_pipeline.core.images.png import grey_png
+from beam_pipeline.core.labels.schema import (
+    ColumnKind,
+    further_column,
+    label_column,
+    object_columns,
+    segmentation_column,
+)
+from beam_pipeline.core.records.example_source import (
+    ExampleOptions,
+    LabelledImages,
+    SerializedExamples,
+)
+from beam_pipeline.core.records.record_format import EncodedSample
+from beam_pipeline.core.references import SampleRef
+from beam_pipeline.storage.read_ahead import ONE_BY_ONE, ReadOptions
+from beam_pipeline.work.encoding import EncodingOptions
+from tests.pictures import picture, write_files
+
+ANIMAL = (further_column("age", ColumnKind.INT64), label_column("animal", ColumnKind.CLASS))
+
+
+def test_the_recorded_options_are_those_of_older_receipts() -> None:
+    """The same keys and values in the same order, so that a shard of an earlier version is kept."""
+    encoding = EncodingOptions(
+        LabelledImages(ANIMAL[1:], PixelFormat(32, 32)),
+        seed=7,
+        options=ExampleOptions("full", {"h": "image/height"}, clip_boxes=True),
+    )
+    assert json.dumps(encoding.recorded()) == (
+        '{"columns": [{"name": "animal", "kind": "class", "feature": "image/class", '
+        '"required": true, "repeated": false, "pixels": false}], "image_check": "full", '
+        '"seed": 7, "renames": {"h": "image/height"}, "clip_boxes": true, "pixels": [32, 32], '
+        '"image_encoding": "png", "features": null}'
+    )
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        EncodingOptions(LabelledImages(())),
+        EncodingOptions(
+            LabelledImages(object_columns(pixels=False), PixelFormat(2, 3)),
+            seed=-5,
+            options=ExampleOptions("full", {"a": "image/width"}, True, "raw"),
+        ),
+        EncodingOptions(
+            LabelledImages(()),
+            options=ExampleOptions(filters={"min_side": 3, "max_aspect": 2.5}),
+        ),
+        EncodingOptions(SerializedExamples({"x": {"kind": "bytes"}}), seed=1),
+        EncodingOptions(
+            LabelledImages(
+                (segmentation_column("class", required=True, bits=16),),
+                mask_colours=((1, 2, 3, 0), (0, 0, 0, 300)),
+            )
+        ),
+    ],
+)
+def test_recorded_options_are_read_back(encoding: EncodingOptions) -> None:
+    """From JSON, as `repair` does it."""
+    assert EncodingOptions.from_recorded(json.loads(json.dumps(encoding.recorded()))) == encoding
+
+
+def test_options_that_older_receipts_lack_have_their_defaults() -> None:
+    """A receipt of the first version has no more than these."""
+    older = {"columns": [], "image_check": "full", "seed": 3}
+    assert EncodingOptions.from_recorded(older) == EncodingOptions(
+        LabelledImages(()), seed=3, options=ExampleOptions("full")
+    )
+
+
+def test_the_classes_of_samples_are_named_once_and_sorted() -> None:
+    """One a sample, or one an object; none where no column is a class."""
+    refs = [SampleRef(name, "uri", 1, "train", (3, name)) for name in ("dog", "cat", "dog")]
+    assert EncodingOptions(LabelledImages(ANIMAL)).class_names(refs) == ["cat", "dog"]
+    assert EncodingOptions(LabelledImages(ANIMAL[:1])).class_names(refs) == []
+    lists = [SampleRef("1", "uri", 1, "train", (("b", "a"),)), SampleRef("2", "uri", 1, "", ((),))]
+    assert EncodingOptions(SerializedExamples({})).class_names(lists) == ["a", "b"]
+
+
+def test_the_key_of_classes_and_the_features_follow_the_renames() -> None:
+    """Both are as written."""
+    renamed = ExampleOptions(renames={"label": "image/class/label"})
+    encoding = EncodingOptions(LabelledImages(ANIMAL), options=renamed)
+    assert encoding.class_key == "label"
+    assert encoding.columns == ANIMAL
+    assert {"label", "image/class/text", "label/age"} < encoding.written_features.keys()
+    assert "image/class/label" not in encoding.written_features
+
+
+@pytest.mark.parametrize("reading", [ONE_BY_ONE, ReadOptions(4), ReadOptions(prefetched=4)])
+def test_a_maker_reads_the_images_it_is_asked_for(tmp_path: Path, reading: ReadOptions) -> None:
+    """In order, however far it reads ahead; a missing one is a dead letter."""
+    refs = []
+    for number in range(4):
+        path = tmp_path / f"{number}.jpg"
+        path.write_bytes(picture(number))
+        refs.append(SampleRef(path.name, str(path), path.stat().st_size, "train", ()))
+    (tmp_path / "2.jpg").unlink()
+    with EncodingOptions(LabelledImages(())).maker({}, refs, reading) as maker:
+        made = [maker.make(ref) for ref in refs]
+    assert [getattr(sample, "image", None) for sample in made] == [
+        picture(0),
+        picture(1),
+        None,
+        picture(3),
+    ]
+    assert getattr(made[2], "reason", "") == "unreadable"
+
+
+@pytest.mark.parametrize("reading", [ONE_BY_ONE, ReadOptions(4), ReadOptions(prefetched=4)])
+def test_a_file_that_is_filtered_by_its_bytes_is_not_read(
+    tmp_path: Path, reading: ReadOptions
+) -> None:
+    """Were it opened, it would be unreadable; even beyond 2 GiB it is filtered and not too large."""
+    path = tmp_path / "a.jpg"
+    path.write_bytes(picture(1))
+    size = path.stat().st_size
+    refs = [
+        SampleRef(name, f"{tmp_path}/{name}", listed, "train", ())
+        for name, listed in (("0.jpg", size + 1), ("a.jpg", size), ("2.jpg", 1 << 40))
+    ]
+    filtering = ExampleOptions(filters={"max_image_bytes": size})
+    with EncodingOptions(LabelledImages(()), options=filtering).maker({}, refs, reading) as maker:
+        made = [maker.make(ref) for ref in refs]
+    assert [getattr(sample, "reason", "") for sample in made] == [
+        "filtered_max_image_bytes",
+        "",
+        "filtered_max_image_bytes",
+    ]
+    assert getattr(made[1], "image", None) == picture(1)
+
+
+@pytest.mark.parametrize("reading", [ONE_BY_ONE, ReadOptions(4), ReadOptions(prefetched=4)])
+def test_masks_are_read_ahead_with_their_images(tmp_path: Path, reading: ReadOptions) -> None:
+    """In order, also where an image or a mask is missing, broken, changed, or not there at all."""
+    columns = (segmentation_column("class", required=False),)
+    mask = grey_png(bytes(63), 9, 7)
+    write_files(
+        str(tmp_path), {f"{n}.jpg": picture(n) if n != 1 else b"no image" for n in range(6)}
+    )
+    write_files(str(tmp_path), {f"{n}.png": mask for n in range(6) if n != 2})
+    refs = [
+        SampleRef(
+            f"{n}.jpg",
+            f"{tmp_path}/{n}.jpg",
+            (tmp_path / f"{n}.jpg").stat().st_size,
+            "train",
+            (None if n == 4 else (f"{tmp_path}/{n}.png", len(mask) + (n == 3), 0),),
+        )
+        for n in range(6)
+    ]
+    with EncodingOptions(LabelledImages(columns)).maker({}, refs, reading) as maker:
+        made = [maker.make(ref) for ref in refs]
+    assert [getattr(sample, "reason", "") for sample in made] == [
+        *("", "not_an_image", "unreadable", "changed_since_listing", "", ""),
+    ]
+    assert getattr(made[2], "file", "") == f"{tmp_path}/2.png"
+    written = [isinstance(s, EncodedSample) and mask in s.before + s.after for s in made]
+    assert written == [True, False, False, False, False, True]
+
+
+def test_a_sample_too_large_for_an_example_is_not_read(tmp_path: Path) -> None:
+    """Its mask counts."""
+    columns = (segmentation_column("class", required=True),)
+    ref = SampleRef("a", f"{tmp_path}/a", 2_000_000_000, "train", (("m", 500_000_000, 0),))
+    with EncodingOptions(LabelledImages(columns)).maker({}, [ref], ONE_BY_ONE) as maker:
+        made = maker.make(ref)
+    assert (getattr(made, "reason", ""), getattr(made, "message", "")) == (
+        "too_large",
+        "2500000000 bytes; an example holds 2 GiB",
+    )

@@ -1,0 +1,223 @@
+"""Reading inventories as tasks: any way of cutting and reading gives the same files."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.transforms.cut_files import cut_file
+from beam_pipeline.work.file_parts import PART_BYTES, FilePart
+from beam_pipeline.work.inventory_task import GroupTask, InventoryTask, cut_of
+
+PETS, PHOTOS = ImageRoot("gs://pets"), ImageRoot("/photos")
+URIS = st.sampled_from(
+    [
+        *("gs://pets/a.jpg", "gs://pets/cat/b.png", "gs://pets/c.txt", "gs://pets/.d/e.jpg"),
+        *(
+            "gs://pets/f",
+            "gs://pets/cat/",
+            "gs://dogs/g.jpg",
+            "gs://pets/h/.i.jpg",
+            "gs://pets/é.jpg",
+        ),
+        *("/photos/a.jpg", "/photos//b.jpg", "/photos/cat/../c.jpg", "/photos/é/d.JPEG"),
+        *('"gs://pets/q,1.jpg"', '"gs://pets/two\nlines.jpg"', 'gs://pets/5".jpg'),
+    ]
+)
+ROWS = st.lists(
+    st.tuples(URIS, st.sampled_from(["1", " 2", "3x"]), st.sampled_from(["", "7", "8"])), max_size=7
+)
+
+
+def listed(parts: list[FilePart], roots: tuple[ImageRoot, ...]) -> tuple[list[Any], Tally]:
+    """The images of some parts, and the sum of all counts."""
+    total, groups = Tally(), defaultdict(list)
+    for part in parts:
+        outcome = InventoryTask(part, roots, 3).run()
+        for number, packed in outcome.main:
+            groups[number].append(packed)
+        total.add(outcome.tally or Tally())
+    images = []
+    for packed in groups.values():
+        outcome = GroupTask(packed, roots).run()
+        images += [image for batch in outcome.main for image in batch]
+        total.add(outcome.tally or Tally())
+    return sorted(images), total
+
+
+@given(
+    rows=ROWS,
+    size=st.integers(5, 60),
+    line_break=st.sampled_from(["\n", "\r\n"]),
+    root=st.sampled_from([(PETS,), (PHOTOS,), (PETS, PHOTOS)]),
+)
+@example(
+    rows=[("gs://pets/a.jpg", "1", ""), ("gs://pets/b.jpg", "1", "7")],
+    size=20,
+    line_break="\n",
+    root=(PETS,),
+)
+@example(rows=[("/photos/a.jpg", "1", "8")] * 3, size=30, line_break="\r\n", root=(PHOTOS,))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_an_inventory_cut_anywhere_lists_the_same(
+    tmp_path: Path,
+    rows: list[tuple[str, str, str]],
+    size: int,
+    line_break: str,
+    root: tuple[ImageRoot, ...],
+) -> None:
+    """Images and counts are those of the whole file; broken, it is refused either way."""
+    path = tmp_path / "inventory.csv"
+    lines = ["uri,size,generation", *map(",".join, rows)]
+    path.write_bytes("".join(line + line_break for line in lines).encode())
+    expected, whole = listed([FilePart(str(path))], root)
+    found, total = listed(cut_file(str(path), cut_of, size), root)
+    assert bool(total.refusals) is bool(whole.refusals)
+    if not whole.refusals:
+        assert found == expected
+        assert total == whole
+
+
+def test_the_line_of_a_fault_is_that_of_the_file(tmp_path: Path) -> None:
+    """In whichever part it is."""
+    path = tmp_path / "inventory.csv"
+    rows = [f"gs://pets/{n}.jpg,{'x' if n == 60 else n}\n" for n in range(100)]
+    path.write_text("uri,size\n" + "".join(rows))
+    parts = cut_file(str(path), cut_of, 200)
+    assert len(parts) > 5
+    _, total = listed(parts, (PETS,))
+    (refusal,) = total.refusals
+    assert f"{path}, line 62: the column size holds 'x'" in str(refusal.to_error())
+
+
+def test_a_file_that_two_parts_list_with_other_sizes_is_refused(tmp_path: Path) -> None:
+    """With the lines of both."""
+    path = tmp_path / "inventory.csv"
+    rows = [f"gs://pets/{n % 50}.jpg,{1 + (n == 70)}\n" for n in range(100)]
+    path.write_text("uri,size\n" + "".join(rows))
+    _, total = listed(cut_file(str(path), cut_of, 200), (PETS,))
+    (refusal,) = total.refusals
+    assert f"line 72: '20.jpg' has 2 bytes, but 1 in {path}, line 22" in str(refusal.to_error())
+
+
+@pytest.mark.parametrize(
+    "columns", ["bucket,name,size", "size;name;bucket", '"bucket","name","size"']
+)
+def test_other_headers_are_read_by_columns_too(tmp_path: Path, columns: str) -> None:
+    """Bucket and name make a URI."""
+    mark = ";" if ";" in columns else ","
+    cells = {"bucket": "pets", "name": "cat/1.jpg", "size": "5"}
+    row = mark.join(cells[name.strip('"')] for name in columns.split(mark))
+    path = tmp_path / "inventory.csv"
+    path.write_bytes(f"\ufeff{columns}\n{row}\n".encode())
+    (image,), total = listed(cut_file(str(path), cut_of, PART_BYTES), (PETS,))
+    assert (image.key, image.uri, image.size) == ("cat/1.jpg", "gs://pets/cat/1.jpg", 5)
+    assert total == Tally(listed=1)
+
+
+def test_rows_elsewhere_are_counted(tmp_path: Path) -> None:
+    """And so are files that are no images."""
+    path = tmp_path / "inventory.csv"
+    path.write_text("uri,size\ngs://pets/a.jpg,1\ngs://dogs/b.jpg,1\ngs://pets/c.txt,1\n")
+    (image,), total = listed(cut_file(str(path), cut_of, PART_BYTES), (PETS,))
+    assert image.key == "a.jpg"
+    assert total.ignored == Counter({".txt": 1, "outside --images": 1})
+
+
+def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    """A file that is gone, and one with other columns."""
+    gone = InventoryTask(FilePart(str(tmp_path / "gone.csv")), (PETS,), 3)
+    assert gone.uri == f"rows of {tmp_path}/gone.csv"
+    (refusal,) = (gone.run().tally or Tally()).refusals
+    assert "gone.csv cannot be read: No such file" in str(refusal.to_error())
+    (tmp_path / "bad.csv").write_text("a,b\n")
+    (part,) = cut_file(str(tmp_path / "bad.csv"), cut_of, PART_BYTES)
+    (refusal,) = (InventoryTask(part, (PETS,), 3).run().tally or Tally()).refusals
+    assert "the columns are 'a', 'b'" in str(refusal.to_error())
+
+
+def write_parquet(path: Path, columns: dict[str, Any], rows: int) -> None:
+    """Writes an inventory with row groups of so many rows."""
+    parquet.write_table(pyarrow.table(columns), path, row_group_size=rows)
+
+
+@given(
+    rows=ROWS,
+    group=st.integers(1, 4),
+    size=st.integers(1, 900),
+    form=st.sampled_from([(pyarrow.int64(), int), (pyarrow.string(), str)]),
+    root=st.sampled_from([(PETS,), (PHOTOS,), (PETS, PHOTOS)]),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_parquet_inventory_cut_anywhere_lists_what_csv_lists(
+    tmp_path: Path,
+    rows: list[tuple[str, str, str]],
+    group: int,
+    size: int,
+    form: tuple[pyarrow.DataType, Callable[[str], Any]],
+    root: tuple[ImageRoot, ...],
+) -> None:
+    """Whole or in parts, with generations as numbers or as text."""
+    path, whole = tmp_path / "i.parquet", tmp_path / "i.csv"
+    uris = [uri.replace('"', "") for uri, _, _ in rows]
+    sizes = [len(uri) for uri in uris]
+    kind, of_text = form
+    versions = [of_text(version) if version else None for _, _, version in rows]
+    with open(whole, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["uri", "size", "generation"])
+        writer.writerows(zip(uris, sizes, versions, strict=True))
+    columns = {
+        "uri": pyarrow.array(uris, pyarrow.string()),
+        "size": pyarrow.array(sizes, pyarrow.int32()),
+        "generation": pyarrow.array(versions, kind),
+    }
+    write_parquet(path, columns, group)
+    expected = listed([FilePart(str(whole))], root)
+    assert listed([FilePart(str(path))], root) == expected
+    assert listed(cut_file(str(path), cut_of, size), root) == expected
+
+
+def test_the_row_of_a_fault_is_that_of_the_parquet_file(tmp_path: Path) -> None:
+    """In whichever row group it is; of several faults, the first is reported."""
+    path = tmp_path / "i.parquet"
+    sizes = [None if n in (8, 60, 99) else n for n in range(100)]
+    write_parquet(path, {"uri": [f"gs://pets/{n}.jpg" for n in range(100)], "size": sizes}, 7)
+    parts = cut_file(str(path), cut_of, 200)
+    assert len(parts) > 5
+    message = f"--inventory {path}, row 9: the column size holds None, expected a whole number"
+    for found in (parts, [FilePart(str(path))]):
+        assert listed(found, (PETS,))[1].refusals[0].message == message
+
+
+@pytest.mark.parametrize("damage", ["changed", "cut short", "damaged"])
+def test_a_parquet_file_that_changes_after_it_was_cut_is_refused(
+    tmp_path: Path, damage: str
+) -> None:
+    """No row is lost, and none is read twice."""
+    path = tmp_path / "i.parquet"
+    columns = {"uri": [f"gs://pets/{n}.jpg" for n in range(100)], "size": [7] * 100}
+    write_parquet(path, columns, 50)
+    parts = cut_file(str(path), cut_of, 10)
+    data = path.read_bytes()
+    if damage == "changed":
+        write_parquet(path, columns, 30)
+    elif damage == "cut short":
+        path.write_bytes(data[:-9])
+    else:
+        path.write_bytes(data[:4] + b"\xff" * 99 + data[103:])
+    _, total = listed(parts, (PETS,))
+    message = total.refusals[0].message
+    assert message.startswith(f"--inventory {path} is damaged or cut short (")
+    assert message.endswith("); make it again")

@@ -1,0 +1,109 @@
+"""Labelling and joining as tasks: by columns where they allow it, with the same outcome."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from beam_pipeline.core.dataset.sharding import SplitFractions
+from beam_pipeline.core.dataset.splits import GroupBy, SplitAssigner
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.labels.join import AGREE, RowMerger
+from beam_pipeline.core.labels.schema import ColumnKind, label_column
+from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
+from beam_pipeline.core.packing import pack
+from beam_pipeline.core.references import ImageRef, LabelRow
+from beam_pipeline.work import label_task
+from beam_pipeline.work.label_task import JoinTask, Labelling, LabelTask
+
+IMAGES = [
+    ImageRef(f"{folder}/{n}.jpg", f"/photos/{folder}/{n}.jpg", n)
+    for folder in ("cat", "train/dog")
+    for n in range(9)
+]
+ROWS = [
+    LabelRow(image.key, (f"class {n % 3}",), "test" if n % 4 == 0 else "", "/labels.csv", n + 2)
+    for n, image in enumerate(IMAGES[:-2])
+]
+SHARES = SplitFractions((("a", Fraction(1, 2)), ("b", Fraction(1, 2))))
+FOLDER = GroupBy("folder")
+
+
+class UnnamedCats:
+    """Images that no row names are cats."""
+
+    def row(self, image: ImageRef) -> LabelRow:
+        return LabelRow(image.key, ("cat",), "", "", 0)
+
+    def unread(self, uri: str, problem: str) -> LabelRow:
+        return LabelRow(uri, ("cat",), "", uri, 0, problem)
+
+
+def shown(task: LabelTask | JoinTask) -> Any:
+    """Samples, dead letters and counts of a task."""
+    outcome = task.run()
+    samples = sorted(ref for batch in outcome.main for ref in batch)
+    return samples, sorted(outcome.dead_letters), outcome.tally
+
+
+@pytest.mark.parametrize(
+    "splits",
+    [
+        SplitAssigner(None, 0),
+        SplitAssigner(SHARES, 3),
+        SplitAssigner(SHARES, 3, stratified=True),
+        SplitAssigner(SHARES, 3, FOLDER),
+    ],
+)
+@pytest.mark.parametrize("merger", [AGREE, RowMerger(unnamed=UnnamedCats())])
+def test_by_columns_or_one_by_one_the_outcome_is_the_same(
+    splits: SplitAssigner, merger: RowMerger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Samples, their splits, dead letters and counts."""
+    labelling = Labelling(splits=splits, class_column=0, sorter=None, keep=None)
+    label = LabelTask([pack(IMAGES[:5]), pack(IMAGES[5:])], None, labelling)
+    join = JoinTask([pack(IMAGES)], [pack(ROWS[3:]), pack(ROWS[:3])], merger, labelling)
+    assert labelling.takes_columns is (splits.group_by is None)
+    by_columns = shown(label), shown(join)
+    assert len(by_columns[0][0]) == 18
+    assert len(by_columns[1][0]) == (18 if merger.unnamed else 16)
+    monkeypatch.setattr(Labelling, "takes_columns", False)
+    assert by_columns == (shown(label), shown(join))
+
+
+def test_unlabelled_images_may_be_kept() -> None:
+    """Then samples are marked, and looked at one by one."""
+    keep = KeepUnlabelled.of((label_column("label", ColumnKind.BYTES),))
+    labelling = Labelling(splits=SplitAssigner(None, 0), class_column=0, sorter=None, keep=keep)
+    assert not labelling.takes_columns
+    samples, dead_letters, tally = shown(JoinTask([pack(IMAGES)], [pack(ROWS)], AGREE, labelling))
+    assert (len(samples), dead_letters, tally.unlabelled) == (18, [], 2)
+
+
+def test_images_of_one_key_are_dead_letters_where_keys_may_repeat() -> None:
+    """The others are labelled."""
+    labelling = Labelling(splits=SplitAssigner(None, 0), class_column=0, sorter=None, keep=None)
+    twice = ImageRef("cat/0.jpg", "/more/cat/0.jpg", 0)
+    task = LabelTask([pack(IMAGES), pack([twice])], None, labelling, may_repeat=True)
+    samples, dead_letters, _ = shown(task)
+    assert (len(samples), [letter.key for letter in dead_letters]) == (17, ["cat/0.jpg"] * 2)
+    assert task.uri == "samples of images"
+
+
+def test_large_buckets_become_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of a bounded size."""
+    monkeypatch.setattr(label_task, "_MOST_SAMPLES", 7)
+    labelling = Labelling(splits=SplitAssigner(None, 0), class_column=0, sorter=None, keep=None)
+    outcome = LabelTask([pack(IMAGES)], None, labelling).run()
+    assert [len(batch) for batch in outcome.main] == [7, 7, 4]
+
+
+def test_nothing_is_labelled_where_there_is_nothing() -> None:
+    """Empty parts, and a bucket without images or rows."""
+    labelling = Labelling(splits=SplitAssigner(None, 0), class_column=0, sorter=None, keep=None)
+    assert shown(LabelTask([pack(())], None, labelling)) == ([], [], Tally())
+    assert shown(JoinTask([], [], AGREE, labelling)) == ([], [], Tally())
+    _, dead_letters, tally = shown(JoinTask([], [pack(ROWS)], AGREE, labelling))
+    assert len(dead_letters) == tally.orphan_rows == 16

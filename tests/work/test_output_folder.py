@@ -1,0 +1,244 @@
+"""The output folder between runs: what is there, what may go, and what must stay."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beam_pipeline.core.dataset.manifest import build_manifest, dump_json
+from beam_pipeline.core.dataset.names import temporary_name
+from beam_pipeline.core.dataset.plan import Plan
+from beam_pipeline.core.dataset.receipts import receipt_name
+from beam_pipeline.core.dataset.sharding import ShardInfo, ShardPlan
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.errors import (
+    ChangedInputsError,
+    ConversionError,
+    OutputNotEmptyError,
+)
+from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.report.report_file import sealed
+from beam_pipeline.work.incomplete_folder import (
+    EarlierRun,
+    write_note,
+)
+from beam_pipeline.work.output_folder import (
+    earlier_manifest,
+    prepare_output,
+    prepare_resume,
+    read_earlier,
+    read_manifest,
+    shard_versions,
+)
+from tests.pictures import write_files
+
+PLAN = Plan(
+    ShardPlan("pets", (("test", 1), ("train", 2)), TFRecordFormat("gzip")),
+    (("cat", 0), ("dog", 1)),
+    Tally(),
+    None,
+)
+NAMES = [spec.file_name for spec in PLAN.shard_plan.specs]
+RUN = {"name": "pets", "seed": 5, "options": {"compression": "gzip", "columns": []}, "features": {}}
+MANIFEST = build_manifest(
+    plan=PLAN,
+    tally=Tally(),
+    shards=[
+        ShardInfo(spec.split, spec.number, spec.file_name, 1, 3, 0, ())
+        for spec in PLAN.shard_plan.specs
+    ],
+    seed=5,
+    options={"compression": "gzip", "columns": []},
+    features={},
+)
+INDEX = PLAN.shard_plan.record_format.index_name(NAMES[0])
+RECEIPTS = [receipt_name(name) for name in NAMES]
+SIDE_FILES = ("dead_letters.jsonl", "dataset_info.json", "features.json")
+TEMPORARY = temporary_name("x")  # of a file that a run was writing
+
+
+@pytest.fixture
+def complete(tmp_path: Path) -> Path:
+    """The folder of a complete data set, with an index of one shard."""
+    contents: dict[str, bytes | str] = dict.fromkeys((*NAMES, *SIDE_FILES, INDEX), "abc")
+    contents |= {"labels.txt": "cat\ndog\n", "manifest.json": dump_json(MANIFEST)}
+    write_files(str(tmp_path), contents)
+    return tmp_path
+
+
+@pytest.fixture
+def unfinished(tmp_path: Path) -> Path:
+    """The folder of a run that was killed after its first shard."""
+    write_note(str(tmp_path), PLAN, RUN)
+    write_files(str(tmp_path), {NAMES[0]: "abc", TEMPORARY: "", ".incomplete/unpacked/1": ""})
+    return tmp_path
+
+
+def names_in(folder: Path) -> list[str]:
+    """Every file, hidden ones too."""
+    found = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    return sorted(found)
+
+
+def test_a_manifest_says_what_a_complete_run_wrote(complete: Path) -> None:
+    """Its shards, name, seed, options and features."""
+    assert read_earlier(str(complete)) == EarlierRun(
+        PLAN.shard_plan, RUN, complete=True, classes=PLAN.classes
+    )
+    assert earlier_manifest(str(complete)) == read_manifest(str(complete)) == MANIFEST
+
+
+def test_a_folder_without_a_manifest_is_no_data_set(tmp_path: Path) -> None:
+    """The message says so."""
+    said = (
+        f"{tmp_path}/manifest.json cannot be read (No such file or directory): the folder holds no"
+    )
+    with pytest.raises(ConversionError, match=f"^{re.escape(said)} complete data set$"):
+        read_manifest(str(tmp_path))
+
+
+def test_an_empty_or_missing_folder_may_be_written_to(tmp_path: Path) -> None:
+    """It is made, with the folders above it."""
+    prepare_output(f"{tmp_path}/a/b", overwrite=False)
+    prepare_output(f"{tmp_path}/a/b", overwrite=True)
+    assert (tmp_path / "a/b").is_dir()
+
+
+@pytest.mark.promise("not_empty")
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (("a", "b"), "2 files (a, b). Choose another folder, or say --overwrite"),
+        (("a", "b", "c", "d"), "4 files (a, b, c, ...). Choose another folder, or say --overwrite"),
+        (
+            (".incomplete/plan.json", "a"),
+            "an earlier run that did not finish (.incomplete, a). Choose another folder, or say "
+            "--resume to go on with it, or --overwrite",
+        ),
+    ],
+)
+def test_a_folder_with_files_is_not_written_to(
+    tmp_path: Path, names: tuple[str, ...], found: str
+) -> None:
+    """Whatever they are; the message names some and the ways out."""
+    write_files(str(tmp_path), dict.fromkeys(names, "x"))
+    said = f"--output {tmp_path} is not empty: it holds {found} to replace the data set that an"
+    with pytest.raises(OutputNotEmptyError, match=f"^{re.escape(said)} earlier run wrote there$"):
+        prepare_output(str(tmp_path), overwrite=False)
+    assert names_in(tmp_path) == sorted(names)
+
+
+@pytest.mark.promise("not_empty")
+def test_overwrite_removes_the_data_set_and_nothing_else(complete: Path) -> None:
+    """Shards, indexes, side files, receipts and notes go; a person's own files stay."""
+    mine = ["README.md", "cat.jpg", "deep/labels.txt"]
+    write_files(str(complete), dict.fromkeys(mine, "x"))
+    write_files(str(complete), {RECEIPTS[0]: "x", ".incomplete/refusal.json": "{}"})
+    prepare_output(str(complete), overwrite=True)
+    assert names_in(complete) == mine
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_overwrite_removes_a_report_that_nobody_has_edited(complete: Path, edited: bool) -> None:
+    """Any other page of this name is a person's own, and is in the way."""
+    report = sealed(b"<html></html>") + (b"mine" if edited else b"")
+    write_files(str(complete), {"report.html": report})
+    if edited:
+        with pytest.raises(OutputNotEmptyError, match=r"holds report\.html, which no manifest"):
+            prepare_output(str(complete), overwrite=True)
+    else:
+        prepare_output(str(complete), overwrite=True)
+        assert names_in(complete) == []
+
+
+def test_overwrite_removes_what_an_unfinished_run_left(unfinished: Path) -> None:
+    """Its note lists the shards that it may have written."""
+    write_files(str(unfinished), {"mine": "x", "dead_letters.jsonl": "x"})
+    prepare_output(str(unfinished), overwrite=True)
+    assert names_in(unfinished) == ["mine"]
+
+
+@pytest.mark.parametrize(
+    "stranger", ["pets-train.tfrecord-00000-of-00007", "other.labels.txt", "labels.txt"]
+)
+def test_overwrite_touches_no_data_set_of_others(tmp_path: Path, stranger: str) -> None:
+    """A file of ours that no manifest lists may be all that is left of something."""
+    write_files(str(tmp_path), {stranger: "x", "mine": "x"})
+    said = (
+        f"--output {tmp_path} holds {stranger}, which no manifest there lists, so --overwrite will"
+    )
+    with pytest.raises(OutputNotEmptyError, match=f"^{re.escape(said)} not touch it"):
+        prepare_output(str(tmp_path), overwrite=True)
+    assert names_in(tmp_path) == sorted([stranger, "mine"])
+
+
+def test_overwrite_needs_a_manifest_that_can_be_read(tmp_path: Path) -> None:
+    """Else nobody knows what may go."""
+    write_files(str(tmp_path), {"manifest.json": "{}"})
+    with pytest.raises(OutputNotEmptyError, match=r"^--overwrite: .*manifest\.json is no manifest"):
+        prepare_output(str(tmp_path), overwrite=True)
+
+
+def test_a_resumed_run_goes_on_with_its_note(unfinished: Path) -> None:
+    """Shards stay; files that were being written, and unpacked ones, go."""
+    prepare_resume(str(unfinished), RUN)
+    assert names_in(unfinished) == sorted([".incomplete/plan.json", NAMES[0]])
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"seed": 6}, "seed was 5, is 6"),
+        ({"options": {"columns": []}}, 'options.compression was "gzip", is null'),
+    ],
+)
+def test_a_resumed_run_has_the_options_of_the_earlier_one(
+    unfinished: Path, changes: Mapping[str, Any], said: str
+) -> None:
+    """Else it is refused, and nothing is removed."""
+    before = names_in(unfinished)
+    with pytest.raises(ChangedInputsError) as caught:
+        prepare_resume(str(unfinished), {**RUN, **changes})
+    assert str(caught.value) == (
+        f"--resume: {unfinished} was written with other options: {said}. Give the same again, or "
+        "convert again with --overwrite"
+    )
+    assert names_in(unfinished) == before
+
+
+def test_a_resumed_run_of_a_complete_data_set_needs_its_receipts(complete: Path) -> None:
+    """Without one, nobody knows what a shard was made of."""
+    write_files(str(complete), dict.fromkeys(RECEIPTS[1:], "x"))
+    said = f"--resume: {complete} has no receipt of {NAMES[0]} ("
+    with pytest.raises(OutputNotEmptyError, match=f"^{re.escape(said)}"):
+        prepare_resume(str(complete), RUN)
+    write_files(str(complete), {RECEIPTS[0]: "x"})
+    prepare_resume(str(complete), RUN)
+
+
+def test_a_resumed_run_may_be_the_first_one(tmp_path: Path) -> None:
+    """In a folder without files of ours."""
+    prepare_resume(f"{tmp_path}/new", RUN)
+    write_files(str(tmp_path), {"mine": "x"})
+    prepare_resume(str(tmp_path), RUN)
+    write_files(str(tmp_path), {NAMES[0]: "x"})
+    said = f"--resume: --output {tmp_path} holds {NAMES[0]}, but neither a manifest nor the note of"
+    with pytest.raises(OutputNotEmptyError, match=f"^{re.escape(said)} a run that began here"):
+        prepare_resume(str(tmp_path), RUN)
+
+
+def test_a_data_set_that_lacks_a_shard_has_no_versions(complete: Path) -> None:
+    """Nor one with a shard of another length; of a whole one, each shard has its version."""
+    assert list(shard_versions(str(complete))) == NAMES
+    (complete / NAMES[2]).write_bytes(b"ab")
+    assert shard_versions(str(complete)) == {}
+    (complete / NAMES[2]).write_bytes(b"abc")
+    assert list(shard_versions(str(complete))) == NAMES
+    (complete / NAMES[0]).unlink()
+    assert shard_versions(str(complete)) == {}
+    assert json.loads((complete / "manifest.json").read_bytes()) == MANIFEST
