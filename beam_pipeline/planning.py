@@ -89,16 +89,6 @@ def print_plan(
         say(*_estimate_lines(estimate(work, workers, prices), workers))
 
 
-def planned_work(config: ConvertConfig) -> Work:
-    """Plans on this machine; returns the work that an estimate needs.
-
-    Raises:
-      ConversionError: the job that plans failed, and why.
-    """
-    plan, packed, _ = _planned(config, ())
-    return _work(plan, packed, config)
-
-
 def _work(plan: Plan, packed: int, config: ConvertConfig) -> Work:
     """The work of a conversion, of its plan and the size of all references as they are shuffled."""
     tally = plan.tally
