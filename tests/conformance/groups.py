@@ -1,0 +1,32 @@
+"""The groups of rows: each a module with `ROWS`, and a file of outcomes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from tests.conformance import golden, pages
+
+EXPECTED = Path(__file__).with_name("expected")
+
+
+class AnyRow(Protocol):
+    """A conversion with its input."""
+
+    def outcome(self) -> dict[str, Any]:
+        """Converts in the working folder, which is empty."""
+
+
+GROUPS: Mapping[str, Mapping[str, AnyRow]] = {
+    "golden": golden.ROWS,
+    "pages": pages.ROWS,
+}
+
+
+def expected(group: str) -> dict[str, Any]:
+    """Row -> its recorded outcome."""
+    path = EXPECTED / f"{group}.json"
+    outcomes: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return outcomes

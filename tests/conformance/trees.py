@@ -1,0 +1,83 @@
+"""Files of a row's input. No library encodes an image, so that the shards' bytes are the same everywhere."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from beam_pipeline.core.images.png import grey_png
+from tests.beam_pipeline.test_golden import GIF, JPEG, WEBP, bmp, png
+
+Tree = Mapping[str, bytes | str]
+"""Path of a file, or of a folder's files by `below` -> its content."""
+
+IMAGES = {"png": png, "bmp": bmp}
+
+
+def jpeg(number: int) -> bytes:
+    """A JPEG of 16 x 8 pixels with a comment, so that no two are the same."""
+    return JPEG[:2] + b"\xff\xfe\x00\x06" + number.to_bytes(4, "big") + JPEG[2:]
+
+
+def image(number: int, name: str) -> bytes:
+    """An image of the format that a name's extension says; only of JPEG, PNG and BMP no two are the same."""
+    extension = name.rpartition(".")[2].lower()
+    if extension in ("gif", "webp"):
+        return GIF if extension == "gif" else WEBP
+    return IMAGES.get(extension, jpeg)(number)
+
+
+def images(*patterns: str) -> dict[str, bytes | str]:
+    """An image for each path of patterns with braces.
+
+    >>> list(images("p/{cat,dog}/{0..1}.jpg"))
+    ['p/cat/0.jpg', 'p/cat/1.jpg', 'p/dog/0.jpg', 'p/dog/1.jpg']
+    """
+    return {name: image(i, name) for i, name in enumerate(paths(*patterns))}
+
+
+def paths(*patterns: str) -> list[str]:
+    """The paths that patterns with braces stand for, as a shell expands them."""
+    return list(itertools.chain.from_iterable(map(_expanded, patterns)))
+
+
+def _expanded(pattern: str) -> Iterable[str]:
+    parts = re.split(r"\{([^{}]*)\}", pattern)
+    choices = [_choices(part) if i % 2 else [part] for i, part in enumerate(parts)]
+    return map("".join, itertools.product(*choices))
+
+
+def _choices(text: str) -> Sequence[str]:
+    first, dots, last = text.partition("..")
+    if dots:
+        return [f"{i:0{len(first)}d}" for i in range(int(first), int(last) + 1)]
+    return text.split(",")
+
+
+def masks(*patterns: str, size: tuple[int, int] = (16, 8)) -> dict[str, bytes | str]:
+    """Grey PNGs whose pixels are 0, 1 and 2."""
+    width, height = size
+    pixels = bytes(i % 3 for i in range(width * height))
+    return dict.fromkeys(paths(*patterns), grey_png(pixels, width, height))
+
+
+def texts(content: str, *patterns: str) -> dict[str, bytes | str]:
+    """Files of the same content."""
+    return dict.fromkeys(paths(*patterns), content)
+
+
+def csv(names: Iterable[str], **columns: Sequence[Any]) -> str:
+    """A CSV with a row a name; the values of a column are repeated as often as needed."""
+    rows = [",".join(("filename", *columns))]
+    for i, name in enumerate(names):
+        values = [str(column[i % len(column)]) for column in columns.values()]
+        rows.append(",".join((name, *(f'"{v}"' if "," in v else v for v in values))))
+    return "\n".join(rows) + "\n"
+
+
+def jsonl(rows: Iterable[Mapping[str, Any]]) -> str:
+    """JSON Lines."""
+    return "".join(json.dumps(row) + "\n" for row in rows)
