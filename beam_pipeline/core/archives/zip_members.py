@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 MAX_DIRECTORY_BYTES = 128 << 20  # 128 MiB; a million members have about 100
 _MOST_OF_AN_END = 1 << 17  # 128 KiB; a comment of up to 64 KiB, and less than 1 KiB besides
+_END = struct.Struct("<4s4H2LH")
+"""PK56, two numbers of disks, members on this disk and in all, size of the directory, its offset, comment."""
+_LOCATOR_BYTES = 20  # before the end of a zip of 64 bits, begin with PK67
 _MOST_OF_A_HEADER = ZIP_HEADER.size + 2 * 0xFFFF
 _MOST_INFLATED, _LEAST_DEFLATED = 1032, 64
 """Deflate makes at most 1032 bytes of one; of nearly nothing, some more."""
@@ -53,6 +56,7 @@ def zip_entries(file: BinaryIO) -> Iterator[Entry]:
     archive = _opened(file)
     infos = archive.infolist()
     starts = array("Q", sorted(min(info.header_offset, archive.start_dir) for info in infos))
+    _check_beginning(file, min(starts, default=archive.start_dir))
     for info in infos:
         name = _name(info)
         if not name.endswith("/"):
@@ -79,6 +83,25 @@ def _opened(file: BinaryIO) -> zipfile.ZipFile:
         EOFError,
     ) as error:
         raise ArchiveError(f"it is no zip, or is damaged or cut short ({shown(error)})") from error
+
+
+def _check_beginning(file: BinaryIO, first: int) -> None:
+    """Raises ArchiveError if a zip ends before the first member; a program that unpacks it is no zip."""
+    begin = max(0, first - _MOST_OF_AN_END)
+    file.seek(begin)
+    before = file.read(first - begin)
+    end = before.rfind(b"PK\5\6")
+    if end < 0 or end + _END.size > len(before):
+        return
+    _, _, _, count, total, size, _, _ = _END.unpack_from(before, end)
+    is_64_bits = before[max(0, end - _LOCATOR_BYTES) : end].startswith(b"PK\6\7")
+    if not count or count != total:
+        return
+    if is_64_bits or size > end or before.startswith(b"PK\1\2", end - size):
+        raise ArchiveError(
+            f"{total} members of another zip precede its first, as where archives are joined with cat; "
+            "unpack the parts one by one, and pack them again"
+        )
 
 
 class _BoundedReads:

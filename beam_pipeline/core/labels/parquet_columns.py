@@ -22,6 +22,7 @@ from typing import Any, BinaryIO
 
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.parquet_rows import parquet_errors
+from beam_pipeline.core.listing.row_groups import numbered_batches
 
 BYTES, PATH = "bytes", "path"
 """The members of an image that is a struct."""
@@ -190,7 +191,7 @@ def _is_bytes(kind: Any) -> bool:
 
 def _begin_as_images(opened: Any, column: str) -> bool:
     """True if the first value of a column of bytes is an image."""
-    for batch in opened.iter_batches(batch_size=_LOOKED_AT, columns=[column]):
+    for _, batch in numbered_batches(opened, None, rows_at_once=_LOOKED_AT, columns=[column]):
         values = [*_bytes_in(batch.to_pylist())]
         return bool(values) and is_image(values[0])
     return False

@@ -441,8 +441,8 @@ def _arrow_texts(column: Any) -> Sequence[str] | None:
     """Texts; None if some are missing, empty or not UTF-8."""
     from pyarrow import types
 
-    kind = column.type.value_type if types.is_dictionary(column.type) else column.type
-    if column.null_count or not (types.is_string(kind) or types.is_large_string(kind)):
+    is_text = types.is_string(column.type) or types.is_large_string(column.type)
+    if column.null_count or not is_text:
         return None
     try:
         found = column.to_pylist()

@@ -5,10 +5,14 @@ The footer of a file says how many rows and bytes each row group has, so nothing
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, BinaryIO
 
 from beam_pipeline.core.listing.cuts import RowGroupRange
+
+_BATCH_BYTES = 256 << 20  # 256 MiB, of a batch in memory and of what may inflate from nearly nothing
+_MOST_INFLATED = 1032  # times; deflate's own limit, which other methods do not have
+_VALUE_BYTES = 8  # of an item of a list in memory
 
 
 def cut_row_groups(file: BinaryIO, part_bytes: int) -> list[RowGroupRange]:
@@ -44,7 +48,9 @@ def numbered_batches(
     rows_at_once: int,
     columns: Sequence[str] | None = None,
 ) -> Iterator[tuple[int, Any]]:
-    """Yields (number of the first row, record batch) of a file; memory is bounded by its row groups.
+    """Yields (number of the first row, record batch) of a file.
+
+    Memory holds a page of each column and a batch, of 256 MiB at most or of a single row.
 
     Args:
       opened: a `pyarrow.parquet.ParquetFile`.
@@ -53,19 +59,65 @@ def numbered_batches(
       columns: the columns to read; None for all.
 
     Raises:
-      OSError: the file has other row groups than when it was cut.
+      OSError: the file has other row groups than when it was cut, or is a decompression bomb.
       pyarrow.ArrowException: it is damaged.
     """
-    number, chosen = 1, None
+    number, chosen = 1, range(opened.metadata.num_row_groups)
     if groups:
         if groups != _as_cut(opened.metadata, groups):
             raise OSError("it has changed since its footer was read")
         number, chosen = groups.first, range(groups.begin, groups.end)
+    packed, largest = _sizes(opened.metadata, chosen, columns)
+    at_once = max(1, min(rows_at_once, _BATCH_BYTES // largest))
+    most, size = max(_BATCH_BYTES, _MOST_INFLATED * packed), 0
+    if largest > most:
+        raise _bomb(packed, largest)
     for batch in opened.iter_batches(
-        rows_at_once, row_groups=chosen, columns=columns, use_threads=False
+        at_once, row_groups=chosen, columns=columns, use_threads=False
     ):
+        batch = _decoded(batch)
+        size += batch.nbytes
+        if size > most:
+            raise _bomb(packed, size)
         yield number, batch
         number += len(batch)
+
+
+def _bomb(packed: int, size: int) -> OSError:
+    return OSError(f"a decompression bomb: {packed:,} bytes inflate to {size:,} or more")
+
+
+def _decoded(batch: Any) -> Any:
+    """A batch whose columns have their values, not numbers in a dictionary."""
+    import pyarrow
+
+    if not any(map(pyarrow.types.is_dictionary, batch.schema.types)):
+        return batch
+    columns = [c.dictionary_decode() if hasattr(c, "indices") else c for c in batch.columns]
+    return pyarrow.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _sizes(
+    metadata: Any, groups: Iterable[int], columns: Sequence[str] | None
+) -> tuple[int, int]:
+    """Returns the compressed bytes of columns, and how many a row's value may have in memory, by the footer.
+
+    Each row of texts may repeat the longest entry of a dictionary, and a list hold all items of its row group.
+    """
+    packed, largest = 0, 1
+    for group in map(metadata.row_group, groups):
+        for index in range(group.num_columns):
+            chunk = group.column(index)
+            path = f"{chunk.path_in_schema}."
+            if columns is not None and not any(path.startswith(f"{name}.") for name in columns):
+                continue
+            packed += chunk.total_compressed_size
+            if metadata.schema.column(index).max_repetition_level:
+                largest = max(largest, _VALUE_BYTES * chunk.num_values)
+            elif not chunk.physical_type.endswith("BYTE_ARRAY"):
+                continue
+            largest = max(largest, chunk.total_uncompressed_size)
+    return packed, largest
 
 
 def _as_cut(metadata: Any, groups: RowGroupRange) -> RowGroupRange | None:

@@ -33,6 +33,7 @@ from beam_pipeline.core.labels.parquet_columns import (
 from beam_pipeline.core.labels.parquet_rows import json_value, parquet_errors
 from beam_pipeline.core.labels.table_files import LabelTable
 from beam_pipeline.core.labels.tables import LabelSchema, typed_row
+from beam_pipeline.core.listing.row_groups import numbered_batches
 from beam_pipeline.core.packing import pack, unpack
 from beam_pipeline.core.records.record_format import Sink
 from beam_pipeline.core.references import SampleRef
@@ -224,7 +225,8 @@ def first_fields(
         return [{} for _ in range(min(most, columns.rows))]
     found: list[dict[str, Any]] = []
     with parquet_errors(uri):
-        for batch in opened_parquet(file).iter_batches(batch_size=most, columns=list(labels)):
+        opened = opened_parquet(file)
+        for _, batch in numbered_batches(opened, None, rows_at_once=most, columns=labels):
             found += map(_fields, batch.to_pylist())
             if len(found) >= most:
                 break
@@ -241,7 +243,9 @@ def _rows(
     with parquet_errors(uri):
         opened = opened_parquet(file)
         columns_read = [image, *labels]
-        for batch in opened.iter_batches(at_once, columns=columns_read, use_threads=False):
+        for _, batch in numbered_batches(
+            opened, None, rows_at_once=at_once, columns=columns_read
+        ):
             images = batch.column(image)
             paths = pyarrow.nulls(len(images))
             if image in columns.structs:

@@ -68,6 +68,29 @@ def test_a_zip_of_64_bits_is_read() -> None:
 def test_something_may_stand_before_it() -> None:
     """As in an archive that unpacks itself."""
     assert read(b"#!/bin/sh\n" + zip_bytes(FILES)) == FILES
+    assert read(zip_bytes({}) + zip_bytes(FILES)) == FILES
+    assert read(b"PK\5\6 in a program, and more of it" + zip_bytes(FILES)) == FILES
+
+
+@pytest.mark.parametrize("comment", [b"", b"a comment, as long as it may be" * 2114])
+@pytest.mark.parametrize("last", [FILES, {}])
+def test_zips_that_are_joined_are_refused(last: dict[str, bytes], comment: bytes) -> None:
+    """The directory at the end does not list the members of the first, which would be in no count."""
+    first = io.BytesIO(zip_bytes({str(i): b"" for i in range(3000)}))
+    with zipfile.ZipFile(first, "a") as archive:
+        archive.comment = comment
+    with pytest.raises(ArchiveError, match="3000 members of another zip precede its first"):
+        read(first.getvalue() + zip_bytes(last))
+
+
+def test_joined_zips_of_64_bits_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose end is a record of its own."""
+    monkeypatch.setattr(zipfile, "ZIP_FILECOUNT_LIMIT", 2)
+    first = zip_bytes(FILES)
+    monkeypatch.undo()
+    assert b"PK\6\7" in first
+    with pytest.raises(ArchiveError, match="of another zip precede its first"):
+        read(first + zip_bytes(FILES))
 
 
 def _changed(change: Callable[[zipfile.ZipInfo], None], content: bytes = b"content") -> bytes:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 
+import numpy
 import pyarrow
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from beam_pipeline.core.listing import row_groups
 from beam_pipeline.core.listing.cuts import RowGroupRange
 from beam_pipeline.core.listing.row_groups import cut_row_groups, numbered_batches
 
@@ -69,3 +71,41 @@ def test_a_file_that_has_changed_is_an_error(groups: list[int]) -> None:
     assert (part.begin, part.end, part.first, part.rows) == (1, 2, 5, 5)
     with pytest.raises(OSError, match="it has changed since its footer was read"):
         rows_of(file_of(groups), part)
+
+
+BIG = bytes(1 << 16)
+BOMBS = {
+    "a dictionary": pyarrow.array([BIG] * 600),
+    "plain": pyarrow.array([BIG] * 600),
+    "categories": pyarrow.array([BIG.decode()] * 600).dictionary_encode(),
+    "a list": pyarrow.array([numpy.zeros(1 << 20, numpy.int64), []]),
+    "one value": pyarrow.array([bytes(5 << 20)]),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_nearly_nothing_does_not_become_gigabytes(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory is bounded, whatever repeats: a dictionary's entry, a compressed page, or the items of a list."""
+    monkeypatch.setattr(row_groups, "_BATCH_BYTES", 4 << 20)
+    file, table = io.BytesIO(), pyarrow.table({"n": BOMBS[name]})
+    is_plain = name in ("plain", "one value")
+    parquet.write_table(table, file, use_dictionary=not is_plain, compression="zstd")
+    most = []
+    with pytest.raises(OSError, match=r"a decompression bomb: [0-9,]+ bytes inflate to [0-9,]+"):
+        for _, batch in numbered_batches(parquet.ParquetFile(file), None, rows_at_once=4096):
+            most.append(batch.nbytes)
+    assert sum(most) <= 4 << 20
+
+
+def test_values_that_repeat_are_no_bomb() -> None:
+    """A table of few classes inflates by less than compression can, and its categories become texts."""
+    n = 200_000
+    classes = pyarrow.array(["cat", "dog"] * (n // 2)).dictionary_encode()
+    table = pyarrow.table({"n": range(1, n + 1), "class": classes})
+    file = io.BytesIO()
+    parquet.write_table(table, file, compression="zstd")
+    batches = [*numbered_batches(parquet.ParquetFile(file), None, rows_at_once=4096)]
+    assert [number for number, _ in batches[:2]] == [1, 4097]
+    assert batches[-1][1].to_pylist()[-1] == {"n": n, "class": "dog"}
