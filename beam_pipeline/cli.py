@@ -17,7 +17,7 @@ from beam_pipeline.core.errors import (
     QuestionError,
     UsageError,
 )
-from beam_pipeline.terminal import complain
+from beam_pipeline.terminal import complain, draw
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 _WIDEST_HELP = 100  # columns; prose in longer lines is hard to read
@@ -58,7 +58,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         complain(*(text.split("\n") if has_lines else [text]))
         return EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED
     except BrokenPipeError:  # the reader of our output has gone, as in `... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_DONE
     return EXIT_DONE if sound else EXIT_FAILED
 
@@ -102,6 +101,9 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> None:  # type: ignore[override]
         raise UsageError(f"{message} (see {self.prog} --help)")
+
+    def _print_message(self, message: str, _: object = None) -> None:
+        draw(message.rstrip("\n"))  # which does not ignore errors
 
 
 class _HelpFormatter(argparse.HelpFormatter):

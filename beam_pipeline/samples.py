@@ -19,6 +19,7 @@ from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.records.example_source import SerializedExamples
 from beam_pipeline.core.records.feature_values import FeatureSchema
 from beam_pipeline.core.records.formats import DEFAULT_FORMAT
+from beam_pipeline.core.text import is_utf8, shown
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.inputs import name_from, output_folder
 from beam_pipeline.layouts.layout import ContainerLabels, Source
@@ -107,6 +108,9 @@ def convert_samples(
     )
     known = tuple((text, i) for i, text in enumerate(class_names))
     numbering = ClassNumbering(known=known, from_name=not known)
+    for text in class_names:
+        if not isinstance(text, str) or not text or not is_utf8(text):
+            raise UsageError(f"class_names holds {shown(text)}; expected texts of UTF-8")
     if len(set(class_names)) < len(class_names):
         raise UsageError("class_names holds a name twice; each class needs a name of its own")
     with claimed(folder, make=True):
@@ -210,9 +214,9 @@ def _key(sample: Sample, key: str | Callable[[Sample], str] | None, number: int)
     value = key(sample) if callable(key) else sample.get(key)
     if isinstance(value, bytes):
         value = value.decode(errors="replace")
-    if not isinstance(value, (str, int)) or value == "":
+    if not isinstance(value, (str, int)) or value == "" or not is_utf8(str(value)):
         source = key if isinstance(key, str) else "by the function"
-        raise SampleError(f"its key ({source}) is {value!r}, expected a text or an integer")
+        raise SampleError(f"its key ({source}) is {shown(value)}, expected a text or an integer")
     return str(value)
 
 

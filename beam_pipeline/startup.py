@@ -23,7 +23,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import gc
-import io
 import logging
 import os
 import resource
@@ -32,8 +31,15 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
+from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.text import is_utf8_everywhere
-from beam_pipeline.terminal import LineFormatter, complain, show_traceback
+from beam_pipeline.terminal import (
+    LineFormatter,
+    complain,
+    finish_output,
+    prepare_streams,
+    show_traceback,
+)
 
 _NOT_NEEDED = (
     "apitools",
@@ -47,6 +53,7 @@ _NOT_NEEDED = (
     "requests",
 )
 _WHOLE_IMPORT = "BEAM_TFRECORD_WHOLE_IMPORT"
+_LEAST_FILES = 32  # with fewer, imports fail in many ways
 _LEAST_ADDRESS_SPACE = 256 << 20  # 256 MiB; with less, Beam was never imported
 _SIGNS_OF_SHORTAGE = (
     "can't start new thread",
@@ -64,18 +71,22 @@ _is_program = False
 
 def run(command: Callable[[], int]) -> NoReturn:
     """Runs a command as the only task of this process, and ends the process with its exit code."""
+    prepare_streams()
     decode_names_as_utf8()
     begin()
     try:
-        check_address_space()
+        check_limits()
         code = command()
+    except SystemExit as end:  # of --help, or of a list of completions
+        code = int(end.code or 0)
     except KeyboardInterrupt:  # before a job has begun, or in a command that has none
         complain("", "beam-tfrecord: interrupted")
         code = EXIT_INTERRUPTED
     except Exception as error:
-        if not is_shortage(error):
+        if not is_shortage(error) and not _is_out_of_files(error):
             raise
-        complain(f"beam-tfrecord: error: {_shortage_message()}")
+        message = _shortage_message() if is_shortage(error) else _files_message()
+        complain(f"beam-tfrecord: error: {message}")
         code = 1
     leave(code)
 
@@ -87,29 +98,35 @@ def begin() -> None:
     gc.disable()
     sys.excepthook = show_traceback
     threading.excepthook = _show_traceback_of_thread
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # what the terminal's encoding lacks
 
 
-def check_address_space() -> None:
-    """Checks that Beam can be imported at all. Raises MemoryError."""
-    if (
-        0 <= _address_space() < _LEAST_ADDRESS_SPACE
-    ):  # libraries would end the process without a word
+def check_limits() -> None:
+    """Checks that Beam can be imported at all. Raises MemoryError or ConversionError."""
+    if 0 <= _address_space() < _LEAST_ADDRESS_SPACE:  # libraries would end the process at once
         raise MemoryError
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if 0 <= most < _LEAST_FILES:
+        raise OSError(errno.EMFILE, "")
 
 
 def is_shortage(error: BaseException) -> bool:
     """Tells whether an error, or one behind it, means that memory or threads have run out."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, MemoryError) or getattr(seen, "errno", 0) == errno.ENOMEM:
-            return True
-        if any(sign in str(seen) for sign in _SIGNS_OF_SHORTAGE):
-            return True
-        seen = seen.__cause__ or seen.__context__
-    return False
+    return any(
+        isinstance(seen, MemoryError)
+        or getattr(seen, "errno", 0) == errno.ENOMEM
+        or any(sign in str(seen) for sign in _SIGNS_OF_SHORTAGE)
+        for seen in _and_behind(error)
+    )
+
+
+def _is_out_of_files(error: BaseException) -> bool:
+    return any(getattr(seen, "errno", 0) == errno.EMFILE for seen in _and_behind(error))
+
+
+def _and_behind(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def _address_space() -> int:
@@ -126,6 +143,11 @@ def _shortage_message() -> str:
         f"out of memory: {found}. A conversion takes about 600 MB of it, and less with --writers 0; "
         "free or allow more and run it again, with --resume to keep the shards that are complete"
     )
+
+
+def _files_message() -> str:
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return f"this process may open only {most} files at once (ulimit -n); allow 1024, as is usual"
 
 
 def _show_traceback_of_thread(raised: threading.ExceptHookArgs) -> None:
@@ -160,7 +182,13 @@ def leave(code: int) -> NoReturn:
     An engine that Beam starts as a process of its own is stopped at the interpreter's exit, so a
     command that names a runner ends in the usual way.
     """
-    sys.stdout.flush()
+    try:
+        finish_output()
+    except BrokenPipeError:
+        pass
+    except ConversionError as error:
+        complain(f"beam-tfrecord: error: {error}")
+        code = code or 1
     sys.stderr.flush()
     if any(argument.startswith("--runner") for argument in sys.argv):
         threading.excepthook = lambda _: None  # Beam's threads complain when the engine stops

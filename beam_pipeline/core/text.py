@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import count, takewhile
 from typing import Any
 
 from beam_pipeline.core.errors import UsageError
@@ -20,9 +21,13 @@ _SHOWN_NAMES = 3
 _MOST_OF_A_WORD, _MOST_OF_A_LINE = 1_000, 8_000  # characters; few paths are longer than a word
 _LONG_WORD = re.compile(rf"\S{{{_MOST_OF_A_WORD + 1},}}")
 
-# C0 and C1 controls, line separators, direction marks, and halves of surrogate pairs.
+_LETTER = r"[^\x00-\x7f\s]"
+# C0 and C1 controls, line separators, direction marks, halves of surrogate pairs, tags and all else that is
+# invisible, but joiners only where they join nothing: Persian words and emoji need them.
 _NOT_SHOWN = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+    "[\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
+    rf"|(?<!{_LETTER})[\u200c\u200d]|[\u200c\u200d](?!{_LETTER})"
 )
 
 
@@ -103,12 +108,24 @@ def enumerated(items: Sequence[str], most: int) -> str:
 def shown(value: Any) -> str:
     """Returns a value for a message, shortened to a readable length."""
     try:
-        text = repr(value)
+        text = repr(_beginning(value, count()))
     except (ValueError, RecursionError):  # an integer of thousands of digits, lists nested deep
         return f"a value of type {type(value).__name__}"
     if len(text) <= _SHOWN_CHARACTERS:
         return text
     return text[: _SHOWN_CHARACTERS - 3] + "..."
+
+
+def _beginning(value: Any, items: Iterator[int]) -> Any:
+    """As much of a value as a message shows; YAML's aliases can make a list of billions of items."""
+    if isinstance(value, (str, bytes)):
+        return value[:_SHOWN_CHARACTERS]
+    if type(value) in (list, tuple, dict):
+        few = takewhile(lambda _: next(items) < _SHOWN_CHARACTERS, value)
+        if isinstance(value, dict):
+            return {_beginning(key, items): _beginning(value[key], items) for key in few}
+        return type(value)(_beginning(item, items) for item in few)
+    return value
 
 
 def some(names: Sequence[str]) -> str:

@@ -198,3 +198,19 @@ def test_a_data_set_is_replaced_only_when_asked(tmp_path: Path) -> None:
     assert digests(tmp_path / "out") == before
     convert_samples(cars, output=str(tmp_path / "out"), overwrite=True)
     assert digests(tmp_path / "out") == before
+
+
+@pytest.mark.parametrize("names", [["a", "\ud800"], ["a", ""], ["a", 1]])
+def test_class_names_are_texts(tmp_path: Path, names: list[Any]) -> None:
+    """Which files can hold; nothing is left behind."""
+    with pytest.raises(UsageError, match=r"class_names holds .*; expected texts of UTF-8"):
+        convert_samples(cars(), output=str(tmp_path / "out"), class_names=names)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("sample", [{"\ud800": 1}, {"name": "\ud800"}, {"x": "\ud800"}])
+def test_half_a_character_is_no_feature(tmp_path: Path, sample: dict[str, Any]) -> None:
+    """Not in a feature's name, nor in its value, nor in the key."""
+    with pytest.raises(SampleError, match=r"sample 0: .*(UTF-8|its key|utf-8)"):
+        convert_samples([{"name": "a", **sample}], output=str(tmp_path / "out"), key="name")
+    assert os.listdir(tmp_path / "out") == []

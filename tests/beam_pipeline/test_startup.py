@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline import startup
+from beam_pipeline.cli import main
 from tests.harness import read_all
 from tests.pictures import write_pictures
 
@@ -123,6 +124,49 @@ def test_a_shortage_is_known_by_its_error(error: Exception, expected: bool) -> N
     outer = KeyError("outer")
     outer.__cause__ = error
     assert startup.is_shortage(outer) is expected
+
+
+ALL_CLOSED = "<&- >&- 2>&-"
+COMMANDS = {"--version": 0, "": 2, "plan --images photos --output out": 0}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("streams", [">&-", "2>&-", ALL_CLOSED, ">/dev/full", "2>/dev/full"])
+def test_standard_streams_may_be_closed_or_full(photos: Path, command: str, streams: str) -> None:
+    """Closed ones and a full standard error lead nowhere; a full standard output is one line."""
+    line = f"exec {sys.executable} -m beam_pipeline {command} {streams}"
+    done = subprocess.run(
+        ["bash", "-c", line], cwd=photos, capture_output=True, text=True, check=False
+    )
+    is_full = streams == ">/dev/full" and bool(command)
+    assert done.returncode == (1 if is_full else COMMANDS[command])
+    assert "Traceback" not in done.stderr
+    if is_full:
+        message = "standard output cannot be written: No space left on device"
+        assert done.stderr.splitlines()[-1] == f"beam-tfrecord: error: {message}"
+
+
+def test_nothing_is_written_to_a_file_that_took_the_number_of_a_closed_stream(photos: Path) -> None:
+    """A conversion without streams writes what it writes with them."""
+    line = (
+        f"exec {sys.executable} -m beam_pipeline convert --images photos --output out --writers 1 "
+    )
+    subprocess.run(["bash", "-c", line + ALL_CLOSED], cwd=photos, check=True)
+    assert len(read_all(photos / "out")) == 3
+    assert main(["verify", str(photos / "out")]) == 0
+
+
+def test_too_few_open_files_are_one_line(photos: Path) -> None:
+    """Before an import fails in some way."""
+    line = f"ulimit -n 12; exec {sys.executable} -m beam_pipeline verify out"
+    done = subprocess.run(
+        ["bash", "-c", line], cwd=photos, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (
+        1,
+        "beam-tfrecord: error: this process may open only 12 files at once (ulimit -n); allow 1024, as "
+        "is usual\n",
+    )
 
 
 def test_an_interrupted_command_is_one_line() -> None:

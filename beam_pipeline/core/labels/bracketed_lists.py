@@ -15,12 +15,16 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from beam_pipeline.core.text import is_utf8
+
 BRACKETS = "[]"
 """What --list_column gives in place of a separator for such lists."""
 
 _QUOTED = r"'(?:[^'\\]|\\.)*'|" + r'"(?:[^"\\]|\\.)*"'
 _WITH_COMMAS = re.compile(rf"\s*(?:({_QUOTED})\s*|([^,'\"\[\]()]+))(?:,|\Z)")
 _WITH_SPACES = re.compile(rf"\s*({_QUOTED})()(?:\s+|\Z)")
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPED = frozenset("\\'\"abfnrtvxuUN01234567\n")
 _NUMBERS = re.compile(r"[-+.\d](?:[-+.\deE\s]|nan|inf)*")
 _MISSING = frozenset(["None", "null"])
 
@@ -43,6 +47,8 @@ def bracketed_items(text: str) -> Sequence[Any]:
         found: list[Any] = json.loads(text, parse_float=str, parse_constant=str)
     except (ValueError, RecursionError):
         found = _items_of(text[1:-1].strip())
+    if "\\" in text and not is_utf8("".join(map(str, found))):  # an escape of half a character
+        raise ValueError("not a list of texts in UTF-8")
     return found
 
 
@@ -54,11 +60,21 @@ def _items_of(inside: str) -> list[Any]:
         found, end = [], 0
         while end < len(inside) and (match := item.match(inside, end)):
             quoted, bare = match.groups()
-            found.append(ast.literal_eval(quoted) if quoted else _value_of(bare.strip()))
+            found.append(_unquoted(quoted) if quoted else _value_of(bare.strip()))
             end = match.end()
         if end == len(inside):
             return found
     raise ValueError("not a list in brackets")
+
+
+def _unquoted(quoted: str) -> Any:
+    """The text that quotes contain; a backslash before a letter that it does not escape is a backslash."""
+    try:
+        return ast.literal_eval(
+            _ESCAPE.sub(lambda found: "\\" * (found[1] not in _ESCAPED) + found[0], quoted)
+        )
+    except SyntaxError as error:  # as in 'C:\Users', an escape of a character that there is not
+        raise ValueError("not a list in brackets") from error
 
 
 def _value_of(word: str) -> str | None:

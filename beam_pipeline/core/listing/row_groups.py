@@ -10,7 +10,9 @@ from typing import Any, BinaryIO
 
 from beam_pipeline.core.listing.cuts import RowGroupRange
 
-_BATCH_BYTES = 256 << 20  # 256 MiB, of a batch in memory and of what may inflate from nearly nothing
+_BATCH_BYTES = (
+    256 << 20
+)  # 256 MiB, of a batch in memory and of what may inflate from nearly nothing
 _MOST_INFLATED = 1032  # times; deflate's own limit, which other methods do not have
 _VALUE_BYTES = 8  # of an item of a list in memory
 
@@ -97,9 +99,7 @@ def _decoded(batch: Any) -> Any:
     return pyarrow.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
-def _sizes(
-    metadata: Any, groups: Iterable[int], columns: Sequence[str] | None
-) -> tuple[int, int]:
+def _sizes(metadata: Any, groups: Iterable[int], columns: Sequence[str] | None) -> tuple[int, int]:
     """Returns the compressed bytes of columns, and how many a row's value may have in memory, by the footer.
 
     Each row of texts may repeat the longest entry of a dictionary, and a list hold all items of its row group.

@@ -243,9 +243,7 @@ def _rows(
     with parquet_errors(uri):
         opened = opened_parquet(file)
         columns_read = [image, *labels]
-        for _, batch in numbered_batches(
-            opened, None, rows_at_once=at_once, columns=columns_read
-        ):
+        for _, batch in numbered_batches(opened, None, rows_at_once=at_once, columns=columns_read):
             images = batch.column(image)
             paths = pyarrow.nulls(len(images))
             if image in columns.structs:

@@ -41,7 +41,7 @@ def first_line(uri: str) -> TableHead | None:
     """Reads a label file up to the longest possible first line; None if it cannot be read."""
     try:
         return _read(uri, _FIRST_LINE_BYTES)
-    except OSError:
+    except (OSError, LabelTableError):
         return None
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.folders import SPLIT_NAMES
-from beam_pipeline.core.text import shown
+from beam_pipeline.core.text import is_utf8, shown
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files
 
@@ -22,6 +22,7 @@ CLASS_FILES = ("classes.txt", "obj.names", "_darknet.labels")
 
 _SPLITS = ("train", "val", "valid", "validation", "test")
 _LARGEST = 1 << 20  # bytes of a description
+_MOST_DIGITS = 18  # of a class number, which an int64 holds
 
 
 @dataclass(frozen=True)
@@ -116,13 +117,15 @@ def _folder(path: Any, uri: str) -> tuple[str, tuple[str, ...]]:
 
 def _names(value: Any, uri: str) -> dict[int, str] | None:
     if isinstance(value, str) and value.strip():
+        if is_remote(value) or value.startswith(("/", "~")) or ".." in value.split("/"):
+            raise UsageError(f"{uri}: names is {shown(value)}; expected a file below its folder")
         return read_class_file(posixpath.join(posixpath.dirname(uri), value))
     if isinstance(value, list):
         names = dict(enumerate(value))
     elif isinstance(value, dict):
-        wrong = [key for key in value if not (isinstance(key, str) and key.isdecimal())]
-        if wrong:
-            raise UsageError(f"{uri}: names has the key {shown(wrong[0])}; expected class numbers")
+        for key in value:
+            if not (isinstance(key, str) and key.isdecimal() and len(key) <= _MOST_DIGITS):
+                raise UsageError(f"{uri}: names has the key {shown(key)}; expected class numbers")
         names = {int(key): name for key, name in value.items()}
     else:
         return None
@@ -132,12 +135,12 @@ def _names(value: Any, uri: str) -> dict[int, str] | None:
 def _checked(names: dict[int, Any], uri: str) -> dict[int, str]:
     ids: dict[str, int] = {}
     for i, name in sorted(names.items()):
-        if not isinstance(name, str) or not name.strip():
+        if not isinstance(name, str) or not name.strip() or not is_utf8(name):
             raise UsageError(f"{uri}: class {i} has the name {shown(name)}; expected a text")
         other = ids.setdefault(name, i)
         if other != i:
             raise UsageError(
-                f"{uri}: classes {other} and {i} are both called {name!r}; rename one of them"
+                f"{uri}: classes {other} and {i} are both called {shown(name)}; rename one of them"
             )
     return dict(sorted(names.items()))
 

@@ -26,6 +26,7 @@ from tests.core.labels.fixtures import inspect, read
         ("[1, 2.50, NaN]", [1, "2.50", "NaN"]),
         ("[-1.e-3  nan\n 4]", ["-1.e-3", "nan", "4"]),
         ("[None, 'x']", [None, "x"]),
+        (r"['C:\data\d', '\\d']", [r"C:\data\d", r"\d"]),
         ("[]", []),
         ("", []),
     ],
@@ -50,11 +51,21 @@ def test_quotes_commas_and_spaces(text: str, items: Sequence[Any]) -> None:
         "[(1, 2)]",
         "[np.str_('a')]",
         "{'a', 'b'}",
+        r"['C:\Users\me']",
+        r"['\N{no such character}']",
+        "['a\0']",
     ],
 )
 def test_anything_else_is_no_list(text: str) -> None:
     """Nothing is guessed."""
     with pytest.raises(ValueError, match="not a list in brackets"):
+        bracketed_items(text)
+
+
+@pytest.mark.parametrize("text", [r"['\ud800']", r'["a", "\udfff"]', r"[1, '\ud83d']"])
+def test_half_a_character_is_no_text(text: str) -> None:
+    """No feature can hold it."""
+    with pytest.raises(ValueError, match="not a list of texts in UTF-8"):
         bracketed_items(text)
 
 

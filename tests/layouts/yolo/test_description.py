@@ -109,6 +109,16 @@ def test_other_yaml_is_not_described(tmp_path: Path, text: str) -> None:
         ("train: a\nnames: [a, '']", "class 1 has the name ''; expected a text"),
         ("train: a\nnames: [a, [b]]", "class 1 has the name ['b']; expected a text"),
         ("train: a\nnames: x.names", "x.names cannot be read: No such file or directory"),
+        (
+            "train: a\nnames: /etc/passwd",
+            "names is '/etc/passwd'; expected a file below its folder",
+        ),
+        ("train: a\nnames: a/../../b", "names is 'a/../../b'; expected a file below its folder"),
+        ("train: a\nnames: s3://b/x", "names is 's3://b/x'; expected a file below its folder"),
+        ("train: a\nnames: {0: a, 1: 'b'}\nval: [{}]", "val is [{}]; expected a folder"),
+        ('train: a\nnames: ["\\ud800"]', "class 0 has the name '\\ud800'; expected a text"),
+        ("train: a\nnames: {9999999999999999999: a}", "names has the key '9999999999999999999'"),
+        (f"train: a\nnames: {{{'9' * 999}: a}}", "names has the key '9999999"),
         ("train: a\nnames: [a]\nkpt_shape: [17]", "kpt_shape is ['17']; expected [number of key"),
         ("train: a\nnames: [a]\nkpt_shape: [0, 3]", "kpt_shape is ['0', '3']; expected [number"),
     ],
@@ -122,3 +132,18 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None
         described(tmp_path, text)
     assert message in str(caught.value)
     assert str(caught.value).startswith(str(tmp_path))
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("key", ["names", "train", "kpt_shape"])
+def test_aliases_take_no_memory(tmp_path: Path, key: str) -> None:
+    """A list of lists of lists that 400 bytes describe has 9^40 items; a message has a few."""
+    lines = [
+        "a0: &a0 [x]",
+        *(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 41)),
+    ]
+    fields = {"names": "[a]", "train": "a", "kpt_shape": "[2, 3]"} | {key: "[*a40]"}
+    text = "\n".join([*lines, *(f"{name}: {value}" for name, value in fields.items())])
+    with pytest.raises(UsageError) as caught:
+        described(tmp_path, text)
+    assert len(str(caught.value)) < 300 + len(str(tmp_path))
