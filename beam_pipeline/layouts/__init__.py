@@ -11,8 +11,7 @@ from beam_pipeline.layouts.caption_files.layout import CaptionFiles
 from beam_pipeline.layouts.cifar.batches import CIFAR10, CIFAR100
 from beam_pipeline.layouts.cifar.layout import Cifar
 from beam_pipeline.layouts.class_folders import ClassFolders
-from beam_pipeline.layouts.coco.layout import Coco
-from beam_pipeline.layouts.coco.panoptic import CocoPanoptic
+from beam_pipeline.layouts.coco.layout import Coco, CocoPanoptic
 from beam_pipeline.layouts.file_names import FileNames
 from beam_pipeline.layouts.imagefolder import ImageFolder
 from beam_pipeline.layouts.kitti.layout import Kitti

@@ -6,48 +6,38 @@ import json
 import os
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import BinaryIO
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import LabelTableError, UsageError
-from beam_pipeline.core.labels.classes import ClassNumbering
+from beam_pipeline.core.labels.classes import AUTO_ORDER, ClassNumbering
 from beam_pipeline.core.labels.folders import named_split
-from beam_pipeline.core.labels.schema import OBJECT_FEATURES, Column
+from beam_pipeline.core.labels.schema import OBJECT_FEATURES
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.references import LabelRow
-from beam_pipeline.core.text import some
+from beam_pipeline.core.text import counted, some
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts.coco.captions import COLUMNS as CAPTION_COLUMNS
-from beam_pipeline.layouts.coco.captions import read_captions
-from beam_pipeline.layouts.coco.classification import (
-    ImageClasses,
-    class_numbering,
-    image_classes,
-    numbering_notes,
-    read_classes,
-    several_questions,
+from beam_pipeline.layouts.coco.describe import Description, Kind, common_categories, describe
+from beam_pipeline.layouts.coco.extras import Extras, group_field, image_fields
+from beam_pipeline.layouts.coco.file import (
+    ANNOTATIONS,
+    CATEGORIES,
+    CocoReader,
+    Task,
+    opened,
+    parse_categories,
+    read_lists,
 )
-from beam_pipeline.layouts.coco.extras import NO_EXTRAS, Extras
-from beam_pipeline.layouts.coco.fields import image_fields
-from beam_pipeline.layouts.coco.instances import (
-    CaptionsError,
-    Categories,
-    instance_columns,
-    read_categories,
-    read_instances,
-)
-from beam_pipeline.layouts.coco.opening import opened
+from beam_pipeline.layouts.coco.tasks import CLASS, Captions, Classes, Instances, Panoptic
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.shared.label_folders import shown
 from beam_pipeline.layouts.shared.local_names import file_names, subfolders
 from beam_pipeline.layouts.shared.paths import image_roots, label_files
 from beam_pipeline.storage import files
 
-_ANNOTATIONS, _JSON = "annotations", ".json"
+_JSON = ".json"
 _INSTANCES, _KEYPOINTS, _CAPTIONS = "instances_", "person_keypoints_", "captions_"
+_PANOPTIC = "panoptic_"
 _LVIS = re.compile(r"(?<![a-z])lvis(?![a-z])", re.IGNORECASE)
 _EXPORTED = "_annotations.coco.json"
 _TELLING_NAME = re.compile(r"(?:instances|person_keypoints|captions)_.*\.json|.*\.coco\.json")
@@ -59,49 +49,6 @@ _FIRST_MEMBER = re.compile(
     rb'|"(?:images|annotations|categories)"\s*:\s*\[\s*[\]{]'
     rb'|"type"\s*:\s*"instances")'
 )
-
-
-@dataclass(frozen=True)
-class CocoReader:
-    """Reads a file of many images and all of their objects.
-
-    Attributes:
-      splits: URI of a file -> the split of its images.
-      folders: URI of a file -> URI of the folder of its images, if known.
-      extras: the features to read besides boxes and classes.
-      text_ids: True if ids of objects are texts.
-      captions: True if the files hold captions instead of objects.
-      of_images: how the classes of whole images are read; None if the files hold objects.
-    """
-
-    splits: Mapping[str, str]
-    folders: Mapping[str, str]
-    extras: Extras = NO_EXTRAS
-    text_ids: bool = False
-    captions: bool = False
-    of_images: ImageClasses | None = None
-
-    def read(self, file: BinaryIO, uri: str) -> Iterator[LabelRow | DeadLetter]:
-        """Yields a row for each image of a file.
-
-        Raises:
-          LabelTableError: the file is broken, or holds no instances.
-        """
-        split, folder = self.splits.get(uri, ""), self.folders.get(uri, "")
-        if self.captions:
-            return read_captions(file, uri, split=split, folder=folder)
-        if self.of_images:
-            return read_classes(
-                file, uri, kind=self.of_images, split=split, folder=folder, extras=self.extras
-            )
-        return read_instances(
-            file,
-            uri,
-            split=split,
-            folder=folder,
-            extras=self.extras,
-            text_ids=self.text_ids,
-        )
 
 
 class Coco:
@@ -138,41 +85,245 @@ class Coco:
         """
         uris = label_files(_typed_labels(options) if options.labels else _labels_beside(options))
         roots = image_roots(options.images, frozenset(uris))
-        found = {uri: _categories(uri) for uri in uris}
-        described = {uri: categories for uri, categories in found.items() if categories}
-        if described and len(described) < len(uris):
-            captions = next(uri for uri in uris if uri not in described)
-            raise LabelTableError(
-                f"{captions} holds captions, not objects with a bbox; leave it out, and name COCO's "
-                "instances_*.json instead"
-            )
-        of_images = image_classes(options, described)
-        _check_options(options, "" if of_images else "objects" if described else "captions")
-        _check_images_differ(list(described))
-        categories = common_categories({uri: one.names for uri, one in described.items()})
-        text_ids = any(one.text_ids for one in described.values())
-        of_objects = instance_columns(text_ids=text_ids) if described else CAPTION_COLUMNS
-        columns = of_images.columns if of_images else of_objects
-        extras = _extras(options, described, columns)
-        reader = CocoReader(
-            {uri: split for uri in uris if (split := split_of(uri))},
-            {uri: folder for uri in uris if (folder := image_folder(uri, roots))},
-            extras,
-            text_ids=text_ids,
-            captions=not described,
-            of_images=of_images,
-        )
+        with_fields = bool(options.columns or group_field(options))
+        files_of = {uri: _described(uri, with_fields=with_fields) for uri in uris}
+        kind = _common_kind(files_of)
+        _check_options(options, kind)
+        if kind is not Kind.CAPTIONS:
+            _check_images_differ(uris)
+        categories = common_categories({uri: file.names or {} for uri, file in files_of.items()})
+        task = _task(options, kind, files_of)
+        of_classes = kind is Kind.CLASSES
         return Source(
             layout=self.name,
             roots=roots,
-            labels=FileLabels(reader, tuple(uris)),
-            examples=LabelledImages((*columns, *extras.columns)),
+            labels=FileLabels(_reader(task, uris, roots), tuple(uris)),
+            examples=LabelledImages(task.columns),
             numbering=class_numbering(options, categories)
-            if of_images
-            else ClassNumbering(known=tuple((name, i) for i, name in sorted(categories.items()))),
-            notes=numbering_notes(options, categories) if of_images else (),
-            questions=several_questions(described, of_images),
+            if of_classes
+            else ClassNumbering(known=_by_id(categories)),
+            notes=numbering_notes(options, categories) if of_classes else (),
+            questions=_several_questions(files_of)
+            if of_classes and not options.list_column
+            else (),
         )
+
+
+class CocoPanoptic:
+    """JSON files of COCO's panoptic segmentation, and PNGs of segments.
+
+    The PNGs of panoptic_val2017.json are in panoptic_val2017/ beside it.
+    """
+
+    name = "coco_panoptic"
+    option_names: frozenset[str] = frozenset({"masks"})
+
+    def recognise(self, options: SourceOptions) -> str:
+        """--labels panoptic_*.json."""
+        names = [posixpath.basename(path) for path in options.labels]
+        if not names or not all(n.startswith(_PANOPTIC) and n.endswith(_JSON) for n in names):
+            return ""
+        return f"COCO's panoptic JSON in {some(list(options.labels))}"
+
+    def open(self, options: SourceOptions) -> Source:
+        """Finds the JSON files and the folders of PNGs, and reads the categories.
+
+        Raises:
+          UsageError: there are no files, or more folders than one for all.
+          LabelTableError: a file has no categories, or they disagree.
+        """
+        if not options.labels:
+            raise UsageError(
+                f"--layout {self.name} needs --labels: COCO's {_PANOPTIC}*{_JSON}, with its PNGs in a "
+                "folder of the same name beside it"
+            )
+        if len(options.masks) > 1:
+            raise UsageError("--masks: expected the one folder of the PNGs of all files")
+        uris = label_files(options.labels)
+        roots = image_roots(options.images, frozenset(uris))
+        given = files.canonical(options.masks[0]) if options.masks else ""
+        categories = common_categories({uri: _categories(uri) for uri in uris})
+        task = Panoptic(masks={uri: given or posixpath.splitext(uri)[0] for uri in uris})
+        return Source(
+            self.name,
+            roots,
+            FileLabels(_reader(task, uris, roots, (_PANOPTIC,)), tuple(uris)),
+            LabelledImages(task.columns),
+            ClassNumbering(known=_by_id(categories)),
+        )
+
+
+def _described(uri: str, *, with_fields: bool) -> Description:
+    with opened(uri) as file:
+        return describe(file, uri, with_fields=with_fields)
+
+
+def _categories(uri: str) -> Mapping[int, str]:
+    with opened(uri) as file:
+        for _, entries in read_lists(file, uri, (CATEGORIES,)):
+            return parse_categories(list(entries), uri)
+    raise LabelTableError(f"{uri} has no list of {CATEGORIES}, as COCO's files have")
+
+
+def _by_id(categories: Mapping[int, str]) -> tuple[tuple[str, int], ...]:
+    return tuple((name, i) for i, name in sorted(categories.items()))
+
+
+def _reader(
+    task: Task,
+    uris: Sequence[str],
+    roots: Sequence[ImageRoot],
+    prefixes: Sequence[str] = _ALL_TASKS,
+) -> CocoReader:
+    folders = {uri: image_folder(uri, roots, prefixes) for uri in uris}
+    return CocoReader(
+        task,
+        {uri: split for uri in uris if (split := split_of(uri))},
+        {uri: folder for uri, folder in folders.items() if folder},
+    )
+
+
+# --- the task of the files -----------------------------------------------------------------------
+
+
+def _common_kind(files_of: Mapping[str, Description]) -> Kind:
+    """What the annotations of all files are about. Raises ConversionError if they differ."""
+    by_kind: dict[Kind, str] = {}
+    for uri, file in files_of.items():
+        by_kind.setdefault(file.kind, uri)
+    captions = by_kind.get(Kind.CAPTIONS)
+    if captions and len(by_kind) > 1:
+        raise LabelTableError(
+            f"{captions} holds captions, not objects with a bbox; leave it out, and name COCO's "
+            "instances_*.json instead"
+        )
+    if len(by_kind) > 1:
+        raise UsageError(
+            f"{by_kind[Kind.CLASSES]} holds the classes of whole images, as none of its annotations "
+            f"has a bbox, and {by_kind[Kind.OBJECTS]} holds objects; convert them one after the other"
+        )
+    return next(iter(by_kind))
+
+
+def _check_options(options: SourceOptions, kind: Kind) -> None:
+    """Raises UsageError if an option has no effect on files of a kind."""
+    if kind is Kind.CLASSES:
+        if options.object_features:
+            raise UsageError(
+                f"--object_features {options.object_features[0]}: the annotations have no bbox, so "
+                "they describe no objects but the classes of whole images; leave it out"
+            )
+        wrong = next((name for name in options.list_column if name != CLASS), "")
+        if wrong:
+            raise UsageError(
+                f"--list_column {wrong}: the layout coco has one column that may be a list, {CLASS}; "
+                f"expected --list_column {CLASS}=,"
+            )
+        return
+    given = {
+        "--label_base": options.label_base is not None,
+        "--label_order": options.label_order != SourceOptions.label_order,
+        "--class_ids": options.class_ids != SourceOptions.class_ids,
+        "--list_column": bool(options.list_column),
+        "--columns": bool(options.columns) and kind is Kind.CAPTIONS,
+    }
+    ids = ", whose class ids are those of the file" if kind is Kind.OBJECTS else ""
+    for option, is_given in given.items():
+        if is_given:
+            raise UsageError(
+                f"{option} means nothing for the layout coco with {kind.value}{ids}; leave it out"
+            )
+    if kind is Kind.CAPTIONS and options.object_features:
+        raise UsageError(
+            f"--object_features {options.object_features[0]}: captions have no objects; leave it out"
+        )
+
+
+def _task(options: SourceOptions, kind: Kind, files_of: Mapping[str, Description]) -> Task:
+    """The task of files of a kind, with the features that the options ask for.
+
+    Raises:
+      UsageError: the files do not have one.
+    """
+    task: Task
+    if kind is Kind.CAPTIONS:
+        return Captions()
+    if kind is Kind.CLASSES:
+        task = Classes(several=bool(options.list_column), unlabelled=options.unlabelled == "keep")
+    else:
+        task = Instances(text_ids=any(file.survey.text_ids for file in files_of.values()))
+    wanted = options.object_features
+    names = {file.keypoints for file in files_of.values()} - {()}
+    if _KEYPOINT_FEATURES in wanted and len(names) != 1:
+        problem = "different key points in them" if names else "key points in no category"
+        raise UsageError(
+            f"--object_features {_KEYPOINT_FEATURES}: {some(list(files_of))} have {problem}; name "
+            f"{_KEYPOINTS}*{_JSON} with --labels"
+        )
+    lvis = all(_LVIS.search(posixpath.basename(uri)) for uri in files_of)
+    fields = {uri: file.fields for uri, file in files_of.items()}
+    extras = Extras(
+        masks=_MASK_FEATURES in wanted,
+        keypoints=names.pop() if _KEYPOINT_FEATURES in wanted else (),
+        negatives=lvis and kind is Kind.OBJECTS,
+        fields=image_fields(options, fields, task.own_columns),
+    )
+    return replace(task, extras=extras)
+
+
+def class_numbering(options: SourceOptions, categories: Mapping[int, str]) -> ClassNumbering:
+    """Numbers classes of images from 0 in the order of their categories' ids.
+
+    Another first id or order may be asked for, and so may the ids of the categories.
+
+    Raises:
+      UsageError: a negative id is to be kept, or options contradict each other.
+    """
+    numbering = options.numbering()
+    if options.class_ids == "keep":
+        lowest = min(categories)
+        if lowest < 0:
+            raise UsageError(
+                f"--class_ids keep: category {categories[lowest]!r} has the id {lowest}, "
+                "and losses and metrics count ids from 0; leave it out"
+            )
+        return ClassNumbering(known=_by_id(categories))
+    if options.label_order == AUTO_ORDER:
+        names = [name for name, _ in _by_id(categories)]
+        return ClassNumbering(
+            known=tuple((name, i) for i, name in enumerate(names, numbering.base))
+        )
+    return ClassNumbering(known=numbering.number(categories.values()))
+
+
+def numbering_notes(options: SourceOptions, categories: Mapping[int, str]) -> tuple[str, ...]:
+    """Returns a note on categories whose classes have other ids."""
+    ids = {name: i for i, name in categories.items()}
+    numbered = class_numbering(options, categories).known
+    changed = [f"{ids[name]} -> {i}" for name, i in numbered if ids[name] != i]
+    if not changed:
+        return ()
+    return (
+        f"class ids are not the ids of the categories: {some(changed)}; --class_ids keep writes "
+        "those of the categories",
+    )
+
+
+def _several_questions(files_of: Mapping[str, Description]) -> tuple[str, ...]:
+    """A question for each file with images of several categories, where one is expected."""
+    questions = []
+    for uri, file in files_of.items():
+        survey = file.survey
+        if survey.example:
+            image_id, ids = survey.example
+            names = ", ".join(repr((file.names or {}).get(i, i)) for i in ids)
+            questions.append(
+                f"{counted(survey.several, 'image')} of the first {survey.images} with annotations in "
+                f"{uri} {'has' if survey.several == 1 else 'have'} several categories, such as "
+                f"{image_id!r} with {names}. Say --list_column {CLASS}=, to write lists of classes; "
+                "--yes leaves these images out."
+            )
+    return tuple(questions)
 
 
 # --- where the files are -------------------------------------------------------------------------
@@ -203,69 +354,6 @@ def _wanted(options: SourceOptions) -> tuple[str, ...]:
     )
 
 
-def _check_options(options: SourceOptions, what: str) -> None:
-    """Checks options that not every kind of file has.
-
-    Args:
-      options: those given.
-      what: the content of the files; empty for classes of whole images.
-
-    Raises:
-      UsageError: one has no effect on these files.
-    """
-    if not what:
-        if options.object_features:
-            raise UsageError(
-                f"--object_features {options.object_features[0]}: the annotations have no bbox, so "
-                "they describe no objects but the classes of whole images; leave it out"
-            )
-        return
-    given = {
-        "--label_base": options.label_base is not None,
-        "--label_order": options.label_order != SourceOptions.label_order,
-        "--class_ids": options.class_ids != SourceOptions.class_ids,
-        "--list_column": bool(options.list_column),
-        "--columns": bool(options.columns) and what == "captions",
-    }
-    for option, is_given in given.items():
-        if is_given:
-            ids = ", whose class ids are those of the file" if what == "objects" else ""
-            raise UsageError(
-                f"{option} means nothing for the layout coco with {what}{ids}; leave it out"
-            )
-
-
-def _extras(
-    options: SourceOptions, described: Mapping[str, Categories], columns: Sequence[Column]
-) -> Extras:
-    """Decides which features are read besides boxes and classes.
-
-    Raises:
-      UsageError: the files do not have it.
-    """
-    wanted = options.object_features
-    if not described:
-        if wanted:
-            raise UsageError(
-                f"--object_features {wanted[0]}: captions have no objects; leave it out"
-            )
-        return NO_EXTRAS
-    names = {categories.keypoints for categories in described.values()} - {()}
-    if _KEYPOINT_FEATURES in wanted and len(names) != 1:
-        problem = "different key points in them" if names else "key points in no category"
-        raise UsageError(
-            f"--object_features {_KEYPOINT_FEATURES}: {some(list(described))} have {problem}; name "
-            f"{_KEYPOINTS}*{_JSON} with --labels"
-        )
-    lvis = all(_LVIS.search(posixpath.basename(uri)) for uri in described)
-    return Extras(
-        masks=_MASK_FEATURES in wanted,
-        keypoints=names.pop() if _KEYPOINT_FEATURES in wanted else (),
-        negatives=lvis and not any(one.of_images for one in described.values()),
-        fields=image_fields(options, list(described), columns),
-    )
-
-
 def _instances_of(path: str, wanted: Sequence[str]) -> list[str]:
     """Finds the JSON files that belong to a local folder of images; none for any other path.
 
@@ -274,7 +362,7 @@ def _instances_of(path: str, wanted: Sequence[str]) -> list[str]:
     if not path.strip() or is_remote(path):
         return []
     folder = files.canonical(path)
-    found = _instances_in(f"{folder}/{_ANNOTATIONS}", wanted)
+    found = _instances_in(f"{folder}/{ANNOTATIONS}", wanted)
     if found:
         return found
     exported = [f"{parent}/{_EXPORTED}" for parent in (folder, *subfolders(folder))]
@@ -325,7 +413,7 @@ def _labels_beside(options: SourceOptions) -> list[str]:
         uris = _instances_of(path, wanted)
         if not uris:
             raise UsageError(
-                f"--images {path}: no {_ANNOTATIONS}/{wanted[0]}*{_JSON} below it and no {_EXPORTED} "
+                f"--images {path}: no {ANNOTATIONS}/{wanted[0]}*{_JSON} below it and no {_EXPORTED} "
                 "in it or its folders; name COCO's JSON files with --labels"
             )
         found += uris
@@ -408,7 +496,7 @@ def image_folder(
     """
     folder, name = posixpath.split(uri)
     stem = posixpath.splitext(name)[0]
-    if is_remote(uri) or posixpath.basename(folder) != _ANNOTATIONS:
+    if is_remote(uri) or posixpath.basename(folder) != ANNOTATIONS:
         return ""
     beginning = next((one for one in beginnings if stem.startswith(one)), "")
     if not beginning:
@@ -420,39 +508,3 @@ def image_folder(
         if listed and os.path.isdir(images):
             return images
     return ""
-
-
-# --- categories ----------------------------------------------------------------------------------
-
-
-def _categories(uri: str) -> Categories | None:
-    """Reads the categories of a file; None if it holds captions."""
-    try:
-        return read_categories(lambda: opened(uri), uri)
-    except CaptionsError:
-        return None
-
-
-def common_categories(of_files: Mapping[str, Mapping[int, str]]) -> dict[int, str]:
-    """Returns the categories of all files, id -> name.
-
-    Raises:
-      LabelTableError: two files give an id to two names, or a name to two ids.
-    """
-    names: dict[int, tuple[str, str]] = {}
-    ids: dict[str, tuple[int, str]] = {}
-    for uri, categories in of_files.items():
-        for i, name in categories.items():
-            other_name, name_from = names.setdefault(i, (name, uri))
-            other_id, id_from = ids.setdefault(name, (i, uri))
-            if other_name != name:
-                raise LabelTableError(
-                    f"category {i} is {other_name!r} in {name_from} and {name!r} in {uri}; "
-                    "files that are converted together must agree on their categories"
-                )
-            if other_id != i:
-                raise LabelTableError(
-                    f"category {name!r} has the id {other_id} in {id_from} and {i} in {uri}; "
-                    "files that are converted together must agree on their categories"
-                )
-    return {i: name for i, (name, _) in names.items()}

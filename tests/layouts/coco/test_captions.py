@@ -11,7 +11,8 @@ import pytest
 
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.references import LabelRow
-from beam_pipeline.layouts.coco.captions import read_captions
+from beam_pipeline.layouts.coco.file import CocoReader
+from beam_pipeline.layouts.coco.tasks import Captions
 from tests.harness import NONE_BAD, convert, manifest_of, read_all, split_of_each
 from tests.layouts.make_coco import TRAIN, VAL, make
 from tests.pictures import picture, write_files
@@ -25,7 +26,9 @@ def caption(image_id: Any, text: Any) -> dict[str, Any]:
 
 def read(annotations: list[Any], **lists: Any) -> list[Any]:
     text = json.dumps({"images": IMAGES, "annotations": annotations, **lists})
-    return list(read_captions(io.BytesIO(text.encode()), "x.json", split="test"))
+    return list(
+        CocoReader(Captions(), {"x.json": "test"}).read(io.BytesIO(text.encode()), "x.json")
+    )
 
 
 def test_captions_of_an_image_are_a_list() -> None:
@@ -41,8 +44,8 @@ def test_what_is_wrong_is_told_of_its_image() -> None:
     first, second, third, fourth = read(
         [caption(5, 3), caption(5, "One."), caption(True, "x"), caption(9, "x")]
     )
-    assert (first.reason, first.key) == ("bad_row", "annotation number 3 of the list")
-    assert second.problem == "annotation number 1 of the list: caption 3 is not a text"
+    assert (first.reason, first.key) == ("bad_row", "annotation 1")
+    assert second.problem == "annotation 1: caption 3 is not a text"
     assert third == LabelRow("b.jpg", ((), "6"), "test", "x.json", 0)
     assert (fourth.reason, fourth.message) == (
         "missing_image",
@@ -53,7 +56,7 @@ def test_what_is_wrong_is_told_of_its_image() -> None:
 def test_a_file_without_annotations_is_refused() -> None:
     """Like any other file of COCO's that lacks a list."""
     with pytest.raises(LabelTableError, match=r"x\.json has no annotations"):
-        list(read_captions(io.BytesIO(b'{"images": []}'), "x.json"))
+        list(CocoReader(Captions()).read(io.BytesIO(b'{"images": []}'), "x.json"))
 
 
 def test_captions_become_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,13 +15,10 @@ from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.schema import ColumnKind, further_column
 from beam_pipeline.core.references import LabelRow
-from beam_pipeline.layouts.coco.classification import (
-    ImageClasses,
-    class_numbering,
-    numbering_notes,
-    read_classes,
-)
-from beam_pipeline.layouts.coco.extras import NO_EXTRAS, Extras
+from beam_pipeline.layouts.coco.extras import Extras
+from beam_pipeline.layouts.coco.file import CocoReader
+from beam_pipeline.layouts.coco.layout import class_numbering, numbering_notes
+from beam_pipeline.layouts.coco.tasks import Classes
 from beam_pipeline.layouts.layout import SourceOptions
 from tests.harness import (
     ALL_BAD,
@@ -40,7 +37,6 @@ from tests.pictures import write_files
 
 CATEGORIES = [{"id": 0, "name": "empty"}, {"id": 10, "name": "deer"}, {"id": 3, "name": "fox"}]
 NAMES = {0: "empty", 3: "fox", 10: "deer"}
-SINGLE = ImageClasses()
 
 
 def entry(image_id: int | str, **more: Any) -> dict[str, Any]:
@@ -60,11 +56,10 @@ def text(
 def read(
     images: Sequence[Any],
     annotations: Sequence[Any],
-    kind: ImageClasses = SINGLE,
-    extras: Extras = NO_EXTRAS,
+    task: Classes = Classes(),  # noqa: B008, it is frozen
 ) -> list[LabelRow | DeadLetter]:
     data = text(images, annotations).encode()
-    return list(read_classes(io.BytesIO(data), "x.json", kind=kind, extras=extras))
+    return list(CocoReader(task).read(io.BytesIO(data), "x.json"))
 
 
 def row(
@@ -88,8 +83,8 @@ def test_the_categories_of_images_are_their_classes() -> None:
 def test_an_image_without_annotations_has_a_row_if_it_is_kept() -> None:
     """Its class is missing, its other values are not."""
     fields = Extras(fields=(further_column("location", ColumnKind.BYTES),))
-    kind = ImageClasses(unlabelled=True)
-    assert read([entry(1, location=5), entry(2)], [of(2, 0)], kind, fields) == [
+    task = Classes(fields, unlabelled=True)
+    assert read([entry(1, location=5), entry(2)], [of(2, 0)], task) == [
         row("1.jpg", None, "1", "5"),
         row("2.jpg", "empty", "2", None),
     ]
@@ -98,7 +93,7 @@ def test_an_image_without_annotations_has_a_row_if_it_is_kept() -> None:
 def test_several_categories_of_an_image_are_a_list_if_asked_for() -> None:
     """In the order of the annotations, each once; otherwise the image is faulty."""
     annotations = [of(1, 10), of(1, 0), of(1, 10), of(1, 3), of(2, 3)]
-    assert read([entry(1), entry(2)], annotations, ImageClasses(several=True)) == [
+    assert read([entry(1), entry(2)], annotations, Classes(several=True)) == [
         row("1.jpg", ("deer", "empty", "fox"), "1"),
         row("2.jpg", ("fox",), "2"),
     ]

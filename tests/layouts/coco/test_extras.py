@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from beam_pipeline.layouts.coco.extras import NO_EXTRAS, BadAnnotationError, Extras
+from beam_pipeline.layouts.coco.extras import NO_EXTRAS, Extras
+from beam_pipeline.layouts.label_files import BadLabelError
 from tests.harness import (
     ALL_BAD,
     NONE_BAD,
@@ -140,7 +141,7 @@ def test_an_image_without_objects_has_empty_lists() -> None:
 )
 def test_key_points_that_are_wrong(points: Any, problem: str) -> None:
     """What was found, and what was expected."""
-    with pytest.raises(BadAnnotationError) as caught:
+    with pytest.raises(BadLabelError) as caught:
         Extras(keypoints=("a", "b")).of_object({"keypoints": points})
     assert str(caught.value) == problem
 

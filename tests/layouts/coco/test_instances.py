@@ -12,13 +12,10 @@ from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.records.features import feature_kinds
 from beam_pipeline.core.references import LabelRow
-from beam_pipeline.layouts.coco.instances import (
-    instance_columns,
-    read_categories,
-    read_instances,
-)
-from tests.layouts.coco.fixtures import NAMES, entry, one, with_changes
-from tests.layouts.make_coco import CATEGORIES, dumped, instances
+from beam_pipeline.layouts.coco.file import CocoReader
+from beam_pipeline.layouts.coco.tasks import Instances
+from tests.layouts.coco.fixtures import entry, one, with_changes
+from tests.layouts.make_coco import CATEGORIES, instances
 
 BAD_ANNOTATIONS: list[tuple[dict[str, Any], str]] = [
     ({"bbox": [1, 2, 3]}, "bbox [1, 2, 3] is not [x, y, width, height], four numbers of pixels"),
@@ -49,40 +46,12 @@ def test_a_bad_annotation_is_its_images_problem(changes: dict[str, Any], problem
         images=[entry(), entry("b.jpg", 285)],
         annotations=[one(), one(**changes, id=8), one(image_id=285, id=9)],
     )
-    bad, good = read_instances(io.BytesIO(text.encode()), "x.json")
+    bad, good = CocoReader(Instances()).read(io.BytesIO(text.encode()), "x.json")
     assert isinstance(bad, LabelRow)
     assert isinstance(good, LabelRow)
     assert (bad.name, bad.values) == ("000000000139.jpg", ((), (), (), (), (), None))
     assert bad.problem.startswith(f"annotation 8: {problem}")
     assert (good.name, good.values[1], good.problem) == ("b.jpg", ("dog",), "")
-
-
-@pytest.mark.parametrize(
-    ("categories", "message"),
-    [
-        (..., " has no categories; expected COCO's instances: an object with images,"),
-        ({"1": "cat"}, ": categories is {'1': 'cat'}, expected a list; expected COCO's instances"),
-        ([], " has an empty list of categories, so no object has a class"),
-        ([{"id": 1}], ": category number 1 is {'id': 1}; expected an object with an integer id"),
-        ([{"id": "1", "name": "a"}], ": category number 1 is {'id': '1', 'name': 'a'}; expected"),
-        ([CATEGORIES[0], {"id": 2, "name": ""}], ": category number 2 is {'id': 2, 'name': ''}; "),
-        (["cat"], ": category number 1 is 'cat'; expected an object with an integer id and a name"),
-        (
-            [{"id": 1, "name": "a"}, {"id": 1, "name": "b"}],
-            ": category id 1 is there twice, as 'a' and 'b'; give each category a different id",
-        ),
-        (
-            [{"id": 1, "name": "a"}, {"id": 4, "name": "a"}],
-            ": the name 'a' is that of several categories, ids 1, 4, so it stands for none of them",
-        ),
-    ],
-)
-def test_categories_that_cannot_be_used_are_refused(categories: Any, message: str) -> None:
-    """The message names the file, and says what was found and what was expected."""
-    data = with_changes(categories=categories).encode()
-    with pytest.raises(LabelTableError) as caught:
-        read_categories(lambda: io.BytesIO(data), "x.json")
-    assert str(caught.value).startswith(f"x.json{message}")
 
 
 @pytest.mark.parametrize(
@@ -108,57 +77,8 @@ def test_categories_that_cannot_be_used_are_refused(categories: Any, message: st
 def test_a_file_without_instances_is_refused(changes: dict[str, Any], message: str) -> None:
     """It is said what is missing."""
     with pytest.raises(LabelTableError) as caught:
-        list(read_instances(io.BytesIO(with_changes(**changes).encode()), "x.json"))
+        list(CocoReader(Instances()).read(io.BytesIO(with_changes(**changes).encode()), "x.json"))
     assert str(caught.value).startswith(message)
-
-
-class Counting(io.BytesIO):
-    """A file that counts what is read of it."""
-
-    count = 0
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        data = super().read(size)
-        self.count += len(data)
-        return data
-
-
-def document(*keys: str) -> bytes:
-    """A file of 12 MB with its lists in this order."""
-    lists = {
-        "info": {"categories": [{"id": 1, "name": "not this one"}]},
-        "images": [entry()],
-        "annotations": [one(id=number, segmentation=[[0.25] * 500]) for number in range(5000)],
-        "categories": CATEGORIES,
-    }
-    return dumped({key: lists[key] for key in keys}).encode()
-
-
-@pytest.mark.parametrize(
-    ("keys", "most"),
-    [
-        (("info", "images", "annotations", "categories"), 20 << 20),
-        pytest.param(
-            ("images", "annotations", "categories", "info"), 20 << 20, marks=pytest.mark.slow
-        ),
-        (("info", "categories", "images", "annotations"), 1 << 20),
-        pytest.param(("annotations", "categories", "images"), 20 << 20, marks=pytest.mark.slow),
-        (("images", "categories", "info", "annotations"), 1 << 20),
-    ],
-)
-def test_categories_are_found_wherever_they_are(keys: tuple[str, ...], most: int) -> None:
-    """No more is read than up to them. A list of this name in another object is not it."""
-    data = document(*keys)
-    assert len(data) > 12 << 20
-    opened: list[Counting] = []
-
-    def open_file() -> Counting:
-        opened.append(Counting(data))
-        return opened[-1]
-
-    assert read_categories(open_file, "x.json").names == NAMES
-    assert sum(file.count for file in opened) <= most
-    assert all(file.closed for file in opened)
 
 
 @pytest.mark.parametrize("indent", [None, 2])
@@ -177,7 +97,13 @@ def test_the_lists_may_come_in_any_order(indent: int | None) -> None:
     for keys in (("images", "annotations", "categories"), ("annotations", "images", "categories"),
                  ("categories", "annotations", "images")):  # fmt: skip
         text = json.dumps({"x": [1], **{key: lists[key] for key in keys}}, indent=indent)
-        rows.append(list(read_instances(io.BytesIO(text.encode()), "x.json", split="test")))
+        rows.append(
+            list(
+                CocoReader(Instances(), {"x.json": "test"}).read(
+                    io.BytesIO(text.encode()), "x.json"
+                )
+            )
+        )
     box = (10.0, 20.0, 40.0, 60.0, 0)
     expected = [
         LabelRow(
@@ -206,13 +132,15 @@ def test_a_list_that_is_there_twice_is_refused() -> None:
     """One of the two would be lost."""
     text = '{"images": [], "annotations": [], "categories": [{"id": 1, "name": "a"}], "images": []}'
     with pytest.raises(LabelTableError, match=r"^x\.json has two lists of images, expected one$"):
-        list(read_instances(io.BytesIO(text.encode()), "x.json"))
+        list(CocoReader(Instances()).read(io.BytesIO(text.encode()), "x.json"))
 
 
 def test_a_file_without_annotations_has_images_without_objects() -> None:
     """An empty list is a statement; it is not the same as no list."""
     text = instances([entry()], [])
-    (row,) = read_instances(io.BytesIO(text.encode()), "x.json", folder="/coco/val2017")
+    (row,) = CocoReader(Instances(), {}, {"x.json": "/coco/val2017"}).read(
+        io.BytesIO(text.encode()), "x.json"
+    )
     assert not isinstance(row, DeadLetter)
     assert row.name == "/coco/val2017/000000000139.jpg"
     assert row.values == ((), (), (), (), (), "139")
@@ -220,7 +148,7 @@ def test_a_file_without_annotations_has_images_without_objects() -> None:
 
 def test_every_value_has_its_column() -> None:
     """Kinds and shapes as the manifest has them."""
-    features = feature_kinds(instance_columns())
+    features = feature_kinds(Instances().columns)
     assert {
         key: features[key]["kind"] for key in features if "object" in key or "label/" in key
     } == {

@@ -14,7 +14,9 @@ from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.images.png import grey_png
 from beam_pipeline.core.references import LabelRow
-from beam_pipeline.layouts.coco.panoptic import CocoPanoptic, PanopticReader
+from beam_pipeline.layouts.coco.file import CocoReader
+from beam_pipeline.layouts.coco.layout import CocoPanoptic
+from beam_pipeline.layouts.coco.tasks import Panoptic
 from beam_pipeline.layouts.layout import SourceOptions
 from tests.core.images.test_label_images import segments
 from tests.harness import convert, dead_letters_of, manifest_of, read_all
@@ -35,7 +37,7 @@ def coco(*annotations: Mapping[str, Any], images: int = 1) -> str:
 
 
 def rows_of(text: str, folder: Path) -> list[LabelRow | DeadLetter]:
-    reader = PanopticReader({"j": str(folder)}, {"j": "train"}, {"j": "/photos"})
+    reader = CocoReader(Panoptic(masks={"j": str(folder)}), {"j": "train"}, {"j": "/photos"})
     return list(reader.read(io.BytesIO(text.encode()), "j"))
 
 
@@ -85,7 +87,10 @@ def test_annotations_without_image_and_images_without_annotation(tmp_path: Path)
     letters = rows_of(text, tmp_path)
     assert [getattr(letter, "reason", "") for letter in letters] == ["bad_row", "missing_image"]
     (twice,) = rows_of(coco(annotation(0, PERSON), annotation(0, BANNER)), tmp_path)
-    assert getattr(twice, "problem", "") == "the image has two masks, expected one"
+    assert (
+        getattr(twice, "problem", "")
+        == "annotation number 2 of the list: the image has two masks, expected one"
+    )
 
 
 def test_a_panoptic_set_is_converted(working_folder: Path) -> None:
@@ -141,13 +146,13 @@ def test_files_are_told_from_their_names(working_folder: Path) -> None:
     here = str(working_folder)
     uri = f"{here}/annotations/panoptic_val2017.json"
     reader = layout.open(options).labels.reader
-    assert reader == PanopticReader(
-        {uri: f"{here}/annotations/panoptic_val2017"},
+    assert reader == CocoReader(
+        Panoptic(masks={uri: f"{here}/annotations/panoptic_val2017"}),
         {uri: "validation"},
         {uri: f"{here}/val2017"},
     )
     given = SourceOptions(options.images, options.labels, ("pngs",))
-    assert layout.open(given).labels.reader.masks == {uri: f"{here}/pngs"}
+    assert layout.open(given).labels.reader.task.masks == {uri: f"{here}/pngs"}
     with pytest.raises(UsageError, match="needs --labels"):
         layout.open(SourceOptions(("val2017",)))
     with pytest.raises(UsageError, match="expected the one folder"):

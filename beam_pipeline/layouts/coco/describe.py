@@ -1,0 +1,196 @@
+"""The kind of a file of COCO's and its categories, found before the job starts by reading it once.
+
+An annotation that gives the class of its whole image has neither a box nor an outline:
+
+    {"id": 1, "image_id": 0, "category_id": 7}
+
+iNaturalist's challenges and camera traps have such files. Sources: https://github.com/visipedia/inat_comp
+and https://lila.science/coco-camera-traps
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Any, BinaryIO
+
+from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.layouts.coco.file import (
+    ALL_LISTS,
+    ANNOTATIONS,
+    CATEGORIES,
+    EXPECTED,
+    CaptionsError,
+    check_task,
+    is_text,
+    parse_categories,
+    read_lists,
+)
+
+SURVEYED = 100_000
+"""Annotations to look at, so that memory and time stay small for a file of millions."""
+
+_BOX = "bbox"
+_OF_OBJECTS = (_BOX, "bbox_relative", "segmentation", "keypoints", "segments_info", "caption")
+"""Keys of annotations that describe something else than the class of an image."""
+
+_FIRST_IMAGES = 1000
+
+
+class Kind(enum.Enum):
+    """What the annotations of a file are about."""
+
+    OBJECTS = "objects"
+    CLASSES = "classes"
+    CAPTIONS = "captions"
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The first annotations of a file.
+
+    Attributes:
+      kind: what they are about.
+      text_ids: True if the id of the first one is a text, as in LILA's files.
+      images: the number of images that they name, if they give the classes of images.
+      several: the number of those with several categories.
+      example: the id of the first such image, and its categories.
+    """
+
+    kind: Kind = Kind.OBJECTS
+    text_ids: bool = False
+    images: int = 0
+    several: int = 0
+    example: tuple[Any, tuple[int, ...]] | None = None
+
+
+@dataclass(frozen=True)
+class Description:
+    """A file.
+
+    Attributes:
+      survey: its first annotations.
+      names: category id -> name; none for captions.
+      keypoints: names of the key points of objects; empty if no category has any.
+      fields: names of the fields of the first images.
+    """
+
+    survey: Survey = Survey()
+    names: Mapping[int, str] | None = None
+    keypoints: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> Kind:
+        """What the annotations are about."""
+        return self.survey.kind
+
+
+def describe(file: BinaryIO, uri: str, *, with_fields: bool = False) -> Description:
+    """Reads a file up to its categories and first annotations, often to its end.
+
+    Args:
+      file: open at its beginning.
+      uri: its URI.
+      with_fields: True to look for the fields of images, too.
+
+    Raises:
+      LabelTableError: the file is broken, has no categories, or is a panoptic segmentation.
+    """
+    survey: Survey | None = None
+    entries: list[Any] | None = None
+    fields: dict[str, None] | None = None if with_fields else {}
+    for name, elements in read_lists(file, uri, ALL_LISTS):
+        if name == CATEGORIES:
+            entries = list(elements)
+        elif name == ANNOTATIONS:
+            survey = survey_annotations(elements, uri)
+            if survey.kind is Kind.CAPTIONS:
+                return Description(survey)
+        elif with_fields:
+            first = islice(elements, _FIRST_IMAGES)
+            fields = dict.fromkeys(
+                key for image in first if isinstance(image, dict) for key in image
+            )
+        if survey and entries is not None and fields is not None:
+            break
+    if entries is None:
+        raise LabelTableError(f"{uri} has no {CATEGORIES}; {EXPECTED}")
+    names = parse_categories(entries, uri)
+    return Description(survey or Survey(), names, _keypoints(entries, uri), tuple(fields or ()))
+
+
+def survey_annotations(annotations: Iterator[Any], uri: str) -> Survey:
+    """Looks at the annotations of a file, up to the first one of an object.
+
+    Raises:
+      LabelTableError: they are of a panoptic segmentation.
+    """
+    first = next(annotations, None)
+    try:
+        check_task(first, uri)
+    except CaptionsError:
+        return Survey(Kind.CAPTIONS)
+    text_ids = isinstance(first, dict) and is_text(first.get("id"))
+    categories: dict[Any, set[Any]] = {}
+    for annotation in islice(chain((first,), annotations), SURVEYED):
+        if not isinstance(annotation, dict):
+            continue
+        if any(key in annotation for key in _OF_OBJECTS):
+            return Survey(text_ids=text_ids)
+        image_id, category = annotation.get("image_id"), annotation.get("category_id")
+        if isinstance(image_id, str | int) and isinstance(category, int):
+            categories.setdefault(image_id, set()).add(category)
+    has_boxes = any(isinstance(entry, dict) and _BOX in entry for entry in annotations)
+    if not categories or has_boxes:
+        return Survey(text_ids=text_ids)
+    several = [(image_id, ids) for image_id, ids in categories.items() if len(ids) > 1]
+    return Survey(
+        Kind.CLASSES,
+        text_ids,
+        len(categories),
+        len(several),
+        (several[0][0], tuple(sorted(several[0][1]))) if several else None,
+    )
+
+
+def _keypoints(categories: Sequence[Any], uri: str) -> tuple[str, ...]:
+    """The names of key points, which must be the same in all categories that have any."""
+    named = {
+        tuple(entry["keypoints"])
+        for entry in categories
+        if isinstance(entry.get("keypoints"), list) and all(map(is_text, entry["keypoints"]))
+    } - {()}
+    if len(named) > 1:
+        sizes = " and ".join(str(len(names)) for names in sorted(named))
+        raise LabelTableError(
+            f"{uri}: categories with different key points ({sizes} of them), expected the same ones; "
+            "convert a file for each category"
+        )
+    return named.pop() if named else ()
+
+
+def common_categories(of_files: Mapping[str, Mapping[int, str]]) -> dict[int, str]:
+    """Returns the categories of all files, id -> name.
+
+    Raises:
+      LabelTableError: two files give an id to two names, or a name to two ids.
+    """
+    must = "files that are converted together must agree on their categories"
+    names: dict[int, tuple[str, str]] = {}
+    ids: dict[str, tuple[int, str]] = {}
+    for uri, categories in of_files.items():
+        for i, name in categories.items():
+            first_name, name_from = names.setdefault(i, (name, uri))
+            first_id, id_from = ids.setdefault(name, (i, uri))
+            if first_name != name:
+                raise LabelTableError(
+                    f"category {i} is {first_name!r} in {name_from} and {name!r} in {uri}; {must}"
+                )
+            if first_id != i:
+                raise LabelTableError(
+                    f"category {name!r} has the id {first_id} in {id_from} and {i} in {uri}; {must}"
+                )
+    return {i: name for i, (name, _) in names.items()}

@@ -1,0 +1,411 @@
+"""COCO's JSON: one file with many images, their annotations, and the categories of these.
+
+    {"images": [{"id": 139, "file_name": "000000000139.jpg", "width": 640, "height": 426, ...}, ...],
+     "annotations": [{"id": 1768, "image_id": 139, "category_id": 18, ...}, ...],
+     "categories": [{"id": 18, "name": "dog", "supercategory": "animal"}, ...]}
+
+The lists may come in any order, among other members. What an annotation holds beside the id of its
+image depends on the task; see `tasks.py`. Source: https://cocodataset.org/#format-data
+"""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, ClassVar, Generic, NamedTuple, TypeGuard, TypeVar
+
+from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
+from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core.labels.numbers import INT64, is_finite, is_integer
+from beam_pipeline.core.labels.schema import Column
+from beam_pipeline.core.references import LabelRow, LabelValue, Size
+from beam_pipeline.core.text import is_utf8, shown
+from beam_pipeline.layouts.coco.extras import NO_EXTRAS, Extras
+from beam_pipeline.layouts.json_file import JsonFile, JsonFileError
+from beam_pipeline.layouts.label_files import BadLabelError
+from beam_pipeline.storage import files
+
+IMAGES, ANNOTATIONS, CATEGORIES = "images", "annotations", "categories"
+ALL_LISTS = (IMAGES, ANNOTATIONS, CATEGORIES)
+EXPECTED = (
+    "expected COCO's instances: an object with images, annotations with a bbox, and categories"
+)
+
+Id = int | str
+_Labels = TypeVar("_Labels")
+
+
+class Image(NamedTuple):
+    """An entry of the list of images."""
+
+    id: Id
+    name: str
+    size: Size | None
+    extras: tuple[LabelValue, ...] = ()
+
+
+class Annotations(Generic[_Labels]):
+    """The annotations of a file, as far as a task reads them.
+
+    All of them are held until the end of the file, since their images may follow them.
+
+    Attributes:
+      of: image id -> what its annotations say.
+    """
+
+    def __init__(self) -> None:
+        self.of: dict[Id, _Labels] = {}
+
+    def add(self, image_id: Id, annotation: Mapping[str, Any]) -> None:
+        """Adds an annotation. Raises BadLabelError; then it is a fault of its image."""
+        raise NotImplementedError
+
+    def values(self, image: Image, categories: Mapping[int, str]) -> tuple[LabelValue, ...]:
+        """The values of an image in the order of the columns. Raises BadLabelError.
+
+        Args:
+          image: the image.
+          categories: id -> name.
+        """
+        raise NotImplementedError
+
+    def described(self, image_id: Id) -> str:
+        """The annotations of an image, for a message; it has some."""
+        return "an annotation"
+
+
+@dataclass(frozen=True)
+class Task:
+    """What the annotations of a file are about. It is pickled, and keeps no state.
+
+    Attributes:
+      extras: the features to read besides those of the task.
+      lists: the lists that a file must have.
+      key: the key that some annotation of a file must have; empty for none.
+    """
+
+    extras: Extras = NO_EXTRAS
+    lists: ClassVar[Sequence[str]] = ALL_LISTS
+    key: ClassVar[str] = ""
+
+    @property
+    def own_columns(self) -> tuple[Column, ...]:
+        """The columns without those of the extras."""
+        raise NotImplementedError
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of a row's values."""
+        return (*self.own_columns, *self.extras.columns)
+
+    @property
+    def all_images(self) -> bool:
+        """True if images without annotations have rows as well."""
+        return True
+
+    def annotations(self, uri: str) -> Annotations[Any]:
+        """Collects the annotations of a file."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class CocoReader:
+    """Reads a file of many images and all of their annotations.
+
+    Attributes:
+      task: what the annotations are about.
+      splits: URI of a file -> the split of its images.
+      folders: URI of a file -> the folder of its images, if images elsewhere may have the same bare
+        names. Other names are taken as written.
+    """
+
+    task: Task
+    splits: Mapping[str, str] = field(default_factory=dict)
+    folders: Mapping[str, str] = field(default_factory=dict)
+
+    def read(self, file: BinaryIO, uri: str) -> Iterator[LabelRow | DeadLetter]:
+        """Yields a row for each image of a file, in the file's order.
+
+        Raises:
+          LabelTableError: the file is broken, or of another task.
+        """
+        images = _Images(self.task.extras, uri)
+        annotations = self.task.annotations(uri)
+        categories: Mapping[int, str] = {}
+        faults: dict[Id, str] = {}  # image id -> the fault of its first bad annotation
+        missing = dict.fromkeys(self.task.lists)
+        for name, entries in read_lists(file, uri, self.task.lists):
+            missing.pop(name)
+            if name == IMAGES:
+                images.read(entries)
+            elif name == CATEGORIES:
+                categories = parse_categories(list(entries), uri)
+            else:
+                faults = self._read_annotations(entries, annotations, images)
+        if missing:
+            raise LabelTableError(f"{uri} has no {' and no '.join(missing)}; {EXPECTED}")
+        yield from images.dead_letters
+        nothing: tuple[LabelValue, ...] = tuple(
+            () if column.repeated else None for column in self.task.columns
+        )
+        for image in images.images:
+            described = image.id in annotations.of or image.id in faults
+            if not described and not self.task.all_images:
+                continue
+            problem = images.problem(image) or faults.get(image.id, "")
+            values = nothing
+            if not problem:
+                try:
+                    values = annotations.values(image, categories)
+                except BadLabelError as error:
+                    problem = str(error)
+            name, split = self._path(image.name, uri), self.splits.get(uri, "")
+            yield LabelRow(name, values, split, uri, 0, problem, image.size)
+        there = images.ids()
+        for image_id in (*annotations.of, *(i for i in faults if i not in annotations.of)):
+            if image_id not in there:
+                known = image_id in annotations.of
+                what = annotations.described(image_id) if known else faults[image_id]
+                yield row_dead_letter(
+                    stage=Stage.JOIN,
+                    key=f"image_id {image_id}",
+                    reason=Reason.MISSING_IMAGE,
+                    message=f"{what}: image_id {image_id!r} is not among the {IMAGES} of {uri}",
+                    file=uri,
+                    line=0,
+                )
+
+    def _read_annotations(
+        self, entries: Iterator[Any], annotations: Annotations[Any], images: _Images
+    ) -> dict[Id, str]:
+        """Returns the faults of images."""
+        faults: dict[Id, str] = {}
+        first, is_of_task = None, not self.task.key
+        for number, entry in enumerate(entries, 1):
+            first = first or entry
+            fields = entry if isinstance(entry, dict) else {}
+            image_id = fields.get("image_id")
+            is_of_task = is_of_task or self.task.key in fields
+            if not is_id(image_id):
+                name, problem = (
+                    _name(fields, number),
+                    f"is {shown(entry)}, expected an object with an",
+                )
+                images.dead_letters.append(bad_row(name, f"{problem} image_id", images.uri))
+                continue
+            try:
+                annotations.add(image_id, fields)
+            except BadLabelError as error:
+                faults.setdefault(image_id, f"{_name(fields, number)}: {error}")
+        if first is not None and not is_of_task:
+            check_task(first, images.uri)
+            raise LabelTableError(
+                f"no annotation of {images.uri} has a {self.task.key}; {EXPECTED}"
+            )
+        return faults
+
+    def _path(self, name: str, uri: str) -> str:
+        """The name of an image; one without a folder is placed in the folder of the images."""
+        folder = self.folders.get(uri, "")
+        return f"{folder}/{name}" if folder and not set("/\\") & set(name) else name
+
+
+class _Images:
+    """The list of images of a file.
+
+    Attributes:
+      uri: the file.
+      images: in the file's order.
+      dead_letters: entries that name no image, in this list or in another one.
+    """
+
+    def __init__(self, extras: Extras, uri: str) -> None:
+        self.uri = uri
+        self.images: list[Image] = []
+        self.dead_letters: list[DeadLetter] = []
+        self._extras = extras
+        self._nameless: set[Id] = set()
+        self._same_id: dict[Id, list[str]] = {}  # image id -> names, if there are several
+        self._same_name: dict[str, list[Id]] = {}  # name -> image ids, likewise
+        self._problems: dict[Id, str] = {}  # image id -> the fault of its fields
+
+    def read(self, entries: Iterator[Any]) -> None:
+        """Reads the list. LVIS names an image by its URL at COCO's site."""
+        names: dict[Id, str] = {}
+        ids: dict[str, Id] = {}
+        sizes: dict[Size | None, Size | None] = {}  # one of equal ones, as most are
+        for number, entry in enumerate(entries, 1):
+            fields = entry if isinstance(entry, dict) else {}
+            image_id, name = fields.get("id"), fields.get("file_name")
+            if name is None and is_text(fields.get("coco_url")):
+                name = posixpath.basename(fields["coco_url"])
+            if not is_id(image_id):
+                problem = f"is {shown(entry)}, expected an object with an id and a file_name"
+                letter = bad_row(f"image number {number} of the list", problem, self.uri)
+                self.dead_letters.append(letter)
+                continue
+            if not is_text(name):
+                problem = f"has the file_name {shown(name)}, expected a text"
+                self.dead_letters.append(bad_row(f"image_id {image_id!r}", problem, self.uri))
+                self._nameless.add(image_id)
+                continue
+            if names.setdefault(image_id, name) != name:
+                self._same_id.setdefault(image_id, [names[image_id]]).append(name)
+            if ids.setdefault(name, image_id) != image_id:
+                self._same_name.setdefault(name, [ids[name]]).append(image_id)
+            extras: tuple[LabelValue, ...] = ()
+            try:
+                extras = self._extras.of_image(fields)
+            except BadLabelError as error:
+                self._problems[image_id] = str(error)
+            size = _size(fields)
+            self.images.append(Image(image_id, name, sizes.setdefault(size, size), extras))
+
+    def problem(self, image: Image) -> str:
+        """The fault of an image's entry, or empty."""
+        if image.id in self._same_id:
+            names = ", ".join(map(repr, self._same_id[image.id]))
+            return f"image id {image.id!r} is that of several images: {names}"
+        if image.name in self._same_name:
+            ids = ", ".join(map(repr, self._same_name[image.name]))
+            return f"several images have this file_name, of ids {ids}"
+        return self._problems.get(image.id, "")
+
+    def ids(self) -> set[Id]:
+        """The ids of all entries, those without a name included."""
+        return self._nameless.union(image.id for image in self.images)
+
+
+# --- lists and their entries ---------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def opened(uri: str) -> Iterator[BinaryIO]:
+    """Opens a file of --labels. Raises LabelTableError, also for an OSError in the block."""
+    try:
+        with files.open_input(uri) as file:
+            yield file
+    except OSError as error:
+        what = f"--labels {uri} cannot be read: {error.strerror or error}"
+        raise LabelTableError(what) from error
+
+
+def read_lists(
+    file: BinaryIO, uri: str, names: Sequence[str]
+) -> Iterator[tuple[str, Iterator[Any]]]:
+    """Yields (name, elements) of those lists of a file that it has, in the file's order.
+
+    Raises:
+      LabelTableError: the file is broken, or one of them is not a list, or there twice.
+    """
+    seen: set[str] = set()
+    try:
+        for name, value in JsonFile(file).members(names):
+            if name in seen:
+                raise LabelTableError(f"{uri} has two lists of {name}, expected one")
+            if not isinstance(value, Iterator):
+                raise LabelTableError(
+                    f"{uri}: {name} is {shown(value)}, expected a list; {EXPECTED}"
+                )
+            seen.add(name)
+            yield name, _located(value, uri)
+    except JsonFileError as error:
+        raise _broken(uri, error) from error
+
+
+def _located(elements: Iterator[Any], uri: str) -> Iterator[Any]:
+    try:
+        yield from elements
+    except JsonFileError as error:
+        raise _broken(uri, error) from error
+
+
+def _broken(uri: str, error: JsonFileError) -> LabelTableError:
+    return LabelTableError(f"{uri} is not the JSON of COCO: {error}; mend it or fetch it again")
+
+
+def parse_categories(entries: Sequence[Any], uri: str) -> dict[int, str]:
+    """Parses the names of categories by their ids.
+
+    Raises:
+      LabelTableError: an id or a name is invalid or occurs twice.
+    """
+    names: dict[int, str] = {}
+    for number, entry in enumerate(entries, 1):
+        fields = entry if isinstance(entry, dict) else {}
+        category, name = fields.get("id"), fields.get("name")
+        if not is_int64(category) or not is_text(name):
+            raise LabelTableError(
+                f"{uri}: category number {number} is {shown(entry)}; expected an object with an "
+                "integer id and a name"
+            )
+        if category in names:
+            raise LabelTableError(
+                f"{uri}: category id {category} is there twice, as {names[category]!r} and {name!r}; "
+                "give each category a different id"
+            )
+        names[category] = name
+    twice = [name for name, count in Counter(names.values()).items() if count > 1]
+    if twice:
+        ids = ", ".join(str(category) for category, name in names.items() if name == twice[0])
+        raise LabelTableError(
+            f"{uri}: the name {twice[0]!r} is that of several categories, ids {ids}, so it stands for "
+            "none of them; rename all but one"
+        )
+    if not names:
+        raise LabelTableError(f"{uri} has an empty list of {CATEGORIES}, so no object has a class")
+    return names
+
+
+class CaptionsError(LabelTableError):
+    """A file holds captions instead of objects."""
+
+
+def check_task(annotation: Any, uri: str) -> None:
+    """Raises LabelTableError if an annotation without a box is of captions or panoptic masks."""
+    if not isinstance(annotation, dict) or "bbox" in annotation:
+        return
+    remedy = "not objects with a bbox; leave it out, and name COCO's instances_*.json instead"
+    if "caption" in annotation:
+        raise CaptionsError(f"{uri} holds captions, {remedy}")
+    if "segments_info" in annotation:
+        raise LabelTableError(f"{uri} holds a panoptic segmentation, {remedy}")
+
+
+def bad_row(key: str, problem: str, uri: str) -> DeadLetter:
+    """The dead letter of an entry that names no image."""
+    return row_dead_letter(Stage.LABELS, key, Reason.BAD_ROW, f"{key} {problem}", uri, 0)
+
+
+def _name(fields: Mapping[str, Any], number: int) -> str:
+    """The name of an annotation in messages: its id, or else its number in the file."""
+    own = fields.get("id")
+    if is_text(own) or is_int64(own):
+        return f"annotation {shown(own)}"
+    return f"annotation number {number} of the list"
+
+
+def _size(fields: Mapping[str, Any]) -> Size | None:
+    """Width and height of an image; None unless both are whole numbers of pixels from 1 on."""
+    width, height = fields.get("width"), fields.get("height")
+    if not is_finite(width) or not is_finite(height) or min(width, height) < 1:
+        return None
+    return int(width), int(height)
+
+
+def is_id(value: Any) -> TypeGuard[Id]:
+    """True if a value can identify an image."""
+    return is_text(value) or is_integer(value)
+
+
+def is_int64(value: Any) -> TypeGuard[int]:
+    """True if a value is an integer that a feature can hold."""
+    return is_integer(value) and value in INT64
+
+
+def is_text(value: Any) -> TypeGuard[str]:
+    """True if a value is a text that UTF-8 can encode; JSON may contain half a character."""
+    return isinstance(value, str) and value != "" and is_utf8(value)

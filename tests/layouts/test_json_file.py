@@ -1,0 +1,208 @@
+"""Tests for reading large JSON objects piece by piece."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from beam_pipeline.layouts.json_file import JsonFile, JsonFileError
+
+
+class Endless(io.BytesIO):
+    """A file that never ends, and counts what was read of it."""
+
+    served = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        assert size is not None
+        data = super().read(size) or b"x" * size
+        self.served += len(data)
+        return data
+
+
+def read(data: bytes | str, size: int = 1 << 20) -> list[tuple[str, Any]]:
+    """All members, lists taken whole, of a file that is read in pieces of a size."""
+    encoded = data.encode() if isinstance(data, str) else data
+    members = JsonFile(io.BytesIO(encoded), size).members(_Everything())
+    return [(key, taken(value)) for key, value in members]
+
+
+class _Everything(frozenset[str]):
+    """All keys."""
+
+    def __contains__(self, key: object) -> bool:
+        return True
+
+
+def taken(value: Any) -> Any:
+    return list(value) if isinstance(value, Iterator) else value
+
+
+def test_members_come_in_their_order() -> None:
+    """Lists as iterators over their elements, all else as it is; a key may come twice."""
+    text = '{"a": [1, {"b": [2]}, "c"], "d": {"e": null}, "f": [], "g": 1.5, "a": true}'
+    assert read(text) == [
+        ("a", [1, {"b": [2]}, "c"]),
+        ("d", {"e": None}),
+        ("f", []),
+        ("g", 1.5),
+        ("a", True),
+    ]
+    assert read("{}") == []
+
+
+INTEGERS = st.integers()
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+VALUES = st.recursive(
+    st.none() | st.booleans() | INTEGERS | FLOATS | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(
+    members=st.dictionaries(TEXTS, VALUES, max_size=5),
+    size=st.integers(1, 9),
+    indent=st.sampled_from([None, 1]),
+    ascii_only=st.booleans(),
+)
+@example(members={"a": [10**3000, 1.5e300, -0.0]}, size=7, indent=None, ascii_only=True)
+@example(members={"a": 12345, "é": [1.5e-7, "\U0001f600"]}, size=1, indent=None, ascii_only=False)
+def test_any_object_is_read_as_json_reads_it(
+    members: dict[str, Any], size: int, indent: int | None, ascii_only: bool
+) -> None:
+    """However the bytes arrive, numbers and characters that are cut in two included."""
+    text = json.dumps(members, indent=indent, ensure_ascii=ascii_only)
+    assert read(text, size) == list(json.loads(text).items())
+
+
+@given(
+    members=st.dictionaries(
+        st.text(),
+        st.recursive(
+            st.floats()
+            | st.text()
+            | st.sampled_from(["NaN", ", NaN,", '"NaN', "\\", '\\"Infinity']),
+            lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+            max_leaves=12,
+        ),
+        max_size=5,
+    ),
+    size=st.integers(1, 40),
+)
+@example(members={"a": [math.nan, -math.inf], "b": "\ud800.jpg", "c": "\udc00\ud800"}, size=3)
+def test_what_python_writes_and_json_does_not_have(members: dict[str, Any], size: int) -> None:
+    """NaN, Infinity and halves of characters come out as json.load gives them, and not out of texts."""
+    text = json.dumps({key.encode("utf-8", "replace").decode(): v for key, v in members.items()})
+    assert repr(read(text, size)) == repr(list(json.loads(text).items()))
+
+
+def test_elements_that_nobody_takes_are_passed_over() -> None:
+    """The next member may be asked for at any time; the iterator of the last one is then at its end."""
+    members = JsonFile(io.BytesIO(b'{"a": [1, 2, 3], "b": [4, 5], "c": 6}')).members("abc")
+    key, first = next(members)
+    assert (key, next(first)) == ("a", 1)
+    key, second = next(members)
+    assert (key, list(first)) == ("b", [])
+    assert next(members) == ("c", 6)
+    assert list(second) == []
+
+
+def test_a_byte_order_mark_and_white_space_do_not_count() -> None:
+    """As Windows leaves them."""
+    assert read(b'\xef\xbb\xbf \r\n{\r\n\t"a" : [ 1 ,\r\n 2 ] }\r\n \r\n') == [("a", [1, 2])]
+
+
+def test_other_members_are_skipped() -> None:
+    """Whatever they hold, keys and lists of the wanted names included."""
+    text = b'{"x": {"a": [1], "b": {}}, "a": [2], "y": [[{"a": 3}], []], "z": 1, "b": 4}'
+    members = JsonFile(io.BytesIO(text)).members(("a", "b"))
+    assert [(key, taken(value)) for key, value in members] == [("a", [2]), ("b", 4)]
+
+
+BROKEN = [
+    (b"", "expected an object in braces at the end of the file, byte 0"),
+    (b"[1]", "expected an object in braces at byte 0, near '[1]'"),
+    (b"\xff\xfe{\x00", "not UTF-8 (invalid start byte) at byte 0"),
+    (b'{"a": [1, 2', "expected , or ] at the end of the file, byte 11"),
+    (b'{"a": [1, 2}', "expected , or ] at byte 11, near '"),
+    (b'{"a": [1,,2]}', "expected a value at byte 9, near '"),
+    (b'{"a": 1', "expected , or } at the end of the file, byte 7"),
+    (b'{"a"; 1}', "expected : at byte 4, near '"),
+    (b"{1: 2}", "expected a key in quotes at byte 1, near '{1: 2}'"),
+    (b'{"a": "b', "a text without an end, which begins at byte 6, near '"),
+    (b'{"a": Nan}', "expected a value at byte 6, near '"),
+    (b'{"a": -Inf}', "expected a value at byte 6, near '"),
+    (b'{"a": 1} {', "expected the end of the file at byte 9, near '"),
+    (b'{"a": ["\xc3("]}', "not UTF-8 (invalid continuation byte) at byte 8"),
+    (b'{"a": ["\n"]}', "invalid control character at byte 8, near"),
+    (b'{"a": ' + b"9" * 100_000 + b"}", "a number of thousands of digits at byte 6, near"),
+    (
+        b'{"a": ' + b"[" * 3000 + b"]" * 3000 + b"}",
+        "a value that is nested too deep at byte 7, near",
+    ),
+    (b'{"a": ' + b'{"a": ' * 100_000, "a value that is nested too deep at byte 6, near"),
+    (b'{"a": ' + b"[" * 100_000, "a value that is nested too deep at byte 7, near"),
+]
+
+
+@pytest.mark.parametrize(("data", "message"), BROKEN)
+def test_a_broken_file_is_reported_with_the_place(data: bytes, message: str) -> None:
+    """What is wrong, at which byte, and near what text."""
+    with pytest.raises(JsonFileError) as caught:
+        read(data)
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(("data", "message"), BROKEN)
+@pytest.mark.parametrize("size", [1, 2, 13, 100])
+def test_a_fault_is_found_wherever_pieces_end(data: bytes, message: str, size: int) -> None:
+    """At the same byte."""
+    with pytest.raises(JsonFileError) as caught:
+        read(data[:200] if len(data) > 60_000 else data, size)
+    if len(data) <= 60_000:
+        assert str(caught.value).startswith(message.partition(", near")[0])
+
+
+def test_the_place_counts_from_the_beginning_of_the_file() -> None:
+    """Not from that of the piece; a character may have several bytes."""
+    text = '{"a": [' + '"\u00e9",' * 5000 + "2;"
+    with pytest.raises(JsonFileError, match=r"^expected , or \] at byte 25008, near '.*2;'$"):
+        read(text, 100)
+
+
+def test_a_fault_far_from_the_end_of_the_buffer_is_reported_at_once() -> None:
+    """The rest of the file is not read for it."""
+    file = Endless(b'{"a": [{"b": 1, }], "c": ["')
+    with pytest.raises(JsonFileError, match=r"at byte 1[5-7]"):
+        consume(JsonFile(file).members("a"))
+    assert file.served < 3 << 20
+
+
+@pytest.mark.parametrize("key", ["a", "b"])
+def test_a_file_is_not_read_to_its_end_for_a_text_that_never_ends(key: str) -> None:
+    """A quote that is missing does not fill the memory, of a member that is wanted or not."""
+    file = Endless(b'{"a": ["')
+    with pytest.raises(JsonFileError, match="a value of more than 33554432 characters at byte 7"):
+        consume(JsonFile(file).members(key))
+    assert file.served < 70 << 20
+
+
+@pytest.mark.parametrize("skipped", [b'{"b": %s, "a": 1}', b'{"b": {"c": %s, "d": {}}, "a": 1}'])
+def test_a_list_larger_than_the_limit_of_a_value_is_skipped(skipped: bytes) -> None:
+    """In bounded memory, also in an object."""
+    data = skipped % (b"[" + b"[0, 1, 2, 3], " * 3_000_000 + b"0]")
+    assert list(JsonFile(io.BytesIO(data)).members("a")) == [("a", 1)]
+
+
+def consume(members: Iterator[tuple[str, Any]]) -> None:
+    for _, value in members:
+        list(value)
