@@ -289,7 +289,7 @@ def _join_lines(config: ConvertConfig) -> Iterator[str]:
         buckets = max(buckets_for(config.label_bytes), config.inventory_groups)
         yield (
             f"  labels: {size}, joined with the images by CoGroupByKey in {counted(buckets, 'part')}; "
-            "holding them in every worker would not be faster (docs/planning.md)"
+            "holding them in every worker would not be faster (docs/scale.md)"
         )
     elif isinstance(labels, ListedLabels):
         yield (
@@ -327,7 +327,7 @@ def _estimate_lines(found: Estimate, machines: Machines) -> Iterator[str]:
     yield ""
     yield (
         f"On Dataflow with {counted(machines.workers, 'worker')} of "
-        f"{counted(machines.vcpus, 'vCPU')}, roughly (docs/planning.md explains the estimate):"
+        f"{counted(machines.vcpus, 'vCPU')}, roughly (docs/scale.md explains the estimate):"
     )
     yield ""
     yield (

@@ -1,4 +1,4 @@
-"""The figures in docs/petabyte.md come from the formula that `plan` uses."""
+"""The figures in docs/scale.md come from the formula that `plan` uses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from beam_pipeline.core.dataset.estimate import (
 from beam_pipeline.core.labels.join import buckets_for
 from tests.harness import REPOSITORY
 
-PAGE = Path(REPOSITORY, "docs", "petabyte.md").read_text(encoding="utf-8")
+PAGE = Path(REPOSITORY, "docs", "scale.md").read_text(encoding="utf-8")
 OBJECTS, OBJECT_BYTES, PACKED_BYTES, SHARD_BYTES = 10**10, 100_000, 25, 10**9
 ROW_BYTES = 41
 FIRST_READS, DOUBLING_S = 5000, 1200

@@ -101,11 +101,11 @@ def test_a_data_set_has_the_same_bytes(inside: tuple[str, ...], tmp_path: Path) 
 
 
 @pytest.mark.timeout(900)  # a job has some 60 tasks there, and the machine may be busy
-def test_the_readme_s_command_runs(cluster: Cluster, tmp_path: Path) -> None:
+def test_the_page_s_command_runs(cluster: Cluster, tmp_path: Path) -> None:
     """As it stands, but for the address."""
-    text = Path(REPOSITORY, "README.md").read_text(encoding="utf-8")
+    text = Path(REPOSITORY, "docs/flink.md").read_text(encoding="utf-8")
     (command,) = re.findall(
-        r"^beam-tfrecord (convert .*--runner=FlinkRunner.*)$", text, re.MULTILINE
+        r"^beam-tfrecord (convert .*--runner=FlinkRunner.*localhost.*)$", text, re.MULTILINE
     )
     write_pictures(f"{tmp_path}/photos", ["cat/1.jpg", "dog/2.jpg"])
     argv = shlex.split(command)[1:]

@@ -91,7 +91,7 @@ def test_prices_that_are_none(text: str, message: str) -> None:
 
 
 def test_the_documented_prices_are_the_defaults() -> None:
-    """The table of docs/planning.md says what is reckoned with."""
-    text = Path(REPOSITORY, "docs/planning.md").read_text(encoding="utf-8")
+    """The table of docs/scale.md says what is reckoned with."""
+    text = Path(REPOSITORY, "docs/scale.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| ([\d.]+) \|", text, re.MULTILINE)
     assert {name: float(price) for name, price in rows} == dataclasses.asdict(Prices())
