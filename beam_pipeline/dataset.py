@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import html
+import math
 import os
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -15,6 +19,7 @@ from beam_pipeline.core.dataset.receipts import option_changes
 from beam_pipeline.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.images.pixels import RAW_FORMAT
+from beam_pipeline.core.labels.folders import SPLIT_NAMES
 from beam_pipeline.core.labels.schema import written_key
 from beam_pipeline.core.records.formats import recorded_format
 from beam_pipeline.core.records.record_format import RecordFormat
@@ -24,6 +29,7 @@ from beam_pipeline.work.dead_letter_files import read_dead_letters
 from beam_pipeline.work.output_folder import read_manifest
 
 _SHOWN_CLASSES = 10
+_SLICE = re.compile(r"(\w+)\[ *(-?\d+%?|-?\d*\.\d+%)? *: *(-?\d+%?|-?\d*\.\d+%)? *\]")
 
 
 Folders = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -43,59 +49,105 @@ def class_names(folder: Folders) -> dict[int, str]:
     return open_to_read(folder).classes
 
 
-def open_to_read(folder: Folders) -> Dataset:
+def open_to_read(folder: Folders, weights: Sequence[int] | None = None) -> Dataset:
     """Opens a data set, or several as one, for reading examples.
+
+    Args:
+      folder: the output folder of a conversion, or several.
+      weights: for each of several, how many times a pass reads it; by default once.
 
     Raises:
       ConversionError: a folder holds no complete data set.
-      UsageError: there is no folder, or several differ in features, classes or format.
+      UsageError: there is no folder, several differ in features, classes or format, or weights do not fit.
     """
     if isinstance(folder, str | os.PathLike):
+        if weights is not None:
+            raise UsageError("weights are for several data sets; repeat reads one several times")
         return Dataset.open(folder, whole=False)
-    parts = tuple(Dataset.open(one, whole=False) for one in folder)
+    parts = tuple(Dataset.open(path, whole=False) for path in folder)
     if not parts:
         raise UsageError("no data set is named; expected a folder, or several")
-    for part in parts[1:]:
-        _check_alike(parts[0], part)
-    return JoinedDatasets(parts[0].path, parts[0].manifest, parts)
+    weights = (1,) * len(parts) if weights is None else tuple(weights)
+    if len(weights) != len(parts) or not all(is_count(weight) for weight in weights):
+        raise UsageError(
+            f"weights is {weights!r}, expected {len(parts)} whole numbers from 1 on: how many times a "
+            "pass reads each data set"
+        )
+    return JoinedDatasets(parts[0].path, parts[0].manifest, parts, weights)
 
 
-def _check_alike(first: Dataset, other: Dataset) -> None:
-    """Checks that examples of two data sets can be told apart by nothing but their shards.
+def is_count(value: object) -> bool:
+    """True for a whole number from 1 on, NumPy's too, but not for True."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
+
+
+def _joined_features(first: Dataset, second: Dataset) -> dict[str, StoredFeature]:
+    """The features of the examples of two data sets; what some of them lack is optional.
 
     Raises:
-      UsageError: names what differs.
+      UsageError: their examples differ in more; names what.
     """
-    described = [
-        {
-            "record_format": repr(one.record_format),
-            "features": dict(one.manifest["features"]),
-            "classes": {name: i for i, name in one.classes.items()},
-            "image_encoding": one.manifest["options"].get("image_encoding"),
-            "renamed": dict(one.manifest["options"].get("features") or {}),
-        }
-        for one in (first, other)
-    ]
-    found = option_changes(*described)
-    if found:
-        raise UsageError(
-            f"{first.path} and {other.path} cannot be read as one: {'; '.join(found)}. Convert the "
-            "second with --classes of the first and the same options"
-        )
+    differences = option_changes(*(_described(part) for part in (first, second)))
+    columns = {
+        column["feature"]: column["name"]
+        for column in second.manifest["options"].get("columns", ())
+    }
+    joined = {}
+    hints = {}
+    for key in sorted({*first.features, *second.features}):
+        found = [part.features[key] for part in (first, second) if key in part.features]
+        optional = len(found) == 1 or any(feature.optional for feature in found)
+        joined[key] = found[0]._replace(optional=optional)
+        if len(found) == 1 and not found[0].optional:
+            holder, lacking = (first, second) if key in first.features else (second, first)
+            differences.append(f"{key} is in {holder.path} and not in {lacking.path}")
+        elif found[0] != found[-1]._replace(optional=found[0].optional):
+            differences.append(f"{key} was {found[0].described}, is {found[-1].described}")
+            kinds = {feature.kind for feature in found}
+            if key in columns and len(kinds) > 1:
+                hints[columns[key]] = "int" if "float" not in kinds else "float"
+    if not differences:
+        return joined
+    remedy = "Convert the second with --classes of the first and the same options"
+    if hints:
+        types = " ".join(f"--columns {name}={kind}" for name, kind in hints.items())
+        remedy = f"A column that is empty or whole in one set alone gets its type by {types}: convert both with that"
+    raise UsageError(
+        f"{first.path} and {second.path} cannot be read as one: {'; '.join(differences)}. {remedy}"
+    )
+
+
+def _described(part: Dataset) -> dict[str, Any]:
+    """All but the features by which examples of data sets differ, by names of options."""
+    return {
+        "record_format": repr(part.record_format),
+        "classes": {name: i for i, name in part.classes.items()},
+        "image_encoding": part.manifest["options"].get("image_encoding"),
+        "renamed": dict(part.manifest["options"].get("features") or {}),
+    }
 
 
 class Shard(NamedTuple):
-    """A shard of a data set.
+    """A shard of a data set, or the records of one that a slice of its split has.
 
     Attributes:
       uri: its file.
-      examples: records in it.
+      examples: records in the file.
       bytes: length of the file.
+      crc32c: CRC-32C of the file, as the manifest has it; empty if that is not known.
+      part: the numbers of the records to read; None for all.
     """
 
     uri: str
     examples: int
     bytes: int
+    crc32c: str = ""
+    part: range | None = None
+
+    @property
+    def wanted(self) -> range:
+        """The numbers of the records to read."""
+        return range(self.examples) if self.part is None else self.part
 
 
 class StoredFeature(NamedTuple):
@@ -117,6 +169,17 @@ class StoredFeature(NamedTuple):
     def ragged(self) -> bool:
         """Tells whether examples differ in the number of values."""
         return None in self.shape
+
+    @property
+    def missing(self) -> Any:
+        """The value that readers which need one give for an optional feature without values."""
+        return {"bytes": b"", "float": math.nan, "int64": -(1 << 63)}[self.kind]
+
+    @property
+    def described(self) -> str:
+        """The kind and the shape in a few words: `int64`, `float[4]`, `bytes[]`."""
+        lengths = ", ".join("" if length is None else str(length) for length in self.shape)
+        return f"{self.kind}{f'[{lengths}]' if self.shape else ''}{f' of {self.pixels}' * bool(self.pixels)}"
 
 
 @dataclass(frozen=True)
@@ -200,16 +263,47 @@ class Dataset:
     def shards(self, split: str) -> list[Shard]:
         """The shards of a split, in order.
 
+        Args:
+          split: the name of a split, or a slice of it as TensorFlow Datasets writes it: `train[:10%]`,
+            `train[100:-100]`; several joined by `+`.
+
         Raises:
           UsageError: there is no such split.
         """
+        return [shard for term in split.split("+") for shard in self._shards_of(term.strip())]
+
+    def _shards_of(self, term: str) -> list[Shard]:
+        term_parts = _SLICE.fullmatch(term)
+        name = term_parts[1] if term_parts else term
         splits = self.manifest["splits"]
-        if split not in splits:
-            raise UsageError(f"{self.path} has no split {split!r}; it has {', '.join(splits)}")
-        return [
-            Shard(files.join(self.path, entry["path"]), entry["examples"], entry.get("bytes", 0))
-            for entry in splits[split]["shards"]
+        if name not in splits:
+            close = SPLIT_NAMES.get(name.lower())
+            hint = f"did you mean {close!r}? " if close in splits else ""
+            raise UsageError(f"{self.path} has no split {name!r}; {hint}it has {', '.join(splits)}")
+        shards = [
+            Shard(
+                files.join(self.path, entry["path"]),
+                entry["examples"],
+                entry.get("bytes", 0),
+                entry.get("crc32c", ""),
+            )
+            for entry in splits[name]["shards"]
         ]
+        if not term_parts:
+            return shards
+        total = sum(shard.examples for shard in shards)
+        first, last = (
+            round(float(bound[:-1]) * total / 100) if bound.endswith("%") else int(bound)
+            for bound in (term_parts[2] or "0", term_parts[3] or str(total))
+        )
+        return list(cut(shards, range(total)[first:last]))
+
+    def fingerprint(self, split: str = DEFAULT_SPLIT) -> str:
+        """A digest of the shards of a split, or a slice of it: equal where their records and order are.
+
+        Saved positions carry it; with tf.data, whose positions do not, keep it beside a checkpoint.
+        """
+        return fingerprint(self.shards(split))
 
     def load(self, split: str = DEFAULT_SPLIT, **options: Any) -> Any:
         """Reads a split with tf.data; the options are those of `beam_pipeline.load`."""
@@ -246,34 +340,55 @@ class JoinedDatasets(Dataset):
     Attributes:
       path, manifest: of the first.
       parts: all of them.
+      weights: how many times a pass reads each of them.
     """
 
     parts: Sequence[Dataset] = ()
+    weights: Sequence[int] = ()
+
+    def __post_init__(self) -> None:
+        self.__dict__["features"] = self.parts[0].features
+        for part in self.parts[1:]:
+            self.__dict__["features"] = _joined_features(self, part)
 
     @property
     def splits(self) -> dict[str, int]:
-        """Split -> number of examples, of all parts."""
+        """Split -> number of examples in a pass over all parts."""
         total: Counter[str] = Counter()
-        for part in self.parts:
-            total.update(part.splits)
+        for part, weight in zip(self.parts, self.weights, strict=True):
+            total.update({name: count * weight for name, count in part.splits.items()})
         return dict(total)
 
-    def shards(self, split: str) -> list[Shard]:
-        """The shards of a split of all parts that have it, mixed in proportion.
+    def _shards_of(self, term: str) -> list[Shard]:
+        """The shards of a split of all parts that have it, mixed in proportion; a slice is one of each.
 
         The order depends on the numbers of shards alone: of 4 shards and 2 others, each other follows
         two of the first.
-
-        Raises:
-          UsageError: no part has such a split.
         """
         placed = []
-        for number, part in enumerate(self.parts):
-            if split in part.splits:
-                found = part.shards(split)
+        for number, (part, weight) in enumerate(zip(self.parts, self.weights, strict=True)):
+            if term.partition("[")[0] in part.splits:
+                shards = part.shards(term) * weight
                 placed += [
-                    ((2 * i + 1) / len(found), number, shard) for i, shard in enumerate(found)
+                    ((2 * i + 1) / len(shards), number, shard) for i, shard in enumerate(shards)
                 ]
         if not placed:
-            return self.parts[0].shards(split)
+            return self.parts[0].shards(term)
         return [shard for _, _, shard in sorted(placed, key=itemgetter(0, 1))]
+
+
+def cut(shards: Iterable[Shard], wanted: range) -> Iterator[Shard]:
+    """The shards that hold a range of the records of shards, each with the records that are in the range."""
+    first = 0
+    for shard in shards:
+        has = shard.wanted
+        inside = has[max(wanted.start - first, 0) : max(wanted.stop - first, 0)]
+        if inside:
+            yield shard if inside == range(shard.examples) else shard._replace(part=inside)
+        first += len(has)
+
+
+def fingerprint(shards: Iterable[Shard]) -> str:
+    """A digest of what shards hold and of their order, wherever they are stored."""
+    content = [(s.crc32c, s.bytes, s.examples, s.wanted.start, s.wanted.stop) for s in shards]
+    return hashlib.sha256(repr(content).encode()).hexdigest()[:32]

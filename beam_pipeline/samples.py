@@ -21,6 +21,7 @@ from beam_pipeline.core.records.feature_values import FeatureSchema
 from beam_pipeline.core.records.formats import DEFAULT_FORMAT
 from beam_pipeline.core.text import is_utf8, shown
 from beam_pipeline.core.uris import is_remote
+from beam_pipeline.dataset import Dataset
 from beam_pipeline.inputs import name_from, output_folder
 from beam_pipeline.layouts.layout import ContainerLabels, Source
 from beam_pipeline.options import ConvertOptions
@@ -30,7 +31,7 @@ from beam_pipeline.options.splits import SplitOptions
 from beam_pipeline.options.values import SPLIT_NAME
 from beam_pipeline.work.incomplete_folder import delete_incomplete, unpacking_folder
 from beam_pipeline.work.output_claim import claimed
-from beam_pipeline.work.output_folder import prepare_output, read_manifest
+from beam_pipeline.work.output_folder import prepare_output
 from beam_pipeline.work.sample_spool import SampleSpool, SpoolReader
 
 Sample = Mapping[str, Any]
@@ -58,7 +59,7 @@ def convert_samples(
     format: str = DEFAULT_FORMAT,  # noqa: A002 - the name of the option
     overwrite: bool = False,
     writers: int | None = None,
-) -> dict[str, Any]:
+) -> Dataset:
     """Writes samples as shuffled, sharded TFRecords with a manifest.
 
     Samples are taken one at a time and go to a file beside the output (or, for an output in a
@@ -82,7 +83,7 @@ def convert_samples(
       overwrite: whether the data set that an earlier run wrote to `output` may be replaced.
       writers: processes that write shards; by default one per core.
 
-    Returns: the manifest.
+    Returns: the data set.
 
     Raises:
       SampleError: a value is no feature; names the sample, the feature and what was found.
@@ -141,7 +142,7 @@ def convert_samples(
         except BaseException:
             delete_incomplete(folder)
             raise
-    return read_manifest(folder)
+    return Dataset.open(folder)
 
 
 def _spooled(

@@ -71,7 +71,7 @@ def by_pytorch(data: Data) -> Any:
     from PIL import Image
     from torch.utils.data import DataLoader
 
-    from beam_pipeline.readers.torch_dataset import TFRecordDataset
+    from beam_pipeline import TFRecordDataset
 
     def decode(example: Any) -> Any:
         image = Image.open(io.BytesIO(example["image/encoded"])).convert("RGB")
@@ -85,7 +85,7 @@ def by_scaled_pytorch(data: Data) -> Any:
     """Reads the shards with our data set for PyTorch and its own decoding."""
     from torch.utils.data import DataLoader
 
-    from beam_pipeline.readers.torch_dataset import TFRecordDataset
+    from beam_pipeline import TFRecordDataset
 
     dataset = TFRecordDataset(data.shards, decode=True, image_size=(data.side, data.side))
     for batch in DataLoader(dataset, BATCH, num_workers=2):

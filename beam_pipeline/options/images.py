@@ -58,8 +58,8 @@ class ImageOptions(OptionGroup):
         None,
         metavar="SIZE",
         parse=parse_side_lengths,
-        help="scale images, and boxes, masks and points with them: 256, or 320x240 (default: sizes "
-        "stay)",
+        help="scale images, and boxes, masks and points with them: 256, or WIDTHxHEIGHT, as 320x240 "
+        "(default: sizes stay)",
     )
     resize_mode: str = option(
         next(iter(RESIZE_MODES)),
@@ -184,7 +184,9 @@ class ImageOptions(OptionGroup):
         encodes = self.resize is not None or self.image_format != IMAGE_FORMATS[0]
         return ImageChanges(
             orientation=self.orientation or "",
-            resize=side_lengths(str(self.resize)) if self.resize is not None else None,
+            resize=side_lengths(parse_side_lengths(str(self.resize)))
+            if self.resize is not None
+            else None,
             resize_mode=self.resize_mode,
             never_enlarge=self.never_enlarge,
             image_format=self.image_format,

@@ -49,13 +49,17 @@ def parse_size(text: str) -> int:
 
 
 def parse_side_lengths(text: str) -> str:
-    """Returns the text of a width and a height: `256`, which is both, or `320x240`."""
-    found = re.fullmatch(r"([0-9]{1,5})(?:x([0-9]{1,5}))?", text.strip().lower())
+    """Returns the text of a width and a height: `256`, which is both, or `320x240`.
+
+    A pair of Python, `(320, 240)`, is the same.
+    """
+    text = text.strip("()[] ").lower()
+    found = re.fullmatch(r"([0-9]{1,5})(?:(?:x|, ?)([0-9]{1,5}))?", text)
     if found is None or not all(int(side) for side in found.groups("1")):
         raise argparse.ArgumentTypeError(
             f"{text!r} is not an image size; expected pixels, as 256, or WIDTHxHEIGHT, as 320x240"
         )
-    return found[0]
+    return found[0].replace(", ", "x")
 
 
 def side_lengths(text: str) -> tuple[int, int]:

@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from google.protobuf.message import DecodeError
-
 from beam_pipeline.core.errors import DamagedRecordError
-from beam_pipeline.core.records.example_proto import Example
+from beam_pipeline.core.records.example_view import ExampleView
 from beam_pipeline.dataset import StoredFeature
 
-_LISTS = {"bytes": "bytes_list", "float": "float_list", "int64": "int64_list"}
 
-
-def example_values(
-    record: bytes, uri: str, features: Mapping[str, StoredFeature]
+def parse_example(
+    record: bytes, features: Mapping[str, StoredFeature] | None = None, name: str = "a record"
 ) -> dict[str, Any]:
-    """The values of an example, under every key of the manifest.
+    """The values of a serialized `tf.train.Example` by key, without TensorFlow.
 
     | the manifest says | value |
     |---|---|
@@ -30,34 +26,37 @@ def example_values(
 
     Args:
       record: the serialized example.
-      uri: its shard, for messages.
-      features: key -> feature.
+      features: key -> feature, as `Dataset.features` has them; others are not decoded. Without it, the
+        values of every feature are a list or an array.
+      name: what messages call the record.
 
     Raises:
-      DamagedRecordError: it is no example, or not one that the manifest describes.
+      DamagedRecordError: it is not an example, or not one that the manifest describes.
     """
-    try:
-        found = Example.FromString(record).features.feature
-    except DecodeError as error:
-        raise DamagedRecordError(f"{uri}: a record is not a tf.train.Example: {error}") from error
-    return {key: _value(found, key, feature, uri) for key, feature in features.items()}
+    view = ExampleView(record, name)
+    if features is None:
+        return {
+            key: _several(values, kind) if kind != "bytes" else list(values)
+            for key, (kind, values) in view.items()
+        }
+    return {key: _value(view, key, feature, name) for key, feature in features.items()}
 
 
-def _value(found: Any, key: str, feature: StoredFeature, uri: str) -> Any:
+def _value(view: ExampleView, key: str, feature: StoredFeature, name: str) -> Any:
     kind = feature.kind
-    values: Any = getattr(found[key], _LISTS[kind]).value if key in found else ()
+    values = view.values_of(key, kind)
     if feature.shape:
-        return list(values) if kind == "bytes" else _array(values, kind)
+        return list(values) if kind == "bytes" else _several(values, kind)
     if not values and feature.optional:
         return None
     if len(values) != 1:
         raise DamagedRecordError(
-            f"{uri}: feature {key} has {len(values)} values of kind {kind}, the manifest says 1"
+            f"{name}: feature {key} has {len(values)} values of kind {kind}, the manifest says 1"
         )
-    return _array(values, kind)[0] if kind == "float" else values[0]
+    return _several(values, kind)[0] if kind == "float" else values[0]
 
 
-def _array(values: Any, kind: str) -> Any:
+def _several(values: Any, kind: str) -> Any:
     import numpy as np
 
     return np.array(values, np.float32 if kind == "float" else np.int64)

@@ -1,69 +1,228 @@
-"""Example as stored -> the same with pixels, decoded by Pillow. TensorFlow is not needed."""
+"""Images and masks as pixels: what all readers check and choose, and decoding by Pillow.
+
+`plan_pixels` compares the user's options with a data set, for tf.data too. `PixelDecoder` turns an
+example as stored into one with pixels; TensorFlow is not needed.
+"""
 
 from __future__ import annotations
 
+import difflib
 import io
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, NamedTuple
 
 from beam_pipeline.core.errors import DamagedRecordError, UsageError
 from beam_pipeline.core.images.header import BadImageError
+from beam_pipeline.core.inspection.values import image_extension
 from beam_pipeline.core.labels.schema import ENCODED_KEY
-from beam_pipeline.dataset import Dataset
+from beam_pipeline.dataset import Dataset, Shard, StoredFeature, is_count
+from beam_pipeline.readers.example_values import parse_example
+from beam_pipeline.readers.shards import records_of_shard
 
 IMAGE, MASK = "image", "mask"
 """The keys of the pixels."""
 MASK_KEYS = ("image/segmentation/class/encoded", "image/panoptic/category_mask")
 VOID = 255  # unlabelled pixels
+DEEP = "uint16"
+DEEPER = 257  # 255 becomes 65,535
 
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
-_SIZES = ("image/height", "image/width", "image/channels")
+_SIDES = ("image/height", "image/width")
+_CHANNELS = "image/channels"
+_FROM_PYTHON = "python"  # the layout of `convert_samples`
 
 Example = dict[str, Any]
-"""Key -> value, as `example_values` returns it."""
+"""Key -> value, as `parse_example` returns it."""
 Decoder = Callable[[Example], Any]
 """Turns an example as stored into a sample."""
 
 
-def decoder_of(
-    dataset: Dataset,
-    decode: bool | Decoder | None,
-    *,
-    image_size: tuple[int, int] | None = None,
-    channels: int = 3,
-    exact: bool = False,
-) -> Decoder | None:
-    """The function that turns examples into samples; None to leave them as they are.
+class PixelOptions(NamedTuple):
+    """The user's options for pixels, unchecked.
+
+    Attributes:
+      image_size: (height, width) to resize to, one number for both, "WIDTHxHEIGHT", or None.
+      channels: of the image: 1, 3 or 4.
+      exact: every pixel of a JPEG is decoded that is then made smaller.
+      dtype: "uint8" or "uint16".
+    """
+
+    image_size: Any = None
+    channels: int = 3
+    exact: bool = False
+    dtype: str = "uint8"
+
+
+@dataclass(frozen=True)
+class PixelPlan:
+    """The features of an element of a data set, and what becomes pixels among them.
+
+    Attributes:
+      keys: of the features that were asked for.
+      encoded: key of the image; empty if there is none.
+      sides: keys of height and width, or none where they are not stored.
+      bare: keys of height, width and channels if images are bare pixels, else none.
+      mask: key of the mask; empty if there is none.
+      mask_pixels: type of the mask's ids.
+      size: (height, width) to resize to; None for the stored size.
+      options: the others.
+    """
+
+    keys: Sequence[str]
+    encoded: str
+    sides: tuple[str, ...]
+    bare: tuple[str, ...]
+    mask: str
+    mask_pixels: str
+    size: tuple[int, int] | None
+    options: PixelOptions
+
+
+def plan_pixels(
+    dataset: Dataset, features: Sequence[str] | None, options: PixelOptions, asked_by: str = ""
+) -> PixelPlan:
+    """Compares options with a data set.
 
     Args:
       dataset: whose examples.
-      decode: a function, or True for `PixelDecoder`.
-      image_size: (height, width) to resize to.
-      channels: of the image: 1, 3 or 4.
-      exact: as `PixelDecoder` has it.
+      features: the keys of an element; "image" and "mask" stand for the encoded ones. None for all.
+      options: for pixels.
+      asked_by: the argument that puts pixels under "image" and "mask"; empty where nothing does.
+
+    Raises:
+      UsageError: an option has a value that it cannot have, or does not fit the data set.
+    """
+    if options.channels not in _MODES:
+        raise UsageError(f"channels is {options.channels}, expected one of {tuple(_MODES)}")
+    if options.dtype not in ("uint8", DEEP):
+        raise UsageError(f"dtype is {options.dtype!r}, expected 'uint8' or {DEEP!r}")
+    encoded = dataset.key_of(ENCODED_KEY) or ""
+    mask = next(filter(None, map(dataset.key_of, MASK_KEYS)), "")
+    pixels = dataset.features[mask].pixels if mask else ""
+    names = {IMAGE: encoded, MASK: mask if pixels else ""} if asked_by else {}
+    for name, key in names.items():
+        if key and name in dataset.features and key != name:
+            raise UsageError(
+                f"{dataset.path} has a feature {name!r}, which is where {asked_by} puts pixels; without it, "
+                "and by feature_spec(), both are read as stored"
+            )
+    sides = dataset.keys_of(_SIDES) or ()
+    bare = dataset.keys_of((*_SIDES, _CHANNELS)) or ()
+    if encoded and dataset.bare_pixels and not bare:
+        raise UsageError(
+            f"{dataset.path} holds bare pixels without {', '.join((*_SIDES, _CHANNELS))}, so they cannot "
+            "be decoded; feature_spec() reads them as bytes"
+        )
+    keys = list(dataset.features)
+    if features is not None:
+        keys = [names.get(name) or name for name in features]
+    for key in keys:
+        if key not in dataset.features:
+            close = difflib.get_close_matches(key, dataset.features, n=1)
+            hint = (
+                f"did you mean {close[0]!r}?" if close else f"it has {', '.join(dataset.features)}"
+            )
+            raise UsageError(f"features: {dataset.path} has no feature {key!r}; {hint}")
+    return PixelPlan(
+        keys=keys,
+        encoded=encoded if encoded in keys or not asked_by else "",
+        sides=sides,
+        bare=bare if dataset.bare_pixels else (),
+        mask=mask if pixels and (mask in keys or not asked_by) else "",
+        mask_pixels=pixels,
+        size=checked_size(options.image_size),
+        options=options,
+    )
+
+
+def check_first_image(dataset: Dataset, shards: Sequence[Shard], encoded: str) -> None:
+    """Checks that the images of samples from Python are image files.
+
+    Raises:
+      UsageError: the first one is not, such as an array, of which the bytes are stored.
+    """
+    if dataset.manifest["options"].get("layout") != _FROM_PYTHON or dataset.bare_pixels:
+        return
+    records = chain.from_iterable(records_of_shard(s, dataset.record_format) for s in shards)
+    for record in records:
+        image = parse_example(record, {encoded: dataset.features[encoded]})[encoded]
+        if image and not image_extension(image):
+            raise UsageError(
+                f"{encoded} of the first example of {dataset.path} is {len(image)} bytes that are not an "
+                "image file, such as the bare pixels of an array; give convert_samples() encoded images "
+                "(PNG, JPEG), or read the bytes with feature_spec() and tf.io.decode_raw"
+            )
+        return
+
+
+def sampler_of(
+    dataset: Dataset,
+    shards: Sequence[Shard],
+    features: Sequence[str] | None,
+    decode: bool | Decoder | None,
+    options: PixelOptions,
+) -> Callable[[bytes, str], Any]:
+    """The function that turns (serialized example, name of its shard) into a sample.
 
     Raises:
       UsageError: an option does not fit the data set, or is given without decode=True.
     """
-    if decode is True:
-        return PixelDecoder.of(dataset, image_size=image_size, channels=channels, exact=exact)
-    if image_size is not None or channels != 3 or exact:
-        raise UsageError("image_size, channels and exact are for decode=True")
-    return decode or None
+    if decode is not True:
+        if options != PixelOptions():
+            raise UsageError("image_size, channels, exact and dtype are for decode=True")
+        plan = plan_pixels(dataset, features, options)
+        return Sampler({key: dataset.features[key] for key in plan.keys}, decode or None)
+    plan = plan_pixels(dataset, features, options, "decode=True")
+    if not dataset.key_of(ENCODED_KEY):
+        raise UsageError(
+            f"{dataset.path} has no images ({ENCODED_KEY}), so there is nothing to decode; "
+            f"it has {', '.join(dataset.features)}"
+        )
+    if plan.encoded:
+        check_first_image(dataset, shards, plan.encoded)
+    needed = {key: dataset.features[key] for key in (*plan.keys, *plan.bare)}
+    return Sampler(needed, PixelDecoder(plan, needed))
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """Turns serialized examples into samples.
+
+    Attributes:
+      features: key -> feature, of those that are read.
+      decode: turns their values into a sample; None if they are the sample.
+    """
+
+    features: Mapping[str, StoredFeature]
+    decode: Decoder | None
+
+    def __call__(self, record: bytes, uri: str) -> Any:
+        example = parse_example(record, self.features, uri)
+        return self.decode(example) if self.decode else example
 
 
 def checked_size(image_size: Any) -> tuple[int, int] | None:
     """The height and width to resize to. Raises UsageError."""
     if image_size is None:
         return None
+    sides = image_size
+    if isinstance(image_size, str):
+        texts = image_size.lower().split("x")[::-1] * (1 if "x" in image_size.lower() else 2)
+        sides = [int(text) if text.isdecimal() else 0 for text in texts]
+    elif is_count(image_size):
+        sides = (image_size, image_size)
     try:
-        height, width = image_size
+        height, width = sides
     except (TypeError, ValueError):
-        raise UsageError(f"image_size is {image_size!r}, expected (height, width)") from None
-    if height < 1 or width < 1:
-        raise UsageError(f"image_size is {image_size!r}, expected 1 pixel or more each way")
-    return height, width
+        height = width = 0
+    if not (is_count(height) and is_count(width)):
+        raise UsageError(
+            f"image_size is {image_size!r}, expected (height, width) in pixels, one number for both, or "
+            "'WIDTHxHEIGHT'"
+        )
+    return int(height), int(width)
 
 
 def scaled_side(side: int) -> int:
@@ -80,72 +239,16 @@ def scaled_side(side: int) -> int:
 class PixelDecoder:
     """Replaces the encoded image of an example by "image", and an encoded mask by "mask".
 
-    The image is uint8 [height, width, channels], the mask uint8 or uint16 [height, width, 1].
+    The image is uint8 or uint16 [height, width, channels], the mask uint8 or uint16 [height, width, 1].
+    A missing optional value is filled in, as samples without one cannot be batched.
 
     Attributes:
-      encoded: key of the image.
-      sizes: keys of height, width and channels if images are bare pixels, else empty.
-      mask: key of the mask; empty if there is none.
-      mask_pixels: type of the mask's ids.
-      image_size: (height, width) to resize to; None for the stored size.
-      channels: 1, 3 or 4.
-      exact: decodes every pixel of a JPEG that is then made smaller.
+      plan: what becomes pixels, and how.
+      features: key -> feature, of those that are read.
     """
 
-    encoded: str
-    sizes: tuple[str, ...] = ()
-    mask: str = ""
-    mask_pixels: str = ""
-    image_size: tuple[int, int] | None = None
-    channels: int = 3
-    exact: bool = False
-
-    @classmethod
-    def of(
-        cls,
-        dataset: Dataset,
-        *,
-        image_size: tuple[int, int] | None = None,
-        channels: int = 3,
-        exact: bool = False,
-    ) -> PixelDecoder:
-        """The decoder for a data set.
-
-        Raises:
-          UsageError: it has no images, or an option does not fit it.
-        """
-        if channels not in _MODES:
-            raise UsageError(f"channels is {channels}, expected one of {tuple(_MODES)}")
-        encoded = dataset.key_of(ENCODED_KEY)
-        if encoded is None:
-            raise UsageError(
-                f"{dataset.path} has no images ({ENCODED_KEY}), so there is nothing to decode; "
-                f"it has {', '.join(dataset.features)}"
-            )
-        sizes: tuple[str, ...] = ()
-        if dataset.bare_pixels:
-            sizes = dataset.keys_of(_SIZES) or ()
-            if not sizes:
-                raise UsageError(
-                    f"{dataset.path} holds bare pixels without {', '.join(_SIZES)}, so they cannot "
-                    "be decoded"
-                )
-        mask = next(filter(None, map(dataset.key_of, MASK_KEYS)), "")
-        pixels = dataset.features[mask].pixels if mask else ""
-        for made, key in ((IMAGE, encoded), (MASK, mask if pixels else MASK)):
-            if made in dataset.features and key != made:
-                raise UsageError(
-                    f"{dataset.path} has a feature {made!r}, which is where decode=True puts pixels"
-                )
-        return cls(
-            encoded=encoded,
-            sizes=sizes,
-            mask=mask if pixels else "",
-            mask_pixels=pixels,
-            image_size=checked_size(image_size),
-            channels=channels,
-            exact=exact,
-        )
+    plan: PixelPlan
+    features: Mapping[str, StoredFeature] = field(default_factory=dict)
 
     def __call__(self, example: Mapping[str, Any]) -> Example:
         """Decodes the image and the mask of an example.
@@ -153,17 +256,30 @@ class PixelDecoder:
         Raises:
           DamagedRecordError: one of them cannot be decoded.
         """
-        decoded = dict(example)
-        data = decoded.pop(self.encoded)
-        bare = tuple(example[key] for key in self.sizes)
+        plan = self.plan
+        decoded = {
+            key: self._missing(key) if example[key] is None else example[key]
+            for key in plan.keys
+            if key not in (plan.encoded, plan.mask)
+        }
         try:
-            decoded[IMAGE] = image = self._image(data, bare)
-            if self.mask:
-                decoded[MASK] = self._mask(decoded.pop(self.mask), image.shape)
+            shape = (1, 1)
+            if plan.encoded:
+                bare = tuple(example[key] for key in plan.bare)
+                decoded[IMAGE] = image = self._image(example[plan.encoded], bare)
+                shape = image.shape[:2]
+            if plan.mask:
+                decoded[MASK] = self._mask(example[plan.mask], shape)
         except (BadImageError, OSError, ValueError, SyntaxError) as error:
             name = example.get("image/filename", b"")
             raise DamagedRecordError(f"image {name!r} cannot be decoded: {error}") from error
         return decoded
+
+    def _missing(self, key: str) -> Any:
+        import numpy as np
+
+        value = self.features[key].missing
+        return np.float32(value) if isinstance(value, float) else value
 
     def _image(self, data: bytes, bare: tuple[int, ...]) -> Any:
         import numpy as np
@@ -171,36 +287,64 @@ class PixelDecoder:
 
         from beam_pipeline.core.images import pillow_codec, sixteen_bits
 
+        size, (_, channels, exact, dtype) = self.plan.size, self.plan.options
         if bare:
             pixels = np.frombuffer(data, np.uint8).reshape(bare)
             image = Image.fromarray(pixels if bare[2] > 1 else pixels[..., 0])
         else:
-            image = pillow_codec.open_image(data).image
-        if self.image_size and not self.exact and image.format in ("JPEG", "MPO"):
-            height, width = map(scaled_side, self.image_size)
+            opened = pillow_codec.open_image(data)
+            image = opened.image
+            if dtype == DEEP:
+                planes: Any = sixteen_bits.colour_channels(data, opened.header)
+                if planes or image.mode.startswith("I"):
+                    return _deep(planes or [sixteen_bits.grey(image)], channels, size)
+        if size and not exact and image.format in ("JPEG", "MPO"):
+            height, width = map(scaled_side, size)
             if image.height >= 2 * height and image.width >= 2 * width:
                 image.draft(image.mode, (width, height))
-        mode = _MODES[self.channels]
+        mode = _MODES[channels]
         image = sixteen_bits.to_8_bits(image)
         if image.mode != mode:
             image = image.convert(mode)
-        if self.image_size:
-            image = image.resize(self.image_size[::-1], Image.Resampling.BILINEAR)
+        if size:
+            image = image.resize(size[::-1], Image.Resampling.BILINEAR)
         array = np.array(image)
-        return array if array.ndim == 3 else array[..., np.newaxis]
+        array = array if array.ndim == 3 else array[..., np.newaxis]
+        return array.astype(np.uint16) * np.uint16(DEEPER) if dtype == DEEP else array
 
     def _mask(self, data: bytes | None, shape: tuple[int, ...]) -> Any:
         import numpy as np
         from PIL import Image
 
         if not data:  # the image was not labelled
-            return np.full((*shape[:2], 1), VOID, self.mask_pixels)
+            return np.full((*shape, 1), VOID, self.plan.mask_pixels)
         with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
-            mask = np.asarray(image).astype(self.mask_pixels)[..., np.newaxis]
-        if not self.image_size:
+            mask = np.asarray(image).astype(self.plan.mask_pixels)[..., np.newaxis]
+        if not self.plan.size:
             return mask
         rows, columns = (
-            ((np.arange(wanted) + 0.5) * found / wanted).astype(np.int64)
-            for wanted, found in zip(self.image_size, mask.shape[:2], strict=True)
+            ((np.arange(wanted) + 0.5) * stored / wanted).astype(np.int64)
+            for wanted, stored in zip(self.plan.size, mask.shape[:2], strict=True)
         )
         return mask[rows[:, np.newaxis], columns]
+
+
+def _deep(planes: Sequence[Any], channels: int, size: tuple[int, int] | None) -> Any:
+    """Grey images of 16 bits, the channels of an image, as uint16 with another number of channels."""
+    import numpy as np
+    from PIL import Image
+
+    arrays: list[Any] = [np.asarray(plane, np.float32) for plane in planes]
+    alpha = arrays.pop() if len(arrays) in (2, 4) else np.full_like(arrays[0], np.iinfo(DEEP).max)
+    if channels == 1 and len(arrays) == 3:
+        weights = (0.299, 0.587, 0.114)
+        arrays = [sum(w * array for w, array in zip(weights, arrays, strict=True))]
+    elif channels > 1 and len(arrays) == 1:
+        arrays *= 3
+    arrays += [alpha] * (channels == 4)
+    if size:
+        bilinear = Image.Resampling.BILINEAR
+        arrays = [
+            np.asarray(Image.fromarray(array).resize(size[::-1], bilinear)) for array in arrays
+        ]
+    return np.stack(arrays, axis=-1).round().astype(np.uint16)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Iterable, Iterator
-from itertools import accumulate
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
 from beam_pipeline.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.core.errors import DamagedRecordError, UsageError
 from beam_pipeline.core.records.formats import DEFAULT_FORMAT
-from beam_pipeline.dataset import Dataset, Folders, open_to_read
-from beam_pipeline.readers.example_values import example_values
-from beam_pipeline.readers.pixels import Decoder, decoder_of
-from beam_pipeline.readers.records import Place, Records, place_at
-from beam_pipeline.readers.shards import check_regular, check_shards
+from beam_pipeline.dataset import Folders, fingerprint, open_to_read
+from beam_pipeline.readers.pixels import Decoder, PixelOptions, sampler_of
+from beam_pipeline.readers.shards import Place, Records, check_shards
 
 
 class RandomAccess:
@@ -32,15 +29,20 @@ class RandomAccess:
     Args:
       folder: the output folder of a conversion, or its URI; or several of the same features and
         classes, which are mixed in proportion.
-      split: name of a split.
+      split: name of a split, or a slice of one, such as `train[:10%]`.
+      features: the keys of the features to read; others are not decoded. By default all.
+      weights: for each of several folders, how many times a pass reads it.
       decode: a function that turns an example into a sample; or True to replace the encoded image
-        by its pixels, "image", uint8 [height, width, channels], and an encoded mask by "mask",
-        uint8 or uint16 [height, width, 1].
+        by its pixels, "image", [height, width, channels], and an encoded mask by "mask", uint8 or
+        uint16 [height, width, 1]. With True, a missing optional value is b"", NaN or the least
+        int64, so that samples can be batched.
       image_size: (height, width) in pixels to resize to with decode=True, bilinear with
-        antialiasing, ignoring the aspect ratio. By default images keep their size.
+        antialiasing, ignoring the aspect ratio; one number for both, or "WIDTHxHEIGHT". By default
+        images keep their size.
       channels: 1, 3 or 4, with decode=True; images with another number are converted.
       exact: True to decode every pixel of a JPEG before it is resized. By default it is decoded at
         1/2, 1/4 or 1/8 of its size if that is still 1.5 times `image_size` or more.
+      dtype: "uint8", or "uint16" for all bits of PNGs of 16; 8 bits are then scaled by 257.
 
     Raises:
       UsageError: there is no such split, shards are compressed, or an option does not fit the data set.
@@ -54,12 +56,15 @@ class RandomAccess:
         folder: Folders,
         split: str = DEFAULT_SPLIT,
         *,
+        features: Sequence[str] | None = None,
+        weights: Sequence[int] | None = None,
         decode: bool | Decoder = False,
-        image_size: tuple[int, int] | None = None,
+        image_size: Any = None,
         channels: int = 3,
         exact: bool = False,
+        dtype: str = "uint8",
     ) -> None:
-        dataset: Dataset = open_to_read(folder)
+        dataset = open_to_read(folder, weights)
         self._shards = dataset.shards(split)
         record_format = dataset.record_format
         if record_format.name != DEFAULT_FORMAT:
@@ -72,20 +77,19 @@ class RandomAccess:
                 f"{dataset.path} is compressed with {record_format.compression}: to reach a record, "
                 "all before it would have to be decompressed; convert with --compression none"
             )
-        check_regular(self._shards)
         check_shards(dataset, self._shards)
+        self._data = fingerprint(self._shards)
         self._name = f"{dataset.path!r}, {split!r}"
-        self._features = dataset.features
-        self._decode = decoder_of(
-            dataset, decode, image_size=image_size, channels=channels, exact=exact
-        )
-        self._ends = list(accumulate(shard.examples for shard in self._shards))
-        if len(self) > sys.maxsize:
-            raise DamagedRecordError(f"{dataset.path}: the manifest claims {len(self)} examples")
+        options = PixelOptions(image_size, channels, exact, dtype)
+        self._sampler = sampler_of(dataset, self._shards, features, decode, options)
         self._records = Records(self._shards, record_format)
+        if self._records.total > sys.maxsize:
+            raise DamagedRecordError(
+                f"{dataset.path}: the manifest claims {self._records.total} examples"
+            )
 
     def __len__(self) -> int:
-        return self._ends[-1] if self._ends else 0
+        return self._records.total
 
     @overload
     def __getitem__(self, index: int) -> Any: ...
@@ -122,7 +126,15 @@ class RandomAccess:
 
     def __repr__(self) -> str:
         """Names the data set, the same in every process: Grain compares it before it resumes."""
-        return f"RandomAccess({self._name}, {len(self)} examples)"
+        return f"RandomAccess({self._name}, {len(self)} examples, {self._data})"
+
+    def state_dict(self) -> dict[str, str]:
+        """Names the data set, for torchdata's `StatefulDataLoader`, which saves its position."""
+        return {"data": self._data}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Checks that a position was saved with this data set. Raises UsageError."""
+        check_position(state_dict, self.state_dict())
 
     def record(self, index: int) -> bytes:
         """The serialized `tf.train.Example` of a number. Raises as indexing does."""
@@ -132,8 +144,25 @@ class RandomAccess:
         number = index + len(self) if index < 0 else index
         if not 0 <= number < len(self):
             raise IndexError(f"sample {index} of {len(self)}")
-        return place_at(self._ends, number)
+        return self._records.place(number)
 
     def _sample(self, place: Place, record: bytes) -> Any:
-        example = example_values(record, self._shards[place.shard].uri, self._features)
-        return self._decode(example) if self._decode else example
+        return self._sampler(record, self._shards[place.shard].uri)
+
+
+def check_position(saved: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    """Checks that a position was saved with the same data and settings, on which the order depends.
+
+    Raises:
+      UsageError: names those that differ.
+    """
+    differences = [
+        f"{name} was {saved.get(name)}, is {value}"
+        for name, value in settings.items()
+        if saved.get(name) != value
+    ]
+    if differences:
+        raise UsageError(
+            f"the position was saved with another data set or other settings: {'; '.join(differences)}; "
+            "expected the same data set, seed, shuffle_buffer, rank and numbers of ranks and workers"
+        )

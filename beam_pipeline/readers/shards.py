@@ -1,22 +1,42 @@
-"""The files of a data set's shards, checked before a reader opens them."""
+"""The shards of a data set for reading: checked, opened, and read in order or record by record.
+
+The place of a record in its shard is looked up in the shard's receipt, which a conversion writes; else
+in the index file beside the shard, which `beam-tfrecord index` writes; else the headers of all records
+are read.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import io
+import logging
 import os
-from collections.abc import Iterator, Sequence
-from typing import BinaryIO
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate, islice
+from typing import Any, BinaryIO, NamedTuple
 
+from beam_pipeline.core.dataset.manifest import crc32c_text
 from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.core.records.record_format import RecordFormat
+from beam_pipeline.core.records.record_index import parse_index
+from beam_pipeline.core.records.record_sizes import record_offsets
+from beam_pipeline.core.records.shard_reader import MeasuredFile
+from beam_pipeline.core.records.tfrecord import FRAMING_BYTES, MAX_RECORD_BYTES
 from beam_pipeline.core.text import counted
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.dataset import Dataset, Shard
 from beam_pipeline.storage import files
+from beam_pipeline.storage.read_ahead import REMOTE_READS
+from beam_pipeline.work.receipt_files import read_record_sizes
+
+_log = logging.getLogger("beam_pipeline")
 
 
 def check_shards(dataset: Dataset, shards: Sequence[Shard], *, lengths: bool = False) -> None:
-    """Checks that local files have the length in the manifest.
+    """Checks that local files are regular and have the length in the manifest.
 
     TensorFlow reserves as much memory as the header of a record claims, and crashes if that is too
     much. A file of the right length is either intact or forged.
@@ -29,14 +49,19 @@ def check_shards(dataset: Dataset, shards: Sequence[Shard], *, lengths: bool = F
     Raises:
       DamagedRecordError: a file is missing, has another length, or its records do not fit.
     """
-    for shard in shards:
-        found = shard.bytes if is_remote(shard.uri) else files.size_of(shard.uri)
-        if found != shard.bytes:
-            what = f"has {found} bytes" if found >= 0 else "is missing"
-            raise DamagedRecordError(
-                f"{shard.uri} {what}, the manifest says {shard.bytes}: it was damaged or replaced; "
-                f"run: beam-tfrecord verify {dataset.path}"
-            )
+    for shard in {shard.uri: shard for shard in shards}.values():
+        if not is_remote(shard.uri):
+            if os.path.exists(shard.uri) and not os.path.isfile(shard.uri):
+                raise DamagedRecordError(
+                    f"{shard.uri} cannot be read: a folder, pipe or device, not a file"
+                )
+            size = files.size_of(shard.uri)
+            if size != shard.bytes:
+                difference = f"has {size} bytes" if size >= 0 else "is missing"
+                raise DamagedRecordError(
+                    f"{shard.uri} {difference}, the manifest says {shard.bytes}: it was damaged or "
+                    f"replaced; run: beam-tfrecord verify {dataset.path}"
+                )
         if lengths:
             _check_lengths(shard, dataset.record_format)
 
@@ -44,10 +69,10 @@ def check_shards(dataset: Dataset, shards: Sequence[Shard], *, lengths: bool = F
 def _check_lengths(shard: Shard, record_format: RecordFormat) -> None:
     with open_shard(shard.uri) as file:
         walk = record_format.spans if record_format.indexable else record_format.records
-        found = sum(1 for _ in walk(file, shard.uri))
-    if found != shard.examples:
+        records = sum(1 for _ in walk(file, shard.uri))
+    if records != shard.examples:
         raise DamagedRecordError(
-            f"{shard.uri} has {counted(found, 'record')}, the manifest says {shard.examples}"
+            f"{shard.uri} has {counted(records, 'record')}, the manifest says {shard.examples}"
         )
 
 
@@ -65,14 +90,145 @@ def open_shard(uri: str) -> Iterator[BinaryIO]:
         raise DamagedRecordError(f"{uri} cannot be read: {error.strerror or error}") from error
 
 
-def check_regular(shards: Sequence[Shard]) -> None:
-    """Checks that no local shard is a folder, pipe or device, for readers that would hang on them.
+def records_of_shard(shard: Shard, record_format: RecordFormat) -> Iterator[bytes]:
+    """Yields the wanted records of a shard.
+
+    If they are all records, the length and the checksum of the file are compared at its end.
 
     Raises:
-      DamagedRecordError: names the first of them.
+      DamagedRecordError: the shard is damaged, or is not the one in the manifest.
     """
-    for shard in shards:
-        if not is_remote(shard.uri) and os.path.exists(shard.uri) and not os.path.isfile(shard.uri):
+    uri, wanted, count = shard.uri, shard.wanted, 0
+    with open_shard(uri) as file:
+        measured: Any = MeasuredFile(file) if len(wanted) == shard.examples else None
+        for record in record_format.records_in(measured or file, uri, wanted):
+            yield record
+            count += 1
+        if count < len(wanted):
             raise DamagedRecordError(
-                f"{shard.uri} cannot be read: a folder, pipe or device, not a file"
+                f"{uri}: ends before record {wanted.start + count}, the manifest says there are more"
             )
+        if not measured:
+            return
+        measured.finish()
+        if measured.bytes != shard.bytes or shard.crc32c not in ("", crc32c_text(measured.crc32c)):
+            raise DamagedRecordError(
+                f"{uri}: its {measured.bytes} bytes with the checksum {crc32c_text(measured.crc32c)} are not "
+                f"the {shard.bytes} bytes with {shard.crc32c or 'any'} in the manifest: it was replaced"
+            )
+
+
+class Place(NamedTuple):
+    """A record: the index of its shard, and its number in the shard, from 0."""
+
+    shard: int
+    number: int
+
+
+class Records:
+    """Reads single records; keeps where they are, 8 bytes each, once their shard was used.
+
+    No file stays open, so it may be pickled, and used by several threads and by forked processes.
+
+    Args:
+      shards: shards of an indexable format.
+      record_format: the format.
+    """
+
+    def __init__(self, shards: Sequence[Shard], record_format: RecordFormat) -> None:
+        self._shards = shards
+        self._format = record_format
+        self._remote = any(is_remote(shard.uri) for shard in shards)
+        self._ends = list(accumulate(len(shard.wanted) for shard in shards))
+        self._offsets: dict[str, Sequence[int]] = {}
+        self._warned = False
+
+    @property
+    def total(self) -> int:
+        """The number of wanted records of all shards."""
+        return self._ends[-1] if self._ends else 0
+
+    def place(self, position: int) -> Place:
+        """The place of a record among the wanted ones of all shards, from 0."""
+        index = bisect_right(self._ends, position)
+        shard = self._shards[index]
+        return Place(index, shard.wanted[position - self._ends[index] + len(shard.wanted)])
+
+    def read(self, place: Place) -> bytes:
+        """Reads one record and checks its checksums.
+
+        Raises:
+          ConversionError: the receipt of its shard is damaged.
+          DamagedRecordError: the record, or the index of its shard, is damaged or cannot be read.
+        """
+        shard = self._shards[place.shard]
+        offsets, uri = self._offsets_of(shard), shard.uri
+        offset, end = offsets[place.number], offsets[place.number + 1]
+        where = f"{uri}: record {place.number} at byte {offset}"
+        if end - offset > MAX_RECORD_BYTES + FRAMING_BYTES:
+            raise DamagedRecordError(
+                f"{where}: it has {end - offset} bytes, an example has less than 2 GiB"
+            )
+        try:
+            data = files.read_image(uri, end - offset, offset)
+        except OSError as error:
+            raise DamagedRecordError(
+                f"{where} cannot be read: {error.strerror or error}"
+            ) from error
+        records = list(islice(self._format.records(io.BytesIO(data), where), 2))
+        if len(records) != 1:
+            raise DamagedRecordError(f"{where}: {len(records)} records where one is indexed")
+        return records[0]
+
+    def read_all(self, places: Sequence[Place]) -> Iterable[bytes]:
+        """Reads several records in their order; those of a bucket in parallel. Raises as `read`."""
+        if len(places) < 2 or not self._remote:
+            return map(self.read, places)
+        with ThreadPoolExecutor(min(REMOTE_READS, len(places))) as threads:
+            shards = {self._shards[place.shard].uri: self._shards[place.shard] for place in places}
+            list(threads.map(self._offsets_of, shards.values()))
+            return list(threads.map(self.read, places))
+
+    def _offsets_of(self, shard: Shard) -> Sequence[int]:
+        """The offset of each record of a shard and, last, of their end; looked up once."""
+        if shard.uri not in self._offsets:
+            sizes = _recorded_sizes(shard, self._format)
+            if sizes is None:
+                self._warn_of_scan(shard.uri)
+                with open_shard(shard.uri) as file:
+                    sizes = [span.size for span in self._format.spans(file, shard.uri)]
+            offsets = record_offsets(sizes, shard.uri, examples=shard.examples, size=shard.bytes)
+            self._offsets[shard.uri] = array("q", offsets)
+        return self._offsets[shard.uri]
+
+    def _warn_of_scan(self, uri: str) -> None:
+        if not self._warned:
+            self._warned = True
+            folder = uri.rpartition("/")[0]
+            _log.warning(
+                "%s has no receipts that say where records begin, so whole shards are searched for "
+                "them; once only, after: beam-tfrecord index %s",
+                folder,
+                folder,
+            )
+
+
+def _recorded_sizes(shard: Shard, record_format: RecordFormat) -> Sequence[int] | None:
+    """The bytes of each record by the receipt or the index of a shard; None if it has neither.
+
+    Raises:
+      ConversionError: the receipt is damaged.
+      DamagedRecordError: the index is.
+    """
+    if not shard.examples:
+        return ()
+    folder, _, name = shard.uri.rpartition("/")
+    sizes = read_record_sizes(folder, name)
+    if sizes:
+        return sizes
+    index = files.join(folder, record_format.index_name(name))
+    try:
+        data = files.read_if_there(index)
+    except OSError as error:
+        raise DamagedRecordError(f"{index} cannot be read: {error.strerror or error}") from error
+    return None if data is None else parse_index(data, index)

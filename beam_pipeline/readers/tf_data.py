@@ -14,14 +14,13 @@ from typing import Any
 
 from beam_pipeline.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.dataset import Dataset, Folders, Shard, open_to_read
-from beam_pipeline.readers.pixels import checked_size
+from beam_pipeline.dataset import Dataset, Folders, Shard, is_count, open_to_read
+from beam_pipeline.readers.pixels import PixelOptions, check_first_image, plan_pixels
 from beam_pipeline.readers.shards import check_shards
 
 try:
     import tensorflow as tf
 
-    from beam_pipeline.readers.tf_crops import numbers
     from beam_pipeline.readers.tf_elements import (
         check_max_boxes,
         dict_reader,
@@ -30,7 +29,13 @@ try:
         with_max_boxes,
     )
     from beam_pipeline.readers.tf_features import spec_of
-    from beam_pipeline.readers.tf_images import crop_decoder, image_reader, mask_reader, of_one_size
+    from beam_pipeline.readers.tf_images import (
+        crop_decoder,
+        image_reader,
+        mask_reader,
+        numbers,
+        of_one_size,
+    )
     from beam_pipeline.readers.tf_records import (
         filtered,
         mapped,
@@ -53,9 +58,12 @@ def load(
     folder: Folders,
     split: str = DEFAULT_SPLIT,
     *,
+    features: Sequence[str] | None = None,
+    weights: Sequence[int] | None = None,
     batch_size: int | None = None,
-    image_size: tuple[int, int] | None = None,
+    image_size: Any = None,
     channels: int = 3,
+    dtype: str = "uint8",
     shuffle: bool | int | None = None,
     repeat: bool | int = False,
     augment: Callable[..., Any] | None = None,
@@ -75,7 +83,7 @@ def load(
     """Reads one split of a data set as its manifest describes it.
 
     An element is (image, label), or a batch of them. The image is [height, width, channels]: uint8,
-    or float32 from 0 to 255 if it was resized. The label is the first of these that the data set
+    or float32 from 0 to 255 if it was resized; with `dtype` uint16, or float32 from 0 to 65,535. The label is the first of these that the data set
     has:
 
     - a mask: uint8 [height, width, 1], or uint16 if masks have 16 bits: the ids, resized with the
@@ -94,12 +102,16 @@ def load(
     Args:
       folder: the output folder of a conversion, or its URI, such as gs://bucket/pets; or several of
         the same features and classes, which are mixed in proportion.
-      split: name of a split.
+      split: name of a split, or a slice of one, such as `train[:10%]`.
+      features: with as_dict, the keys of the features to read; others are not decoded. By default all.
+      weights: for each of several folders, how many times a pass reads it.
       batch_size: images per batch; by default single elements. With `input_context` it is the
         global batch size, over all replicas, and each batch is one replica's share.
       image_size: (height, width) in pixels to resize to, bilinear, ignoring the aspect ratio. By
-        default images keep their size, and all images to be batched must have the same size.
+        default images keep their size, and all images to be batched must have the same size. One
+        number stands for both, and "WIDTHxHEIGHT" may be given as for `--resize`.
       channels: 1, 3 or 4; images with another number are converted.
+      dtype: "uint8", or "uint16" for all bits of PNGs of 16; 8 bits are then scaled by 257.
       shuffle: True, False, or the size of the shuffle buffer in samples. By default only the split
         `train` is shuffled. True holds as many samples as take 128 MiB on disk. False gives the
         stored order, shard after shard.
@@ -141,32 +153,40 @@ def load(
       UsageError: there is no such split, or an option does not fit the data set.
       ConversionError: the folder holds no complete data set.
     """
-    dataset: Dataset = unconverted(open_to_read)(folder)  # where a tf.function calls us
+    dataset: Dataset = unconverted(open_to_read)(folder, weights)  # where a tf.function calls us
     shards = own_shards(dataset, split, input_context)
     check_shards(dataset, shards, lengths=check_lengths)
-    buffer = _shuffle_buffer(split == DEFAULT_SPLIT if shuffle is None else shuffle, shards)
+    of_train = split.partition("[")[0] == DEFAULT_SPLIT
+    buffer = _shuffle_buffer(of_train if shuffle is None else shuffle, shards)
     passes = _passes(repeat)
     batch = _batch_size(batch_size, input_context)
-    size = checked_size(image_size)
-    if antialias and not size:
-        raise UsageError("antialias is for images that are resized: give image_size, too")
     exact = not antialias if exact is None else exact
+    if features is not None and not as_dict:
+        raise UsageError("features are for as_dict=True: other elements are an image and its label")
+    pixels = PixelOptions(image_size, channels, exact, dtype)
+    plan = plan_pixels(dataset, features, pixels, "as_dict" if as_dict else "")
+    if antialias and not plan.size:
+        raise UsageError("antialias is for images that are resized: give image_size, too")
+    if plan.encoded:
+        unconverted(check_first_image)(dataset, shards, plan.encoded)
     crop = None
     if random_crop is not None:
-        crop = crop_decoder(dataset, random_crop, size, channels, scaled=not exact)
+        crop = crop_decoder(dataset, random_crop, plan)
         if cache:
             raise UsageError("random_crop with cache would crop an image only once: leave one out")
-    image = image_reader(dataset, channels, size, antialias=antialias, scaled=not exact, crop=crop)
-    if image and batch and not image_size:
+    image = image_reader(dataset, plan, antialias=antialias, crop=crop)
+    if image and batch and not plan.size:
         image = of_one_size(image, dataset, shards)
-    mask = mask_reader(dataset, size) if image else None
-    make_reader = dict_reader if as_dict else pair_reader
-    reader = make_reader(dataset, image, mask)
+    mask = mask_reader(dataset, plan)
+    if as_dict:
+        reader = dict_reader(dataset, plan, image, mask)
+    else:
+        reader = pair_reader(dataset, image, mask)
     if max_boxes is not None:
         check_max_boxes(max_boxes, dataset, as_dict)
 
     if cache and buffer and (shuffle is None or shuffle is True):
-        buffer = _cached_buffer(buffer, shards, cache, size, channels)
+        buffer = _cached_buffer(buffer, shards, cache, plan.size, channels)
     order = partial(_ordered, buffer=buffer, passes=passes, seed=seed)
     records = records_of(dataset, shards, shuffled=buffer > 0 and not cache, seed=seed)
     if filter:
@@ -213,14 +233,18 @@ def feature_spec(folder: Folders) -> dict[str, Any]:
 
 def _shuffle_buffer(shuffle: bool | int, shards: Sequence[Shard]) -> int:
     """Returns the number of samples to hold; 0 for the stored order."""
-    if not isinstance(shuffle, bool):
-        if shuffle < 1:
-            raise UsageError(f"shuffle is {shuffle}, expected True, False or a number from 1 on")
-        return shuffle
-    if not shuffle:
+    if shuffle is False:
         return 0
-    examples, size = sum(s.examples for s in shards), sum(s.bytes for s in shards)
+    if shuffle is not True:
+        return _count("shuffle", shuffle, "True, False")
+    examples, size = sum(len(s.wanted) for s in shards), sum(s.bytes for s in shards)
     return max(1, examples * min(size, SHUFFLE_BUFFER_BYTES) // max(1, size))
+
+
+def _count(name: str, value: Any, others: str) -> int:
+    if not is_count(value):
+        raise UsageError(f"{name} is {value!r}, expected {others} or a whole number from 1 on")
+    return int(value)
 
 
 def _cached_buffer(
@@ -231,7 +255,7 @@ def _cached_buffer(
     channels: int,
 ) -> int:
     """Returns the number of decoded samples to hold: all if they are in memory anyway."""
-    examples = sum(shard.examples for shard in shards)
+    examples = sum(len(shard.wanted) for shard in shards)
     if cache is True:
         return max(1, examples)
     if image_size is None:
@@ -251,17 +275,14 @@ def _passes(repeat: bool | int) -> int | None:
     """Returns the number of passes; None to repeat forever."""
     if isinstance(repeat, bool):
         return None if repeat else 1
-    if repeat < 1 or int(repeat) != repeat:
-        raise UsageError(f"repeat is {repeat}, expected True, False or a number from 1 on")
-    return int(repeat)
+    return _count("repeat", repeat, "True, False")
 
 
 def _batch_size(batch_size: int | None, input_context: Any) -> int | None:
     """Returns the images per batch on each replica; None for no batches."""
     if batch_size is None:
         return None
-    if batch_size < 1:
-        raise UsageError(f"batch_size is {batch_size}, expected 1 or more, or None")
+    batch_size = _count("batch_size", batch_size, "None")
     if input_context is None:
         return batch_size
     replicas = input_context.num_replicas_in_sync

@@ -10,9 +10,9 @@ import tensorflow as tf
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.schema import ENCODED_KEY
-from beam_pipeline.dataset import Dataset
-from beam_pipeline.readers.pixels import IMAGE, MASK, MASK_KEYS
-from beam_pipeline.readers.tf_features import BOX_SIDES, NUMBER_DRAWN, Parsed, Reader, spec_of
+from beam_pipeline.dataset import Dataset, is_count
+from beam_pipeline.readers.pixels import IMAGE, MASK, MASK_KEYS, PixelPlan
+from beam_pipeline.readers.tf_features import BOX_SIDES, Parsed, Reader, spec_of
 from beam_pipeline.readers.tf_images import MaskReader
 
 _CLASS = "image/class/label"
@@ -23,35 +23,25 @@ _NO_CLASS = -1
 _LABELLED = "image/labelled"
 
 
-def dict_reader(dataset: Dataset, image: Reader | None, mask: MaskReader | None) -> Reader:
-    """Every feature under its key, with the pixels instead of the encoded image and mask.
-
-    Raises:
-      UsageError: a feature has the name of the pixels.
-    """
-    features = dataset.features
-    encoded = dataset.key_of(ENCODED_KEY)
-    for made, name, key in ((image, IMAGE, encoded), (mask, MASK, mask.key if mask else "")):
-        if made and name in features and key != name:
-            raise UsageError(
-                f"{dataset.path} has a feature {name!r}, which is where as_dict puts the pixels; "
-                "feature_spec() reads them both"
-            )
+def dict_reader(
+    dataset: Dataset, plan: PixelPlan, image: Reader | None, mask: MaskReader | None
+) -> Reader:
+    """The features that were asked for under their keys, with the pixels instead of encoded ones."""
+    stored = [key for key in plan.keys if key not in (plan.encoded, plan.mask)]
+    spec = spec_of(dataset, *stored)
 
     def read(parsed: Parsed) -> dict[str, Any]:
-        if image is None:
-            return dict(parsed)
-        element = {
-            key: value for key, value in parsed.items() if key not in (encoded, NUMBER_DRAWN)
-        }
-        element[IMAGE] = image.read(parsed)
+        element = {key: parsed[key] for key in stored}
+        pixels = image.read(parsed) if image else None
+        if image:
+            element[IMAGE] = pixels
         if mask:
-            del element[mask.key]
-            element[MASK] = mask.read(parsed, element[IMAGE])
+            element[MASK] = mask.read(parsed, pixels)
         return element
 
-    ragged = any(feature.ragged for feature in features.values())
-    return Reader(spec_of(dataset, *features), read, ragged)
+    spec |= image.spec if image else {}
+    spec |= mask.spec if mask else {}
+    return Reader(spec, read, any(dataset.features[key].ragged for key in stored))
 
 
 def pair_reader(dataset: Dataset, image: Reader | None, mask: MaskReader | None) -> Reader:
@@ -156,8 +146,8 @@ def _classes_reader(dataset: Dataset, key: str) -> Reader:
 
 def check_max_boxes(max_boxes: int, dataset: Dataset, as_dict: bool) -> None:
     """Checks that there are boxes to pad. Raises UsageError."""
-    if max_boxes < 1:
-        raise UsageError(f"max_boxes is {max_boxes}, expected 1 or more, or None")
+    if not is_count(max_boxes):
+        raise UsageError(f"max_boxes is {max_boxes!r}, expected None or a whole number from 1 on")
     if as_dict:
         raise UsageError("max_boxes is for pairs of image and boxes; as_dict gives lists as stored")
     if not dataset.keys_of((*BOX_SIDES, _BOX_CLASS)):

@@ -11,7 +11,6 @@ from beam_pipeline.dataset import Dataset, StoredFeature
 
 BOX_SIDES = tuple(f"image/object/bbox/{side}" for side in ("ymin", "xmin", "ymax", "xmax"))
 _DTYPES = {"bytes": tf.string, "float": tf.float32, "int64": tf.int64}
-_MISSING: dict[str, Any] = {"bytes": b"", "float": float("nan"), "int64": tf.int64.min}
 NUMBER_DRAWN = ""  # no feature has this key
 Parsed = Mapping[str, Any]
 """Key -> tensor: the parsed features of one example."""
@@ -22,7 +21,7 @@ def _parser(feature: StoredFeature) -> Any:
     dtype = _DTYPES[feature.kind]
     if feature.ragged:
         return tf.io.RaggedFeature(dtype, row_splits_dtype=tf.int64)
-    missing = _MISSING[feature.kind]
+    missing = feature.missing
     default = [missing] * feature.shape[0] if feature.shape else missing  # type: ignore[operator]
     return tf.io.FixedLenFeature(feature.shape, dtype, default if feature.optional else None)
 

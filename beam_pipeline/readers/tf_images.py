@@ -1,8 +1,15 @@
-"""Parsed features -> the pixels of image and mask."""
+"""Parsed features -> the pixels of image and mask, and random crops of images.
+
+The window of a crop is drawn in the pixels of the whole image. It has a random share of the image's area
+and a ratio of width to height between 3/4 and 4/3; where none fits, it is the whole image. Only that
+part of a JPEG is decoded. Decoded at 1/2, 1/4 or 1/8 of the size, it begins and ends at a multiple of 2,
+4 or 8 pixels.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,16 +18,18 @@ import tensorflow as tf
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.schema import ENCODED_KEY
 from beam_pipeline.dataset import Dataset, Shard
-from beam_pipeline.readers.pixels import MASK_KEYS, VOID, scaled_side
-from beam_pipeline.readers.tf_crops import JPEG, SCALES, CropDecoder, checked_shares
+from beam_pipeline.readers.pixels import DEEP, DEEPER, MASK_KEYS, VOID, PixelPlan, scaled_side
 from beam_pipeline.readers.tf_features import BOX_SIDES, NUMBER_DRAWN, Parsed, Reader, spec_of
 from beam_pipeline.readers.tf_records import mapped, records_of
 
 _CHECKED_IMAGES = 32  # images whose sizes are compared
-_CHANNELS = (1, 3, 4)
-_SIDES = ("image/height", "image/width")
-_OWN_CHANNELS = (b"RI", b"\xff\x0a", b"\0\0")
-"""The beginnings of WebP and of JPEG XL, bare or in a container."""
+_JPEG, _PNG = b"\xff\xd8", b"\x89P"
+_NATIVE = {1: (_PNG,), 3: (_JPEG, _PNG, b"GI", b"BM"), 4: ()}
+"""Channels -> the beginnings of the formats that TensorFlow itself decodes to so many; 1-bit PNGs, for
+example, get an alpha of 1. Others are converted."""
+_SCALES = (2, 4, 8)  # that libjpeg can divide the sides of an image by, besides 1
+_ASPECTS = (3 / 4, 4 / 3)
+_ATTEMPTS = 10
 
 
 class MaskReader(NamedTuple):
@@ -28,46 +37,47 @@ class MaskReader(NamedTuple):
 
     Attributes:
       spec: the feature to parse.
-      key: its key.
-      read: makes the mask from the parsed features and the image that was made of them.
+      read: makes the mask from the parsed features and the image that was made of them, or None.
     """
 
     spec: dict[str, Any]
-    key: str
     read: Callable[[Parsed, Any], Any]
 
 
 def image_reader(
     dataset: Dataset,
-    channels: int,
-    image_size: tuple[int, int] | None,
+    plan: PixelPlan,
     *,
     antialias: bool,
-    scaled: bool,
     crop: CropDecoder | None = None,
 ) -> Reader | None:
     """Returns a reader that decodes, crops and resizes the image; None if the examples have no image."""
-    if channels not in _CHANNELS:
-        raise UsageError(f"channels is {channels}, expected one of {_CHANNELS}")
-    encoded = dataset.key_of(ENCODED_KEY)
-    if encoded is None:
+    encoded, image_size, channels = plan.encoded, plan.size, plan.options.channels
+    if not encoded:
         return None
-    # TensorFlow decodes no JPEG to four channels.
-    sides = dataset.keys_of(_SIDES) if scaled and channels < 4 else None
-    if dataset.bare_pixels:
-        spec, decode = _raw_decoder(dataset, encoded, channels)
-        if crop:
-            decode = _cropped(decode, crop)
+    keys = [encoded]
+    deep = plan.options.dtype == DEEP
+    if plan.bare:
+        keys += plan.bare
+        decode = _raw_decoder(plan)
     elif crop:
-        spec = spec_of(dataset, encoded)
 
         def decode(parsed: Parsed) -> Any:
             return crop.of_file(parsed[encoded], parsed[NUMBER_DRAWN])
 
-    elif image_size and sides:
-        spec, decode = _scaled_decoder(dataset, encoded, channels, image_size, sides)
+    elif image_size and plan.sides and not plan.options.exact and not deep:
+        keys += plan.sides
+        decode = _scaled_decoder(plan)
     else:
-        spec, decode = _file_decoder(dataset, encoded, channels)
+
+        def decode(parsed: Parsed) -> Any:
+            return decoded(parsed[encoded], channels, deep=deep)
+
+    if crop and plan.bare:
+        whole = decode
+
+        def decode(parsed: Parsed) -> Any:
+            return crop.of_pixels(whole(parsed), parsed[NUMBER_DRAWN])
 
     def read(parsed: Parsed) -> Any:
         image = decode(parsed)
@@ -76,7 +86,7 @@ def image_reader(
             return _averaged(image, image_size, channels)
         return tf.image.resize(image, image_size) if image_size else image
 
-    return Reader(spec, read)
+    return Reader(spec_of(dataset, *keys), read)
 
 
 def _averaged(image: Any, image_size: tuple[int, int], channels: int) -> Any:
@@ -89,22 +99,15 @@ def _averaged(image: Any, image_size: tuple[int, int], channels: int) -> Any:
     return tf.ensure_shape(resized, [*image_size, channels])
 
 
-def crop_decoder(
-    dataset: Dataset,
-    random_crop: Any,
-    image_size: tuple[int, int] | None,
-    channels: int,
-    *,
-    scaled: bool,
-) -> CropDecoder:
+def crop_decoder(dataset: Dataset, random_crop: Any, plan: PixelPlan) -> CropDecoder:
     """Returns what decodes random parts of images.
 
     Raises:
       UsageError: an option does not fit, or the data set has labels that belong to places in images.
     """
-    if image_size is None:
+    if plan.size is None:
         raise UsageError("random_crop is for images that are resized: give image_size, too")
-    if dataset.key_of(ENCODED_KEY) is None:
+    if not plan.encoded:
         raise UsageError(f"{dataset.path} has no images ({ENCODED_KEY}) for random_crop")
     placed = [key for key in (*BOX_SIDES, *MASK_KEYS) if dataset.key_of(key)]
     if placed:
@@ -112,104 +115,112 @@ def crop_decoder(
             f"{dataset.path} has boxes or masks ({placed[0]}), which random_crop does not move; crop them "
             "together with their image in augment"
         )
-    return CropDecoder(
-        checked_shares(random_crop),
-        image_size,
-        channels,
-        scaled,
-        partial(_decoded, channels=channels),
-    )
+    return CropDecoder(_checked_shares(random_crop), plan.size, plan)
 
 
-def _cropped(decode: Callable[[Parsed], Any], crop: CropDecoder) -> Callable[[Parsed], Any]:
-    """Takes a random part of what a function decodes."""
-    return lambda parsed: crop.of_pixels(decode(parsed), parsed[NUMBER_DRAWN])
-
-
-def mask_reader(dataset: Dataset, image_size: tuple[int, int] | None) -> MaskReader | None:
+def mask_reader(dataset: Dataset, plan: PixelPlan) -> MaskReader | None:
     """Decodes and resizes the mask; None if the examples have none."""
-    key = next(filter(None, map(dataset.key_of, MASK_KEYS)), None)
-    if key is None or not dataset.features[key].pixels:
+    key = plan.mask
+    if not key:
         return None
-    pixels = tf.as_dtype(dataset.features[key].pixels)
+    pixels = tf.as_dtype(plan.mask_pixels)
 
     def read(parsed: Parsed, image: Any) -> Any:
         def decode() -> Any:
             return tf.io.decode_png(parsed[key], channels=1, dtype=pixels)
 
         def void() -> Any:
-            return tf.fill([*tf.unstack(tf.shape(image)[:2]), 1], tf.cast(VOID, pixels))
+            size = tf.unstack(tf.shape(image)[:2]) if image is not None else (1, 1)
+            return tf.fill([*size, 1], tf.cast(VOID, pixels))
 
         if dataset.features[key].optional:
             mask = tf.cond(tf.strings.length(parsed[key]) > 0, decode, void)
         else:
             mask = decode()
         mask.set_shape([None, None, 1])
-        if image_size:
+        if plan.size:
             nearest = tf.image.ResizeMethod.NEAREST_NEIGHBOR
-            return tf.image.resize(mask, image_size, nearest)
-        return tf.ensure_shape(mask, [*image.shape[:2], 1])
+            return tf.image.resize(mask, plan.size, nearest)
+        return mask if image is None else tf.ensure_shape(mask, [*image.shape[:2], 1])
 
-    return MaskReader(spec_of(dataset, key), key, read)
-
-
-def _file_decoder(
-    dataset: Dataset, encoded: str, channels: int
-) -> tuple[dict[str, Any], Callable[[Parsed], Any]]:
-    """Decodes image files; takes the first frame."""
-
-    def decode(parsed: Parsed) -> Any:
-        return _decoded(parsed[encoded], channels)
-
-    return spec_of(dataset, encoded), decode
+    return MaskReader(spec_of(dataset, key), read)
 
 
-def _scaled_decoder(
-    dataset: Dataset,
-    encoded: str,
-    channels: int,
-    image_size: tuple[int, int],
-    sides: Sequence[str],
-) -> tuple[dict[str, Any], Callable[[Parsed], Any]]:
+def _scaled_decoder(plan: PixelPlan) -> Callable[[Parsed], Any]:
     """Decodes image files, JPEGs at the smallest scale at which both sides are still long enough.
 
     libjpeg then leaves out the finest details of each block of 8 x 8 pixels instead of computing them.
     """
+    channels, size = plan.options.channels, plan.size or (1, 1)
 
     def decode(parsed: Parsed) -> Any:
-        data = parsed[encoded]
+        data = parsed[plan.encoded]
         # A side of 1001 pixels becomes 126 at the scale 1/8.
         enough = [
             tf.reduce_all(
                 [
                     -(-parsed[key] // scale) >= scaled_side(side)
-                    for key, side in zip(sides, image_size, strict=True)
+                    for key, side in zip(plan.sides, size, strict=True)
                 ]
             )
-            for scale in SCALES
+            for scale in _SCALES
         ]
-        is_jpeg = tf.strings.substr(data, 0, 2) == JPEG
-        number = tf.where(is_jpeg, tf.reduce_sum(tf.cast(enough, tf.int32)), 0)
-        decoders = [partial(_decoded, data, channels)]
+        number = tf.where(_begins(data, _JPEG), tf.reduce_sum(tf.cast(enough, tf.int32)), 0)
+        decoders = [partial(decoded, data, channels)]
         decoders += [
-            partial(tf.io.decode_jpeg, data, channels=channels, ratio=scale) for scale in SCALES
+            partial(_of_jpeg, data, channels, partial(tf.io.decode_jpeg, data, ratio=scale))
+            for scale in _SCALES
         ]
         return tf.switch_case(number, decoders)
 
-    return spec_of(dataset, encoded, *sides), decode
+    return decode
 
 
-def _decoded(data: Any, channels: int) -> Any:
-    """Decodes an image file to this many channels; WebP and JPEG XL keep their own number."""
-    own_channels = tf.reduce_any(tf.strings.substr(data, 0, 2) == _OWN_CHANNELS)
+def _begins(data: Any, *beginnings: bytes) -> Any:
+    return tf.reduce_any(tf.strings.substr(data, 0, 2) == beginnings)
+
+
+def decoded(data: Any, channels: int, *, deep: bool = False) -> Any:
+    """Decodes an image file, the first frame, to this many channels, and uint16 pixels if it is deep."""
+    if deep:
+        return tf.cond(
+            _begins(data, _PNG),
+            lambda: converted(tf.io.decode_png(data, dtype=tf.uint16), channels),
+            lambda: tf.cast(decoded(data, channels), tf.uint16) * DEEPER,
+        )
+    image = partial(tf.io.decode_image, data, expand_animations=False)
+    native = _NATIVE[channels]
+    if not native:
+        return converted(image(), channels)
+    if channels == 1:  # a JPEG is grey without its colours, unless it is of CMYK
+        return tf.cond(
+            _begins(data, _JPEG),
+            lambda: _of_jpeg(data, 1, partial(tf.io.decode_jpeg, data)),
+            lambda: tf.cond(
+                _begins(data, *native), lambda: image(channels=1), lambda: converted(image(), 1)
+            ),
+        )
     return tf.cond(
-        own_channels,
-        lambda: _converted(tf.io.decode_image(data, expand_animations=False), channels),
-        lambda: tf.io.decode_image(data, channels=channels, expand_animations=False),
+        _begins(data, *native),
+        lambda: image(channels=channels),
+        lambda: converted(image(), channels),
     )
 
 
-def _converted(image: Any, channels: int) -> Any:
+def _of_jpeg(data: Any, channels: int, decode: Callable[..., Any]) -> Any:
+    """A JPEG by a function that TensorFlow gives no 4 channels, nor grey pixels of an image in CMYK."""
+    if channels == 3:
+        return decode(channels=3)
+    if channels == 4:
+        return converted(decode(channels=3), 4)
+    return tf.cond(
+        tf.io.extract_jpeg_shape(data)[2] == 4,
+        lambda: converted(decode(channels=3), 1),
+        lambda: decode(channels=1),
+    )
+
+
+def converted(image: Any, channels: int) -> Any:
     """Converts between grey and colour; drops the alpha channel, or adds an opaque one."""
     has_colours = tf.shape(image)[-1] > 2
     if channels == 1:
@@ -220,39 +231,30 @@ def _converted(image: Any, channels: int) -> Any:
             lambda: image[..., :1],
         )
     colours = tf.cond(
-        has_colours, lambda: image[..., :3], lambda: tf.repeat(image[..., :1], 3, axis=-1)
+        has_colours, lambda: image[..., :3], lambda: tf.concat([image[..., :1]] * 3, axis=-1)
     )
     if channels == 3:
         return colours
     alpha = tf.cond(
         tf.shape(image)[-1] % 2 == 0,
         lambda: image[..., -1:],
-        lambda: tf.fill([*tf.unstack(tf.shape(image)[:2]), 1], tf.constant(255, tf.uint8)),
+        lambda: tf.fill(
+            [*tf.unstack(tf.shape(image)[:2]), 1], tf.cast(image.dtype.max, image.dtype)
+        ),
     )
     return tf.concat([colours, alpha], axis=-1)
 
 
-def _raw_decoder(
-    dataset: Dataset, encoded: str, channels: int
-) -> tuple[dict[str, Any], Callable[[Parsed], Any]]:
+def _raw_decoder(plan: PixelPlan) -> Callable[[Parsed], Any]:
     """Decodes bare pixels: uint8, rows of pixels of channels."""
-    sizes = dataset.keys_of(("image/height", "image/width", "image/channels"))
-    if sizes is None:
-        raise UsageError(
-            f"{dataset.path} holds bare pixels without image/height, image/width and "
-            "image/channels, so they cannot be decoded; feature_spec() reads them as bytes"
-        )
-    if channels > 3:
-        raise UsageError(f"channels is {channels}, but {dataset.path} holds bare pixels: 1 or 3")
 
     def decode(parsed: Parsed) -> Any:
-        stored = parsed[sizes[2]]
-        shape = tf.stack([parsed[key] for key in sizes])
-        image = tf.reshape(tf.io.decode_raw(parsed[encoded], tf.uint8), shape)
-        convert = tf.image.grayscale_to_rgb if channels == 3 else tf.image.rgb_to_grayscale
-        return tf.cond(stored == channels, lambda: image, lambda: convert(image))
+        shape = tf.stack([parsed[key] for key in plan.bare])
+        image = tf.reshape(tf.io.decode_raw(parsed[plan.encoded], tf.uint8), shape)
+        image = converted(image, plan.options.channels)
+        return tf.cast(image, tf.uint16) * DEEPER if plan.options.dtype == DEEP else image
 
-    return spec_of(dataset, encoded, *sizes), decode
+    return decode
 
 
 def of_one_size(image: Reader, dataset: Dataset, shards: Sequence[Shard]) -> Reader:
@@ -285,3 +287,84 @@ def of_one_size(image: Reader, dataset: Dataset, shards: Sequence[Shard]) -> Rea
             return tf.ensure_shape(made, [*sizes[0], made.shape[2]])
 
     return image._replace(read=read)
+
+
+def _checked_shares(random_crop: Any) -> tuple[float, float]:
+    """The least and the greatest share of an image's area. Raises UsageError."""
+    try:
+        least, greatest = map(float, random_crop)
+    except (TypeError, ValueError):
+        least = greatest = 0
+    if not 0 < least <= greatest <= 1:
+        raise UsageError(
+            f"random_crop is {random_crop!r}, expected the least and the greatest share of an image's "
+            "area, such as (0.08, 1)"
+        )
+    return least, greatest
+
+
+def numbers(seed: int | None) -> Any:
+    """An endless data set of random numbers; other ones in each pass, the same ones for a seed."""
+    return tf.data.Dataset.random(seed, rerandomize_each_iteration=True)
+
+
+@dataclass(frozen=True)
+class CropDecoder:
+    """Decodes a random part of an image file.
+
+    Attributes:
+      shares: the least and the greatest share of the image's area.
+      size: (height, width) that the part will be resized to. Unless pixels have to be exact, a JPEG is
+        decoded at the smallest scale at which the part is still large enough.
+      plan: of the images.
+    """
+
+    shares: tuple[float, float]
+    size: tuple[int, int]
+    plan: PixelPlan
+
+    def of_file(self, data: Any, number: Any) -> Any:
+        """Decodes a part of an image file, as drawn by a number."""
+        deep = self.plan.options.dtype == DEEP
+
+        def of_whole() -> Any:
+            return self.of_pixels(decoded(data, self.plan.options.channels, deep=deep), number)
+
+        if deep:
+            return of_whole()
+        return tf.cond(_begins(data, _JPEG), lambda: self._part_of_jpeg(data, number), of_whole)
+
+    def of_pixels(self, image: Any, number: Any) -> Any:
+        """A part of an image, as drawn by a number."""
+        top, left, height, width = tf.unstack(self.window(tf.shape(image)[:2], number))
+        return image[top : top + height, left : left + width]
+
+    def window(self, size: Any, number: Any) -> Any:
+        """Draws top, left, height and width, int32 [4], from the height and width of an image."""
+        begin, extent, _ = tf.image.stateless_sample_distorted_bounding_box(
+            tf.concat([size, [3]], 0),
+            tf.zeros([1, 0, 4]),
+            seed=tf.stack([number, 0]),
+            min_object_covered=0.0,
+            aspect_ratio_range=_ASPECTS,
+            area_range=self.shares,
+            max_attempts=_ATTEMPTS,
+            use_image_if_no_bounding_boxes=True,
+        )
+        return tf.concat([begin[:2], extent[:2]], 0)
+
+    def _part_of_jpeg(self, data: Any, number: Any) -> Any:
+        window = self.window(tf.io.extract_jpeg_shape(data)[:2], number)
+
+        def decode(scale: int) -> Any:
+            # In pixels of the scaled image.
+            part = tf.concat([window[:2] // scale, tf.maximum(1, window[2:] // scale)], 0)
+            function = partial(tf.io.decode_and_crop_jpeg, data, part, ratio=scale)
+            return _of_jpeg(data, self.plan.options.channels, function)
+
+        if self.plan.options.exact:
+            return decode(1)
+        needed = [scaled_side(side) for side in self.size]
+        enough = [tf.reduce_all(window[2:] // scale >= needed) for scale in _SCALES]
+        decoders = [partial(decode, scale) for scale in (1, *_SCALES)]
+        return tf.switch_case(tf.reduce_sum(tf.cast(enough, tf.int32)), decoders)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ from beam_pipeline.core.text import counted
 from beam_pipeline.core.uris import scheme_of
 from beam_pipeline.dataset import Dataset, Shard
 from beam_pipeline.readers.pixels import MASK_KEYS
-from beam_pipeline.readers.shards import check_regular, open_shard
+from beam_pipeline.readers.shards import records_of_shard
 from beam_pipeline.readers.tf_features import spec_of
 
 SHARDS_AT_ONCE = 16  # not the number of cores, so that a seed gives the same order on every machine
@@ -26,7 +26,6 @@ _RECORDS_A_TURN = 16  # records of one shard before those of the next
 def own_shards(dataset: Dataset, split: str, input_context: Any) -> list[Shard]:
     """Returns the shards of a split, or one input pipeline's share of them."""
     shards = dataset.shards(split)
-    check_regular(shards)
     if input_context is None:
         return shards
     pipelines = input_context.num_input_pipelines
@@ -55,36 +54,50 @@ def records_of(
     """Reads the serialized examples, shard after shard, or interleaved from shards in random order."""
     open_shards = _opener(dataset.record_format, shards)
     uris = tf.constant([shard.uri for shard in shards], tf.string)
+    ranges = tf.constant([_skip_and_take(shard) for shard in shards], tf.int64, (len(shards), 2))
+    whole = all(shard.part is None for shard in shards)
+
+    def open_part(uri: Any, skip_and_take: Any) -> Any:
+        records = open_shards(uri)
+        return records if whole else records.skip(skip_and_take[0]).take(skip_and_take[1])
+
+    order = tf.data.Dataset.from_tensor_slices((uris, ranges))
     if shuffled:
-        order = tf.data.Dataset.from_tensor_slices(uris).shuffle(max(1, len(shards)), seed=seed)
+        order = order.shuffle(max(1, len(shards)), seed=seed)
         records = order.interleave(
-            unconverted(open_shards),
+            unconverted(open_part),
             cycle_length=SHARDS_AT_ONCE,
             block_length=_RECORDS_A_TURN,
             num_parallel_calls=tf.data.AUTOTUNE,
         )
-    else:
+    elif whole:
         records = open_shards(uris)
+    else:
+        records = order.flat_map(unconverted(open_part))
     # Gives the data set a length, and raises an error at the end of a shard that lost records.
-    examples = sum(shard.examples for shard in shards)
+    examples = sum(len(shard.wanted) for shard in shards)
     return records.apply(tf.data.experimental.assert_cardinality(examples))
 
 
+def _skip_and_take(shard: Shard) -> tuple[int, int]:
+    return shard.wanted.start, len(shard.wanted)
+
+
 def _opener(record_format: RecordFormat, shards: Sequence[Shard]) -> Callable[[Any], Any]:
-    """Returns a function from one or several URIs of shards to a data set of their records."""
+    """Returns a function from one or several URIs of shards to a data set of all their records."""
     native = record_format.tf_data
     if native is None or not all(scheme_of(shard.uri) in _TENSORFLOW_SCHEMES for shard in shards):
-        return partial(_records_by_python, record_format)
+        by_uri = {shard.uri: shard._replace(part=None) for shard in shards}
+        return partial(_records_by_python, record_format, by_uri)
     return partial(getattr(tf.data, native.name), **native.arguments)
 
 
-def _records_by_python(record_format: RecordFormat, uris: Any) -> Any:
+def _records_by_python(record_format: RecordFormat, shards: Mapping[str, Shard], uris: Any) -> Any:
     """Reads records of shards in a format, or in storage, for which tf.data has no reader."""
 
-    def records(found: Sequence[bytes]) -> Iterator[bytes]:
-        for uri in map(bytes.decode, found):
-            with open_shard(uri) as file:
-                yield from record_format.records(file, uri)
+    def records(wanted: Sequence[bytes]) -> Iterator[bytes]:
+        for uri in map(bytes.decode, wanted):
+            yield from records_of_shard(shards[uri], record_format)
 
     return tf.data.Dataset.from_generator(
         records,

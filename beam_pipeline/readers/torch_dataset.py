@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
 from typing import Any
 
-from beam_pipeline.core.errors import DamagedRecordError, UsageError
-from beam_pipeline.core.records.record_format import RecordFormat
-from beam_pipeline.dataset import Folders, Shard, open_to_read
-from beam_pipeline.readers.example_values import example_values
-from beam_pipeline.readers.pixels import Decoder, decoder_of
-from beam_pipeline.readers.records import Place, Records, place_at
-from beam_pipeline.readers.shards import open_shard
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.dataset import Folders, Shard, cut, fingerprint, open_to_read
+from beam_pipeline.readers.pixels import Decoder, PixelOptions, sampler_of
+from beam_pipeline.readers.random_access import check_position
+from beam_pipeline.readers.shards import Place, Records, check_shards, records_of_shard
 
 try:
     import torch
@@ -30,8 +27,8 @@ except ModuleNotFoundError as error:
 from torch import distributed
 from torch.utils.data import IterableDataset, get_worker_info
 
-_Record = tuple[str, bytes]
-"""(shard, serialized example)"""
+_Record = tuple[bytes, str]
+"""(serialized example, its shard)"""
 
 
 class TFRecordDataset(IterableDataset[Any]):
@@ -48,10 +45,13 @@ class TFRecordDataset(IterableDataset[Any]):
     Args:
       folder: a complete data set, or a URI that Beam reads; or several of the same features and
         classes, which are mixed in proportion.
-      split: the name of one of its splits.
+      split: the name of one of its splits, or a slice of one, such as `train[:10%]`.
+      features: the keys of the features to read; others are not decoded. By default all.
+      weights: for each of several folders, how many times an epoch reads it.
       decode: turns an example into a sample, in the worker; by default the dict is the sample. True
-        replaces the encoded image by its pixels, "image", uint8 [height, width, channels], and an
-        encoded mask by "mask", uint8 or uint16 [height, width, 1].
+        replaces the encoded image by its pixels, "image", [height, width, channels], and an encoded
+        mask by "mask", uint8 or uint16 [height, width, 1]; a missing optional value is then b"", NaN
+        or the least int64, so that samples can be batched.
       shuffle_buffer: records that each worker holds to draw from at random; shards then come in
         another order each epoch. With 0, records come in the stored order, which is shuffled once.
       seed: shuffle seed.
@@ -60,10 +60,12 @@ class TFRecordDataset(IterableDataset[Any]):
       even: gives every rank the same number of samples, as DistributedDataParallel needs; up to
         ranks - 1 samples are left out of an epoch.
       image_size: (height, width) in pixels to resize to with decode=True, bilinear with
-        antialiasing, ignoring the aspect ratio. By default images keep their size.
+        antialiasing, ignoring the aspect ratio; one number for both, or "WIDTHxHEIGHT". By default
+        images keep their size.
       channels: 1, 3 or 4, with decode=True; images with another number are converted.
       exact: True to decode every pixel of a JPEG before it is resized. By default it is decoded at
         1/2, 1/4 or 1/8 of its size if that is still 1.5 times `image_size` or more.
+      dtype: "uint8", or "uint16" for all bits of PNGs of 16; 8 bits are then scaled by 257.
 
     Attributes:
       examples: number of examples that this rank gets in an epoch.
@@ -71,7 +73,8 @@ class TFRecordDataset(IterableDataset[Any]):
     Raises:
       UsageError: there is no such split or rank, or an option does not fit the data set.
       ConversionError: there is no manifest, or it cannot be read.
-      DamagedRecordError: while iterating: a shard is damaged or ends too early.
+      DamagedRecordError: a local shard does not have the length in the manifest; while iterating: a
+        shard is damaged or was replaced.
     """
 
     def __init__(
@@ -79,23 +82,31 @@ class TFRecordDataset(IterableDataset[Any]):
         folder: Folders,
         split: str = "train",
         *,
+        features: Sequence[str] | None = None,
+        weights: Sequence[int] | None = None,
         decode: bool | Decoder | None = None,
         shuffle_buffer: int = 0,
         seed: int = 0,
         rank: int | None = None,
         ranks: int | None = None,
         even: bool = False,
-        image_size: tuple[int, int] | None = None,
+        image_size: Any = None,
         channels: int = 3,
         exact: bool = False,
+        dtype: str = "uint8",
     ) -> None:
         super().__init__()
-        dataset = open_to_read(folder)
+        dataset = open_to_read(folder, weights)
         self._shards = dataset.shards(split)
-        self._features = dataset.features
+        check_shards(dataset, self._shards)
+        self._data = fingerprint(self._shards)
         self._record_format = dataset.record_format
-        self._decode = decoder_of(
-            dataset, decode, image_size=image_size, channels=channels, exact=exact
+        self._sample = sampler_of(
+            dataset,
+            self._shards,
+            features,
+            decode,
+            PixelOptions(image_size, channels, exact, dtype),
         )
         self._shuffle_buffer = shuffle_buffer
         self._seed = seed
@@ -104,7 +115,7 @@ class TFRecordDataset(IterableDataset[Any]):
         ranks = (distributed.get_world_size() if running else 1) if ranks is None else ranks
         if not 0 <= self._rank < ranks:
             raise UsageError(f"rank is {self._rank}, expected 0 to {ranks - 1} of {ranks} ranks")
-        total = sum(shard.examples for shard in self._shards)
+        total = sum(len(shard.wanted) for shard in self._shards)
         self._range = _part(total - total % ranks if even else total, self._rank, ranks)
         self.examples = len(self._range)
         # In shared memory, because persistent workers keep their copy of this object.
@@ -125,10 +136,6 @@ class TFRecordDataset(IterableDataset[Any]):
         return _Samples(
             self, range(start + part.start, start + part.stop), int(self._epoch[0]), worker
         )
-
-    def _sample(self, uri: str, record: bytes) -> Any:
-        example = example_values(record, uri, self._features)
-        return self._decode(example) if self._decode else example
 
     def _left(self, part: range, read: int, epoch: int, worker: int) -> Iterator[_Record]:
         """Yields the records of a worker's part that follow those it has read in an epoch.
@@ -168,42 +175,38 @@ class TFRecordDataset(IterableDataset[Any]):
         """Returns a random number generator for an epoch; equal names give equal generators."""
         return random.Random(repr((self._seed, epoch, *names)))  # noqa: S311
 
-    def _records(self, shards: Sequence[Shard], wanted: range) -> Iterator[_Record]:
+    def _records(self, shards: Iterable[Shard], wanted: range) -> Iterator[_Record]:
         """Yields a range of the records of shards, read one after another."""
-        first = 0
-        for shard in shards:
-            last = first + shard.examples
-            inside = range(max(wanted.start, first) - first, min(wanted.stop, last) - first)
-            if inside:
-                for record in _read_range(shard.uri, inside, self._record_format):
-                    yield shard.uri, record
-            first = last
+        for shard in cut(shards, wanted):
+            for record in records_of_shard(shard, self._record_format):
+                yield record, shard.uri
 
     def _at(self, shards: Sequence[Shard], positions: Sequence[int]) -> Iterable[_Record]:
         """The records at some positions, in their order."""
-        ends = list(accumulate(shard.examples for shard in shards))
-        places = [place_at(ends, position) for position in positions]
-        uris = [shards[place.shard].uri for place in places]
+        reader = Records(shards, self._record_format)
+        places = [reader.place(position) for position in positions]
         if self._record_format.indexable:
-            found: Iterable[bytes] = Records(shards, self._record_format).read_all(places)
+            records: Iterable[bytes] = reader.read_all(places)
         else:
-            read = self._read_in_order(shards, sorted(places))
-            found = (read[place] for place in places)
-        return zip(uris, found, strict=True)
+            read = self._read_in_order(shards, places)
+            records = (read[place] for place in places)
+        return zip(records, (shards[place.shard].uri for place in places), strict=True)
 
     def _read_in_order(
-        self, shards: Sequence[Shard], places: Sequence[Place]
+        self, shards: Sequence[Shard], places: Iterable[Place]
     ) -> Mapping[Place, bytes]:
         """Reads records of shards that have to be read from their beginning."""
+        wanted = set(places)
+        numbers: dict[int, list[int]] = {}
+        for place in sorted(wanted):
+            numbers.setdefault(place.shard, []).append(place.number)
         read = {}
-        for index, shard in enumerate(shards):
-            wanted = {place.number for place in places if place.shard == index}
-            if wanted:
-                first, last = min(wanted), max(wanted)
-                found = _read_range(shard.uri, range(first, last + 1), self._record_format)
-                for number, record in enumerate(found, first):
-                    if number in wanted:
-                        read[Place(index, number)] = record
+        for index, inside in numbers.items():
+            part = range(inside[0], inside[-1] + 1)
+            records = records_of_shard(shards[index]._replace(part=part), self._record_format)
+            for number, record in zip(part, records, strict=True):
+                if Place(index, number) in wanted:
+                    read[Place(index, number)] = record
         return read
 
 
@@ -221,9 +224,9 @@ class _Samples(Iterator[Any]):
     def __next__(self) -> Any:
         if self._records is None:
             self._records = self._dataset._left(self._part, self._read, self._epoch, self._worker)
-        uri, record = next(self._records)
+        record, uri = next(self._records)
         self._read += 1
-        return self._dataset._sample(uri, record)
+        return self._dataset._sample(record, uri)
 
     def state_dict(self) -> dict[str, Any]:
         """The position, with what it depends on."""
@@ -233,26 +236,20 @@ class _Samples(Iterator[Any]):
         """Goes to a position that `state_dict` returned.
 
         Raises:
-          UsageError: it was saved with other settings, with which the order is another.
+          UsageError: it was saved with another data set or other settings, of another order.
         """
-        settings = self._settings()
-        saved = {name: state_dict.get(name) for name in settings}
-        if saved != settings:
-            raise UsageError(
-                f"the position was saved with {saved}, but now there are {settings}; expected the "
-                "same data set, seed, shuffle_buffer, rank and numbers of ranks and workers"
-            )
+        check_position(state_dict, self._settings())
         self._epoch, self._read = state_dict["epoch"], state_dict["read"]
         self._records = None
 
-    def _settings(self) -> dict[str, int]:
+    def _settings(self) -> dict[str, int | str]:
         dataset = self._dataset
         return {
             "rank": dataset._rank,
             "worker": self._worker,
             "first": self._part.start,
             "last": self._part.stop,
-            "examples": sum(shard.examples for shard in dataset._shards),
+            "data": dataset._data,
             "seed": dataset._seed,
             "shuffle_buffer": dataset._shuffle_buffer,
         }
@@ -274,20 +271,3 @@ def _shuffled(
         held[index] = record
     rng.shuffle(held)
     yield from held
-
-
-def _read_range(uri: str, wanted: range, record_format: RecordFormat) -> Iterator[bytes]:
-    """Yields the records of a shard whose numbers are in a range.
-
-    Raises:
-      DamagedRecordError: the shard is damaged, or has no such records.
-    """
-    found = 0
-    with open_shard(uri) as file:
-        for record in record_format.records_in(file, uri, wanted):
-            yield record
-            found += 1
-    if found < len(wanted):
-        raise DamagedRecordError(
-            f"{uri}: ends before record {wanted.start + found}, the manifest says there are more"
-        )

@@ -34,7 +34,8 @@ def cars(count: int = 20) -> Iterator[dict[str, Any]]:
 
 def test_each_sample_becomes_an_example_of_its_values(tmp_path: Path) -> None:
     """Every value is found again, by the kind of its type; uint8 arrays as bytes, None not at all."""
-    manifest = convert_samples(cars(), output=str(tmp_path / "out"), class_names=["slow", "quick"])
+    names = ["slow", "quick"]
+    manifest = convert_samples(cars(), output=str(tmp_path / "out"), class_names=names).manifest
     examples = read_all_by(tmp_path / "out", "name")
     assert sorted(examples) == sorted(f"car{i}" for i in range(20))
     for i in range(20):
@@ -121,10 +122,9 @@ def test_a_function_or_shares_say_the_split(tmp_path: Path) -> None:
         b"car2",
         b"car3",
     ]
-    manifest = convert_samples(
+    sizes = convert_samples(
         cars, output=str(tmp_path / "b"), splits={"train": 0.5, "validation": 0.5}
-    )
-    sizes = {split: entry["examples"] for split, entry in manifest["splits"].items()}
+    ).splits
     assert sum(sizes.values()) == 20
     assert min(sizes.values()) > 3
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, BinaryIO
@@ -15,27 +14,43 @@ from beam_pipeline.core.records.example_proto import Example
 from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.records.tfrecord import crc32c_extend
 
-_BUFFER_BYTES = 1 << 20  # 1 MiB
+_PIECE_BYTES = 1 << 20  # 1 MiB
 
 
-class _MeasuringReader(io.RawIOBase):
-    """Counts and checksums the bytes of a file as they are read."""
+class MeasuredFile:
+    """A file read from front to back, whose bytes are counted and checksummed as they are read.
+
+    Attributes:
+      bytes: how many were read.
+      crc32c: CRC-32C of all of them.
+    """
 
     def __init__(self, file: BinaryIO) -> None:
-        super().__init__()
         self._file = file
         self.bytes = 0
         self.crc32c = 0
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._file.read(len(buffer))
-        buffer[: len(data)] = data
+    def read(self, size: int = -1) -> bytes:
+        """Reads the next bytes."""
+        data = self._file.read(size)
         self.bytes += len(data)
         self.crc32c = crc32c_extend(self.crc32c, data)
-        return len(data)
+        return data
+
+    def seekable(self) -> bool:
+        """False: nothing is passed over."""
+        return False
+
+    def fileno(self) -> int:
+        """The file's own, for what opens a local file by its name. Raises OSError."""
+        return self._file.fileno()
+
+    def finish(self) -> None:
+        """Reads what is left: all of a file that was opened by its name."""
+        if not self.bytes:
+            self._file.seek(0)
+        while self.read(_PIECE_BYTES):
+            pass
 
 
 def read_shard(
@@ -53,17 +68,17 @@ def read_shard(
     Raises:
       DamagedRecordError: the framing, a checksum, the compression or an example is broken; says where.
     """
-    measured = _MeasuringReader(file)
-    stream: Any = io.BufferedReader(measured, _BUFFER_BYTES)
+    measured: Any = MeasuredFile(file)
     classes: Counter[int] = Counter()
     examples = 0
-    for record in record_format.records(stream, path):
+    for record in record_format.records(measured, path):
         example = _parse(record, path, examples)
         feature = example.features.feature
         if class_key in feature:
             classes.update(feature[class_key].int64_list.value)
         examples += 1
         yield example
+    measured.finish()
     yield ShardInfo(
         split=spec.split,
         number=spec.number,

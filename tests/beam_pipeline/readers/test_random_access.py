@@ -77,7 +77,8 @@ def test_every_index_gives_the_record_that_is_stored_there(pets: Path) -> None:
     ]
     assert brief(source[np.int64(5)]) == expected[5]
     assert source[30:] == source[[]] == []
-    assert repr(source) == f"RandomAccess('{pets}', 'train', 23 examples)"
+    data = beam_pipeline.Dataset.open(pets).fingerprint("train")
+    assert repr(source) == f"RandomAccess('{pets}', 'train', 23 examples, {data})"
 
 
 def test_an_index_that_is_none_is_an_error(pets: Path) -> None:
@@ -135,7 +136,9 @@ def test_pixels_are_decoded_if_asked(pets: Path) -> None:
     small = RandomAccess(pets, decode=True, image_size=(4, 5), channels=1)[0]["image"]
     assert (small.shape, small.dtype) == ((4, 5, 1), np.uint8)
     assert RandomAccess(pets, decode=brief)[3] == stored(pets)[3]
-    with pytest.raises(UsageError, match="image_size, channels and exact are for decode=True"):
+    with pytest.raises(
+        UsageError, match="image_size, channels, exact and dtype are for decode=True"
+    ):
         RandomAccess(pets, image_size=(4, 5))
 
 

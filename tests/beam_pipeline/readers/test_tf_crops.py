@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,8 @@ from PIL import Image
 
 import beam_pipeline
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.readers.tf_crops import CropDecoder, checked_shares
+from beam_pipeline.readers.pixels import PixelOptions, PixelPlan
+from beam_pipeline.readers.tf_images import CropDecoder, _checked_shares
 from tests.beam_pipeline.readers.test_pixels import jpeg
 from tests.beam_pipeline.readers.test_tf_data import IMAGE, OBJECTS, SIDES, feature, write_set
 
@@ -29,7 +29,8 @@ def whole(data: Any, channels: int = 3) -> Any:
 def decoder(
     size: tuple[int, int] = (8, 8), *, channels: int = 3, scaled: bool = False
 ) -> CropDecoder:
-    return CropDecoder(CROP, size, channels, scaled, partial(whole, channels=channels))
+    options = PixelOptions(size, channels, exact=not scaled)
+    return CropDecoder(CROP, size, PixelPlan((), "", (), (), "", "", size, options))
 
 
 def in_window(image: Any, window: Any) -> Any:
@@ -185,7 +186,7 @@ def test_bare_pixels_are_cropped(tmp_path: Path) -> None:
 def test_shares_that_are_none(shares: Any) -> None:
     """The message shows an example of what is expected."""
     with pytest.raises(UsageError) as caught:
-        checked_shares(shares)
+        _checked_shares(shares)
     assert str(caught.value) == (
         f"random_crop is {shares!r}, expected the least and the greatest share of an image's area, "
         "such as (0.08, 1)"

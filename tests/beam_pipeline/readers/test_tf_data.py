@@ -317,8 +317,9 @@ def test_bare_pixels_come_as_images(tmp_path: Path) -> None:
     assert np.array_equal(two[0], grey)
     resized = beam_pipeline.load(folder, shuffle=False, image_size=(2, 3))
     assert np.array_equal(next(iter(resized))[0], tf.image.resize(colours, (2, 3)))
-    with pytest.raises(UsageError, match=r"channels is 4, but .* holds bare pixels"):
-        beam_pipeline.load(folder, channels=4)
+    (four, _) = beam_pipeline.load(folder, shuffle=False, channels=4).as_numpy_iterator()
+    assert np.array_equal(four[0][..., :3], colours)
+    assert (four[0][..., 3] == 255).all()
 
 
 @pytest.mark.slow
@@ -815,15 +816,23 @@ def test_a_folder_without_a_manifest_is_no_data_set(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"batch_size": 0}, "batch_size is 0, expected 1 or more"),
-        ({"image_size": 224}, r"image_size is 224, expected \(height, width\)"),
-        ({"image_size": (0, 4)}, r"image_size is \(0, 4\), expected 1 pixel or more"),
+        ({"batch_size": 0}, "batch_size is 0, expected None or a whole number from 1 on"),
+        ({"batch_size": 2.5}, "batch_size is 2.5, expected None or a whole number from 1 on"),
+        ({"image_size": 2.5}, r"image_size is 2.5, expected \(height, width\) in pixels, one"),
+        ({"image_size": (0, 4)}, r"image_size is \(0, 4\), expected \(height, width\) in pixels"),
+        ({"image_size": "8x8x8"}, "image_size is '8x8x8', expected .* or 'WIDTHxHEIGHT'"),
+        ({"dtype": "float32"}, "dtype is 'float32', expected 'uint8' or 'uint16'"),
+        ({"features": ["image"]}, "features are for as_dict=True"),
+        ({"features": ["image/clas/label"], "as_dict": True}, "mean 'image/class/label'?"),
+        ({"weights": [2]}, "weights are for several data sets"),
+        ({"split": "val"}, "has no split 'val'; it has test, train"),
         ({"channels": 2}, r"channels is 2, expected one of \(1, 3, 4\)"),
-        ({"shuffle": 0}, "shuffle is 0, expected True, False or a number from 1 on"),
-        ({"repeat": 0.5}, "repeat is 0.5, expected True, False or a number from 1 on"),
-        ({"repeat": -1}, "repeat is -1, expected True, False or a number from 1 on"),
+        ({"shuffle": 0}, "shuffle is 0, expected True, False or a whole number from 1 on"),
+        ({"shuffle": "yes"}, "shuffle is 'yes', expected True, False or a whole number from 1"),
+        ({"repeat": 0.5}, "repeat is 0.5, expected True, False or a whole number from 1 on"),
+        ({"repeat": -1}, "repeat is -1, expected True, False or a whole number from 1 on"),
         ({"max_boxes": 5}, "max_boxes is given, but .* has no boxes"),
-        ({"max_boxes": 0}, "max_boxes is 0, expected 1 or more"),
+        ({"max_boxes": 0}, "max_boxes is 0, expected None or a whole number from 1 on"),
         ({"max_boxes": 5, "as_dict": True}, "as_dict gives lists as stored"),
     ],
 )
