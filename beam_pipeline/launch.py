@@ -14,13 +14,17 @@ from typing import NoReturn
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_pipeline.config import ConvertConfig
+from beam_pipeline.core.dataset.names import MANIFEST_NAME
 from beam_pipeline.core.errors import ConversionError, OutputError, UsageError
+from beam_pipeline.core.uris import is_remote
 from beam_pipeline.engines.base import Build, Engine
 from beam_pipeline.engines.registry import engine_for, import_engine
 from beam_pipeline.interrupts import interruptible
 from beam_pipeline.notebook import as_in_a_script
 from beam_pipeline.pipeline import build_pipeline, build_planning_pipeline
 from beam_pipeline.progress_bar import show_progress
+from beam_pipeline.startup import full_disk
+from beam_pipeline.storage import files
 from beam_pipeline.summary import print_summary, say_what_was_kept
 from beam_pipeline.terminal import say
 from beam_pipeline.work.incomplete_folder import read_note, take_refusal
@@ -220,15 +224,25 @@ def _run_jobs(config: ConvertConfig, engine: Engine, writers: int) -> None:
     if config.options.engine.shuffle == "records":
         _run(lambda pipeline: build_planning_pipeline(pipeline, config), config, engine)
         shard_plan = read_note(config.output)
-    with writer_processes(writers):
-        _run(
-            lambda pipeline: build_pipeline(
-                pipeline, config, shard_plan=shard_plan, failures=failures
-            ),
-            config,
-            engine,
-            failures.job,
-        )
+    try:
+        with writer_processes(writers):
+            _run(
+                lambda pipeline: build_pipeline(
+                    pipeline, config, shard_plan=shard_plan, failures=failures
+                ),
+                config,
+                engine,
+                failures.job,
+            )
+    except Exception as error:
+        reason = full_disk(error)
+        if not reason:
+            raise
+        raise OutputError(f"a shard in {config.output} cannot be written: {reason}") from error
+    finally:
+        for name in files.list_folder(config.output) if shard_plan else ():
+            if name.startswith(f"beam-temp-{config.name}-"):  # where Beam's sink writes at first
+                files.delete_folder(files.join(config.output, name))
 
 
 def _run(build: Build, config: ConvertConfig, engine: Engine, job: str = "") -> None:
@@ -247,6 +261,9 @@ def _run(build: Build, config: ConvertConfig, engine: Engine, job: str = "") -> 
 
 def _interrupted(config: ConvertConfig, engine: Engine) -> str:
     """The message of Ctrl-C; unfinished files of a local job are in `.incomplete`."""
+    manifest = files.join(config.output, MANIFEST_NAME)
+    if engine.ends_on_interrupt and not is_remote(manifest) and files.exists(manifest):
+        return f"interrupted at the very end: {config.output} holds the complete data set"
     resumable = config.options.engine.shuffle != "records" and engine.ends_on_interrupt
     return engine.interrupt() + (". The same command with --resume continues" if resumable else "")
 

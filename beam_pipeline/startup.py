@@ -25,6 +25,7 @@ import errno
 import gc
 import logging
 import os
+import re
 import resource
 import sys
 import threading
@@ -61,6 +62,9 @@ _SIGNS_OF_SHORTAGE = (
     "Cannot allocate memory",
     "failed to map segment",
     "error return without exception set",  # a library could not allocate the exception either
+)
+_FULL = re.compile(
+    rf"OSError: (\[Errno (?:{errno.ENOSPC}|{errno.EFBIG}|{errno.EDQUOT})\] [^\[\n]+)"
 )
 EXIT_INTERRUPTED = 130
 _UTF8_MODE = "BEAM_TFRECORD_UTF8_MODE"
@@ -150,6 +154,12 @@ def _files_message() -> str:
     return f"this process may open only {most} files at once (ulimit -n); allow 1024, as is usual"
 
 
+def full_disk(error: BaseException) -> str:
+    """The reason of an error of Beam's own sink on a full disk; empty for any other."""
+    found = _FULL.search(f"OSError: {error}" if isinstance(error, OSError) else str(error))
+    return found[1].strip() if found else ""
+
+
 def _show_traceback_of_thread(raised: threading.ExceptHookArgs) -> None:
     """Shows what ended a thread, unless the error at the end says it."""
     if raised.exc_value is not None and not is_shortage(raised.exc_value):
@@ -157,9 +167,9 @@ def _show_traceback_of_thread(raised: threading.ExceptHookArgs) -> None:
 
 
 def _is_to_be_shown(record: logging.LogRecord) -> bool:
-    """Keeps back the traceback of a shortage, as the error at the end says it."""
+    """Keeps back the traceback of a shortage, also of disk space, as the error at the end says it."""
     error = record.exc_info[1] if record.exc_info else None
-    return error is None or not is_shortage(error)
+    return error is None or not (full_disk(error) or is_shortage(error))
 
 
 def decode_names_as_utf8() -> None:

@@ -68,7 +68,8 @@ PROMISES: Mapping[str, Mapping[str, Promise]] = {
         ),
         "killed_overwriting": Promise(
             "the job is killed while `--overwrite` removes a data set",
-            "a run without options refuses; `--overwrite` and `--resume` go on",
+            "a run without options refuses; `--overwrite` goes on, and so does `--resume` once the "
+            "manifest is gone: before that, the old data set is whole",
         ),
         "ctrl_c": Promise(
             "Ctrl-C", "exit code 130 at once, and one line that names `--resume`; no manifest"
@@ -126,14 +127,23 @@ PROMISES: Mapping[str, Mapping[str, Promise]] = {
             "an error; it is neither deleted nor replaced",
         ),
         "damaged_later": Promise(
-            "a shard is damaged or lost later", "`verify` says where; `repair` writes it again"
+            "a shard, or a file beside it, is damaged or lost later",
+            "`verify` says where; `repair` writes shards, and what the manifest determines, again",
+        ),
+        "unreadable_manifest": Promise(
+            "a manifest cannot be read any more",
+            "`--overwrite` replaces the data set, whose receipts say what is its",
         ),
     },
     "Data sets that grow": {
         "reused": Promise(
             "some images or labels changed since the data set of `--reuse`",
             "the files of a conversion from nothing, byte for byte; only the shards of changed samples "
-            "are written, and the earlier data set stays as it is",
+            "are written, and the earlier data set is not changed",
+        ),
+        "damaged_together": Promise(
+            "a shard that two data sets share, as a hard link of `--reuse`, is damaged",
+            "`verify` and `repair` of each name the other, and `repair` of both heals both",
         ),
         "reused_damaged": Promise(
             "a shard of the earlier data set is damaged or lost",

@@ -18,11 +18,14 @@ from beam_pipeline.core.dataset.dead_letter_names import (
 )
 from beam_pipeline.core.dataset.duplicates import DUPLICATES_NAME, Duplicates
 from beam_pipeline.core.dataset.manifest import (
+    CHECKSUM_ENTRY,
     IMAGES_ENTRY,
+    LINES_ENTRY,
     MANIFEST_NAME,
     build_manifest,
     crc32c_text,
     dump_json,
+    manifest_file,
 )
 from beam_pipeline.core.dataset.names import WRITING_NAME
 from beam_pipeline.core.dataset.plan import Plan
@@ -72,6 +75,7 @@ from beam_pipeline.work.output_folder import (
     delete_dead_letters,
     earlier_manifest,
     is_somebody_elses,
+    parsed_manifest,
 )
 
 
@@ -188,9 +192,10 @@ class DatasetFinisher:
         earlier = earlier_manifest(folder)
         parts = parts_for(totals.dead.dead.total(), self.most_dead_letters)
         names = dead_letter_names(parts)
+        crc = sum(part.crc for part in in_parts)
         if self._lists_dead_letters(plan, earlier, names):
             if not parts:
-                self._write_dead_letters(plan, earlier, names[0], dead_letters)
+                crc = self._write_dead_letters(plan, earlier, names[0], dead_letters)
             elif not in_parts:
                 what = f"the files of dead letters in {folder} cannot be written"
                 return plan.refusal or Refusal.from_error(OutputError(what))
@@ -207,7 +212,9 @@ class DatasetFinisher:
         )
         if refusal:
             return refusal
-        manifest = self._manifest(plan, tally, shards, totals, parts)
+        manifest = self._manifest(plan, tally, shards, totals, parts, crc)
+        manifest_data = manifest_file(manifest)
+        parsed_manifest(manifest_data, files.join(folder, MANIFEST_NAME))
         changed = self._changed_inputs(earlier, manifest) if earlier else None
         if changed:
             return changed
@@ -218,7 +225,7 @@ class DatasetFinisher:
             **(_changes_file(self.reuse, plan, changes) if self.reuse else {}),
             **self._duplicates_file(duplicates, shards),
             **(self._report(manifest, images, dead_letters, duplicates) if wants_report else {}),
-            MANIFEST_NAME: dump_json(manifest),
+            MANIFEST_NAME: manifest_data,
         }
         if earlier is None:
             in_the_way = self._make_way(side_files, there, names if parts else ())
@@ -261,14 +268,14 @@ class DatasetFinisher:
         earlier: Mapping[str, Any] | None,
         name: str,
         dead_letters: Iterable[DeadLetter],
-    ) -> None:
+    ) -> int:
         """Writes the one file that lists all dead letters, in place of any other of this run's."""
         folder = self.output_folder
         if plan.refusal and earlier is None and read_note(folder) is None:
             # The note could not be written, and the next run has to know whose file this is.
             note_names(folder, WRITING_NAME, [name])
         delete_dead_letters(folder, keep=[name])
-        write_lines(files.join(folder, name), dead_letters)
+        return write_lines(files.join(folder, name), dead_letters)
 
     def _make_way(
         self, side_files: dict[str, bytes], there: Set[str], parts: Sequence[str]
@@ -401,6 +408,7 @@ class DatasetFinisher:
         shards: Sequence[ShardInfo],
         totals: Totals,
         dead_letter_parts: int,
+        dead_letter_crc: int,
     ) -> dict[str, Any]:
         turned = Event.LEFT_TURNED.value in totals.events
         return build_manifest(
@@ -412,6 +420,7 @@ class DatasetFinisher:
             features=self.encoding.features(turned=turned),
             totals=totals,
             dead_letter_parts=dead_letter_parts,
+            dead_letter_crc=dead_letter_crc,
             counted=_counted(self.encoding.columns),
         )
 
@@ -454,7 +463,8 @@ def _compared(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
     Those of older versions have no figures of images.
     """
     counts = {k: v for k, v in manifest["counts"].items() if k != "ignored_files"}
-    same = {k: v for k, v in manifest.items() if k not in (IMAGES_ENTRY, "questions")}
+    open_entries = (IMAGES_ENTRY, "questions", CHECKSUM_ENTRY, LINES_ENTRY)
+    same = {k: v for k, v in manifest.items() if k not in open_entries}
     return {**same, "counts": counts}
 
 

@@ -11,6 +11,7 @@ import apache_beam as beam
 
 from beam_pipeline.core.dataset.estimate import FEATURE_BYTES
 from beam_pipeline.core.dataset.kept import NOTHING_KEPT
+from beam_pipeline.core.dataset.manifest_check import check_draft
 from beam_pipeline.core.dataset.plan import Plan, make_plan
 from beam_pipeline.core.dataset.plausibility import NO_CHECKS, LabelChecks
 from beam_pipeline.core.dataset.receipts import with_settled
@@ -84,9 +85,10 @@ def plan_shards(
     run = with_settled(run, plan.settled)
     refusal: Refusal | None
     try:
+        check_draft(run, plan.classes)
         earlier = read_earlier(output_folder) if resume else None
         refusal = _other_run(earlier, plan, run) if earlier else None
-    except ConversionError as error:  # it cannot be read, though it could before
+    except ConversionError as error:  # or an earlier run cannot be read
         refusal = Refusal.from_error(error)
     if refusal:
         return dataclasses.replace(plan, refusal=plan.refusal or refusal)

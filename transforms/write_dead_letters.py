@@ -17,6 +17,7 @@ import apache_beam as beam
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 
 from beam_pipeline.core.dataset.dead_letter_names import part_of, parts_for
+from beam_pipeline.core.dataset.manifest import line_crc
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.totals import Totals
 from beam_pipeline.core.dead_letters import DeadLetter
@@ -55,17 +56,23 @@ class WrittenPart(NamedTuple):
     Attributes:
       letters: the number of its dead letters.
       refusal: why it could not be written, or None.
+      crc: the sum of `line_crc` over their lines.
     """
 
     letters: int
     refusal: Refusal | None = None
+    crc: int = 0
 
 
-def write_lines(uri: str, dead_letters: Iterable[DeadLetter]) -> None:
-    """Writes a file with a line for each dead letter. Raises OSError."""
+def write_lines(uri: str, dead_letters: Iterable[DeadLetter]) -> int:
+    """Writes a file with a line for each dead letter; returns the sum of `line_crc`. Raises OSError."""
+    crc = 0
     with files.open_output(uri) as sink:
-        for one in dead_letters:
-            sink.write(one.to_json().encode() + b"\n")
+        for letter in dead_letters:
+            line = letter.to_json().encode()
+            crc += line_crc(line)
+            sink.write(line + b"\n")
+    return crc
 
 
 def write_parts(
@@ -85,8 +92,7 @@ def write_parts(
     for one in dead_letters if names else ():
         parts[part_of(one, len(names))].append(one)
     for name, part in zip(names, parts, strict=True):
-        write_lines(files.join(folder, name), part)
-        yield WrittenPart(len(part))
+        yield WrittenPart(len(part), crc=write_lines(files.join(folder, name), part))
 
 
 class _WritePart(beam.DoFn):
@@ -104,14 +110,14 @@ class _WritePart(beam.DoFn):
             return
         uri = files.join(self._folder, names[part[0]])
         found = sorted(itertools.chain.from_iterable(unpack(DeadLetter, one) for one in part[1]))
-        refusal = None
+        crc, refusal = 0, None
         try:
-            write_lines(uri, found)
+            crc = write_lines(uri, found)
         except OSError as error:
             if self._failures.retries:
                 raise
             refusal = Refusal.from_error(OutputError(f"{uri} cannot be written: {error}"))
-        yield WrittenPart(len(found), refusal)
+        yield WrittenPart(len(found), refusal, crc)
 
 
 @dataclass(kw_only=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from beam_pipeline.commands.command import Call, DatasetCommand
-from beam_pipeline.commands.verify import check_shards
+from beam_pipeline.commands.verify import check_shards, dead_letter_faults, manifest_faults
 from beam_pipeline.core.dataset.manifest import crc32c_text, shard_paths
 from beam_pipeline.core.dataset.names import INCOMPLETE_FOLDER
 from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs, receipt_name
@@ -28,7 +28,12 @@ from beam_pipeline.storage.read_ahead import usual_reading
 from beam_pipeline.terminal import complain, say
 from beam_pipeline.work.incomplete_folder import delete_incomplete
 from beam_pipeline.work.output_claim import claimed
-from beam_pipeline.work.output_folder import check_no_links, read_manifest
+from beam_pipeline.work.output_folder import (
+    check_no_links,
+    read_manifest,
+    spoilt_side_files,
+    write_side_file,
+)
 from beam_pipeline.work.receipt_files import read_receipt
 from beam_pipeline.work.shard_task import Written, write_inputs
 from beam_pipeline.work.writer_process import cores, submit, writer_processes
@@ -108,9 +113,9 @@ def _first_dead_letter(receipt: Receipt) -> str:
 
 
 def repair(folder: str) -> bool:
-    """Reads every shard, rewrites those that differ from the manifest, and prints their names.
+    """Reads a data set, rewrites shards and other files that differ from the manifest, and names them.
 
-    Returns: True if all shards are sound afterwards.
+    Returns: True if the data set is sound afterwards.
 
     Raises:
       ConversionError: the folder holds no complete data set, or a job is writing to it.
@@ -123,9 +128,10 @@ def repair(folder: str) -> bool:
 
 
 def _repair(folder: str, manifest: Mapping[str, Any]) -> bool:
-    damaged = [shard for shard in check_shards(folder, manifest) if shard.faults]
+    shards = [*check_shards(folder, manifest)]
+    damaged = [shard for shard in shards if shard.faults]
     for shard in damaged:
-        complain(shard.faults[0])
+        complain(f"{shard.faults[0]}{shard.sharing}")
     failed = 0
     with writer_processes(min(cores(), len(damaged))):
         started = [_start(folder, shard.entry, manifest) for shard in damaged]
@@ -138,12 +144,21 @@ def _repair(folder: str, manifest: Mapping[str, Any]) -> bool:
             except ConversionError as error:
                 complain(str(error))
                 failed += 1
+    remaining = [fault for shard in shards if not shard.faults for fault in shard.receipt_faults]
+    of_manifest = [*manifest_faults(folder, manifest)]
+    for name, fault in () if of_manifest else [*spoilt_side_files(folder, manifest)]:
+        if write_side_file(folder, name, manifest):
+            say(f"{files.join(folder, name)}: rewritten")
+        else:
+            remaining.append(f"{files.join(folder, name)} {fault}")
+    remaining += [*of_manifest, *dead_letter_faults(folder, manifest)]
+    complain(*remaining)
     delete_incomplete(folder)
     sound = len(shard_paths(manifest)) - len(damaged)
     were = "was" if sound == 1 else "were"
     written = len(damaged) - failed
     say(f"{folder}: {counted(sound, 'shard')} {were} sound, {written} rewritten")
-    return not failed
+    return not failed and not remaining
 
 
 def _result(work: Future[Written], uri: str) -> Written:
@@ -199,8 +214,8 @@ class Repair(DatasetCommand):
 
     description = (
         "Checks a data set as verify does, and rewrites each damaged or missing shard from its "
-        "images, provided they have not changed. Exits with code 1 if a shard could not be "
-        "rewritten."
+        "images, provided they have not changed, and each file that the manifest determines. Exits "
+        "with code 1 if a fault remains."
     )
 
     def run(self, call: Call) -> bool:

@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+import json
+import os
+import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from beam_pipeline.commands.command import Call, DatasetCommand
-from beam_pipeline.core.dataset.manifest import LABELS_NAME, shard_paths
+from beam_pipeline.core.dataset.manifest import (
+    LINES_ENTRY,
+    MANIFEST_NAME,
+    crc32c_text,
+    is_as_written,
+    line_crc,
+    shard_paths,
+)
+from beam_pipeline.core.dataset.receipts import receipt_name
 from beam_pipeline.core.dataset.sharding import ShardInfo
-from beam_pipeline.core.dataset.verification import verify_classes, verify_shard
-from beam_pipeline.core.labels.classes import fit_a_list
+from beam_pipeline.core.dataset.verification import (
+    verify_classes,
+    verify_counts,
+    verify_receipt,
+    verify_shard,
+)
+from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.text import counted
+from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files
 from beam_pipeline.terminal import complain, say
-from beam_pipeline.work.dead_letter_files import read_dead_letters, shown_uri
-from beam_pipeline.work.output_folder import read_manifest
+from beam_pipeline.work.dead_letter_files import dead_letter_lines, shown_uri
+from beam_pipeline.work.output_folder import read_manifest, spoilt_side_files
+from beam_pipeline.work.receipt_files import read_receipt, receipts_there
 
 
 def verify(folder: str) -> bool:
@@ -49,68 +67,125 @@ class CheckedShard(NamedTuple):
       entry: its entry in the manifest.
       faults: one sentence each; empty if the shard is sound.
       info: its figures, or None if it could not be read.
+      receipt_faults: the faults of its receipt, one sentence each.
+      sharing: says which data sets share the damaged file; empty if the shard is sound or none do.
     """
 
     split: str
     entry: Mapping[str, Any]
     faults: Sequence[str]
     info: ShardInfo | None
+    receipt_faults: Sequence[str]
+    sharing: str
 
 
 def check_shards(folder: str, manifest: Mapping[str, Any]) -> Iterator[CheckedShard]:
-    """Reads every shard of a data set and compares it with the manifest."""
+    """Reads every shard of a data set, and its receipt, and compares both with the manifest."""
+    receipts = receipts_there(folder)
     for split, entries in manifest["splits"].items():
         for entry in entries["shards"]:
             uri = files.join(folder, entry["path"])
-            found: list[str | ShardInfo] = []
+            results: list[str | ShardInfo] = []
             try:
                 with files.open_input(uri) as file:
-                    found.extend(
+                    results.extend(
                         verify_shard(
                             file=file, path=uri, entry=entry, manifest=manifest, split=split
                         )
                     )
             except OSError as error:
-                found.append(f"{uri}: cannot be read: {error.strerror or error}")
-            faults = [item for item in found if isinstance(item, str)]
-            infos = [item for item in found if isinstance(item, ShardInfo)]
-            yield CheckedShard(split, entry, faults, infos[0] if infos else None)
+                results.append(f"{uri}: cannot be read: {error.strerror or error}")
+            faults = [item for item in results if isinstance(item, str)]
+            infos = [item for item in results if isinstance(item, ShardInfo)]
+            yield CheckedShard(
+                split,
+                entry,
+                faults,
+                infos[0] if infos else None,
+                # A folder without any receipt is that of --shuffle=records, or they were removed.
+                [*_receipt_faults(folder, split, entry, manifest)] if receipts else (),
+                _sharing(folder, entry["path"]) if faults and not is_remote(folder) else "",
+            )
+
+
+def _receipt_faults(
+    folder: str, split: str, entry: Mapping[str, Any], manifest: Mapping[str, Any]
+) -> Iterator[str]:
+    uri = files.join(folder, receipt_name(entry["path"]))
+    try:
+        receipt = read_receipt(folder, entry["path"])
+    except ConversionError as error:
+        yield str(error)
+        return
+    if receipt is None:
+        yield f"{uri} is missing, and --resume and repair need it: convert again with --overwrite"
+        return
+    yield from (f"{uri}: {fault}" for fault in verify_receipt(receipt, split, entry, manifest))
+
+
+def _sharing(folder: str, shard: str) -> str:
+    """Names the data sets beside this one of which a shard is the same file, by a hard link of --reuse."""
+    try:
+        status = os.stat(os.path.join(folder, shard))
+        if status.st_nlink < 2 or not stat.S_ISREG(status.st_mode):
+            return ""
+        above = os.path.dirname(folder)
+        sets = [entry.path for entry in os.scandir(above) if entry.is_dir(follow_symlinks=False)]
+        sharing = [
+            path
+            for path in sorted(sets)
+            if not os.path.samefile(path, folder)
+            and any(entry.inode() == status.st_ino for entry in os.scandir(path))
+        ]
+    except OSError:
+        return ""
+    places = ", ".join(sharing) or f"a folder outside {above}"
+    remedy = " and ".join(f"`beam-tfrecord repair {path}`" for path in sharing) or "find -samefile"
+    return f" {places} shares the damaged file, a hard link of --reuse: {remedy}"
+
+
+def manifest_faults(folder: str, manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the faults of a manifest that it shows by itself."""
+    uri = files.join(folder, MANIFEST_NAME)
+    if not is_as_written(files.read_bytes(uri), manifest):
+        yield (
+            f"{uri} does not have its checksum: it was damaged or edited. Put back a copy, or convert "
+            "again with --overwrite"
+        )
+    yield from verify_counts(manifest)
 
 
 def _faults(folder: str, manifest: Mapping[str, Any]) -> Iterator[str]:
     infos: list[ShardInfo] = []
     for shard in check_shards(folder, manifest):
-        yield from shard.faults
+        for number, fault in enumerate(shard.faults):
+            yield fault if number else f"{fault}{shard.sharing}"
+        yield from shard.receipt_faults
         if shard.info:
             infos.append(shard.info)
-    for split, entries in manifest["splits"].items():
-        for figure in ("examples", "bytes"):
-            total = sum(entry[figure] for entry in entries["shards"])
-            if total != entries[figure]:
-                yield f"split {split}: its shards have {total} {figure}, it says {entries[figure]}"
+    yield from manifest_faults(folder, manifest)
     if len(infos) == len(shard_paths(manifest)):
         yield from verify_classes(manifest, infos)
-    yield from _side_file_faults(folder, manifest)
+    for name, fault in spoilt_side_files(folder, manifest):
+        yield f"{files.join(folder, name)} {fault}"
+    yield from dead_letter_faults(folder, manifest)
 
 
-def _side_file_faults(folder: str, manifest: Mapping[str, Any]) -> Iterator[str]:
-    names = [entry["name"] for entry in manifest["classes"]]
-    if fit_a_list([(entry["name"], entry["id"]) for entry in manifest["classes"]]):
-        uri = files.join(folder, LABELS_NAME)
-        try:
-            found = files.read_bytes(uri).decode(errors="replace").split("\n")[:-1]
-            if found != names:
-                yield f"{uri}: its {len(found)} lines are not the manifest's {len(names)} classes"
-        except OSError as error:
-            yield f"{uri}: cannot be read: {error.strerror or error}"
-    uri = shown_uri(folder, manifest)
+def dead_letter_faults(folder: str, manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the faults of the files that list dead letters."""
+    uri, crc = shown_uri(folder, manifest), 0
+    reasons: Counter[str] = Counter()
     try:
-        reasons = Counter(one["reason"] for one in read_dead_letters(folder, manifest))
+        for line in dead_letter_lines(folder, manifest):
+            crc += line_crc(line)
+            reasons[json.loads(line)["reason"]] += 1
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         yield f"{uri}: cannot be read: {error}"
-    else:
-        if dict(reasons) != manifest["dead_letters"]:
-            yield f"{uri}: holds {dict(reasons)}, the manifest says {manifest['dead_letters']}"
+        return
+    if dict(reasons) != manifest["dead_letters"]:
+        yield f"{uri}: holds {dict(reasons)}, the manifest says {manifest['dead_letters']}"
+    elif manifest.get(LINES_ENTRY, crc32c_text(crc % (1 << 32))) != crc32c_text(crc % (1 << 32)):
+        yield f"{uri}: its lines do not have the checksum of the manifest: damaged or edited"
 
 
 class Verify(DatasetCommand):
@@ -118,7 +193,8 @@ class Verify(DatasetCommand):
 
     description = (
         "Reads every shard and compares it with the manifest: framing, checksums, examples and "
-        "counts. Prints each fault with its location and exits with code 1 if there are any."
+        "counts; checks the manifest, receipts and all files that it determines. Prints each fault "
+        "with its location and exits with code 1 if there are any."
     )
 
     def run(self, call: Call) -> bool:

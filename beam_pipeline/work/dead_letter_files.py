@@ -13,8 +13,8 @@ from beam_pipeline.core.dataset.dead_letter_names import (
 from beam_pipeline.storage import files
 
 
-def read_dead_letters(folder: str, manifest: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Reads the dead letters of a data set, one at a time; parts follow one another.
+def dead_letter_lines(folder: str, manifest: Mapping[str, Any]) -> Iterator[bytes]:
+    """Reads the lines of the dead letters of a data set, one at a time; parts follow one another.
 
     Args:
       folder: the data set.
@@ -22,12 +22,15 @@ def read_dead_letters(folder: str, manifest: Mapping[str, Any]) -> Iterator[dict
 
     Raises:
       OSError: a file cannot be read.
-      ValueError: a line is not JSON.
     """
     for name in names_in_manifest(manifest):
         with files.open_input(files.join(folder, name)) as file:
-            for line in file:
-                yield json.loads(line)
+            yield from file
+
+
+def read_dead_letters(folder: str, manifest: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The same, parsed. Raises also ValueError for a line that is not JSON."""
+    yield from map(json.loads, dead_letter_lines(folder, manifest))
 
 
 def shown_uri(folder: str, manifest: Mapping[str, Any]) -> str:

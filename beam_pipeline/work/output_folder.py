@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from operator import itemgetter
 from typing import Any
 
+from beam_pipeline.core.card.seal import has_seal
 from beam_pipeline.core.dataset.dead_letter_names import (
     DEAD_LETTERS_NAME,
     lists_dead_letters,
 )
 from beam_pipeline.core.dataset.manifest import (
+    LABELS_NAME,
     MANIFEST_NAME,
     parse_manifest,
     shard_paths,
@@ -25,7 +28,7 @@ from beam_pipeline.core.dataset.names import (
 )
 from beam_pipeline.core.dataset.receipts import option_changes, receipt_name
 from beam_pipeline.core.dataset.sharding import ShardPlan
-from beam_pipeline.core.dataset.side_files import gives_way, side_file
+from beam_pipeline.core.dataset.side_files import files_from_manifest, gives_way, side_file
 from beam_pipeline.core.errors import (
     AnotherJobError,
     ChangedInputsError,
@@ -39,6 +42,7 @@ from beam_pipeline.core.records.formats import (
     format_of,
     recorded_format,
 )
+from beam_pipeline.core.report.report_file import REPORT_NAME
 from beam_pipeline.core.text import counted
 from beam_pipeline.storage import files
 from beam_pipeline.work.incomplete_folder import (
@@ -52,7 +56,7 @@ from beam_pipeline.work.incomplete_folder import (
     read_note_file,
     read_noted_run,
 )
-from beam_pipeline.work.receipt_files import delete_receipts, receipts_there
+from beam_pipeline.work.receipt_files import delete_receipts, read_receipt, receipts_there
 
 
 def read_manifest(folder: str, *, whole: bool = True) -> dict[str, Any]:
@@ -67,14 +71,15 @@ def read_manifest(folder: str, *, whole: bool = True) -> dict[str, Any]:
     """
     uri = files.join(folder, MANIFEST_NAME)
     try:
-        return _parsed(files.read_bytes(uri), uri, whole=whole)
+        return parsed_manifest(files.read_bytes(uri), uri, whole=whole)
     except OSError as error:
         raise ConversionError(
             f"{uri} cannot be read ({error.strerror or error}): the folder holds no complete data set"
         ) from error
 
 
-def _parsed(data: bytes, uri: str, *, whole: bool = True) -> dict[str, Any]:
+def parsed_manifest(data: bytes, uri: str, *, whole: bool = True) -> dict[str, Any]:
+    """The content of a manifest's file, its entries checked. Raises ConversionError."""
     manifest = parse_manifest(data, uri)
     check_manifest(manifest, uri, whole=whole)
     return manifest
@@ -84,7 +89,7 @@ def earlier_manifest(folder: str) -> dict[str, Any] | None:
     """The manifest of a complete data set; None if there is none."""
     uri = files.join(folder, MANIFEST_NAME)
     data = read_note_file(uri)
-    return None if data is None else _parsed(data, uri)
+    return None if data is None else parsed_manifest(data, uri)
 
 
 def read_earlier(folder: str) -> EarlierRun | None:
@@ -99,12 +104,10 @@ def read_earlier(folder: str) -> EarlierRun | None:
         recorded_format(options),
     )
     run = {key: manifest[key] for key in ("name", "seed", "options", "features")}
-    classes = sorted(((entry["name"], entry["id"]) for entry in manifest["classes"]), key=_by_id)
+    classes = sorted(
+        ((entry["name"], entry["id"]) for entry in manifest["classes"]), key=itemgetter(1)
+    )
     return EarlierRun(shard_plan, run, complete=True, classes=tuple(classes))
-
-
-def _by_id(entry: tuple[str, int]) -> int:
-    return entry[1]
 
 
 def check_no_links(folder: str) -> None:
@@ -295,7 +298,12 @@ def _earlier_files(folder: str, names: Collection[str]) -> set[str]:
     noted = read_names(folder, DELETING_NAME) | read_names(folder, WRITING_NAME)
     earlier = {name for name in noted if not gives_way(name)}
     shards: list[str] = []
-    manifest = earlier_manifest(folder)
+    try:
+        manifest = earlier_manifest(folder)
+    except ConversionError:
+        manifest = _by_receipts(folder, names)
+        if manifest is None:
+            raise
     if manifest:
         shards += shard_paths(manifest)
     unsure = names if manifest else [name for name in names if name in noted and gives_way(name)]
@@ -307,6 +315,35 @@ def _earlier_files(folder: str, names: Collection[str]) -> set[str]:
     earlier.update(shards, (format_of(shard).index_name(shard) for shard in shards))
     earlier.update(map(receipt_name, shards))
     return earlier
+
+
+def _by_receipts(folder: str, names: Iterable[str]) -> dict[str, Any] | None:
+    """What a manifest that cannot be read says of files: the shards with receipts, classes and options.
+
+    None if no receipt can be read either, so that nothing tells whose files these are.
+    """
+    there = receipts_there(folder)
+    shards = [name for name in names if is_ours(name) and receipt_name(name) in there]
+    options: Mapping[str, Any] = {}
+    ids: dict[str, int] = {}
+    for shard in shards:
+        with contextlib.suppress(ConversionError):
+            receipt = read_receipt(folder, shard)
+            if receipt:
+                options = receipt.inputs.options
+                ids |= receipt.inputs.class_ids
+    if not options:
+        return None
+    # Receipts lack the classes that no sample has; a list of ours holds the others, each at its place.
+    lines = (read_note_file(files.join(folder, LABELS_NAME)) or b"").decode(errors="replace")
+    for base in (0, 1):
+        listed = {name: i for i, name in enumerate(lines.split("\n")[:-1], base)}
+        ids = listed if ids.items() <= listed.items() else ids
+    return {
+        "options": options,
+        "classes": [{"id": i, "name": name} for name, i in sorted(ids.items(), key=itemgetter(1))],
+        "splits": {"": {"shards": [{"path": shard} for shard in shards]}},
+    }
 
 
 def _is_side_file(folder: str, name: str, manifest: Mapping[str, Any]) -> bool:
@@ -325,6 +362,46 @@ def _is_side_file(folder: str, name: str, manifest: Mapping[str, Any]) -> bool:
 def is_somebody_elses(folder: str, name: str) -> bool:
     """True for a file that a run leaves alone, instead of writing its own of that name."""
     return gives_way(name) and not _is_side_file(folder, name, {})
+
+
+def spoilt_side_files(folder: str, manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yields the name and the fault of each file beside the shards that is not as a run wrote it.
+
+    A file with a seal may have been changed by hand, and is somebody's own without its seal. The others
+    are what the manifest determines.
+
+    Raises:
+      OSError: a file cannot be read.
+    """
+    try:
+        expected = dict(files_from_manifest(manifest, card=True))
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        yield MANIFEST_NAME, f"does not determine the files beside the shards: {error!r}"
+        return
+    for name, content in {**expected, REPORT_NAME: b""}.items():
+        data = files.read_if_there(files.join(folder, name))
+        if name == REPORT_NAME or gives_way(name):
+            ours = data and (has_seal(data) or len(data) == len(content))
+            if data and ours and not _is_side_file(folder, name, manifest):
+                yield (
+                    name,
+                    (
+                        "is not as it was written: damaged or edited. If the change is yours, remove the "
+                        "seal, the line or value with beam-tfrecord and a long number"
+                    ),
+                )
+        elif data is None:
+            yield name, "is missing; `beam-tfrecord repair` writes it again"
+        elif data != content:
+            yield name, "is not what the manifest says; `beam-tfrecord repair` writes it again"
+
+
+def write_side_file(folder: str, name: str, manifest: Mapping[str, Any]) -> bool:
+    """Writes a file that the manifest determines and that has no seal; returns False for any other."""
+    content = None if gives_way(name) else dict(files_from_manifest(manifest, card=False)).get(name)
+    if content is not None:
+        files.write_bytes(files.join(folder, name), content)
+    return content is not None
 
 
 def _strangers(names: Iterable[str], earlier: set[str]) -> set[str]:

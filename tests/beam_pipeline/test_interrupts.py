@@ -86,6 +86,32 @@ def test_an_engine_in_a_process_of_its_own_ends_with_the_program() -> None:
 
 
 @pytest.mark.promise("ctrl_c")
+def test_after_the_manifest_it_says_that_the_data_set_is_complete(tmp_path: Path) -> None:
+    """The job is held where it has written the manifest and cleans up."""
+    (tmp_path / "photos" / "a").mkdir(parents=True)
+    (tmp_path / "photos" / "a" / "0.jpg").write_bytes(picture())
+    code = (
+        "import sys, time\nfrom beam_pipeline.cli import main\n"
+        "from beam_pipeline.transforms import dataset_finisher\n"
+        "def hold(folder):\n  print('ready', flush=True, file=sys.__stdout__)\n  time.sleep(60)\n"
+        "dataset_finisher.delete_incomplete = hold\n"
+        f"main(['convert', '--images', {str(tmp_path / 'photos')!r}, '--yes', '--no_report', "
+        f"'--output', {str(tmp_path / 'out')!r}])"
+    )
+
+    def until_held(running: subprocess.Popen[str]) -> None:
+        assert running.stdout is not None
+        while running.stdout.readline() != "ready\n":
+            assert running.poll() is None
+
+    exit_code, errors = interrupted([sys.executable, "-c", code], until_held)
+    assert (exit_code, errors.splitlines()[-1]) == (
+        130,
+        f"beam-tfrecord: interrupted at the very end: {tmp_path}/out holds the complete data set",
+    )
+
+
+@pytest.mark.promise("ctrl_c")
 @pytest.mark.slow
 def test_a_plan_leaves_nothing(tmp_path: Path) -> None:
     """One line instead of the tracebacks of workers, and no temporary folder."""

@@ -133,6 +133,28 @@ def test_a_full_disk_ends_the_job_with_one_line(images: Path, tmp_path: Path) ->
     assert os.listdir(output) == []
 
 
+@pytest.mark.promise("disk_full")
+@pytest.mark.slow
+def test_a_disk_that_is_full_for_beams_own_sink_is_one_line(images: Path, tmp_path: Path) -> None:
+    """With --shuffle=records; Beam's temporary folder goes, too."""
+    output = tmp_path / "out"
+    argv = ["--images", str(images), "--name", "d", "--num_shards", "2", "--output", str(output)]
+    done = subprocess.run(
+        [sys.executable, "-m", "beam_pipeline", "convert", *argv, "--yes", "--shuffle=records"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)),
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        f"beam-tfrecord: error: a shard in {output} cannot be written: [Errno 27] File too large"
+    )
+    assert "Traceback" not in done.stderr
+    assert os.listdir(output) == []
+
+
 @pytest.mark.promise("ctrl_c")
 @pytest.mark.slow
 def test_ctrl_c_ends_the_job_at_once_and_without_a_traceback(

@@ -166,6 +166,38 @@ def test_a_manifest_with_other_types_is_one_line(
     assert found in line
 
 
+@pytest.mark.promise("unreadable_manifest")
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"format": "beam-tf',
+        '{"format": "other"}',
+        '{"format": "beam-tfrecord", "format_version": 1, "splits": {}}',
+    ],
+)
+def test_overwrite_replaces_a_data_set_whose_manifest_cannot_be_read(
+    argv: list[str], out: Path, tmp_path: Path, content: str
+) -> None:
+    """Its receipts say which shards and classes are its; files of somebody else's stay."""
+    (out / "manifest.json").write_text(content)
+    (out / "mine.txt").write_text("mine")
+    assert convert(*argv, "--overwrite", "--num_shards", "2") == 0
+    assert (out / "mine.txt").read_text() == "mine"
+    (out / "mine.txt").unlink()
+    assert convert(*argv, "--num_shards", "2", "--output", f"{tmp_path}/new") == 0
+    assert digests(out) == digests(tmp_path / "new")
+
+
+def test_a_manifest_without_receipts_is_somebody_elses(
+    argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the manifest.json of a web application."""
+    write_files(f"{tmp_path}/web", {"manifest.json": '{"name": "app"}'})
+    assert convert(*argv, "--overwrite", "--output", f"{tmp_path}/web") == 2
+    assert "is no manifest of beam-tfrecord" in error_of(capsys)
+    assert (tmp_path / "web" / "manifest.json").read_text() == '{"name": "app"}'
+
+
 # --- shards that a power failure left -----------------------------------------------------------
 
 

@@ -120,6 +120,22 @@ def test_a_complete_data_set_has_its_files(tmp_path: Path) -> None:
     assert [(c["name"], c["examples"]) for c in manifest["classes"]] == [("cat", 2), ("dog", 1)]
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"classes": (("cat", 0), ("dog", 1 << 63))}, "expected a whole number of 64 bits"),
+        ({"questions": ("half a surrogate pair: \ud800",)}, "cannot hold a text that is not UTF-8"),
+    ],
+)
+def test_what_a_manifest_cannot_hold_is_not_written(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    """Nothing is called a manifest that no reader takes for one."""
+    finish(tmp_path, replace(PLAN, **changes))
+    assert message in str(take_refusal(str(tmp_path)))
+    assert "manifest.json" not in files_of(tmp_path)
+
+
 def test_boxes_have_a_label_map_and_objects_to_count(tmp_path: Path) -> None:
     """If ids begin at 1, as TensorFlow's detectors expect; ids with gaps make no list of names."""
     plan, columns = replace(PLAN, classes=(("cat", 1), ("dog", 7))), object_columns(pixels=True)

@@ -22,7 +22,8 @@ from beam_pipeline.transforms.plan_shards import PlanShards, SumTallies, plan_sh
 from beam_pipeline.work import progress
 from beam_pipeline.work.incomplete_folder import read_note
 
-RUN = {"name": "pets", "seed": 0, "options": {}, "features": {}}
+OPTIONS = {"compression": "none", "columns": []}
+RUN: dict[str, Any] = {"name": "pets", "seed": 0, "options": OPTIONS, "features": {}}
 WISHES: dict[str, Any] = {
     "name": "pets",
     "shards": ShardConfig({"train": 3}, shard_bytes=10),
@@ -70,6 +71,19 @@ def test_tallies_add_up_wherever_they_are_added() -> None:
     merged = sum_tallies.merge_accumulators([one, other, Tally()])
     assert sum_tallies.extract_output(merged) == total(LISTED, JOINED)
     assert (one, other) == (LISTED, JOINED)  # merging changes neither
+
+
+def test_what_a_manifest_cannot_hold_is_refused_before_a_shard(tmp_path: Path) -> None:
+    """The entry is named, and there is no note of shards to come."""
+    numbering = ClassNumbering(known=(("cat", 1), ("dog", 99999999999999999999)))
+    wishes = {**WISHES, "numbering": numbering, "max_bad_fraction": 1}
+    plan = plan_shards(JOINED, str(tmp_path), RUN, False, **wishes)
+    assert plan.refusal == Refusal(
+        "UsageError",
+        "a manifest cannot hold this data set: classes[1].id is 99999999999999999999, expected a whole "
+        "number of 64 bits",
+    )
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_all_tallies_make_one_plan(tmp_path: Path) -> None:

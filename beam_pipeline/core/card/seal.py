@@ -36,5 +36,10 @@ def is_unchanged(content: bytes) -> bool:
     return found[-1][1] == _digest(unsealed)
 
 
+def has_seal(content: bytes) -> bool:
+    """Tells whether a file has a seal, broken or not, as a card, a schema or a report has."""
+    return re.search(rb"beam-tfrecord(:| report )[0-9a-f]|\"beam-tfrecord\"", content) is not None
+
+
 def _digest(content: bytes) -> bytes:
     return hashlib.sha256(content).hexdigest().encode()

@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from google_crc32c import value as crc32c
+
 from beam_pipeline.core.dataset.dead_letter_names import (
     DEAD_LETTERS_NAME as DEAD_LETTERS_NAME,
 )
@@ -20,7 +22,7 @@ from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.sharding import ShardInfo
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dataset.totals import Totals
-from beam_pipeline.core.errors import ConversionError
+from beam_pipeline.core.errors import ConversionError, OutputError
 from beam_pipeline.core.report.image_statistics import (
     ImageStatistics,
     formats_and_lengths,
@@ -28,6 +30,9 @@ from beam_pipeline.core.report.image_statistics import (
 
 FORMAT_VERSION = 1
 IMAGES_ENTRY = "images"
+CHECKSUM_ENTRY = "crc32c"
+LINES_ENTRY = "dead_letters_crc32c"
+_CHECKSUM = b',\n  "crc32c": "'  # as it stands in the file; nested entries are indented further
 _PIECES = 1 << 14  # of JSON, encoded at a time
 LABELS_NAME = "labels.txt"
 LABEL_MAP_NAME = "label_map.pbtxt"
@@ -49,8 +54,11 @@ def build_manifest(
     counted: str = "examples",
     totals: Totals | None = None,
     dead_letter_parts: int = 0,
+    dead_letter_crc: int = 0,
 ) -> dict[str, Any]:
-    """The manifest as a value. Nothing in it depends on time, place, runner or workers.
+    """The manifest as a value. Nothing in it depends on time, runner or workers.
+
+    Only the checksum of the dead letters depends on where the images are.
 
     Args:
       plan: the planned shards and classes.
@@ -63,6 +71,7 @@ def build_manifest(
         as for masks, whose pixels are not read.
       totals: the sums over all shards; None for those of `shards`.
       dead_letter_parts: in how many files dead letters are listed; 0 for a single file.
+      dead_letter_crc: the sum of `line_crc` over all their lines.
     """
     totals = totals or Totals.of_shards(shards)
     images = totals.images
@@ -100,6 +109,7 @@ def build_manifest(
         **({PARTS_ENTRY: dead_letter_parts} if dead_letter_parts else {}),
         **({"questions": list(plan.questions)} if plan.questions else {}),
         **({"codec": images.codecs[0]} if images.codecs else {}),
+        LINES_ENTRY: crc32c_text(dead_letter_crc % (1 << 32)),
     }
 
 
@@ -146,6 +156,39 @@ def dump_json(value: Mapping[str, Any]) -> bytes:
         data.write(block.encode())
     data.write(b"\n")
     return data.getvalue()
+
+
+def line_crc(line: bytes) -> int:
+    """The checksum of a line that lists a dead letter; sums of them do not depend on order or parts."""
+    return int(crc32c(line.rstrip(b"\n")))
+
+
+def manifest_file(manifest: Mapping[str, Any]) -> bytes:
+    """The file of a manifest: its last entry is a checksum of all that stands before that.
+
+    Raises:
+      OutputError: a text in it cannot be written.
+    """
+    try:
+        content = dump_json(manifest).removesuffix(b"\n}\n")
+    except UnicodeEncodeError as error:
+        raise OutputError(
+            f"{MANIFEST_NAME} cannot hold a text that is not UTF-8: {error}"
+        ) from error
+    return content + _CHECKSUM + crc32c_text(crc32c(content)).encode() + b'"\n}\n'
+
+
+def is_as_written(data: bytes, manifest: Mapping[str, Any]) -> bool:
+    """Tells whether a file has the checksum of its content, or comes from a version without checksums.
+
+    Args:
+      data: the file.
+      manifest: its content.
+    """
+    if not {CHECKSUM_ENTRY, LINES_ENTRY} & manifest.keys():
+        return True
+    content, _, _ = data.rpartition(_CHECKSUM)
+    return data == content + _CHECKSUM + crc32c_text(crc32c(content)).encode() + b'"\n}\n'
 
 
 def parse_manifest(data: bytes, uri: str) -> dict[str, Any]:

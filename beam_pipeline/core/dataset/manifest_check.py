@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from beam_pipeline.core.dataset.dead_letter_names import MOST_PARTS, PARTS_ENTRY
 from beam_pipeline.core.dataset.manifest import IMAGES_ENTRY
-from beam_pipeline.core.errors import ConversionError
+from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.records.formats import COMPRESSIONS, FORMATS
 from beam_pipeline.core.text import is_utf8, shown
 
@@ -52,6 +52,24 @@ def check_manifest(manifest: Mapping[str, Any], uri: str, *, whole: bool = True)
             check(manifest[path], path)
     except ValueError as error:
         raise ConversionError(f"{uri} is no manifest of beam-tfrecord: {error}") from error
+
+
+def check_draft(run: Mapping[str, Any], classes: Iterable[tuple[str, int]]) -> None:
+    """Checks, before anything is written, that a manifest can hold what is planned.
+
+    Args:
+      run: the name, seed, options and features.
+      classes: (name, id) of every class.
+
+    Raises:
+      UsageError: an entry would not be read back; names it.
+    """
+    draft = {**run, "classes": [{"id": class_id, "name": name} for name, class_id in classes]}
+    try:
+        for path in ("name", "seed", "options", "features", "classes"):
+            _ENTRIES[path](draft[path], path)
+    except ValueError as error:
+        raise UsageError(f"a manifest cannot hold this data set: {error}") from error
 
 
 def _text(value: Any, path: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Mapping, Sequence
 
 from beam_pipeline.core.dataset.duplicates import (
@@ -365,6 +366,11 @@ def _nearest(rows: Sequence[str], images: Sequence[str]) -> str:
         for image in images
     ]
     for _, row, image in pairs:
+        if unicodedata.normalize("NFC", row) == unicodedata.normalize("NFC", image):
+            return (
+                f"The row {row!a} and the image {image!a} differ only in their Unicode form: "
+                "write one of them as the other, with unicodedata.normalize in Python. "
+            )
         if image.endswith(f"/{row}"):
             folder = image.removesuffix(row)
             return f"The row {row!r} would name the image {image!r} if --images named its folder {folder}. "

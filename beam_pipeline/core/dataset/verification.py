@@ -1,4 +1,4 @@
-"""Compares shards with the manifest."""
+"""Compares a manifest with itself, with shards and with receipts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
-from beam_pipeline.core.dataset.manifest import crc32c_text
+from beam_pipeline.core.dataset.manifest import IMAGES_ENTRY, crc32c_text
+from beam_pipeline.core.dataset.receipts import Receipt
 from beam_pipeline.core.dataset.sharding import ShardInfo, ShardSpec
 from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.core.labels.schema import ColumnKind, written_key
@@ -59,6 +60,60 @@ def verify_shard(
         if entry[name] != found:
             yield f"{path}: {name} is {found}, the manifest says {entry[name]}"
     yield info
+
+
+def verify_counts(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Yields a sentence for each count of a manifest that contradicts another of its counts."""
+    for split, entries in manifest["splits"].items():
+        for figure in ("examples", "bytes"):
+            total = sum(entry[figure] for entry in entries["shards"])
+            if total != entries[figure]:
+                yield f"split {split}: its shards have {total} {figure}, it says {entries[figure]}"
+    counts, by_reason = manifest["counts"], sum(manifest["dead_letters"].values())
+    formats = manifest.get(IMAGES_ENTRY, {}).get("formats", {})
+    sums = {
+        "examples": (sum(split["examples"] for split in manifest["splits"].values()), "in splits"),
+        "dead_letters": (by_reason, "by reason"),
+    }
+    for name, (total, where) in sums.items():
+        if counts.get(name, total) != total:
+            yield f"counts.{name} is {counts[name]}, the sum {where} is {total}"
+    if formats and sum(formats.values()) != counts["examples"]:
+        yield f"images.formats adds up to {sum(formats.values())} images of {counts['examples']}"
+    if "listed_images" in counts and "label_rows_without_image" in counts:
+        listed, orphans = counts["listed_images"], counts["label_rows_without_image"]
+        if listed + orphans != counts["examples"] + by_reason:
+            yield (
+                f"{listed} listed images + {orphans} label rows without an image are not "
+                f"{counts['examples']} examples + {by_reason} dead letters"
+            )
+
+
+def verify_receipt(
+    receipt: Receipt, split: str, entry: Mapping[str, Any], manifest: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yields a sentence for each figure and class of a receipt that the manifest contradicts.
+
+    Args:
+      receipt: of a shard.
+      split: the split it belongs to.
+      entry: the entry of the shard in the manifest.
+      manifest: the whole manifest.
+    """
+    info = receipt.info
+    figures = {
+        "split": (info.split, split),
+        "examples": (info.examples, entry["examples"]),
+        "bytes": (info.bytes, entry["bytes"]),
+        "crc32c": (crc32c_text(info.crc32c), entry["crc32c"]),
+    }
+    for name, (value, expected) in figures.items():
+        if value != expected:
+            yield f"{name} is {value}, the manifest says {expected}"
+    names = {entry["id"]: entry["name"] for entry in manifest["classes"]}
+    for name, class_id in receipt.inputs.class_ids.items():
+        if names.get(class_id) != name:
+            yield f"class {class_id} is {name!r}, the manifest says {names.get(class_id)!r}"
 
 
 def class_key_of(manifest: Mapping[str, Any]) -> str:

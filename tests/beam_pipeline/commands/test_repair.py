@@ -55,6 +55,50 @@ def test_damaged_and_missing_shards_are_written_again(
     assert main(["verify", str(dataset)]) == 0
 
 
+def test_what_a_manifest_determines_is_written_again(
+    dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A card is not, as it may be edited; a receipt cannot be, and both stay faults."""
+    (dataset / "labels.txt").unlink()
+    (dataset / "features.json").write_text("{}")
+    (dataset / "image.class.label.labels.txt").write_text("a\nc\n")
+    assert main(["repair", str(dataset)]) == 0
+    assert digests(dataset) == digests(tmp_path / "whole")
+    card = dataset / "README.md"
+    card.write_text(card.read_text().replace("29 images", "92 images"))
+    receipt = dataset / receipt_name(FIRST)
+    receipt.write_bytes(receipt.read_bytes()[:-1])
+    capsys.readouterr()
+    assert main(["repair", str(dataset)]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == f"{dataset}: 3 shards were sound, 0 rewritten\n"
+    errors = printed.err.splitlines()
+    assert [line.split(" is ")[0] for line in errors] == [str(receipt), str(card)]
+
+
+@pytest.mark.promise("damaged_together")
+def test_data_sets_that_share_a_damaged_shard_are_named(
+    dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--reuse` links unchanged shards: one damage is in all sets, and `repair` of each heals it."""
+    argv = ["--images", f"{tmp_path}/photos", "--labels", f"{tmp_path}/labels.csv", "--name", "d"]
+    argv += ["--num_shards", "3", ALL_BAD, "--output", f"{tmp_path}/new"]
+    assert convert(*argv, "--reuse", str(dataset)) == 0
+    content = bytearray((dataset / FIRST).read_bytes())
+    content[400] ^= 1
+    (dataset / FIRST).write_bytes(content)
+    new = tmp_path / "new"
+    shared = f"{dataset} shares the damaged file, a hard link of --reuse: `beam-tfrecord repair {dataset}`"
+    for command in ("verify", "repair"):
+        capsys.readouterr()
+        assert main([command, str(new)]) == (command == "verify")
+        assert capsys.readouterr().err.splitlines()[0].endswith(shared)
+    assert main(["verify", str(new)]) == 0
+    assert main(["verify", str(dataset)]) == 1
+    assert main(["repair", str(dataset)]) == 0
+    assert digests(dataset) == digests(tmp_path / "whole")
+
+
 def test_a_sound_data_set_is_left_alone(dataset: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is written."""
     before = modified(dataset)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline.cli import main
+from beam_pipeline.core.dataset.manifest import CHECKSUM_ENTRY, LINES_ENTRY
 from tests.harness import convert
 from tests.pictures import write_files, write_pictures
 
@@ -37,6 +38,13 @@ def _flip(path: Path, offset: int) -> None:
     path.write_bytes(bytes(data))
 
 
+def _replace(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+CHECKSUMS = (CHECKSUM_ENTRY, LINES_ENTRY)
 SHARD = "d-train.tfrecord-00000-of-00002"
 
 
@@ -76,7 +84,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "a class renamed": (
         lambda folder: (folder / "labels.txt").write_text("a\nc\n"),
-        "{folder}/labels.txt: its 2 lines are not the manifest's 2 classes",
+        "{folder}/labels.txt is not what the manifest says",
     ),
     "dead letters lost": (
         lambda folder: (folder / "dead_letters.jsonl").write_text(""),
@@ -89,6 +97,48 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
     "a class count of the manifest": (
         _edit_manifest(lambda manifest: manifest["classes"][0].update(examples=7)),
         "class 0 (a): 6 examples, the manifest says 7",
+    ),
+    "a false number of examples": (
+        _edit_manifest(lambda manifest: manifest["counts"].update(examples=999_999)),
+        "counts.examples is 999999, the sum in splits is 12",
+    ),
+    "an equation that does not add up": (
+        _edit_manifest(lambda manifest: manifest["counts"].update(listed_images=14)),
+        "14 listed images + 0 label rows without an image are not 12 examples + 1 dead letters",
+    ),
+    "dead letters miscounted": (
+        _edit_manifest(lambda manifest: manifest["counts"].update(dead_letters=2)),
+        "counts.dead_letters is 2, the sum by reason is 1",
+    ),
+    "images miscounted": (
+        _edit_manifest(lambda manifest: manifest["images"]["formats"].update(png=1)),
+        "images.formats adds up to 13 images of 12",
+    ),
+    "names of classes swapped": (
+        _edit_manifest(
+            lambda manifest: [entry.update(name="ba"[entry["id"]]) for entry in manifest["classes"]]
+        ),
+        "{folder}/.receipts/d-train-00000-of-00002.json.gz: class 0 is 'a', the manifest says 'b'",
+    ),
+    "a line of dead letters": (
+        lambda folder: _replace(folder / "dead_letters.jsonl", "bad.jpg", "bed.jpg"),
+        "{folder}/dead_letters.jsonl: its lines do not have the checksum of the manifest",
+    ),
+    "a receipt": (
+        lambda folder: _flip(folder / ".receipts" / "d-train-00000-of-00002.json.gz", 100),
+        "{folder}/.receipts/d-train-00000-of-00002.json.gz is damaged",
+    ),
+    "a missing receipt": (
+        lambda folder: os.unlink(folder / ".receipts" / "d-train-00000-of-00002.json.gz"),
+        "{folder}/.receipts/d-train-00000-of-00002.json.gz is missing, and --resume and repair need it",
+    ),
+    "a missing file of TFDS": (
+        lambda folder: os.unlink(folder / "features.json"),
+        "{folder}/features.json is missing",
+    ),
+    "a card": (
+        lambda folder: _replace(folder / "README.md", "12 images", "13 images"),
+        "{folder}/README.md is not as it was written: damaged or edited",
     ),
     "a feature of the manifest": (
         _edit_manifest(
@@ -112,6 +162,38 @@ def test_damage_is_found_and_placed(
     capsys.readouterr()
     assert main(["verify", str(dataset)]) == 1
     assert message.format(folder=dataset) in capsys.readouterr().err
+
+
+@pytest.mark.promise("damaged_later")
+def test_a_flipped_bit_of_any_file_is_found(
+    dataset: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whichever file it is in; a gzip header's time and system, which nobody reads, are left out."""
+    names = sorted(path for path in dataset.rglob("*") if path.is_file())
+    assert len(names) == 14
+    for path in names:
+        data = path.read_bytes()
+        offsets = range(10 if path.suffix == ".gz" else 0, len(data), max(1, len(data) // 15))
+        for offset in offsets:
+            _flip(path, offset)
+            try:
+                assert main(["verify", str(dataset)]) == 1, (path, offset)
+            finally:
+                path.write_bytes(data)
+    capsys.readouterr()
+    assert main(["verify", str(dataset)]) == 0
+
+
+def test_what_somebody_changed_or_added_on_purpose_is_well(dataset: Path) -> None:
+    """A card without its seal is its owner's; a manifest of a version without checksums has none."""
+    card = dataset / "README.md"
+    card.write_text(card.read_text().replace("12 images", "My 12 images").rpartition("<!--")[0])
+    os.unlink(dataset / "croissant.json")
+    (dataset / "report.html").write_text("<p>Mine</p>")
+    _edit_manifest(lambda manifest: [manifest.pop(name) for name in CHECKSUMS])(dataset)
+    assert main(["verify", str(dataset)]) == 0
+    _edit_manifest(lambda manifest: manifest.update(crc32c="AAAAAA=="))(dataset)
+    assert main(["verify", str(dataset)]) == 1
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from beam_pipeline.core.dataset.manifest import (
     build_manifest,
     crc32c_text,
     dump_json,
+    manifest_file,
     parse_manifest,
     shard_paths,
 )
@@ -139,12 +140,14 @@ LITERAL = """\
     "bad_label_value": 1,
     "missing_image": 1,
     "unreadable": 1
-  }
+  },
+  "dead_letters_crc32c": "/////g==",
+  "crc32c": "45BJzA=="
 }
 """
 
 
-def built(shards: list[ShardInfo], **more: str) -> bytes:
+def built(shards: list[ShardInfo], **more: Any) -> bytes:
     manifest = build_manifest(
         plan=PLAN,
         tally=TALLY,
@@ -154,12 +157,12 @@ def built(shards: list[ShardInfo], **more: str) -> bytes:
         features={"image/encoded": {"kind": "bytes", "optional": False, "shape": []}},
         **more,
     )
-    return dump_json(manifest)
+    return manifest_file(manifest)
 
 
 def test_a_manifest_is_this_file() -> None:
     """Every byte of the manifest of a small data set, as people and programs rely on it."""
-    assert built(SHARDS).decode() == LITERAL
+    assert built(SHARDS, dead_letter_crc=3 * (1 << 32) - 2).decode() == LITERAL
 
 
 def test_the_files_beside_the_shards_have_these_names() -> None:

@@ -154,6 +154,24 @@ def test_names_that_are_nearly_met_are_shown_with_the_first_dead_letter() -> Non
     )
 
 
+def test_names_that_differ_only_in_their_unicode_form_show_code_points() -> None:
+    """They look alike in any terminal; macOS once decomposed the names of files."""
+    tally = Tally(listed=1, label_rows=1, orphan_rows=1)
+    tally.add_dead_letters(
+        [
+            DeadLetter("join", "caf\xe9.png", "", "missing_image", "no such image", "/l.csv", 2),
+            DeadLetter("join", "cafe\u0301.png", "/x", "unlabelled", "no row"),
+        ]
+    )
+    refusal = nothing_joined(tally)
+    assert refusal is not None
+    assert refusal.message.endswith(
+        "no such image. The row 'caf\\xe9.png' and the image 'cafe\\u0301.png' differ only in their "
+        "Unicode form: write one of them as the other, with unicodedata.normalize in Python. Check "
+        "--images, --labels and --key_column"
+    )
+
+
 def test_rows_that_begin_below_the_images_folder_say_it() -> None:
     """As where --images names the folder above the one that the rows' paths begin in."""
     tally = Tally(listed=1, label_rows=2, orphan_rows=2)
