@@ -22,8 +22,8 @@ from beam_pipeline.transforms.plan_shards import PlanShards, SumTallies, plan_sh
 from beam_pipeline.work import progress
 from beam_pipeline.work.incomplete_folder import read_note
 
-OPTIONS = {"compression": "none", "columns": []}
-RUN: dict[str, Any] = {"name": "pets", "seed": 0, "options": OPTIONS, "features": {}}
+
+RUN: dict[str, Any] = {"name": "pets", "seed": 0, "options": {}, "features": {}}
 WISHES: dict[str, Any] = {
     "name": "pets",
     "shards": ShardConfig({"train": 3}, shard_bytes=10),

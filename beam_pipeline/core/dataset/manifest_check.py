@@ -58,7 +58,7 @@ def check_draft(run: Mapping[str, Any], classes: Iterable[tuple[str, int]]) -> N
     """Checks, before anything is written, that a manifest can hold what is planned.
 
     Args:
-      run: the name, seed, options and features.
+      run: the name and features.
       classes: (name, id) of every class.
 
     Raises:
@@ -66,7 +66,7 @@ def check_draft(run: Mapping[str, Any], classes: Iterable[tuple[str, int]]) -> N
     """
     draft = {**run, "classes": [{"id": class_id, "name": name} for name, class_id in classes]}
     try:
-        for path in ("name", "seed", "options", "features", "classes"):
+        for path in draft.keys() & {"name", "features", "classes"}:
             _ENTRIES[path](draft[path], path)
     except ValueError as error:
         raise UsageError(f"a manifest cannot hold this data set: {error}") from error
