@@ -22,7 +22,6 @@ from beam_pipeline.transforms.plan_shards import PlanShards, SumTallies, plan_sh
 from beam_pipeline.work import progress
 from beam_pipeline.work.incomplete_folder import read_note
 
-
 RUN: dict[str, Any] = {"name": "pets", "seed": 0, "options": {}, "features": {}}
 WISHES: dict[str, Any] = {
     "name": "pets",
