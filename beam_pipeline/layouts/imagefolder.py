@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import BinaryIO, NamedTuple
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
-from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import LabelTableError, UsageError
 from beam_pipeline.core.labels.folders import SPLIT_NAMES
-from beam_pipeline.core.labels.table_files import inspect_file, sample_columns
+from beam_pipeline.core.labels.table_files import inspect_file
+from beam_pipeline.core.labels.table_rows import head_rows
 from beam_pipeline.core.labels.tables import LABEL_NAMES, inspect_tables, path_columns
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.references import LabelRow
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.shared.heads import first_line, head
@@ -47,27 +46,6 @@ class Metadata(NamedTuple):
 
     uri: str
     folder: str
-
-
-@dataclass(frozen=True)
-class MetadataReader:
-    """Reads metadata files.
-
-    Attributes:
-      tables: reads their rows.
-      found: the files.
-    """
-
-    tables: TableReader
-    found: tuple[Metadata, ...]
-
-    def read(self, file: BinaryIO, uri: str) -> Iterator[LabelRow | DeadLetter]:
-        """Yields every row; a row in a split's file names an image of that split."""
-        (folder,) = (metadata.folder for metadata in self.found if metadata.uri == uri)
-        for row in self.tables.read(file, uri):
-            if folder and isinstance(row, LabelRow):
-                row = row._replace(name=_below(folder, row.name))
-            yield row
 
 
 class ImageFolder:
@@ -100,6 +78,10 @@ class ImageFolder:
         _check(found, options)
         choices = replace(column_choices(options), label_needed=False)
         schema, tables = inspect_tables([head(metadata.uri) for metadata in found], choices)
+        tables = tuple(
+            replace(table, folder=metadata.folder)
+            for table, metadata in zip(tables, found, strict=True)
+        )
         notes = table_notes(schema)
         if not schema.has_label and not options.label_column:
             features = ", ".join(column.feature for column in schema.columns)
@@ -113,7 +95,7 @@ class ImageFolder:
             layout=self.name,
             roots=image_roots(options.images, frozenset(uris)),
             labels=FileLabels(
-                MetadataReader(TableReader(tables, schema, LocalCopy()), found),
+                TableReader(tables, schema, LocalCopy()),
                 uris,
                 merge_rows=schema.several_rows,
             ),
@@ -164,10 +146,12 @@ def _reason(path: str, options: SourceOptions) -> str:
             beginning = first_line(metadata.uri)
             if beginning is None:
                 return what
-            names = [*sample_columns(beginning, inspect_file(beginning))]
+            names = [*filter(None, head_rows(beginning, inspect_file(beginning)).names)]
         except LabelTableError:  # reported when the file is opened
             return what
         columns = [options.key_column] if options.key_column in names else path_columns(names)
+        if not names:
+            return what
         if columns:
             return f"{what} names images in its column {columns[0]}"
     return ""
@@ -188,10 +172,3 @@ def _check(found: Sequence[Metadata], options: SourceOptions) -> None:
                 f"{other} and {posixpath.basename(metadata.uri)} are in one folder; remove the one that "
                 "does not count"
             )
-
-
-def _below(folder: str, name: str) -> str:
-    """Turns a name relative to a subfolder into one relative to the images' folder."""
-    if is_remote(name) or posixpath.isabs(name):
-        return name
-    return posixpath.normpath(posixpath.join(folder, name))

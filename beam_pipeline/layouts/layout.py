@@ -29,7 +29,7 @@ from beam_pipeline.core.labels.schema import Column
 from beam_pipeline.core.labels.table_files import LabelTable
 from beam_pipeline.core.listing.cuts import Cut, LineRange, RowGroupRange
 from beam_pipeline.core.listing.filters import ImageRoot
-from beam_pipeline.core.packing import Columns
+from beam_pipeline.core.packed_batches import LabelBatch
 from beam_pipeline.core.records.example_source import ExampleSource
 from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef
 
@@ -103,8 +103,8 @@ class SourceOptions:
 class LabelReader(Protocol):
     """Reads label files on any worker; it is pickled and has no state."""
 
-    def read(self, file: BinaryIO, uri: str) -> Iterator[LabelRow | DeadLetter]:
-        """Yields a row for each image that a file names, with values in the order of the columns.
+    def read(self, file: BinaryIO, uri: str) -> Iterator[LabelRow | LabelBatch | DeadLetter]:
+        """Yields a row for each image that a file names, with values in the order of the columns; or batches.
 
         A fault in an image's labels is reported in the row's `problem` and `line`, so that the
         image becomes a dead letter. An entry that names no image is yielded as a dead letter.
@@ -127,7 +127,7 @@ class PartReader(LabelReader, Protocol):
 
     def read_part(
         self, file: BinaryIO, uri: str, part: LineRange | RowGroupRange
-    ) -> Iterator[LabelRow | DeadLetter]:
+    ) -> Iterator[LabelRow | LabelBatch | DeadLetter]:
         """Yields a row for each image that a part of a file names, as `read` does.
 
         Args:
@@ -136,9 +136,6 @@ class PartReader(LabelReader, Protocol):
           uri: its URI.
           part: the part.
         """
-
-    def columns(self, lines: bytes, uri: str, first_line: int) -> Columns | None:
-        """The columns of the rows of regular lines; None if they are to be read one by one."""
 
 
 class ContainerReader(Protocol):

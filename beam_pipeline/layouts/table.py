@@ -18,23 +18,13 @@ from beam_pipeline.core.labels.cells import text_of
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.labels.folders import named_split
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
-from beam_pipeline.core.labels.table_columns import row_columns
-from beam_pipeline.core.labels.table_files import (
-    LabelTable,
-    TableHead,
-    cut_of,
-    head_fields,
-)
-from beam_pipeline.core.labels.tables import (
-    ColumnChoices,
-    LabelSchema,
-    inspect_tables,
-    read_rows,
-)
+from beam_pipeline.core.labels.table_files import LabelTable, TableHead
+from beam_pipeline.core.labels.table_rows import head_rows, read_chunks, read_lines
+from beam_pipeline.core.labels.tables import ColumnChoices, LabelSchema, inspect_tables
+from beam_pipeline.core.labels.typed_rows import label_rows
 from beam_pipeline.core.listing.cuts import Cut, LineRange, RowGroupRange
-from beam_pipeline.core.packing import Columns
+from beam_pipeline.core.packed_batches import LabelBatch
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.references import LabelRow
 from beam_pipeline.layouts.automl.layout import automl_note, automl_source
 from beam_pipeline.layouts.class_folders import WHOLE_CLASSES
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
@@ -66,40 +56,28 @@ class TableReader:
     schema: LabelSchema
     copies: LocalCopy
 
-    def read(self, file: BinaryIO, uri: str) -> Iterator[LabelRow | DeadLetter]:
+    def read(self, file: BinaryIO, uri: str) -> Iterator[LabelBatch | DeadLetter]:
         """Yields every row of a table."""
-        return self._rows(file, uri)
+        return self.read_part(file, uri, LineRange())
 
     def cut_of(self, uri: str) -> Cut | None:
         """See `PartReader`."""
-        return cut_of(self._table(uri))
+        return self._table(uri).cut
 
     def read_part(
         self, file: BinaryIO, uri: str, part: LineRange | RowGroupRange
-    ) -> Iterator[LabelRow | DeadLetter]:
+    ) -> Iterator[LabelBatch | DeadLetter]:
         """See `PartReader`."""
+        allow_long_cells()
+        table = self._table(uri)
         if isinstance(part, RowGroupRange):
-            return self._rows(file, uri, groups=part)
-        return self._rows(file, uri, first_line=part.first)
-
-    def columns(self, lines: bytes, uri: str, first_line: int) -> Columns | None:
-        """See `PartReader`."""
-        allow_long_cells()
-        if self.copies != LocalCopy():
-            return None
-        return row_columns(lines, self._table(uri), self.schema, first_line)
-
-    def _rows(
-        self,
-        file: BinaryIO,
-        uri: str,
-        *,
-        first_line: int = 1,
-        groups: RowGroupRange | None = None,
-    ) -> Iterator[LabelRow | DeadLetter]:
-        allow_long_cells()
-        rows = read_rows(file, self._table(uri), self.schema, first_line, groups)
-        return self.copies.rename(rows)
+            chunks = read_chunks(file, table, groups=part)
+        elif part.read_at_once:
+            chunks = read_lines(file.read(), table, first_line=part.first, regular=part.regular)
+        else:
+            chunks = read_chunks(file, table, first_line=part.first)
+        rename = self.copies.name if self.copies != LocalCopy() else None
+        return label_rows(chunks, table, self.schema, rename)
 
     def _table(self, uri: str) -> LabelTable:
         (table,) = (table for table in self.tables if table.uri == uri)
@@ -189,7 +167,7 @@ def split_files(source: Source) -> Mapping[str, str]:
     reader = _table_reader(source)
     if reader is None or reader.schema.split_column:
         return {}
-    capitals = reader.schema.class_by_folder  # others have always been read without asking
+    capitals = reader.schema.class_by_folder
     splits = {table.uri: _split_of(table.uri, capitals=capitals) for table in reader.tables}
     return {uri: split for uri, split in splits.items() if split}
 
@@ -246,10 +224,8 @@ def table_notes(schema: LabelSchema) -> tuple[str, ...]:
 
 def _image_names(heads: Sequence[TableHead], tables: Sequence[LabelTable]) -> Iterator[str]:
     """Returns the names of images in the first rows of the tables."""
-    for found, table in zip(heads, tables, strict=True):
-        for _, fields, problem in head_fields(found, table):
-            if not problem:
-                yield text_of(fields.get(table.key_column))
+    for beginning, table in zip(heads, tables, strict=True):
+        yield from map(text_of, head_rows(beginning, table).cells(table.key_column))
 
 
 def _refuse_column_options(options: SourceOptions, note: str) -> None:

@@ -11,7 +11,7 @@ import posixpath
 from collections.abc import Iterator
 
 from beam_pipeline.core.labels.schema import Column, ColumnKind
-from beam_pipeline.core.labels.table_files import PARQUET, LabelTable
+from beam_pipeline.core.labels.table_files import Format, LabelTable
 from beam_pipeline.core.text import enumerated
 from beam_pipeline.layouts.layout import (
     ContainerLabels,
@@ -58,15 +58,15 @@ def _table_lines(source: Source) -> Iterator[str]:
 
 def _how(table: LabelTable) -> str:
     encoding = _ENCODINGS.get(table.encoding, table.encoding)
-    if table.is_list:
+    if table.format is Format.NAMES:
         return f"list in {encoding}; each line names an image"
-    if table.delimiter:
-        separator = _SEPARATORS.get(table.delimiter, repr(table.delimiter))
-        kind = f"table in {encoding}, separator {separator}"
-    elif table.encoding == PARQUET:
-        kind = "Parquet"
-    else:
-        kind = f"JSON Lines in {encoding}"
+    separator = _SEPARATORS.get(table.delimiter, repr(table.delimiter or " "))
+    kind = {
+        Format.PARQUET: "Parquet",
+        Format.JSON_LINES: f"JSON Lines in {encoding}",
+        Format.JSON_ARRAY: f"array of JSON in {encoding}",
+        Format.NUMBERED: f"numbered captions in {encoding}",
+    }.get(table.format, f"table in {encoding}, separator {separator}")
     return f"{kind}; the column {table.key_column!r} names the images"
 
 

@@ -27,7 +27,8 @@ from beam_pipeline.core.errors import (
 from beam_pipeline.core.labels.folders import first_folder_split
 from beam_pipeline.core.labels.join import labelled
 from beam_pipeline.core.labels.table_files import LabelTable
-from beam_pipeline.core.labels.tables import LabelSchema, typed_row
+from beam_pipeline.core.labels.tables import LabelSchema
+from beam_pipeline.core.labels.typed_rows import typed_row
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.references import ImageRef, SampleRef

@@ -5,7 +5,6 @@ Nothing here imports Beam, so that a process that does nothing else starts in a 
 
 from __future__ import annotations
 
-import codecs
 import io
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,8 +17,7 @@ from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.labels.join import UnnamedImages
 from beam_pipeline.core.labels.meeting import BareNames, ByFolder
-from beam_pipeline.core.listing.cuts import ByLines, LineRange
-from beam_pipeline.core.listing.line_blocks import is_regular, sub_blocks
+from beam_pipeline.core.listing.cuts import LineRange
 from beam_pipeline.core.packed_batches import BATCH_SIZE, DeadLetterBatch, LabelBatch
 from beam_pipeline.core.references import LabelRow
 from beam_pipeline.core.uris import is_remote
@@ -29,7 +27,6 @@ from beam_pipeline.storage.read_ahead import REMOTE_READS
 from beam_pipeline.work.file_parts import FilePart, read_lines
 from beam_pipeline.work.outcome import BARE_NAMES, Outcome
 
-_BLOCK_BYTES = 1 << 20  # of lines that become columns at once, some 25,000 rows
 _NAME = LabelRow._fields.index("name")
 
 _Found = LabelRow | DeadLetter | LabelBatch
@@ -132,8 +129,6 @@ class RowsTask:
         with file:
             if lines is None or not isinstance(reader, PartReader):
                 yield from reader.read(file, part.uri)
-            elif isinstance(lines, LineRange) and lines.read_at_once:
-                yield from _rows_of(file.read(), part.uri, lines, reader)
             else:
                 yield from reader.read_part(file, part.uri, lines)
 
@@ -153,19 +148,3 @@ def _opened(part: FilePart) -> BinaryIO:
     file = files.open_input(part.uri)
     file.seek(lines.begin if isinstance(lines, LineRange) else 0)
     return file
-
-
-def _rows_of(data: bytes, uri: str, lines: LineRange, reader: PartReader) -> Iterator[_Found]:
-    """The rows of some lines: by whole columns where they allow that."""
-    cut = reader.cut_of(uri)
-    delimiter = cut.delimiter if isinstance(cut, ByLines) else ""
-    regular = lines.regular or is_regular(data.removeprefix(codecs.BOM_UTF8), delimiter)
-    line = lines.first
-    blocks = sub_blocks(data, _BLOCK_BYTES) if regular else iter((data,))
-    for block in blocks:
-        columns = reader.columns(block, uri, line) if regular else None
-        if columns is None:
-            yield from reader.read_part(io.BytesIO(block), uri, LineRange(first=line))
-        elif columns:
-            yield LabelBatch.of_columns(columns)
-        line += block.count(b"\n")

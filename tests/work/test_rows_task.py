@@ -14,6 +14,7 @@ from pyarrow import parquet
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core.labels import table_rows
 from beam_pipeline.core.labels.meeting import BareNames, ByFolder
 from beam_pipeline.core.labels.table_files import TableHead
 from beam_pipeline.core.labels.tables import ColumnChoices, inspect_tables
@@ -21,7 +22,6 @@ from beam_pipeline.core.listing.cuts import LineRange
 from beam_pipeline.layouts.shared.local_copy import LocalCopy
 from beam_pipeline.layouts.table import TableReader
 from beam_pipeline.transforms.cut_files import cut_file
-from beam_pipeline.work import rows_task
 from beam_pipeline.work.file_parts import FilePart
 from beam_pipeline.work.rows_task import RowsTask
 
@@ -58,8 +58,11 @@ def read_whole(path: Path, encoding: str = "") -> tuple[Any, Any, Any]:
     rows, letters, refused = [], [], ""
     with open(path, "rb") as file:
         try:
-            for row in reader_of(path, encoding).read(file, str(path)):
-                (letters if isinstance(row, DeadLetter) else rows).append(row)
+            for part in reader_of(path, encoding).read(file, str(path)):
+                if isinstance(part, DeadLetter):
+                    letters.append(part)
+                else:
+                    rows += part
         except LabelTableError as error:
             refused = str(error)
     return rows, letters, refused
@@ -84,7 +87,7 @@ def test_a_table_cut_anywhere_has_the_same_rows(
     path.write_bytes(text.encode(encoding or "utf-8"))
     rows, letters, refused = read_whole(path, encoding)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(rows_task, "_BLOCK_BYTES", block)
+        patched.setattr(table_rows, "BLOCK_BYTES", block)
         parts = cut_file(str(path), reader_of(path, encoding).cut_of, size)
         found = read(path, parts, encoding)
     assert (repr(found[0]), found[1]) == (repr(rows), letters)

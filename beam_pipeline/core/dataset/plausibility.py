@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from beam_pipeline.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.core.errors import QuestionError
-from beam_pipeline.core.labels.bracketed_lists import BRACKETS, are_bracketed
+from beam_pipeline.core.labels.cells import BRACKETS, are_bracketed
 from beam_pipeline.core.labels.class_lists import (
     are_flag_rows,
     items_of,

@@ -8,6 +8,8 @@
 is the form of TensorFlow's own examples; b.jpg has no object. Columns are recognised by their names,
 in any case and with or without `_`, `-`, `.`, spaces and the prefix `bbox`. Source:
 https://github.com/datitran/raccoon_dataset/blob/master/xml_to_csv.py
+
+The four numbers may be a list in one column whose name has `box` in it: `"[20, 30, 180, 120]"`.
 """
 
 from __future__ import annotations
@@ -16,16 +18,21 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from beam_pipeline.core.labels.cells import (
     BadCellError,
+    bracketed_items,
+    by_text,
     infer_kind,
     is_empty,
     parse_cell,
+    parse_cells,
     parse_number,
     text_of,
 )
+from beam_pipeline.core.labels.leading_columns import Parsed
 from beam_pipeline.core.labels.numbers import is_integer
 from beam_pipeline.core.labels.schema import (
     Column,
@@ -33,7 +40,9 @@ from beam_pipeline.core.labels.schema import (
     object_column,
     object_columns,
 )
-from beam_pipeline.core.references import Box, LabelValue, Size
+from beam_pipeline.core.labels.table_rows import TableRows
+from beam_pipeline.core.packing import Same
+from beam_pipeline.core.references import Size
 from beam_pipeline.core.text import shown
 
 _CLASS_NAMES = ("classid", "categoryid", "labelid", "labelname", "objectclass", "name")
@@ -77,6 +86,10 @@ _NUMERIC_SHARE = 0.9  # of a column's values must be numbers; the rest are then 
 _LARGEST_FRACTION = 1.5  # a box may extend slightly beyond its image
 _ROUNDED = 1.0  # pixel by which the sides of a box may be off, as ends may count or not
 _ROUNDED_FRACTION = 1e-3
+_SIDES = 4
+_PLAIN_NUMBERS = re.compile(r"[-+.\d]*", re.ASCII)
+_LONGEST_PLAIN = 38  # digits of a number that surely fits a float32
+_CLASS_ID = re.compile(r"0|[1-9][0-9]{0,17}")
 
 _Numbers = tuple[float, float, float, float]
 
@@ -92,12 +105,13 @@ class BoxColumns:
     """The columns of a row's box and of its object.
 
     Attributes:
-      names: the four columns of the box.
+      names: the four columns of the box, or the one with lists of its numbers.
       form: their meaning: `CORNERS`, `CORNER_AND_SIZE` or `CENTRE_AND_SIZE`.
       pixels: True if they are in pixels, False if in fractions of the image.
       label: the column of the class; empty if all objects are of one class.
       integer_classes: True if classes are integers, which are then used as ids.
       columns: the boxes, their classes, and each further column under its own name.
+      used: all columns of the table.
       size: the two columns that claim the image's width and height; or none.
       mixed: True if some rows look like pixels and others like fractions.
     """
@@ -108,8 +122,15 @@ class BoxColumns:
     label: str
     integer_classes: bool
     columns: tuple[Column, ...]
+    used: frozenset[str] = frozenset()
     size: tuple[str, ...] = ()
     mixed: bool = False
+    several_rows: bool = True
+
+    @property
+    def class_name(self) -> str:
+        """The column of the class."""
+        return self.label
 
     @property
     def note(self) -> str:
@@ -117,24 +138,104 @@ class BoxColumns:
         unit = "pixels" if self.pixels else "fractions of the image"
         classes = f"classes from {self.label}" if self.label else f"all of the class {ONLY_CLASS}"
         size = f", the image's size from {', '.join(self.size)}" if self.size else ""
+        plain = "str" if self._are_lists else "float"
         return (
             f"rows are objects: {self.form} of a box in {unit} from {', '.join(self.names)}, "
-            f"{classes}{size}; --columns {self.names[0]}:float keeps them as plain columns"
+            f"{classes}{size}; --columns {self.names[0]}:{plain} keeps them as plain columns"
         )
 
     @property
     def question(self) -> str:
         """The unsafe assumption about the boxes; empty if there is none."""
-        if not self.mixed:
-            return ""
-        return (
-            f"some boxes look like pixels and others like fractions of the image "
-            f"({', '.join(self.names)}); all are read as pixels. Write them in one unit"
-        )
+        if self.mixed:
+            return (
+                f"some boxes look like pixels and others like fractions of the image "
+                f"({', '.join(self.names)}); all are read as pixels. Write them in one unit"
+            )
+        if self._are_lists and self.form == CORNERS:
+            return (
+                f"the lists in {self.names[0]} are read as xmin, ymin, xmax, ymax, since the last two numbers of "
+                "each are the larger ones; if they are width and height, write the four numbers in columns "
+                "called x,y,w,h"
+            )
+        return ""
+
+    @property
+    def _are_lists(self) -> bool:
+        return len(self.names) == 1
+
+    def parse(self, rows: TableRows) -> Parsed:
+        """Returns the object of each row, or none, as one list for each of `columns`.
+
+        A problem is a box that is not four numbers, or an object without a class.
+        """
+        problems: dict[int, str] = {}
+        numbers, empty = self._numbers(rows, problems)
+        corners = map(_TO_CORNERS[self.form], *numbers)
+        values: list[Sequence[Any]] = [
+            [((*box, line),) for box, line in zip(corners, rows.lines, strict=True)]
+        ]
+        columns: list[tuple[str, Callable[[Any], Any]]] = [(self.label, self._class_of)]
+        columns += [(c.name, partial(_further, column=c)) for c in self.columns[2:]]
+        for name, parse in columns:
+            cells, faults = parse_cells(rows.cells(name), parse)
+            values.append([(cell,) for cell in cells])
+            for row, message in faults.items():
+                problems.setdefault(row, message)
+        problems = {row: message for row, message in problems.items() if row not in empty}
+        blank = empty | problems.keys()
+        if blank:
+            values = [
+                [() if row in blank else value for row, value in enumerate(column)]
+                for column in values
+            ]
+        return values, problems
+
+    def _numbers(
+        self, rows: TableRows, problems: dict[int, str]
+    ) -> tuple[Sequence[Sequence[float]], set[int]]:
+        """The four numbers of each box, by side, and the rows without a box; adds problems."""
+        columns: Sequence[Sequence[Any]] = [rows.cells(name) for name in self.names]
+        names = self.names
+        if self._are_lists:
+            names *= _SIDES
+            lists, faults = parse_cells(columns[0], partial(_four_items, name=names[0]))
+            problems.update(faults)
+            columns = [[four[side] if four else "" for four in lists] for side in range(_SIDES)]
+        numbers = [_plain_floats(cells) for cells in columns]
+        if all(len(side) == len(rows) for side in numbers):
+            return numbers, set()
+        every = enumerate(zip(*columns, strict=True))
+        empty = {row for row, cells in every if row not in problems and all(map(is_empty, cells))}
+        for side, (name, cells) in enumerate(zip(names, columns, strict=True)):
+            values, faults = parse_cells(cells, partial(_number, name=name))
+            numbers[side] = [0.0 if value is None else value for value in values]
+            for row, message in faults.items():
+                problems.setdefault(row, message)
+        return numbers, empty
+
+    def _class_of(self, cell: Any) -> str:
+        if not self.label:
+            return ONLY_CLASS
+        name = text_of(cell)
+        if not name:
+            raise BadCellError(f"column {self.label!r}: a box without a class")
+        if self.integer_classes and not _is_class_id(name):
+            raise BadCellError(
+                f"column {self.label!r}: {shown(name)} is not an integer, as the others are"
+            )
+        return name
 
 
-def find_boxes(names: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """(form, its four columns) of a table with columns of these names; ("", ()) if it has no boxes."""
+def find_boxes(
+    names: Sequence[str], values: Mapping[str, Sequence[Any]] | None = None
+) -> tuple[str, tuple[str, ...]]:
+    """(form, its columns) of a table with columns of these names; ("", ()) if it has no boxes.
+
+    Args:
+      names: the columns.
+      values: column -> its cells, of which one may hold lists of four numbers; None to go by the names alone.
+    """
     prefixed = [name for name in names if _PREFIX.match(_bare(name))]
     for columns, forms in (
         (names, _CORNER_FORMS),
@@ -145,7 +246,10 @@ def find_boxes(names: Sequence[str]) -> tuple[str, tuple[str, ...]]:
         for form, plain in forms:
             if all(name in known for name in plain):
                 return form, tuple(known[name] for name in plain)
-    return "", ()
+    lists = [
+        name for name in names if values and "box" in _bare(name) and _hold_boxes(values[name])
+    ]
+    return (CORNER_AND_SIZE, (lists[0],)) if len(lists) == 1 else ("", ())
 
 
 def class_name_column(names: Sequence[str]) -> str:
@@ -163,26 +267,32 @@ def find_size(names: Sequence[str]) -> tuple[str, ...]:
     return _pair(known, reversed(_IMAGE_SIZES))
 
 
-def claimed_size(fields: Mapping[str, Any], names: Sequence[str]) -> Size | None:
-    """The size of an image as its row says it; None unless both sides are whole numbers above 0.
+def claimed_sizes(rows: TableRows, names: Sequence[str]) -> Sequence[Size | None]:
+    """The size of the image that each row claims; None unless both sides are whole numbers above 0.
 
     Args:
-      fields: the row.
+      rows: the rows.
       names: the columns of width and height, or none.
     """
-    try:
-        sides = [parse_number(text_of(fields.get(name)), ColumnKind.FLOAT) for name in names]
-    except ValueError:
-        return None
-    if not sides or not all(side > 0 and side.is_integer() for side in sides):
-        return None
-    width, height = map(int, sides)
-    return width, height
+    if not names:
+        return Same(None, len(rows))
+    width, height = (by_text(rows.cells(name), _whole_side) for name in names)
+    sizes: dict[tuple[int, int], Size] = {}
+    return [
+        sizes.setdefault((w, h), (w, h)) if w and h else None
+        for w, h in zip(width, height, strict=True)
+    ]
+
+
+def _whole_side(cell: Any) -> int:
+    """A whole number above 0; 0 for any other cell."""
+    number = _float_of(cell)
+    return int(number) if number and number > 0 and number.is_integer() else 0
 
 
 def inspect_boxes(
     values: Mapping[str, Sequence[Any]],
-    rows: Sequence[Mapping[str, Any]],
+    rows: TableRows,
     label: str,
     kinds: Mapping[str, ColumnKind | None],
 ) -> BoxColumns | None:
@@ -194,60 +304,39 @@ def inspect_boxes(
       label: the column of classes, or empty.
       kinds: column -> its kind, or None to leave it out, for the columns given by the user.
     """
-    form, names = find_boxes([name for name in values if name != label])
+    form, names = find_boxes([name for name in values if name != label], values)
     if not form:
         return None
-    for name in names:
-        if infer_kind(values[name], _NUMERIC_SHARE) is ColumnKind.BYTES and not all(
-            map(is_empty, values[name])
-        ):
-            return None
-    known = _by_plain_name([name for name in values if name not in names])
-    no_features = (*names, *_pair(known, _IMAGE_SIZES), label)
+    if len(names) == _SIDES and any(map(_are_texts, (values[name] for name in names))):
+        return None
     left_out = {name for name, kind in kinds.items() if kind is None}
     size = find_size([name for name in values if name not in {*names, *left_out}])
-    pixels, mixed = _unit(rows, names)
-    if size and _is_of_boxes(rows, size, names, form, pixels=pixels):
+    boxes = _boxes_in(rows, names)
+    if len(names) == 1:
+        form = CORNERS if all(c > a and d > b for a, b, c, d in filter(None, boxes)) else form
+    pixels, mixed = _unit(boxes)
+    if size and _is_of_boxes(boxes, rows, size, form, pixels=pixels):
         size = ()
+    known = _by_plain_name([name for name in values if name not in names])
+    no_features = {*names, *_pair(known, _IMAGE_SIZES), label}
+    empty = [all(map(is_empty, cells)) for cells in zip(*map(rows.cells, names), strict=True)]
     columns = list(object_columns(pixels=pixels))
     for name in values:
-        kind = kinds.get(name, _object_kind(rows, names, name))
-        if name not in no_features and kind:
-            columns.append(object_column(name, kind))
+        if name not in no_features:
+            kind = kinds[name] if name in kinds else _object_kind(rows.cells(name), empty)
+            columns += [object_column(name, kind)] if kind else []
     classes = [value for value in values.get(label, ()) if not is_empty(value)]
     return BoxColumns(
         names=names,
         form=form,
         pixels=pixels,
         label=label,
-        integer_classes=bool(classes) and all(map(_is_class_id, classes)),
+        integer_classes=bool(classes) and all(by_text(classes, _is_class_id)),
         columns=tuple(columns),
+        used=frozenset(values),
         size=size,
         mixed=mixed,
     )
-
-
-def parse_box(fields: Mapping[str, Any], boxes: BoxColumns, line: int) -> tuple[LabelValue, ...]:
-    """Returns the object of a row, or none, as one list for each of `BoxColumns.columns`.
-
-    Args:
-      fields: the row.
-      boxes: how it is read.
-      line: the row's line, which is stored with the box.
-
-    Raises:
-      BadCellError: the box is not four numbers, or the object has no class.
-    """
-    cells = [fields.get(name) for name in boxes.names]
-    if all(map(is_empty, cells)):
-        return tuple(() for _ in boxes.columns)
-    numbers = [_number(name, cell) for name, cell in zip(boxes.names, cells, strict=True)]
-    corners = _TO_CORNERS[boxes.form](*numbers)
-    box: Box = (*corners, line)
-    values: list[Any] = [(box,), (_class_of(fields, boxes),)]
-    for column in boxes.columns[2:]:
-        values.append((_further(fields.get(column.name), column),))
-    return tuple(values)
 
 
 def _by_plain_name(names: Sequence[str], *, of_boxes: bool = True) -> dict[str, str]:
@@ -264,20 +353,37 @@ def _by_plain_name(names: Sequence[str], *, of_boxes: bool = True) -> dict[str, 
     return plain
 
 
+def _hold_boxes(cells: Sequence[Any]) -> bool:
+    """True if nearly all texts in a column are lists of four numbers."""
+    lists = [_items_or_none(cell) for cell in cells if not is_empty(cell)]
+    boxes = [four for four in lists if four and None not in map(_float_of, four)]
+    return bool(boxes) and len(boxes) >= _NUMERIC_SHARE * len(lists)
+
+
 def _bare(name: str) -> str:
     return re.sub(r"[\s_.\-]", "", name.lower())
 
 
 def _pair(known: Mapping[str, str], pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """The columns of the first of the pairs of names that is there."""
-    found = (pair for pair in pairs if set(pair) <= known.keys())
-    return tuple(known[side] for side in next(found, ()))
+    present = (pair for pair in pairs if set(pair) <= known.keys())
+    return tuple(known[side] for side in next(present, ()))
+
+
+def _boxes_in(rows: TableRows, names: Sequence[str]) -> Sequence[_Numbers | None]:
+    """The four numbers of each row; None where they are no numbers."""
+    cells = [rows.cells(name) for name in names]
+    if len(names) == 1:
+        lists = by_text(cells[0], _items_or_none)
+        cells = [[four[side] if four else "" for four in lists] for side in range(_SIDES)]
+    boxes = zip(*map(_floats, cells), strict=True)
+    return [None if None in box else box for box in boxes]
 
 
 def _is_of_boxes(
-    rows: Sequence[Mapping[str, Any]],
+    boxes: Sequence[_Numbers | None],
+    rows: TableRows,
     size: Sequence[str],
-    names: Sequence[str],
     form: str,
     *,
     pixels: bool,
@@ -285,38 +391,27 @@ def _is_of_boxes(
     """Returns True if width and height are the sides of the boxes, too short for an image."""
     rounded = _ROUNDED if pixels else _ROUNDED_FRACTION
     outside = False
-    for row in rows:
-        try:
-            numbers, sides = (
-                [parse_number(text_of(row.get(name)), ColumnKind.FLOAT) for name in columns]
-                for columns in (names, size)
-            )
-        except ValueError:
+    for box, width, height in zip(boxes, *(_floats(rows.cells(n)) for n in size), strict=True):
+        if box is None or width is None or height is None:
             continue
-        a, b, c, d = numbers
-        xmin, ymin, xmax, ymax = _TO_CORNERS[form](a, b, c, d)
-        width, height = sides
+        xmin, ymin, xmax, ymax = _TO_CORNERS[form](*box)
         if abs(xmax - xmin - width) > rounded or abs(ymax - ymin - height) > rounded:
             return False
         outside = outside or xmax > width + rounded or ymax > height + rounded
     return outside
 
 
-def _unit(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[bool, bool]:
+def _unit(boxes: Sequence[_Numbers | None]) -> tuple[bool, bool]:
     """Returns (boxes are in pixels, rows disagree), judged by the range of the values.
 
     Values beyond the range of fractions mean pixels. In a box of fractions no value exceeds one,
     and at least one is not a whole number.
     """
     pixels = fractions = small = 0
-    for row in rows:
-        try:
-            numbers = [parse_number(text_of(row.get(name)), ColumnKind.FLOAT) for name in names]
-        except ValueError:
-            continue
-        if max(map(abs, numbers)) > _LARGEST_FRACTION:
+    for box in filter(None, boxes):
+        if max(box) > _LARGEST_FRACTION or min(box) < -_LARGEST_FRACTION:
             pixels += 1
-        elif all(number.is_integer() for number in numbers):
+        elif all(number.is_integer() for number in box):
             small += 1
         else:
             fractions += 1
@@ -325,49 +420,82 @@ def _unit(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[bool
     return not (fractions or small), False
 
 
-def _object_kind(
-    rows: Sequence[Mapping[str, Any]], names: Sequence[str], name: str
-) -> ColumnKind | None:
-    """Infers the kind of a further column; integers with gaps become floats, whose gaps are NaN."""
-    cells = [
-        row.get(name) for row in rows if not all(is_empty(row.get(corner)) for corner in names)
-    ]
-    if any(isinstance(cell, (list, dict)) for cell in cells):
+def _object_kind(cells: Sequence[Any], empty: Sequence[bool]) -> ColumnKind | None:
+    """Infers the kind of a further column; integers with gaps become floats, whose gaps are NaN.
+
+    Args:
+      cells: the column.
+      empty: of each row, whether it has no box.
+    """
+    if any(empty):
+        cells = [cell for cell, no_box in zip(cells, empty, strict=True) if not no_box]
+    if not {list, dict}.isdisjoint(map(type, cells)):
         return None
     kind = infer_kind(cells, _NUMERIC_SHARE)
-    if kind is ColumnKind.INT64 and any(map(is_empty, cells)):
+    if kind is ColumnKind.INT64 and any(by_text(cells, is_empty)):
         return ColumnKind.FLOAT
     return kind
 
 
+def _are_texts(cells: Sequence[Any]) -> bool:
+    """True if cells hold texts, not numbers; False if they are all empty."""
+    if infer_kind(cells, _NUMERIC_SHARE) is not ColumnKind.BYTES:
+        return False
+    return not all(map(is_empty, cells))
+
+
 def _is_class_id(value: Any) -> bool:
-    return is_integer(value) or (
-        isinstance(value, str) and re.fullmatch(r"0|[1-9][0-9]{0,17}", value) is not None
-    )
+    return is_integer(value) or (isinstance(value, str) and bool(_CLASS_ID.fullmatch(value)))
 
 
-def _number(name: str, cell: Any) -> float:
+def _floats(cells: Sequence[Any]) -> Sequence[float | None]:
+    """The numbers in a column; None where there is none."""
+    return _plain_floats(cells) or by_text(cells, _float_of)
+
+
+def _plain_floats(cells: Sequence[Any]) -> Sequence[float]:
+    """The numbers of a column that holds nothing but short decimal numbers; none of any other."""
+    try:
+        if _PLAIN_NUMBERS.fullmatch("".join(cells)) and max(map(len, cells)) < _LONGEST_PLAIN:
+            return list(map(float, cells))
+    except (TypeError, ValueError):  # other values than texts, or texts such as 1-2 and none at all
+        pass
+    return []
+
+
+def _float_of(cell: Any) -> float | None:
     try:
         return parse_number(text_of(cell), ColumnKind.FLOAT)
-    except ValueError as error:
-        found = "is empty, where the other sides are not" if is_empty(cell) else shown(cell)
-        raise BadCellError(
-            f"column {name!r}: {found}"
-            + ("" if is_empty(cell) else " is not a number, the side of a box")
-        ) from error
+    except ValueError:
+        return None
 
 
-def _class_of(fields: Mapping[str, Any], boxes: BoxColumns) -> str:
-    if not boxes.label:
-        return ONLY_CLASS
-    name = text_of(fields.get(boxes.label))
-    if not name:
-        raise BadCellError(f"column {boxes.label!r}: a box without a class")
-    if boxes.integer_classes and not _is_class_id(name):
-        raise BadCellError(
-            f"column {boxes.label!r}: {shown(name)} is not an integer, as the others are"
-        )
-    return name
+def _number(cell: Any, name: str) -> float:
+    """Returns the side of a box. Raises BadCellError."""
+    number = _float_of(cell)
+    if number is None:
+        reason = f"{shown(cell)} is not a number, the side of a box"
+        if is_empty(cell):
+            reason = "is empty, where the other sides are not"
+        raise BadCellError(f"column {name!r}: {reason}")
+    return number
+
+
+def _items_or_none(cell: Any) -> Sequence[Any] | None:
+    """The four items of a list in brackets; None for any other cell."""
+    try:
+        items = bracketed_items(cell) if isinstance(cell, str) else ()
+    except ValueError:
+        return None
+    return items if len(items) == _SIDES else None
+
+
+def _four_items(cell: Any, name: str) -> Sequence[Any]:
+    """Returns the items of a list of four, none of an empty cell. Raises BadCellError."""
+    items = () if is_empty(cell) else _items_or_none(cell)
+    if items is None:
+        raise BadCellError(f"column {name!r}: {shown(cell)} is not a list of four numbers")
+    return items
 
 
 def _further(cell: Any, column: Column) -> Any:

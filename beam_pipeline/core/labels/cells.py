@@ -1,19 +1,32 @@
-"""Cells of a table: infers the kind of a column, and parses a cell as a value of its column."""
+"""Cells of a table: infers the kind of a column, and parses a cell as a value of its column.
+
+A cell may hold a list as text in brackets, as pandas and JSON write them:
+
+| text | items |
+|---|---|
+| `["cat", "dog"]`, `['cat', 'dog']`, `[cat, dog]` | `cat`, `dog` |
+| `[1, 2.5]`, `[1 2.5]` as of NumPy's arrays | `1`, `2.5` |
+| `[]` | none |
+"""
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import enum
+import json
 import math
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from beam_pipeline.core.labels.bracketed_lists import BRACKETS, bracketed_items
 from beam_pipeline.core.labels.numbers import INT64, fits_float32
 from beam_pipeline.core.labels.schema import Column, ColumnKind
+from beam_pipeline.core.packing import Same
 from beam_pipeline.core.references import LabelValue, Scalar
-from beam_pipeline.core.text import shown
+from beam_pipeline.core.text import is_utf8, shown
 
 _EXPECTED = {
     ColumnKind.CLASS: "a class name",
@@ -33,8 +46,65 @@ _NUMBER_LABEL = "image/label"  # the feature of a label to regress on
 _FURTHER = "label/"  # what the features of all other columns begin with
 
 
+BRACKETS = "[]"
+"""What --list_column gives in place of a separator for such lists."""
+
+_QUOTED = r"'(?:[^'\\]|\\.)*'|" + r'"(?:[^"\\]|\\.)*"'
+_WITH_COMMAS = re.compile(rf"\s*(?:({_QUOTED})\s*|([^,'\"\[\]()]+))(?:,|\Z)")
+_WITH_SPACES = re.compile(rf"\s*({_QUOTED})()(?:\s+|\Z)")
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPED = frozenset("\\'\"abfnrtvxuUN01234567\n")
+_NUMBERS = re.compile(r"[-+.\d](?:[-+.\deE\s]|nan|inf)*")
+_MISSING = frozenset(["None", "null"])
+
+
+_Value = TypeVar("_Value")
+
+
 class BadCellError(ValueError):
     """A cell is not a valid value of its column; the message shows the found and expected values."""
+
+
+@dataclass(frozen=True)
+class _Fault:
+    """Stands for the value of a bad cell."""
+
+    message: str
+
+
+def by_text(cells: Sequence[Any], function: Callable[[Any], _Value]) -> Sequence[_Value]:
+    """The value of a function for each cell of a column; it is called once for texts that are equal."""
+    if isinstance(cells, Same):
+        return Same(function(cells.value), len(cells)) if len(cells) else cells
+    if set(map(type, cells)) != {str}:
+        return list(map(function, cells))
+    value_of = {text: function(text) for text in set(cells)}
+    return [value_of[text] for text in cells]
+
+
+def parse_cells(
+    cells: Sequence[Any], parse: Callable[[Any], Any]
+) -> tuple[Sequence[Any], dict[int, str]]:
+    """The values of a column's cells, None for bad ones, and row -> what is wrong with a bad one.
+
+    Args:
+      cells: the cells.
+      parse: parses one; it may raise BadCellError.
+    """
+    faults: list[_Fault] = []
+
+    def attempt(cell: Any) -> Any:
+        try:
+            return parse(cell)
+        except BadCellError as error:
+            faults.append(_Fault(str(error)))
+            return faults[-1]
+
+    values = by_text(cells, attempt)
+    if not faults:
+        return values, {}
+    problems = {row: v.message for row, v in enumerate(values) if isinstance(v, _Fault)}
+    return [None if isinstance(v, _Fault) else v for v in values], problems
 
 
 class _Look(enum.Enum):
@@ -56,16 +126,16 @@ def infer_kind(values: Sequence[Any], share: float) -> ColumnKind:
     most_texts = (1 - share) * len(values) + _ROUNDING
     padded = False
     widths: set[int] = set()
-    for value in values:
+    for value, count in _counted(values):
         if is_empty(value):
             continue
         look = _look_of(value)
         if look is _Look.INTEGER:
-            integers += 1
+            integers += count
         elif look is _Look.FLOAT:
-            floats += 1
+            floats += count
         else:
-            texts += 1
+            texts += count
             if texts > most_texts:
                 return ColumnKind.BYTES
         if isinstance(value, str) and look in (_Look.INTEGER, _Look.IDENTIFIER):
@@ -77,6 +147,13 @@ def infer_kind(values: Sequence[Any], share: float) -> ColumnKind:
     if padded and len(widths) == 1:
         return ColumnKind.BYTES
     return ColumnKind.FLOAT if floats else ColumnKind.INT64
+
+
+def _counted(values: Sequence[Any]) -> Iterable[tuple[Any, int]]:
+    """(value, how often it occurs); values of JSON, which may be equal though they differ, one by one."""
+    if set(map(type, values)) == {str}:
+        return Counter(values).items()
+    return ((value, 1) for value in values)
 
 
 def is_padded(value: Any) -> bool:
@@ -283,3 +360,73 @@ def _bad_cell(value: Any, column: Column, *, in_list: bool = False) -> BadCellEr
     if is_nested(value) and column.feature.startswith(_FURTHER):
         hint = f"; --columns {column.name}:skip leaves the column out"
     return BadCellError(f"{item}{shown(value)} is not {_EXPECTED[column.kind]}{hint}")
+
+
+# --- lists in brackets --------------------------------------------------------------------------
+
+
+def bracketed_items(text: str) -> Sequence[Any]:
+    """Returns the items of a list in brackets; none of an empty text.
+
+    Raises:
+      ValueError: the text is no such list.
+
+    >>> bracketed_items("['cat', 'sea lion']")
+    ['cat', 'sea lion']
+    """
+    text = text.strip()
+    if not text:
+        return []
+    if not (text.startswith("[") and text.endswith("]")):
+        raise ValueError("not a list in brackets")
+    try:
+        items: list[Any] = json.loads(text, parse_float=str, parse_constant=str)
+    except (ValueError, RecursionError):
+        items = _items_of(text[1:-1].strip())
+    if "\\" in text and not is_utf8("".join(map(str, items))):  # an escape of half a character
+        raise ValueError("not a list of texts in UTF-8")
+    return items
+
+
+def _items_of(inside: str) -> list[Any]:
+    """The items between brackets: between commas, or between spaces as of NumPy's arrays."""
+    if _NUMBERS.fullmatch(inside):
+        return inside.split()
+    for item in (_WITH_COMMAS, _WITH_SPACES):
+        items, end = [], 0
+        while end < len(inside) and (match := item.match(inside, end)):
+            quoted, bare = match.groups()
+            items.append(_unquoted(quoted) if quoted else _value_of(bare.strip()))
+            end = match.end()
+        if end == len(inside):
+            return items
+    raise ValueError("not a list in brackets")
+
+
+def _unquoted(quoted: str) -> Any:
+    """The text that quotes contain; a backslash before a letter that it does not escape is a backslash."""
+    try:
+        return ast.literal_eval(
+            _ESCAPE.sub(lambda escape: "\\" * (escape[1] not in _ESCAPED) + escape[0], quoted)
+        )
+    except SyntaxError as error:  # as in 'C:\Users', an escape of a character that there is not
+        raise ValueError("not a list in brackets") from error
+
+
+def _value_of(word: str) -> str | None:
+    if not word:
+        raise ValueError("not a list in brackets")
+    return None if word in _MISSING else word
+
+
+def are_bracketed(names: Collection[str]) -> bool:
+    """True if more than half of some classes are lists in brackets, or their parts cut at commas.
+
+    >>> are_bracketed(["['cat', 'dog']", "['cat']"])
+    True
+    >>> are_bracketed(["['cat'", "'dog']", "['dog']"])
+    True
+    >>> are_bracketed(["cat [small]", "[unknown]", "dog", "cat"])
+    False
+    """
+    return 2 * sum(name.startswith("[") or name.endswith("]") for name in names) > len(names)

@@ -8,7 +8,7 @@ Source: https://huggingface.co/docs/datasets/image_dataset#object-detection
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,9 @@ from beam_pipeline.core.labels.cells import (
     infer_kind,
     is_nested,
     parse_cell,
+    parse_cells,
 )
+from beam_pipeline.core.labels.leading_columns import Parsed
 from beam_pipeline.core.labels.numbers import is_finite, is_integer
 from beam_pipeline.core.labels.schema import (
     Column,
@@ -25,6 +27,7 @@ from beam_pipeline.core.labels.schema import (
     object_column,
     object_columns,
 )
+from beam_pipeline.core.labels.table_rows import TableRows
 from beam_pipeline.core.references import Box, LabelValue
 from beam_pipeline.core.text import shown
 
@@ -46,6 +49,7 @@ class ObjectLists:
       integer_classes: True if classes are integers, which are then used as ids.
       columns: the boxes, their classes, and each further list under its own name.
       left_out: names of members that are not lists of values, which no feature can hold.
+      size: the columns of the table that claim the image's width and height; or none.
     """
 
     column: str
@@ -53,6 +57,29 @@ class ObjectLists:
     integer_classes: bool
     columns: tuple[Column, ...]
     left_out: tuple[str, ...] = ()
+    size: tuple[str, ...] = ()
+    class_name: str = ""
+    several_rows: bool = False
+    note: str = ""
+    question: str = ""
+
+    @property
+    def used(self) -> Collection[str]:
+        """The column of the table."""
+        return (self.column,)
+
+    def parse(self, rows: TableRows) -> Parsed:
+        """Returns the objects of each row, as one list for each of `columns`."""
+        cells = zip(rows.cells(self.column), rows.lines, strict=True)
+        values, problems = parse_cells(list(cells), self._parse_row)
+        empty = ((),) * len(self.columns)
+        return list(zip(*(lists or empty for lists in values), strict=True)), problems
+
+    def _parse_row(self, row: tuple[Any, int]) -> tuple[LabelValue, ...]:
+        try:
+            return parse_objects(row[0], self, row[1])
+        except BadCellError as error:
+            raise BadCellError(f"column {self.column!r}: {error}") from error
 
 
 def has_objects(values: Sequence[Any]) -> bool:
@@ -73,20 +100,20 @@ def inspect_objects(
     items: dict[str, list[Any]] = {}
     no_lists: dict[str, None] = {}
     for lists in map(_lists_of, values):
-        for name, found in (lists or {}).items():
-            if isinstance(found, list):
-                items.setdefault(name, []).extend(found)
-            elif found is not None:
+        for name, values_of in (lists or {}).items():
+            if isinstance(values_of, list):
+                items.setdefault(name, []).extend(values_of)
+            elif values_of is not None:
                 no_lists[name] = None
     categories = next((name for name in CATEGORY_NAMES if name in items), CATEGORY_NAMES[0])
     columns = list(object_columns(pixels=True))
-    for name, found in items.items():
+    for name, listed in items.items():
         if name in (BOXES, categories):
             continue
         chosen = f"{column}.{name}"
-        if chosen not in kinds and any(map(is_nested, found)):
+        if chosen not in kinds and any(map(is_nested, listed)):
             no_lists[name] = None
-        kind = kinds.get(chosen, infer_kind(found, _NUMERIC_SHARE))
+        kind = kinds.get(chosen, infer_kind(listed, _NUMERIC_SHARE))
         if kind and name not in no_lists:
             columns.append(object_column(name, kind))
     skipped = {name for name, kind in kinds.items() if kind is None}
@@ -174,15 +201,15 @@ def _classes(objects: ObjectLists, lists: Mapping[str, Any]) -> Iterator[str]:
                 f"{objects.categories}: item {number}: {shown(item)} is not an integer, "
                 "as most others are"
             )
-        yield _one(item, class_column, objects.categories, number)
+        yield _single(item, class_column, objects.categories, number)
 
 
 def _further(column: Column, items: Sequence[Any]) -> Iterator[Any]:
     for number, item in enumerate(items, 1):
-        yield _one(item, column, column.name, number)
+        yield _single(item, column, column.name, number)
 
 
-def _one(item: Any, column: Column, name: str, number: int) -> Any:
+def _single(item: Any, column: Column, name: str, number: int) -> Any:
     single = Column(column.name, column.kind, column.feature, required=True)
     try:
         return parse_cell(item, single)

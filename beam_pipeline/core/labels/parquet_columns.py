@@ -15,13 +15,14 @@ Other writers have a column of plain bytes. Source: https://huggingface.co/docs/
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from beam_pipeline.core.errors import LabelTableError
-from beam_pipeline.core.labels.parquet_rows import parquet_errors
 from beam_pipeline.core.listing.row_groups import numbered_batches
 
 BYTES, PATH = "bytes", "path"
@@ -71,6 +72,40 @@ class ParquetColumns:
     def hold_images(self) -> bool:
         """True if the file holds images themselves, not their names."""
         return bool(self.images or self.image_lists)
+
+
+@contextmanager
+def parquet_errors(uri: str) -> Iterator[None]:
+    """Turns errors of a block that reads a Parquet file into a LabelTableError that names it."""
+    import pyarrow  # takes a third of a second to import, and few jobs need it
+
+    try:
+        yield
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise LabelTableError(
+            f"{uri} is not a Parquet file, or is damaged or cut short ({error}); write it again"
+        ) from error
+
+
+def json_value(value: Any) -> Any:
+    """Returns a value of Arrow as one of JSON, of which numbers, texts, true and false, None, lists and dicts are.
+
+    A missing number (NaN, as pandas writes it) becomes None, a date or a decimal its text.
+
+    Raises:
+      UnicodeDecodeError: bytes in it are not UTF-8.
+    """
+    if isinstance(value, float):
+        return None if math.isnan(value) else value
+    if value is None or isinstance(value, (str, int)):  # bool is an int
+        return value
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, dict):
+        return {str(name): json_value(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [json_value(item) for item in value]
+    return str(value)
 
 
 def opened_parquet(file: BinaryIO) -> Any:

@@ -1,45 +1,38 @@
-"""Formats of table files: encoding, separator, header, and rows as fields.
+r"""Formats of table files: how encoding, separator and header are told from the beginning of a file.
 
-CSV and TSV files have a header, or are lists such as `a.jpg cat`. In JSON Lines every line is an
-object that names its own fields; Parquet is read in batches of rows.
+CSV and TSV files have a header, or are lists without one:
+
+| the first line | `Format` | columns |
+|---|---|---|
+| `filename,label` | `CSV` | its names |
+| `a.jpg,cat` | `CSV` | `filename`, `label` |
+| `a.jpg cat` | `SPACED` | `filename`, `label` |
+| `kitchen/int474.jpg`, `apple_pie/1005649`, `2008_000008` | `NAMES` | `filename` |
+| `0787226 Boeing 707-320` | `NAMES` | `filename`, `label` |
+| `a.jpg#0`, a tab and a caption, as of Flickr8k | `NUMBERED` | `filename`, `caption` |
+
+In JSON Lines every line is an object that names its own fields, as is every item of an array in a `.json` file;
+Parquet is read in batches of rows (`table_rows`).
 """
 
 from __future__ import annotations
 
 import csv
+import enum
 import io
-import json
-import math
 import posixpath
 import re
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, BinaryIO, NamedTuple
 
 from beam_pipeline.core.errors import LabelTableError
-from beam_pipeline.core.labels.cells import is_empty
-from beam_pipeline.core.labels.name_lists import (
-    check_no_numbered_names,
-    header_of_names,
-    is_image_name,
-    split_line,
-)
-from beam_pipeline.core.labels.parquet_rows import read_parquet
-from beam_pipeline.core.listing.cuts import ByLines, ByRowGroups, Cut, RowGroupRange
+from beam_pipeline.core.listing.cuts import ByLines, ByRowGroups, Cut
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS
 from beam_pipeline.core.text import is_utf8, printable, shown
-
-_SEPARATORS = ",;\t|"
-_SPACE = " "
-_LINE = "\n"
-WITHOUT_CELLS = (_SPACE, _LINE)
-"""Delimiters of lists, whose lines are not cut into cells: see `LabelTable`."""
-
-PARQUET = "parquet"
-"""`LabelTable.encoding` of a Parquet file, which is not text."""
 
 UTF_8 = "utf-8-sig"
 _WINDOWS = "cp1252"
@@ -53,6 +46,7 @@ _ENCODING_NAMES = {_WINDOWS: "Windows-1252", _LATIN: "Latin-1", UTF_8: "UTF-8"}
 _MOST_LINES = 10
 """The most lines that a stray quote may span before the rest of the file is unreliable."""
 
+_SEPARATORS = ",;\t|"
 _BEFORE_JSON = b"\r\n\t \xef\xbb\xbf"
 _JSON_MAP = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"[^"]*\.\w{2,5}"\s*:\s*["\d]')
 _JSON_LISTS = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"[^"]*"\s*:\s*\[\s*"')
@@ -65,22 +59,44 @@ _ADVICE = {
     "that ends in .jsonl",
 }
 
-_EXCELS_SEPARATOR = re.compile(r'\s*"?sep=[^"\w]?"?\s*', re.IGNORECASE)
+_EXCELS_SEPARATOR = re.compile(r'\s*"?sep=([^"\w]?)"?\s*', re.IGNORECASE)
 _SHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
-_DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+([eE][+-]?[0-9]+)?")
-_NUMERIC_SHARE = 0.9  # of a column's values must be numbers for commas to be decimal commas
 
 _EXTENSION = "|".join(re.escape(ending) for ending in sorted(IMAGE_EXTENSIONS) if ending)
-_LISTED = re.compile(rf"\s*(\S.*?(?:{_EXTENSION}))\s+(\S.*?)\s*", re.IGNORECASE)
+_SPACED = re.compile(rf"\s*(\S.*?(?:{_EXTENSION}))\s+(\S.*?)\s*", re.IGNORECASE)
 """A line such as `n01440764/n01440764_10026.JPEG 0`: the image's name and its label."""
+_NUMBERED = re.compile(r"\s*(\S[^\t]*\.\w{2,5})#\d+\t(.*?)\s*")
+"""A line of Flickr's captions: the image's name, the caption's number, and the caption."""
 
 _ROWS_COMPARED = 1000  # with the first line
+_LINES_COMPARED = 1000  # of a list
+_FEW = 2  # lines; what a single one begins with shows no order
+_PAGE = "docs/datasets/official_lists.md"
 
 LIST_HEADER = ("filename", "label")
 """The columns of a list without a header."""
 
 BOX_LIST_HEADER = ("filename", "x1", "y1", "x2", "y2", "class")
 """The columns of a list of boxes without a header, as in keras-retinanet."""
+
+CAPTION_HEADER = ("filename", "caption")
+"""The columns of Flickr's captions."""
+
+
+class Format(enum.Enum):
+    """The way in which a file holds its rows; see the top of this file."""
+
+    CSV = enum.auto()
+    SPACED = enum.auto()
+    NAMES = enum.auto()
+    NUMBERED = enum.auto()
+    JSON_LINES = enum.auto()
+    JSON_ARRAY = enum.auto()
+    PARQUET = enum.auto()
+
+
+LISTS = frozenset((Format.SPACED, Format.NAMES, Format.NUMBERED))
+"""Formats whose lines are not cut into cells."""
 
 
 @dataclass(frozen=True)
@@ -89,29 +105,39 @@ class LabelTable:
 
     Attributes:
       uri: the file.
-      encoding: a name that Python knows, such as "utf-8-sig"; "parquet" for a Parquet file.
-      delimiter: one character, or empty for JSON Lines and Parquet. A space for a list of names with
-        an extension and a label each; a line break for one of other names, or of names alone.
-      header: column names, stripped; empty for JSON Lines and Parquet.
+      format: how it holds rows.
+      encoding: a name that Python knows, such as "utf-8-sig"; empty for Parquet.
+      delimiter: one character between the cells of CSV; empty for any other format.
+      header: column names, stripped; empty for JSON and Parquet, whose rows name their fields.
       key_column: name of the column that names the image.
-      has_header: True if the first line holds the names; otherwise the names are ours.
+      header_lines: how many records before the first row are no rows; if none, the names are ours.
       decimal_commas: columns whose numbers have a decimal comma.
       split: the split of its rows, or empty.
+      folder: what relative names of images are relative to, below the images' folder; empty for the folder itself.
     """
 
     uri: str
-    encoding: str
-    delimiter: str
-    header: tuple[str, ...]
-    key_column: str
-    has_header: bool = True
+    format: Format
+    encoding: str = ""
+    delimiter: str = ""
+    header: tuple[str, ...] = ()
+    key_column: str = ""
+    header_lines: int = 1
     decimal_commas: tuple[str, ...] = ()
     split: str = ""
+    folder: str = ""
 
     @property
-    def is_list(self) -> bool:
-        """True for a list without a header whose lines begin with an image's name."""
-        return self.delimiter == _LINE
+    def cut(self) -> Cut | None:
+        """How the file may be cut.
+
+        None if it is read as a whole, as bytes of line breaks may be parts of characters, or of records.
+        """
+        if self.format is Format.PARQUET:
+            return ByRowGroups()
+        if self.format is Format.JSON_ARRAY or self.encoding not in _BYTEWISE:
+            return None
+        return ByLines(self.delimiter)
 
 
 class TableHead(NamedTuple):
@@ -143,55 +169,47 @@ def inspect_file(head: TableHead, encoding: str = "") -> LabelTable:
     if head.rows is not None:
         if not head.rows:
             raise LabelTableError(f"{head.uri}: the file is empty; expected rows")
-        return LabelTable(uri=head.uri, encoding=PARQUET, delimiter="", header=(), key_column="")
+        return LabelTable(head.uri, Format.PARQUET)
     extension = posixpath.splitext(head.uri)[1].lower()
     if extension in _SHEETS:
         raise LabelTableError(_sheet_problem(head.uri))
-    if not head.data.strip(b"\r\n\t \xef\xbb\xbf"):
+    data = head.data[:_SPACE_BYTES].lstrip(_BEFORE_JSON) or head.data.strip(_BEFORE_JSON)
+    if not data:
         raise LabelTableError(f"{head.uri}: the file is empty; expected a header and rows")
     if extension in (".jsonl", ".ndjson"):
-        return LabelTable(
-            uri=head.uri,
-            encoding=encoding or encoding_of(head.data),
-            delimiter="",
-            header=(),
-            key_column="",
-        )
-    table = LabelTable(
-        uri=head.uri,
-        encoding=encoding or guess_encoding(head),
-        delimiter="",
-        header=(),
-        key_column="",
-    )
-    check_no_numbered_names(_first_line(head, table.encoding), head.uri)
+        return LabelTable(head.uri, Format.JSON_LINES, encoding or encoding_of(head.data))
+    if extension == ".json" and data.startswith(b"["):
+        return LabelTable(head.uri, Format.JSON_ARRAY, encoding or encoding_of(head.data))
+    lines = _Lines(head, encoding or guess_encoding(head))
+    table = LabelTable(head.uri, Format.CSV, lines.encoding)
+    if _NUMBERED.match(lines.first):
+        return replace(table, format=Format.NUMBERED, header=CAPTION_HEADER, header_lines=0)
     if extension in (".tsv", ".tab"):
-        return _with_header(head, replace(table, delimiter="\t"))
+        return _with_header(lines, replace(table, delimiter="\t"))
     if extension in (".csv", ".txt", ".lst", ".list", ""):
-        return _with_header(head, replace(table, delimiter=_separator(head, table.encoding)))
+        return _with_header(lines, table)
     raise LabelTableError(
-        f"{head.uri}: labels are read from .csv, .tsv, .txt, .jsonl, .ndjson or .parquet, not "
+        f"{head.uri}: labels are read from .csv, .tsv, .txt, .json, .jsonl, .ndjson or .parquet, not "
         f"{extension}{_advice(head, extension)}"
     )
 
 
+_SPACE_BYTES = 1 << 16  # of a file's beginning, which are rarely all spaces
+
+
 def _advice(head: TableHead, extension: str) -> str:
     """The end of a sentence: how to write labels of other formats as a table; empty if unknown."""
-    if extension == ".json":
-        found = "; of JSON, only COCO's is read"
-        lines = (
-            f"{shlex.quote(head.uri)} > {shlex.quote(posixpath.splitext(head.uri)[0] + '.jsonl')}"
-        )
-        if head.data.lstrip(_BEFORE_JSON).startswith(b"["):
-            return f"{found}. An object per image becomes a line: jq -c '.[]' {lines}"
-        if _JSON_MAP.match(head.data):
-            pairs = "to_entries[] | {file_name: .key, label: .value}"
-            return f"{found}. Names with labels become lines: jq -c '{pairs}' {lines}"
-        if _JSON_LISTS.match(head.data):
-            names = lines.replace(".jsonl", ".txt")
-            return f"{found}. Names by class become a list of images: jq -r '.[][]' {names}"
-        return f'{found}. Write a line for each image, such as {{"file_name": "a.jpg", "label": "cat"}}'
-    return _ADVICE.get(extension, "")
+    if extension != ".json":
+        return _ADVICE.get(extension, "")
+    start = "; of JSON, COCO's and arrays of objects are read"
+    lines = f"{shlex.quote(head.uri)} > {shlex.quote(posixpath.splitext(head.uri)[0] + '.jsonl')}"
+    if _JSON_MAP.match(head.data):
+        pairs = "to_entries[] | {file_name: .key, label: .value}"
+        return f"{start}. Names with labels become lines: jq -c '{pairs}' {lines}"
+    if _JSON_LISTS.match(head.data):
+        names = lines.replace(".jsonl", ".txt")
+        return f"{start}. Names by class become a list of images: jq -r '.[][]' {names}"
+    return f'{start}. Write a line for each image, such as {{"file_name": "a.jpg", "label": "cat"}}'
 
 
 def encoding_of(data: bytes) -> str:
@@ -230,9 +248,9 @@ def file_notes(head: TableHead, table: LabelTable) -> Iterator[str]:
             f"{name} is not UTF-8 and is read as {_ENCODING_NAMES[table.encoding]}, with words such "
             f"as {', '.join(map(repr, words[:1]))}; override it with --labels_encoding NAME"
         )
-    if table.is_list and len(table.header) == 1:
+    if table.format is Format.NAMES and len(table.header) == 1:
         yield f"{name} has no header, and is read as a list of images without labels"
-    elif not table.has_header:
+    elif not table.header_lines:
         yield (
             f"{name} has no header; its first line is an image, so its columns are "
             f"{', '.join(table.header)}"
@@ -244,142 +262,24 @@ def file_notes(head: TableHead, table: LabelTable) -> Iterator[str]:
         )
 
 
-def sample_columns(head: TableHead, table: LabelTable) -> Mapping[str, Sequence[Any]]:
-    """Returns column -> its values in the complete rows of a file's beginning, stripped.
-
-    Raises:
-      LabelTableError: no line holds a JSON object.
-    """
-    return columns_of(sample_rows(head, table), table)
+# --- reading text -------------------------------------------------------------------------------
 
 
-def columns_of(rows: Sequence[Mapping[str, Any]], table: LabelTable) -> Mapping[str, Sequence[Any]]:
-    """Returns column -> its values in these rows; a row of JSON need not have every column.
-
-    Raises:
-      LabelTableError: there is no row of JSON.
-    """
-    columns: dict[str, list[Any]] = {name: [] for name in table.header}
-    for fields in rows:
-        for name, value in fields.items():
-            columns.setdefault(name, []).append(value)
-    if not columns:
-        raise LabelTableError(
-            f'{table.uri}: no line holds a JSON object such as {{"file_name": "a.jpg", "label": "cat"}}'
-        )
-    return columns
+def decoded_lines(file: BinaryIO, encoding: str, newline: str | None) -> io.TextIOWrapper:
+    """Opens the file as text; an invalid byte becomes a surrogate, which is reported with its row."""
+    errors = "replace" if encoding.startswith(_WIDE) else "surrogateescape"
+    return io.TextIOWrapper(file, encoding, errors=errors, newline=newline)
 
 
-def sample_rows(head: TableHead, table: LabelTable) -> list[Mapping[str, Any]]:
-    """Returns the complete rows of a file's beginning, stripped; the last may be incomplete and is dropped."""
-    rows = [fields for _, fields, problem in head_fields(head, table) if not problem]
-    if not head.whole and head.rows is None:
-        rows = rows[:-1]
-    return [
-        {name: value.strip() if isinstance(value, str) else value for name, value in fields.items()}
-        for fields in rows
-    ]
-
-
-def with_decimal_commas(table: LabelTable, head: TableHead, texts: Collection[str]) -> LabelTable:
-    """Returns the table with `decimal_commas` filled in.
-
-    Args:
-      table: one with `;` between its cells; no other has such numbers.
-      head: its beginning.
-      texts: columns to leave out, such as those declared as texts or lists by the user.
-    """
-    if table.delimiter != ";":
-        return table
-    found = []
-    for name, values in sample_columns(head, table).items():
-        cells = [value for value in values if not is_empty(value)]
-        commas = sum(map(_has_decimal_comma, cells))
-        numbers = commas + sum(map(_is_number, cells))
-        if name and name not in texts and commas and numbers >= _NUMERIC_SHARE * len(cells):
-            found.append(name)
-    return replace(table, decimal_commas=tuple(found))
-
-
-def head_fields(head: TableHead, table: LabelTable) -> Iterator[tuple[int, Mapping[str, Any], str]]:
-    """Returns the rows of a file's beginning, as `read_fields` does."""
-    if head.rows is not None:
-        return ((line, fields, "") for line, fields in enumerate(head.rows, 1))
-    return read_fields(io.BytesIO(head.data), table)
-
-
-def read_fields(
-    file: BinaryIO,
-    table: LabelTable,
-    *,
-    strict: bool = False,
-    first_line: int = 1,
-    groups: RowGroupRange | None = None,
-) -> Iterator[tuple[int, Mapping[str, Any], str]]:
-    """Yields (line, fields by column, problem or empty) of every row after the header.
-
-    In a Parquet file, the line is the number of the row.
-
-    Args:
-      file: the file, open at its beginning.
-      table: how it is read.
-      first_line: the number of the first line, if it is only a later part of the file.
-      groups: the row groups of a Parquet file to read; None for all.
-      strict: True if a quote that spans many lines is an error; False if the file may be
-        incomplete.
-
-    Raises:
-      LabelTableError: a Parquet file is broken, or a quote spans other rows.
-    """
-    if table.encoding == PARQUET:
-        yield from read_parquet(file, table.uri, groups)
-        return
-    if not table.delimiter:
-        yield from _json_records(file, _encoding(table, first_line), first_line)
-        return
-    records = _records(file, table, table.uri if strict else "", first_line)
-    columns = len(table.header)
-    for line, cells, problem in records:
-        if not problem and len(cells) != columns:
-            problem = (
-                f"{len(cells)} fields where the header has {columns} "
-                f"({', '.join(table.header)}): {shown(table.delimiter.join(cells))}"
-            )
-        fields: dict[str, Any] = {} if problem else dict(zip(table.header, cells, strict=True))
-        for name in table.decimal_commas:
-            if _has_decimal_comma(fields.get(name)):
-                fields[name] = fields[name].replace(",", ".")
-        yield line, fields, problem
-
-
-def _encoding(table: LabelTable, first_line: int) -> str:
-    """The encoding of a part of a file: a byte order mark stands only at the beginning."""
-    return "utf-8" if table.encoding == UTF_8 and first_line > 1 else table.encoding
-
-
-def _records(
-    file: BinaryIO, table: LabelTable, uri: str, first_line: int
-) -> Iterator[tuple[int, list[str], str]]:
-    """Yields the records after the header."""
-    encoding = _encoding(table, first_line)
-    if table.delimiter in WITHOUT_CELLS:
-        return _listed_records(file, encoding, first_line, table)
-    records = csv_records(file, encoding, table.delimiter, uri, first_line)
-    if table.has_header and first_line == 1:
-        next(records, None)
-    return records
-
-
-def cut_of(table: LabelTable) -> Cut | None:
-    """How a file may be cut.
-
-    None if it is read as a whole, as bytes of line breaks may be parts of characters.
-    """
-    if table.encoding == PARQUET:
-        return ByRowGroups()
-    if table.encoding not in _BYTEWISE:
-        return None
-    return ByLines("" if table.delimiter in WITHOUT_CELLS else table.delimiter)
+def encoding_problem(text: str, encoding: str) -> str:
+    """What is wrong with a text that has broken bytes; empty if it has none."""
+    if is_utf8(text):
+        return ""
+    name = _ENCODING_NAMES.get(encoding, encoding)
+    return (
+        f"not {name}: {shown(printable(text))}; save the file as UTF-8 (iconv -f ... -t utf-8), or "
+        "say --labels_encoding NAME"
+    )
 
 
 def csv_records(
@@ -400,7 +300,7 @@ def csv_records(
     Raises:
       LabelTableError: a quote spans so many rows that the images they name are unknown.
     """
-    text = _decoded(file, encoding, newline="")
+    text = decoded_lines(file, encoding, newline="")
     reader = csv.reader(text, delimiter=delimiter, skipinitialspace=True, strict=True)
     while True:
         line = reader.line_num + first_line
@@ -410,104 +310,120 @@ def csv_records(
             break
         except csv.Error as error:
             last = reader.line_num + first_line - 1
-            problem = _csv_problem(error, line, last)
+            lines = f"lines {line} to {last}" if last > line else f"line {line}"
+            problem = f"{lines}: not CSV: {error}; look for a quote that is not closed"
             if uri and last - line >= _MOST_LINES:
                 raise LabelTableError(f"{uri}, {problem} in line {line}") from error
             yield line, [], problem
             continue
         if any(map(str.strip, cells)):  # Excel leaves lines of commas
-            yield line, cells, _encoding_problem("".join(cells), encoding)
+            yield line, cells, encoding_problem("".join(cells), encoding)
     text.detach()
 
 
-def _csv_problem(error: csv.Error, first: int, last: int) -> str:
-    lines = f"lines {first} to {last}" if last > first else f"line {first}"
-    return f"{lines}: not CSV: {error}; look for a quote that is not closed"
+def split_line(line: str, table: LabelTable) -> Sequence[str]:
+    """Returns the cells of a line of a list; of another number if the line does not fit."""
+    if table.format is Format.NAMES:
+        line = line.strip()
+        return [line] if len(table.header) == 1 else line.split(maxsplit=1)
+    if table.format is Format.SPACED:
+        return _name_and_label(line)
+    caption = _NUMBERED.fullmatch(line)
+    return caption.groups() if caption else ()
 
 
-def _listed_records(
-    file: BinaryIO, encoding: str, first_line: int, table: LabelTable
-) -> Iterator[tuple[int, list[str], str]]:
-    """Yields the lines of a list: an image's name, and its label after a space if there are labels."""
-    text = _decoded(file, encoding, newline=None)
-    for line, record in enumerate(text, first_line):
-        if not record.strip():
-            continue
-        problem = _encoding_problem(record, encoding)
-        columns = len(table.header)
-        found = _listed(record) if table.delimiter == _SPACE else split_line(record, columns)
-        if len(found) != columns and not problem:
-            problem = f"names no image and its label: {shown(record.strip())}"
-        yield line, found, problem
-    text.detach()
-
-
-def _listed(line: str) -> list[str]:
+def _name_and_label(line: str) -> Sequence[str]:
     """Returns the image's name and its label; nothing if the line has another form."""
-    found = _LISTED.fullmatch(line)
-    if not found:
-        return []
-    name, label = found.groups()
-    words = re.split(r"[\s,]+", label)
-    if len(words) > 1 and (all(map(_is_number, words)) or any(map(is_image_name, words))):
-        return []  # boxes, several labels or pairs of images
-    return [name, label]
+    match = _SPACED.fullmatch(line)
+    if not match:
+        return ()
+    words = re.split(r"[\s,]+", match[2])
+    if len(words) > 1 and (all(map(is_number, words)) or any(map(is_image_name, words))):
+        return ()  # boxes, several labels or pairs of images
+    return match.groups()
 
 
-def _json_records(
-    file: BinaryIO, encoding: str, first_line: int
-) -> Iterator[tuple[int, dict[str, Any], str]]:
-    text = _decoded(file, encoding, newline=None)
-    for line, record in enumerate(text, first_line):
-        if not record.strip():
-            continue
-        problem = _encoding_problem(record, encoding)
-        fields: Any = {}
-        if not problem:
-            try:
-                fields = json.loads(record, parse_float=json_float)
-            except (ValueError, RecursionError) as error:
-                problem = f"not JSON: {error}"
-        if not problem and "\\u" in record:  # an escape may stand for half a character
-            problem = _encoding_problem(json.dumps(fields, ensure_ascii=False), encoding)
-        if not problem and not isinstance(fields, dict):
-            problem = f"expected a JSON object, found {shown(fields)}"
-        yield line, fields if not problem else {}, problem
-    text.detach()
+def is_image_name(text: str) -> bool:
+    """True if a text ends like the name of an image file."""
+    return posixpath.splitext(text)[1].lower() in IMAGE_EXTENSIONS - {""}
 
 
-def json_float(text: str) -> float | str:
-    """Parses a number of JSON; one that would be infinite stays a text, a fault of its cell."""
-    number = float(text)
-    return text if math.isinf(number) else number
+def is_number(value: Any) -> bool:
+    """True if Python reads a value as a number."""
+    try:
+        float(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
 
 
-def _with_header(head: TableHead, table: LabelTable) -> LabelTable:
-    line = _first_line(head, table.encoding)
-    if _EXCELS_SEPARATOR.fullmatch(line):
-        raise LabelTableError(
-            f"{head.uri}: the first line, {shown(line.strip())}, is read by Excel alone; remove it, so "
-            "that the column names come first"
+# --- headers ------------------------------------------------------------------------------------
+
+
+class _Lines:
+    """The text of a file's beginning.
+
+    Attributes:
+      uri: the file.
+      encoding: its encoding.
+      data: its first bytes.
+      first: the first line that is not empty.
+      complete: the first lines that are not empty; the last of the file's beginning may be incomplete and is
+        dropped.
+    """
+
+    def __init__(self, head: TableHead, encoding: str) -> None:
+        lines = head.data.decode(encoding, errors="replace").splitlines()
+        if not head.whole and len(lines) > 1:
+            self.first = next(filter(str.strip, lines), "")
+            lines.pop()
+        else:
+            self.first = next(filter(str.strip, lines), "")
+        self.uri, self.encoding, self.data = head.uri, encoding, head.data
+        self.complete = list(islice(filter(str.strip, lines), _LINES_COMPARED))
+
+
+def _with_header(lines: _Lines, table: LabelTable) -> LabelTable:
+    """The table with its separator and its columns, which may be ours. Raises LabelTableError."""
+    excels = _EXCELS_SEPARATOR.fullmatch(lines.first)
+    if excels:
+        return _with_columns(lines, replace(table, header_lines=2), excels[1])
+    delimiter = table.delimiter or separator_of(lines.first)
+    first = lines.first.split(delimiter)[0].strip()
+    if _name_and_label(lines.first) and not is_image_name(first):
+        return replace(
+            table, format=Format.SPACED, delimiter="", header=LIST_HEADER, header_lines=0
         )
-    if _listed(line) and not is_image_name(line.split(table.delimiter)[0].strip()):
-        return replace(table, delimiter=_SPACE, header=LIST_HEADER, has_header=False)
-    names = header_of_names(_complete_lines(head, table.encoding), head.uri)
+    names = header_of_names(lines.complete, table.uri)
     if names:
-        return replace(table, delimiter=_LINE, header=names, has_header=False)
-    records = csv_records(io.BytesIO(head.data), table.encoding, table.delimiter)
+        return replace(table, format=Format.NAMES, delimiter="", header=names, header_lines=0)
+    return _with_columns(lines, table, delimiter)
+
+
+def _with_columns(lines: _Lines, table: LabelTable, delimiter: str) -> LabelTable:
+    """The table with its columns, below `header_lines` - 1 records. Raises LabelTableError."""
+    uri, below = table.uri, table.header_lines - 1
+    delimiter = delimiter or separator_of("".join(lines.complete[below : below + 1]))
+    table = replace(table, delimiter=delimiter)
+    records = islice(csv_records(io.BytesIO(lines.data), table.encoding, delimiter), below, None)
     first = next(records, None)
     if first is None:
-        raise LabelTableError(f"{head.uri}: no header; expected column names in the first line")
+        raise LabelTableError(f"{uri}: no header; expected column names in the first line")
     number, cells, problem = first
     if problem:
-        raise LabelTableError(f"{head.uri}, line {number}: the header cannot be read: {problem}")
+        raise LabelTableError(f"{uri}, line {number}: the header cannot be read: {problem}")
     header = tuple(cell.strip() for cell in cells)
+    rows = [list(map(str.strip, cells)) for _, cells, _ in islice(records, _ROWS_COMPARED)]
     ours = _header_of_a_list(header)
-    if ours or _is_row(header, [cells for _, cells, _ in islice(records, _ROWS_COMPARED)]):
-        ours = ours or LIST_HEADER
-        return replace(table, header=ours, has_header=False)
-    _check_header(head.uri, header)
+    if ours or _is_row(header, rows):
+        return replace(table, header=ours or LIST_HEADER, header_lines=below)
+    _check_header(uri, header)
     return replace(table, header=header)
+
+
+def separator_of(line: str) -> str:
+    """Returns the separator that is most frequent in a header; a comma in case of a tie."""
+    return max(_SEPARATORS, key=lambda mark: (line.count(mark), mark == ","))
 
 
 def _header_of_a_list(cells: Sequence[str]) -> tuple[str, ...]:
@@ -517,7 +433,7 @@ def _header_of_a_list(cells: Sequence[str]) -> tuple[str, ...]:
     if len(cells) == len(LIST_HEADER):
         return LIST_HEADER
     corners = cells[1:5]
-    if len(cells) == len(BOX_LIST_HEADER) and (all(map(_is_number, corners)) or not any(corners)):
+    if len(cells) == len(BOX_LIST_HEADER) and (all(map(is_number, corners)) or not any(corners)):
         return BOX_LIST_HEADER
     return ()
 
@@ -530,55 +446,16 @@ def _is_row(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     if len(first) != len(LIST_HEADER):
         return False
     name, label = first
-    forms = {_form(row[0].strip()) for row in rows if row}
-    labels = {row[1].strip() for row in rows if row[1:]}
-    alike = label in labels or (_is_number(label) and all(map(_is_number, labels)))
-    return re.search(r"\d", name) is not None and bool(labels) and alike and _form(name) in forms
+    forms = {_form(row[0]) for row in rows if row}
+    labels = {row[1] for row in rows if row[1:]}
+    as_theirs = label in labels or (is_number(label) and all(map(is_number, labels)))
+    return (
+        re.search(r"\d", name) is not None and bool(labels) and as_theirs and _form(name) in forms
+    )
 
 
 def _form(name: str) -> str:
     return re.sub(r"\d+", "0", name)
-
-
-def _lines(head: TableHead, encoding: str) -> list[str]:
-    return head.data.decode(encoding, errors="replace").splitlines()
-
-
-def _first_line(head: TableHead, encoding: str) -> str:
-    """The first line that is not empty."""
-    return next(filter(str.strip, _lines(head, encoding)), "")
-
-
-def _complete_lines(head: TableHead, encoding: str) -> list[str]:
-    """The lines of a file's beginning that are not empty; the last may be incomplete and is dropped."""
-    lines = _lines(head, encoding)
-    return list(filter(str.strip, lines if head.whole or len(lines) == 1 else lines[:-1]))
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        float(value)
-    except (TypeError, ValueError, OverflowError):
-        return False
-    return True
-
-
-def _has_decimal_comma(value: Any) -> bool:
-    return isinstance(value, str) and _DECIMAL_COMMA.fullmatch(value.strip()) is not None
-
-
-def _sheet_problem(uri: str) -> str:
-    csv_uri = posixpath.splitext(uri)[0] + ".csv"
-    return (
-        f"{uri}: spreadsheets are not read; save the sheet as CSV UTF-8 in its program, or: "
-        f"pandas.read_excel({uri!r}).to_csv({csv_uri!r}, index=False). Then --labels {csv_uri}"
-    )
-
-
-def _separator(head: TableHead, encoding: str) -> str:
-    """Returns the separator that is most frequent in the first line; a comma in case of a tie."""
-    line = _first_line(head, encoding)
-    return max(_SEPARATORS, key=lambda mark: (line.count(mark), mark == ","))
 
 
 def _check_header(uri: str, header: Sequence[str]) -> None:
@@ -600,17 +477,95 @@ def _check_header(uri: str, header: Sequence[str]) -> None:
         raise LabelTableError(f"{uri}: the header is empty; expected column names")
 
 
-def _decoded(file: BinaryIO, encoding: str, newline: str | None) -> io.TextIOWrapper:
-    """Opens the file as text; an invalid byte becomes a surrogate, which is reported with its row."""
-    errors = "replace" if encoding.startswith(_WIDE) else "surrogateescape"
-    return io.TextIOWrapper(file, encoding, errors=errors, newline=newline)
-
-
-def _encoding_problem(text: str, encoding: str) -> str:
-    if is_utf8(text):
-        return ""
-    name = _ENCODING_NAMES.get(encoding, encoding)
+def _sheet_problem(uri: str) -> str:
+    csv_uri = posixpath.splitext(uri)[0] + ".csv"
     return (
-        f"not {name}: {shown(printable(text))}; save the file as UTF-8 (iconv -f ... -t utf-8), or "
-        "say --labels_encoding NAME"
+        f"{uri}: spreadsheets are not read; save the sheet as CSV UTF-8 in its program, or: "
+        f"pandas.read_excel({uri!r}).to_csv({csv_uri!r}, index=False). Then --labels {csv_uri}"
     )
+
+
+# --- lists of names, with or without labels, whose first lines must all fit -----------------------
+
+
+def header_of_names(lines: Sequence[str], uri: str) -> tuple[str, ...]:
+    """Returns the columns of a list without a header; none if the lines are no such list.
+
+    Args:
+      lines: the first ones of the file that are complete and not empty.
+      uri: the file, for messages.
+
+    Raises:
+      LabelTableError: lines hold ids, a count or labels where names of images are expected.
+    """
+    lines = [line.strip() for line in lines[:_LINES_COMPARED]]
+    if not lines or any(mark in lines[0] for mark in f"{_SEPARATORS}\"'"):
+        return ()
+    words = [line.split(maxsplit=1) for line in lines]
+    if any(map(is_image_name, lines[0].split()[:-1])):
+        return ()
+    if len(lines) >= _FEW:
+        _check_no_ids(words, uri)
+        _check_no_count(lines, uri)
+    if is_image_name(lines[0]) or (len(words[0]) == 1 and _looks_like_a_name(lines[0])):
+        _check_no_labels(lines, uri)
+        return LIST_HEADER[:1]
+    if not all(map(_is_named_label, words)):
+        return ()
+    if len(lines) >= _FEW and _count_up([label for _, label in words]):
+        cut = f"cut -d' ' -f1 {shlex.quote(uri)} > {shlex.quote(posixpath.basename(uri))}"
+        raise LabelTableError(
+            f"{uri}: the numbers after the names count the lines ({lines[0]!r}, {lines[1]!r}), so "
+            f"they are no labels. To take the names alone, in another folder: {cut}"
+        )
+    return LIST_HEADER
+
+
+def _looks_like_a_name(word: str) -> bool:
+    """True if a word is more likely the name of an image than that of a column."""
+    return "/" in word or any(map(str.isdigit, word))
+
+
+def _is_named_label(words: Sequence[str]) -> bool:
+    if len(words) != len(LIST_HEADER) or not _looks_like_a_name(words[0]):
+        return False
+    name, label = words
+    several = label.split()
+    numbers = len(several) > 1 and all(map(_is_plain_number, several))
+    return not numbers and not any(map(is_image_name, (name, *several)))
+
+
+def _is_plain_number(text: str) -> bool:
+    return re.fullmatch(r"[+-]?\d+(?:\.\d*)?", text) is not None
+
+
+def _count_up(texts: Sequence[str]) -> bool:
+    return list(texts) == [str(number) for number in range(1, len(texts) + 1)]
+
+
+def _check_no_ids(words: Sequence[Sequence[str]], uri: str) -> None:
+    if _count_up([first for first, *_ in words]) and all(len(line) > 1 for line in words):
+        raise LabelTableError(
+            f"{uri}: the lines begin with 1, 2, 3, ... ({' '.join(words[0])!r}), which are ids and no "
+            "names of images. If several files share the ids, as those of CUB-200-2011 do, join them "
+            f"into one table first; {_PAGE} has the commands"
+        )
+
+
+def _check_no_count(lines: Sequence[str], uri: str) -> None:
+    if lines[0].isdigit() and not lines[1].isdigit() and len(lines[1].split()) > 1:
+        raise LabelTableError(
+            f"{uri}: the first line is a number ({lines[0]}), as a count of the others, where column "
+            f"names or an image's name are expected. {_PAGE} has commands that write a table of such "
+            "a file, as CelebA has it"
+        )
+
+
+def _check_no_labels(lines: Sequence[str], uri: str) -> None:
+    """Raises LabelTableError if the lines are numbers of which one is repeated."""
+    if all(map(str.isdigit, lines)) and len(set(lines)) < len(lines):
+        raise LabelTableError(
+            f"{uri}: the lines are numbers, some of them several times, and name no image. If they are "
+            "the labels of the images in the order of their names, as those of ImageNet's validation "
+            f"set are, write a table of both; {_PAGE} has the command"
+        )

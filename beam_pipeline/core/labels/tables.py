@@ -1,57 +1,43 @@
-"""CSV, TSV and JSON Lines files as people have them: looked at once, then read row by row.
+"""The columns of tables: which names the image, which is the label, and what kind the others have.
 
 `inspect_tables` looks at the beginnings of all files before the job starts and settles their
-columns and types; a file that is unusable as a whole is an error there. `read_rows` then yields
-every row of a file as a `LabelRow`, or as a `DeadLetter` where it cannot be told apart.
+columns and types; a file that is unusable as a whole is an error there.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, BinaryIO
+from typing import Any
 
 from beam_pipeline.core.dataset.splits import FOLDER
-from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.box_columns import (
     BoxColumns,
-    claimed_size,
     class_name_column,
     find_boxes,
     find_size,
     inspect_boxes,
-    parse_box,
 )
-from beam_pipeline.core.labels.cells import (
-    BadCellError,
-    infer_kind,
-    is_empty,
-    is_padded,
-    list_items,
-    parse_cell,
-    sample_items,
-    text_of,
-)
+from beam_pipeline.core.labels.cells import infer_kind, is_empty, sample_items, text_of
 from beam_pipeline.core.labels.folders import SPLIT_NAMES
+from beam_pipeline.core.labels.leading_columns import (
+    FolderClass,
+    LeadingColumns,
+    OneHot,
+    chosen_one_hot,
+    find_one_hot,
+)
 from beam_pipeline.core.labels.object_lists import (
     OBJECTS_COLUMN,
     ObjectLists,
     has_objects,
     inspect_objects,
     list_names,
-    parse_objects,
-)
-from beam_pipeline.core.labels.one_hot import (
-    OneHot,
-    chosen_one_hot,
-    find_one_hot,
-    parse_one_hot,
 )
 from beam_pipeline.core.labels.schema import (
-    CLASS_FOLDER_COLUMNS,
     Column,
     ColumnKind,
     further_column,
@@ -61,11 +47,14 @@ from beam_pipeline.core.labels.schema import (
 from beam_pipeline.core.labels.table_files import (
     LabelTable,
     TableHead,
-    columns_of,
     file_notes,
     inspect_file,
-    read_fields,
-    sample_rows,
+    is_image_name,
+)
+from beam_pipeline.core.labels.table_rows import (
+    ABSENT,
+    TableRows,
+    head_rows,
     with_decimal_commas,
 )
 from beam_pipeline.core.labels.unclear_label import (
@@ -73,9 +62,7 @@ from beam_pipeline.core.labels.unclear_label import (
     single_column,
     unclear_label,
 )
-from beam_pipeline.core.listing.cuts import RowGroupRange
-from beam_pipeline.core.references import LabelRow, LabelValue
-from beam_pipeline.core.text import enumerated, shown
+from beam_pipeline.core.text import enumerated
 
 _PATH_NAMES = (
     *("filename", "file_name", "image", "image_uri", "path"),
@@ -96,6 +83,9 @@ SPLIT_COLUMN = "split"
 
 NO_LABEL_COLUMN = "none"
 """The value of --label_column for a table without a label."""
+
+INDEX_COLUMN = "Unnamed: 0"
+"""A first column without a name that names the images; as pandas calls it."""
 
 KIND_NAMES = {
     "int": ColumnKind.INT64,
@@ -157,32 +147,23 @@ class LabelSchema:
       columns: the label columns, the label or the objects first, then as they first appear.
       split_column: name of the column with the split, or empty.
       separators: column -> what stands between the values in a cell.
-      objects: how the column of objects is read; None if there is none.
-      boxes: how rows with a box each are read; None if rows have none.
-      one_hot: how one-hot columns are read; None if there are none.
+      leading: the columns that come first, and how they are read; None if there is only a label, or none.
       guessed: columns inferred to be numbers.
       several_rows: whether the lists of all rows of an image are put together.
-      size: the columns that claim the image's width and height, beside objects; or none.
       notes: for the user, on how the files are read.
       questions: what is not safe to assume of them.
       split_like: columns that are not called `split`, and hold names of splits in the first rows.
-      class_by_folder: True if no column is a label: the first one is the class, which is the image's
-        folder, and empty in every row.
     """
 
     columns: tuple[Column, ...]
     split_column: str
     separators: Mapping[str, str] = field(default_factory=dict)
-    objects: ObjectLists | None = None
-    boxes: BoxColumns | None = None
-    one_hot: OneHot | None = None
+    leading: LeadingColumns | None = None
     guessed: frozenset[str] = frozenset()
     several_rows: bool = False
-    size: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     questions: tuple[str, ...] = ()
     split_like: tuple[str, ...] = ()
-    class_by_folder: bool = False
 
     @property
     def has_label(self) -> bool:
@@ -190,15 +171,24 @@ class LabelSchema:
         return bool(self.columns) and self.columns[0].feature.startswith("image/")
 
     @property
+    def class_by_folder(self) -> bool:
+        """True if the first column is the class, which is the image's folder, and empty in every row."""
+        return isinstance(self.leading, FolderClass)
+
+    @property
+    def objects(self) -> ObjectLists | None:
+        """The column of lists of objects; None if there is none."""
+        return self.leading if isinstance(self.leading, ObjectLists) else None
+
+    @property
     def detection(self) -> ObjectLists | BoxColumns | None:
         """The columns of objects, in any of the forms; None if there are no objects."""
-        return self.objects or self.boxes
+        return self.leading if isinstance(self.leading, ObjectLists | BoxColumns) else None
 
     @property
     def table_columns(self) -> tuple[Column, ...]:
-        """The columns that are one in the table, too: all but those of objects and one-hot classes."""
-        leading = self.detection or self.one_hot
-        return self.columns[len(leading.columns) :] if leading else self.columns
+        """The columns that are columns of the table, too: all but the leading ones."""
+        return self.columns[len(self.leading.columns) :] if self.leading else self.columns
 
 
 def inspect_tables(
@@ -209,68 +199,14 @@ def inspect_tables(
     Raises:
       LabelTableError: a file has no usable header, or the columns cannot be told.
     """
-    sample = _Sample()
-    tables = tuple(_inspect_table(head, choices, sample) for head in heads)
+    inspected = [_inspected(head, choices) for head in heads]
+    tables = tuple(table for table, _ in inspected)
+    sample = _Sample([rows for _, rows in inspected], [table.key_column for table in tables])
     schema = _Inspection(sample, choices, tables).schema()
     notes = [
         note for head, table in zip(heads, tables, strict=True) for note in file_notes(head, table)
     ]
     return replace(schema, notes=(*notes, *schema.notes)), tables
-
-
-def read_rows(
-    file: BinaryIO,
-    table: LabelTable,
-    schema: LabelSchema,
-    first_line: int = 1,
-    groups: RowGroupRange | None = None,
-) -> Iterator[LabelRow | DeadLetter]:
-    """Reads a label file, or a part of it as `read_fields` does; empty lines are passed over.
-
-    Raises:
-      LabelTableError: a quote that is not closed swallowed other rows.
-    """
-    named = _naming_columns(table, schema)
-    rows = read_fields(file, table, strict=True, first_line=first_line, groups=groups)
-    for line, fields, problem in rows:
-        name = text_of(fields.get(table.key_column))
-        for column in named:
-            _check_one_line(fields.get(column), column, table.uri, line)
-        if not problem and not name:
-            problem = f"the key column {table.key_column!r} is empty"
-        if problem:
-            yield row_dead_letter(
-                stage=Stage.LABELS,
-                key=name,
-                reason=Reason.BAD_ROW,
-                message=problem,
-                file=table.uri,
-                line=line,
-            )
-        else:
-            yield typed_row(name=name, fields=fields, table=table, schema=schema, line=line)
-
-
-def _naming_columns(table: LabelTable, schema: LabelSchema) -> tuple[str, ...]:
-    """The columns of a CSV file whose cells are names: of images, of classes and of splits."""
-    if not table.delimiter:
-        return ()
-    classes = [
-        schema.boxes.label if schema.boxes else column.name
-        for column in schema.columns
-        if column.kind is ColumnKind.CLASS and not schema.one_hot
-    ]
-    return tuple(name for name in (table.key_column, *classes, schema.split_column) if name)
-
-
-def _check_one_line(cell: Any, column: str, uri: str, line: int) -> None:
-    """Raises LabelTableError if a name has line breaks, as one that a stray quote begins."""
-    if isinstance(cell, str) and ("\n" in (text := cell.strip()) or "\r" in text):
-        lines = len(text.splitlines())
-        raise LabelTableError(
-            f"{uri}, line {line}: {shown(text)} in column {column!r} has {lines} lines, where a "
-            "name has one; look for a quote that opens there and is closed too late"
-        )
 
 
 def path_columns(names: Sequence[str]) -> Sequence[str]:
@@ -280,60 +216,42 @@ def path_columns(names: Sequence[str]) -> Sequence[str]:
     return usual[:1] or [name for name in names if name.lower().endswith(_PATH_ENDING)]
 
 
-@dataclass
 class _Sample:
     """The content of the beginnings of all files.
 
-    Rows are made of their columns when they are asked for, as they seldom are: a dict for each of
-    100,000 rows of a file takes three times the memory of their cells.
-
     Attributes:
-      values: column -> its cells.
+      values: column -> its cells; a row of JSON need not have one.
     """
 
-    values: dict[str, list[Any]] = field(default_factory=dict)
-    _files: list[tuple[str, Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]]] = field(
-        default_factory=list
-    )
-
-    def add(
-        self, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Sequence[Any]], key: str
-    ) -> None:
-        """Adds the beginning of a file.
-
-        Args:
-          rows: its rows.
-          columns: their columns.
-          key: the column that names the image.
-        """
-        columns = {name: _shared(cells) for name, cells in columns.items()}
-        for name, cells in columns.items():
-            self.values.setdefault(name, []).extend(cells)
-        every_row_has_all = all(len(cells) == len(rows) for cells in columns.values())
-        self._files.append((key, columns if every_row_has_all else rows))
+    def __init__(self, files: Sequence[TableRows], keys: Sequence[str]) -> None:
+        """Takes the rows of each file, and the column that names the image."""
+        self.values: dict[str, Sequence[Any]] = {}
+        self._files = files
+        self._keys = keys
+        for rows in files:
+            for name in rows.names:
+                cells = rows.cells(name, ABSENT)
+                if not rows.is_complete:
+                    cells = [cell for cell in cells if cell is not ABSENT]
+                before = self.values.get(name)
+                self.values[name] = [*before, *cells] if before else cells
 
     @property
-    def rows(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """The rows, each with the name of its image."""
-        for key, found in self._files:
-            for fields in _rows_of(found) if isinstance(found, Mapping) else found:
-                yield text_of(fields.get(key)), fields
+    def rows(self) -> TableRows:
+        """The rows of all files, in which a column that a file lacks is empty."""
+        if len(self._files) == 1:
+            return self._files[0]
+        columns = {
+            name: [cell for rows in self._files for cell in rows.cells(name)]
+            for name in self.values
+        }
+        return TableRows([line for rows in self._files for line in rows.lines], columns)
 
     @property
-    def fields(self) -> list[Mapping[str, Any]]:
-        """The rows alone."""
-        return [fields for _, fields in self.rows]
-
-
-def _shared(cells: Sequence[Any]) -> Sequence[Any]:
-    """The same cells; texts that are equal are one object."""
-    texts: dict[str, str] = {}
-    return [texts.setdefault(cell, cell) if type(cell) is str else cell for cell in cells]
-
-
-def _rows_of(columns: Mapping[str, Sequence[Any]]) -> Iterator[Mapping[str, Any]]:
-    for cells in zip(*columns.values(), strict=True):
-        yield dict(zip(columns, cells, strict=True))
+    def images(self) -> Sequence[str]:
+        """The name of each row's image."""
+        files = zip(self._files, self._keys, strict=True)
+        return [text_of(cell) for rows, key in files for cell in rows.cells(key)]
 
 
 class _Inspection:
@@ -345,6 +263,7 @@ class _Inspection:
         self._sample = sample
         self._choices = choices
         self._kinds = dict(choices.kinds or {})
+        self._chosen = {**self._kinds, **choices.separators}
         self._keys = {table.key_column for table in tables}
         self._uris = [table.uri for table in tables]
         self._where = ", ".join(self._uris)
@@ -354,100 +273,97 @@ class _Inspection:
         values, choices = self._sample.values, self._choices
         names = [name for name in values if name and name not in self._keys]
         objects = _objects(values, choices)
-        _check_choices(
-            choices=choices, values=values, keys=self._keys, objects=objects, where=self._where
-        )
+        _check_choices(choices, values, self._keys, objects, self._where)
         split = next(
             (name for name in names if name.lower() == SPLIT_COLUMN and name != choices.label), ""
         )
         names = [name for name in names if name not in (split, objects and objects.column)]
         split_like = () if split else self._split_like(names)
-        boxes = None if objects else self._boxes(names)
-        if boxes:
-            return LabelSchema(
-                boxes.columns,
-                split,
-                boxes=boxes,
-                several_rows=True,
-                size=boxes.size,
-                notes=(boxes.note,),
-                questions=tuple(filter(None, [boxes.question])),
-                split_like=split_like,
-            )
-        one_hot, asked = (None, True) if objects else self._one_hot(names)
-        names = [name for name in names if not one_hot or name not in one_hot.names]
+        leading: LeadingColumns | None = objects or self._boxes(names) or self._one_hot(names)
+        names = [name for name in names if not leading or name not in leading.used]
         listed = () if objects else self._in_rows(names)
         label = ""
-        by_folder = not objects and not one_hot and self._are_lists(names)
-        if not objects and not one_hot and not by_folder:
+        if not leading and self._are_lists(names):
+            leading = FolderClass()
+        elif not leading:
             label = self._label(names, any_needed=not listed)
-        leading = objects or one_hot
-        columns = list(leading.columns) if leading else []
-        if by_folder:
-            columns = [replace(column, required=False) for column in CLASS_FOLDER_COLUMNS]
-        guessed = set()
-        for name in sorted(names, key=lambda name: name != label):
-            if self._kinds.get(name) == SKIP_KIND:
-                continue
-            column = _column(name, values[name], choices, is_label=name == label)
-            if name in listed:
-                column = replace(column, required=True, repeated=True)
-            columns.append(column)
-            if name not in self._kinds and column.kind in (ColumnKind.INT64, ColumnKind.FLOAT):
-                guessed.add(name)
-        if choices.group and choices.group in values:
-            columns.append(group_column(choices.group))
-        notes = [one_hot.note] if one_hot else []
-        if listed:
-            notes.append(self._note_of_rows(listed))
+        further = [
+            self._column(name, is_label=name == label, listed=name in listed)
+            for name in sorted(names, key=lambda name: name != label)
+            if self._kinds.get(name) != SKIP_KIND
+        ]
+        guessed = {
+            column.name
+            for column in further
+            if column.name not in self._kinds
+            and column.kind in (ColumnKind.INT64, ColumnKind.FLOAT)
+        }
+        if objects:
+            leading = replace(objects, size=find_size([column.name for column in further]))
+        if choices.group and choices.group in values and not isinstance(leading, BoxColumns):
+            further.append(group_column(choices.group))
         return LabelSchema(
-            tuple(columns),
+            (*(leading.columns if leading else ()), *further),
             split,
             dict(choices.separators),
-            objects,
-            one_hot=one_hot,
+            leading,
             guessed=frozenset(guessed),
-            several_rows=bool(listed),
-            size=find_size([column.name for column in columns]) if objects else (),
-            notes=tuple(notes),
+            several_rows=bool(listed) or (leading is not None and leading.several_rows),
+            notes=tuple(
+                filter(None, (leading.note if leading else "", self._note_of_rows(listed)))
+            ),
             questions=(
-                *(() if asked or one_hot is None else (one_hot.question,)),
+                *([leading.question] if leading and leading.question else []),
                 *self._partition_questions(label),
                 *self._whole_number_questions(label),
             ),
             split_like=tuple(name for name in split_like if name != label),
-            class_by_folder=by_folder,
         )
+
+    def _column(self, name: str, *, is_label: bool, listed: bool) -> Column:
+        """A column of the kind that the user gave, or else that its values look like."""
+        values = self._sample.values[name]
+        separator = self._choices.separators.get(name, "")
+        repeated = bool(separator) or list in set(map(type, values))
+        if repeated:
+            values = list(sample_items(values, separator))
+        chosen = self._kinds.get(name)
+        share = _REGRESSION_SHARE if is_label else _NUMERIC_SHARE
+        kind = KIND_NAMES[chosen] if chosen else infer_kind(values, share)
+        column = further_column(name, kind)
+        if is_label:
+            column = replace(label_column(name, kind), required=self._choices.label_required)
+        return replace(column, required=True, repeated=True) if repeated or listed else column
 
     def _boxes(self, names: Sequence[str]) -> BoxColumns | None:
         """The columns of rows with a box each; None if rows have none, or options say so."""
-        choices = self._choices
-        _, sides = find_boxes([name for name in names if name != choices.label])
-        if not sides or any(side in {**self._kinds, **choices.separators} for side in sides):
+        choices, values = self._choices, self._sample.values
+        _, sides = find_boxes([name for name in names if name != choices.label], values)
+        if not sides or any(side in self._chosen for side in sides):
             return None
         label = "" if choices.label == NO_LABEL_COLUMN else choices.label
-        others = [name for name in names if name not in sides]
+        further = [name for name in names if name not in sides]
         if not label and choices.label != NO_LABEL_COLUMN:
-            label = _usual_label(others) or class_name_column(others)
+            label = _usual_label(further) or class_name_column(further)
         return inspect_boxes(
-            {name: self._sample.values[name] for name in names},
-            self._sample.fields,
+            {name: values[name] for name in names},
+            self._sample.rows,
             label,
             {name: KIND_NAMES.get(kind) for name, kind in self._kinds.items()},
         )
 
-    def _one_hot(self, names: Sequence[str]) -> tuple[OneHot | None, bool]:
-        """One-hot columns, and True if the user named them."""
-        choices = self._choices
+    def _one_hot(self, names: Sequence[str]) -> OneHot | None:
+        """The one-hot columns that the user named, or that there are instead of a label."""
+        choices, where = self._choices, self._where
         if choices.one_hot:
-            rows = self._sample.fields
-            return chosen_one_hot(choices.one_hot, names, rows, self._where), True
+            return chosen_one_hot(choices.one_hot, names, self._sample.rows, where)
         if choices.label or _usual_label(names) or not choices.label_needed:
-            return None, True
-        free = [name for name in names if name not in {**self._kinds, **choices.separators}]
-        rows = self._sample.fields
-        found = find_one_hot(free, rows)
-        return (chosen_one_hot(found, names, rows, self._where) if found else None), False
+            return None
+        free = [name for name in names if name not in self._chosen]
+        classes = find_one_hot(free, self._sample.rows)
+        if not classes:
+            return None
+        return replace(chosen_one_hot(classes, names, self._sample.rows, where), by_option=False)
 
     def _label(self, names: Sequence[str], *, any_needed: bool) -> str:
         """The label column; empty if there is none, and none is needed. Raises LabelTableError."""
@@ -500,37 +416,37 @@ class _Inspection:
         numbers = {text_of(cell) for cell in cells}
         if (
             label.lower() in LABEL_NAMES
-            and label not in {**self._kinds, **self._choices.separators}
+            and label not in self._chosen
             and len(cells) >= _ENOUGH_CELLS
             and 1 < len(numbers) <= _FEW_NUMBERS
             and all(map(_WHOLE.fullmatch, numbers))
         ):
-            found = enumerated(list(map(repr, sorted(numbers))), _SHOWN)
+            examples = enumerated(list(map(repr, sorted(numbers))), _SHOWN)
             yield (
                 f"The column {label!r} of {self._where} would be a number to predict, but all of its first "
-                f"values are whole ({found}), as pandas writes the numbers of classes if some are missing. "
+                f"values are whole ({examples}), as pandas writes the numbers of classes if some are missing. "
                 f"--columns {label}:str makes them classes, --columns {label}:float numbers."
             )
 
     def _are_lists(self, names: Sequence[str]) -> bool:
         """True if the tables name images, perhaps with the split or the group of each, but no label."""
         choices = self._choices
-        others = [name for name in names if name != choices.group or name == FOLDER]
+        labels = [name for name in names if name != choices.group or name == FOLDER]
         known = all(self._is_known_key(name) for name in self._keys)
-        return choices.may_be_lists and known and not (others or choices.label)
+        return choices.may_be_lists and known and not (labels or choices.label)
 
     def _is_known_key(self, name: str) -> bool:
-        return name == self._choices.key or name.lower() in KEY_NAMES or bool(path_columns([name]))
+        usual = name.lower() in KEY_NAMES or bool(path_columns([name]))
+        return usual or name in (self._choices.key, INDEX_COLUMN)
 
     def _split_like(self, names: Sequence[str]) -> tuple[str, ...]:
         """The columns that hold nothing but names of splits, at least two, and were not declared."""
-        found = []
-        for name in names:
-            texts = {text_of(cell).lower() for cell in self._sample.values[name]} - {""}
-            splits = {SPLIT_NAMES.get(text, "") for text in texts}
-            if len(splits) > 1 and "" not in splits and name not in self._kinds:
-                found.append(name)
-        return tuple(found)
+        return tuple(name for name in names if name not in self._kinds and self._are_splits(name))
+
+    def _are_splits(self, name: str) -> bool:
+        texts = {text_of(cell).lower() for cell in _different(self._sample.values[name])} - {""}
+        splits = {SPLIT_NAMES.get(text, "") for text in texts}
+        return len(splits) > 1 and "" not in splits
 
     def _in_rows(self, names: Sequence[str]) -> tuple[str, ...]:
         """The columns with a value in each row of an image, as the user says, or of captions."""
@@ -541,7 +457,9 @@ class _Inspection:
 
     def _note_of_rows(self, listed: Sequence[str]) -> str:
         """A sentence on the columns with a value in each row of an image."""
-        images = [image for image, _ in self._sample.rows]
+        if not listed:
+            return ""
+        images = self._sample.images
         if len(set(images)) < len(images):
             return f"several rows name one image; each has a list of {' and of '.join(listed)}, a value a row"
         return (
@@ -554,21 +472,15 @@ class _Inspection:
         texts = [name for name in names if name.lower() in TEXT_NAMES]
         if not texts or self._choices.label in texts:
             return ()
-        first: dict[str, Mapping[str, Any]] = {}
-        differing: set[str] = set()
-        for image, fields in self._sample.rows:
-            before = first.setdefault(image, fields)
-            if before is not fields:
-                differing.update(
-                    name for name in names if text_of(before.get(name)) != text_of(fields.get(name))
-                )
+        images, rows = self._sample.images, self._sample.rows
+        differing = {name for name in names if _differ(rows.cells(name), images)}
         if not differing.intersection(texts) or self._has_lists(names):
             return ()
         label = self._choices.label or _usual_label(names)
         return tuple(name for name in names if name in differing and name != label)
 
     def _has_lists(self, names: Sequence[str]) -> bool:
-        return any(isinstance(value, list) for name in names for value in self._sample.values[name])
+        return any(list in set(map(type, self._sample.values[name])) for name in names)
 
 
 def _objects(values: Mapping[str, Sequence[Any]], choices: ColumnChoices) -> ObjectLists | None:
@@ -582,109 +494,46 @@ def _objects(values: Mapping[str, Sequence[Any]], choices: ColumnChoices) -> Obj
     )
 
 
-def _column(name: str, values: Sequence[Any], choices: ColumnChoices, *, is_label: bool) -> Column:
-    """A column of the kind that the user gave, or else that its values look like."""
-    separator = choices.separators.get(name, "")
-    repeated = bool(separator) or any(isinstance(value, list) for value in values)
-    if repeated:
-        values = list(sample_items(values, separator))
-    chosen = (choices.kinds or {}).get(name)
-    share = _REGRESSION_SHARE if is_label else _NUMERIC_SHARE
-    kind = KIND_NAMES[chosen] if chosen else infer_kind(values, share)
-    column = further_column(name, kind)
-    if is_label:
-        column = replace(label_column(name, kind), required=choices.label_required)
-    return replace(column, required=True, repeated=True) if repeated else column
+def _differ(cells: Sequence[Any], images: Sequence[str]) -> bool:
+    """True if rows of one image differ in a column."""
+    texts = [text_of(cell) for cell in cells]
+    text_of_image = dict(zip(images, texts, strict=True))
+    return any(text_of_image[image] != text for image, text in zip(images, texts, strict=True))
 
 
-def typed_row(
-    name: str, fields: Mapping[str, Any], table: LabelTable, schema: LabelSchema, line: int
-) -> LabelRow:
-    """A row of a table, its values typed; what is wrong with one is the row's problem."""
-    values: list[LabelValue] = []
-    problems: list[str] = []
-    if schema.objects:
-        try:
-            values += parse_objects(fields.get(schema.objects.column), schema.objects, line)
-        except BadCellError as error:
-            problems.append(f"column {schema.objects.column!r}: {error}")
-            values += [()] * len(schema.objects.columns)
-    elif schema.boxes or schema.one_hot:
-        try:
-            values += _leading_values(fields, schema, line)
-        except BadCellError as error:
-            problems.append(str(error))
-            values += [()] * (len(schema.columns) - len(schema.table_columns))
-    for column in schema.table_columns:
-        parsed: LabelValue = None
-        try:
-            parsed = column_value(fields.get(column.name), column, schema)
-        except BadCellError as error:
-            problems.append(f"column {column.name!r}: {error}")
-        values.append(parsed)
-    split = table.split
-    if schema.split_column and schema.split_column in fields:
-        text = text_of(fields.get(schema.split_column))
-        split = split_name(text)
-        if not split:
-            split = text
-            problems.append(f"column {schema.split_column!r}: {text!r} names no split")
-    return LabelRow(
-        *(name, tuple(values), split, table.uri, line),
-        problem=problems[0] if problems else "",
-        size=claimed_size(fields, schema.size),
-    )
+def _different(cells: Sequence[Any]) -> Iterable[Any]:
+    """Each text of a column once; all other cells."""
+    return set(cells) if set(map(type, cells)) == {str} else cells
 
 
-def column_value(cell: Any, column: Column, schema: LabelSchema) -> LabelValue:
-    """A cell as a value of its column. Raises BadCellError."""
-    separator = schema.separators.get(column.name, "")
-    if column.name in schema.guessed:
-        _check_not_padded(cell, separator, column.name)
-    return parse_cell(cell, column, separator)
-
-
-def split_name(text: str) -> str:
-    """The split that a cell names; empty if it names none."""
-    split = SPLIT_NAMES.get(text.lower(), text)
-    return split if re.fullmatch(r"\w+", split) else ""
-
-
-def _leading_values(
-    fields: Mapping[str, Any], schema: LabelSchema, line: int
-) -> tuple[LabelValue, ...]:
-    """The values of a row's box, or of its one-hot columns. Raises BadCellError."""
-    if schema.boxes:
-        return parse_box(fields, schema.boxes, line)
-    assert schema.one_hot
-    return parse_one_hot(fields, schema.one_hot)
-
-
-def _check_not_padded(cell: Any, separator: str, column: str) -> None:
-    """Raises BadCellError if 007 stands in a column that was taken for one of numbers."""
-    if isinstance(cell, str) and "0" in cell:
-        for item in list_items(cell, separator):
-            if is_padded(item):
-                raise BadCellError(
-                    f"{shown(item)} begins with a zero, so it may be a name; --columns "
-                    f"{column}:str makes the column a text, {column}:int reads it as a number"
-                )
-
-
-# --- which column is what -----------------------------------------------------------------------
-
-
-def _inspect_table(head: TableHead, choices: ColumnChoices, sample: _Sample) -> LabelTable:
-    """Returns the format of a file; adds its beginning to that of all files."""
+def _inspected(head: TableHead, choices: ColumnChoices) -> tuple[LabelTable, TableRows]:
+    """The format of a file, and its first rows. Raises LabelTableError."""
     table = inspect_file(head, choices.encoding)
     kinds = choices.kinds or {}
     texts = {name for name, kind in kinds.items() if KIND_NAMES.get(kind) is ColumnKind.BYTES}
-    table = with_decimal_commas(table, head, texts | {*choices.separators})
-    rows = sample_rows(head, table)
-    columns = columns_of(rows, table)
-    key = _key_name([*filter(None, columns)], choices, head.uri)
-    sample.add(rows, columns, key)
-    return replace(table, key_column=key)
+    rows = head_rows(head, table)
+    table, rows = _with_index(table, head, rows, choices)
+    commas = with_decimal_commas(table, rows, texts | {*choices.separators})
+    if commas != table:
+        table, rows = commas, head_rows(head, commas)
+    names = [name for name in rows.names if name]
+    if not names:
+        raise LabelTableError(
+            f'{table.uri}: no line holds a JSON object such as {{"file_name": "a.jpg", "label": "cat"}}'
+        )
+    return replace(table, key_column=_key_name(names, choices, head.uri)), rows
+
+
+def _with_index(
+    table: LabelTable, head: TableHead, rows: TableRows, choices: ColumnChoices
+) -> tuple[LabelTable, TableRows]:
+    """The table with a name for its first column, if that has none and names the images, as pandas' index may."""
+    if choices.key or table.header[:1] != ("",) or path_columns(table.header):
+        return table, rows
+    named = replace(table, header=(INDEX_COLUMN, *table.header[1:]))
+    named_rows = head_rows(head, named)
+    images = sum(is_image_name(text_of(cell)) for cell in named_rows.cells(INDEX_COLUMN))
+    return (named, named_rows) if 2 * images > len(rows) else (table, rows)
 
 
 def _key_name(names: Sequence[str], choices: ColumnChoices, uri: str) -> str:
@@ -704,7 +553,8 @@ def _key_name(names: Sequence[str], choices: ColumnChoices, uri: str) -> str:
         )
     by_lower = {name.lower(): name for name in reversed(candidates)}
     ids = [by_lower[name] for name in _ID_NAMES if name in by_lower]
-    return [*paths, *ids, *candidates][0]
+    index = [INDEX_COLUMN] if names[0] == INDEX_COLUMN else []
+    return [*paths, *index, *ids, *candidates][0]
 
 
 def _usual_label(names: Sequence[str]) -> str:

@@ -9,7 +9,8 @@ from typing import Any, BinaryIO
 
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.labels.table_files import UTF_8, LabelTable
-from beam_pipeline.core.labels.tables import LabelSchema, typed_row
+from beam_pipeline.core.labels.tables import LabelSchema
+from beam_pipeline.core.labels.typed_rows import typed_row
 from beam_pipeline.core.references import LabelRow
 from beam_pipeline.layouts.shared.sidecars import (
     CAPTION_COLUMN,

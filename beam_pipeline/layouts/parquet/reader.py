@@ -27,12 +27,14 @@ from beam_pipeline.core.labels.parquet_columns import (
     BYTES,
     PATH,
     ParquetColumns,
+    json_value,
     opened_parquet,
     parquet_columns,
+    parquet_errors,
 )
-from beam_pipeline.core.labels.parquet_rows import json_value, parquet_errors
 from beam_pipeline.core.labels.table_files import LabelTable
-from beam_pipeline.core.labels.tables import LabelSchema, typed_row
+from beam_pipeline.core.labels.tables import LabelSchema
+from beam_pipeline.core.labels.typed_rows import typed_row
 from beam_pipeline.core.listing.row_groups import numbered_batches
 from beam_pipeline.core.packing import pack, unpack
 from beam_pipeline.core.records.record_format import Sink

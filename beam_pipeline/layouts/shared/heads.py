@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import csv
-import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.parquet_columns import parquet_columns
-from beam_pipeline.core.labels.parquet_rows import read_parquet
-from beam_pipeline.core.labels.table_files import TableHead
+from beam_pipeline.core.labels.table_files import Format, LabelTable, TableHead
+from beam_pipeline.core.labels.table_rows import read_chunks
 from beam_pipeline.storage import files
 
 _HEAD_BYTES = 4 << 20  # 4 MiB of each label file, from which column types are inferred
@@ -57,7 +56,7 @@ def _read(uri: str, size: int) -> TableHead:
             if parquet_columns(file, uri).hold_images:
                 return TableHead(uri, b"", False, ())
             file.seek(0)
-            rows = [fields for _, fields, problem in _first_rows(file, uri) if not problem]
+            rows, _ = _first_rows(file, uri)
             return TableHead(uri, b"", len(rows) < _HEAD_ROWS, tuple(rows))
         data = file.read(size + 1)
     return TableHead(uri, data[:size], len(data) <= size)
@@ -74,10 +73,19 @@ def _no_rows(uri: str) -> str:
                 f"convert it with --images {uri}, without --labels"
             )
         file.seek(0)
-        for number, _, problem in _first_rows(file, uri):
-            return f"{uri}: no row can be used; row {number} has {problem}"
+        _, faults = _first_rows(file, uri)
+    for number, problem in faults:
+        return f"{uri}: no row can be used; row {number} has {problem}"
     return f"{uri}: the file has no rows; expected a row for each image or object"
 
 
-def _first_rows(file: BinaryIO, uri: str) -> Iterator[tuple[int, Mapping[str, Any], str]]:
-    return itertools.islice(read_parquet(file, uri), _HEAD_ROWS)
+def _first_rows(file: BinaryIO, uri: str) -> tuple[list[Mapping[str, Any]], list[tuple[int, str]]]:
+    """The first rows of a Parquet file, and (number, problem) of those that cannot be used."""
+    fields: list[Mapping[str, Any]] = []
+    faults: list[tuple[int, str]] = []
+    for rows in read_chunks(file, LabelTable(uri, Format.PARQUET)):
+        faults += rows.faults
+        fields += rows.fields()
+        if len(fields) + len(faults) >= _HEAD_ROWS:
+            break
+    return fields[: _HEAD_ROWS - len(faults)], faults

@@ -9,7 +9,8 @@ from typing import Any
 
 from beam_pipeline.core.errors import LabelTableError, UsageError
 from beam_pipeline.core.labels.object_lists import OBJECTS_COLUMN
-from beam_pipeline.core.labels.table_files import LabelTable, TableHead, json_float
+from beam_pipeline.core.labels.table_files import LabelTable, TableHead
+from beam_pipeline.core.labels.table_rows import json_float
 from beam_pipeline.core.labels.tables import SKIP_KIND, LabelSchema, inspect_tables
 from beam_pipeline.core.text import is_utf8, shown
 from beam_pipeline.layouts.layout import SourceOptions

@@ -5,19 +5,17 @@ The search is bounded: thousands of names per folder, tens of folders, no images
 
 from __future__ import annotations
 
-import io
-import itertools
 import os
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.labels.cells import text_of
 from beam_pipeline.core.labels.folders import SPLIT_NAMES
-from beam_pipeline.core.labels.table_files import LabelTable, TableHead, read_fields
+from beam_pipeline.core.labels.table_rows import head_rows
 from beam_pipeline.core.labels.tables import ColumnChoices, inspect_tables
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.layout import SourceOptions
@@ -174,16 +172,10 @@ def look_at_table(path: str) -> TableLook:
         return TableLook(path, (), ())
     try:
         _, (table,) = inspect_tables([found], ColumnChoices(label_needed=False))
-        names = list(itertools.islice(_key_cells(found, table), _ROWS))
+        names = [text_of(cell) for cell in head_rows(found, table).cells(table.key_column)[:_ROWS]]
     except ConversionError:
         return TableLook(path, (), ())
     return TableLook(path, table.header, names)
-
-
-def _key_cells(found: TableHead, table: LabelTable) -> Iterator[str]:
-    for _, fields, problem in read_fields(io.BytesIO(found.data), table):
-        if not problem:
-            yield text_of(fields.get(table.key_column))
 
 
 def names_images(table: TableLook, images: str, above: str) -> bool:

@@ -12,12 +12,13 @@ from beam_pipeline.core.labels.schema import (
     ColumnKind,
 )
 from beam_pipeline.core.labels.table_files import LabelTable, TableHead
+from beam_pipeline.core.labels.table_rows import read_chunks
 from beam_pipeline.core.labels.tables import (
     ColumnChoices,
     LabelSchema,
     inspect_tables,
-    read_rows,
 )
+from beam_pipeline.core.labels.typed_rows import label_rows
 from beam_pipeline.core.references import LabelRow
 
 CLASS, INT64, FLOAT, BYTES = (
@@ -45,7 +46,15 @@ def read(
 ) -> list[LabelRow | DeadLetter]:
     schema, table = inspect(content, uri, **choices)
     data = content.encode() if isinstance(content, str) else content
-    return list(read_rows(io.BytesIO(data), table, schema))
+    return read_rows(data, table, schema)
+
+
+def read_rows(data: bytes, table: LabelTable, schema: LabelSchema) -> list[LabelRow | DeadLetter]:
+    """The rows of a file and its dead letters, in the order of their lines."""
+    rows: list[LabelRow | DeadLetter] = []
+    for part in label_rows(read_chunks(io.BytesIO(data), table), table, schema):
+        rows += [part] if isinstance(part, DeadLetter) else part
+    return sorted(rows, key=lambda row: row.line)
 
 
 def said(content: str | bytes, uri: str = "labels.csv", **choices: Any) -> list[tuple[Any, ...]]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,12 +12,11 @@ from beam_pipeline.core.labels.box_columns import (
     CORNER_AND_SIZE,
     CORNERS,
     BoxColumns,
-    claimed_size,
+    claimed_sizes,
     class_name_column,
     find_boxes,
     find_size,
     inspect_boxes,
-    parse_box,
 )
 from beam_pipeline.core.labels.cells import BadCellError
 from beam_pipeline.core.labels.schema import (
@@ -24,23 +24,37 @@ from beam_pipeline.core.labels.schema import (
     object_column,
     object_columns,
 )
+from beam_pipeline.core.labels.table_rows import TableRows
 
 
 def inspect(
     header: str, rows: Sequence[str], label: str = "", **kinds: ColumnKind | None
 ) -> BoxColumns | None:
     names = header.split(",")
-    fields = [dict(zip(names, row.split(","), strict=True)) for row in rows]
+    fields = [dict(zip(names, cells_of(row), strict=True)) for row in rows]
     values = {name: [row[name] for row in fields] for name in names}
-    return inspect_boxes(values, fields, label, kinds)
+    return inspect_boxes(values, TableRows(range(2, 2 + len(rows)), fields=fields), label, kinds)
+
+
+def cells_of(row: str) -> Sequence[str]:
+    return next(csv.reader([row]))
 
 
 def parse(header: str, rows: Sequence[str], label: str = "", line: int = 5) -> tuple[Any, ...]:
     """The values of the last row."""
     boxes = inspect(header, rows, label)
     assert boxes
-    fields: Mapping[str, Any] = dict(zip(header.split(","), rows[-1].split(","), strict=True))
-    return parse_box(fields, boxes, line)
+    fields = dict(zip(header.split(","), cells_of(rows[-1]), strict=True))
+    return parse_row(boxes, fields, line)
+
+
+def parse_row(boxes: BoxColumns, fields: Mapping[str, Any], line: int = 1) -> tuple[Any, ...]:
+    """The values of a row. Raises BadCellError if it has a problem."""
+    values, problems = boxes.parse(TableRows([line], fields=[fields]))
+    if problems:
+        assert [value for (value,) in values] == [()] * len(boxes.columns)
+        raise BadCellError(problems[0])
+    return tuple(value for (value,) in values)
 
 
 @pytest.mark.parametrize(
@@ -112,6 +126,7 @@ def test_tensorflows_own_table_is_read() -> None:
         "class",
         False,
         (*object_columns(pixels=True), object_column("difficult", ColumnKind.INT64)),
+        frozenset(header.split(",")),
         ("width", "height"),
     )
     assert parse(header, rows[:1], "class") == (((1, 2, 3, 4, 5),), ("cat",), (0,))
@@ -173,7 +188,7 @@ def test_integer_classes_are_ids() -> None:
     assert boxes
     assert boxes.integer_classes
     with pytest.raises(BadCellError, match=r"^column 'label': 'cat' is not an integer, as the"):
-        parse_box({"x": 1, "y": 1, "w": 5, "h": 5, "label": "cat"}, boxes, 1)
+        parse_row(boxes, {"x": 1, "y": 1, "w": 5, "h": 5, "label": "cat"})
 
 
 @pytest.mark.parametrize(
@@ -190,7 +205,7 @@ def test_a_row_that_is_no_object_is_a_bad_value(row: str, message: str) -> None:
     boxes = inspect("x,y,w,h,label", ["1,1,5,5,cat"], "label")
     assert boxes
     with pytest.raises(BadCellError) as caught:
-        parse_box(dict(zip(["x", "y", "w", "h", "label"], row.split(","), strict=True)), boxes, 1)
+        parse_row(boxes, dict(zip(["x", "y", "w", "h", "label"], row.split(","), strict=True)))
     assert str(caught.value) == message
 
 
@@ -246,8 +261,9 @@ def test_the_size_of_an_image_is_known_by_its_columns(names: str, found: tuple[s
 )
 def test_a_size_is_two_whole_numbers(row: Mapping[str, Any], size: tuple[int, int] | None) -> None:
     """Many tools write 0 where they do not know it; anything else claims nothing."""
-    assert claimed_size(row, ("w", "h")) == size
-    assert claimed_size(row, ()) is None
+    rows = TableRows([2, 3], fields=[row, {"w": "3", "h": 4}])
+    assert list(claimed_sizes(rows, ("w", "h"))) == [size, (3, 4)]
+    assert list(claimed_sizes(rows, ())) == [None, None]
 
 
 @pytest.mark.parametrize(
@@ -277,3 +293,79 @@ def test_a_size_that_is_left_out_claims_nothing() -> None:
     boxes = inspect(header, rows, height=None)
     assert boxes
     assert (boxes.size, boxes.columns) == ((), object_columns(pixels=True))
+
+
+# --- a box in one cell --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rows", "form", "box"),
+    [
+        (['"[834.0, 222.0, 56.0, 36.0]"'], CORNER_AND_SIZE, (834, 222, 890, 258)),
+        (['"(1)"', *['"[30, 12, 17, 18]"'] * 20], CORNER_AND_SIZE, (30, 12, 47, 30)),
+        (['"[10 20 40 80]"', '"[1 2 4 8]"'], CORNERS, (1, 2, 4, 8)),
+        (
+            ['"[0.5, 0.5, 0.25, 0.5]"', "", '"[0.1, 0.1, 0.3, 0.4]"'],
+            CORNER_AND_SIZE,
+            (0.1, 0.1, 0.4, 0.5),
+        ),
+    ],
+)
+def test_a_list_of_four_numbers_is_a_box(
+    rows: list[str], form: str, box: tuple[float, ...]
+) -> None:
+    """As in Global Wheat's table; lists that may be corners, as all end behind their begin, are a question."""
+    boxes = inspect("bbox,source", [f"{row},usask" for row in rows])
+    assert boxes
+    assert (boxes.names, boxes.form, bool(boxes.question)) == (("bbox",), form, form == CORNERS)
+    (((*corners, line),), *further) = parse("bbox,source", [f"{row},usask" for row in rows])
+    assert (corners, line, further) == (pytest.approx(box), 5, [("object",), ("usask",)])
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        ("[1, 2, 3]", "column 'bbox': '[1, 2, 3]' is not a list of four numbers"),
+        ("wide", "column 'bbox': 'wide' is not a list of four numbers"),
+        ("[1, 2, 3, x]", "column 'bbox': 'x' is not a number, the side of a box"),
+    ],
+)
+def test_another_cell_among_lists_is_a_bad_value(cell: str, message: str) -> None:
+    """An empty one is an image without objects."""
+    boxes = inspect("bbox", ['"[30, 12, 17, 18]"'])
+    assert boxes
+    assert parse_row(boxes, {"bbox": " "}) == ((), ())
+    with pytest.raises(BadCellError) as caught:
+        parse_row(boxes, {"bbox": cell})
+    assert str(caught.value) == message
+
+
+def test_other_lists_are_no_boxes() -> None:
+    """Of other numbers, in a column of another name, or in two columns of which nobody knows which is meant."""
+    assert inspect("bbox", ['"[1, 2, 3]"']) is None
+    assert inspect("scores", ['"[1, 2, 3, 4]"']) is None
+    assert inspect("bbox,other_box", ['"[9, 2, 3, 4]","[9, 2, 3, 4]"']) is None
+
+
+def test_good_and_bad_rows_of_a_chunk_are_told_apart() -> None:
+    """Each value is in the list of its row; the first problem of a row is said."""
+    boxes = inspect("x,y,w,h,label,n", ["1,1,5,5,cat,7"] * 20, "label")
+    assert boxes
+    cells = {
+        "x": ["1", "2", "", "x", "5"],
+        "y": ["1", "2", "", "y", "5"],
+        "w": ["1", "2", "", "4", "5"],
+        "h": ["1", "2", "", "4", "5"],
+        "label": ["cat", "", "", "cat", "dog"],
+        "n": ["7", "n", "", "8", "9"],
+    }
+    values, problems = boxes.parse(TableRows(range(2, 7), cells))
+    assert problems == {
+        1: "column 'label': a box without a class",
+        3: "column 'x': 'x' is not a number, the side of a box",
+    }
+    assert values == [
+        [((1, 1, 2, 2, 2),), (), (), (), ((5, 5, 10, 10, 6),)],
+        [("cat",), (), (), (), ("dog",)],
+        [(7,), (), (), (), (9,)],
+    ]

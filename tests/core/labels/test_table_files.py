@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-import json
-import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,17 +13,20 @@ from hypothesis import strategies as st
 
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS, Column
 from beam_pipeline.core.labels.table_files import (
     BOX_LIST_HEADER,
     LIST_HEADER,
+    Format,
     LabelTable,
     TableHead,
     file_notes,
     guess_encoding,
+    header_of_names,
     inspect_file,
-    read_fields,
-    with_decimal_commas,
+    split_line,
 )
+from beam_pipeline.core.labels.table_rows import head_rows, read_chunks, with_decimal_commas
 from beam_pipeline.core.references import LabelRow
 from tests.core.labels.fixtures import (
     BYTES,
@@ -83,13 +82,13 @@ def test_a_table_says_the_same_however_it_was_saved(content: str | bytes, uri: s
 def test_a_table_is_described_for_its_readers() -> None:
     """Encoding, separator, header and key column are settled once, for every worker."""
     assert inspect(PLAIN)[1] == LabelTable(
-        "labels.csv", "utf-8-sig", ",", ("filename", "label"), "filename"
+        "labels.csv", Format.CSV, "utf-8-sig", ",", ("filename", "label"), "filename"
     )
     assert inspect("a;b;label\n".encode("utf-16"))[1] == LabelTable(
-        "labels.csv", "utf-16", ";", ("a", "b", "label"), "a"
+        "labels.csv", Format.CSV, "utf-16", ";", ("a", "b", "label"), "a"
     )
     assert inspect(json_lines({"file_name": "a", "label": "x"}), "labels.jsonl")[1] == LabelTable(
-        "labels.jsonl", "utf-8-sig", "", (), "file_name"
+        "labels.jsonl", Format.JSON_LINES, "utf-8-sig", "", (), "file_name"
     )
 
 
@@ -212,16 +211,6 @@ def test_rows_come_back_as_python_wrote_them(
             "l.csv: the first line holds an image's name ('val_0.JPEG') where column names are "
             "expected; put a line with names of its 6 columns before it, such as filename,label,...",
         ),
-        (
-            b"\xef\xbb\xbfsep=;\r\nfilename;label\r\n1.jpg;cat\r\n",
-            "l.csv: the first line, 'sep=;', is read by Excel alone; remove it, so that the column "
-            "names come first",
-        ),
-        (
-            b'"sep=\t"\nfilename\tlabel\n',
-            "l.csv: the first line, '\"sep=\\t\"', is read by Excel alone; remove it, so that the column "
-            "names come first",
-        ),
     ],
 )
 def test_a_file_without_a_usable_header_is_an_error(content: bytes, message: str) -> None:
@@ -254,7 +243,6 @@ def test_a_file_of_another_kind_is_an_error(uri: str) -> None:
 @pytest.mark.parametrize(
     ("uri", "content", "end"),
     [
-        ("l.json", '[{"image": "a.jpg"}]', "jq -c '.[]' l.json > l.jsonl"),
         (
             "my l.json",
             '{"a.jpg": "cat"}',
@@ -265,12 +253,6 @@ def test_a_file_of_another_kind_is_an_error(uri: str) -> None:
         ("l.mat", "MATLAB 5.0", "scipy.io.loadmat reads, as in docs/datasets/official_lists.md"),
         ("l.manifest", '{"source-ref": "s3://b/a.jpg"}', "a name that ends in .jsonl"),
         ("l.xml", "<annotations>", "COCO's JSON as well"),
-        (
-            "my captions.token",
-            "a.jpg#0\tA dog , outside\n",
-            """jq -cR 'split("\\t") | {file_name: .[0] | sub("#[0-9]+$"; ""), caption: .[1]}' """
-            "'my captions.token' > 'my captions.jsonl'",
-        ),
     ],
 )
 def test_the_error_says_how_to_write_other_files_as_a_table(
@@ -282,19 +264,56 @@ def test_the_error_says_how_to_write_other_files_as_a_table(
     assert str(caught.value).endswith(end)
 
 
-@pytest.mark.skipif(shutil.which("jq") is None, reason="needs jq")
-def test_the_command_for_numbered_captions_writes_a_table(tmp_path: Path) -> None:
-    """A quote or an apostrophe in a caption or in the file's name is kept."""
-    path = tmp_path / "Anna's captions.token"
-    path.write_text('a.jpg#0\t"Go !" , it says .\na.jpg#1\tA dog\'s toy .\n', encoding="utf-8")
-    with pytest.raises(LabelTableError) as caught:
-        inspect(path.read_text(encoding="utf-8"), str(path))
-    subprocess.run(str(caught.value).partition("table: ")[2], shell=True, check=True)
-    written = (tmp_path / "Anna's captions.jsonl").read_text(encoding="utf-8")
-    assert [json.loads(line) for line in written.splitlines()] == [
-        {"file_name": "a.jpg", "caption": '"Go !" , it says .'},
-        {"file_name": "a.jpg", "caption": "A dog's toy ."},
+@pytest.mark.parametrize(
+    "content",
+    [
+        "\ufeffsep=;\r\nfilename;label\r\na.jpg;cat\r\nb.jpg;dog\r\n",
+        '"sep=\t"\nfilename\tlabel\na.jpg\tcat\nb.jpg\tdog\n',
+        "SEP=,\nfilename,label\na.jpg,cat\nb.jpg,dog\n",
+        "sep=\nfilename|label\na.jpg|cat\nb.jpg|dog\n",
+    ],
+)
+def test_a_separator_for_excel_comes_before_the_header(content: str) -> None:
+    """It is no row, and lines keep their numbers."""
+    assert said(content) == [(3, "a.jpg", ("cat",)), (4, "b.jpg", ("dog",))]
+    assert inspect(content)[0] == CLASS_SCHEMA
+
+
+def test_numbered_captions_are_lists() -> None:
+    """As Flickr8k and Flickr30k have them: without a header, each with the number of a caption."""
+    content = (
+        'a.jpg#0\t"Go !" , it says .\na.jpg#1\tA dog\'s toy .\nb.jpg\tno number\nb.jpg#0\tx\ty\n'
+    )
+    schema, table = inspect(content, "captions.token")
+    assert schema.columns == (
+        Column("caption", BYTES, "label/caption", required=True, repeated=True),
+    )
+    assert table.header == ("filename", "caption")
+    assert read(content, "captions.token") == [
+        LabelRow("a.jpg", (('"Go !" , it says .',),), "", "captions.token", 1),
+        LabelRow("a.jpg", (("A dog's toy .",),), "", "captions.token", 2),
+        bad_row(3, "names no image and its label: 'b.jpg\\tno number'", "captions.token"),
+        LabelRow("b.jpg", (("x\ty",),), "", "captions.token", 4),
     ]
+
+
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        (",label\na.jpg,cat\nb.jpg,dog\n", PLAIN_ROWS),
+        (
+            ",id,label\na.jpg,7,cat\nb.jpg,8,dog\n",
+            [(2, "a.jpg", ("cat", 7)), (3, "b.jpg", ("dog", 8))],
+        ),
+        (",id,label\n0,a,cat\n1,b,dog\n", [(2, "a", ("cat",)), (3, "b", ("dog",))]),
+        (",filename,label\nx.jpg,a.jpg,cat\ny.jpg,b.jpg,dog\n", PLAIN_ROWS),
+    ],
+)
+def test_a_first_column_without_a_name_is_the_key_if_it_names_images(
+    content: str, rows: list[tuple[int, str, tuple[object, ...]]]
+) -> None:
+    """As the index that pandas writes; beside a column of paths, and if it counts rows, it is passed over."""
+    assert said(content) == rows
 
 
 def test_a_header_alone_is_a_table_without_rows() -> None:
@@ -544,10 +563,12 @@ def head_of(content: bytes, uri: str = "l.csv", *, whole: bool = True) -> TableH
 
 def rows_of(content: bytes, table: LabelTable) -> list[tuple[int, list[str], str]]:
     """(line, cells, problem) of every row."""
-    return [
-        (line, list(fields.values()), problem)
-        for line, fields, problem in read_fields(io.BytesIO(content), table, strict=True)
-    ]
+    rows: list[tuple[int, list[str], str]] = []
+    for chunk in read_chunks(io.BytesIO(content), table):
+        for line, fields in zip(chunk.lines, chunk.fields(), strict=True):
+            rows.append((line, list(fields.values()), ""))
+        rows += [(line, [], problem) for line, problem in chunk.faults]
+    return sorted(rows)
 
 
 # --- encodings ----------------------------------------------------------------------------------
@@ -622,7 +643,7 @@ def test_a_list_of_images_needs_no_header(content: bytes, uri: str, rows: list[l
     """Its first line is an image and its label, with a space, a tab or a comma between."""
     head = head_of(content, uri)
     table = inspect_file(head)
-    assert (table.header, table.has_header) == (LIST_HEADER, False)
+    assert (table.header, table.header_lines) == (LIST_HEADER, 0)
     assert [cells for _, cells, _ in rows_of(content, table)] == rows
     assert list(file_notes(head, table)) == [
         f"{uri} has no header; its first line is an image, so its columns are filename, label"
@@ -644,7 +665,7 @@ def test_a_list_of_images_needs_no_header(content: bytes, uri: str, rows: list[l
 def test_a_first_line_that_may_be_a_header_is_one(content: bytes) -> None:
     """Unless name and label are as those of the rows."""
     table = inspect_file(head_of(content, "l.csv"))
-    assert table.has_header or table.header != LIST_HEADER
+    assert table.header_lines or table.header != LIST_HEADER
 
 
 def test_a_line_of_a_list_that_names_no_image_is_a_problem() -> None:
@@ -677,7 +698,7 @@ def test_other_first_lines_with_an_image_are_an_error(content: bytes) -> None:
 def test_several_numbers_behind_an_image_are_no_class(content: bytes) -> None:
     """They are labels or boxes of which nobody knows how they are meant."""
     table = inspect_file(head_of(content, "l.txt"))
-    assert table.has_header
+    assert table.header_lines
 
 
 # --- numbers, sheets and quotes -----------------------------------------------------------------
@@ -687,7 +708,7 @@ def test_decimal_commas_are_points_where_semicolons_separate() -> None:
     """In columns of numbers only: `1,2` among words stays, and so does a column called a text."""
     content = b"filename;size;note;zip\na;0,5;1,2;1,5\nb;12;x;2,5\nc;-1,5e3;y;3\n"
     head = head_of(content)
-    table = with_decimal_commas(inspect_file(head), head, {"zip"})
+    table = with_decimal_commas(inspect_file(head), head_rows(head, inspect_file(head)), {"zip"})
     assert table.decimal_commas == ("size",)
     assert [cells for _, cells, _ in rows_of(content, table)] == [
         ["a", "0.5", "1,2", "1,5"],
@@ -703,7 +724,8 @@ def test_decimal_commas_are_points_where_semicolons_separate() -> None:
 def test_commas_stay_where_they_may_be_something_else() -> None:
     """In a quoted cell among commas they may be a list."""
     head = head_of(b'filename,size\na,"0,5"\n')
-    assert with_decimal_commas(inspect_file(head), head, ()).decimal_commas == ()
+    table = inspect_file(head)
+    assert with_decimal_commas(table, head_rows(head, table), ()) == table
 
 
 @pytest.mark.parametrize("ending", ["xlsx", "xls", "ods"])
@@ -730,11 +752,176 @@ def test_a_quote_that_swallows_many_lines_ends_the_run(lines: int) -> None:
     with pytest.raises(LabelTableError) as caught:
         rows_of(content, table)
     assert str(caught.value) == f"l.csv, {problem} in line 2"
-    assert list(read_fields(io.BytesIO(content), table)) == [(2, {}, problem)]
+    (rows,) = read_chunks(io.BytesIO(content), table, strict=False)
+    assert rows.faults == [(2, problem)]
 
 
 def test_a_json_number_that_no_float_holds_stays_a_text() -> None:
     """So its cell is a bad value and not infinite."""
     content = b'{"file_name": "a", "x": 1e400, "y": [-1e400], "z": 1e3}\n'
-    ((_, fields, _),) = read_fields(io.BytesIO(content), inspect_file(head_of(content, "l.jsonl")))
+    (rows,) = read_chunks(io.BytesIO(content), inspect_file(head_of(content, "l.jsonl")))
+    (fields,) = rows.fields()
     assert fields == {"file_name": "a", "x": "1e400", "y": ["-1e400"], "z": 1000.0}
+
+
+# --- lists of names, with labels or without -------------------------------------------------------
+
+PAGE = "docs/datasets/official_lists.md"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["apple_pie/1005649", "apple_pie/1011328"],
+        ["banded/banded_0002.jpg", "banded/banded_0004.jpg"],
+        ["/a/abbey/sun_aakbdcgfpksytcwj.jpg"],
+        ["kitchen/int 474.jpg", "a kitchen/x, y.jpg"],
+        ["2008_000008", "2008_000015"],
+        ["1025794", "1340192"],
+        ["1.jpg", "2.jpg"],
+    ],
+)
+def test_names_alone_are_a_list(lines: list[str]) -> None:
+    """With or without folder and extension; a name with one may have spaces."""
+    assert header_of_names(lines, "l.txt") == LIST_HEADER[:1]
+    table = inspect_file(head_of("\n".join(lines).encode(), "l.txt"))
+    assert [split_line(line, table) for line in lines] == [[line] for line in lines]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["0787226 Boeing 707-320", "1481091 Boeing 737-200"],
+        ["2008_000001 -1", "2008_000002  1", "2008_000003 -1"],
+        ["a/b 3"],
+        ["a/b 1", "a/c 2", "a/d 2"],
+    ],
+)
+def test_names_with_labels_are_a_list(lines: list[str]) -> None:
+    """The first space ends the name."""
+    assert header_of_names(lines, "l.txt") == LIST_HEADER
+    table = inspect_file(head_of("\n".join(lines).encode(), "l.txt"))
+    assert [split_line(line, table) for line in lines] == [line.split(maxsplit=1) for line in lines]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [],
+        ["filename"],
+        ["apple_pie", "baklava"],
+        ["filename,label", "a.jpg,cat"],
+        ["a.jpg b.jpg"],
+        ["a.jpg,cat"],
+        ["a.jpg\tcat"],
+        ["Abyssinian_100 1 1 1", "Abyssinian_101 1 1 1"],
+        ["file name", "a b"],
+        ["0787226 Boeing 707-320", "Airbus"],
+        ["'a b.jpg'"],
+    ],
+)
+def test_other_lines_are_no_list(lines: list[str]) -> None:
+    """They have a header, separators, several numbers, or words that may name columns."""
+    assert header_of_names(lines, "l.txt") == ()
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (
+            ["1 001.Albatross/a.jpg", "2 001.Albatross/b.jpg"],
+            "l.txt: the lines begin with 1, 2, 3, ... ('1 001.Albatross/a.jpg'), which are ids and no names "
+            "of images. If several files share the ids, as those of CUB-200-2011 do, join them into one "
+            f"table first; {PAGE} has the commands",
+        ),
+        (
+            ["n01/n01_26 1", "n01/n01_27 2"],
+            "l.txt: the numbers after the names count the lines ('n01/n01_26 1', 'n01/n01_27 2'), so they "
+            "are no labels. To take the names alone, in another folder: cut -d' ' -f1 l.txt > l.txt",
+        ),
+        (
+            ["202599", "5_o_Clock_Shadow Young"],
+            "l.txt: the first line is a number (202599), as a count of the others, where column names or "
+            f"an image's name are expected. {PAGE} has commands that write a table of such a file, as "
+            "CelebA has it",
+        ),
+        (
+            ["490", "361", "490"],
+            "l.txt: the lines are numbers, some of them several times, and name no image. If they are the "
+            "labels of the images in the order of their names, as those of ImageNet's validation set are, "
+            f"write a table of both; {PAGE} has the command",
+        ),
+    ],
+)
+def test_ids_counts_and_labels_are_no_names(lines: list[str], message: str) -> None:
+    """The message says what they look like, and what to do."""
+    with pytest.raises(LabelTableError) as caught:
+        header_of_names(lines, "l.txt")
+    assert str(caught.value) == message
+
+
+def test_a_list_is_a_table_with_the_folders_as_classes() -> None:
+    """The first line is a row; commas and quotes are part of a name."""
+    content = 'b/1\n\n  b/2 \nb/3, "x"\n'
+    schema, table = inspect(content, "train.txt", may_be_lists=True)
+    assert (table.header, table.header_lines, table.key_column) == (("filename",), 0, "filename")
+    assert schema.class_by_folder
+    assert [column.feature for column in schema.columns] == [CLASS_FOLDER_COLUMNS[0].feature]
+    assert said(content, "train.txt", may_be_lists=True) == [
+        (1, "b/1", (None,)),
+        (3, "b/2", (None,)),
+        (4, 'b/3, "x"', (None,)),
+    ]
+    assert schema.notes == (
+        "train.txt has no header, and is read as a list of images without labels",
+    )
+
+
+def test_a_line_of_a_list_with_labels_may_lack_one() -> None:
+    """Among those that the beginning of the file does not show, as here one beyond it."""
+    lines = [f"{number}7 Boeing {number % 3}" for number in range(1000)]
+    *rows, last = read("\n".join([*lines, "10007"]), "l.txt")
+    assert len(rows) == 1000
+    assert isinstance(last, DeadLetter)
+    assert (last.reason, last.line) == ("bad_row", 1001)
+    assert last.message == "names no image and its label: '10007'"
+
+
+@pytest.mark.parametrize(
+    ("content", "columns"),
+    [
+        ("filename\na.jpg\n", ["folder"]),
+        ("image_id,split\na,train\n", ["folder"]),
+        ("filename,patient\na.jpg,7\n", ["folder", "patient", "patient"]),
+    ],
+)
+def test_a_table_without_a_label_column_is_a_list(content: str, columns: list[str]) -> None:
+    """It may have the split and the group of each image."""
+    group = "patient" if "patient" in content else ""
+    schema, _ = inspect(content, may_be_lists=True, group=group)
+    assert schema.class_by_folder
+    assert [column.name for column in schema.columns] == columns
+
+
+@pytest.mark.parametrize("content", ["cat\ndog\n", "Abyssinian_1 1 1\nAbyssinian_2 1 1\n"])
+def test_an_unknown_column_alone_is_no_list(content: str) -> None:
+    """It may hold classes; nor may a layout with a table of its own have lists."""
+    with pytest.raises(LabelTableError, match="no column besides the key"):
+        inspect(content, "l.txt", may_be_lists=True)
+    with pytest.raises(LabelTableError, match="no column besides the key"):
+        inspect("a/1\na/2\n", "l.txt")
+
+
+@pytest.mark.parametrize(
+    ("content", "uri", "label"),
+    [
+        ("1.jpg 0\n2.jpg 2\n", "list_eval_partition.txt", "label"),
+        ("image_id,partition\n1.jpg,0\n2.jpg,1\n", "l.csv", "partition"),
+    ],
+)
+def test_a_partition_is_asked_about(content: str, uri: str, label: str) -> None:
+    """Unless the user named its column, or it holds other values."""
+    (question,) = inspect(content, uri)[0].questions
+    assert question.startswith(f"The column {label!r} of {uri} would be the label, but numbers")
+    assert not inspect(content, uri, label=label)[0].questions
+    assert not inspect(content.replace("2.jpg", "3.jpg").replace("0", "7"), uri)[0].questions

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,7 +20,6 @@ from beam_pipeline.core.labels.tables import (
     ColumnChoices,
     LabelSchema,
     inspect_tables,
-    read_rows,
 )
 from beam_pipeline.core.references import LabelRow, LabelValue
 from tests.core.labels.fixtures import (
@@ -34,6 +32,7 @@ from tests.core.labels.fixtures import (
     json_lines,
     kinds,
     read,
+    read_rows,
     said,
 )
 
@@ -205,7 +204,7 @@ def test_the_columns_of_several_files_are_those_of_all() -> None:
     rows = [
         row
         for head, table in zip(heads, tables, strict=True)
-        for row in read_rows(io.BytesIO(head.data), table, schema)
+        for row in read_rows(head.data, table, schema)
     ]
     assert rows == [
         LabelRow("a.jpg", ("cat", 1, None), "", "a.csv", 2),
@@ -581,7 +580,7 @@ def test_a_column_of_objects_is_boxes_and_their_classes() -> None:
     assert schema.columns == (*object_columns(pixels=True), Column("depth", INT64, "label/depth"))
     assert schema.table_columns == schema.columns[2:]
     assert schema.has_label
-    rows = list(read_rows(io.BytesIO(OBJECTS.encode()), table, schema))
+    rows = read_rows(OBJECTS.encode(), table, schema)
     assert rows == [
         LabelRow("a", (((1, 2, 4, 6, 1),), ("x",), 1), "", "l.jsonl", 1),
         LabelRow("b", ((), (), None), "", "l.jsonl", 2),
@@ -757,9 +756,9 @@ def test_a_table_without_the_split_column_of_another_names_no_split() -> None:
         ],
         ColumnChoices(),
     )
-    (row,) = read_rows(io.BytesIO(b"filename,label\nb.jpg,dog\n"), without, schema)
+    (row,) = read_rows(b"filename,label\nb.jpg,dog\n", without, schema)
     assert (row.split, row.problem) == ("", "")
-    (row,) = read_rows(io.BytesIO(b"filename,label,split\na.jpg,cat,\n"), with_split, schema)
+    (row,) = read_rows(b"filename,label,split\na.jpg,cat,\n", with_split, schema)
     assert row.problem == "column 'split': '' names no split"
 
 
@@ -779,7 +778,7 @@ def test_a_name_with_line_breaks_is_an_error(content: str, line: int, column: st
     """A quote that is closed too late swallowed the rows between; the error says where it opens."""
     schema, table = inspect(content.replace(chr(34), ""))
     with pytest.raises(LabelTableError) as caught:
-        list(read_rows(io.BytesIO(content.encode()), table, schema))
+        read_rows(content.encode(), table, schema)
     assert str(caught.value).startswith(f"labels.csv, line {line}: ")
     assert f" in column {column!r} has " in str(caught.value)
     assert str(caught.value).endswith("look for a quote that opens there and is closed too late")
@@ -854,13 +853,19 @@ def test_rows_with_boxes_are_objects() -> None:
     ]
 
 
+def size_columns(content: str, uri: str = "l.csv", **choices: Any) -> tuple[str, ...]:
+    leading = inspect(content, uri, **choices)[0].leading
+    assert leading
+    return leading.size
+
+
 def test_rows_with_boxes_claim_the_size_of_their_image() -> None:
     """A side that is 0, empty or no whole number claims nothing; a column left out neither."""
     content = f"{BOXES}c,0,0,cat,1,2,3,4\nd,,7,cat,1,2,3,4\ne,9.0,7.0,cat,1,2,3,4\nf,9.5,7,,,,,\n"
-    assert inspect(content)[0].size == ("width", "height")
+    assert size_columns(content) == ("width", "height")
     sizes = {row.name: row.size for row in read(content) if isinstance(row, LabelRow)}
     assert sizes == {"a": (9, 7), "b": (9, 7), "c": None, "d": None, "e": (9, 7), "f": None}
-    assert inspect(content, kinds={"height": "skip"})[0].size == ()
+    assert size_columns(content, kinds={"height": "skip"}) == ()
 
 
 def test_rows_without_boxes_claim_no_size() -> None:
@@ -879,9 +884,9 @@ def test_a_row_with_a_list_of_objects_claims_a_size_too() -> None:
     )
     schema, table = inspect(content, "l.jsonl")
     assert [column.feature for column in schema.columns[2:]] == ["label/width", "label/height"]
-    rows = [*read_rows(io.BytesIO(content.encode()), table, schema)]
+    rows = read_rows(content.encode(), table, schema)
     assert [row.size for row in rows if isinstance(row, LabelRow)] == [(9, 7), None]
-    assert inspect(content, "l.jsonl", kinds={"width": "skip"})[0].size == ()
+    assert size_columns(content, "l.jsonl", kinds={"width": "skip"}) == ()
 
 
 def test_columns_of_boxes_stay_columns_if_one_is_named() -> None:

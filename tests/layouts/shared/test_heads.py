@@ -12,6 +12,7 @@ import pytest
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.table_files import TableHead
+from beam_pipeline.core.packed_batches import LabelBatch
 from beam_pipeline.core.references import LabelRow
 from beam_pipeline.layouts import open_source
 from beam_pipeline.layouts.layout import FileLabels, SourceOptions
@@ -39,7 +40,10 @@ def rows_of(folder: Path, layout: str, text: str) -> list[LabelRow | DeadLetter]
     assert isinstance(labels, FileLabels)
     csv.field_size_limit(CSV_LIMIT)
     with path.open("rb") as file:
-        return list(labels.reader.read(file, str(path)))
+        rows: list[LabelRow | DeadLetter] = []
+        for part in labels.reader.read(file, str(path)):
+            rows += part if isinstance(part, LabelBatch) else [part]
+        return rows
 
 
 @pytest.mark.parametrize("layout", ["table", "automl"])

@@ -1,23 +1,23 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping, Sequence
 
 import pytest
 
 from beam_pipeline.core.errors import LabelTableError
-from beam_pipeline.core.labels.cells import BadCellError
-from beam_pipeline.core.labels.one_hot import (
+from beam_pipeline.core.labels.leading_columns import (
+    FolderClass,
     OneHot,
     chosen_one_hot,
     find_one_hot,
-    parse_one_hot,
 )
 from beam_pipeline.core.labels.schema import Column, ColumnKind
+from beam_pipeline.core.labels.table_rows import TableRows
 
 
-def rows_of(*cells: str) -> Sequence[Mapping[str, str]]:
-    return [dict(zip("abc", row.split(), strict=True)) for row in cells]
+def rows_of(*cells: str) -> TableRows:
+    columns = zip(*(row.split() for row in cells), strict=True)
+    return TableRows(range(2, 2 + len(cells)), dict(zip("abc", columns, strict=False)))
 
 
 @pytest.mark.parametrize(
@@ -43,11 +43,12 @@ def test_one_hot_columns_have_a_single_one_in_each_row(
 
 def test_named_columns_are_classes() -> None:
     """Of a pattern, what stands for the star."""
-    rows = [{"id": "1", "is_cat": "1", "is_dog": "0"}]
+    rows = TableRows([2], fields=[{"id": "1", "is_cat": "1", "is_dog": "0"}])
     one_hot = chosen_one_hot(["is_*"], ["id", "is_cat", "is_dog"], rows, "l.csv")
     assert one_hot == OneHot((("is_cat", "cat"), ("is_dog", "dog")), several=False)
     assert one_hot.columns == (Column("one_hot", ColumnKind.CLASS, "image/class", required=True),)
-    assert parse_one_hot(rows[0], one_hot) == ("cat",)
+    assert one_hot.parse(rows) == ([["cat"]], {})
+    assert set(one_hot.used) == {"is_cat", "is_dog"}
 
 
 def test_several_ones_are_several_classes() -> None:
@@ -55,10 +56,7 @@ def test_several_ones_are_several_classes() -> None:
     one_hot = chosen_one_hot(["a", "b", "c"], ["a", "b", "c"], rows_of("1 1 0", "0 0 0"), "l.csv")
     assert one_hot.several
     assert one_hot.columns[0].repeated
-    assert [parse_one_hot(row, one_hot) for row in rows_of("1 1 0", "0 0 0")] == [
-        (("a", "b"),),
-        ((),),
-    ]
+    assert one_hot.parse(rows_of("1 1 0", "0 0 0")) == ([[("a", "b"), ()]], {})
 
 
 @pytest.mark.parametrize(
@@ -75,9 +73,7 @@ def test_several_ones_are_several_classes() -> None:
 def test_a_row_that_is_not_one_hot_is_a_bad_value(row: str, message: str) -> None:
     """It says what was found."""
     one_hot = OneHot((("a", "a"), ("b", "b"), ("c", "c")), several=False)
-    with pytest.raises(BadCellError) as caught:
-        parse_one_hot(rows_of(row)[0], one_hot)
-    assert str(caught.value) == message
+    assert one_hot.parse(rows_of("0 1 0", row)) == ([["b", ()]], {1: message})
 
 
 @pytest.mark.parametrize(
@@ -91,13 +87,13 @@ def test_a_row_that_is_not_one_hot_is_a_bad_value(row: str, message: str) -> Non
 def test_columns_that_are_not_there_are_an_error(patterns: list[str], message: str) -> None:
     """So is a single one, which says nothing."""
     with pytest.raises(LabelTableError) as caught:
-        chosen_one_hot(patterns, ["a", "b"], [], "l.csv")
+        chosen_one_hot(patterns, ["a", "b"], rows_of(), "l.csv")
     assert str(caught.value) == message
 
 
 def test_the_question_has_the_answers() -> None:
     """The command that says yes, and the one that says no."""
-    one_hot = OneHot((("a", "a"), ("b", "b")), several=False)
+    one_hot = OneHot((("a", "a"), ("b", "b")), several=False, by_option=False)
     assert one_hot.note == "one-hot columns are 2 classes: a, b; an image is of one"
     assert one_hot.question == (
         "the columns a, b hold a single 1 in each row; they look like one-hot classes. Confirm "
@@ -109,11 +105,17 @@ def test_minus_one_stands_for_zero_where_there_is_no_zero() -> None:
     """As in CelebA's attributes. Beside zeros it may mean that a class is uncertain."""
     rows = rows_of("1 -1 1", "-1 -1 -1")
     one_hot = chosen_one_hot(["a", "b", "c"], ["a", "b", "c"], rows, "l.csv")
-    assert [parse_one_hot(row, one_hot) for row in rows] == [(("a", "c"),), ((),)]
-    (zero,) = rows_of("1 0 1")
-    with pytest.raises(BadCellError, match=r"^column 'b': '0' is neither -1 nor 1$"):
-        parse_one_hot(zero, one_hot)
+    assert one_hot.parse(rows) == ([[("a", "c"), ()]], {})
+    assert one_hot.parse(rows_of("1 0 1")) == ([[()]], {0: "column 'b': '0' is neither -1 nor 1"})
     uncertain = rows_of("1 -1 0")
     one_hot = chosen_one_hot(["a", "b", "c"], ["a", "b", "c"], uncertain, "l.csv")
-    with pytest.raises(BadCellError, match=r"^column 'b': '-1' is neither 0 nor 1$"):
-        parse_one_hot(uncertain[0], pickle.loads(pickle.dumps(one_hot)))
+    problem = "column 'b': '-1' is neither 0 nor 1"
+    assert pickle.loads(pickle.dumps(one_hot)).parse(uncertain) == ([[()]], {0: problem})
+
+
+def test_a_class_that_is_the_folder_is_empty_in_every_row() -> None:
+    """The join fills it in."""
+    folders = FolderClass()
+    assert [column.required for column in folders.columns] == [False]
+    values, problems = folders.parse(rows_of("1 2 3", "4 5 6"))
+    assert ([list(column) for column in values], problems) == ([[None, None]], {})

@@ -1,0 +1,487 @@
+"""Reads tables: chunks of rows by columns, whatever the format of the file.
+
+A chunk has the cells of some thousand rows by column, and the faults of rows that cannot be told apart. Regular lines
+of CSV are cut into columns at once (`columns_of_lines`); all else is parsed record by record.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any, BinaryIO
+
+from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core.labels.cells import by_text, is_empty
+from beam_pipeline.core.labels.parquet_columns import json_value, parquet_errors
+from beam_pipeline.core.labels.table_files import (
+    LISTS,
+    UTF_8,
+    Format,
+    LabelTable,
+    TableHead,
+    csv_records,
+    decoded_lines,
+    encoding_problem,
+    is_number,
+    split_line,
+)
+from beam_pipeline.core.listing.cuts import RowGroupRange
+from beam_pipeline.core.listing.line_blocks import columns_of_lines, is_regular, sub_blocks
+from beam_pipeline.core.listing.row_groups import numbered_batches
+from beam_pipeline.core.packing import Same
+from beam_pipeline.core.text import shown
+
+BLOCK_BYTES = 1 << 20  # of lines that become columns at once, some 25,000 rows
+_ROWS_AT_ONCE = 4096
+_PIECE = 1 << 20  # characters of an array of JSON that are read at once
+_MOST_OF_AN_ITEM = 64 << 20  # characters
+_NUMERIC_SHARE = 0.9  # of a column's values must be numbers for commas to be decimal commas
+_DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+([eE][+-]?[0-9]+)?")
+
+_SPACES = re.compile(r"[ \t\r\n]*")
+
+ABSENT = object()
+"""The cell of a row of JSON that has no such column."""
+
+_Record = tuple[int, Any, str]
+"""(line, cells or fields, problem or empty)"""
+
+
+class TableRows:
+    """Rows of a table.
+
+    Attributes:
+      lines: the line on which each row starts, or its number in a Parquet file.
+      faults: (line, message) of further rows, whose cells cannot be told apart.
+    """
+
+    def __init__(
+        self,
+        lines: Sequence[int],
+        columns: Mapping[str, Sequence[Any]] | None = None,
+        fields: Sequence[Mapping[str, Any]] = (),
+        faults: Sequence[tuple[int, str]] = (),
+    ) -> None:
+        """Takes the rows by columns, or as fields of JSON, of which each may lack columns."""
+        self.lines = lines
+        self.faults = faults
+        self._columns = columns
+        self._fields = fields
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    @property
+    def is_complete(self) -> bool:
+        """False if a row of JSON may lack a column."""
+        return self._columns is not None
+
+    @property
+    def names(self) -> Iterable[str]:
+        """The columns that any row has, in order."""
+        if self._columns is not None:
+            return self._columns
+        return dict.fromkeys(name for row in self._fields for name in row)
+
+    def cells(self, name: str, absent: Any = None) -> Sequence[Any]:
+        """The cells of a column.
+
+        Args:
+          name: the column.
+          absent: what stands for the cell of a row that has no such column.
+        """
+        if self._columns is None:
+            return [row.get(name, absent) for row in self._fields]
+        return self._columns.get(name, Same(absent, len(self.lines)))
+
+    def fields(self) -> Sequence[Mapping[str, Any]]:
+        """The rows as JSON has them."""
+        if self._columns is None:
+            return self._fields
+        rows = zip(*self._columns.values(), strict=True)
+        return [dict(zip(self._columns, row, strict=True)) for row in rows]
+
+    def chosen(self, rows: Sequence[int]) -> TableRows:
+        """Some of the rows, without faults."""
+        lines = [self.lines[row] for row in rows]
+        if self._columns is None:
+            return TableRows(lines, fields=[self._fields[row] for row in rows])
+        columns = {name: [cells[row] for row in rows] for name, cells in self._columns.items()}
+        return TableRows(lines, columns)
+
+    def stripped(self) -> TableRows:
+        """The rows without spaces around texts, of which those that are equal are one object in memory."""
+        if self._columns is None:
+            fields = [
+                {
+                    name: cell.strip() if isinstance(cell, str) else cell
+                    for name, cell in row.items()
+                }
+                for row in self._fields
+            ]
+            return TableRows(self.lines, fields=fields)
+        columns = {name: by_text(cells, _stripped) for name, cells in self._columns.items()}
+        return TableRows(self.lines, columns)
+
+
+def _stripped(cell: Any) -> Any:
+    return cell.strip() if isinstance(cell, str) else cell
+
+
+def read_chunks(
+    file: BinaryIO,
+    table: LabelTable,
+    *,
+    strict: bool = True,
+    first_line: int = 1,
+    groups: RowGroupRange | None = None,
+) -> Iterator[TableRows]:
+    """Yields the rows of a file, or of a part of it.
+
+    Args:
+      file: the file, open at its beginning or at the first line of the part.
+      table: how it is read.
+      strict: False if the file may be incomplete; then a quote that spans many lines is no error.
+      first_line: the number of the first line.
+      groups: the row groups of a Parquet file to read; None for all.
+
+    Raises:
+      LabelTableError: a Parquet file or an array of JSON is broken, or a quote spans other rows.
+    """
+    if table.format is Format.PARQUET:
+        yield from _parquet_chunks(file, table.uri, groups)
+        return
+    records = _records(file, table, strict, first_line)
+    error: LabelTableError | None = None
+    while not error:
+        batch: list[_Record] = []
+        try:
+            batch.extend(islice(records, _ROWS_AT_ONCE))  # which keeps what is before an error
+        except LabelTableError as caught:
+            error = caught
+        if not batch:
+            break
+        yield _rows_of(batch, table)
+    if error:
+        raise error
+
+
+def read_lines(
+    data: bytes, table: LabelTable, *, first_line: int = 1, regular: bool = False
+) -> Iterator[TableRows]:
+    """Yields the rows of whole lines that are in memory, as `read_chunks` does.
+
+    Args:
+      data: the lines.
+      table: how they are read.
+      first_line: the number of the first one.
+      regular: True if each line break is known to end a record.
+    """
+    if not regular and not is_regular(data.removeprefix(b"\xef\xbb\xbf"), table.delimiter):
+        yield from read_chunks(io.BytesIO(data), table, first_line=first_line)
+        return
+    for block in sub_blocks(data, BLOCK_BYTES):
+        rows = _columns_at_once(block, table, first_line)
+        if rows is not None:
+            yield rows
+        else:
+            yield from read_chunks(io.BytesIO(block), table, first_line=first_line)
+        first_line += block.count(b"\n")
+
+
+def head_rows(head: TableHead, table: LabelTable) -> TableRows:
+    """The complete rows of a file's beginning, stripped, without those that have faults."""
+    if head.rows is not None:
+        return TableRows(range(1, len(head.rows) + 1), fields=head.rows).stripped()
+    data = head.data
+    if not head.whole and table.delimiter:
+        data = data[: data.rfind(b"\n") + 1] or data
+    if is_regular(data.removeprefix(b"\xef\xbb\xbf"), table.delimiter):
+        rows = _columns_at_once(data, table, 1)
+        if rows is not None:
+            return rows.stripped()
+    rows = _put_together(read_chunks(io.BytesIO(head.data), table, strict=False), table)
+    return (rows if head.whole else rows.chosen(range(len(rows) - 1))).stripped()
+
+
+def with_decimal_commas(table: LabelTable, rows: TableRows, texts: Collection[str]) -> LabelTable:
+    """Returns the table with `decimal_commas` filled in.
+
+    Args:
+      table: one with `;` between its cells; no other has such numbers.
+      rows: its first ones.
+      texts: columns to leave out, such as those declared as texts or lists by the user.
+    """
+    if table.delimiter != ";":
+        return table
+    names = []
+    for name in rows.names:
+        cells = [cell for cell in rows.cells(name) if not is_empty(cell)]
+        commas = sum(map(_has_decimal_comma, cells))
+        numbers = commas + sum(map(is_number, cells))
+        if name and name not in texts and commas and numbers >= _NUMERIC_SHARE * len(cells):
+            names.append(name)
+    return replace(table, decimal_commas=tuple(names))
+
+
+def _put_together(chunks: Iterator[TableRows], table: LabelTable) -> TableRows:
+    """All rows as one chunk, without faults."""
+    parts = list(chunks)
+    lines = [line for part in parts for line in part.lines]
+    if table.format in (Format.JSON_LINES, Format.JSON_ARRAY):
+        return TableRows(lines, fields=[row for part in parts for row in part.fields()])
+    columns = {name: [c for part in parts for c in part.cells(name)] for name in table.header}
+    return TableRows(lines, columns)
+
+
+def _columns_at_once(block: bytes, table: LabelTable, first_line: int) -> TableRows | None:
+    """The rows of regular lines; None if a line is empty, broken or no row of so many cells."""
+    if table.format is not Format.CSV:
+        return None
+    try:
+        text = block.decode(_encoding(table, first_line))
+    except UnicodeDecodeError:
+        return None
+    columns = columns_of_lines(text, table.delimiter, len(table.header))
+    if columns is None:
+        return None
+    if first_line == 1 and table.header_lines:
+        columns = [column[table.header_lines :] for column in columns]
+        first_line += table.header_lines
+    lines = range(first_line, first_line + len(columns[0]))
+    return _with_points(TableRows(lines, dict(zip(table.header, columns, strict=True))), table)
+
+
+def _encoding(table: LabelTable, first_line: int) -> str:
+    """The encoding of a part of a file: a byte order mark stands only at the beginning."""
+    return "utf-8" if table.encoding == UTF_8 and first_line > 1 else table.encoding
+
+
+def _records(file: BinaryIO, table: LabelTable, strict: bool, first_line: int) -> Iterator[_Record]:
+    """The records of a file of text, below the header."""
+    encoding = _encoding(table, first_line)
+    if table.format in LISTS:
+        return _listed(file, encoding, table, first_line)
+    if table.format is Format.JSON_LINES:
+        return _json_lines(file, encoding, first_line)
+    if table.format is Format.JSON_ARRAY:
+        return _json_array(decoded_lines(file, encoding, newline=None), table, strict)
+    uri = table.uri if strict else ""
+    records = csv_records(file, encoding, table.delimiter, uri, first_line)
+    return islice(records, table.header_lines if first_line == 1 else 0, None)
+
+
+def _rows_of(records: Sequence[_Record], table: LabelTable) -> TableRows:
+    """The rows of records; those with a problem, or of another length than the header, are faults."""
+    count = len(table.header)
+    lines: list[int] = []
+    sound: list[Any] = []
+    faults: list[tuple[int, str]] = []
+    for line, cells, problem in records:
+        if problem:
+            faults.append((line, problem))
+        elif count and len(cells) != count:
+            problem = (
+                f"{len(cells)} fields where the header has {count} ({', '.join(table.header)}): "
+                f"{shown(table.delimiter.join(cells))}"
+            )
+            faults.append((line, problem))
+        else:
+            lines.append(line)
+            sound.append(cells)
+    if not count:
+        return TableRows(lines, fields=sound, faults=faults)
+    columns = zip(*sound, strict=True) if sound else ((),) * count
+    rows = TableRows(lines, dict(zip(table.header, columns, strict=True)), faults=faults)
+    return _with_points(rows, table)
+
+
+def _with_points(rows: TableRows, table: LabelTable) -> TableRows:
+    """The rows with a point for each decimal comma."""
+    if not table.decimal_commas:
+        return rows
+    columns = {name: rows.cells(name) for name in rows.names}
+    for name in table.decimal_commas:
+        columns[name] = by_text(columns[name], _with_point)
+    return TableRows(rows.lines, columns, faults=rows.faults)
+
+
+def _with_point(cell: str) -> str:
+    return cell.replace(",", ".") if _has_decimal_comma(cell) else cell
+
+
+def _has_decimal_comma(value: Any) -> bool:
+    return isinstance(value, str) and _DECIMAL_COMMA.fullmatch(value.strip()) is not None
+
+
+def _listed(file: BinaryIO, encoding: str, table: LabelTable, first_line: int) -> Iterator[_Record]:
+    """The lines of a list."""
+    text = decoded_lines(file, encoding, newline=None)
+    count = len(table.header)
+    for line, record in enumerate(text, first_line):
+        if not record.strip():
+            continue
+        problem = encoding_problem(record, encoding)
+        cells = split_line(record, table)
+        if len(cells) != count and not problem:
+            problem = f"names no image and its label: {shown(record.strip())}"
+        yield line, cells, problem
+    text.detach()
+
+
+# --- JSON ---------------------------------------------------------------------------------------
+
+
+def _json_lines(file: BinaryIO, encoding: str, first_line: int) -> Iterator[_Record]:
+    text = decoded_lines(file, encoding, newline=None)
+    for line, record in enumerate(text, first_line):
+        if not record.strip():
+            continue
+        problem = encoding_problem(record, encoding)
+        fields: Any = {}
+        if not problem:
+            try:
+                fields = json.loads(record, parse_float=json_float)
+            except (ValueError, RecursionError) as error:
+                problem = f"not JSON: {error}"
+        yield line, fields, problem or _json_problem(fields, record, encoding)
+    text.detach()
+
+
+def _json_array(text: io.TextIOWrapper, table: LabelTable, strict: bool) -> Iterator[_Record]:
+    """The items of an array, which is never in memory as a whole; an incomplete one ends it unless `strict`.
+
+    Raises:
+      LabelTableError: the array is broken.
+    """
+    array, expected, problem = _JsonText(text), "[", ""
+    while array.mark() == expected:
+        array.skip()
+        if array.mark() == "]" and expected == "[":
+            break
+        line, expected = array.line, ","
+        try:
+            item, record = array.item()
+        except (ValueError, RecursionError) as error:
+            problem = f"not JSON: {getattr(error, 'msg', error)}"
+            break
+        fault = encoding_problem(record, table.encoding)
+        yield line, item, fault or _json_problem(item, record, table.encoding)
+    mark = array.mark()
+    if strict and (problem or mark != "]"):
+        problem = problem or f"expected ',' or ']' after an item, found {shown(mark)}"
+        raise LabelTableError(f"{table.uri}, line {array.line}: {problem}")
+    text.detach()
+
+
+class _JsonText:
+    """Values of JSON in a long text, of which a piece is in memory.
+
+    Attributes:
+      line: the current line, from 1.
+    """
+
+    def __init__(self, text: io.TextIOWrapper) -> None:
+        self.line = 1
+        self._text = text
+        self._buffer = ""
+        self._at = 0
+
+    def mark(self) -> str:
+        """The next character that is no space; empty at the end of the text."""
+        while True:
+            self._go_to(_SPACES.match(self._buffer, self._at).end())  # type: ignore[union-attr]
+            if self._at < len(self._buffer):
+                return self._buffer[self._at]
+            if not self._more():
+                return ""
+
+    def skip(self) -> None:
+        """Passes over the next character."""
+        self._at += 1
+
+    def item(self) -> tuple[Any, str]:
+        """The next value, and its text. Raises ValueError, RecursionError."""
+        while True:
+            try:
+                value, end = _SCAN(self._buffer, self._at)
+            except ValueError:
+                if len(self._buffer) - self._at > _MOST_OF_AN_ITEM or not self._more():
+                    raise
+                continue
+            if end < len(self._buffer) or not self._more():
+                text = self._buffer[self._at : end]
+                self._go_to(end)
+                return value, text
+
+    def _go_to(self, end: int) -> None:
+        self.line += self._buffer.count("\n", self._at, end)
+        self._at = end
+
+    def _more(self) -> bool:
+        """Reads as much as is left in memory, or more: an item of any size is parsed a few times."""
+        rest = self._buffer[self._at :]
+        piece = self._text.read(max(_PIECE, len(rest)))
+        self._buffer, self._at = rest + piece, 0
+        return bool(piece)
+
+
+def _json_problem(fields: Any, record: str, encoding: str) -> str:
+    """What is wrong with a row of JSON; empty if it is an object of valid text."""
+    if "\\u" in record:  # an escape may stand for half a character
+        problem = encoding_problem(json.dumps(fields, ensure_ascii=False), encoding)
+        if problem:
+            return problem
+    return "" if isinstance(fields, dict) else f"expected a JSON object, found {shown(fields)}"
+
+
+def json_float(text: str) -> float | str:
+    """Parses a number of JSON; one that would be infinite stays a text, a fault of its cell."""
+    number = float(text)
+    return text if math.isinf(number) else number
+
+
+_SCAN = json.JSONDecoder(parse_float=json_float).raw_decode
+
+
+# --- Parquet ------------------------------------------------------------------------------------
+
+
+def _parquet_chunks(file: BinaryIO, uri: str, groups: RowGroupRange | None) -> Iterator[TableRows]:
+    """The rows of a file, their values as those of JSON; memory is bounded by its row groups."""
+    with parquet_errors(uri):
+        from pyarrow import parquet
+
+        opened = parquet.ParquetFile(file)
+        for first, batch in numbered_batches(opened, groups, rows_at_once=_ROWS_AT_ONCE):
+            broken: dict[int, list[str]] = {}
+            columns = {
+                name: _json_cells(cells, name, broken) for name, cells in batch.to_pydict().items()
+            }
+            rows = TableRows(range(first, first + len(batch)), columns)
+            if broken:
+                rows = rows.chosen([row for row in range(len(rows)) if row not in broken])
+                rows.faults = [
+                    (first + row, f"bytes that are not UTF-8 text in {', '.join(names)}")
+                    for row, names in sorted(broken.items())
+                ]
+            yield rows
+
+
+def _json_cells(cells: Sequence[Any], name: str, broken: dict[int, list[str]]) -> Sequence[Any]:
+    """The cells of a column of Arrow as JSON has them; rows of bytes that are no text are added to `broken`."""
+    if set(map(type, cells)) <= {str, int, bool, type(None)}:
+        return cells
+    values = []
+    for row, cell in enumerate(cells):
+        try:
+            values.append(json_value(cell))
+        except UnicodeDecodeError:
+            values.append(None)
+            broken.setdefault(row, []).append(name)
+    return values

@@ -1,0 +1,243 @@
+"""Reading the rows of tables: by columns or record by record, of JSON and of Parquet."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import io
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core.labels import table_rows
+from beam_pipeline.core.labels.table_files import Format, LabelTable, TableHead
+from beam_pipeline.core.labels.table_rows import TableRows, read_chunks, read_lines
+from beam_pipeline.core.labels.tables import ColumnChoices, LabelSchema, inspect_tables
+from beam_pipeline.core.labels.typed_rows import label_rows
+from beam_pipeline.core.listing.line_blocks import is_regular
+from beam_pipeline.core.references import LabelRow
+from tests.core.labels.fixtures import CLASS, INT64, bad_row, kinds, read
+
+HEAD = b"filename,label,age,split\na.jpg,cat,3,train\nb.jpg,dog,4,val\n"
+SCHEMA, (TABLE,) = inspect_tables([TableHead("/l.csv", HEAD, True)], ColumnChoices())
+CELLS = st.sampled_from(["a.jpg", "cat", "7", "07", "", " b ", "1.5", "test", "x-y", '"q, r"', "é"])
+LINES = st.lists(st.lists(CELLS, min_size=3, max_size=5).map(",".join), max_size=4)
+
+
+def typed(rows: Iterable[TableRows], table: LabelTable, schema: LabelSchema) -> list[Any]:
+    """The rows and dead letters, in the order of their lines."""
+    items: list[Any] = []
+    for part in label_rows(rows, table, schema):
+        items += [part] if isinstance(part, DeadLetter) else part
+    return sorted(items, key=lambda row: row.line)
+
+
+BREAKS = st.sampled_from(["\n", "\r\n"])
+
+
+@given(lines=LINES, line_break=BREAKS, first_line=st.sampled_from([1, 9]))
+@example(lines=["a.jpg,cat,7,test", '"q, r",dog, 8 ,val'], line_break="\n", first_line=9)
+@example(lines=["filename,label,age,split"], line_break="\n", first_line=1)
+def test_rows_read_by_columns_or_one_by_one_are_the_same(
+    lines: list[str], line_break: str, first_line: int
+) -> None:
+    """Their values have types, and their lines are those of the file; a fault is left to the general way."""
+    if first_line == 1:
+        lines = ["filename,label,age,split", *lines]
+    data = "".join(line + line_break for line in lines).encode()
+    if not data or not is_regular(data, ","):
+        return
+    expected = read_chunks(io.BytesIO(data), TABLE, first_line=first_line)
+    rows = read_lines(data, TABLE, first_line=first_line, regular=True)
+    assert repr(typed(rows, TABLE, SCHEMA)) == repr(typed(expected, TABLE, SCHEMA))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"filename,label\na.jpg,cat\n",
+        b"a.jpg,cat\nb.jpg,dog\n",
+        b"sep=;\nfilename;label\na.jpg;cat\n",
+        b"filename,xmin,ymin,xmax,ymax,class\na.jpg,1,2,3,4,cat\nb.jpg,,,,,\nc.jpg,1,,3,4,cat\n",
+        b"image,cat,dog\na.jpg,1,0\nb.jpg,0,1\n",
+        b"filename;score\na.jpg;0,5\nb.jpg;0,7\n",
+        b"filename,label\n",
+        b",filename,label\n0,a.jpg,cat\n1,b.jpg,dog\n",
+        b"filename,label,\na.jpg,cat,\nb.jpg,dog,\n",
+        b",filename,,label\n0,a.jpg,x,cat\n1,b.jpg,y,dog\n",
+        b"a.jpg cat\nb.jpg dog\n",
+    ],
+)
+def test_tables_of_all_forms_are_cut_into_columns(head: bytes) -> None:
+    """With the header or without, the rows are those that are read record by record."""
+    schema, (table,) = inspect_tables([TableHead("/l.csv", head, True)], ColumnChoices())
+    expected = typed(read_chunks(io.BytesIO(head), table), table, schema)
+    assert typed(read_lines(head, table), table, schema) == expected
+
+
+def test_other_encodings_are_read_by_columns_too() -> None:
+    """A byte that the encoding does not have is left to the general way."""
+    head = "filename,label\na.jpg,cafés\n".encode("cp1252")
+    table_head = TableHead("/l.csv", head, True)
+    schema, (table,) = inspect_tables([table_head], ColumnChoices(encoding="cp1252"))
+    assert [row.values for row in typed(read_lines(head, table), table, schema)] == [("cafés",)]
+    (rows,) = read_lines(b"a.jpg,\x81\nb.jpg,dog\n", table, first_line=2)
+    assert rows.lines == [3]
+    assert [line for line, _ in rows.faults] == [2]
+
+
+def test_a_table_may_be_a_split() -> None:
+    """Its rows are of that split."""
+    head = b"filename,label\na.jpg,cat\n"
+    schema, (table,) = inspect_tables([TableHead("/test.csv", head, True)], ColumnChoices())
+    table = replace(table, split="test")
+    assert [row.split for row in typed(read_lines(head, table), table, schema)] == ["test"]
+
+
+# --- an array of JSON ---------------------------------------------------------------------------
+
+ARRAY = """\ufeff[
+  {"file_name": "a.jpg", "label": "cat", "size": 3},
+  {"file_name": "b.jpg",
+   "label": "\u732b", "size": null}, ["c.jpg"],
+  {"file_name": "\\ud800.jpg", "label": "cat"}, {"label": "cat"}
+]
+"""
+
+
+@pytest.mark.parametrize("piece", [1, 7, 1 << 20])
+def test_the_objects_of_an_array_are_rows(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has the line on which it starts; an item that is no row costs itself alone."""
+    monkeypatch.setattr(table_rows, "_PIECE", piece)
+    assert kinds(ARRAY, "l.json") == {"label": CLASS, "size": INT64}
+    first, second, *letters = read(ARRAY, "l.json", kinds={"size": "skip"})
+    assert first == LabelRow("a.jpg", ("cat",), "", "l.json", 2)
+    assert second == LabelRow("b.jpg", ("\u732b",), "", "l.json", 3)
+    assert letters[0] == bad_row(4, "expected a JSON object, found ['c.jpg']", "l.json")
+    assert isinstance(letters[1], DeadLetter)
+    assert letters[1].message.startswith("not UTF-8: ")
+    assert letters[2] == bad_row(5, "the key column 'file_name' is empty", "l.json")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            '[{"file_name": "a.jpg", "label": "cat"}',
+            "l.json, line 1: expected ',' or ']' after an item, found ''",
+        ),
+        (
+            '[{"file_name": "a.jpg", "label": "cat"}\n{}]',
+            "l.json, line 2: expected ',' or ']' after an item, found '{'",
+        ),
+        (
+            '[{"file_name": "a.jpg", "label": "cat"},\n{"a]',
+            "l.json, line 2: not JSON: Unterminated string starting at",
+        ),
+    ],
+)
+def test_a_broken_array_is_an_error(content: str, message: str) -> None:
+    """Nobody knows which rows would follow; those before it are read."""
+    with pytest.raises(LabelTableError) as caught:
+        read(content, "l.json")
+    assert str(caught.value) == message
+
+
+def test_the_beginning_of_an_array_is_enough_to_inspect_it() -> None:
+    """An item that it cuts is left out."""
+    data = json.dumps([{"file_name": f"{i}.jpg", "label": "cat"} for i in range(9)]).encode()
+    schema, (table,) = inspect_tables([TableHead("l.json", data[:-60], False)], ColumnChoices())
+    assert len(typed(read_chunks(io.BytesIO(data), table), table, schema)) == 9
+    assert table.cut is None
+
+
+# --- Parquet ------------------------------------------------------------------------------------
+
+PARQUET = LabelTable("l.parquet", Format.PARQUET)
+
+
+def fields_of(file: io.BytesIO) -> list[Any]:
+    return [fields for rows in read_chunks(file, PARQUET) for fields in rows.fields()]
+
+
+def parquet_file(columns: dict[str, Any], **settings: Any) -> io.BytesIO:
+    out = io.BytesIO()
+    parquet.write_table(pa.table(columns), out, **settings)
+    return io.BytesIO(out.getvalue())
+
+
+def test_values_are_those_that_json_has() -> None:
+    """Numbers, texts, lists and dicts as they are; NaN is nothing, a date its text."""
+    assert fields_of(
+        parquet_file(
+            {
+                "name": ["a", "b"],
+                "number": [1.5, float("nan")],
+                "whole": [7, None],
+                "flag": [True, False],
+                "bytes": [b"x", "é".encode()],
+                "tags": [["p", "q"], []],
+                "objects": [{"bbox": [[1.0, 2.0, 3.0, 4.0]], "category": [3]}, None],
+                "day": [datetime.date(2020, 1, 2)] * 2,
+                "price": [decimal.Decimal("1.50")] * 2,
+                "kind": pa.array(["u", "v"]).dictionary_encode(),
+            }
+        )
+    ) == [
+        {
+            "name": "a",
+            "number": 1.5,
+            "whole": 7,
+            "flag": True,
+            "bytes": "x",
+            "tags": ["p", "q"],
+            "objects": {"bbox": [[1.0, 2.0, 3.0, 4.0]], "category": [3]},
+            "day": "2020-01-02",
+            "price": "1.50",
+            "kind": "u",
+        },
+        {
+            "name": "b",
+            "number": None,
+            "whole": None,
+            "flag": False,
+            "bytes": "é",
+            "tags": [],
+            "objects": None,
+            "day": "2020-01-02",
+            "price": "1.50",
+            "kind": "v",
+        },
+    ]
+
+
+def test_rows_are_counted_over_all_row_groups() -> None:
+    """The line of a dead letter is the row's number in the file."""
+    file = parquet_file({"name": [str(i) for i in range(10_000)]}, row_group_size=3000)
+    chunks = list(read_chunks(file, PARQUET))
+    assert [number for rows in chunks for number in rows.lines] == list(range(1, 10_001))
+    assert chunks[-1].fields()[-1] == {"name": "9999"}
+
+
+def test_bytes_that_are_no_text_are_a_problem_of_their_row() -> None:
+    """The message names the column."""
+    file = parquet_file({"name": ["a", "b"], "image": [b"\xff\xd8", b"x"]})
+    (rows,) = read_chunks(file, PARQUET)
+    assert rows.faults == [(1, "bytes that are not UTF-8 text in image")]
+    assert (rows.lines, rows.fields()) == ([2], [{"name": "b", "image": "x"}])
+
+
+@pytest.mark.parametrize("data", [b"", b"filename,label\n", b"PAR1" + b"x" * 40 + b"PAR1"])
+def test_a_file_that_is_no_parquet_is_an_error(data: bytes) -> None:
+    """It names the file and what to do."""
+    with pytest.raises(LabelTableError, match=r"^l\.parquet is not a Parquet file, or is damaged"):
+        list(read_chunks(io.BytesIO(data), PARQUET))
