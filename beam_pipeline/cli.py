@@ -70,7 +70,8 @@ def _run(argv: list[str]) -> bool:
         raise SystemExit(EXIT_USAGE)
     argv = _with_underscores(argv)
     named = next((token for token in argv if not token.startswith("-")), "")
-    arguments, unknown = _parser({named}).parse_known_args(argv)
+    every = argv[-2:] == ["--help", "all"]
+    arguments, unknown = _parser({named}, every=every).parse_known_args(argv)
     command = load_command(arguments.command)
     if not command.takes_beam_options:
         refuse_unknown(unknown, ())
@@ -122,6 +123,16 @@ class _HelpFormatter(argparse.HelpFormatter):
         )
 
 
+def _hide_rare_options(parser: argparse.ArgumentParser, command: str) -> None:
+    """Leaves options that are not common out of a command's help, which then names `--help all`."""
+    rare = [action for action in parser._actions if not getattr(action, "common", True)]
+    for action in rare:
+        action.help = argparse.SUPPRESS
+    if rare:
+        more = f"`{PROGRAM} {command} --help all` describes {len(rare)} further options."
+        parser.epilog = f"{more}\n\n{parser.epilog or ''}"
+
+
 def _description() -> str:
     """What the program does, and its commands by groups."""
     lines = ["Turns images and their labels into shuffled, sharded TFRecords."]
@@ -130,18 +141,21 @@ def _description() -> str:
     return "\n".join(lines)
 
 
-def _parser(loaded: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
+def _parser(
+    loaded: Collection[str] = tuple(COMMANDS), *, every: bool = True
+) -> argparse.ArgumentParser:
     """The parser of the whole command line.
 
     Args:
       loaded: names of commands to import and add the arguments of; by default all.
+      every: whether help shows every option; otherwise only the common ones.
     """
     parser = _Parser(
         prog=PROGRAM,
         usage=f"{PROGRAM} COMMAND [OPTION...]",
         description=_description(),
         epilog=f"examples:\n\n{_EXAMPLES}\n\n`{PROGRAM} COMMAND --help` describes a command and its "
-        "options. Dashes in their names are as good as underscores: --num-shards is --num_shards.",
+        "options. Option names accept dashes or underscores: --num-shards is --num_shards.",
         allow_abbrev=False,
         formatter_class=_HelpFormatter,
     )
@@ -159,4 +173,6 @@ def _parser(loaded: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentParse
             subparser.usage = f"{PROGRAM} {name} {command.usage}" if command.usage else None
             subparser.epilog = f"examples:\n\n{command.examples}" if command.examples else None
             command.add_arguments(subparser)
+            if not every:
+                _hide_rare_options(subparser, name)
     return parser

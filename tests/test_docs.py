@@ -14,7 +14,6 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
-from beam_pipeline.cli import main
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.labels.folders import SPLIT_NAMES
 from tests.harness import REPOSITORY, run_shell
@@ -164,17 +163,6 @@ def test_every_command_of_the_page_on_duplicates_runs(tmp_path: Path) -> None:
     assert warning in first.replace(f"{tmp_path}/", "")
     assert "    duplicate: 2\n" in second
     assert "  duplicates: 4 images in 2 groups" in plan
-
-
-def test_every_option_is_documented(capsys: pytest.CaptureFixture[str]) -> None:
-    """The help and docs/options.md name the same options."""
-    text = Path(REPOSITORY, "docs/options.md").read_text(encoding="utf-8")
-    documented = set(re.findall(r"^\| `(--[a-z_]+)", text, re.MULTILINE))
-    with pytest.raises(SystemExit):
-        main(["convert", "--help"])
-    options = set(re.findall(r"^  (--[a-z_]+)", capsys.readouterr().out, re.MULTILINE))
-    assert options
-    assert documented == options
 
 
 def test_every_reason_is_documented() -> None:

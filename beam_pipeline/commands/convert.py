@@ -23,7 +23,7 @@ class Convert:
     description = (
         "Lists images, joins them with labels, and writes shuffled, sharded TFRecords.\n\n"
         "Options that are not listed here, such as --runner, are passed to Apache Beam. "
-        "docs/options.md describes every option."
+        "docs/options.md lists every option."
     )
     usage = "--images PATH... --output DIR [OPTION...]"
     examples = """\

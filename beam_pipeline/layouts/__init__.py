@@ -58,7 +58,7 @@ _DEFAULTS = SourceOptions(images=())
 _OPTION_FIELDS = (
     *("key_column", "label_column", "columns", "list_column"),
     *("one_hot", "labels_encoding", "label_from"),
-    *("label_base", "label_order", "label_from_folder_name", "class_ids"),
+    *("label_base", "label_order", "class_ids"),
     *("object_features", "yolo_task"),
     *("masks", "mask_colors"),
 )

@@ -15,7 +15,7 @@ class ClassFolders:
     """An image's class is its folder."""
 
     name = "class_folders"
-    option_names = frozenset({"label_base", "label_order", "label_from_folder_name", "class_ids"})
+    option_names = frozenset({"label_base", "label_order", "class_ids"})
 
     def recognise(self, options: SourceOptions) -> str:
         """Recognises any folder without labels; the layout is tried last."""

@@ -53,7 +53,6 @@ class SourceOptions:
       label_order: how class names are sorted, as in `ClassNumbering`.
       unlabelled: "keep" if images without a label are written, too, else "drop".
       split_by: the column whose equal values stay in one split, or "folder", or empty.
-      label_from_folder_name: True if a class folder's name is its id.
       class_ids: "keep" if a class's name is its id, in any layout.
       object_features: further features of objects to write, names in `OBJECT_FEATURES`.
       yolo_task: the task of YOLO's label files, a name in `YOLO_TASKS`; None to guess.
@@ -72,7 +71,6 @@ class SourceOptions:
     label_from: str = ""
     label_base: int | None = None
     label_order: str = AUTO_ORDER
-    label_from_folder_name: bool = False
     unlabelled: str = "drop"
     split_by: str = ""
     class_ids: str = CLASS_IDS[0]
@@ -89,13 +87,12 @@ class SourceOptions:
           UsageError: a first id was given although the names of classes are the ids.
         """
         keep = self.class_ids == "keep"
-        if (keep or self.label_from_folder_name) and self.label_base is not None:
-            option = "--class_ids keep" if keep else "--label_from_folder_name"
-            raise UsageError(f"--label_base means nothing with {option}; leave it out")
+        if keep and self.label_base is not None:
+            raise UsageError("--label_base means nothing with --class_ids keep; leave it out")
         return ClassNumbering(
             base if self.label_base is None else self.label_base,
             self.label_order,
-            from_name=keep or self.label_from_folder_name,
+            from_name=keep,
             unsigned=keep,
         )
 

@@ -55,5 +55,5 @@ class WaitOptions(OptionGroup):
 
     no_wait: bool = option(
         False,
-        help="on Dataflow or a cluster of Flink (--flink_master): exit once the job is submitted",
+        help="on Dataflow or a Flink cluster: exit once the job is submitted",
     )

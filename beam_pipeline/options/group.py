@@ -43,6 +43,7 @@ class Option:
       between: the least and the greatest allowed value.
       repeated: True if it may be given several times: a list of values, or pairs that are merged.
       required: True if the command line must have it.
+      common: True if `--help` shows it; `--help all` shows every option.
       name: the field's name, which is the option's name without the dashes.
       default: the field's default.
     """
@@ -55,6 +56,7 @@ class Option:
     between: tuple[float, float] | None = None
     repeated: bool = False
     required: bool = False
+    common: bool = False
     name: str = ""
     default: Any = None
 
@@ -76,7 +78,8 @@ class Option:
     def add_to(self, parser: argparse._ActionsContainer) -> None:
         """Adds the option to a parser or to one of its argument groups."""
         if self.is_switch:
-            parser.add_argument(self.flag, action="store_true", help=self.help)
+            action: Any = parser.add_argument(self.flag, action="store_true", help=self.help)
+            action.common = self.common
             return
         settings: dict[str, Any] = {
             "type": self.parse,
@@ -89,7 +92,8 @@ class Option:
             settings["action"] = _Collect
         elif self.repeated:
             settings.update(action="extend", nargs="+", default=list(self.default))
-        action: Any = parser.add_argument(self.flag, **settings)
+        action = parser.add_argument(self.flag, **settings)
+        action.common = self.common
         if self.choices:
             action.completer = lambda **_: map(str, self.choices)  # for argcomplete
 

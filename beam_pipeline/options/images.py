@@ -40,7 +40,7 @@ class ImageOptions(OptionGroup):
     image_check: str = option(
         next(iter(IMAGE_CHECKS)),
         choices=tuple(IMAGE_CHECKS),
-        help="header checks that each file is an image, full also decodes it (default: %(default)s)",
+        help="header reads the header and the end of each file; full also decodes it (default: %(default)s)",
     )
     image_encoding: str | None = option(
         None,
@@ -50,30 +50,30 @@ class ImageOptions(OptionGroup):
     orientation: str | None = option(
         None,
         choices=ORIENTATIONS,
-        help="what to do with images that EXIF says are shown turned: keep them as they are, apply the "
-        "turn to pixels and labels, or refuse them (default: apply if labels have boxes, masks or "
-        "points, or if images are encoded anyway; else keep)",
+        help="images with an EXIF rotation: keep them as stored, apply the rotation to pixels and labels, or "
+        "refuse them (default: apply if labels have boxes, masks or points, or if images are encoded "
+        "anyway; otherwise keep)",
     )
     resize: str | None = option(
         None,
+        common=True,
         metavar="SIZE",
         parse=parse_side_lengths,
-        help="scale images, and boxes, masks and points with them: 256, or WIDTHxHEIGHT, as 320x240 "
-        "(default: sizes stay)",
+        help="scale images with their boxes, masks and points: 256, or WIDTHxHEIGHT such as 320x240 "
+        "(default: no scaling)",
     )
     resize_mode: str = option(
         next(iter(RESIZE_MODES)),
         choices=tuple(RESIZE_MODES),
-        help="side that gets the size (the shortest: images cover it; the longest: they fit into it), "
-        "or exact, which stretches, pad, which fits and fills up, crop, which covers and cuts off "
-        "(default: %(default)s)",
+        help="shortest (cover the size), longest (fit into it), exact (stretch), pad (fit, then fill the "
+        "rest), or crop (cover, then trim) (default: %(default)s)",
     )
     never_enlarge: bool = option(
         True,
         metavar="true|false",
         parse=parse_truth,
         choices=(True, False),
-        help="leave images alone that are smaller than --resize (default: true)",
+        help="do not enlarge images that are smaller than --resize (default: true)",
     )
     image_format: str = option(
         IMAGE_FORMATS[0],
@@ -90,35 +90,33 @@ class ImageOptions(OptionGroup):
     reencode: str | None = option(
         None,
         choices=REENCODE,
-        help="encode images anew: never, auto for those that readers cannot decode or show wrongly "
-        "(TIFF, AVIF, HEIC, JPEG 2000, CMYK, transparent palettes), or always (default: auto with "
-        "--resize or --image_format, else never)",
+        help="re-encode images: never, auto (those that readers cannot decode or show wrongly: TIFF, AVIF, "
+        "HEIC, JPEG 2000, CMYK, transparent palettes), or always (default: auto with --resize or "
+        "--image_format, otherwise never)",
     )
     image_codec: str = option(
         next(iter(IMAGE_CODECS)),
         choices=tuple(IMAGE_CODECS),
-        help="library that images are scaled, turned and encoded with; opencv is faster with JPEGs and "
-        "leaves other formats to pillow (default: %(default)s)",
+        help="library that scales, rotates and encodes; opencv is faster for JPEGs, and pillow still "
+        "handles other formats (default: %(default)s)",
     )
     color_profile: str = option(
         COLOR_PROFILES[0],
         choices=COLOR_PROFILES,
-        help="convert the colours of images that are encoded to sRGB, or keep their ICC profile "
-        "(default: %(default)s)",
+        help="convert re-encoded images to sRGB, or keep their ICC profile (default: %(default)s)",
     )
     animated: str = option(
         ANIMATED[0],
         choices=ANIMATED,
-        help="take the first frame of an animation that is encoded anew, or reject animations "
-        "(default: %(default)s)",
+        help="re-encode the first frame of an animation, or refuse animations (default: %(default)s)",
     )
     clip_boxes: bool = option(
         False,
-        help="clip boxes at the edge of their image (default: an image with a box outside is "
-        "rejected)",
+        help="clip boxes at the edge of their image (default: leave the image out)",
     )
     max_bad_fraction: float = option(
         0.01,
+        common=True,
         metavar="FRACTION",
         parse=float,
         between=(0, 1),
@@ -127,9 +125,8 @@ class ImageOptions(OptionGroup):
     duplicates: str = option(
         POLICIES[0],
         choices=POLICIES,
-        help="images of the same bytes: keep them and warn, keep the first of each by its key and leave "
-        "out the others (of copies in several splits, those in train go), or fail (default: "
-        "%(default)s)",
+        help="byte-identical images: keep all and warn; first: keep one per group (drops the train copy "
+        "if another split has one); error: fail (default: %(default)s)",
     )
     min_side: int | None = option(
         None,

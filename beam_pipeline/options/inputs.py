@@ -18,6 +18,7 @@ class InputOptions(OptionGroup):
 
     images: tuple[str, ...] = option(
         (),
+        common=True,
         metavar="PATH",
         repeated=True,
         required=True,
@@ -26,6 +27,7 @@ class InputOptions(OptionGroup):
     )
     labels: tuple[str, ...] = option(
         (),
+        common=True,
         metavar="PATH",
         repeated=True,
         help="label files or globs: CSV, TSV, JSON Lines, Parquet or COCO JSON (default: the layout's "
@@ -35,8 +37,8 @@ class InputOptions(OptionGroup):
         (),
         metavar="PATH",
         repeated=True,
-        help="folders or globs of masks, PNGs of the images' names whose pixels are class ids (default: "
-        "the masks that belong to the layout)",
+        help="folders or globs of masks: PNGs named like the images, whose pixels are class ids (default: "
+        "the layout's own)",
     )
     inventory: tuple[str, ...] = option(
         (),
@@ -48,11 +50,12 @@ class InputOptions(OptionGroup):
     exclude: str = option(
         "",
         metavar="FILE",
-        help="keys of images to leave out (paths relative to --images), a line each; - reads standard "
-        "input",
+        help="file with keys of images to leave out (paths relative to --images), one per line; - reads "
+        "standard input",
     )
     layout: str = option(
         AUTO,
+        common=True,
         metavar="LAYOUT",
         choices=(AUTO, *_LAYOUT_NAMES),
         choices_checked=False,  # `open_source` checks it and suggests a name
@@ -61,6 +64,7 @@ class InputOptions(OptionGroup):
     )
     yes: bool = option(
         False,
+        common=True,
         help="accept unsafe guesses about the labels instead of stopping to ask; the manifest records "
         "the questions",
     )

@@ -25,31 +25,31 @@ class LabelOptions(OptionGroup):
     """Options that override what the layout infers about the labels."""
 
     title = "labels"
-    description = "Override what is guessed from the label files and folders."
+    description = "Override what is detected in label files and folders."
 
     key_column: str = option(
-        "", metavar="NAME", help="column that names the image (default: guessed from its name)"
+        "", metavar="NAME", help="column that names the image (default: detected by name)"
     )
     label_column: str = option(
         "",
+        common=True,
         metavar="NAME",
-        help="column that holds the label, or none if no column does (default: guessed from its "
-        "name)",
+        help="column that holds the label, or none if no column does (default: detected by name)",
     )
     columns: Mapping[str, str] = option(
         {},
         metavar="name:int,score:float",
         parse=parse_columns,
         help="types of label columns: int, float, str, or skip to leave a column out (default: "
-        "guessed from the values)",
+        "inferred from the values)",
     )
     list_column: Mapping[str, str] = option(
         {},
         metavar="tags=;",
         parse=parse_list_column,
         repeated=True,
-        help="column whose cells hold several values, with their separator, or [] for lists in "
-        "brackets; or, as tags, whose values are in several rows of an image; may be repeated",
+        help="column with several values per image: tags=; (separated in a cell), tags=[] (lists in "
+        "brackets) or tags (one value in each of several rows); may be repeated",
     )
     one_hot: tuple[str, ...] = option(
         (),
@@ -69,8 +69,8 @@ class LabelOptions(OptionGroup):
         "",
         metavar="REGEX",
         parse=parse_label_from,
-        help="take labels from file names instead of folders and tables: a regular expression whose "
-        "group (?P<label>...) is the label; other named groups become further columns",
+        help="take labels from file names: a regular expression whose group (?P<label>...) is the label; "
+        "other named groups become features",
     )
     label_base: int | None = option(
         None,
@@ -85,33 +85,30 @@ class LabelOptions(OptionGroup):
         help="sort order of class names: code_point sorts as text; numeric as numbers, 2 before 10; "
         "auto is numeric if all names are integers (default: %(default)s)",
     )
-    label_from_folder_name: bool = option(
-        False, help="older spelling of --class_ids keep, for class folders only"
-    )
     unlabelled: str = option(
         UNLABELLED_CHOICES[0],
         choices=UNLABELLED_CHOICES,
-        help="images without a label: drop reports them, keep writes them without label features "
+        help="images without a label: drop leaves them out, keep writes them without label features "
         "(default: %(default)s)",
     )
     class_ids: str = option(
         CLASS_IDS[0],
         choices=CLASS_IDS,
-        help="number gives classes the ids 0, 1, 2, ... in their order; keep uses class names that are "
-        "integers, or the ids of COCO's categories, as the ids (default: %(default)s)",
+        help="number: ids 0, 1, 2, ... in the order of the classes; keep: integer class names, or COCO's "
+        "category ids, are the ids (default: %(default)s)",
     )
     classes: str = option(
         "",
         metavar="FILE",
         help="fixed classes and ids: a file with one name per line, or the labels.txt, manifest.json "
-        "or folder of an earlier data set; images of other classes are rejected as unknown_class",
+        "or folder of an earlier data set; images of other classes are left out",
     )
     classes_only: bool = option(False, help="with --classes: fail if there is any other class")
     mask_colors: str = option(
         "",
         metavar="FILE",
-        help="table of the colours in masks: name,r,g,b a line, as class_dict.csv has it; the ids count "
-        "from 0, or are a column id",
+        help="table of the colours in masks, with columns name,r,g,b as in class_dict.csv; ids count from "
+        "0, or come from a column id",
     )
     object_features: tuple[str, ...] = option(
         (),
@@ -122,8 +119,7 @@ class LabelOptions(OptionGroup):
     yolo_task: str | None = option(
         None,
         choices=YOLO_TASKS,
-        help="content of YOLO label files: boxes, outlines, keypoints or rotated boxes (default: "
-        "guessed from the lines)",
+        help=f"content of YOLO label files: {', '.join(YOLO_TASKS)} (default: detected from the lines)",
     )
 
     def __post_init__(self) -> None:
@@ -132,6 +128,6 @@ class LabelOptions(OptionGroup):
             raise UsageError("--classes_only needs --classes, which lists the classes")
         if not self.classes:
             return
-        for name in ("label_order", "label_from_folder_name", "class_ids"):
+        for name in ("label_order", "class_ids"):
             if getattr(self, name) != type(self).__dataclass_fields__[name].default:
                 raise UsageError(f"--{name} has no effect with --classes, which sets the ids")

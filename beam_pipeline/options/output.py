@@ -22,21 +22,28 @@ class OutputOptions(OptionGroup):
 
     title = "output"
 
-    output: str = option("", metavar="DIR", required=True, help="output folder, created if missing")
+    output: str = option(
+        "", common=True, metavar="DIR", required=True, help="output folder, created if missing"
+    )
     name: str = option(
         "", metavar="NAME", help="prefix of file names (default: the output folder's name)"
     )
     overwrite: bool = option(
-        False, help="replace the data set that an earlier run wrote to --output, and nothing else"
+        False,
+        common=True,
+        help="replace the data set that an earlier run wrote to --output, and nothing else",
     )
     reuse: str = option(
         "",
+        common=True,
         metavar="DIR",
         help="earlier data set whose unchanged shards are linked or copied instead of written; "
         "latest:FOLDER takes the newest complete one in a folder",
     )
     resume: bool = option(
-        False, help="continue an interrupted run, or check that its data set is up to date"
+        False,
+        common=True,
+        help="continue an interrupted run, or check that its data set is up to date",
     )
     no_report: bool = option(False, help="do not write report.html")
     compression: str = option(

@@ -23,11 +23,12 @@ class SplitOptions(OptionGroup):
 
     splits: SplitFractions | str | None = option(
         None,
+        common=True,
         metavar="train=0.9,validation=0.1|label_files",
         parse=parse_splits,
-        help="split by a hash of the key; with label_files, each table of labels is the split in its "
-        "name, as in val.csv (default: folders named train, validation or test above the class "
-        "folders, or the label column split, else everything is train)",
+        help="divide by a hash of the key; label_files: the file name of each table determines the split, "
+        "as in val.csv (default: folders named train, validation or test, or the column split, "
+        "otherwise train)",
     )
     split_by: str = option(
         "",
@@ -37,8 +38,7 @@ class SplitOptions(OptionGroup):
     )
     stratify: bool = option(
         False,
-        help="with --splits: divide each class in the same proportions, to within one image; with "
-        "--split_by, as closely as whole groups allow",
+        help="with --splits: divide each class in the same proportions",
     )
     num_shards: int | Mapping[str, int] | None = option(
         None,

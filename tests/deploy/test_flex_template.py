@@ -26,7 +26,7 @@ BEHIND = ["--no_wait", "--runner=DataflowRunner", "--sdk_location=container"]
 def options_of_the_help() -> set[str]:
     """The options as a person sees them."""
     done = subprocess.run(
-        [sys.executable, "-m", "beam_pipeline", "convert", "--help"],
+        [sys.executable, "-m", "beam_pipeline", "convert", "--help", "all"],
         capture_output=True,
         text=True,
         check=True,
@@ -120,7 +120,7 @@ def test_parameters_become_a_command_line() -> None:
         '--list_column=["tags=;", "colours=, "]',
         "--seed=-7",
         "--name=",
-        "--label_from_folder_name=",
+        "--class_ids=",
         "--inventory=",
         "--project=my-project",
         "--job_name=pets",

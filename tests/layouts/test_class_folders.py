@@ -117,7 +117,6 @@ NUMBERS = {
         (["--label_order=code_point"], {"0": 0, "1": 1, "10": 2, "2": 3}),
         (["--label_order=numeric"], {"0": 0, "1": 1, "2": 2, "10": 3}),
         (["--label_order=numeric", "--label_base=1"], {"0": 1, "1": 2, "2": 3, "10": 4}),
-        (["--label_from_folder_name"], {"0": 0, "1": 1, "2": 2, "10": 10}),
         (["--class_ids=keep"], {"0": 0, "1": 1, "2": 2, "10": 10}),
     ],
 )
@@ -154,9 +153,9 @@ def test_words_stand_behind_numbers_in_numeric_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("cat", "--label_from_folder_name: class 'cat' is not an integer, so it cannot be an id"),
-        ("1/2", "--label_from_folder_name: class '1/2' is not an integer, so it cannot be an id"),
-        ("01", "--label_from_folder_name: classes '01' and '1' are the same integer"),
+        ("cat", "--class_ids keep: class 'cat' is not an integer, so it cannot be an id"),
+        ("1/2", "--class_ids keep: class '1/2' is not an integer, so it cannot be an id"),
+        ("01", "--class_ids keep: classes '01' and '1' are the same integer"),
     ],
 )
 def test_a_folder_that_is_no_integer_cannot_be_an_id(
@@ -164,7 +163,7 @@ def test_a_folder_that_is_no_integer_cannot_be_an_id(
 ) -> None:
     """The run ends with what to do, and without a manifest."""
     write_pictures("digits", [f"{name}/x.jpg"])
-    argv = ["--images", "digits", "--output", "out", "--writers=0", "--label_from_folder_name"]
+    argv = ["--images", "digits", "--output", "out", "--writers=0", "--class_ids=keep"]
     assert main(["convert", *argv]) == 2
     assert capsys.readouterr().err.strip().splitlines()[-1] == (
         f"beam-tfrecord: error: {message}; rename it or leave the option out"
@@ -204,7 +203,7 @@ def test_classes_that_only_some_splits_have_are_said(
 
 def test_the_class_id_can_take_the_place_of_the_source_id(folders: Path) -> None:
     """As an int64, and nothing is left under its own key; verify reads the manifest for it."""
-    argv = ["--images", "digits", "--output", "out", "--writers=0", "--label_from_folder_name"]
+    argv = ["--images", "digits", "--output", "out", "--writers=0", "--class_ids=keep"]
     assert convert(*argv, "--features", "image/source_id=label") == 0
     examples = [features for name in shard_names("out") for features in read_shard("out", name)]
     assert len(examples) == 16

@@ -497,12 +497,6 @@ def test_two_files_that_disagree_are_a_conflict(folders: Path) -> None:
             "--layout imagefolder finds its labels among the images; leave out --labels, or say "
             "--layout table",
         ),
-        (
-            {"metadata.csv": "file_name,label\n1.png,a\n"},
-            ["--label_from_folder_name"],
-            "--label_from_folder_name means nothing for the layout imagefolder (metadata.csv in new "
-            "names images in its column file_name); it is for class_folders",
-        ),
     ],
 )
 def test_what_cannot_be_used_is_an_error(

@@ -82,11 +82,11 @@ def test_classes_are_numbered_as_asked_for_or_as_the_layout_has_it() -> None:
         assert options.numbering(base=1) == ClassNumbering(1, order)
     asked = SourceOptions((), label_base=0, label_order="numeric")
     assert asked.numbering(base=1) == ClassNumbering(0, "numeric")
-    assert SourceOptions((), label_from_folder_name=True).numbering().from_name
+    assert SourceOptions((), class_ids="keep").numbering().from_name
 
 
 def test_ids_from_names_have_no_first_one() -> None:
     """Both options together are an error."""
-    options = SourceOptions((), label_from_folder_name=True, label_base=0)
-    with pytest.raises(UsageError, match=r"^--label_base means nothing with --label_from_folder_n"):
+    options = SourceOptions((), class_ids="keep", label_base=0)
+    with pytest.raises(UsageError, match=r"^--label_base means nothing with --class_ids keep"):
         options.numbering()

@@ -111,9 +111,8 @@ def make_plan(
     try:
         numbered = kept.number_classes(numbering, tally.classes)
     except ClassNumberingError as error:
-        option = "--class_ids keep" if numbering.unsigned else "--label_from_folder_name"
         unnumbered = Refusal.from_error(
-            UsageError(f"{option}: {error}; rename it or leave the option out")
+            UsageError(f"--class_ids keep: {error}; rename it or leave the option out")
         )
     passed_over = list(label_file_questions(tally.label_files, tally.listed, checks))
     of_classes = () if numbered.kept else class_questions(tally.classes, checks)

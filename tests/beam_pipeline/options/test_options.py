@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import re
-import subprocess
-import sys
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
+from beam_pipeline.cli import main
+from beam_pipeline.commands.convert import COMMAND as CONVERT
 from beam_pipeline.core.dataset.sharding import ShardConfig, SplitFractions
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.layouts.layout import SourceOptions
@@ -22,7 +22,7 @@ from beam_pipeline.options.inputs import InputOptions
 from beam_pipeline.options.labels import LabelOptions
 from beam_pipeline.options.output import OutputOptions
 from beam_pipeline.options.splits import SplitOptions
-from beam_pipeline.options.values import parse_size
+from tests.deploy.tools import load_script
 from tests.harness import REPOSITORY
 
 REQUIRED = ("--images", "in", "--output", "out")
@@ -46,12 +46,11 @@ def test_every_option_reaches_its_group() -> None:
     """Each of them, none with its default, but for those that exclude others."""
     argv = [
         *("--images", "more", "--labels", "l.csv", "--inventory", "i.csv", "--layout", "table"),
-        *("--yes", "--class_ids", "keep", "--exclude", "gone.txt"),
+        *("--yes", "--exclude", "gone.txt"),
         *("--key_column", "k", "--label_column", "l", "--columns", "a:int", "--list_column=t=;"),
-        *("--label_base", "1", "--label_order", "numeric", "--label_from_folder_name"),
         *("--unlabelled", "keep", "--split_by", "patient", "--stratify"),
         *("--one_hot", "a,b_*", "--labels_encoding", "cp1251", "--label_from", "(?P<label>.)"),
-        *("--label_base", "1", "--label_order", "numeric", "--label_from_folder_name"),
+        *("--label_base", "1", "--label_order", "numeric", "--class_ids", "keep"),
         *("--object_features", "masks", "--yolo_task", "obb"),
         *("--masks", "m", "--mask_colors", "c.csv"),
         *("--splits", "a=1", "--num_shards", "a=2", "--shard_size", "1MB", "--seed", "7"),
@@ -89,9 +88,8 @@ def test_every_option_reaches_its_group() -> None:
             label_from="(?P<label>.)",
             label_base=1,
             label_order="numeric",
-            label_from_folder_name=True,
-            unlabelled="keep",
             class_ids="keep",
+            unlabelled="keep",
             mask_colors="c.csv",
             object_features=("masks",),
             yolo_task="obb",
@@ -210,49 +208,26 @@ def test_the_groups_are_those_of_the_registry() -> None:
     ]
 
 
-def test_the_page_has_the_groups_and_options_of_the_help() -> None:
-    """docs/options.md and `convert --help`: the same headings, the same options, the same order."""
-    page = Path(REPOSITORY, "docs/options.md").read_text(encoding="utf-8")
-    documented = [
-        (section.partition("\n")[0].lower(), re.findall(r"^\| `(--\w+)", section, re.MULTILINE))
-        for section in page.split("\n## ")[1:]
-    ]
-    shown = subprocess.run(
-        [sys.executable, "-m", "beam_pipeline", "convert", "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    headed = re.findall(r"^(\w[\w ]*):\n((?:(?: .*)?\n)+)", shown, re.MULTILINE)
-    in_help = [
-        (title, re.findall(r"^  (--\w+)", body, re.MULTILINE))
-        for title, body in headed
-        if title not in ("options", "examples")
-    ]
-    assert sum(len(options) for _, options in in_help) > 50
-    assert documented == in_help
+def test_the_page_of_options_is_generated_from_them() -> None:
+    """docs/options.md is what docs/make_options.py writes."""
+    script = load_script(Path(REPOSITORY, "docs/make_options.py"))
+    assert script.PAGE.read_text(encoding="utf-8") == script.page(), "run docs/make_options.py"
 
 
-def test_the_page_has_the_defaults_of_the_options() -> None:
-    """A default in the table that is a literal is that of the field, and all choices are named."""
-    page = Path(REPOSITORY, "docs/options.md").read_text(encoding="utf-8")
-    rows = {
-        name: (default, text)
-        for name, default, text in re.findall(
-            r"^\| `(--\w+)[^|]*\| ([^|]*?) ?\| (.*) \|$", page, re.MULTILINE
-        )
-    }
-    for option in ConvertOptions.options():
-        default, text = rows[option.flag]
-        assert (default == "required") == option.required
-        if option.is_switch:
-            assert default == ""
-        if isinstance(option.default, str) and option.choices:
-            assert default.startswith(f"`{option.default}`")
-        if isinstance(option.default, float):
-            assert float(default) == option.default
-        if isinstance(option.default, int) and option.metavar == "SIZE":
-            assert parse_size(default) == option.default
-        if option.name == "layout":
-            named = set(re.findall(r"`(\w+)`", text))
-            assert named | {"auto"} == set(option.choices)
+def test_help_shows_the_common_options_and_help_all_every_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Twelve are shown first, with the number of the others."""
+    shown = []
+    for argv in (["--help"], ["--help", "all"]):
+        with pytest.raises(SystemExit):
+            main(["convert", *argv])
+        shown.append(capsys.readouterr().out)
+    common, every = (re.findall(r"^  (--\w+)", text, re.MULTILINE) for text in shown)
+    flags = [option.flag for option in CONVERT.options()]
+    assert sorted(every) == sorted(flags)
+    assert len(common) == 12
+    assert (
+        f"`beam-tfrecord convert --help all` describes {len(flags) - 12} further options."
+        in shown[0]
+    )

@@ -103,7 +103,7 @@ def test_a_class_that_cannot_be_an_id_refuses_the_run() -> None:
     plan = plan_of(tally, numbering=ClassNumbering(from_name=True))
     assert plan.refusal == Refusal(
         "UsageError",
-        "--label_from_folder_name: class 'cat' is not an integer, so it cannot be an id; rename it or "
+        "--class_ids keep: class 'cat' is not an integer, so it cannot be an id; rename it or "
         "leave the option out",
     )
     assert plan.classes == ()
