@@ -21,6 +21,8 @@ from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.images.filters import FILTER_REASONS
 from beam_pipeline.core.labels.classes import numbering_note
 from beam_pipeline.core.labels.exclusion import Exclusion
+from beam_pipeline.core.labels.moved import is_located
+from beam_pipeline.core.labels.schema import ColumnKind
 from beam_pipeline.core.records.alteration import Event
 from beam_pipeline.core.records.example_proto import Example
 from beam_pipeline.core.records.formats import recorded_format
@@ -118,7 +120,14 @@ def _lines(
         yield f"  repeated label rows: {counts['label_rows_repeated']}"
     if IMAGES_ENTRY in manifest:
         yield size_line(manifest[IMAGES_ENTRY])
-    yield from _image_lines(counts.get("images", {}))
+        is_tar = manifest["options"].get("record_format") == "webdataset"
+        if is_tar and len(manifest[IMAGES_ENTRY]["formats"]) > 1:
+            yield (
+                "  note: Hugging Face Datasets reads tars only if all images have one format; "
+                "--image_format jpeg writes them as JPEG"
+            )
+    kinds = {ColumnKind(column["kind"]) for column in manifest["options"]["columns"]}
+    yield from _image_lines(counts.get("images", {}), any(map(is_located, kinds)))
     yield from _dead_letter_lines(folder, manifest)
     yield from _duplicate_lines(folder, counts["examples"])
     for reason in manifest.get("questions", ()):
@@ -143,8 +152,8 @@ def size_line(images: Mapping[str, Any]) -> str:
     return f"  image sizes: {width} wide, {height} high; {shown}"
 
 
-def _image_lines(events: Mapping[str, int]) -> Iterator[str]:
-    """Says what happened to images."""
+def _image_lines(events: Mapping[str, int], has_places: bool) -> Iterator[str]:
+    """Says what happened to images; labels may say places in them, such as boxes."""
     names = {
         Event.UNCHANGED: "written as they were",
         Event.ENCODED: "encoded anew",
@@ -159,9 +168,15 @@ def _image_lines(events: Mapping[str, int]) -> Iterator[str]:
         yield f"  images: {', '.join(found)}"
     if turned := events.get(Event.LEFT_TURNED.value):
         yield (
-            f"  note: EXIF turns {counted(turned, 'image')}, which TensorFlow shows as stored; "
+            f"  note: EXIF turns or mirrors {counted(turned, 'image')}, which TensorFlow shows as stored; "
             f"--orientation apply turns {'it' if turned == 1 else 'them'}"
         )
+        if has_places:
+            yield (
+                "  warning: boxes, points and masks on such images are in the wrong place if they were "
+                "drawn on the images as viewers show them, unless the size in the labels says so; "
+                "--orientation apply takes them as drawn there"
+            )
     if outside := events.get(Event.OBJECTS_OUTSIDE.value):
         yield f"  note: {counted(outside, 'object')} left out, outside of what the crop keeps"
 

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -249,6 +249,32 @@ def test_a_webdataset_is_unpacked_to_images_and_converted_again(tmp_path: Path) 
     again = ["--images", f"{tmp_path}/out/*.tar", "--output", f"{tmp_path}/again"]
     assert convert(*again) == 0
     assert manifest_of(tmp_path / "again")["counts"]["examples"] == 6
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "is_noted"),
+    [
+        (("a/1.jpg", "a/2.png"), ("--format", "webdataset"), True),
+        (("a/1.jpg", "a/2.png"), ("--format", "webdataset", "--image_format", "png"), False),
+        (("a/1.jpg", "a/2.png"), (), False),
+        (("a/1.jpg", "a/2.jpg"), ("--format", "webdataset"), False),
+    ],
+)
+def test_tars_of_several_formats_are_noted(
+    tmp_path: Path,
+    names: Sequence[str],
+    options: Sequence[str],
+    is_noted: bool,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Hugging Face Datasets makes a column of each extension, and reads no tar that lacks one."""
+    write_pictures(f"{tmp_path}/photos", names)
+    assert convert("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", *options) == 0
+    note = (
+        "  note: Hugging Face Datasets reads tars only if all images have one format; --image_format jpeg "
+        "writes them as JPEG\n"
+    )
+    assert (note in capsys.readouterr().out) is is_noted
 
 
 def test_samples_from_python_are_files_of_their_keys(tmp_path: Path) -> None:

@@ -107,10 +107,20 @@ def test_boxes_and_pixels_agree_in_all_orientations(as_shown: bool) -> None:
     assert "codec" not in manifest["options"]
 
 
-def test_kept_images_keep_their_bytes_and_have_their_boxes() -> None:
-    """What the label file measured on the picture as shown is put where it is in the stored one."""
+def test_kept_images_keep_their_bytes_and_have_their_boxes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What the label file measured on the picture as shown is put where it is in the stored one.
+
+    Of orientations 2 to 4 no size tells, so a warning does.
+    """
     write_all(as_shown=True)
     assert convert(*CONVERT, "--orientation", "keep") == 0
+    assert (
+        "  warning: boxes, points and masks on such images are in the wrong place if they were drawn on the "
+        "images as viewers show them, unless the size in the labels says so; --orientation apply takes "
+        "them as drawn there\n" in capsys.readouterr().out
+    )
     for name, example in read_all("out").items():
         orientation = int(name[0])
         assert example["image/encoded"] == [stored(orientation)]
@@ -171,7 +181,9 @@ def test_class_folders_keep_turned_images_and_say_so(capsys: pytest.CaptureFixtu
     turned = read_all("out")["a/turned.jpg"]
     assert turned["image/orientation"] == [6]
     assert manifest_of("out")["counts"]["images"] == {"left_turned": 1}
-    assert "note: EXIF turns 1 image, which TensorFlow shows as stored" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "note: EXIF turns or mirrors 1 image, which TensorFlow shows as stored" in out
+    assert "warning: boxes" not in out
     before = digests("out")
     assert convert("--images", "photos", "--output", "out", ALL_BAD, "--resume") == 0
     assert digests("out") == before

@@ -179,6 +179,14 @@ def class_questions(classes: Mapping[str, int], checks: LabelChecks) -> Iterator
         yield _images_folder(images_folders[0], classes, checks)
     if alike:
         yield _alike(alike, checks)
+    for name in sorted(classes):
+        if "\0" in name:
+            yield Question(
+                f"The class {name!r} by {checks.where} contains a null character, which many programs take "
+                "for the end of a text.",
+                "Remove it from the labels.",
+            )
+            break
     missing = sorted(_MISSING & set(classes)) if checks.column and not checks.confirmed else []
     if missing:
         yield _missing(missing[0], classes, checks)

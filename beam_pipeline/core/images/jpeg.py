@@ -16,6 +16,7 @@ import re
 
 MAGIC = b"\xff\xd8\xff"
 END = b"\xff\xd9"
+SCAN = b"\xff\xda"
 MAX_SIDE = 65_500
 """libjpeg refuses a longer side."""
 MAX_SAMPLES = (1 << 29) - 1

@@ -43,7 +43,7 @@ from beam_pipeline.core.images.header import (
     bomb,
     is_bomb,
 )
-from beam_pipeline.core.images.pillow_header import PARSER_ERRORS, open_as
+from beam_pipeline.core.images.pillow_header import PARSER_ERRORS, check_scans, open_as
 from beam_pipeline.core.images.plain_header import PlainJpeg, plain_jpeg
 
 _ENOUGH = 2  # times the pixels wanted, on each side, that a JPEG is decoded to
@@ -145,8 +145,9 @@ def open_image(data: bytes) -> Opened:
     Of an ordinary JPEG, Pillow's `info` has the colour profile and nothing else.
 
     Raises:
-      BadImageError: it is none, or has too many pixels.
+      BadImageError: it is none, or has too many pixels or scans.
     """
+    check_scans(data)
     plain = plain_jpeg(data)
     if plain:
         return Opened(_PlainJpegFile(data, plain), plain.header, animated=False, unreadable=False)

@@ -264,6 +264,12 @@ def _check_jpeg(image: Image.Image, data: bytes) -> None:
         raise _jpeg_cut_short()
 
 
+def check_scans(data: bytes) -> None:
+    """Checks a JPEG before its pixels are decoded, at no cost unless it may be a bomb. Raises BadImageError."""
+    if data.startswith(jpeg.MAGIC) and data.count(jpeg.SCAN) > jpeg.MAX_SCANS:
+        _check_scans(data)
+
+
 def _check_scans(data: bytes) -> None:
     scans = jpeg.count_scans(data)
     if not scans:

@@ -50,9 +50,9 @@ class Move:
         return enlarged.then(Affine(1 / to_width, 0, 0, 0, 1 / to_height, 0))
 
 
-def is_located(column: Column) -> bool:
-    """Tells whether a column says where something is in its image."""
-    return column.kind in _MOVERS
+def is_located(kind: ColumnKind) -> bool:
+    """Tells whether columns of a kind say where something is in its image."""
+    return kind in _MOVERS
 
 
 def move_labels(

@@ -104,6 +104,7 @@ _NUMERIC_SHARE = 0.9  # of a column's values, for the rest to be faults and not 
 _SHOWN = 3
 _WHOLE = re.compile(r"\d+\.0*")
 _ENOUGH_CELLS = 10
+_MOST_COLUMNS = 10_000
 _FEW_NUMBERS = 20  # more are hardly classes
 _REGRESSION_SHARE = 0.5  # the same for the label, where a fraction all but excludes classes
 
@@ -316,6 +317,7 @@ class _Inspection:
                 *([leading.question] if leading and leading.question else []),
                 *self._partition_questions(label),
                 *self._whole_number_questions(label),
+                *self._too_many_questions(columns),
             ),
             split_like=tuple(name for name in split_like if name != label),
         )
@@ -408,6 +410,14 @@ class _Inspection:
                 "are usual for splits: 0 for training, 1 for validation, 2 for testing. "
                 "docs/datasets/official_lists.md has a command that writes them as a column split; "
                 f"--label_column {label} keeps them as classes."
+            )
+
+    def _too_many_questions(self, columns: Sequence[Column]) -> Iterator[str]:
+        if len(columns) > _MOST_COLUMNS:
+            yield (
+                f"{self._where}: each of {len(columns):,} columns would be a feature of its own, which takes "
+                "memory and time in every reader. Write the numbers of a row into one column, as 1;2;3, "
+                "and say --list_column NAME=';'."
             )
 
     def _whole_number_questions(self, label: str) -> Iterator[str]:

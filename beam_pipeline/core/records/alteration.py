@@ -85,7 +85,7 @@ class Alteration:
         By default images are turned where labels say where something is, as tools for labelling show
         them turned, and where images are encoded anyway.
         """
-        turns = self.changes.encodes or any(map(is_located, self.columns))
+        turns = self.changes.encodes or any(is_located(column.kind) for column in self.columns)
         return self.changes.orientation or ("apply" if turns else "keep")
 
     def measured(self, header: ImageHeader, claimed: Size | None) -> ImageHeader:
@@ -183,7 +183,7 @@ class Alteration:
         Raises:
           BadImageError: a mask is of another size than the picture.
         """
-        if not any(map(is_located, self.columns)):
+        if not any(is_located(column.kind) for column in self.columns):
             return labels, 0
         affine = geometry.affine
         if measured.orientation != stored.orientation:

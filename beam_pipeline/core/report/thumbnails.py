@@ -16,7 +16,8 @@ from PIL import (
     WebPImagePlugin,
 )
 
-from beam_pipeline.core.images.pillow_header import PARSER_ERRORS
+from beam_pipeline.core.images.header import BadImageError
+from beam_pipeline.core.images.pillow_header import PARSER_ERRORS, check_scans
 
 SIDE = 160  # pixels, of the longer side
 _LARGEST = 24_000  # bytes of a thumbnail
@@ -57,6 +58,7 @@ def thumbnail(data: bytes, mask: bytes = b"") -> Thumbnail | None:
       mask: a PNG of its size whose pixels are ids; empty if there is none.
     """
     try:
+        check_scans(data)
         image = _open(data)
         if image is None or _is_too_large(image):
             return None
@@ -66,7 +68,7 @@ def thumbnail(data: bytes, mask: bytes = b"") -> Thumbnail | None:
             if drawn is not None and not _is_too_large(drawn):
                 small = _with_mask(small, drawn)
         return _encoded(small)
-    except (*PARSER_ERRORS, MemoryError):
+    except (*PARSER_ERRORS, BadImageError, MemoryError):
         return None
 
 

@@ -252,6 +252,14 @@ def test_folders_of_images_and_masks_of_each_sample_are_asked_about() -> None:
     assert asked(classes, dataclasses.replace(FOLDERS, confirmed=True)) == []
 
 
+def test_a_null_character_is_asked_about() -> None:
+    """Many programs take it for the end."""
+    (question,) = class_questions({"a\0b": 3, "c": 3}, COLUMN)
+    assert question.reason.startswith(
+        "The class 'a\\x00b' by the column 'l' contains a null character"
+    )
+
+
 def test_a_line_break_in_a_name_makes_no_line() -> None:
     """Nor does another control character reach a terminal."""
     error = question_error([Question("Class 'a\nb'.", "\x1b[2J", "convert 'a\nb'")])

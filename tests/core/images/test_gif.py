@@ -43,6 +43,10 @@ CASES: dict[str, tuple[bytes, ImageHeader | Reason]] = {
         SCREEN + frame(4, 5) + b"\x3b",
         ImageHeader("gif", 5, 4, 3),
     ),
+    "a frame beside the origin of the screen": (
+        SCREEN + FRAME.replace(bytes(4) + b"\x09\0\7\0", b"\2\0\1\0\4\0\5\0") + b"\x3b",
+        ImageHeader("gif", 5, 4, 3),
+    ),
     "frames of two sizes": (
         SCREEN + frame(4, 5) + frame(5, 2) + b"\x3b",
         ImageHeader("gif", 5, 5, 3),

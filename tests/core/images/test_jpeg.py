@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from beam_pipeline.core.dead_letters import Reason
-from beam_pipeline.core.images.header import ImageHeader
+from beam_pipeline.core.images.changes import ImageChanges
+from beam_pipeline.core.images.header import BadImageError, ImageHeader
 from beam_pipeline.core.images.jpeg import (
     MAX_SCANS,
     count_scans,
@@ -16,6 +17,8 @@ from beam_pipeline.core.images.jpeg import (
     has_end,
 )
 from beam_pipeline.core.images.preparation import decode_fully, read_header
+from beam_pipeline.core.records.alteration import Alteration
+from beam_pipeline.core.report.thumbnails import thumbnail
 from tests.core.images.fixtures import MUTATIONS, mutated, outcome, saved
 from tests.profiles import examples
 
@@ -52,14 +55,43 @@ def test_markers_lead_to_the_end(data: bytes, scan: int, whole: bool) -> None:
 def test_a_jpeg_of_too_many_scans_is_a_bomb(tf: Any, repeated: int, passes: bool) -> None:
     """Each scan takes time as the whole picture does, and nearly no bytes. The header alone tells nothing."""
     sound = PROGRESSIVE
-    last = sound.rindex(b"\xff\xda")
     assert count_scans(sound) == 10
-    data = sound[:-2] + sound[last:-2] * (repeated - 1) + sound[-2:]
+    data = _of_scans(sound, repeated)
     assert count_scans(data) == repeated + 9
     assert read_header(data) == ImageHeader("jpeg", 24, 32, 3)
     expected = ImageHeader("jpeg", 24, 32, 3) if passes else Reason.DECOMPRESSION_BOMB
     assert outcome(decode_fully, data) == expected
     assert tuple(tf.io.decode_image(data).shape) == (24, 32, 3)
+
+
+def _of_scans(sound: bytes, repeated: int, before: bytes = b"") -> bytes:
+    """A JPEG whose last scan comes again and again."""
+    last = sound.rindex(b"\xff\xda")
+    return sound[:2] + before + sound[2:-2] + sound[last:-2] * (repeated - 1) + sound[-2:]
+
+
+EXIF = b"\xff\xe1\0\x22Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0"
+CHANGES = {
+    "never": ImageChanges(resize=(8, 8)),
+    "auto": ImageChanges(reencode="always"),
+    "opencv": ImageChanges(resize=(8, 8), image_codec="opencv"),
+    "orientation": ImageChanges(orientation="apply"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_scans_are_bounded_wherever_pixels_are_decoded(name: str) -> None:
+    """Also where the file is to be scaled, turned or encoded anew, and only its header was checked."""
+    data = _of_scans(PROGRESSIVE, MAX_SCANS, EXIF)
+    header = read_header(data)
+    assert header.orientation == 6
+    with pytest.raises(BadImageError, match="more than 100 scans") as raised:
+        Alteration(CHANGES[name]).alter(data, header)
+    assert raised.value.reason is Reason.DECOMPRESSION_BOMB
+    assert thumbnail(data) is None
+    sound = _of_scans(PROGRESSIVE, 2, EXIF) + b"\xff\xda" * 1000
+    assert Alteration(CHANGES[name]).alter(sound, header).image != sound
+    assert thumbnail(sound) is not None
 
 
 @pytest.mark.timeout(60)

@@ -168,5 +168,5 @@ def test_a_mask_of_another_size_is_no_mask_of_the_picture() -> None:
 
 def test_a_class_is_nowhere() -> None:
     """And stays as it is; every mode is known here."""
-    assert [is_located(column) for column in (*BOXES, AREA)] == [True, False, False]
+    assert [is_located(column.kind) for column in (*BOXES, AREA)] == [True, False, False]
     assert set(RESIZE_MODES) == {"shortest", "longest", "exact", "pad", "crop"}
