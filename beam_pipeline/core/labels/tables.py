@@ -317,7 +317,7 @@ class _Inspection:
                 *([leading.question] if leading and leading.question else []),
                 *self._partition_questions(label),
                 *self._whole_number_questions(label),
-                *self._too_many_questions(columns),
+                *self._too_many_questions(further),
             ),
             split_like=tuple(name for name in split_like if name != label),
         )
