@@ -6,8 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from google.protobuf.message import DecodeError
-
 from beam_pipeline.core.dataset.changes import CHANGES_NAME, parse_changes, summary_of
 from beam_pipeline.core.dataset.duplicates import (
     DUPLICATES_NAME,
@@ -24,7 +22,7 @@ from beam_pipeline.core.labels.exclusion import Exclusion
 from beam_pipeline.core.labels.moved import is_located
 from beam_pipeline.core.labels.schema import ColumnKind
 from beam_pipeline.core.records.alteration import Event
-from beam_pipeline.core.records.example_proto import Example
+from beam_pipeline.core.records.example_view import ExampleView
 from beam_pipeline.core.records.formats import recorded_format
 from beam_pipeline.core.report.report_file import REPORT_NAME
 from beam_pipeline.core.text import counted, enumerated
@@ -357,10 +355,10 @@ def _first_size(folder: str, manifest: Mapping[str, Any], path: str) -> tuple[in
     try:
         with files.open_input(uri) as file:
             record = next(iter(recorded_format(manifest["options"]).records(file, uri)))
-        features = Example.FromString(record).features.feature
+        example = ExampleView(record, uri)
         height, width = (
-            features[key].int64_list.value[0] for key in ("image/height", "image/width")
+            example.values_of(key, "int64")[0] for key in ("image/height", "image/width")
         )
-    except (OSError, ConversionError, DecodeError, IndexError, StopIteration):
+    except (OSError, ConversionError, IndexError, StopIteration):
         return 0, 0  # renamed, or the data set has just been damaged: `verify` tells
     return height, width

@@ -129,7 +129,7 @@ def measure_shard(uri: str, folder: str, shard_plan: ShardPlan, class_key: str) 
     if spec is None or uri != files.join(folder, spec.file_name):
         raise LostSamplesError(f"the sink wrote {uri}, which is none of the planned shards")
     with files.open_input(uri) as file:
-        info: ShardInfo = deque(
+        info = deque(
             read_shard(
                 file=file,
                 path=uri,
@@ -139,6 +139,7 @@ def measure_shard(uri: str, folder: str, shard_plan: ShardPlan, class_key: str) 
             ),
             1,
         ).pop()
+    assert isinstance(info, ShardInfo)
     return info
 
 

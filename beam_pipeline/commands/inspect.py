@@ -10,14 +10,22 @@ from functools import partial
 
 from beam_pipeline.commands.command import PROGRAM, Call
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.inspection.where import parse_conditions
 from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.inspection.export import exporting
-from beam_pipeline.inspection.lookup import FoundExample, files_for, find, reason_left_out
-from beam_pipeline.inspection.scan import EXAMPLES_OF_A_SAMPLE, SHOWN, Scan, Selection, scan
-from beam_pipeline.inspection.screen import Screen
+from beam_pipeline.inspection.select import (
+    EXAMPLES_OF_A_SAMPLE,
+    SHOWN,
+    FoundExample,
+    Scan,
+    Selection,
+    files_for,
+    find,
+    parse_conditions,
+    reason_left_out,
+    scan,
+)
+from beam_pipeline.inspection.show import Screen, class_rows, feature_rows, split_rows, title
 from beam_pipeline.inspection.sources import Source, open_source
-from beam_pipeline.inspection.tables import class_rows, feature_rows, split_rows, title
 from beam_pipeline.terminal import complain, say
 
 _SHOWN_CLASSES = 20
@@ -130,13 +138,13 @@ def _print(
     screen = Screen()
     figures = result.figures
     say(title(source), "")
-    screen.table(*split_rows(source, figures, filtered=selection.filters, whole=result.whole))
+    screen.table(split_rows(source, figures, filtered=selection.filters, whole=result.whole))
     classes = class_rows(source, figures, filtered=selection.filters)
     most = _SHOWN_CLASSES if screen.is_terminal else len(classes.rows)
-    screen.table(classes.header, classes.rows[:most], classes.right)
+    screen.table(classes, most)
     if len(classes.rows) > most:
         say(f"... and {len(classes.rows) - most} more classes, which a pipe shows", "")
-    screen.table(*feature_rows(figures))
+    screen.table(feature_rows(figures))
     for what, count in figures.left_out.items():
         say(f"Note: there are too many {what} to list; {count} more were met", "")
     found = figures.examples.total()

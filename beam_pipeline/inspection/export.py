@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
+import math
+import re
 from collections.abc import Iterator
 from typing import Any, Protocol
 
 from beam_pipeline.core.dataset.names import INCOMPLETE_FOLDER
 from beam_pipeline.core.errors import OutputError, OutputNotEmptyError
-from beam_pipeline.core.inspection.values import (
-    bare_pixels_of,
-    image_extension,
-    json_value,
-    safe_name,
-)
-from beam_pipeline.inspection.lookup import FoundExample
+from beam_pipeline.core.images.magic import image_extension
+from beam_pipeline.core.records.example_view import FeatureList
+from beam_pipeline.inspection.pictures import bare_pixels_of
+from beam_pipeline.inspection.select import FoundExample
 from beam_pipeline.inspection.sources import Source
+from beam_pipeline.inspection.statistics import text_of
 from beam_pipeline.storage import files
 
 EXAMPLES_NAME = "examples.jsonl"
+_NOT_IN_NAMES = re.compile(r"[^\w.\-]+")
+_LONGEST_NAME = 60  # characters, which are 240 bytes at most
 
 
 class Export(Protocol):
@@ -96,3 +99,34 @@ def _images(found: FoundExample) -> Iterator[tuple[str, bytes, str]]:
         data: Any = values.values[0] if len(values.values) == 1 else b""
         if values.kind == "bytes" and (extension := image_extension(data)):
             yield key, data, extension
+
+
+def json_value(found: FeatureList) -> Any:
+    """The values of a feature for JSON: one value as itself, others as a list.
+
+    Bytes that are no text become {"base64": ...}; NaN and infinities, which JSON does not have, texts.
+    """
+    values = [_one_json(value) for value in found.values]
+    return values[0] if len(values) == 1 else values
+
+
+def _one_json(value: Any) -> Any:
+    if isinstance(value, bytes):
+        text = text_of(value)
+        return {"base64": base64.b64encode(value).decode()} if text is None else text
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def safe_name(number: int, key: str, extension: str) -> str:
+    """A file name for a sample that is unique by its number and lies in no other folder.
+
+    >>> safe_name(7, "../cat/a 1.jpg", "jpg")
+    '000007-a_1.jpg'
+    """
+    stem = key.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    if stem.lower().endswith(f".{extension}"):
+        stem = stem[: -len(extension) - 1]
+    stem = _NOT_IN_NAMES.sub("_", stem)[:_LONGEST_NAME].strip("._")
+    return f"{number:06d}{'-' if stem else ''}{stem}.{extension}"

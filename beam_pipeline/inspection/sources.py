@@ -1,33 +1,32 @@
-"""The files that `inspect` reads: those of a data set of ours, or any TFRecord files."""
+"""The files that `inspect` reads: those of a data set of ours, or any TFRecord files.
+
+A file may come from anywhere. A record may have `MOST_RECORD_BYTES`, and a compressed file is inflated
+piece by piece.
+"""
 
 from __future__ import annotations
 
+import gzip
+import io
 import os
 import posixpath
 import re
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, BinaryIO
 
 from beam_pipeline.core.dataset.manifest import MANIFEST_NAME
-from beam_pipeline.core.errors import ConversionError, UsageError
-from beam_pipeline.core.inspection.examples import (
-    Features,
-    parse_features,
-    read_examples,
-)
-from beam_pipeline.core.inspection.statistics import (
-    CLASS_IDS,
-    CLASS_TEXTS,
-    KEYS,
-    Naming,
-)
+from beam_pipeline.core.errors import ConversionError, DamagedRecordError, UsageError
 from beam_pipeline.core.labels.folders import SPLIT_NAMES
 from beam_pipeline.core.labels.schema import written_key
+from beam_pipeline.core.records.example_view import ExampleView
 from beam_pipeline.core.records.formats import DEFAULT_FORMAT, recorded_format
-from beam_pipeline.core.text import quoted
+from beam_pipeline.core.records.tfrecord import HEADER_BYTES, frame_header, read_records
+from beam_pipeline.core.text import counted, quoted, shown
 from beam_pipeline.core.uris import is_remote
+from beam_pipeline.inspection.statistics import CLASS_IDS, CLASS_TEXTS, KEYS, Naming
 from beam_pipeline.readers.shards import open_shard
 from beam_pipeline.storage import files
 from beam_pipeline.work.output_folder import read_manifest
@@ -89,9 +88,9 @@ class Source:
             known = [name for name in self.splits if name]
             has = f"it has {quoted(known)}" if known else "no file's name says a split"
             raise UsageError(f"{self.name} has no split {split!r}; {has}")
-        return Source(self.name, found, self.naming, self.folder, self.manifest)
+        return replace(self, files=found)
 
-    def read(self, file: RecordFile) -> Iterator[tuple[int, Features]]:
+    def read(self, file: RecordFile) -> Iterator[tuple[int, ExampleView]]:
         """Yields (bytes, features) of each example of a file.
 
         Raises:
@@ -103,7 +102,7 @@ class Source:
                 yield from read_examples(stream, file.uri)
                 return
             for number, record in enumerate(other.records(stream, file.uri)):
-                yield len(record), parse_features(record, file.uri, number)
+                yield len(record), parsed(record, file.uri, number)
 
 
 def open_source(paths: Sequence[str]) -> Source:
@@ -211,3 +210,88 @@ def _class_names(folder: str) -> dict[int, str]:
         if data:
             return dict(enumerate(data.decode(errors="replace").splitlines()))
     return {}
+
+
+# --- TFRecord files from anywhere ----------------------------------------------------------------
+
+
+MOST_RECORD_BYTES = 256 << 20  # 256 MiB
+_PIECE_BYTES = 1 << 20  # 1 MiB
+_GZIP_MAGIC = b"\x1f\x8b"
+_DEFLATE = 8  # the only method of zlib
+
+
+def compression_of(head: bytes) -> str:
+    """The compression of a TFRecord file by its first bytes: "none", "gzip" or "zlib"; empty if it is none.
+
+    An empty file is a TFRecord file without records.
+    """
+    header = head[:HEADER_BYTES]
+    if not header or header == frame_header(int.from_bytes(header[:8], "little")):
+        return "none"
+    if head.startswith(_GZIP_MAGIC):
+        return "gzip"
+    if len(head) > 1 and head[0] & 15 == _DEFLATE and int.from_bytes(head[:2], "big") % 31 == 0:
+        return "zlib"
+    return ""
+
+
+def read_examples(
+    file: BinaryIO, path: str, most: int = MOST_RECORD_BYTES
+) -> Iterator[tuple[int, ExampleView]]:
+    """Yields (bytes, features) of each example of a TFRecord file, compressed or not.
+
+    Args:
+      file: the file, open at its beginning.
+      path: its name in messages.
+      most: the bytes that a record may have.
+
+    Raises:
+      DamagedRecordError: it is no TFRecord file, broken, or its records are no examples; says where.
+    """
+    head = file.read(HEADER_BYTES)
+    file.seek(0)
+    compression = compression_of(head)
+    if not compression:
+        raise DamagedRecordError(
+            f"{path} is no TFRecord file, or its first record is damaged: it begins with {shown(head)}"
+        )
+    stream: Any = {"none": lambda: file, "gzip": lambda: gzip.GzipFile(fileobj=file)}.get(
+        compression, lambda: io.BufferedReader(_Inflated(file), _PIECE_BYTES)
+    )()
+    number = 0
+    try:
+        for record in read_records(stream, path, most):
+            yield len(record), parsed(record, path, number)
+            number += 1
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DamagedRecordError(
+            f"{path}: the {compression} stream is broken after {counted(number, 'record')}: {error}"
+        ) from error
+
+
+def parsed(record: bytes, path: str, number: int) -> ExampleView:
+    """The features of an example from anywhere. Raises DamagedRecordError."""
+    return ExampleView(record, f"{path}: record {number}", bounded=True)
+
+
+class _Inflated(io.RawIOBase):
+    """The content of a zlib stream, of which never more than is asked for is inflated."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__()
+        self._file = file
+        self._inflater = zlib.decompressobj()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = b""
+        while not data and not self._inflater.eof:
+            piece = self._inflater.unconsumed_tail or self._file.read(_PIECE_BYTES)
+            if not piece:
+                raise EOFError("it ends too early")
+            data = self._inflater.decompress(piece, len(buffer))
+        buffer[: len(data)] = data
+        return len(data)

@@ -34,8 +34,6 @@ from beam_pipeline.core.images.header import BadImageError, ImageHeader
 from beam_pipeline.core.images.label_images import panoptic_pngs, segmentation_png
 from beam_pipeline.core.images.masks import BadShapeError, check_shape, mask_png
 from beam_pipeline.core.images.preparation import check_header, decode_fully, read_header
-from beam_pipeline.core.inspection.examples import FeatureList, read_examples
-from beam_pipeline.core.inspection.where import parse_conditions
 from beam_pipeline.core.labels.class_files import parse_class_list, parse_class_manifest
 from beam_pipeline.core.labels.mask_colours import parse_mask_colours
 from beam_pipeline.core.labels.name_pattern import name_pattern
@@ -48,12 +46,15 @@ from beam_pipeline.core.labels.table_files import Format, LabelTable, TableHead,
 from beam_pipeline.core.labels.table_rows import head_rows, read_chunks, read_lines
 from beam_pipeline.core.listing.inventory import read_inventory
 from beam_pipeline.core.records.example_proto import Example
+from beam_pipeline.core.records.example_view import FeatureList
 from beam_pipeline.core.records.record_index import index_file, record_spans
 from beam_pipeline.core.records.shard_reader import read_shard
 from beam_pipeline.core.records.tfrecord import frame_footer, frame_header, read_records
 from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
 from beam_pipeline.core.records.wire import encode_example
 from beam_pipeline.inspection.pictures import thumbnail
+from beam_pipeline.inspection.select import parse_conditions
+from beam_pipeline.inspection.sources import read_examples
 from beam_pipeline.layouts.automl.rows import inspect_automl, read_automl
 from beam_pipeline.layouts.caption_files.reader import caption_of
 from beam_pipeline.layouts.cifar import batches

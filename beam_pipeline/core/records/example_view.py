@@ -34,6 +34,7 @@ class FeatureList(NamedTuple):
 
 
 _LISTS = {"bytes": "bytes_list", "float": "float_list", "int64": "int64_list"}
+_EMPTY = b"\x0a\x00"  # an example with no features
 NO_VALUES = FeatureList("", ())
 
 Features = Mapping[str, FeatureList]
@@ -59,7 +60,7 @@ class ExampleView(Mapping[str, FeatureList]):
             self._features = Example.FromString(record).features.feature
         except (DecodeError, ValueError, IndexError) as error:
             raise DamagedRecordError(f"{where} is not a tf.train.Example: {error}") from error
-        if record and not self._features:
+        if len(record) > len(_EMPTY) and not self._features:
             raise DamagedRecordError(f"{where} is not a tf.train.Example: it has no features")
 
     def __getitem__(self, key: str) -> FeatureList:

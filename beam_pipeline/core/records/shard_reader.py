@@ -6,11 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from google.protobuf.message import DecodeError
-
 from beam_pipeline.core.dataset.sharding import ShardInfo, ShardSpec
-from beam_pipeline.core.errors import DamagedRecordError
-from beam_pipeline.core.records.example_proto import Example
+from beam_pipeline.core.records.example_view import ExampleView
 from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.records.tfrecord import crc32c_extend
 
@@ -55,8 +52,8 @@ class MeasuredFile:
 
 def read_shard(
     file: BinaryIO, path: str, spec: ShardSpec, record_format: RecordFormat, class_key: str
-) -> Iterator[Any | ShardInfo]:
-    """Yields every example of a shard as a message and, last, the figures of the shard.
+) -> Iterator[ExampleView | ShardInfo]:
+    """Yields every example of a shard and, last, the figures of the shard.
 
     Args:
       file: the shard, open at its beginning.
@@ -72,10 +69,8 @@ def read_shard(
     classes: Counter[int] = Counter()
     examples = 0
     for record in record_format.records(measured, path):
-        example = _parse(record, path, examples)
-        feature = example.features.feature
-        if class_key in feature:
-            classes.update(feature[class_key].int64_list.value)
+        example = ExampleView(record, f"{path}: record {examples}")
+        classes.update(example.values_of(class_key, "int64"))
         examples += 1
         yield example
     measured.finish()
@@ -88,12 +83,3 @@ def read_shard(
         crc32c=measured.crc32c,
         classes=tuple(sorted(classes.items())),
     )
-
-
-def _parse(record: bytes, path: str, number: int) -> Any:
-    try:
-        return Example.FromString(record)
-    except DecodeError as error:
-        raise DamagedRecordError(
-            f"{path}: record {number} is no tf.train.Example: {error}"
-        ) from error

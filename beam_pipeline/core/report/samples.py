@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from google.protobuf.message import DecodeError
-
+from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.core.labels.schema import (
     BOX_SIDES,
     ENCODED_KEY,
@@ -14,7 +13,7 @@ from beam_pipeline.core.labels.schema import (
     ColumnKind,
     written_key,
 )
-from beam_pipeline.core.records.example_proto import Example
+from beam_pipeline.core.records.example_view import NO_VALUES, ExampleView
 
 MOST_BOXES = 100
 _MOST_VALUES = 4
@@ -68,17 +67,13 @@ def shown_sample(
       renames: written key -> standard key.
     """
     try:
-        features = Example.FromString(record).features.feature
-    except DecodeError:
+        features = ExampleView(record, "")
+    except DamagedRecordError:
         return None
 
     def values(key: str) -> Sequence[Any]:
         written = written_key(key, renames)
-        if not written or written not in features:
-            return ()
-        feature = features[written]
-        kind = feature.WhichOneof("kind")
-        return getattr(feature, kind).value if kind else ()
+        return features.get(written, NO_VALUES).values if written else ()
 
     def first(key: str) -> bytes:
         found = values(key)

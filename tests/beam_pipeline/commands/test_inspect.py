@@ -20,7 +20,7 @@ from beam_pipeline.core.records.tfrecord import (
     frame_footer,
     frame_header,
 )
-from beam_pipeline.inspection import scan
+from beam_pipeline.inspection import select
 from tests.core.records.fixtures import record_of
 from tests.harness import ALL_BAD, convert, shard_names
 from tests.pictures import picture, write_files
@@ -317,7 +317,7 @@ def test_a_damaged_file_is_one_line_and_the_others_are_read(tmp_path: Path, run:
     [
         (b"id,label\n1,cat\n", "is no TFRecord file"),
         (frame_header(1 << 30), "it claims 1073741824 bytes, expected 268435456 at most"),
-        (framed(b"text"), "record 0 is no tf.train.Example"),
+        (framed(b"text"), "record 0 is not a tf.train.Example"),
     ],
 )
 def test_files_that_hold_no_examples_are_one_line(
@@ -392,8 +392,8 @@ def test_of_a_large_data_set_some_files_are_read_in_part(
     tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Unless --all says otherwise, or a filter has to see every example."""
-    monkeypatch.setattr(scan, "EXAMPLES_OF_A_SAMPLE", 6)
-    monkeypatch.setattr(scan, "_SAMPLED_FILES", 3)
+    monkeypatch.setattr(select, "EXAMPLES_OF_A_SAMPLE", 6)
+    monkeypatch.setattr(select, "_SAMPLED_FILES", 3)
     content = framed(*(foreign(i) for i in range(5)))
     write_files(str(tmp_path), {f"{i}.tfrecord": content for i in range(5)})
     _, lines, _ = run(str(tmp_path), "--num", "0")

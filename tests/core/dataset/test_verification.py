@@ -157,7 +157,7 @@ def test_a_record_that_is_no_example_is_found() -> None:
     content = shard(SOUND) + framed(b"no example")
     (fault,) = verify(content, content, 2)
     assert isinstance(fault, str)
-    assert fault.startswith("out/x: record 1 is no tf.train.Example: ")
+    assert fault.startswith("out/x: record 1 is not a tf.train.Example: ")
 
 
 def test_a_feature_that_is_missing_or_of_another_kind_is_found() -> None:
@@ -170,10 +170,10 @@ def test_a_feature_that_is_missing_or_of_another_kind_is_found() -> None:
     )
     *faults, info = verify(content, content, 4)
     assert faults == [
-        "out/x: feature image/class/label is a bytes_list, the manifest says int64 in 2 examples",
+        "out/x: feature image/class/label is bytes, the manifest says int64 in 2 examples",
         "out/x: feature image/class/label is missing in 1 example",
         "out/x: feature image/encoded is missing in 1 example",
-        "out/x: feature label/weight is a int64_list, the manifest says float in 1 example",
+        "out/x: feature label/weight is int64, the manifest says float in 1 example",
     ]
     assert info == info_of(content, (1, 1), examples=4)
 

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from beam_pipeline.core.inspection.examples import FeatureList, Features
+from beam_pipeline.core.records.example_view import FeatureList, Features
 from beam_pipeline.core.text import is_utf8
 
 MOST_FEATURES = 1000
@@ -111,19 +111,20 @@ class FeatureFigures:
         for value in values:
             if self.texts is None:
                 return
-            if len(value) > _LONGEST_TEXT or (value not in self.texts and not _is_text(value)):
+            if len(value) > _LONGEST_TEXT or (value not in self.texts and text_of(value) is None):
                 self.texts, self.text = None, ""
             elif len(self.texts) <= MOST_TEXTS:
                 self.texts.add(value)
                 self.text = self.text or value.decode()
 
 
-def _is_text(value: bytes) -> bool:
+def text_of(value: bytes) -> str | None:
+    """The text that bytes hold; None if they hold none."""
     try:
         text = value.decode()
     except UnicodeDecodeError:
-        return False
-    return is_utf8(text) and "\0" not in text
+        return None
+    return text if is_utf8(text) and "\0" not in text else None
 
 
 @dataclass
@@ -201,7 +202,7 @@ class Naming:
             found = features.get(key)
             if found and found.kind == "int64":
                 return [self.names.get(i, str(i)) for i in dict.fromkeys(found.values)]
-            if found and found.kind == "bytes" and all(map(_is_text, found.values)):
+            if found and found.kind == "bytes" and None not in map(text_of, found.values):
                 return list(dict.fromkeys(found.texts))
         return []
 

@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from beam_pipeline.core.inspection import statistics
-from beam_pipeline.core.inspection.examples import FeatureList
-from beam_pipeline.core.inspection.statistics import FeatureFigures, Figures, Naming
+from beam_pipeline.core.records.example_view import FeatureList
+from beam_pipeline.inspection import statistics
+from beam_pipeline.inspection.statistics import FeatureFigures, Figures, Naming
 
 
 def figures_of(*lists: FeatureList) -> FeatureFigures:

@@ -1,16 +1,29 @@
-"""The tables that `inspect` prints."""
+"""Tables and examples on standard output, with pictures and bold headers in a terminal."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
+import unicodedata
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from beam_pipeline.core.inspection.statistics import MOST_TEXTS, FeatureFigures, Figures
-from beam_pipeline.core.inspection.values import listed
-from beam_pipeline.core.text import counted
+from beam_pipeline.core.images.magic import image_extension
+from beam_pipeline.core.records.example_view import FeatureList
+from beam_pipeline.core.text import counted, terminal_line
+from beam_pipeline.inspection.pictures import COLUMNS, beside, colour_of
+from beam_pipeline.inspection.select import FoundExample
 from beam_pipeline.inspection.sources import Source
+from beam_pipeline.inspection.statistics import MOST_TEXTS, FeatureFigures, Figures, text_of
 from beam_pipeline.progress_bar import human_size
+from beam_pipeline.terminal import draw
 
+_BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
+_GAP = "  "
+_LEAST = 8  # columns of a terminal for the last column
+_CUT = "..."
+_SHOWN_VALUES = 8
 _FEW_TEXTS = 4
 _NO_SPLIT = "-"
 
@@ -26,7 +39,7 @@ class Table(NamedTuple):
 
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
-    right: str
+    right: str = ""
 
 
 def title(source: Source) -> str:
@@ -146,3 +159,104 @@ def _range(found: FeatureFigures) -> str:
         return listed(sorted(text.decode() for text in found.texts), _FEW_TEXTS)
     number = f"more than {MOST_TEXTS}" if len(found.texts) > MOST_TEXTS else str(len(found.texts))
     return f"{number} different, such as {found.text!r}"
+
+
+# --- how tables and values look -------------------------------------------------------------------
+
+
+def table_lines(table: Table, width: int) -> list[str]:
+    """A table as lines: columns of the width of their cells, texts from data escaped.
+
+    The last column is cut where a line is longer than `width`, the columns of the terminal; 0 for any.
+    """
+    header, rows, right = table
+    cells = [[terminal_line(cell) for cell in row] for row in (header, *rows)]
+    widths = [max(map(display_width, column)) for column in zip(*cells, strict=True)]
+    if width:
+        most = max(_LEAST * 3, width // 2)  # one long name must not push the figures out of sight
+        widths = [min(one, most) for one in widths[:-1]] + widths[-1:]
+        before = sum(widths[:-1]) + len(_GAP) * (len(widths) - 1)
+        widths[-1] = min(widths[-1], max(_LEAST, width - before))
+    lines = []
+    for row in cells:
+        parts = []
+        for column, (cell, wide) in enumerate(zip(row, widths, strict=True)):
+            text = fitted(cell, wide)
+            space = " " * (wide - display_width(text))
+            parts.append(space + text if right[column : column + 1] == ">" else text + space)
+        lines.append(_GAP.join(parts).rstrip())
+    return lines
+
+
+def display_width(text: str) -> int:
+    """The columns that a text takes in a terminal: Chinese and emoji take two, accents none."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
+    )
+
+
+def fitted(text: str, width: int) -> str:
+    """A text, cut where it takes more columns than there are."""
+    if display_width(text) <= width:
+        return text
+    text = text[:width]
+    while text and display_width(text) > width - len(_CUT):
+        text = text[:-1]
+    return (text + _CUT)[:width]
+
+
+def value_text(found: FeatureList) -> str:
+    """The values of a feature in one line: texts as they are, other bytes by their number."""
+    values = [_one_text(value) for value in found.values[:_SHOWN_VALUES]]
+    more = f", ... ({len(found.values)} values)" if len(found.values) > len(values) else ""
+    return ", ".join(values) + more
+
+
+def _one_text(value: Any) -> str:
+    if isinstance(value, bytes):
+        text = text_of(value)
+        if text is not None:
+            return text
+        extension = image_extension(value)
+        return f"{len(value)} bytes" + (f" ({extension})" if extension else "")
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def listed(values: Sequence[str], most: int) -> str:
+    """Texts in quotes, the first of them where they are many."""
+    return ", ".join(map(repr, values[:most])) + (", ..." if len(values) > most else "")
+
+
+class Screen:
+    """Prints tables and examples: with pictures and bold headers in a terminal, plain elsewhere."""
+
+    def __init__(self) -> None:
+        self.is_terminal = sys.stdout.isatty()
+        self._width = shutil.get_terminal_size().columns if self.is_terminal else 0
+        self._colour = colour_of(os.environ, sys.stdout.encoding) if self.is_terminal else None
+
+    def table(self, table: Table, most: int | None = None) -> None:
+        """Prints a table, or its first rows, and an empty line."""
+        if not table.rows:
+            return
+        first, *others = table_lines(table._replace(rows=table.rows[:most]), self._width)
+        draw(self._bold(first), *others, "")
+
+    def example(self, source: Source, example: FoundExample) -> None:
+        """Prints an example: its place, and its features beside its image."""
+        key = next(iter(source.naming.keys_of(example.features)), "")
+        name = example.file.uri.rpartition("/")[2]
+        heading = terminal_line(f"{key + ', ' if key else ''}{name}, record {example.number}")
+        rows = [(key, value_text(values)) for key, values in example.features.items()]
+        width = max(40, self._width - COLUMNS - 2) if self._colour else self._width
+        lines = table_lines(Table(("", ""), rows), width)[1:] if rows else ["no features"]
+        if self._colour:
+            lines = beside(example.features, lines, self._colour)
+        draw(self._bold(fitted(heading, self._width or len(heading))), *lines, "")
+
+    def _bold(self, line: str) -> str:
+        plain = not self.is_terminal or os.environ.get("NO_COLOR")
+        return line if plain else f"{_BOLD}{line}{_PLAIN}"

@@ -11,17 +11,13 @@ from typing import Any
 import pytest
 
 from beam_pipeline.core.errors import DamagedRecordError
-from beam_pipeline.core.inspection.examples import (
-    MOST_FEATURES,
-    compression_of,
-    parse_features,
-    read_examples,
-)
+from beam_pipeline.core.records.example_view import MOST_FEATURES
 from beam_pipeline.core.records.tfrecord import (
     crc32c_extend,
     frame_footer,
     frame_header,
 )
+from beam_pipeline.inspection.sources import compression_of, parsed, read_examples
 from tests.core.records.fixtures import record_of
 
 EXAMPLE: dict[str, Any] = {"b": [b"x", b"y"], "f": [0.5], "i": [3, -1], "none": []}
@@ -84,7 +80,7 @@ def test_a_file_that_is_cut_short_is_damaged(compress: Any) -> None:
 
 def test_records_that_are_no_examples_are_named_by_their_number() -> None:
     """Text in TFRecord framing, say."""
-    with pytest.raises(DamagedRecordError, match=r"f: record 1 is no tf\.train\.Example"):
+    with pytest.raises(DamagedRecordError, match=r"f: record 1 is not a tf\.train\.Example"):
         read(framed(record_of(EXAMPLE)) + framed(b"some text"))
     with pytest.raises(DamagedRecordError, match=r"record 0 .* it has no features"):
         read(framed(b"\x1a\x02xy"))
@@ -116,8 +112,8 @@ def test_a_large_record_of_many_features_is_refused() -> None:
     """Each feature of ten bytes would take a hundred in memory."""
     features = {f"f{i:0200}": [i] for i in range(MOST_FEATURES + 1)}
     with pytest.raises(DamagedRecordError, match="f: record 7 has more than 10000 features"):
-        parse_features(record_of(features), "f", 7)
+        parsed(record_of(features), "f", 7)
     del features[f"f{0:0200}"]
-    assert len(parse_features(record_of(features), "f", 7)) == MOST_FEATURES
-    with pytest.raises(DamagedRecordError, match="f: record 0 is no "):
-        parse_features(b"\xff" * (2 << 20), "f", 0)
+    assert len(parsed(record_of(features), "f", 7)) == MOST_FEATURES
+    with pytest.raises(DamagedRecordError, match="f: record 0 is not a "):
+        parsed(b"\xff" * (2 << 20), "f", 0)

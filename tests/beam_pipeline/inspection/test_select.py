@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.inspection.examples import FeatureList
-from beam_pipeline.core.inspection.where import Condition, parse_conditions
+from beam_pipeline.core.records.example_view import FeatureList
+from beam_pipeline.inspection.select import Condition, parse_conditions
 
 EXAMPLE = {
     "image/width": FeatureList("int64", [200]),
