@@ -26,10 +26,9 @@ from beam_pipeline.core.dataset.estimate import (
     estimate,
     parse_prices,
 )
-from beam_pipeline.core.dataset.output_size import mean_seconds
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.sharding import ShardPlan
-from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.dataset.tally import Tally, mean_seconds
 from beam_pipeline.core.labels.classes import ClassNumbering, numbering_note
 from beam_pipeline.core.labels.join import buckets_for
 from beam_pipeline.core.text import counted, enumerated

@@ -9,7 +9,7 @@ import apache_beam as beam
 from apache_beam.pvalue import AsSingleton
 
 from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.dataset.shard_division import ShardDivision
+from beam_pipeline.core.dataset.sharding import ShardDivision
 from beam_pipeline.core.packing import pack
 from beam_pipeline.transforms.batches import SampleBatch
 from beam_pipeline.transforms.pack_parts import DivideElsewhere

@@ -11,11 +11,6 @@ from beam_pipeline.core.dataset.changes import (
     ShardChanges,
     changes_file,
 )
-from beam_pipeline.core.dataset.dead_letter_names import (
-    MOST_IN_ONE,
-    dead_letter_names,
-    parts_for,
-)
 from beam_pipeline.core.dataset.duplicates import DUPLICATES_NAME, Duplicates
 from beam_pipeline.core.dataset.manifest import (
     CHECKSUM_ENTRY,
@@ -27,7 +22,12 @@ from beam_pipeline.core.dataset.manifest import (
     dump_json,
     manifest_file,
 )
-from beam_pipeline.core.dataset.names import WRITING_NAME
+from beam_pipeline.core.dataset.names import (
+    MOST_IN_ONE,
+    WRITING_NAME,
+    dead_letter_names,
+    parts_for,
+)
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.receipts import option_changes, with_settled
 from beam_pipeline.core.dataset.refusals import (
@@ -37,8 +37,7 @@ from beam_pipeline.core.dataset.refusals import (
 )
 from beam_pipeline.core.dataset.sharding import ImageFigures, ShardInfo
 from beam_pipeline.core.dataset.side_files import files_from_manifest, gives_way
-from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.dataset.totals import Totals
+from beam_pipeline.core.dataset.tally import Tally, Totals
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import (
     AnotherJobError,

@@ -22,8 +22,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 
-from beam_pipeline.core.dataset.compared_images import range_of
-from beam_pipeline.core.dataset.duplicate_search import CopyFinder, Sizes
+from beam_pipeline.core.dataset.duplicates import CopyFinder, Sizes, range_of
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.labels.unlabelled import is_unlabelled
 from beam_pipeline.core.packing import unpack

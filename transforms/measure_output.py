@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import apache_beam as beam
 
-from beam_pipeline.core.dataset.output_size import (
+from beam_pipeline.core.dataset.sharding import KeyHasher
+from beam_pipeline.core.dataset.tally import (
     Measured,
+    Tally,
     measured_samples,
     most_measured,
 )
-from beam_pipeline.core.dataset.sharding import KeyHasher
-from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage.read_ahead import ReadOptions
 from beam_pipeline.transforms.batches import SampleBatch

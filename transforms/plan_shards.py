@@ -10,9 +10,8 @@ from typing import Any
 import apache_beam as beam
 
 from beam_pipeline.core.dataset.estimate import FEATURE_BYTES
-from beam_pipeline.core.dataset.kept import NOTHING_KEPT
-from beam_pipeline.core.dataset.manifest_check import check_draft
-from beam_pipeline.core.dataset.plan import Plan, make_plan
+from beam_pipeline.core.dataset.manifest import check_draft
+from beam_pipeline.core.dataset.plan import NOTHING_KEPT, Plan, make_plan
 from beam_pipeline.core.dataset.plausibility import NO_CHECKS, LabelChecks
 from beam_pipeline.core.dataset.receipts import with_settled
 from beam_pipeline.core.dataset.refusals import other_shards

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 
-from beam_pipeline.core.dataset.dead_letter_names import part_of, parts_for
 from beam_pipeline.core.dataset.manifest import line_crc
+from beam_pipeline.core.dataset.names import part_of, parts_for
 from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.dataset.totals import Totals
+from beam_pipeline.core.dataset.tally import Totals
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import OutputError
 from beam_pipeline.core.failures import FailurePolicy, Refusal

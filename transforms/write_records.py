@@ -17,7 +17,7 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 from apache_beam.transforms.window import TimestampedValue
 
-from beam_pipeline.core.dataset.compared_images import (
+from beam_pipeline.core.dataset.duplicates import (
     LabelHashes,
     WrittenImage,
     packed_images,

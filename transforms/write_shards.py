@@ -10,7 +10,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 
-from beam_pipeline.core.dataset.compared_images import range_count
+from beam_pipeline.core.dataset.duplicates import range_count
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.sharding import ShardInfo
 from beam_pipeline.core.errors import ConversionError, OutputError, WriterProcessError

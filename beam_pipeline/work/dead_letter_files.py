@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from beam_pipeline.core.dataset.dead_letter_names import (
+from beam_pipeline.core.dataset.names import (
     PARTS_ENTRY,
     names_in_manifest,
 )

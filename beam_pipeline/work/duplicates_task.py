@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from beam_pipeline.core.dataset.duplicate_search import find_duplicates
+from beam_pipeline.core.dataset.duplicates import find_duplicates
 from beam_pipeline.work.outcome import Outcome
 
 

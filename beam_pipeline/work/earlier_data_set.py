@@ -20,7 +20,7 @@ from beam_pipeline.core.dataset.changes import (
     shards_meeting,
     written_samples,
 )
-from beam_pipeline.core.dataset.kept import Kept
+from beam_pipeline.core.dataset.plan import Kept
 from beam_pipeline.core.dataset.receipts import (
     Receipt,
     ShardInputs,

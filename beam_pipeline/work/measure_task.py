@@ -9,8 +9,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from beam_pipeline.core.dataset.output_size import Measured
 from beam_pipeline.core.dataset.sharding import KeyHasher
+from beam_pipeline.core.dataset.tally import Measured
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage.read_ahead import ReadOptions

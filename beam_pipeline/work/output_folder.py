@@ -8,23 +8,21 @@ from operator import itemgetter
 from typing import Any
 
 from beam_pipeline.core.card.seal import has_seal
-from beam_pipeline.core.dataset.dead_letter_names import (
-    DEAD_LETTERS_NAME,
-    lists_dead_letters,
-)
 from beam_pipeline.core.dataset.manifest import (
     LABELS_NAME,
     MANIFEST_NAME,
+    check_manifest,
     parse_manifest,
     shard_paths,
 )
-from beam_pipeline.core.dataset.manifest_check import check_manifest
 from beam_pipeline.core.dataset.names import (
+    DEAD_LETTERS_NAME,
     DELETING_NAME,
     INCOMPLETE_FOLDER,
     NOTE_NAME,
     RECEIPTS_FOLDER,
     WRITING_NAME,
+    lists_dead_letters,
 )
 from beam_pipeline.core.dataset.receipts import option_changes, receipt_name
 from beam_pipeline.core.dataset.sharding import ShardPlan

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from beam_pipeline.core.dataset.changes import ShardChanges
-from beam_pipeline.core.dataset.compared_images import packed_images, written_images
+from beam_pipeline.core.dataset.duplicates import packed_images, written_images
 from beam_pipeline.core.dataset.names import MANIFEST_NAME
 from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs, changes
 from beam_pipeline.core.dataset.sharding import KeyHasher, ShardInfo, ShardSpec

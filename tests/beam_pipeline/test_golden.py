@@ -27,7 +27,7 @@ from beam_pipeline.core.dataset.manifest import (
     MANIFEST_NAME,
     dump_json,
 )
-from beam_pipeline.core.dataset.tfdv_schema import SCHEMA_NAME
+from beam_pipeline.core.dataset.metadata_files import SCHEMA_NAME
 from tests.harness import convert
 from tests.pictures import write_files
 

@@ -7,8 +7,7 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
 from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.dataset.shard_division import ShardDivision
-from beam_pipeline.core.dataset.sharding import ShardPlan
+from beam_pipeline.core.dataset.sharding import ShardDivision, ShardPlan
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.packing import unpack

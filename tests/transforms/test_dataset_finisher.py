@@ -12,8 +12,7 @@ import pytest
 
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.sharding import ShardInfo, ShardPlan
-from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.dataset.totals import Totals
+from beam_pipeline.core.dataset.tally import Tally, Totals
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ChangedInputsError, TooManyBadSamplesError
 from beam_pipeline.core.failures import FailurePolicy, Refusal

@@ -8,8 +8,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 
-from beam_pipeline.core.dataset.duplicate_search import CopyFinder
-from beam_pipeline.core.dataset.duplicates import Duplicates
+from beam_pipeline.core.dataset.duplicates import CopyFinder, Duplicates
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.images.digest import digest_of
 from beam_pipeline.core.references import SampleRef

@@ -6,8 +6,12 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
-from beam_pipeline.core.dataset.compared_images import WrittenImage, packed_images
-from beam_pipeline.core.dataset.duplicates import DuplicateGroup, Duplicates
+from beam_pipeline.core.dataset.duplicates import (
+    DuplicateGroup,
+    Duplicates,
+    WrittenImage,
+    packed_images,
+)
 from beam_pipeline.transforms.find_duplicates import FindDuplicates
 
 IMAGES = [WrittenImage(bytes([i % 50]) * 16, 7, "train", f"{i:02d}") for i in range(60)]

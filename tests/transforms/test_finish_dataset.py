@@ -8,7 +8,7 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 
-from beam_pipeline.core.dataset.dead_letter_names import part_of
+from beam_pipeline.core.dataset.names import part_of
 from beam_pipeline.core.failures import FailurePolicy
 from beam_pipeline.transforms.finish_dataset import FinishDataset
 from beam_pipeline.work.dead_letter_files import read_dead_letters

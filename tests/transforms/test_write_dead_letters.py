@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipeline.core.dataset.dead_letter_names import (
+from beam_pipeline.core.dataset.names import (
     dead_letter_names,
     part_of,
     parts_for,

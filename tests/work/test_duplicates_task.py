@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from beam_pipeline.core.dataset.compared_images import WrittenImage, pack_images
-from beam_pipeline.core.dataset.duplicates import DuplicateGroup, Duplicates
+from beam_pipeline.core.dataset.duplicates import (
+    DuplicateGroup,
+    Duplicates,
+    WrittenImage,
+    pack_images,
+)
 from beam_pipeline.work.duplicates_task import DuplicatesTask
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipeline.core.dataset.compared_images import WrittenImage, unpack_images
+from beam_pipeline.core.dataset.duplicates import WrittenImage, unpack_images
 from beam_pipeline.core.dataset.sharding import ShardSpec
 from beam_pipeline.core.failures import FailurePolicy
 from beam_pipeline.core.packing import pack

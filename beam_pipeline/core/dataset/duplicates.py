@@ -3,17 +3,37 @@
 Two copies of an image in one split weigh it double. Copies with different labels contradict each
 other. Copies in two splits are a leak: a model is tested on what it was trained on.
 
-`compared_images` and `duplicate_search` find them; here is what is known of them, and its file.
+Images are compared by digest, in ranges, so that no worker holds all:
+
+    shard 0: (digest, labels, key) ...  --range 0-->  groups of equal digests --.
+    shard 1: (digest, labels, key) ...  --range 1-->  groups of equal digests --+-> `Duplicates`
 """
 
 from __future__ import annotations
 
 import heapq
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import pickle
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import blake2b
+from itertools import chain
 from typing import Any, NamedTuple
 
+from beam_pipeline.core.dataset.receipts import Receipt, without_lines
+from beam_pipeline.core.dataset.sharding import DEFAULT_SPLIT
+from beam_pipeline.core.dead_letters import (
+    DeadLetter,
+    Reason,
+    Stage,
+    image_dead_letter,
+)
 from beam_pipeline.core.errors import ConversionError
+from beam_pipeline.core.images.digest import DIGEST_BYTES, NO_DIGEST
+from beam_pipeline.core.packing import pack_columns, unpack_columns
+from beam_pipeline.core.references import LabelValue, SampleRef
 from beam_pipeline.core.text import counted
 
 DUPLICATES_NAME = "duplicates.json"
@@ -216,3 +236,264 @@ def _such_as(group: DuplicateGroup) -> str:
         f"{key} ({split})" if group.is_leak else key for split, key in group.shown[:2]
     )
     return f", such as {keys}"
+
+
+_IMAGES_A_RANGE = 1 << 18
+_LABEL_HASH_BYTES = 8
+
+
+class WrittenImage(NamedTuple):
+    """An image that became an example.
+
+    Attributes:
+      digest: of its bytes.
+      labels: a hash of its labels.
+      split: its split.
+      key: its key.
+    """
+
+    digest: bytes
+    labels: int
+    split: str
+    key: str
+
+
+def range_count(samples: int) -> int:
+    """The number of ranges in which the digests of a data set are compared."""
+    return -(-samples // _IMAGES_A_RANGE) or 1
+
+
+def range_of(digest: bytes, ranges: int) -> int:
+    """The range of a digest, from 0."""
+    return int.from_bytes(digest[:8], "big") * ranges >> 64
+
+
+def written_images(receipt: Receipt, files: Sequence[int]) -> list[WrittenImage]:
+    """The images of a shard that became examples, in the order of the shard.
+
+    There are none if their digests are unknown, as in receipts of older versions.
+
+    Args:
+      receipt: of the shard.
+      files: the indices of the labels that are files.
+    """
+    refs = receipt.inputs.refs if receipt.digests else ()
+    hashes = LabelHashes(files)
+    images = _images_of(
+        receipt.digests,
+        [hashes[ref.labels] for ref in refs],
+        [ref.split for ref in refs],
+        [ref.key for ref in refs],
+    )
+    return [image for image in images if image.digest != NO_DIGEST]
+
+
+def packed_images(images: Iterable[WrittenImage], ranges: int) -> list[tuple[int, bytes]]:
+    """(range of digests, packed images)."""
+    parts: dict[int, list[WrittenImage]] = defaultdict(list)
+    if ranges == 1:
+        parts[0] += images
+    else:
+        for image in images:
+            parts[range_of(image.digest, ranges)].append(image)
+    return [(number, pack_images(part)) for number, part in sorted(parts.items()) if part]
+
+
+def pack_images(images: Iterable[WrittenImage]) -> bytes:
+    """Packs images, one at least; their digests stay apart, as they do not deflate and mostly suffice."""
+    digests, *others = zip(*images, strict=True)
+    return pickle.dumps((b"".join(digests), pack_columns(others)), pickle.HIGHEST_PROTOCOL)
+
+
+def unpack_images(packed: bytes) -> Iterator[WrittenImage]:
+    """Unpacks the images that `pack_images` took."""
+    digests, others = pickle.loads(packed)
+    return _images_of(digests, *unpack_columns(others))
+
+
+def digests_in(packed: bytes) -> list[bytes]:
+    """The digests of packed images, without unpacking the rest."""
+    return _split(pickle.loads(packed)[0])
+
+
+def _images_of(digests: bytes, *others: Iterable[Any]) -> Iterator[WrittenImage]:
+    """Images from their digests, one after the other, and the columns of their other fields."""
+    make: Any = partial(tuple.__new__, WrittenImage)
+    return map(make, zip(_split(digests), *others, strict=True))
+
+
+def _split(digests: bytes) -> list[bytes]:
+    return [digests[i : i + DIGEST_BYTES] for i in range(0, len(digests), DIGEST_BYTES)]
+
+
+class LabelHashes(dict[tuple[LabelValue, ...], int]):
+    """Labels of a sample -> a hash of what its example shows of them; each is computed once.
+
+    Args:
+      files: the indices of the labels that are files.
+    """
+
+    _MOST = 1 << 16  # remembered
+
+    def __init__(self, files: Sequence[int] = ()) -> None:
+        super().__init__()
+        self._files = files
+
+    def __missing__(self, labels: tuple[LabelValue, ...]) -> int:
+        if len(self) >= self._MOST:
+            self.clear()
+        shown: list[Any] = [without_lines(value) for value in labels]
+        for index in self._files:
+            if shown[index] is not None:
+                _, size, _, *pixels = shown[index]
+                shown[index] = size, *pixels
+        text = repr(shown).encode("utf-8", "surrogatepass")  # JSON takes three times as long
+        found = int.from_bytes(blake2b(text, digest_size=_LABEL_HASH_BYTES).digest(), "big")
+        self[labels] = found
+        return found
+
+
+_MOST_KEYS = 4  # of a group that are shown
+
+
+def find_duplicates(parts: Callable[[], Iterable[bytes]]) -> Duplicates:
+    """Finds the duplicates in a range of digests.
+
+    Args:
+      parts: gives all images of the range, packed by `pack_images`, as often as it is called.
+    """
+    compared, groups = _groups_of(
+        lambda: chain.from_iterable(map(digests_in, parts())),
+        lambda: chain.from_iterable(map(unpack_images, parts())),
+    )
+    return Duplicates.of((group.finished() for group in groups.values()), compared)
+
+
+def _groups_of(
+    digests: Callable[[], Iterable[bytes]], images: Callable[[], Iterable[WrittenImage]]
+) -> tuple[int, Mapping[bytes, _Group]]:
+    """The number of images, and the groups of several by their digests.
+
+    No image is held in memory, only the digests and the groups.
+    """
+    seen: set[bytes] = set()
+    repeated: set[bytes] = set()
+    count = 0
+    for digest in digests():
+        count += 1
+        if digest in seen:
+            repeated.add(digest)
+        else:
+            seen.add(digest)
+    groups: dict[bytes, _Group] = defaultdict(_Group)
+    for image in images() if repeated else ():
+        if image.digest in repeated:
+            groups[image.digest].add(image)
+    return count, groups
+
+
+@dataclass
+class _Group:
+    """Images of the same bytes, of which there may be millions."""
+
+    splits: dict[str, int] = field(default_factory=dict)
+    first: dict[str, WrittenImage] = field(default_factory=dict)
+    labels: set[int] = field(default_factory=set)
+    shown: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def kept(self) -> WrittenImage:
+        """The image to keep: the first by its key of those that are not for training, if there are any."""
+        return min(self.first.values(), key=lambda one: (one.split == DEFAULT_SPLIT, one.key))
+
+    def add(self, image: WrittenImage) -> None:
+        split, key = image.split, image.key
+        self.splits[split] = self.splits.get(split, 0) + 1
+        if split not in self.first or key < self.first[split].key:
+            self.first[split] = image
+        if len(self.labels) < 2:
+            self.labels.add(image.labels)
+        if len(self.shown) < _MOST_KEYS or (key, split) < self.shown[-1]:
+            self.shown = sorted([*self.shown, (key, split)])[:_MOST_KEYS]
+
+    def finished(self) -> DuplicateGroup:
+        first = sorted((one.key, split) for split, one in self.first.items())[:_MOST_KEYS]
+        others = [one for one in self.shown if one not in first]
+        shown = sorted([*first, *others[: _MOST_KEYS - len(first)]])
+        return DuplicateGroup(
+            images=sum(self.splits.values()),
+            splits=tuple(sorted(self.splits.items())),
+            relabelled=len(self.labels) > 1,
+            shown=tuple((split, key) for key, split in shown),
+        )
+
+
+class Sizes:
+    """Sizes of images, and which of them several have; about a million are told apart."""
+
+    _SLOTS = 1 << 20  # so that sizes below 1 MiB are never taken for each other
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+        self._shared: set[int] = set()
+
+    def add(self, sizes: Iterable[int]) -> None:
+        """Adds the sizes of some images."""
+        for size in sizes:
+            slot = size % self._SLOTS
+            if slot in self._seen:
+                self._shared.add(slot)
+            else:
+                self._seen.add(slot)
+
+    def merge(self, other: Sizes) -> None:
+        """Adds the sizes that another has seen."""
+        self._shared |= other._shared | (self._seen & other._seen)
+        self._seen |= other._seen
+
+    def only_shared(self) -> Sizes:
+        """The sizes that several images have; no more can be added."""
+        found = Sizes()
+        found._shared = self._shared
+        return found
+
+    def is_shared(self, size: int) -> bool:
+        """True if several images have this size; now and then, if only one has."""
+        return size % self._SLOTS in self._shared
+
+
+class CopyFinder:
+    """Tells which samples of a range of digests are copies.
+
+    Attributes:
+      duplicates: their figures.
+    """
+
+    def __init__(self, refs: Callable[[], Iterable[SampleRef]], files: Sequence[int] = ()) -> None:
+        """Compares samples.
+
+        Args:
+          refs: gives all samples of the range with their digests, as often as it is called.
+          files: the indices of the labels that are files.
+        """
+        self._hashes = LabelHashes(files)
+        count, self._groups = _groups_of(
+            lambda: (ref.digest for ref in refs()), lambda: map(self._image, refs())
+        )
+        groups = (group.finished() for group in self._groups.values())
+        self.duplicates = Duplicates.of(groups, count)
+
+    def _image(self, ref: SampleRef) -> WrittenImage:
+        return WrittenImage(ref.digest, self._hashes[ref.labels], ref.split, ref.key)
+
+    def dead_letter(self, ref: SampleRef) -> DeadLetter | None:
+        """The dead letter of a copy; None for a sample that is kept."""
+        if ref.digest not in self._groups:
+            return None
+        kept = self._groups[ref.digest].kept
+        if kept.key == ref.key:
+            return None
+        where = f" in {kept.split}" if kept.split != ref.split else ""
+        labels = "" if kept.labels == self._hashes[ref.labels] else "; their labels differ"
+        message = f"the same bytes as {kept.key}{where}, which is kept{labels}"
+        return image_dead_letter(Stage.JOIN, ref.key, ref.uri, Reason.DUPLICATE, message)

@@ -16,16 +16,20 @@ from beam_pipeline.core.card.croissant import CROISSANT_NAME, croissant
 from beam_pipeline.core.card.readme import README_NAME, readme
 from beam_pipeline.core.card.seal import is_unchanged
 from beam_pipeline.core.dataset.changes import CHANGES_NAME, parse_changes
-from beam_pipeline.core.dataset.class_files import class_files_of
-from beam_pipeline.core.dataset.dead_letter_names import (
-    DEAD_LETTERS_NAME,
-    PART_PATTERN,
-)
 from beam_pipeline.core.dataset.duplicates import DUPLICATES_NAME, parse_duplicates
 from beam_pipeline.core.dataset.manifest import LABEL_MAP_NAME, LABELS_NAME
-from beam_pipeline.core.dataset.names import MANIFEST_NAME
-from beam_pipeline.core.dataset.tfds_metadata import tfds_files, tfds_names
-from beam_pipeline.core.dataset.tfdv_schema import SCHEMA_NAME, schema_files
+from beam_pipeline.core.dataset.metadata_files import (
+    SCHEMA_NAME,
+    class_files_of,
+    schema_files,
+    tfds_files,
+    tfds_names,
+)
+from beam_pipeline.core.dataset.names import (
+    DEAD_LETTERS_NAME,
+    MANIFEST_NAME,
+    PART_PATTERN,
+)
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.report.report_file import REPORT_NAME, is_sealed
 

@@ -1,4 +1,10 @@
-"""The tally: what a run has counted so far, of images, label rows, samples and dead letters."""
+"""The tally: what a run has counted so far, of images, label rows, samples and dead letters.
+
+The size of images that are encoded anew is estimated from some: those with the lowest hashes, which are
+the same on every engine, are encoded before the shards are planned. The bytes written of an image are
+taken as a + b x the bytes of its file, by least squares: scaled images have a size of their own (b is
+near 0), images that are left as they are have that of their file (b is 1).
+"""
 
 from __future__ import annotations
 
@@ -6,18 +12,79 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from beam_pipeline.core.dataset.duplicates import (
     NO_DUPLICATES,
     Duplicates,
 )
-from beam_pipeline.core.dataset.output_size import Measured, written_bytes
+from beam_pipeline.core.dataset.sharding import ImageFigures, ShardInfo
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.core.failures import Refusal, refusal_order
 from beam_pipeline.core.images.filters import FILTER_REASONS
 from beam_pipeline.core.listing.label_files import LabelFiles
 from beam_pipeline.core.references import LabelValue, SampleRef, bytes_of
+from beam_pipeline.core.report.image_statistics import (
+    NOTHING_COUNTED,
+    ImageStatistics,
+    merged,
+)
+
+_MOST = 256
+_LEAST = 16
+_SHARE = 20
+"""One sample in twenty, at least 16 and at most 256: measuring takes little of the time of a run."""
+
+
+class Measured(NamedTuple):
+    """A sample that was encoded to be measured.
+
+    Attributes:
+      order: the bytes by which samples are sorted.
+      size: bytes of its file.
+      written: bytes of its record.
+      seconds: of CPU that it took.
+    """
+
+    order: bytes
+    size: int
+    written: int
+    seconds: float
+
+
+def measured_samples(total: int) -> int:
+    """The number of samples that are measured."""
+    return min(_MOST, max(_LEAST, total // _SHARE))
+
+
+def most_measured() -> int:
+    """The number of samples that are measured at most."""
+    return _MOST
+
+
+def written_bytes(measured: Sequence[Measured], samples: int, image_bytes: int) -> int:
+    """Estimates the bytes of shards.
+
+    Args:
+      measured: some samples; at least one.
+      samples: in the shards.
+      image_bytes: of their files.
+    """
+    found = sorted(measured)
+    mean_size = sum(sample.size for sample in found) / len(found)
+    mean_written = sum(sample.written for sample in found) / len(found)
+    spread = sum((sample.size - mean_size) ** 2 for sample in found)
+    slope = 0.0
+    if spread:
+        together = sum((s.size - mean_size) * (s.written - mean_written) for s in found)
+        slope = max(0.0, together / spread)
+    return max(0, round(mean_written * samples + slope * (image_bytes - mean_size * samples)))
+
+
+def mean_seconds(measured: Sequence[Measured]) -> float:
+    """CPU seconds that a sample takes."""
+    return sum(sample.seconds for sample in measured) / len(measured)
+
 
 _SHOWN = 3
 NOT_COUNTED_AS_BAD = frozenset(
@@ -193,3 +260,66 @@ class Tally:
     def bad(self) -> int:
         """Dead letters that count against --max_bad_fraction."""
         return sum(n for reason, n in self.dead.items() if reason not in NOT_COUNTED_AS_BAD)
+
+
+@dataclass
+class Totals:
+    """What a run reports, summed; totals of parts of it add up.
+
+    Attributes:
+      classes: split -> class id -> examples or objects.
+      events: what happened to images -> how often.
+      codecs: all that encoded images, with versions.
+      statistics: of images and labels.
+      dead: the dead letters, counted by reason, and the first few keys of each reason.
+    """
+
+    classes: dict[str, Counter[int]] = field(default_factory=dict)
+    events: Counter[str] = field(default_factory=Counter)
+    codecs: set[str] = field(default_factory=set)
+    statistics: ImageStatistics = NOTHING_COUNTED
+    dead: Tally = field(default_factory=Tally)
+
+    @classmethod
+    def of_shards(cls, shards: Iterable[ShardInfo]) -> Totals:
+        """The totals of shards, without dead letters."""
+        totals = cls()
+        for shard in shards:
+            totals.add_shard(shard)
+        return totals
+
+    def add(self, other: Totals) -> None:
+        """Adds the totals of another part."""
+        for split, counts in other.classes.items():
+            self.classes.setdefault(split, Counter()).update(counts)
+        self.events.update(other.events)
+        self.codecs |= other.codecs
+        self.statistics = merged((self.statistics, other.statistics))
+        self.dead.add(other.dead)
+
+    def add_shard(self, shard: ShardInfo) -> None:
+        """Adds the classes and images of a shard."""
+        self.classes.setdefault(shard.split, Counter()).update(dict(shard.classes))
+        self.add_images(shard.images)
+
+    def add_images(self, figures: ImageFigures) -> None:
+        """Adds what happened to some images."""
+        self.events.update(dict(figures.events))
+        self.codecs.update(figures.codecs)
+        self.statistics = merged((self.statistics, figures.statistics))
+
+    def add_dead_letters(self, dead_letters: Iterable[DeadLetter]) -> None:
+        """Counts dead letters."""
+        self.dead.add_dead_letters(dead_letters)
+
+    @property
+    def images(self) -> ImageFigures:
+        """What happened to images, sorted."""
+        return ImageFigures(
+            tuple(sorted(self.events.items())), tuple(sorted(self.codecs)), self.statistics
+        )
+
+
+def without_totals(shard: ShardInfo) -> ShardInfo:
+    """The figures of a shard without those that `Totals` sums; their size is bounded."""
+    return shard._replace(classes=(), events=(), codec="", statistics=NOTHING_COUNTED)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from beam_pipeline.core.dataset.compared_images import LabelHashes, WrittenImage
-from beam_pipeline.core.dataset.duplicates import DuplicateGroup, Duplicates
+from beam_pipeline.core.dataset.duplicates import (
+    DuplicateGroup,
+    Duplicates,
+    LabelHashes,
+    WrittenImage,
+)
 from beam_pipeline.core.references import LabelValue, SampleRef
 
 A, B, C = (bytes([value]) * 16 for value in (1, 2, 255))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from beam_pipeline.core.dataset.compared_images import (
+from beam_pipeline.core.dataset.duplicates import (
     LabelHashes,
     range_count,
     range_of,

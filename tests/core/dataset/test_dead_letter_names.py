@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from beam_pipeline.core.dataset.dead_letter_names import (
+from beam_pipeline.core.dataset.names import (
     dead_letter_names,
     lists_dead_letters,
     names_in_manifest,

@@ -9,18 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.dataset.compared_images import (
+from beam_pipeline.core.dataset.duplicates import (
+    CopyFinder,
+    Duplicates,
+    Sizes,
     WrittenImage,
+    find_duplicates,
     pack_images,
     packed_images,
     unpack_images,
 )
-from beam_pipeline.core.dataset.duplicate_search import (
-    CopyFinder,
-    Sizes,
-    find_duplicates,
-)
-from beam_pipeline.core.dataset.duplicates import Duplicates
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.references import SampleRef
 from tests.core.dataset.duplicate_images import (

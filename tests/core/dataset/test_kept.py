@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from beam_pipeline.core.dataset.kept import NOTHING_KEPT, Kept
+from beam_pipeline.core.dataset.plan import NOTHING_KEPT, Kept
 from beam_pipeline.core.dataset.sharding import ShardConfig
 from beam_pipeline.core.labels.classes import ClassNumbering
 

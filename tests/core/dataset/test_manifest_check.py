@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.dataset.manifest_check import check_manifest
+from beam_pipeline.core.dataset.manifest import check_manifest
 from beam_pipeline.core.errors import ConversionError
 
 SOUND: dict[str, Any] = {

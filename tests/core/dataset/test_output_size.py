@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.dataset.output_size import (
+from beam_pipeline.core.dataset.tally import (
     Measured,
     mean_seconds,
     measured_samples,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from beam_pipeline.core.dataset.shard_division import ShardDivision
-from beam_pipeline.core.dataset.sharding import KeyHasher, ShardPlan, shard_of
+from beam_pipeline.core.dataset.sharding import KeyHasher, ShardDivision, ShardPlan, shard_of
 from beam_pipeline.core.packed_batches import SampleBatch
 from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
 from beam_pipeline.core.references import SampleRef

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from beam_pipeline.core.dataset.sharding import ImageFigures, ShardInfo
-from beam_pipeline.core.dataset.totals import Totals, without_totals
+from beam_pipeline.core.dataset.tally import Totals, without_totals
 from beam_pipeline.core.dead_letters import DeadLetter
 
 CLASSES = 100

@@ -1,22 +1,64 @@
-"""The files that TensorFlow Datasets reads beside the shards, made from the manifest.
+"""Files about the data set for programs that do not read the manifest, made from the manifest.
 
-`tfds.builder_from_directory` reads `dataset_info.json`, with names and lengths of the shards, and
-`features.json`, how to decode an example; the names of classes stand in a file of their own.
-Features keep their keys, slashes included, so an example is a flat dict. Source:
-https://www.tensorflow.org/datasets/external_tfrecord, and tensorflow_datasets/core/proto/feature.proto
-and dataset_info.proto as protobuf's JSON has them, with int64 as strings.
+`labels.txt` and `label_map.pbtxt` name the classes. `dataset_info.json`, `features.json` and
+`<feature>.labels.txt` are those of TensorFlow Datasets: `tfds.builder_from_directory` reads names and
+lengths of the shards, and how to decode an example. Features keep their keys, slashes included, so an
+example is a flat dict. `schema.pbtxt` has the features of an example for TensorFlow Data Validation,
+Transform and TFX, as text:
+
+    feature {
+      name: "image/class/label"
+      type: INT
+      presence { min_fraction: 1 }
+      shape { }
+      int_domain { min: 0 max: 2 is_categorical: true }
+    }
+
+People complete a schema by hand, so it has a seal, and a changed one is never replaced. Sources:
+https://www.tensorflow.org/datasets/external_tfrecord; tensorflow_datasets/core/proto/feature.proto and
+dataset_info.proto as protobuf's JSON has them, with int64 as strings;
+tensorflow_metadata/proto/v0/schema.proto.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from beam_pipeline.core.dataset.manifest import dump_json
+from beam_pipeline.core.card.seal import PLACEHOLDER, sealed
+from beam_pipeline.core.dataset.manifest import LABEL_MAP_NAME, LABELS_NAME, dump_json
 from beam_pipeline.core.images.pixels import RAW_FORMAT
-from beam_pipeline.core.labels.schema import ENCODED_KEY, written_key
+from beam_pipeline.core.labels.classes import fit_a_list, label_map, quoted
+from beam_pipeline.core.labels.schema import ENCODED_KEY, ColumnKind, written_key
 from beam_pipeline.core.records.formats import recorded_format
+
+
+def class_files(
+    classes: Sequence[tuple[str, int]], *, has_boxes: bool
+) -> Iterator[tuple[str, bytes]]:
+    """Yields the name and content of each file with the names of the classes.
+
+    A list of names implies the ids only if they have no gaps. Ids of a label map begin at 1, as 0 is
+    the background.
+
+    Args:
+      classes: (name, id) in order of id.
+      has_boxes: whether the examples have boxes.
+    """
+    if classes and fit_a_list(classes):
+        yield LABELS_NAME, b"".join(name.encode() + b"\n" for name, _ in classes)
+    if classes and classes[0][1] > 0 and has_boxes:
+        yield LABEL_MAP_NAME, label_map(classes).encode()
+
+
+def class_files_of(manifest: Mapping[str, Any]) -> dict[str, bytes]:
+    """The same, of a complete data set: name -> content."""
+    classes = [(entry["name"], entry["id"]) for entry in manifest["classes"]]
+    kinds = {column["kind"] for column in manifest["options"]["columns"]}
+    return dict(class_files(classes, has_boxes=ColumnKind.BOX.value in kinds))
+
 
 DATASET_INFO_NAME = "dataset_info.json"
 FEATURES_NAME = "features.json"
@@ -201,3 +243,69 @@ def _sizes(feature: Mapping[str, Any]) -> list[str]:
 
 def _connector(class_name: str, **content: Any) -> dict[str, Any]:
     return {"pythonClassName": f"{_PACKAGE}.{class_name}", **content}
+
+
+SCHEMA_NAME = "schema.pbtxt"
+
+_HEAD = f"""\
+# proto-message: tensorflow.metadata.v0.Schema
+# {PLACEHOLDER}
+"""
+_TYPES = {"int64": "INT", "float": "FLOAT", "bytes": "BYTES"}
+_CLASSES = ("image/class", "image/object/class")
+_IDS = tuple(f"{key}/label" for key in _CLASSES)
+_NAMES = tuple(f"{key}/text" for key in _CLASSES)
+
+
+def schema_files(manifest: Mapping[str, Any]) -> dict[str, bytes]:
+    """The schema of a data set, file name -> content; none where records are no `tf.train.Example`s.
+
+    Args:
+      manifest: of a complete data set.
+    """
+    if not recorded_format(manifest["options"]).of_examples:
+        return {}
+    features = (
+        "".join(("feature {\n", *(f"  {line}\n" for line in _lines(key, manifest)), "}\n"))
+        for key in sorted(manifest["features"])
+    )
+    return {SCHEMA_NAME: sealed("".join((_HEAD, *features)).encode())}
+
+
+def _lines(key: str, manifest: Mapping[str, Any]) -> Iterator[str]:
+    """The fields of a feature."""
+    feature = manifest["features"][key]
+    yield f"name: {quoted(key)}"
+    yield f"type: {_TYPES[feature['kind']]}"
+    shape = feature.get("shape", [])
+    if not feature["optional"]:
+        yield "presence { min_fraction: 1 }"
+    if None in shape:
+        yield "value_count { min: 0 }"
+    elif feature["optional"]:  # one with a shape is in every example
+        count = math.prod(shape)
+        yield f"value_count {{ min: {count} max: {count} }}"
+    else:
+        yield " ".join(("shape {", *(f"dim {{ size: {size} }}" for size in shape), "}"))
+    yield from _domain(key, manifest)
+
+
+def _domain(key: str, manifest: Mapping[str, Any]) -> Iterator[str]:
+    """The values of a class, or that they are images, whose statistics are not those of texts."""
+    renames = manifest["options"].get("features") or {}
+    standard, kind = renames.get(key, key), manifest["features"][key]["kind"]
+    classes = manifest["classes"]
+    if classes and standard in _IDS and kind == "int64":
+        ids = [entry["id"] for entry in classes]
+        yield f"int_domain {{ min: {min(ids)} max: {max(ids)} is_categorical: true }}"
+    elif classes and standard in _NAMES and kind == "bytes":
+        yield "string_domain {"
+        yield from (f"  value: {quoted(entry['name'])}" for entry in classes)
+        yield "}"
+    elif kind == "bytes" and _is_image(standard, manifest["features"][key], manifest):
+        yield "image_domain { }"
+
+
+def _is_image(standard: str, feature: Mapping[str, Any], manifest: Mapping[str, Any]) -> bool:
+    raw = manifest["options"].get("image_encoding") == RAW_FORMAT
+    return bool(feature.get("pixels")) or (standard == ENCODED_KEY and not raw)
