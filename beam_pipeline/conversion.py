@@ -243,7 +243,7 @@ def _speaking_of_arguments() -> Iterator[None]:
         message = as_arguments(str(error))
         if message == str(error):
             raise
-        raise type(error)(message) from error
+        raise type(error)(message, error.given_ids) from error
 
 
 def as_arguments(message: str) -> str:

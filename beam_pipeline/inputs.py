@@ -13,8 +13,6 @@ from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.dataset.manifest import LABELS_NAME, MANIFEST_NAME
 from beam_pipeline.core.dataset.plausibility import (
     LabelChecks,
-    Question,
-    question_error,
 )
 from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.labels.class_files import (
@@ -35,6 +33,7 @@ from beam_pipeline.core.labels.schema import (
 )
 from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
 from beam_pipeline.core.listing.inventory import groups_for
+from beam_pipeline.core.questions import question_error
 from beam_pipeline.core.records.example_source import ExampleSource, LabelledImages
 from beam_pipeline.core.records.features import feature_kinds
 from beam_pipeline.core.text import counted, enumerated
@@ -42,7 +41,6 @@ from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts import open_source
 from beam_pipeline.layouts.layout import (
     ContainerLabels,
-    Doubt,
     FileLabels,
     FolderLabels,
     Labels,
@@ -141,27 +139,9 @@ def check_questions(config: ConvertConfig) -> None:
     Raises:
       QuestionError: says what was found, and the command to run instead.
     """
-    questions = _questions(config.source, config.options)
+    questions = config.source.questions
     if questions and not config.options.inputs.yes:
-        raise question_error(questions)
-
-
-def _questions(source: Source, options: ConvertOptions) -> list[Question]:
-    """The questions that are asked before a job starts."""
-    return [
-        *(Question(reason) for reason in source.questions),
-        *(Question(doubt.reason, doubt.advice, _answer(doubt, options)) for doubt in source.doubts),
-    ]
-
-
-def _answer(doubt: Doubt, options: ConvertOptions) -> str:
-    """The command line that a doubt suggests; empty if it suggests none."""
-    if not doubt.images:
-        return ""
-    layout = doubt.layout or options.inputs.layout
-    return options.command(
-        images=doubt.images, labels=doubt.labels, masks=doubt.masks, layout=layout
-    )
+        raise question_error(questions, config.options)
 
 
 def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
@@ -174,15 +154,15 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
         known_only=labels.classes_only,
         option="--masks" if file_columns(source.columns) else "--labels",
         assumed=options.inputs.yes,
-        overridden=tuple(question.reason for question in _questions(source, options)),
-        command=options.command(),
+        overridden=tuple(question.reason for question in source.questions),
+        options=options,
         unseen=source.unseen,
         confirmed=options.inputs.layout == source.layout,
         folder=_only_folder(source, options),
         split_files={} if options.splits.splits else split_files(source),
         split_columns=() if options.splits.splits else tuple(split_columns(source)),
         split_roots=() if options.splits.splits else split_paths(options.inputs.images),
-        above_roots=_with_folder_above(options),
+        above_roots=_folder_above(options),
     )
     if index is None or objects or source.numbering.known:
         return checked
@@ -199,14 +179,14 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
     return checked
 
 
-def _with_folder_above(options: ConvertOptions) -> str:
-    """The command line with the folder that holds all paths of --images, if these are called as splits."""
+def _folder_above(options: ConvertOptions) -> str:
+    """The folder that holds all paths of --images, if these are called as splits; else empty."""
     typed = options.inputs.images
     above = {posixpath.dirname(path.rstrip("/")) for path in typed}
     exact = all(posixpath.basename(path.rstrip("/")).lower() in SPLIT_NAMES for path in typed)
     if len(above) != 1 or not exact:
         return ""
-    return options.command(images=(above.pop() or ".",))
+    return above.pop() or "."
 
 
 def _only_folder(source: Source, options: ConvertOptions) -> str:

@@ -28,6 +28,8 @@ ConversionError
 
 from __future__ import annotations
 
+import re
+
 from beam_pipeline.core.uris import without_secrets
 
 
@@ -35,7 +37,21 @@ class ConversionError(Exception):
     """Base of every error whose message is written for the user of the command.
 
     The message shows no secret of a URL in it, wherever it goes: a log, a notebook, a file.
+
+    Args:
+      message: the message.
+      given_ids: names of what the error is about, for programs, such as the ids of questions.
     """
+
+    def __init__(self, message: str = "", given_ids: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.given_ids = given_ids
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Names of the error for programs, which never change: those given, or one from its class."""
+        name = type(self).__name__.removesuffix("Error")
+        return self.given_ids or (re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower(),)
 
     def __str__(self) -> str:
         return without_secrets(super().__str__())

@@ -22,20 +22,22 @@ class Refusal(NamedTuple):
     Attributes:
       error: the name of a class in `errors`.
       message: its message.
+      ids: the ids given to it.
     """
 
     error: str
     message: str
+    ids: Sequence[str] = ()
 
     @classmethod
     def from_error(cls, error: ConversionError) -> Refusal:
         """The refusal that stands for an error, or for the nearest class above it in `errors`."""
         name = next(base.__name__ for base in type(error).__mro__ if base in ERRORS)
-        return cls(name, str(error))
+        return cls(name, str(error), error.given_ids)
 
     def to_error(self) -> ConversionError:
         """The error; a plain `ConversionError` if this version has no class of that name."""
-        return _BY_NAME.get(self.error, ConversionError)(self.message)
+        return _BY_NAME.get(self.error, ConversionError)(self.message, tuple(self.ids))
 
 
 def refusal_order(refusal: Refusal) -> tuple[str, Sequence[str | tuple[int, str]]]:

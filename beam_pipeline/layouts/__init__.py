@@ -6,6 +6,7 @@ import dataclasses
 import difflib
 
 from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.questions import LABEL_FILES_IGNORED
 from beam_pipeline.layouts.automl.layout import Automl
 from beam_pipeline.layouts.caption_files.layout import CaptionFiles
 from beam_pipeline.layouts.cifar.batches import CIFAR10, CIFAR100
@@ -95,16 +96,14 @@ def _open(name: str, options: SourceOptions) -> tuple[Source, str]:
                 f"the layout {layout.name}{f' ({why})' if why else ''}; it is for {', '.join(users)}"
             )
     source = layout.open(options)
-    doubts = source.doubts
-    if guessed and not alternative:
-        doubts = (*doubts, *find_doubts(options, LAYOUTS))
+    doubts = find_doubts(options, LAYOUTS) if guessed and not alternative else []
+    ignored = doubts or [q for q in source.questions if q.id == LABEL_FILES_IGNORED]
     archives = any(root.archive for root in source.roots)
     return dataclasses.replace(
         source,
         notes=(*notes, *archive_notes(source.roots), *source.notes),
-        questions=(*source.questions, *archive_questions(source.roots)),
-        doubts=doubts,
-        unseen=guessed and not doubts and (archives or not only_folder(options)),
+        questions=(*source.questions, *doubts, *archive_questions(source.roots)),
+        unseen=guessed and not ignored and (archives or not only_folder(options)),
     ), why
 
 

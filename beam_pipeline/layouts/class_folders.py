@@ -5,6 +5,7 @@ from __future__ import annotations
 from beam_pipeline.core.dataset.splits import FOLDER
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
+from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.layouts.layout import FolderLabels, Source, SourceOptions
 from beam_pipeline.layouts.shared.archives import opened_for_folders
@@ -29,7 +30,7 @@ class ClassFolders:
         """
         if options.labels:
             raise UsageError("--layout class_folders takes labels from folders; leave out --labels")
-        roots, questions, doubts = opened_for_folders(image_roots(options.images))
+        roots, questions = opened_for_folders(image_roots(options.images))
         if options.split_by == FOLDER:
             questions = (*questions, WHOLE_CLASSES)
         return Source(
@@ -39,13 +40,13 @@ class ClassFolders:
             examples=LabelledImages(CLASS_FOLDER_COLUMNS),
             numbering=options.numbering(),
             questions=questions,
-            doubts=doubts,
         )
 
 
-WHOLE_CLASSES = (
+WHOLE_CLASSES = Question(
+    "whole_classes",
     "--split_by folder puts whole classes into one split, as the folders are the classes, so no "
     "class that is tested on is ever trained on. If that is not wanted, name the groups in a column "
-    "of a table: --labels TABLE --split_by COLUMN"
+    "of a table: --labels TABLE --split_by COLUMN",
 )
 """The question of --split_by folder where folders are the classes."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import BinaryIO, NamedTuple, Protocol, runtime_checkable
+from typing import BinaryIO, Protocol, runtime_checkable
 
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import UsageError
@@ -30,6 +30,7 @@ from beam_pipeline.core.labels.table_files import LabelTable
 from beam_pipeline.core.listing.cuts import Cut, LineRange, RowGroupRange
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.packed_batches import LabelBatch
+from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import ExampleSource
 from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef
 
@@ -236,23 +237,6 @@ class ContainerLabels:
 Labels = FolderLabels | FileLabels | ListedLabels | ContainerLabels
 
 
-class Doubt(NamedTuple):
-    """A reason why folder names may not be the classes.
-
-    Attributes:
-      reason: a sentence on the files found and what they look like.
-      advice: a sentence on how to proceed; empty if the paths below suffice.
-      images, labels, masks, layout: options to suggest instead; no images if there is no suggestion.
-    """
-
-    reason: str
-    advice: str = ""
-    images: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
-    layout: str = ""
-    masks: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True)
 class Source:
     """The input of a conversion, as found by a layout.
@@ -264,9 +248,7 @@ class Source:
       examples: the kind of the samples: images with label columns, or serialized examples.
       numbering: how classes get their ids.
       notes: notes for the user, one sentence each.
-      questions: unsafe assumptions, each with its evidence and the command that answers it; the run
-        stops for them unless --yes is given.
-      doubts: unsafe assumptions about folder names, with the paths that would answer them.
+      questions: guesses that are not safe; the run stops for them unless --yes is given.
       unseen: True if classes are taken from folders by default, where the layout could not look for label
         files; the listing of the images finds them.
       tables: how the tables among the label files are read.
@@ -278,8 +260,7 @@ class Source:
     examples: ExampleSource
     numbering: ClassNumbering = field(default_factory=ClassNumbering)
     notes: tuple[str, ...] = ()
-    questions: tuple[str, ...] = ()
-    doubts: tuple[Doubt, ...] = ()
+    questions: tuple[Question, ...] = ()
     unseen: bool = False
     tables: tuple[LabelTable, ...] = ()
 

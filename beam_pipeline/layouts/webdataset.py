@@ -30,6 +30,7 @@ from beam_pipeline.core.labels.table_files import LabelTable
 from beam_pipeline.core.labels.tables import LabelSchema
 from beam_pipeline.core.labels.typed_rows import typed_row
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
+from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.references import ImageRef, SampleRef
 from beam_pipeline.core.text import counted, enumerated, printable, shown
@@ -318,12 +319,13 @@ def _beginnings(archives: Sequence[ImageRoot]) -> tuple[list[dict[str, Any]], Se
     return rows, sorted(ignored)
 
 
-def _yolo_question(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _yolo_question(rows: Sequence[Mapping[str, Any]]) -> Iterator[Question]:
     """Asks whether what would be captions are boxes."""
     texts = [row[CAPTION_COLUMN] for row in rows if isinstance(row.get(CAPTION_COLUMN), str)]
     lines = [line for text in texts for line in text.splitlines() if line.strip()]
     if lines and all(map(_YOLO.fullmatch, lines)):
-        yield (
+        yield Question(
+            "boxes_as_captions",
             f"The .txt files hold lines such as {shown(lines[0])} in {counted(len(texts), 'sample')}, "
-            "which look like YOLO's boxes, not captions; unpack the archives, and name the folder."
+            "which look like YOLO's boxes, not captions; unpack the archives, and name the folder.",
         )

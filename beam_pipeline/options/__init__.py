@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -82,19 +82,19 @@ class ConvertOptions:
         }
         return cls(**groups)
 
-    def command(self, **inputs: Any) -> str:
+    def command(self, **changes: Any) -> str:
         """The command line that gives these options.
 
         Args:
-          inputs: fields of `InputOptions` to replace, such as `labels`.
+          changes: options with other values, such as `labels`; of mappings, with further items.
         """
-        changed = dataclasses.replace(self, inputs=dataclasses.replace(self.inputs, **inputs))
-        tokens = [
-            token
-            for name, group in self.groups().items()
-            for declared in group.options()
-            for token in declared.typed(getattr(getattr(changed, name), declared.name))
-        ]
+        tokens = []
+        for name, group in self.groups().items():
+            for declared in group.options():
+                value = getattr(getattr(self, name), declared.name)
+                changed = changes.get(declared.name, value)
+                both = isinstance(value, Mapping) and isinstance(changed, Mapping)
+                tokens += declared.typed({**value, **changed} if both else changed)
         return shlex.join(["beam-tfrecord", "convert", *tokens])
 
     @property

@@ -104,7 +104,8 @@ class Option:
         if self.is_switch:
             return [self.flag]
         if isinstance(value, tuple):
-            return [self.flag, *map(str, value)]
+            texts = list(map(str, value))
+            return [self.flag, *(texts if self.repeated else [",".join(texts)])]
         if isinstance(value, Mapping):
             mark = ":" if ":" in self.metavar else "="
             pairs = [f"{name}{mark}{of_name}" for name, of_name in value.items()]

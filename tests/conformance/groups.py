@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from tests.conformance import golden, pages
+from tests.conformance import classes, golden, nearby, pages, questions
 
 EXPECTED = Path(__file__).with_name("expected")
 
@@ -20,8 +20,11 @@ class AnyRow(Protocol):
 
 
 GROUPS: Mapping[str, Mapping[str, AnyRow]] = {
+    "classes": classes.ROWS,
     "golden": golden.ROWS,
+    "nearby": nearby.ROWS,
     "pages": pages.ROWS,
+    "questions": questions.ROWS,
 }
 
 

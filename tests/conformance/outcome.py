@@ -17,14 +17,15 @@ from typing import Any
 
 from beam_pipeline import cli
 from beam_pipeline.commands.convert import ConvertOptions
+from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.errors import ConversionError, QuestionError
 from beam_pipeline.core.records.example_proto import Example
-from beam_pipeline.inputs import convert_config
+from beam_pipeline.inputs import check_questions, convert_config
 from tests.conformance.trees import Tree
 from tests.harness import dead_letters_of, manifest_of, on_runner
 from tests.pictures import write_files
 
-_ALWAYS = ("--name", "d", "--no_card", "--no_report", "--output", "out")
+_ALWAYS = ("--writers", "0", "--name", "d", "--no_card", "--no_report", "--output", "out")
 _OF_THE_IMAGE = frozenset(
     f"image/{name}"
     for name in (
@@ -49,11 +50,13 @@ class Row:
       files: its input, or what writes it into the working folder.
       stable: False if a library encodes the images, so that the shards' bytes change with its release;
         then the digests are of everything else in the examples.
+      runs: False if only what is known before the job counts.
     """
 
     argv: str
     files: Tree | Callable[[], object]
     stable: bool = True
+    runs: bool = True
 
     def write(self) -> None:
         """Writes the input into the working folder."""
@@ -63,29 +66,67 @@ class Row:
             write_files(".", self.files)
 
     def outcome(self) -> dict[str, Any]:
-        """What the conversion understands, asks, refuses or writes."""
+        """What the conversion understands, asks, refuses or writes; the same of each command that it suggests."""
         self.write()
-        return {"command": self.argv, **converted(shlex.split(self.argv), stable=self.stable)}
+        outcome = {"command": self.argv, **self._converted(self.argv)}
+        if "commands" in outcome:
+            outcome["commands"] = {
+                command: _short(self._converted(command)) for command in outcome["commands"]
+            }
+        return outcome
+
+    def _converted(self, command: str) -> dict[str, Any]:
+        return converted(shlex.split(command), stable=self.stable, runs=self.runs)
 
 
-def converted(argv: list[str], *, stable: bool) -> dict[str, Any]:
+def converted(argv: list[str], *, stable: bool, runs: bool = True) -> dict[str, Any]:
+    """What becomes of a command's options."""
     outcome: dict[str, Any] = {}
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        argv = ["convert", *on_runner(argv, ("--writers=0",)), *_ALWAYS]
+        argv = ["convert", *on_runner(argv), *_ALWAYS]
         try:
-            outcome.update(_understanding(argv))
+            config = _config(argv)
+            outcome.update(_understanding(config))
+            if not runs:
+                check_questions(config)
+                return outcome
             cli._run(argv)
         except QuestionError as error:
-            return {**outcome, "question": str(error)}
+            assert not os.path.exists("out") or os.listdir("out") == []
+            return {**outcome, "questions": error.ids, **_commands(str(error))}
         except ConversionError as error:
-            return {**outcome, "error": type(error).__name__}
+            return {**outcome, "error": ", ".join(error.ids)}
     return {**outcome, **_written(stable=stable)}
 
 
-def _understanding(argv: list[str]) -> dict[str, Any]:
-    """The layout, the folders and the columns, as found before the job."""
+def _commands(message: str) -> dict[str, list[str]]:
+    """The options that the commands in a message give, without those of the suite."""
+    commands = []
+    for line in message.splitlines():
+        if line.startswith("    beam-tfrecord convert "):
+            argv = shlex.split(line)[2:]
+            for option in _ALWAYS:
+                if option in argv and option.startswith("--"):
+                    at = argv.index(option)
+                    del argv[at : at + (1 if option.startswith("--no_") else 2)]
+            commands.append(shlex.join(argv).replace(os.getcwd(), "."))
+    return {"commands": commands} if commands else {}
+
+
+def _short(outcome: dict[str, Any]) -> dict[str, Any]:
+    """What shows that a suggested command does what was meant."""
+    facts = ("layout", "error", "questions", "commands", "splits", "classes", "dead_letters")
+    return {fact: outcome[fact] for fact in facts if fact in outcome}
+
+
+def _config(argv: list[str]) -> ConvertConfig:
     arguments, _ = cli._parser({"convert"}).parse_known_args(argv)
-    source = convert_config(ConvertOptions.from_arguments(arguments))[0].source
+    return convert_config(ConvertOptions.from_arguments(arguments))[0]
+
+
+def _understanding(config: ConvertConfig) -> dict[str, Any]:
+    """The layout, the folders and the columns, as found before the job."""
+    source = config.source
     columns = {
         column.name: f"{'list of ' if column.repeated else ''}{column.kind.value}"
         for column in source.columns
@@ -177,7 +218,7 @@ def dumped(outcomes: Mapping[str, Any]) -> str:
     for name, outcome in sorted(outcomes.items()):
         facts = []
         for fact, value in outcome.items():
-            if isinstance(value, dict) and fact in ("examples", "shards", "answers"):
+            if isinstance(value, dict) and fact in ("examples", "shards", "commands"):
                 inner = ",\n".join(f"   {json.dumps(k)}: {_line(v)}" for k, v in value.items())
                 facts.append(f"  {json.dumps(fact)}: {{\n{inner}\n  }}")
             else:

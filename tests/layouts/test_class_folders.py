@@ -36,7 +36,7 @@ def test_groups_by_folder_are_whole_classes(folders: Path) -> None:
     layout = ClassFolders()
     assert layout.open(SourceOptions(images=("pets",))).questions == ()
     (question,) = layout.open(SourceOptions(images=("pets",), split_by="folder")).questions
-    assert question.startswith("--split_by folder puts whole classes into one split")
+    assert question.reason.startswith("--split_by folder puts whole classes into one split")
 
 
 def classes_of(folder: str) -> dict[str, tuple[int, str]]:

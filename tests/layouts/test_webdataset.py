@@ -196,7 +196,7 @@ def test_captions_alone_are_no_classes(working_folder: Path) -> None:
     make_tar(Path("b.tar"), {"0.jpg": IMAGE, "0.txt": b"0 0.5 0.5 0.1 0.1\n1 0.5 0.5 0.1 0.2\n"})
     assert convert_asking("--images", "b.tar", "--output", "b") == 2
     (question,) = opened("b.tar").questions
-    assert "which look like YOLO's boxes" in question
+    assert "which look like YOLO's boxes" in question.reason
 
 
 def test_an_archive_is_recognised_by_its_beginning(working_folder: Path) -> None:

@@ -15,7 +15,6 @@ from beam_pipeline.core.dataset.plausibility import (
     LabelChecks,
     class_questions,
     label_file_questions,
-    question_error,
     split_questions,
 )
 from beam_pipeline.core.dataset.refusals import (
@@ -39,6 +38,7 @@ from beam_pipeline.core.errors import (
 from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.labels.class_files import Classes
 from beam_pipeline.core.labels.classes import AUTO_ORDER, ClassNumbering, ClassNumberingError
+from beam_pipeline.core.questions import question_error
 from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.text import counted, enumerated
 
@@ -231,7 +231,11 @@ def make_plan(
     of_classes = () if numbered.kept else class_questions(tally.classes, checks)
     of_splits = split_questions(tally.samples, checks)
     asked = [*passed_over, *of_splits, *of_classes]
-    question = Refusal.from_error(question_error(asked)) if asked and not checks.assumed else None
+    question = (
+        Refusal.from_error(question_error(asked, checks.options))
+        if asked and not checks.assumed
+        else None
+    )
     refusal = (
         next(iter(tally.refusals), None)
         or (question if passed_over else None)  # flat folders have no labels but those in the files

@@ -11,10 +11,9 @@ import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any
 
 from beam_pipeline.core.dataset.sharding import DEFAULT_SPLIT
-from beam_pipeline.core.errors import QuestionError
 from beam_pipeline.core.labels.cells import BRACKETS, are_bracketed
 from beam_pipeline.core.labels.class_lists import (
     are_flag_rows,
@@ -37,7 +36,8 @@ from beam_pipeline.core.labels.odd_names import (
 )
 from beam_pipeline.core.labels.quantities import is_quantity
 from beam_pipeline.core.listing.label_files import LabelFiles
-from beam_pipeline.core.text import counted, enumerated, printable, terminal_line
+from beam_pipeline.core.questions import LABEL_FILES_IGNORED, Commands, Question
+from beam_pipeline.core.text import counted, enumerated, printable
 
 _SHOWN = 3
 _FEW_IMAGES = 5  # fewer are a try-out, of which nothing can be told
@@ -54,20 +54,6 @@ _TEXTS = frozenset([".txt", ".caption"])
 _TABLES = frozenset([".csv", ".tsv", ".jsonl", ".ndjson", ".parquet"])
 
 
-class Question(NamedTuple):
-    """An assumption that is not safe.
-
-    Attributes:
-      reason: what was found and what it looks like, in a sentence.
-      advice: what to do, in a sentence; empty if the reason says it.
-      command: the command line that does what was probably meant; empty if none does.
-    """
-
-    reason: str
-    advice: str = ""
-    command: str = ""
-
-
 @dataclass(frozen=True)
 class LabelChecks:
     """The checks of labels at planning, and the facts for their messages.
@@ -76,7 +62,7 @@ class LabelChecks:
       where: where classes come from: "folder names", "names of images", or "the column 'label'"; empty to
         ask nothing.
       column: the label column of a table, or empty.
-      command: the command line as it was given, to which a question adds the option that answers it.
+      options: those given, to which a question adds the option that answers it.
       assumed: True with --yes.
       overridden: reasons of the questions that came up before the job and that --yes answered.
       known_from: the file of --classes, or empty.
@@ -88,13 +74,13 @@ class LabelChecks:
       split_columns: columns that hold names of splits, but are features; none with --splits.
       confirmed: True if --layout says that folders are classes, or another option that a column holds classes.
       split_roots: paths of --images that are called as splits, if they name two at least; none with --splits.
-      above_roots: the command line with the folder above the paths of --images; empty if they have none.
+      above_roots: the folder above the paths of --images; empty if they have none.
       listed: True if label files name the images, and folders are the classes.
     """
 
     where: str = ""
     column: str = ""
-    command: str = ""
+    options: Commands | None = None
     assumed: bool = False
     overridden: tuple[str, ...] = ()
     known_from: str = ""
@@ -112,17 +98,6 @@ class LabelChecks:
 
 NO_CHECKS = LabelChecks()
 """Asks nothing."""
-
-
-def question_error(questions: Sequence[Question]) -> QuestionError:
-    """The error that asks, in several lines. Within a line, names from data are escaped."""
-    lines = ["stopped before any image was read, as a guess about the labels is not safe:"]
-    for question in questions:
-        lines.append(f"- {question.reason} {question.advice}".rstrip())
-        if question.command:
-            lines.append(f"    {question.command}")
-    lines.append("Correct the command, or go on as it is with --yes.")
-    return QuestionError("\n".join(map(terminal_line, lines)))
 
 
 def class_questions(classes: Mapping[str, int], checks: LabelChecks) -> Iterator[Question]:
@@ -182,6 +157,7 @@ def class_questions(classes: Mapping[str, int], checks: LabelChecks) -> Iterator
     for name in sorted(classes):
         if "\0" in name:
             yield Question(
+                "null_character",
                 f"The class {name!r} by {checks.where} contains a null character, which many programs take "
                 "for the end of a text.",
                 "Remove it from the labels.",
@@ -203,20 +179,23 @@ def split_questions(splits: Collection[str], checks: LabelChecks) -> Iterator[Qu
     if others and set(splits) == {DEFAULT_SPLIT}:
         names = _some([posixpath.basename(uri) for uri in sorted(others)])
         yield Question(
+            "split_tables",
             f"All samples would be in the split {DEFAULT_SPLIT}, those of {names} too, although such names "
             "are usual for other splits.",
-            command=_with_option(checks, "--splits", "label_files"),
+            answer={"splits": "label_files"},
         )
     if checks.split_roots and set(splits) == {DEFAULT_SPLIT}:
         yield Question(
+            "split_roots",
             f"All samples would be in the split {DEFAULT_SPLIT}, although {_some(checks.split_roots)} in "
             "--images have names of splits; only folders below a path of --images are splits.",
             "Name the folder above them:" if checks.above_roots else "",
-            checks.above_roots,
+            {"images": (checks.above_roots,)} if checks.above_roots else None,
         )
     if checks.split_columns and set(splits) == {DEFAULT_SPLIT}:
         name = checks.split_columns[0]
         yield Question(
+            "split_column",
             f"All samples would be in the split {DEFAULT_SPLIT}, although the column {name!r} holds names "
             "of splits.",
             f"Call the column split in the table's header, or keep it as a feature with --columns "
@@ -248,16 +227,18 @@ def _passed_over(extension: str, found: LabelFiles, images: int, checks: LabelCh
     names = ", ".join([*(printable(file.key) for file in first), *more])
     looks, advice, option = _looks(extension, count, images)
     question = Question(
-        f"{counted(count, f'{extension} file')} ({names}) would be ignored{looks}.", advice
+        LABEL_FILES_IGNORED,
+        f"{counted(count, f'{extension} file')} ({names}) would be ignored{looks}.",
+        advice,
     )
     if any(file.archive for file in first):
         return question._replace(
             advice=f"{advice} Take what says the labels out of the archive first."
         )
-    if count > 1 or not option or not checks.command:
+    if count > 1 or not option:
         return question
-    uri = shlex.quote(printable(first[0].uri))
-    return question._replace(command=f"{checks.command} {option.format(uri)}")
+    layout = {"layout": "coco"} if extension == ".json" else {}
+    return question._replace(answer={"labels": (first[0].uri,), **layout})
 
 
 def _looks(extension: str, count: int, images: int) -> tuple[str, str, str]:
@@ -282,19 +263,18 @@ def _looks(extension: str, count: int, images: int) -> tuple[str, str, str]:
     return ", about as many as images, and may be labels of each", advice, ""
 
 
-def _with_folder_below(checks: LabelChecks, folder: str) -> str:
-    """The command line with a folder below that in --images; empty if there are several paths."""
-    paths = (checks.folder, posixpath.join(checks.folder, folder))
-    given, meant = (f"--images {shlex.quote(printable(path))}" for path in paths)
-    return checks.command.replace(given, meant, 1) if checks.folder else ""
+def _folder_below(checks: LabelChecks, folder: str) -> Mapping[str, Any] | None:
+    """The answer that names a folder below that in --images; None if there are several paths."""
+    return {"images": (posixpath.join(checks.folder, folder),)} if checks.folder else None
 
 
 def _images_above(above: str, classes: Mapping[str, int], checks: LabelChecks) -> Question:
     return Question(
+        "images_above_classes",
         f"All {counted(len(classes), 'class/classes')} by {checks.where} begin with {above + '/'!r} "
         f"({_some(sorted(classes))}), but such a name is usual for the folder above the class folders.",
         "" if checks.folder else f"Name the folder {above!r} with --images.",
-        _with_folder_below(checks, above),
+        _folder_below(checks, above),
     )
 
 
@@ -302,6 +282,7 @@ def _flat_splits(flat: Sequence[str], classes: Mapping[str, int], checks: LabelC
     images = sum(classes[name] for name in flat)
     are = "would be a class" if len(flat) == 1 else "would be classes"
     return Question(
+        "split_as_class",
         f"{_some(flat)} {are} of {len(classes)} by {checks.where}, with {counted(images, 'image')} that lie in "
         "no class folder there, but such a name is usual for a split.",
         "Move them into class folders below it, name a table of their labels with --labels, or name only "
@@ -312,15 +293,17 @@ def _flat_splits(flat: Sequence[str], classes: Mapping[str, int], checks: LabelC
 def _images_below(below: str, classes: Mapping[str, int], checks: LabelChecks) -> Question:
     pattern = f"{_SPLIT_ABOVE}(?P<label>.+)/{below}/[^/]+"
     return Question(
+        "images_below_classes",
         f"All {counted(len(classes), 'class/classes')} by {checks.where} end with {'/' + below!r} "
         f"({_some(sorted(classes))}), but such a name is usual for a folder of images, not for a part of "
         "a class.",
-        command="" if checks.listed else _with_option(checks, "--label_from", pattern),
+        answer=None if checks.listed else {"label_from": pattern},
     )
 
 
 def _masks_below(below: Sequence[str], classes: Mapping[str, int], checks: LabelChecks) -> Question:
     return Question(
+        "masks_below_classes",
         f"All {counted(len(classes), 'class/classes')} by {checks.where} end with "
         f"{' or '.join(repr('/' + name) for name in below)} ({_some(sorted(classes))}), but such names are "
         "usual for images and their masks.",
@@ -334,11 +317,12 @@ def _same_below(
     names = sorted({name.partition("/")[2] for name in classes})
     pattern = f"{_SPLIT_ABOVE}(?P<group>[^/]+)/(?P<label>.+)/[^/]+"
     return Question(
+        "repeated_folders",
         f"The {len(classes)} classes by {checks.where} are {len(names)} names below several folders "
         f"({_some(folders)}), so a name such as {names[0]!r} would be several classes.",
         f"Name one of these folders with --images. If they are the classes, say --label_from {_TOP_FOLDER}. "
         "If the names are, this keeps the folder as the feature label/group:",
-        "" if checks.listed else _with_option(checks, "--label_from", pattern),
+        None if checks.listed else {"label_from": pattern},
     )
 
 
@@ -347,21 +331,23 @@ def _dates(folders: Sequence[str], classes: Mapping[str, int], checks: LabelChec
     pattern = f"{_SPLIT_ABOVE}(?P<date>.+){label}/[^/]+"
     kept = "with the folder below it as the class" if label else "without a class"
     return Question(
+        "dates_in_classes",
         f"{len(folders)} of {counted(len(classes), 'class/classes')} by {checks.where} hold a date "
         f"({_some(folders)}), so the day that an image was taken would be its class.",
         "Name a file that says the labels with --labels."
         if checks.listed
         else f"Name a file that says the labels with --labels. This keeps the date as a feature, {kept}:",
-        "" if checks.listed else _with_option(checks, "--label_from", pattern),
+        None if checks.listed else {"label_from": pattern},
     )
 
 
 def _splits_below(above: str, classes: Mapping[str, int], checks: LabelChecks) -> Question:
     return Question(
+        "splits_in_classes",
         f"All {counted(len(classes), 'class/classes')} by {checks.where} have a split in their paths "
         f"({_some(sorted(classes))}), so a class would be another one in each split.",
         "" if checks.folder else f"Name the folder above the splits, {above!r}, with --images.",
-        _with_folder_below(checks, above),
+        _folder_below(checks, above),
     )
 
 
@@ -378,15 +364,16 @@ def _splits_in_names(
             "Call them train, validation and test, with a folder for each class in them, such as "
             "train/cat/, or name a label file with --labels."
         )
-        return Question(reason, advice)
-    command = _with_option(checks, "--label_from", pattern)
-    return Question(reason, "Rename them to train, validation and test, or:", command)
+        return Question("split_words_in_classes", reason, advice)
+    advice = "Rename them to train, validation and test, or:"
+    return Question("split_words_in_classes", reason, advice, {"label_from": pattern})
 
 
 def _alike(names: Sequence[Sequence[str]], checks: LabelChecks) -> Question:
     first = " and ".join(map(repr, names[0]))
     several = f"{counted(len(names), 'class/classes')} by {checks.where} {'is' if len(names) == 1 else 'are'}"
     return Question(
+        "spellings",
         f"{several} spelled in several ways, such as {first}, each of which would be a class of its own.",
         "Write them in the same way."
         if checks.column
@@ -403,6 +390,7 @@ def _single_class(name: str, images: int, checks: LabelChecks) -> Question:
             "with --labels."
         )
     return Question(
+        "single_class",
         f"There is a single class, {name!r}, by {checks.where}, so all {images} images have the same "
         "label.",
         advice,
@@ -411,6 +399,7 @@ def _single_class(name: str, images: int, checks: LabelChecks) -> Question:
 
 def _images_folder(name: str, classes: Mapping[str, int], checks: LabelChecks) -> Question:
     return Question(
+        "images_as_class",
         f"{name!r} is one of {len(classes)} classes by {checks.where}, with "
         f"{counted(classes[name], 'image')}, but such a name is usual for a folder of images.",
         "Name the folder that holds class folders with --images, or a file that says the labels with "
@@ -425,6 +414,7 @@ def _hold_boxes(classes: Collection[str]) -> bool:
 def _boxes_in_cells(classes: Mapping[str, int], checks: LabelChecks) -> Question:
     found = [name for name in sorted(classes) if _BOXED.fullmatch(name)]
     return Question(
+        "boxes_in_cells",
         f"{len(found)} of {counted(len(classes), 'class/classes')} by {checks.where} look like a class "
         f"and a box in one cell ({_some(found)}).",
         "Write a row for each object, with columns such as filename,label,xmin,ymin,xmax,ymax; or leave "
@@ -444,14 +434,16 @@ def _fractions(classes: Mapping[str, int], checks: LabelChecks) -> Question:
         f"with decimals ({_some(found)}), which look like a number to predict, not like classes."
     )
     if not checks.column:
-        return Question(reason, "Write a table with a row for each image, such as filename,label.")
+        return Question(
+            "fractions", reason, "Write a table with a row for each image, such as filename,label."
+        )
     if any("," in name for name in found):
         advice = (
             "Write them with a decimal point; a comma is read in a table of numbers with ';' between "
             "its cells."
         )
-        return Question(reason, advice)
-    return Question(reason, command=_with_option(checks, "--columns", f"{checks.column}:float"))
+        return Question("fractions", reason, advice)
+    return Question("fractions", reason, answer={"columns": {checks.column: "float"}})
 
 
 def _are_quantities(classes: Mapping[str, int], checks: LabelChecks) -> bool:
@@ -466,10 +458,11 @@ def _are_quantities(classes: Mapping[str, int], checks: LabelChecks) -> bool:
 def _quantities(classes: Mapping[str, int], checks: LabelChecks) -> Question:
     numbers = [int(name) for name in classes]
     return Question(
+        "quantities",
         f"All {len(classes)} classes by {checks.where} are integers, from {min(numbers)} to {max(numbers)}, "
         "and its name is that of a number to predict, not of classes.",
         "Numbers are written with:",
-        _with_option(checks, "--columns", f"{checks.column}:float"),
+        {"columns": {checks.column: "float"}},
     )
 
 
@@ -480,21 +473,24 @@ def _lists(classes: Mapping[str, int], separator: str, checks: LabelChecks) -> Q
         f"of classes, separated by {separator!r} ({_some(found)}); each would be a class of its own."
     )
     if not checks.column:
-        return Question(reason, "A table with --list_column says which images have which classes.")
-    option = _with_option(checks, "--list_column", f"{checks.column}={separator}")
-    return Question(reason, command=option)
+        return Question(
+            "lists", reason, "A table with --list_column says which images have which classes."
+        )
+    return Question("lists", reason, answer={"list_column": {checks.column: separator}})
 
 
 def _bracketed(classes: Mapping[str, int], checks: LabelChecks) -> Question:
     return Question(
+        "bracketed_lists",
         f"{counted(len(classes), 'class/classes')} by {checks.where} look like lists in brackets or parts "
         f"of them ({_some(sorted(classes))}), each of which would be a class of its own.",
-        command=_with_option(checks, "--list_column", f"{checks.column}={BRACKETS}"),
+        answer={"list_column": {checks.column: BRACKETS}},
     )
 
 
 def _flags(classes: Mapping[str, int], checks: LabelChecks) -> Question:
     return Question(
+        "flag_rows",
         f"All {len(classes)} classes by {checks.where} are rows of 0 and 1 ({_some(sorted(classes))}), as a "
         "value for each class in one cell.",
         "Write a column for each class, and name these columns with --one_hot; or write the name or "
@@ -504,6 +500,7 @@ def _flags(classes: Mapping[str, int], checks: LabelChecks) -> Question:
 
 def _missing(name: str, classes: Mapping[str, int], checks: LabelChecks) -> Question:
     return Question(
+        "missing_values",
         f"{name!r} is one of {counted(len(classes), 'class/classes')} by {checks.where}, with "
         f"{counted(classes[name], 'image')}, but this is how programs write a missing value.",
         "Leave these cells empty, and their images become dead letters; or leave out their rows.",
@@ -526,16 +523,13 @@ def _single_images(classes: Mapping[str, int], checks: LabelChecks) -> Question:
             "Name a folder whose folders are classes with --images, or a file that says the labels "
             "with --labels."
         )
-        return Question(reason, advice)
+        return Question("single_images", reason, advice)
     return Question(
+        "single_images",
         reason,
         "--label_column NAME takes another column; none keeps this one beside the images, as a text:",
-        _with_option(checks, "--label_column", "none"),
+        {"label_column": "none"},
     )
-
-
-def _with_option(checks: LabelChecks, option: str, value: str) -> str:
-    return f"{checks.command} {option} {shlex.quote(value)}" if checks.command else ""
 
 
 def _some(names: Sequence[str]) -> str:

@@ -42,6 +42,7 @@ from beam_pipeline.core.labels.schema import (
 )
 from beam_pipeline.core.labels.table_rows import TableRows
 from beam_pipeline.core.packing import Same
+from beam_pipeline.core.questions import Question
 from beam_pipeline.core.references import Size
 from beam_pipeline.core.text import shown
 
@@ -145,20 +146,22 @@ class BoxColumns:
         )
 
     @property
-    def question(self) -> str:
-        """The unsafe assumption about the boxes; empty if there is none."""
+    def question(self) -> Question | None:
+        """The guess about the boxes that is not safe; None if there is none."""
         if self.mixed:
-            return (
+            return Question(
+                "units_of_boxes",
                 f"some boxes look like pixels and others like fractions of the image "
-                f"({', '.join(self.names)}); all are read as pixels. Write them in one unit"
+                f"({', '.join(self.names)}); all are read as pixels. Write them in one unit",
             )
         if self._are_lists and self.form == CORNERS:
-            return (
+            return Question(
+                "corners_or_sizes",
                 f"the lists in {self.names[0]} are read as xmin, ymin, xmax, ymax, since the last two numbers of "
                 "each are the larger ones; if they are width and height, write the four numbers in columns "
-                "called x,y,w,h"
+                "called x,y,w,h",
             )
-        return ""
+        return None
 
     @property
     def _are_lists(self) -> bool:

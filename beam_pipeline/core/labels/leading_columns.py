@@ -35,6 +35,7 @@ from beam_pipeline.core.labels.schema import (
 )
 from beam_pipeline.core.labels.table_rows import TableRows
 from beam_pipeline.core.packing import Same
+from beam_pipeline.core.questions import Question
 from beam_pipeline.core.text import enumerated, shown
 
 _ONE = frozenset(("1", "1.0", "true", "True", "TRUE"))
@@ -74,8 +75,8 @@ class LeadingColumns(Protocol):
         """A sentence on how they are read; or empty."""
 
     @property
-    def question(self) -> str:
-        """What is not safe to assume of them; or empty."""
+    def question(self) -> Question | None:
+        """What is not safe to assume of them; None if there is nothing."""
 
     def parse(self, rows: TableRows) -> Parsed:
         """Returns the values of `columns`; those of a row with a problem are empty lists."""
@@ -90,7 +91,7 @@ class FolderClass:
     size: tuple[str, ...] = ()
     several_rows: bool = False
     note: str = ""
-    question: str = ""
+    question: Question | None = None
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -140,15 +141,17 @@ class OneHot:
         return f"one-hot columns are {len(self.classes)} classes: {classes}; {how}"
 
     @property
-    def question(self) -> str:
+    def question(self) -> Question | None:
         """The question to ask if the user did not name these columns."""
         if self.by_option:
-            return ""
+            return None
         names = [name for name, _ in self.classes]
-        return (
-            f"the columns {enumerated(names, _SHOWN_NAMES)} hold a single 1 in each row; they "
-            f"look like one-hot classes. Confirm that with --one_hot {','.join(names)}, or make "
-            "each a feature with --label_column none"
+        return Question(
+            "one_hot",
+            f"the columns {enumerated(names, _SHOWN_NAMES)} hold a single 1 in each row; they look like "
+            "one-hot classes.",
+            "--label_column none makes each a feature. To confirm the classes:",
+            {"one_hot": tuple(names)},
         )
 
     def parse(self, rows: TableRows) -> Parsed:

@@ -28,6 +28,7 @@ from beam_pipeline.core.labels.schema import (
     object_columns,
 )
 from beam_pipeline.core.labels.table_rows import TableRows
+from beam_pipeline.core.questions import Question
 from beam_pipeline.core.references import Box, LabelValue
 from beam_pipeline.core.text import shown
 
@@ -61,7 +62,7 @@ class ObjectLists:
     class_name: str = ""
     several_rows: bool = False
     note: str = ""
-    question: str = ""
+    question: Question | None = None
 
     @property
     def used(self) -> Collection[str]:

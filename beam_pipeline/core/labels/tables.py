@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -62,6 +63,7 @@ from beam_pipeline.core.labels.unclear_label import (
     single_column,
     unclear_label,
 )
+from beam_pipeline.core.questions import Question
 from beam_pipeline.core.text import enumerated
 
 _PATH_NAMES = (
@@ -163,7 +165,7 @@ class LabelSchema:
     guessed: frozenset[str] = frozenset()
     several_rows: bool = False
     notes: tuple[str, ...] = ()
-    questions: tuple[str, ...] = ()
+    questions: tuple[Question, ...] = ()
     split_like: tuple[str, ...] = ()
 
     @property
@@ -396,7 +398,7 @@ class _Inspection:
             return ""
         raise unclear_label(where, names, self._sample.values)
 
-    def _partition_questions(self, label: str) -> Iterator[str]:
+    def _partition_questions(self, label: str) -> Iterator[Question]:
         """Asks about a column of 0, 1 and 2 in a table of a partition, as CelebA's; that is no class."""
         texts = {text_of(cell) for cell in self._sample.values.get(label, ())} - {""}
         called = [label, *(posixpath.basename(uri) for uri in self._uris)]
@@ -405,22 +407,25 @@ class _Inspection:
             and texts <= {"0", "1", "2"}
             and any("partition" in name.lower() for name in called if label)
         ):
-            yield (
+            yield Question(
+                "partition",
                 f"The column {label!r} of {self._where} would be the label, but numbers up to 2 in a partition "
                 "are usual for splits: 0 for training, 1 for validation, 2 for testing. "
                 "docs/datasets/official_lists.md has a command that writes them as a column split; "
-                f"--label_column {label} keeps them as classes."
+                "This keeps them as classes:",
+                answer={"label_column": label},
             )
 
-    def _too_many_questions(self, columns: Sequence[Column]) -> Iterator[str]:
+    def _too_many_questions(self, columns: Sequence[Column]) -> Iterator[Question]:
         if len(columns) > _MOST_COLUMNS:
-            yield (
+            yield Question(
+                "many_columns",
                 f"{self._where}: each of {len(columns):,} columns would be a feature of its own, which takes "
                 "memory and time in every reader. Write the numbers of a row into one column, as 1;2;3, "
-                "and say --list_column NAME=';'."
+                "and say --list_column NAME=';'.",
             )
 
-    def _whole_number_questions(self, label: str) -> Iterator[str]:
+    def _whole_number_questions(self, label: str) -> Iterator[Question]:
         """Asks about a label of few whole numbers with a decimal point, as pandas writes ids beside gaps."""
         cells = [cell for cell in self._sample.values.get(label, ()) if not is_empty(cell)]
         numbers = {text_of(cell) for cell in cells}
@@ -432,10 +437,12 @@ class _Inspection:
             and all(map(_WHOLE.fullmatch, numbers))
         ):
             examples = enumerated(list(map(repr, sorted(numbers))), _SHOWN)
-            yield (
+            yield Question(
+                "whole_numbers",
                 f"The column {label!r} of {self._where} would be a number to predict, but all of its first "
-                f"values are whole ({examples}), as pandas writes the numbers of classes if some are missing. "
-                f"--columns {label}:str makes them classes, --columns {label}:float numbers."
+                f"values are whole ({examples}), as pandas writes the numbers of classes if some are missing.",
+                f"--columns {shlex.quote(f'{label}:float')} makes them numbers. For classes:",
+                {"columns": {label: "str"}},
             )
 
     def _are_lists(self, names: Sequence[str]) -> bool:

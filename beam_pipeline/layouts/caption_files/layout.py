@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import posixpath
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.folders import SPLIT_NAMES
 from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.questions import Question, question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import some
 from beam_pipeline.core.uris import is_remote
@@ -197,15 +197,17 @@ def _folder_notes(found: Found, roots: Sequence[ImageRoot]) -> Iterator[str]:
         )
 
 
-def _other_captions(found: Found, folder: str) -> Iterator[str]:
+def _other_captions(found: Found, folder: str) -> Iterator[Question]:
     """Asks which captions are meant if images have two."""
     if not found.other_ending:
         return
     ending, other = found.ending, found.other_ending
-    pattern = shlex.quote(f"{folder}/**/*{other}")
-    yield (
-        f"Images have captions {ending} and {other}; those in {ending} would be written. For the others, "
-        f"say --labels {pattern} --layout {CaptionFiles.name}"
+    yield question(
+        "two_captions",
+        f"Images have captions {ending} and {other}; those in {ending} would be written.",
+        "For the others:",
+        labels=(f"{folder}/**/*{other}",),
+        layout=CaptionFiles.name,
     )
 
 

@@ -14,6 +14,7 @@ from beam_pipeline.core.labels.classes import AUTO_ORDER, ClassNumbering
 from beam_pipeline.core.labels.folders import named_split
 from beam_pipeline.core.labels.schema import OBJECT_FEATURES
 from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import counted, some
 from beam_pipeline.core.uris import is_remote
@@ -309,7 +310,7 @@ def numbering_notes(options: SourceOptions, categories: Mapping[int, str]) -> tu
     )
 
 
-def _several_questions(files_of: Mapping[str, Description]) -> tuple[str, ...]:
+def _several_questions(files_of: Mapping[str, Description]) -> tuple[Question, ...]:
     """A question for each file with images of several categories, where one is expected."""
     questions = []
     for uri, file in files_of.items():
@@ -317,12 +318,14 @@ def _several_questions(files_of: Mapping[str, Description]) -> tuple[str, ...]:
         if survey.example:
             image_id, ids = survey.example
             names = ", ".join(repr((file.names or {}).get(i, i)) for i in ids)
-            questions.append(
+            reason = (
                 f"{counted(survey.several, 'image')} of the first {survey.images} with annotations in "
                 f"{uri} {'has' if survey.several == 1 else 'have'} several categories, such as "
-                f"{image_id!r} with {names}. Say --list_column {CLASS}=, to write lists of classes; "
-                "--yes leaves these images out."
+                f"{image_id!r} with {names}."
             )
+            advice = "--yes leaves these images out. To write lists of classes:"
+            answer = {"list_column": {CLASS: ","}}
+            questions.append(Question("several_categories", reason, advice, answer))
     return tuple(questions)
 
 

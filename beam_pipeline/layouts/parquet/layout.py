@@ -25,6 +25,7 @@ from beam_pipeline.core.labels.tables import (
     LabelSchema,
     inspect_tables,
 )
+from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.core.uris import is_remote
@@ -301,7 +302,7 @@ def _notes(schema: LabelSchema, left_out: Sequence[str], options: SourceOptions)
     )
 
 
-def _further_images(columns: ParquetColumns, image: str, skipped: set[str]) -> Iterator[str]:
+def _further_images(columns: ParquetColumns, image: str, skipped: set[str]) -> Iterator[Question]:
     """A question if there are images that would be left out."""
     further = [
         name
@@ -309,10 +310,11 @@ def _further_images(columns: ParquetColumns, image: str, skipped: set[str]) -> I
         if name != image and name not in skipped
     ]
     if further:
-        skip = ",".join(f"{name}:skip" for name in further)
-        yield (
+        yield Question(
+            "further_images",
             f"The images are taken from the column {image!r}, and those in "
-            f"{counted(len(further), 'further column')}, {', '.join(further)}, would be left out. Say "
-            f"--columns {skip} if that is meant, or --columns {image}:skip,... to take another; masks "
-            "are read from files, with --masks."
+            f"{counted(len(further), 'further column')}, {', '.join(further)}, would be left out.",
+            f"--columns {image}:skip,... takes another; masks are read from files, with --masks. If that is "
+            "meant:",
+            {"columns": dict.fromkeys(further, "skip")},
         )

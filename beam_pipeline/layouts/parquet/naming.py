@@ -16,6 +16,7 @@ from typing import NamedTuple
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.folders import named_split
 from beam_pipeline.core.listing.globs import has_glob, split_pattern
+from beam_pipeline.core.questions import Question
 from beam_pipeline.core.text import enumerated
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.shared.heads import PARQUET_ENDING
@@ -175,12 +176,13 @@ def split_notes(splits: Mapping[str, str]) -> Iterator[str]:
         yield f"the names of the files say their splits: {', '.join(said)}; --splits overrides them"
 
 
-def split_questions(names: Sequence[str], splits: Mapping[str, str]) -> Iterator[str]:
+def split_questions(names: Sequence[str], splits: Mapping[str, str]) -> Iterator[Question]:
     """A question if only some of the files' names say a split."""
     others = [name for name in names if name not in splits]
     if splits and others:
-        yield (
+        yield Question(
+            "splits_of_files",
             f"{enumerated([*splits], _SHOWN)} name a split, and {enumerated(others, _SHOWN)} none, so "
             "these would be in train. Rename the files, or name those of one split and say --splits "
-            "train=1."
+            "train=1.",
         )

@@ -16,9 +16,9 @@ from beam_pipeline.core.listing.archives import Archive, top_folder
 from beam_pipeline.core.listing.braces import expand_braces
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
 from beam_pipeline.core.listing.globs import glob_regex, has_glob, split_pattern
+from beam_pipeline.core.questions import LABEL_FILES_IGNORED, Question
 from beam_pipeline.core.text import enumerated
 from beam_pipeline.core.uris import is_remote, scheme_of
-from beam_pipeline.layouts.layout import Doubt
 from beam_pipeline.storage import files
 from beam_pipeline.storage.archive_listing import MemberFilter, archive_entries
 
@@ -154,7 +154,7 @@ def archive_notes(roots: Sequence[ImageRoot]) -> Iterator[str]:
         yield f"everything lies in {top}, which is part of no class"
 
 
-def archive_questions(roots: Sequence[ImageRoot]) -> Iterator[str]:
+def archive_questions(roots: Sequence[ImageRoot]) -> Iterator[Question]:
     """Questions about the archives' names, if only some of them say a split."""
     archives = [root.archive for root in roots if root.archive]
     found = {archive.name: archive.said_splits for archive in archives}
@@ -163,9 +163,10 @@ def archive_questions(roots: Sequence[ImageRoot]) -> Iterator[str]:
         return
     some = [name for name in found if name not in others]
     named = f"{enumerated(some, _SHOWN)} name" if some else "None names one split; names are"
-    yield (
+    yield Question(
+        "splits_of_archives",
         f"{named} a split, and {enumerated(others, _SHOWN)} no single one, so none is taken from the "
-        "archives' names. Rename the archives, or name those of one split and say --splits train=1."
+        "archives' names. Rename the archives, or name those of one split and say --splits train=1.",
     )
 
 
@@ -190,12 +191,11 @@ def first_entries(roots: Sequence[ImageRoot]) -> Iterator[tuple[ImageRoot, Entry
 
 def opened_for_folders(
     roots: Sequence[ImageRoot],
-) -> tuple[tuple[ImageRoot, ...], tuple[str, ...], tuple[Doubt, ...]]:
+) -> tuple[tuple[ImageRoot, ...], tuple[Question, ...]]:
     """Looks into archives whose folders say the classes.
 
     Returns: the roots, whose archives know the folder around all others, which says no class;
-      questions, if archives differ in it; and doubts, if they hold files that look like labels and
-      would be passed over.
+      and questions, if archives differ in it, or hold files that look like labels and would be passed over.
 
     Raises:
       ListingError: an archive cannot be read.
@@ -229,21 +229,23 @@ def opened_for_folders(
             else root
             for root in roots
         ),
-        questions,
-        (_passed_over(found),) if found else (),
+        (*questions, *([_passed_over(found)] if found else ())),
     )
 
 
-def _different_tops(uri: str, top: str) -> str:
-    return (
+def _different_tops(uri: str, top: str) -> Question:
+    return Question(
+        "different_tops",
         f"Everything in {uri} lies in {top}, but not everything in the other archives, so its classes "
-        f"would begin with {top} and be others than theirs. If the last folder is the class, say "
-        "--label_from '(?:.*/)?(?P<label>[^/]+)/[^/]+'."
+        f"would begin with {top} and be others than theirs.",
+        "If the last folder is the class:",
+        {"label_from": "(?:.*/)?(?P<label>[^/]+)/[^/]+"},
     )
 
 
-def _passed_over(found: Sequence[str]) -> Doubt:
-    return Doubt(
+def _passed_over(found: Sequence[str]) -> Question:
+    return Question(
+        LABEL_FILES_IGNORED,
         f"{enumerated(found, _SHOWN)} may say labels and would be passed over, as class folders say them.",
         "Take a table out of the archive, and name it with --labels; where each image has a label "
         "file of its own, unpack the archive and name its folder.",

@@ -14,9 +14,10 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 
+from beam_pipeline.core.questions import Question, question
 from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.layouts.caption_files.finding import ENDINGS, is_of_numbers
-from beam_pipeline.layouts.layout import Doubt, Layout, SourceOptions
+from beam_pipeline.layouts.layout import Layout, SourceOptions
 from beam_pipeline.layouts.shared.label_folders import shown
 from beam_pipeline.layouts.surroundings.alternatives import (
     Alternative,
@@ -54,7 +55,7 @@ _OBJECTS = re.compile(rb"^\s*(?:-?\d[\d.]*[\s,]+){4}", re.MULTILINE)  # such as 
 _VOC_ROOT = re.compile(rb"<annotation[\s>]")
 
 
-def find_doubts(options: SourceOptions, layouts: Sequence[Layout]) -> list[Doubt]:
+def find_doubts(options: SourceOptions, layouts: Sequence[Layout]) -> list[Question]:
     """Finds reasons why folder names may not be classes.
 
     Args:
@@ -76,10 +77,11 @@ def find_doubts(options: SourceOptions, layouts: Sequence[Layout]) -> list[Doubt
 # --- other layouts nearby -------------------------------------------------------------------------
 
 
-def _parts(here: Folder, typed: str, above: Sequence[Alternative]) -> Iterator[Doubt]:
+def _parts(here: Folder, typed: str, above: Sequence[Alternative]) -> Iterator[Question]:
     """Finds data sets above of which the folder is only a part."""
     for alternative in above[:1]:
-        yield Doubt(
+        yield question(
+            "part_of_data_set",
             f"{shown(here.path, typed)} is part of a data set of the layout {alternative.layout.name} "
             f"in a folder above: {alternative.why}.",
             images=alternative.options.images,
@@ -87,7 +89,7 @@ def _parts(here: Folder, typed: str, above: Sequence[Alternative]) -> Iterator[D
         )
 
 
-def _sets_below(here: Folder, typed: str, below: Sequence[Alternative]) -> Iterator[Doubt]:
+def _sets_below(here: Folder, typed: str, below: Sequence[Alternative]) -> Iterator[Question]:
     """Finds folders that look like separate data sets."""
     if not below:
         return
@@ -96,7 +98,8 @@ def _sets_below(here: Folder, typed: str, below: Sequence[Alternative]) -> Itera
     looks, classes = ("looks like a data set", "a class")
     if len(same) > 1:
         looks, classes = ("look like data sets", "classes")
-    yield Doubt(
+    yield question(
+        "data_sets_below",
         f"{counted(len(same), 'folder')} in {shown(here.path, typed)} {looks} of the layout {layout}, "
         f"not like {classes}: {why}.",
         images=tuple(path for alternative in same for path in alternative.options.images),
@@ -107,7 +110,7 @@ def _sets_below(here: Folder, typed: str, below: Sequence[Alternative]) -> Itera
 # --- label files that would be ignored ------------------------------------------------------------
 
 
-def _passed_over(here: Folder, typed: str) -> list[Doubt]:
+def _passed_over(here: Folder, typed: str) -> list[Question]:
     """Finds label files among the images or beside their folder, by kind."""
     inside = tree(here)
     beside = [found for folder in _beside(here.path) for found in tree(look(folder))]
@@ -148,7 +151,7 @@ def _naming_tables_above(here: Folder) -> list[str]:
     return [table.path for table in tables if names_images(table, here.path, parent.path)]
 
 
-def _tables(here: Folder, paths: Sequence[str], typed: str) -> Iterator[Doubt]:
+def _tables(here: Folder, paths: Sequence[str], typed: str) -> Iterator[Question]:
     """Doubts because of tables: those whose rows name the images or, if there are none, all."""
     if not paths:
         return
@@ -165,7 +168,8 @@ def _tables(here: Folder, paths: Sequence[str], typed: str) -> Iterator[Doubt]:
     )
     colours = [] if naming else [table.path for table in tables if is_of_colours(table)]
     if colours:
-        yield Doubt(
+        yield question(
+            "mask_colours",
             f"{_listed(colours, typed)} would be ignored, but {'looks' if len(colours) == 1 else 'look'} "
             "like a table of the colours of masks.",
             "Name the folders of images and of masks: --images ... --masks ... --mask_colors "
@@ -176,7 +180,8 @@ def _tables(here: Folder, paths: Sequence[str], typed: str) -> Iterator[Doubt]:
     described = f" with the columns {enumerated(columns, _SHOWN_COLUMNS)}" if columns else ""
     meant = [table.path for table in naming] if len(paths) <= MOST_FOLDERS and naming else paths
     what = "looks like a table" if len(meant) == 1 else "look like tables"
-    yield Doubt(
+    yield question(
+        "tables_ignored",
         f"{_listed(meant, typed)} would be ignored, but {what} of labels{described}.",
         images=tuple(sorted({shown(folder, typed) for _, folder in below})) or (typed,),
         labels=_as_typed(meant, typed),
@@ -199,7 +204,7 @@ def _naming_below(here: Folder, tables: Sequence[TableLook]) -> list[tuple[Table
 
 def _json_files(
     here: Folder, inside: Sequence[Folder], beside: Sequence[Folder], typed: str
-) -> Iterator[Doubt]:
+) -> Iterator[Question]:
     """Doubts because of COCO's files among the images or in `annotations/` beside them, or other JSON."""
     paths = _of_kind(".json", inside)
     coco = [path for path in (*paths, *_of_kind(".json", beside)) if is_coco(path)]
@@ -210,38 +215,43 @@ def _json_files(
         coco = [path for path in coco if telling in posixpath.basename(path)] or coco
     if coco:
         what = "looks like a file" if len(coco) == 1 else "look like files"
-        yield Doubt(
+        yield question(
+            "coco_ignored",
             f"{_listed(coco, typed)} would be ignored, but {what} of COCO's.",
             images=(typed,),
             labels=_as_typed(coco, typed),
             layout="coco",
         )
     elif paths:
-        yield Doubt(
+        yield question(
+            "json_ignored",
             f"{_listed(paths, typed)} would be ignored.",
             'If labels are in it, write them as JSON Lines, such as {"file_name": "a.jpg", "label": '
             '"cat"}, and name the file with --labels.',
         )
 
 
-def _xml_files(inside: Sequence[Folder], typed: str) -> Iterator[Doubt]:
+def _xml_files(inside: Sequence[Folder], typed: str) -> Iterator[Question]:
     paths = _of_kind(".xml", inside)
     if not paths:
         return
     ignored = f"{_listed(paths, typed)} would be ignored"
     if _VOC_ROOT.search(beginning(paths[0])):
         what = "looks like an annotation" if len(paths) == 1 else "look like annotations"
-        yield Doubt(
+        yield question(
+            "voc_ignored",
             f"{ignored}, but {what} of Pascal VOC.",
             images=(typed,),
             labels=(typed,),
             layout="voc",
         )
     else:
-        yield Doubt(f"{ignored}; the only XML that is read is Pascal VOC's.")
+        yield question("xml_ignored", f"{ignored}; the only XML that is read is Pascal VOC's.")
 
 
-def _text_files(inside: Sequence[Folder], beside: Sequence[Folder], typed: str) -> Iterator[Doubt]:
+def _text_files(
+    inside: Sequence[Folder], beside: Sequence[Folder], typed: str
+) -> Iterator[Question]:
     """Doubts because of text files named like the images, if there are about as many as images."""
     images = {os.path.splitext(name)[0] for folder in inside for name in folder.images}
     found: list[str] = []
@@ -256,14 +266,16 @@ def _text_files(inside: Sequence[Folder], beside: Sequence[Folder], typed: str) 
         "would be ignored"
     )
     if len(line.split()) in _KITTI_FIELDS:
-        yield Doubt(
+        yield question(
+            "kitti_ignored",
             f"{ignored}, but look like KITTI's labels.",
             images=(typed,),
             labels=(shown(posixpath.dirname(found[0]), typed),),
             layout="kitti",
         )
     elif _YOLO_LINE.fullmatch(line):
-        yield Doubt(
+        yield question(
+            "yolo_ignored",
             f"{ignored}, but look like YOLO's labels: a class number and a box or outline per line.",
             images=(typed,),
             labels=(shown(posixpath.dirname(found[0]), typed),),
@@ -273,12 +285,14 @@ def _text_files(inside: Sequence[Folder], beside: Sequence[Folder], typed: str) 
         text = line.decode(errors="replace")
         says = f"{ignored}; the first says {text[:40]!r}."
         if is_of_numbers(text) or any(_OBJECTS.search(beginning(p)) for p in found[:_LOOKED_AT]):
-            yield Doubt(
+            yield question(
+                "texts_ignored",
                 says,
                 "If they are labels, write a table such as filename,label and name it with --labels.",
             )
         else:
-            yield Doubt(
+            yield question(
+                "captions_ignored",
                 says,
                 images=(typed,),
                 labels=_beside_images(found[0], inside, typed),
@@ -321,7 +335,7 @@ def _as_typed(paths: Sequence[str], typed: str) -> tuple[str, ...]:
 # --- names that are not classes -------------------------------------------------------------------
 
 
-def _doubtful_names(here: Folder, typed: str) -> Iterator[Doubt]:
+def _doubtful_names(here: Folder, typed: str) -> Iterator[Question]:
     """Doubts because of folder names that describe the kind of content, not a class."""
     with_images = folders_with_images(here)
     names = {posixpath.basename(folder).lower(): folder for folder in with_images}
@@ -334,7 +348,8 @@ def _doubtful_names(here: Folder, typed: str) -> Iterator[Doubt]:
         else:
             yield _usual_names(here, typed, [names[name] for name in (*images, *labels)])
     if names and all(map(is_split, with_images)) and all(look(f).images for f in with_images):
-        yield Doubt(
+        yield question(
+            "only_splits",
             f"The only class folders in {shown(here.path, typed)} have names of splits: "
             f"{enumerated([f'{posixpath.basename(folder)}/' for folder in with_images], _SHOWN)}.",
             "Put class folders into them, such as train/cat/, or name a label file with --labels.",
@@ -346,7 +361,8 @@ def _doubtful_names(here: Folder, typed: str) -> Iterator[Doubt]:
     ]
     if split:
         below = [f"{shown(folder, typed)}/{_first_split(folder)}" for folder in split]
-        yield Doubt(
+        yield question(
+            "splits_below_classes",
             f"Folders of splits are below the class folders ({enumerated(below, _SHOWN)}), so each "
             "class would become several.",
             "Put the splits above: train/<class>/ and test/<class>/.",
@@ -359,9 +375,10 @@ def _are_masks(folder: str) -> bool:
     return any(one.images for one in found) and not any(one.files for one in found)
 
 
-def _pair(here: Folder, typed: str, images: str, masks: str) -> Doubt:
+def _pair(here: Folder, typed: str, images: str, masks: str) -> Question:
     found = [f"{posixpath.basename(folder)}/" for folder in (images, masks)]
-    return Doubt(
+    return question(
+        "images_and_masks",
         f"{enumerated(found, _SHOWN)} in {shown(here.path, typed)} would become classes, but such names "
         "are usual for images and a mask for each.",
         images=(shown(images, typed),),
@@ -369,12 +386,13 @@ def _pair(here: Folder, typed: str, images: str, masks: str) -> Doubt:
     )
 
 
-def _usual_names(here: Folder, typed: str, folders: Sequence[str]) -> Doubt:
+def _usual_names(here: Folder, typed: str, folders: Sequence[str]) -> Question:
     found = [f"{posixpath.basename(folder)}/" for folder in folders]
     masks = any(posixpath.basename(folder).lower() in MASK_FOLDERS for folder in folders)
     what = "images and a mask for each" if masks else "a data set's images and label files"
     classes = "a class" if len(found) == 1 else "classes"
-    return Doubt(
+    return question(
+        "usual_names",
         f"{enumerated(found, _SHOWN)} in {shown(here.path, typed)} would become {classes}, but such "
         f"names are usual for {what}.",
         "Name the folder that holds class folders with --images, or a label file with --labels.",

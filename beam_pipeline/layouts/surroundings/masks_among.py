@@ -8,15 +8,15 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from beam_pipeline.core.questions import Question, question
 from beam_pipeline.core.text import counted
-from beam_pipeline.layouts.layout import Doubt
 from beam_pipeline.layouts.shared.label_folders import shown
 from beam_pipeline.layouts.surroundings.folders import Folder
 
 _OF_IMAGE = re.compile(r"(.+)([_\- ](?:mask|seg|segmentation|gt))", re.IGNORECASE)
 
 
-def masks_among(inside: Sequence[Folder], typed: str) -> Iterator[Doubt]:
+def masks_among(inside: Sequence[Folder], typed: str) -> Iterator[Question]:
     """A doubt because of files named like a mask of an image beside them, of at least half of the images.
 
     Args:
@@ -40,7 +40,8 @@ def masks_among(inside: Sequence[Folder], typed: str) -> Iterator[Doubt]:
         return
     ((mark, extension),) = (ending for ending, _ in endings.most_common(1))
     pattern = rf"(?:(?P<split>train|val|test)/)?(?P<label>.+)/.+(?<!{re.escape(mark)})[.]\w+"
-    yield Doubt(
+    yield question(
+        "masks_among_images",
         f"{counted(masks, 'file')} with names of masks, such as {shown(first, typed)}, would be images like "
         "those beside them.",
         f"If folders are the classes, --label_from {shlex.quote(pattern)} leaves the masks out. If the masks "

@@ -20,6 +20,7 @@ from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.labels.folders import SPLIT_NAMES
 from beam_pipeline.core.labels.schema import OBJECT_FEATURES
 from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.references import ImageRef, LabelRow
 from beam_pipeline.core.uris import is_remote
@@ -274,22 +275,23 @@ def _holds_labels(folder: str) -> bool:
     return score > 0
 
 
-def _line_format(options: SourceOptions, found: Found) -> tuple[LineFormat, tuple[str, ...]]:
+def _line_format(options: SourceOptions, found: Found) -> tuple[LineFormat, tuple[Question, ...]]:
     """Returns the format of all lines, and the questions about it.
 
     Raises:
       UsageError: key points without a description, or masks without outlines.
     """
-    questions: tuple[str, ...] = ()
+    questions: tuple[Question, ...] = ()
     task = options.yolo_task or (POSE if found.keypoints else "")
     if not task:
         task = guess_task(_sampled_lengths(found))
         if " or " in task:
-            questions = (
+            question = Question(
+                "turned_boxes_or_outlines",
                 f"all lines looked at have 9 columns: boxes that are turned ({OBB}) or outlines of "
                 f"four points ({SEGMENT}); say which with --yolo_task {OBB} or --yolo_task {SEGMENT}",
             )
-            task = SEGMENT
+            questions, task = (question,), SEGMENT
     masks = _MASKS in options.object_features
     if masks and task != SEGMENT:
         raise UsageError(
@@ -317,13 +319,13 @@ def _sampled_lengths(found: Found) -> list[int]:
 
 def _missing_labels(
     found: Found, roots: Sequence[ImageRoot]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
+) -> tuple[tuple[str, ...], tuple[Question, ...]]:
     """Returns (notes, questions) about images without a label file; none for remote folders.
 
     If no image of a folder has one, the folder may be unlabelled instead.
     """
     notes: list[str] = []
-    questions: list[str] = []
+    questions: list[Question] = []
     if any(is_remote(root.uri) for root in roots):
         return (), ()
     images = missing = unlisted = 0
@@ -334,11 +336,12 @@ def _missing_labels(
         without = len(stems - labelled)
         images, missing = images + len(stems), missing + without
         if stems and without == len(stems) and pair.images:
-            questions.append(
+            reason = (
                 f"none of the {without} images in {pair.images} has a label file in {pair.labels}, "
                 "so all of them would count as images without objects; leave the folder out if they "
                 "are not labelled"
             )
+            questions.append(Question("folder_without_labels", reason))
         if found.listed and pair.images and not pair.split:
             unlisted += sum(f"{pair.images}/{stem}" not in found.listed for stem in stems)
     if missing:

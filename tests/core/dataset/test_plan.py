@@ -150,7 +150,7 @@ def test_a_flat_folder_with_a_table_is_asked_about_the_table(classes: Counter[st
     """Rather than told that nothing has a label; a single class is asked about in the same error."""
     tally = Tally(listed=6, samples=Counter(train=classes.total()), classes=classes)
     tally.label_files = label_files(["labels.csv"])
-    checks = LabelChecks("folder names", command="convert", unseen=True)
+    checks = LabelChecks("folder names", unseen=True)
     refusal = plan_of(tally, checks=checks).refusal
     assert refusal is not None
     assert refusal.error == "QuestionError"

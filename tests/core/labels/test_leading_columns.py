@@ -95,10 +95,7 @@ def test_the_question_has_the_answers() -> None:
     """The command that says yes, and the one that says no."""
     one_hot = OneHot((("a", "a"), ("b", "b")), several=False, by_option=False)
     assert one_hot.note == "one-hot columns are 2 classes: a, b; an image is of one"
-    assert one_hot.question == (
-        "the columns a, b hold a single 1 in each row; they look like one-hot classes. Confirm "
-        "that with --one_hot a,b, or make each a feature with --label_column none"
-    )
+    assert one_hot.question.answer == {"one_hot": ("a", "b")}
 
 
 def test_minus_one_stands_for_zero_where_there_is_no_zero() -> None:

@@ -922,6 +922,8 @@ def test_an_unknown_column_alone_is_no_list(content: str) -> None:
 def test_a_partition_is_asked_about(content: str, uri: str, label: str) -> None:
     """Unless the user named its column, or it holds other values."""
     (question,) = inspect(content, uri)[0].questions
-    assert question.startswith(f"The column {label!r} of {uri} would be the label, but numbers")
+    assert question.reason.startswith(
+        f"The column {label!r} of {uri} would be the label, but numbers"
+    )
     assert not inspect(content, uri, label=label)[0].questions
     assert not inspect(content.replace("2.jpg", "3.jpg").replace("0", "7"), uri)[0].questions

@@ -257,7 +257,7 @@ def test_two_captions_of_an_image_are_a_question(working_folder: Path) -> None:
     write_files("d", with_captions(dict.fromkeys(captions, "1girl, solo")))
     (question,) = opened("d").questions
     pattern = f"{working_folder}/d/**/*.caption"
-    assert f"say --labels '{pattern}' --layout caption_files" in question
+    assert question.answer == {"labels": (pattern,), "layout": "caption_files"}
     source = opened("d", labels=(pattern,))
     assert (captions_in_rows(source), source.questions) == (["**/*.caption"], ())
     assert convert_asking("--images", "d", "--output", "out") == 2

@@ -296,8 +296,7 @@ def test_several_categories_of_an_image_are_asked_about(
     write_traps(images, [of("a", 3), of("a", 10), of("b", 10)])
     assert (
         "- 1 image of the first 2 with annotations in traps/labels.json has several categories, such "
-        "as 'a' with 'fox', 'deer'. Say --list_column category=, to write lists of classes; --yes "
-        "leaves these images out.\n"
+        "as 'a' with 'fox', 'deer'. --yes leaves these images out. To write lists of classes:\n"
     ) in error_of(capsys)
     lists = convert_traps("--list_column", "category=,")
     assert {key: one["image/class/label"] for key, one in lists.items()} == {

@@ -98,7 +98,7 @@ def test_names_of_archives_say_splits(working_folder: Path) -> None:
     assert set(_classes("out").values()) == {"cat", "dog"}
     make_zip(Path("more.zip"), PETS)
     (question,) = _source("pets-train.zip", "pets-val.zip", "more.zip").questions
-    assert question.startswith(
+    assert question.reason.startswith(
         "pets-train.zip, pets-val.zip name a split, and more.zip no single one"
     )
     assert (
@@ -274,10 +274,10 @@ def test_labels_in_an_archive_are_not_passed_over(
     assert "labels.csv in " in capsys.readouterr().err
     xmls = {f"xml/{i}.xml": b"" for i in range(4)}
     make_zip(Path("b.zip"), {**PETS, **xmls})
-    (doubt,) = _source("b.zip").doubts
+    (doubt,) = _source("b.zip").questions
     assert doubt.reason.startswith("xml/0.xml in ")
     make_zip(Path("c.zip"), {**PETS, "README.txt": b"", ".x/labels.csv": b""})
-    assert _source("c.zip").doubts == ()
+    assert _source("c.zip").questions == ()
 
 
 def test_a_table_at_the_end_of_a_long_archive_is_a_question(
@@ -286,7 +286,7 @@ def test_a_table_at_the_end_of_a_long_archive_is_a_question(
     """The look before the job does not reach it; the listing does, and asks once."""
     monkeypatch.setattr(archives, "_LOOKED_AT", 2)
     make_zip(Path("a.zip"), {**PETS, "labels.csv": b"x", "few.xml": b""})
-    assert _source("a.zip").doubts == ()
+    assert _source("a.zip").questions == ()
     assert convert_asking("--images", "a.zip", "--output", "out") == 2
     assert (
         "- 1 .csv file (a.zip/labels.csv) would be ignored, and looks like a table of labels."
@@ -302,7 +302,7 @@ def test_archives_with_different_folders_are_a_question(working_folder: Path) ->
     make_zip(Path("a.zip"), PETS)
     make_zip(Path("b.zip"), {f"photos/{path}": content for path, content in PETS.items()})
     (question,) = _source("a.zip", "b.zip").questions
-    assert question.startswith("Everything in ")
+    assert question.reason.startswith("Everything in ")
     argv = ["--images", "a.zip", "b.zip", "--output", "out", NONE_BAD]
     assert convert(*argv, "--label_from", "(?:.*/)?(?P<label>[^/]+)/[^/]+") == 0
     assert set(_classes("out").values()) == {"cat", "dog"}

@@ -109,4 +109,4 @@ def test_the_alternative_is_opened_and_said() -> None:
         "takes the names of its folders as classes",
     )
     source, why = open_source("class_folders", SourceOptions(("d",)))
-    assert (source.layout, why, source.notes, source.doubts) == ("class_folders", "", (), ())
+    assert (source.layout, why, source.notes, source.questions) == ("class_folders", "", (), ())

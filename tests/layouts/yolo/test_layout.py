@@ -250,7 +250,9 @@ def test_a_split_without_labels_is_a_question(folder: Path) -> None:
     write_files("set", {"labels/train/a.txt": LINE})
     write_files("set", {"data.yaml": "train: images/train\ntest: images/test\nnames: [a]\n"})
     (question,) = source_of("set").questions
-    assert question.startswith(f"none of the 1 images in {folder}/set/images/test has a label file")
+    assert question.reason.startswith(
+        f"none of the 1 images in {folder}/set/images/test has a label file"
+    )
 
 
 OUTLINES = "1 0.25 0.25 0.75 0.25 0.75 0.75 0.25 0.75\n0 0.5 0.5 1 0.5 1 1\n"
@@ -285,7 +287,7 @@ def test_four_points_are_a_question(folder: Path) -> None:
     """Which --yolo_task answers; the corners of a turned box are a feature of their own."""
     write_files("set", {"images/a.jpg": picture(1), "labels/a.txt": OUTLINES.partition("\n")[0]})
     (question,) = source_of("set").questions
-    assert question == (
+    assert question.reason == (
         "all lines looked at have 9 columns: boxes that are turned (obb) or outlines of four points "
         "(segment); say which with --yolo_task obb or --yolo_task segment"
     )

@@ -1,0 +1,57 @@
+"""Questions: guesses that are not safe. They stop a run before any image is opened, unless `--yes` accepts them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from beam_pipeline.core.errors import QuestionError
+from beam_pipeline.core.text import terminal_line
+
+LABEL_FILES_IGNORED = "label_files_ignored"
+"""The id of questions about files that may hold labels, and that nothing would read."""
+
+
+class Question(NamedTuple):
+    """A guess that is not safe.
+
+    Attributes:
+      id: names the kind of question, for programs; it never changes.
+      reason: what the input holds and what it looks like, in a sentence.
+      advice: what to do, in a sentence; empty if the reason says it.
+      answer: option -> value, of the options that do what was probably meant; None if none do.
+    """
+
+    id: str
+    reason: str
+    advice: str = ""
+    answer: Mapping[str, Any] | None = None
+
+
+def question(name: str, reason: str, advice: str = "", **answer: Any) -> Question:
+    """A question whose answer is options: `question("json", "...", labels=("a.csv",))`."""
+    return Question(name, reason, advice, answer or None)
+
+
+class Commands(Protocol):
+    """The options of a conversion, as `ConvertOptions` are."""
+
+    def command(self, **changes: Any) -> str:
+        """The command line that gives these options with others in their place."""
+
+
+def question_error(questions: Sequence[Question], options: Commands | None) -> QuestionError:
+    """The error that asks, in several lines. Within a line, names from data are escaped.
+
+    Args:
+      questions: at least one.
+      options: the options given, for the commands that answer; None for no commands.
+    """
+    lines = ["stopped before any image was read, as a guess about the labels is not safe:"]
+    for question in questions:
+        lines.append(f"- {question.reason} {question.advice}".rstrip())
+        if question.answer and options:
+            lines.append(f"    {options.command(**question.answer)}")
+    lines.append("Correct the command, or go on as it is with --yes.")
+    ids = tuple(question.id for question in questions)
+    return QuestionError("\n".join(map(terminal_line, lines)), ids)

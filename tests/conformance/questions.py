@@ -1,0 +1,306 @@
+"""Inputs whose labels can only be guessed: what docs/questions.md shows comes first, in its order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from tests.archives import zip_bytes
+from tests.conformance.outcome import Row
+from tests.conformance.trees import Tree, csv, images, masks, paths, texts
+from tests.layouts.make_voc import labelimg_xml
+
+KITTI = "Car 0.00 0 1.62 1.00 1.00 5.00 6.00 1.52 1.63 3.88 -4.36 1.71 14.20 1.33\n"
+NAMES = paths("{0..11}.jpg")
+PHOTOS = images("photos/{0..11}.jpg")
+PETS = ("cat", "dog")
+
+
+def voc(*names: str) -> Tree:
+    """An annotation beside each image, of one object."""
+    objects = [("cat", ("1", "1", "5", "6"))]
+    return {
+        f"{name[:-4]}.xml": labelimg_xml(name.rpartition("/")[2], (16, 8), objects)
+        for name in names
+    }
+
+
+def coco(names: Sequence[str]) -> str:
+    """A file of instances, an object an image."""
+    described = [
+        {"id": i, "file_name": name, "width": 16, "height": 8} for i, name in enumerate(names)
+    ]
+    objects = [
+        {"id": i + 1, "image_id": i, "category_id": 1, "bbox": [1, 1, 4, 4], "area": 16}
+        for i in range(len(names))
+    ]
+    categories = [{"id": 1, "name": "cat"}]
+    return json.dumps(
+        {"info": {}, "images": described, "annotations": objects, "categories": categories}
+    )
+
+
+def column(name: str, *values: object) -> Tree:
+    """Photos and labels.csv, whose only column repeats some values."""
+    return {**PHOTOS, "labels.csv": csv(NAMES, **{name: values})}
+
+
+def folders(*patterns: str) -> Tree:
+    """Four images in each folder."""
+    return images(*(f"{pattern}/{{0..3}}.jpg" for pattern in patterns))
+
+
+COCO_SPLITS = {split: paths(split + "_{0..11}.jpg") for split in ("train2017", "val2017")}
+LABELLED = "--images photos --labels labels.csv"
+
+DOCUMENTED = {
+    "single_class": Row("--images photos", images("photos/pets/{0..11}.jpg")),
+    "names_as_classes": Row(LABELLED, column("name", *(f"photo {name}" for name in NAMES))),
+    "decimal_commas": Row(LABELLED, column("label", *(f"{i},5" for i in range(12)))),
+    "mostly_decimals": Row(
+        f"{LABELLED} --max_bad_fraction 1.0", column("label", "0.5", "0.7", "1.2", *["big"] * 9)
+    ),
+    "quantities": Row(LABELLED, column("age", *range(20, 30))),
+    "lists": Row(LABELLED, column("label", "cat", "dog", "cat,dog")),
+    "spaced_lists": Row(LABELLED, column("label", "scab", "rust", "scab rust")),
+    "bracketed_lists": Row(
+        LABELLED, column("label", "['cat', 'dog']", "['cat']", "['cat', 'owl']")
+    ),
+    "flags": Row(LABELLED, column("label", "[1, 0, 0]", "[0, 1, 0]", "[0, 0, 1]")),
+    "missing": Row(LABELLED, column("label", "cat", "dog", "nan")),
+    "whole_numbers": Row(LABELLED, column("label", "0.0", "1.0", "2.0")),
+    "splits_in_names": Row("--images pets", folders("pets/{test,training}_set/{cat,dog}")),
+    "same_below": Row("--images leaves", folders("leaves/{color,gray}/{apple,grape,kiwi}")),
+    "dates": Row("--images photos", folders("photos/{2002/07/19,2002/08/11,2003/01/02}/big")),
+    "classes_below_dates": Row(
+        "--images camera",
+        folders("camera/2021-05-0{3,4}/fox", "camera/2021-05-04/owl", "camera/2021-06-01/elk"),
+    ),
+    "spellings": Row("--images photos", folders("photos/train/cat", "photos/test/Cat")),
+    "split_tables": Row(
+        "--images photos --labels train.csv test.csv",
+        {**PHOTOS, "train.csv": csv(NAMES[:9], label=PETS), "test.csv": csv(NAMES[9:], label=PETS)},
+    ),
+    "split_roots": Row(
+        "--images pets/train pets/val",
+        images("pets/train/{cat,dog}/1.jpg", "pets/val/{cat,dog}/2.jpg"),
+    ),
+    "split_column": Row(
+        LABELLED,
+        {**PHOTOS, "labels.csv": csv(NAMES, label=PETS, set=["train", "train", "val"])},
+    ),
+    "splits_in_paths": Row("--images pets", folders("pets/a/archive/{train,valid}/{cat,dog}")),
+    "table": Row(
+        "--images photos --seed 3", {**PHOTOS, "photos/labels.csv": csv(NAMES, label=PETS)}
+    ),
+    "table_above": Row(
+        "--images photos",
+        {**PHOTOS, "train.csv": csv(NAMES, label=PETS), "other.csv": "a,b\n1,2\n"},
+    ),
+    "json": Row("--images photos", {**folders("photos/{a,b}"), "photos/labels.json": '{"0": "c"}'}),
+    "coco": Row(
+        "--images coco/train2017",
+        {
+            **images(*(f"coco/{split}/{n}" for split in COCO_SPLITS for n in COCO_SPLITS[split])),
+            **{
+                f"coco/annotations/{kind}_{split}.json": coco(names)
+                for kind in ("captions", "instances")
+                for split, names in COCO_SPLITS.items()
+            },
+        },
+    ),
+    "coco_part": Row(
+        "--images set/images/train",
+        {
+            **images("set/images/train/{0..11}.jpg", "set/images/more/x.jpg"),
+            "set/annotations/instances_all.json": coco(paths("images/train/{0..11}.jpg")),
+        },
+    ),
+    "voc_in_folders": Row(
+        "--images sets",
+        {
+            **images("sets/a/a{0..2}.jpg", "sets/b/b{0..2}.jpg"),
+            **voc(*paths("sets/a/a{0..2}.jpg", "sets/b/b{0..2}.jpg")),
+        },
+    ),
+    "voc_deeper": Row(
+        "--images photos",
+        {
+            **images("photos/a/b/{0..2}.jpg", "photos/c/9.jpg"),
+            **voc(*paths("photos/a/b/{0..2}.jpg", "photos/c/9.jpg")),
+        },
+    ),
+    "xml": Row(
+        "--images photos", {**folders("photos/{a,b}"), "photos/catalogue.xml": "<catalogue/>"}
+    ),
+    "kitti": Row(
+        "--images left", {**images("left/{0..11}.jpg"), **texts(KITTI, "labels/{0..11}.txt")}
+    ),
+    "yolo": Row(
+        "--images cars",
+        {**images("cars/{0..11}.jpg"), **texts("0 0.5 0.5 0.25 0.5\n", "labels/{0..11}.txt")},
+    ),
+    "captions": Row(
+        "--images photos --max_bad_fraction 0.5",
+        {**PHOTOS, **texts("\na cat on a mat\n", "photos/{0..7}.txt")},
+    ),
+    "masks": Row(
+        "--images data --max_bad_fraction 0.5",
+        {
+            **images("data/images/{0..11}.jpg"),
+            **masks("data/masks/{0..11}.png", "data/masks/{more,others}.png"),
+        },
+    ),
+    "masks_among": Row(
+        "--images scans",
+        {
+            **images("scans/{benign,malignant}/{0..2}.png"),
+            **masks("scans/{benign,malignant}/{0..2}_mask.png", size=(100, 80)),
+        },
+    ),
+    "images": Row("--images data", images("data/images/{0..11}.jpg")),
+    "splits_only": Row("--images photos", folders("photos/{train,val}")),
+    "splits_below": Row("--images photos", folders("photos/{cat,dog}/{test,train}")),
+}
+
+FURTHER = {
+    "table_in_one_of_several": Row(
+        "--images a b",
+        {
+            **images("a/cat/{0..5}.jpg", "b/dog/{6..11}.jpg"),
+            "a/labels.csv": csv(NAMES, label=PETS),
+        },
+    ),
+    "table_beside_globs": Row(
+        "--images a/*/*.jpg b/*/*.jpg",
+        {
+            **images("a/cat/{0..5}.jpg", "b/dog/{6..11}.jpg"),
+            "a/labels.csv": csv(NAMES, label=PETS),
+        },
+    ),
+    "taken_below": Row(
+        "--images demo",
+        {
+            **images("demo/images/{0..11}.jpg"),
+            "demo/labels.csv": csv(NAMES, label=PETS),
+            "demo/notes.csv": "a,b\nx,y\n",
+        },
+    ),
+    "taken_wrapped": Row("--images wrapped", folders("wrapped/data/{train,val}/{cat,dog}")),
+    "taken_voc": Row(
+        "--images boxes", {**images("boxes/set/{0..3}.jpg"), **voc(*paths("boxes/set/{0..3}.jpg"))}
+    ),
+    "confirmed_folders": Row(
+        "--images data --layout class_folders",
+        {**images("data/images/{0..11}.jpg"), **masks("data/masks/{0..11}.png")},
+    ),
+    "confirmed_integers": Row(f"{LABELLED} --class_ids keep", column("age", *range(20, 30))),
+    "confirmed_column": Row(f"{LABELLED} --columns age:str", column("age", *range(20, 30))),
+    "few_images": Row("--images photos", images("photos/pets/{0..3}.jpg")),
+    "boxes_in_cells": Row(LABELLED, column("label", "cat 1 2 3 4", "dog 1 1 5 5", "cat 2 2 3 3")),
+    "partition": Row(
+        "--images photos --labels list_eval_partition.csv",
+        {**PHOTOS, "list_eval_partition.csv": csv(NAMES, partition=[0, 0, 1, 2])},
+    ),
+    "one_hot": Row(
+        LABELLED, {**PHOTOS, "labels.csv": csv(NAMES, cat=[1, 0, 0], dog=[0, 1, 0], owl=[0, 0, 1])}
+    ),
+    "whole_classes": Row(
+        "--images photos --split_by folder --splits train=0.5,test=0.5",
+        folders("photos/{cat,dog,elk,fox}"),
+    ),
+    "bracketed_parts": Row(LABELLED, column("label", "[cat", "dog]", "[elk")),
+    "tags": Row(LABELLED, column("tags", "red big", "red", "big red dog", "dog")),
+    "semicolons": Row(LABELLED, column("label", "cat;dog", "dog;elk", "elk;cat")),
+    "lists_of_integers": Row(LABELLED, column("label", "16 0", "0", "16 1")),
+    "commas_of_one_name": Row(
+        LABELLED, column("label", "tench, Tinca tinca", "goldfish, Carassius auratus")
+    ),
+    "scientific": Row(LABELLED, column("label", *(f"{i}e5" for i in range(11)), "x")),
+    "people": Row("--images lfw", images("lfw/{a,b,c,d,e,f,g,h,i,j,k}/1.jpg")),
+    "images_below": Row("--images tiny", folders("tiny/n{01,02,03}/images")),
+    "images_and_masks_below": Row(
+        "--images dsb", images("dsb/{0a,0b,0c}/{images,masks}/{0..1}.png")
+    ),
+    "split_beside_classes": Row("--images photos", folders("photos/{cat,dog,val}")),
+    "images_beside_classes": Row(
+        "--images photos", folders("photos/x/{cat,dog,images}", "photos/y/{cat,dog}")
+    ),
+    "splits_of_some": Row(
+        "--images market",
+        folders("market/{bounding_box_test,bounding_box_train,gt_bbox,gt_query,query}"),
+    ),
+    "splits_inside_names": Row("--images pets", folders("pets/images_{train,val}/{cat,dog}")),
+    "splits_below_camel": Row("--images pets", folders("pets/{Train,Test}Images/{cat,dog}")),
+    "dates_without_slashes": Row("--images photos", folders("photos/{20210503,20210504,20210601}")),
+    "years_in_classes": Row("--images cars", folders("cars/{Acura RL Sedan 2012,BMW M3 2011}")),
+    "spelled_folders": Row("--images photos", folders("photos/{sea_lion,sea lion,dog}")),
+    "missing_in_folders": Row("--images photos", folders("photos/{cat,dog,nan}")),
+    "numbers_as_folders": Row("--images photos", folders("photos/{0.1,0.2,0.35}")),
+    "lists_as_folders": Row("--images photos", folders("photos/{cat;dog,cat,dog}")),
+    "colours": Row(
+        "--images data",
+        {
+            **images("data/{x,y}/{0..3}.jpg"),
+            "data/class_dict.csv": "name,r,g,b\nsky,1,2,3\nroad,4,5,6\n",
+        },
+    ),
+    "csv_in_zip": Row(
+        "--images set.zip",
+        {
+            "set.zip": zip_bytes(
+                {**images("photos/{cat,dog}/{0..3}.jpg"), "photos/labels.csv": b"a,b\n"}
+            )
+        },
+    ),
+    "texts_of_numbers": Row(
+        "--images photos",
+        {**folders("photos/{a,b}"), **texts("1.5 2.5\n", "photos/{a,b}/{0..3}.txt")},
+    ),
+    "dota": Row(
+        "--images photos",
+        {
+            **folders("photos/{a,b}"),
+            **texts("imagesource:x\n1 2 3 4 5 6 7 8 plane 0\n", "photos/{a,b}/{0..3}.txt"),
+        },
+    ),
+    "submission": Row(
+        "--images photos",
+        {**folders("photos/{a,b}"), "photos/sample_submission.csv": csv(NAMES, label=PETS)},
+    ),
+    "own_output": Row(
+        "--images photos",
+        {
+            **folders("photos/{a,b}"),
+            "photos/out/d.tfrecord-00000-of-00001": "",
+            "photos/out/dead_letters.jsonl": "{}",
+        },
+    ),
+    "wrapper": Row("--images kaggle", folders("kaggle/pets/{cat,dog}")),
+    "table_of_folder_below": Row(
+        "--images kaggle",
+        {
+            **images("kaggle/train/{0..5}.jpg", "kaggle/test/{6..11}.jpg"),
+            "kaggle/train.csv": csv(NAMES[:6], label=PETS),
+        },
+    ),
+    "masks_in_tiff": Row(
+        "--images data",
+        {
+            **images("data/images/{0..5}.png"),
+            **dict(zip(paths("data/masks/{0..5}.tif"), images("{0..5}.png").values(), strict=True)),
+        },
+    ),
+    "voc_in_annots": Row(
+        "--images set",
+        {
+            **images("set/images/{0..5}.jpg"),
+            **{
+                k.replace("images", "annots"): v
+                for k, v in voc(*paths("set/images/{0..5}.jpg")).items()
+            },
+        },
+    ),
+}
+
+ROWS = {**DOCUMENTED, **FURTHER}
