@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.gcs.cloud import cloud, google_servers
+from tests.buckets.services import GoogleStore, google_servers, google_store
 from tests.harness import REPOSITORY
 from tests.profiles import QUICK, THOROUGH
 
 # One emulator for each process of tests, as the program keeps one client a process.
-__all__ = ["cloud", "google_servers", "samples"]
+__all__ = ["cloud", "google_servers", "google_store", "samples"]
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -44,6 +44,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                     f"{item.nodeid} is marked {name}, but CI would not find it: write "
                     f"`pytest.mark.{name}` in its file"
                 )
+
+
+@pytest.fixture
+def cloud(google_store: GoogleStore) -> GoogleStore:
+    """A new bucket of Google Cloud Storage."""
+    return google_store
 
 
 @pytest.fixture(scope="session")

@@ -24,6 +24,9 @@ ConversionError
 ├── JobError                 a remote engine rejected a job, or the job failed there
 ├── SampleError              a value given from Python cannot become a feature
 └── DamagedRecordError       a TFRecord file is damaged
+
+OSError
+└── ChangedFileError         a file is no longer as it was listed; its sample becomes a dead letter
 """
 
 from __future__ import annotations
@@ -150,6 +153,15 @@ class ChangedInputsError(ConversionError):
 
 class CodecError(ConversionError):
     """Other versions of libraries encode images than those that began the data set."""
+
+
+class ChangedFileError(OSError):
+    """A file is no longer as it was listed, or the listing was wrong."""
+
+    @classmethod
+    def of_sizes(cls, size: int, listed: int) -> ChangedFileError:
+        """The error for a file of another size."""
+        return cls(f"{size} bytes, listed with {listed}; list it anew, when nothing writes to it")
 
 
 class DamagedRecordError(ConversionError):

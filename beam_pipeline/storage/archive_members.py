@@ -9,7 +9,7 @@ from typing import BinaryIO, NoReturn
 
 from beam_pipeline.core.archives.members import content, parse_member_uri
 from beam_pipeline.storage.base import FileSystem, FoundFile
-from beam_pipeline.storage.registry import file_system
+from beam_pipeline.storage.files import file_system
 
 
 class ArchiveMembers(FileSystem):

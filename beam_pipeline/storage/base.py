@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import BinaryIO, NamedTuple
 
+from beam_pipeline.core.errors import ChangedFileError
 from beam_pipeline.core.records.record_format import Sink
-from beam_pipeline.core.records.shard_writer import ChangedFileError
 
 
 class FoundFile(NamedTuple):
@@ -31,7 +31,7 @@ class FoundFile(NamedTuple):
 class FileSystem(ABC):
     """One kind of storage.
 
-    A new kind is a subclass in a new file, and a line in `registry.py`. URIs are in the form that
+    A new kind is a subclass in a new file, and a line in `files.py`. URIs are in the form that
     `files.canonical` returns: a local path is absolute, and no URI ends with a slash. Every method
     may be called from several threads at once, and raises OSError unless documented otherwise.
 

@@ -24,8 +24,8 @@ from beam_pipeline.core.errors import BucketError, ListingError
 from beam_pipeline.core.listing.filters import ImageRoot, Listed, ObjectFilter
 from beam_pipeline.core.listing.globs import fixed_beginning
 from beam_pipeline.core.references import ImageRef
+from beam_pipeline.storage.files import file_system
 from beam_pipeline.storage.key_ranges import EVERYTHING, KeyRange, find_key_ranges
-from beam_pipeline.storage.registry import file_system
 
 _FIRST_SURROGATE = 0xD800  # not encodable in UTF-8, like those up to U+DFFF
 

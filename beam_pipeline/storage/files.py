@@ -1,14 +1,16 @@
-"""Files by URI: each function passes the call on to the file system of its URI."""
+"""Files by URI: each function calls the method of its name, which `FileSystem` documents."""
 
 from __future__ import annotations
 
 import errno
+import functools
+import importlib
 import os
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from typing import BinaryIO
+from typing import Concatenate, ParamSpec, TypeVar
 
 from google_crc32c import extend
 
@@ -16,12 +18,77 @@ from beam_pipeline.core.dataset.names import temporary_name
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.records.record_format import Sink
 from beam_pipeline.core.text import decoded
-from beam_pipeline.core.uris import is_remote
-from beam_pipeline.storage.base import FoundFile, all_of
-from beam_pipeline.storage.registry import file_system
+from beam_pipeline.core.uris import is_remote, scheme_of
+from beam_pipeline.storage.base import FileSystem, all_of
+from beam_pipeline.storage.local import LocalFiles
 
 _CHUNK_BYTES = 1 << 20  # 1 MiB
 _NOT_NORMAL = re.compile(r"//|/\.\.?(/|\Z)|/\Z")
+_LOCAL = LocalFiles()
+_CLASSES = {
+    "abfs": "obstore_services.AzureFiles",
+    "abfss": "obstore_services.AzureFiles",
+    "az": "obstore_services.AzureFiles",
+    "gs": "google.GoogleStorage",
+    "s3": "obstore_services.S3Files",
+    "tar": "archive_members.ArchiveMembers",
+    "zip": "archive_members.ArchiveMembers",
+}
+"""Scheme -> module of this package and class. Other schemes are left to Beam's file systems."""
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def file_system(uri: str) -> FileSystem:
+    """Returns the file system of a URI or of a local path."""
+    if uri.startswith("/"):  # called for every image of a local job
+        return _LOCAL
+    scheme = scheme_of(uri)
+    return _remote(scheme) if scheme else _LOCAL
+
+
+@functools.cache
+def _remote(scheme: str) -> FileSystem:
+    """Makes the file system of a scheme; its module is imported when a URI first needs it."""
+    module, _, name = _CLASSES.get(scheme, "beam_filesystems.BeamFileSystem").partition(".")
+    made: FileSystem = getattr(importlib.import_module(f"{__package__}.{module}"), name)()
+    return made
+
+
+def _by_uri(
+    method: Callable[Concatenate[FileSystem, str, _P], _T],
+) -> Callable[Concatenate[str, _P], _T]:
+    """Returns the function that calls a method of the file system of its first argument."""
+    name = method.__name__
+
+    @functools.wraps(method)
+    def call(uri: str, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        result: _T = getattr(file_system(uri), name)(uri, *args, **kwargs)
+        return result
+
+    return call
+
+
+read_if_there = _by_uri(FileSystem.read_if_there)
+read_part = _by_uri(FileSystem.read_part)
+open_input = _by_uri(FileSystem.open_input)
+exists = _by_uri(FileSystem.exists)
+size_of = _by_uri(FileSystem.size_of)
+is_link = _by_uri(FileSystem.is_link)
+holds = _by_uri(FileSystem.holds)
+is_older = _by_uri(FileSystem.is_older)
+altered = _by_uri(FileSystem.altered)
+free_bytes = _by_uri(FileSystem.free_bytes)
+version_of = _by_uri(FileSystem.version_of)
+list_folder = _by_uri(FileSystem.list_folder)
+list_files = _by_uri(FileSystem.list_files)
+files_in = _by_uri(FileSystem.files_in)
+sizes_in = _by_uri(FileSystem.sizes_in)
+check_readable = _by_uri(FileSystem.check_readable)
+make_folder = _by_uri(FileSystem.make_folder)
+delete_folder = _by_uri(FileSystem.delete_folder)
+remove_folder = _by_uri(FileSystem.remove_folder)
 
 
 def canonical(uri: str) -> str:
@@ -67,11 +134,6 @@ def read_bytes(uri: str) -> bytes:
     return data
 
 
-def read_if_there(uri: str) -> bytes | None:
-    """Reads a whole file; returns None if it does not exist. Raises OSError."""
-    return file_system(uri).read_if_there(uri)
-
-
 def read_text(uri: str, name: str = "", *, most: int | None = None) -> str:
     """Reads a text file in UTF-8, with or without a byte order mark.
 
@@ -93,139 +155,19 @@ def read_text(uri: str, name: str = "", *, most: int | None = None) -> str:
     return decoded(data, name or uri)
 
 
-def read_part(uri: str, size: int, offset: int) -> bytes:
-    """Reads part of a file; fewer bytes if the file ends before. Raises OSError."""
-    return file_system(uri).read_part(uri, size, offset)
-
-
-def open_input(uri: str) -> BinaryIO:
-    """Opens a file for reading and seeking. Raises OSError."""
-    return file_system(uri).open_input(uri)
-
-
-def exists(uri: str) -> bool:
-    """True if a file or, where the storage has folders, a folder of this name exists."""
-    return file_system(uri).exists(uri)
-
-
-def size_of(uri: str) -> int:
-    """Returns the size of a file in bytes; -1 if it does not exist."""
-    return file_system(uri).size_of(uri)
-
-
-def is_link(uri: str) -> bool:
-    """Tells whether a name is a link to another file or folder; there are none in buckets."""
-    return file_system(uri).is_link(uri)
-
-
-def holds(uri: str, size: int, crc32c: int) -> bool:
-    """True if a file has this length and this CRC-32C.
-
-    A local file is read. Google Cloud Storage stores the checksums of its objects. Other storage
-    has no partial files, and only the length is compared.
-
-    Raises:
-      OSError: the file cannot be read.
-    """
-    return file_system(uri).holds(uri, size, crc32c)
-
-
-def is_older(uri: str, size: int, other: str) -> bool:
-    """Tells, without reading, that a file has this length and was not written after another one.
-
-    False where that is not known, as in buckets.
-
-    Raises:
-      OSError: one of them cannot be found.
-    """
-    return file_system(uri).is_older(uri, size, other)
-
-
-def altered(folder: str, expected: Mapping[str, tuple[int, str]]) -> list[str]:
-    """Returns the sorted names of files that are missing in a folder, or hold something else.
-
-    Only Google Cloud Storage tells, whose listings have checksums; elsewhere the result is empty.
-
-    Args:
-      folder: the folder.
-      expected: name -> (length in bytes, CRC-32C as a manifest has it).
-
-    Raises:
-      BucketError: the bucket does not exist or may not be listed.
-      OSError: the listing broke off.
-    """
-    return file_system(folder).altered(folder, expected)
-
-
-def free_bytes(folder: str) -> int | None:
-    """Returns the bytes that can still be written to an existing folder; None if unknown."""
-    return file_system(folder).free_bytes(folder)
-
-
-def version_of(uri: str) -> int:
-    """Returns a number that changes when a file does. Raises OSError.
-
-    It is the time of the last change in nanoseconds for a local file, the generation in Google
-    Cloud Storage, and 0 if unknown.
-    """
-    return file_system(uri).version_of(uri)
-
-
-def list_folder(folder: str) -> list[str]:
-    """Returns the sorted names in a folder, hidden ones included; none if it does not exist.
-
-    For a remote folder, these are the relative paths of all files below it.
-    """
-    return file_system(folder).list_folder(folder)
-
-
-def list_files(folder: str) -> Iterator[FoundFile]:
-    """Lists every file below a folder by its relative path; those in `gs://` are sorted.
-
-    Raises:
-      BucketError: a bucket does not exist or may not be listed.
-      Exception: an error of Beam's file systems.
-    """
-    return file_system(folder).list_files(folder)
-
-
-def files_in(folder: str) -> dict[str, FoundFile]:
-    """Returns name -> file for the files in a folder; for a remote one, by their relative paths."""
-    return file_system(folder).files_in(folder)
-
-
-def sizes_in(folder: str) -> dict[str, int]:
-    """Returns name -> bytes for the files in a folder; for a remote one, by their relative paths."""
-    return file_system(folder).sizes_in(folder)
-
-
 def check_credentials(uris: Iterable[str]) -> None:
     """Checks before a job that there are credentials for these URIs.
 
     Raises:
       UsageError: there are none, or the library for them is not installed.
     """
-    for found in {file_system(uri): None for uri in uris}:
-        found.check_credentials()
-
-
-def check_readable(folder: str) -> None:
-    """Checks before a job that a bucket can be listed; other folders are checked by the job.
-
-    Raises:
-      ConversionError: there are no credentials, no such bucket, or no permission.
-    """
-    file_system(folder).check_readable(folder)
+    for system in {file_system(uri): None for uri in uris}:
+        system.check_credentials()
 
 
 def written_by_beam(uri: str) -> bool:
     """True if Beam's own sinks can write to the storage of a URI."""
     return file_system(uri).written_by_beam
-
-
-def make_folder(folder: str) -> None:
-    """Makes a folder and its parents, where the storage has folders."""
-    file_system(folder).make_folder(folder)
 
 
 def prepare_folder(folder: str) -> None:
@@ -243,16 +185,6 @@ def delete(folder: str, names: list[str]) -> None:
         file_system(folder).delete([join(folder, name) for name in names])
 
 
-def delete_folder(folder: str) -> None:
-    """Deletes a folder with everything in it, if it exists."""
-    file_system(folder).delete_folder(folder)
-
-
-def remove_folder(folder: str) -> None:
-    """Removes a folder if it is empty, where the storage has folders."""
-    file_system(folder).remove_folder(folder)
-
-
 def open_output(uri: str, *, new: bool = False) -> AbstractContextManager[Sink]:
     """Opens a file that appears under its name, whole, when its `with` block ends without error.
 
@@ -262,6 +194,12 @@ def open_output(uri: str, *, new: bool = False) -> AbstractContextManager[Sink]:
         existing file is kept, and raises an OutputError if its bytes differ.
     """
     return file_system(uri).open_output(uri, temporary_name(uri), new=new)
+
+
+def write_bytes(uri: str, data: bytes, *, new: bool = False) -> None:
+    """Writes a whole file atomically; replaces an older one; `new` is `open_output`'s."""
+    with open_output(uri, new=new) as file:
+        file.write(data)
 
 
 def copy(source: str, uri: str, crc32c: int, *, new: bool = False) -> bool:
@@ -286,11 +224,11 @@ def copy(source: str, uri: str, crc32c: int, *, new: bool = False) -> bool:
         return True
     try:
         with open_input(source) as file, open_output(uri, new=new) as sink:
-            found = 0
+            crc = 0
             while chunk := file.read(_CHUNK_BYTES):
-                found = extend(found, chunk)
+                crc = extend(crc, chunk)
                 sink.write(chunk)
-            if found != crc32c:
+            if crc != crc32c:
                 raise _OtherBytesError
     except _OtherBytesError:
         return False
@@ -299,9 +237,3 @@ def copy(source: str, uri: str, crc32c: int, *, new: bool = False) -> bool:
 
 class _OtherBytesError(Exception):
     """Keeps a file from appearing that holds other bytes than it should."""
-
-
-def write_bytes(uri: str, data: bytes, *, new: bool = False) -> None:
-    """Writes a whole file atomically; replaces an older one; `new` is `open_output`'s."""
-    with open_output(uri, new=new) as file:
-        file.write(data)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.buckets.services import GoogleStore as Cloud
 from tests.deploy.tools import DATAFLOW, load_script
 from tests.engines import test_dataflow
 from tests.engines.fake_dataflow import PROJECT, REGION, FakeDataflow
-from tests.gcs.cloud import Cloud
 from tests.pictures import write_pictures
 
 pytestmark = pytest.mark.dataflow

@@ -18,8 +18,8 @@ from tests.deploy.tools import DATAFLOW, load_script
 from tests.engines import test_dataflow
 from tests.engines.fake_dataflow import PROJECT, REGION, FakeDataflow, Received, Step
 from tests.engines.test_dataflow import staged
-from tests.gcs.cloud import Cloud
-from tests.gcs.proxy import Fault
+from tests.buckets.services import GoogleStore as Cloud
+from tests.buckets.proxy import Fault
 from tests.harness import REPOSITORY, wait_until
 from tests.pictures import write_pictures
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.buckets.services import needs_google
 from tests.deploy.tools import DEPLOY, SCHEDULE, TERRAFORM
-from tests.google import needs_google
 
 pytestmark = pytest.mark.deploy
 
@@ -169,8 +169,8 @@ def test_the_output_role_is_what_the_program_asks_for(
 ) -> None:
     """The permissions that an error would name."""
     needs_google()
-    from beam_pipeline.storage import google_objects as storage
+    from beam_pipeline.storage.google import Google
 
     held = resources["google_project_iam_custom_role.output"]["permissions"]
-    asked = {storage.CREATE, storage.DELETE, storage.GET, storage.LIST}
+    asked = set(Google.permissions)
     assert {unquoted(one) for one in held} == asked

@@ -28,8 +28,8 @@ from beam_pipeline.core.failures import Refusal
 from beam_pipeline.engines import dataflow
 from beam_pipeline.storage import google_client
 from beam_pipeline.work.incomplete_folder import note_refusal
+from tests.buckets.services import GoogleStore as Cloud
 from tests.engines.fake_dataflow import DONE, PROJECT, REGION, FakeDataflow, Step
-from tests.gcs.cloud import Cloud
 from tests.harness import PATIENCE_S, REPOSITORY, convert, job, wait_until
 from tests.pictures import write_pictures
 

@@ -17,6 +17,7 @@ from PIL import Image
 
 from beam_pipeline.engines import flink
 from beam_pipeline.layouts import LAYOUTS
+from tests.buckets.services import GoogleStore as Cloud
 from tests.engines.flink_cluster import (
     Cluster,
     cluster_of_two,
@@ -31,7 +32,6 @@ from tests.engines.same_bytes import (
     assert_same_bytes,
     processes_in,
 )
-from tests.gcs.cloud import Cloud
 from tests.harness import (
     REPOSITORY,
     convert_in_process_of_its_own,

@@ -8,8 +8,8 @@ import pytest
 
 from beam_pipeline.core.archives.members import member_uri
 from beam_pipeline.core.archives.tar_members import tar_entries
-from beam_pipeline.core.records.shard_writer import ChangedFileError
-from beam_pipeline.storage import beam_filesystems, files, registry
+from beam_pipeline.core.errors import ChangedFileError
+from beam_pipeline.storage import beam_filesystems, files
 from beam_pipeline.storage.archive_members import ArchiveMembers
 from tests.archives import make_tar
 
@@ -37,7 +37,7 @@ def test_a_member_is_read_by_its_range(uris: list[str]) -> None:
 
 def test_any_storage_may_hold_the_archive(uris: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Beam's file systems read a range of it, not the whole."""
-    monkeypatch.setattr(registry, "_LOCAL", beam_filesystems.BeamFileSystem())
+    monkeypatch.setattr(files, "_LOCAL", beam_filesystems.BeamFileSystem())
     assert files.read_image(uris[1], 900) == b"two" * 300
 
 

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from beam_pipeline.storage.atomic_file import AtomicFile
+from beam_pipeline.storage.local import AtomicFile
 from tests.harness import wait_until
 from tests.profiles import examples
 

@@ -12,7 +12,7 @@ from beam_pipeline.core.errors import BucketError, ListingError
 from beam_pipeline.core.listing.filters import ImageRoot, Listed
 from beam_pipeline.core.listing.label_files import LabelFile, LabelFiles
 from beam_pipeline.core.references import ImageRef
-from beam_pipeline.storage import registry
+from beam_pipeline.storage import files
 from beam_pipeline.storage.base import FoundFile
 from beam_pipeline.storage.bucket_listing import (
     FanOut,
@@ -41,7 +41,7 @@ def storage(monkeypatch: pytest.MonkeyPatch) -> MemoryFiles:
     names = [*(f"{animal}/{n:03d}.jpg" for animal in ("cat", "dog", "owl") for n in range(40))]
     names += ["a.txt", "cat/.hidden.jpg", "dog/.git/1.jpg", "dog/.git/2.jpg", "dog/", "zebra.TXT"]
     storage = MemoryFiles({f"mem://pets/{name}": b"x" * (len(name)) for name in names})
-    monkeypatch.setattr(registry, "_remote", lambda scheme: storage)
+    monkeypatch.setattr(files, "_remote", lambda scheme: storage)
     return storage
 
 
@@ -142,7 +142,7 @@ def test_only_some_storage_lists_ranges(storage: MemoryFiles, tmp_path: Path) ->
 # --- Google Cloud Storage ------------------------------------------------------------------------
 
 
-@pytest.mark.gcs
+@pytest.mark.buckets
 def test_few_objects_are_listed_page_after_page(serve: Serve) -> None:
     """A bucket of a page or two is asked for its pages and nothing else; key, URI, size and
     generation are the objects'; other folders, also with the same beginning, are not asked for."""
@@ -157,7 +157,7 @@ def test_few_objects_are_listed_page_after_page(serve: Serve) -> None:
     ]
 
 
-@pytest.mark.gcs
+@pytest.mark.buckets
 def test_many_objects_are_listed_in_ranges_side_by_side(serve: Serve) -> None:
     """Each is listed once. The longest chain of pages that wait for each other falls with the
     number of ranges, at the price of a probe or two a range."""
@@ -177,7 +177,7 @@ def test_many_objects_are_listed_in_ranges_side_by_side(serve: Serve) -> None:
     assert longest == {16: 10, 64: 3}
 
 
-@pytest.mark.gcs
+@pytest.mark.buckets
 def test_a_range_that_turns_out_long_is_cut_again(serve: Serve) -> None:
     """Whatever was thought of it, no range is listed further than the limit says."""
     small = [f"photos/{letter}/{number}.jpg" for letter in "abcdefg" for number in range(100)]
@@ -197,7 +197,7 @@ HIDDEN = [
 OTHERS = ["cat/.a.jpg", "cat/b.txt", "c.TXT", "dog/e", *(f"cat/{n}.jpg" for n in range(300))]
 
 
-@pytest.mark.gcs
+@pytest.mark.buckets
 @pytest.mark.parametrize("ranges", [1, 16, 64])
 def test_what_is_passed_over_is_what_is_in_a_local_folder(
     serve: Serve, tmp_path: Path, ranges: int
@@ -218,7 +218,7 @@ def test_what_is_passed_over_is_what_is_in_a_local_folder(
     assert inside or ranges == 1
 
 
-@pytest.mark.gcs
+@pytest.mark.buckets
 def test_a_pattern_lists_no_more_names_than_begin_as_it_does(serve: Serve) -> None:
     """One image of a bucket, or those of a folder in it, take one request."""
     server = serve([f"photos/{folder}/{n:04d}.jpg" for folder in "abc" for n in range(3 * PAGE)])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.storage import files
+from beam_pipeline.storage.files import file_system
 
 
 @given(parts=st.lists(st.sampled_from(["/", "//", "a", ".", "..", ".a", "a.", "~", " "])))
@@ -145,3 +148,36 @@ def test_a_file_that_cannot_be_linked_is_copied(tmp_path: Path) -> None:
     assert not (tmp_path / "c").exists()
     assert files.copy(str(tmp_path / "a"), str(tmp_path / "d"), crc)
     assert os.path.samefile(tmp_path / "a", tmp_path / "d")
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        ("/photos/a.jpg", "LocalFiles"),
+        ("photos/a.jpg", "LocalFiles"),
+        ("gs:/a", "LocalFiles"),
+        ("gs://pets/a.jpg", "GoogleStorage"),
+        ("s3://pets/a.jpg", "S3Files"),
+        ("az://pets/a.jpg", "AzureFiles"),
+        ("abfs://pets@account.dfs.core.windows.net/a.jpg", "AzureFiles"),
+        ("hdfs://pets/a.jpg", "BeamFileSystem"),
+        ("GS://pets/a.jpg", "BeamFileSystem"),
+    ],
+)
+def test_a_scheme_has_its_file_system(uri: str, expected: str) -> None:
+    """One object serves all URIs of a scheme."""
+    assert type(file_system(uri)).__name__ == expected
+    assert file_system(uri) is file_system(uri)
+
+
+def test_local_files_import_no_other_file_system() -> None:
+    """Neither the modules for other schemes nor their libraries."""
+    script = (
+        "import sys; from beam_pipeline.storage import files;"
+        "files.list_folder('/'); files.exists('/');"
+        "names = [n for n in sys.modules if n.startswith(('apache_beam', 'obstore', 'botocore', 'google.cloud.storage', 'google.auth'))];"
+        "ours = [n for n in sys.modules if '.storage.google' in n or '.storage.beam' in n or '.storage.obstore' in n];"
+        "print(names, ours)"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout == "[] []\n"

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from beam_pipeline.storage import google_client
-from tests.google import needs_google
+from tests.buckets.services import needs_google
 from tests.listing_server import ListingServer, serving
 from tests.transforms.buckets import PAGE, Serve
 

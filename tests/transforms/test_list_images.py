@@ -30,7 +30,7 @@ from tests.transforms.buckets import (
     together,
 )
 
-pytestmark = pytest.mark.gcs
+pytestmark = pytest.mark.buckets
 
 
 def test_a_whole_bucket_is_listed(serve: Serve) -> None:

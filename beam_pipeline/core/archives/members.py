@@ -18,8 +18,7 @@ import struct
 import zlib
 from typing import NamedTuple
 
-from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.records.shard_writer import ChangedFileError
+from beam_pipeline.core.errors import ChangedFileError, UsageError
 
 TAR, ZIP = "tar", "zip"
 KINDS = (TAR, ZIP)

@@ -20,6 +20,7 @@ from beam_pipeline.core.dataset.sharding import (
     ShardSpec,
 )
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
+from beam_pipeline.core.errors import ChangedFileError
 from beam_pipeline.core.images.claimed_size import check_claimed_size
 from beam_pipeline.core.images.codecs import codec_in_use
 from beam_pipeline.core.images.digest import NO_DIGEST, digest_of
@@ -57,15 +58,6 @@ ImageReader = Callable[[str, int, int], bytes]
 
 Raises ChangedFileError if the whole file has another size now, and OSError.
 """
-
-
-class ChangedFileError(OSError):
-    """A file is no longer as it was listed, or the listing was wrong."""
-
-    @classmethod
-    def of_sizes(cls, found: int, listed: int) -> ChangedFileError:
-        """The error for a file of another size."""
-        return cls(f"{found} bytes, listed with {listed}; list it anew, when nothing writes to it")
 
 
 class Maker(Protocol):

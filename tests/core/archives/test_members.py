@@ -17,8 +17,7 @@ from beam_pipeline.core.archives.members import (
     parse_member_uri,
     plain_name,
 )
-from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.records.shard_writer import ChangedFileError
+from beam_pipeline.core.errors import ChangedFileError, UsageError
 
 _SIZES = st.integers(0, 2**63)
 _CRCS = st.integers(0, 2**32 - 1)

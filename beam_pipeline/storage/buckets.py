@@ -1,0 +1,609 @@
+"""Buckets as file systems: everything that does not depend on the service, over a `Driver` for each.
+
+A driver makes the requests of one client library: `google.py` and `obstore_driver.py`. Retries,
+uploads, comparisons with what another job wrote, and reading in chunks are the same for all, here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import logging
+import math
+import os
+import random
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Any, BinaryIO, ClassVar, NamedTuple, Protocol, TypeVar
+
+from google_crc32c import Checksum, extend
+
+from beam_pipeline.core.dataset.manifest import crc32c_text
+from beam_pipeline.core.errors import AnotherJobError, BucketError
+from beam_pipeline.core.text import terminal_line
+from beam_pipeline.storage.base import FileSystem, FoundFile
+
+RETRY_SECONDS = 300.0
+"""Seconds for which one request is retried."""
+
+FIRST_DELAY = 0.2  # seconds
+LONGEST_DELAY = 32.0
+TRANSIENT_STATUS = frozenset({408, 429, 500, 502, 503, 504})
+
+READ_BYTES = 8 << 20  # 8 MiB per request of a file that is read in order
+ONE_REQUEST_BYTES = 8 << 20  # 8 MiB; a larger file goes through `Driver.stream`
+PAGE_SIZE = 1000  # names that a listing request returns
+_STREAMED_BYTES = 1 << 20  # 1 MiB; buffers are joined up to this size before they are streamed
+_BUFFER_BYTES = 256 << 10  # 256 KiB
+_AT_ONCE = 16  # requests about many objects
+_QUIET_SECONDS = 10.0  # of retries that are not worth a warning
+_WARNING_SECONDS = 60.0  # between two warnings of a process
+
+_logger = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+
+class TakenError(Exception):
+    """An object that should be new exists, or one is no longer the version that was asked for."""
+
+
+class Place(NamedTuple):
+    """Attributes: bucket (for some services with the account), name (may be empty, or a prefix)."""
+
+    bucket: str
+    name: str
+
+
+def place_of(uri: str) -> Place:
+    """Returns bucket and name of a URI.
+
+    >>> place_of("s3://pets/cat/1.jpg")
+    Place(bucket='pets', name='cat/1.jpg')
+    """
+    bucket, _, name = uri.partition("://")[2].partition("/")
+    return Place(bucket, name)
+
+
+def bucket_uri(uri: str) -> str:
+    """Returns the URI of an object's bucket."""
+    return f"{uri.partition('://')[0]}://{place_of(uri).bucket}"
+
+
+class StoredObject(NamedTuple):
+    """Attributes: size in bytes; version, which changes with the object; crc32c, empty if unknown."""
+
+    size: int
+    version: int
+    crc32c: str
+
+
+class Permissions(NamedTuple):
+    """The permissions of a service, as its documentation names them."""
+
+    list: str
+    get: str
+    create: str
+    delete: str
+
+
+class Stream(Protocol):
+    """An upload in progress. The object is visible after `complete`, and never before."""
+
+    def write(self, data: bytes) -> None:
+        """Adds bytes. Raises TakenError, BucketError, OSError."""
+
+    def complete(self, size: int, crc32c: str) -> None:
+        """Ends the upload of this many bytes in all. Raises as `write`."""
+
+    def close(self) -> None:
+        """Releases what it holds, whether complete or not."""
+
+
+class Driver(ABC):
+    """The requests of one service.
+
+    Every request is repeated after transient errors and may come from any thread. Unless documented
+    otherwise, 403 and 404 are a BucketError that names the bucket and the permission, and other
+    permanent errors an OSError with the URI. Names are literal, without wildcards or escapes.
+
+    Attributes:
+      title: the service's name.
+      container: its word for a bucket.
+      permissions: the names of its permissions.
+      deletes: objects that one request deletes.
+      is_sorted: True if listings are sorted by name, and can begin at any name.
+      lists_digests: True if listings have MD5s.
+      written_by_beam: True if Beam's own sinks can write to it.
+      proves_conditions: True if an upload of a new object is certain to leave an existing one alone.
+    """
+
+    title: ClassVar[str]
+    container: ClassVar[str] = "bucket"
+    permissions: ClassVar[Permissions]
+    deletes: ClassVar[int] = 1
+    is_sorted: ClassVar[bool] = True
+    lists_digests: ClassVar[bool] = False
+    written_by_beam: ClassVar[bool] = False
+    proves_conditions: ClassVar[bool] = False
+
+    @abstractmethod
+    def connect(self, uri: str = "") -> None:
+        """Checks that there are a library and credentials, and that an object can have this URI.
+
+        Raises:
+          UsageError: the library is not installed, or a setting is unusable.
+          CredentialsError: there are no credentials.
+          OSError: no object can have this URI.
+        """
+
+    @abstractmethod
+    def permanent(self, error: Exception, uri: str) -> Exception | None:
+        """Returns the error to raise for one of the library; None if the request may succeed later.
+
+        Returns: FileNotFoundError for 404, PermissionError for 403, CredentialsError, TakenError,
+          another OSError (errno `ERANGE` for a range after the end of an object), or the error
+          itself if it is not of the library.
+        """
+
+    @abstractmethod
+    def text(self, error: Exception) -> str:
+        """Returns an error of the library in one line."""
+
+    @abstractmethod
+    def get(
+        self, uri: str, span: tuple[int, int] | None = None, version: str = ""
+    ) -> tuple[bytes, str]:
+        """Reads an object, or the bytes from a start to before an end.
+
+        Args:
+          uri: the object.
+          span: (start, end), not empty; fewer bytes come if the object ends before.
+          version: what an earlier call returned; the object must still be the same.
+
+        Returns: the bytes and the version.
+
+        Raises:
+          FileNotFoundError: there is no such object.
+          PermissionError: it may not be read.
+          TakenError: the object was replaced.
+        """
+
+    @abstractmethod
+    def find(self, uri: str) -> StoredObject:
+        """Describes an object. Raises FileNotFoundError if there is none."""
+
+    @abstractmethod
+    def list_range(
+        self, uri_prefix: str, start: str = "", end: str = "", *, digests: bool = False
+    ) -> Iterator[FoundFile]:
+        """Lists objects page by page, as `FileSystem.list_range`.
+
+        Empty objects whose names end with a slash stand for folders and are left out.
+        """
+
+    @abstractmethod
+    def first_name(self, uri_prefix: str, start: str = "", end: str = "") -> str | None:
+        """Returns the first name of a range, as `FileSystem.first_name`."""
+
+    @abstractmethod
+    def put(self, uri: str, data: bytes, crc32c: str, *, new: bool) -> None:
+        """Writes an object with one request.
+
+        Raises:
+          TakenError: it should be new, and exists.
+        """
+
+    @abstractmethod
+    def stream(self, uri: str, *, new: bool) -> Stream:
+        """Begins the upload of an object of any size."""
+
+    @abstractmethod
+    def copy(self, source: str, uri: str, *, new: bool) -> bool:
+        """Copies an object within the service; returns False where the service cannot.
+
+        Raises:
+          TakenError: the copy should be new, and an object of its name exists.
+        """
+
+    @abstractmethod
+    def delete(self, uris: Sequence[str]) -> None:
+        """Deletes up to `deletes` objects of one bucket; missing ones are no error."""
+
+    def find_all(self, folder: str, names: Iterable[str]) -> dict[str, StoredObject]:
+        """Describes the objects among these names in a folder that exist."""
+
+        def find(name: str) -> tuple[str, StoredObject] | None:
+            try:
+                return name, self.find(f"{folder}/{name}")
+            except FileNotFoundError:
+                return None
+
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return dict(filter(None, pool.map(find, names)))
+
+    def retried(self, request: Callable[[], _T], uri: str) -> _T:
+        """Makes a request, and repeats it after transient errors, with growing delays.
+
+        Args:
+          request: makes the request from its beginning each time it is called.
+          uri: the object or folder that it is about, for errors.
+
+        Raises:
+          TimeoutError: it failed for `RETRY_SECONDS`; a runner may try the bundle again.
+          Exception: another error that `permanent` returned.
+        """
+        began, delay, waiting = time.monotonic(), FIRST_DELAY, Waiting(self.title)
+        while True:
+            try:
+                return request()
+            except Exception as error:
+                permanent = self.permanent(error, uri)
+                if permanent is error:
+                    raise
+                if permanent is not None:
+                    raise permanent from error
+                text, seconds = self.text(error), time.monotonic() - began
+                if seconds + delay > RETRY_SECONDS:
+                    raise self.timeout(seconds, text, uri) from error
+                waiting.add(text)
+            time.sleep(delay * random.uniform(0.5, 1))  # noqa: S311 -- so that clients spread
+            delay = min(2 * delay, LONGEST_DELAY)
+
+    def timeout(self, seconds: float, text: str, uri: str) -> TimeoutError:
+        """Returns the error of a request that was retried in vain."""
+        message = f"{self.title} gave no good answer for {seconds:.0f} s; the last: {text}"
+        return TimeoutError(errno.ETIMEDOUT, message, uri)
+
+    @contextlib.contextmanager
+    def naming(self, uri: str, permission: str, *, missing: bool = True) -> Iterator[None]:
+        """Turns 403, and 404 if `missing`, into errors that name the bucket and the permission.
+
+        Raises:
+          BucketError: the bucket does not exist, or the permission is missing.
+        """
+        try:
+            yield
+        except FileNotFoundError as error:
+            if not missing:
+                raise
+            raise BucketError(
+                f"{self.container} {bucket_uri(uri)} does not exist: {uri}: {error.strerror}"
+            ) from error
+        except PermissionError as error:
+            raise BucketError(
+                f"{uri}: permission {permission} on {self.container} {bucket_uri(uri)} is missing: "
+                f"{error.strerror}"
+            ) from error
+
+
+class Waiting:
+    """Warns that a request has been failing for a while, once a minute in a process."""
+
+    warned: ClassVar[float] = -math.inf
+
+    def __init__(self, service: str) -> None:
+        self._service = service
+        self._began: float | None = None
+
+    def add(self, error: str) -> None:
+        """Takes the text of a transient error."""
+        now = time.monotonic()
+        self._began = now if self._began is None else self._began
+        waited = now - self._began
+        if waited < _QUIET_SECONDS or now < Waiting.warned + _WARNING_SECONDS:
+            return
+        Waiting.warned = now
+        _logger.warning(
+            "%s has given no good answer for %.0f s, the last: %s; retrying for %.0f s in all",
+            self._service,
+            waited,
+            terminal_line(error),
+            RETRY_SECONDS,
+        )
+
+
+def lost(uri: str, reason: str) -> OSError:
+    """Returns the error of a lost upload, which a retry of the bundle must repeat."""
+    return OSError(errno.EAGAIN, reason, uri)
+
+
+class BucketFiles(FileSystem):
+    """Objects of a service, with as few requests as possible.
+
+    An object appears, complete, when its upload ends, so no temporary name and no rename is needed.
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self.lists_ranges = driver.is_sorted
+        self.lists_digests = driver.lists_digests
+        self.written_by_beam = driver.written_by_beam
+
+    def read(self, uri: str, size: int = 0, offset: int = -1) -> bytes:
+        if offset >= 0 and size <= 0:
+            return b""
+        try:
+            return self.driver.get(uri, None if offset < 0 else (offset, offset + size))[0]
+        except PermissionError as error:
+            message = f"permission {self.driver.permissions.get} is missing: {error.strerror}"
+            raise PermissionError(errno.EACCES, message, uri) from error
+
+    def open_input(self, uri: str) -> BinaryIO:
+        return io.BufferedReader(_Reader(self.driver, uri), _BUFFER_BYTES)
+
+    def size_of(self, uri: str) -> int:
+        try:
+            return self.driver.find(uri).size
+        except FileNotFoundError:
+            return -1
+
+    def holds(self, uri: str, size: int, crc32c: int) -> bool:
+        try:
+            return self._has(uri, self.driver.find(uri), size, crc32c_text(crc32c))
+        except FileNotFoundError:
+            return False
+
+    def _has(self, uri: str, stored: StoredObject, size: int, crc32c: str) -> bool:
+        """Compares an object; it is read if another program wrote it without a checksum."""
+        if stored.size != size:
+            return False
+        return (stored.crc32c or self._checksum(uri)) == crc32c
+
+    def _checksum(self, uri: str) -> str:
+        crc = 0
+        with self.open_input(uri) as file:
+            while chunk := file.read(READ_BYTES):
+                crc = extend(crc, chunk)
+        return crc32c_text(crc)
+
+    def altered(self, folder: str, expected: Mapping[str, tuple[int, str]]) -> list[str]:
+        stored = self.driver.find_all(folder, expected) if expected else {}
+        return sorted(
+            name
+            for name, (size, crc32c) in expected.items()
+            if name not in stored or not self._has(f"{folder}/{name}", stored[name], size, crc32c)
+        )
+
+    def version_of(self, uri: str) -> int:
+        return self.driver.find(uri).version
+
+    def list_files(self, folder: str) -> Iterator[FoundFile]:
+        return self.driver.list_range(folder + "/")
+
+    def list_range(
+        self, uri_prefix: str, start: str = "", end: str = "", *, digests: bool = False
+    ) -> Iterator[FoundFile]:
+        return self.driver.list_range(uri_prefix, start, end, digests=digests)
+
+    def first_name(self, uri_prefix: str, start: str = "", end: str = "") -> str | None:
+        return self.driver.first_name(uri_prefix, start, end)
+
+    def check_credentials(self) -> None:
+        self.driver.connect()
+
+    def check_readable(self, folder: str) -> None:
+        self.driver.first_name(folder + "/")
+
+    def prepare_folder(self, folder: str, probe: str) -> None:
+        """Creates an empty object, which must fail the second time, and deletes it again."""
+        with Upload(self, probe, new=True):
+            pass
+        try:
+            if not (self.driver.proves_conditions or self._is_kept(probe)):
+                raise BucketError(
+                    f"{bucket_uri(folder)}: the service replaces an object in spite of the "
+                    "condition If-None-Match, so another job's shards would not be safe; "
+                    "write to another service, or to a local folder"
+                )
+        finally:
+            self.delete([probe])
+
+    def _is_kept(self, uri: str) -> bool:
+        """True if the service refuses to create an object that exists."""
+        try:
+            self.driver.put(uri, b"", crc32c_text(0), new=True)
+        except TakenError:
+            return True
+        return False
+
+    def open_output(self, uri: str, temporary: str, *, new: bool = False) -> Upload:
+        return Upload(self, uri, new=new)
+
+    def copy_from(self, source: str, uri: str, temporary: str, *, new: bool = False) -> bool:
+        stored = self.driver.find(source)
+        try:
+            return self.driver.copy(source, uri, new=new)
+        except TakenError:
+            self.accept(uri, stored.size, stored.crc32c or self._checksum(source))
+            return True
+
+    def accept(self, uri: str, size: int, crc32c: str) -> None:
+        """Accepts an object that exists in place of a new one if it holds the same bytes.
+
+        Raises:
+          AnotherJobError: it holds others.
+        """
+        try:
+            stored = self.driver.find(uri)
+            if self._has(uri, stored, size, crc32c):
+                return
+        except FileNotFoundError as error:
+            raise lost(uri, "an object was in its place and is gone again") from error
+        raise AnotherJobError(
+            f"another job is writing to this folder: {uri} is there already with "
+            f"{stored.size} bytes, CRC-32C {stored.crc32c or 'unknown'}; this job has {size} bytes, "
+            f"CRC-32C {crc32c}. Nothing of it was changed; wait for the other "
+            "job or choose another --output"
+        )
+
+    def delete(self, uris: Sequence[str]) -> None:
+        by_bucket: dict[str, list[str]] = {}
+        for uri in uris:
+            by_bucket.setdefault(place_of(uri).bucket, []).append(uri)
+        step = self.driver.deletes
+        parts = [
+            among[start : start + step]
+            for among in by_bucket.values()
+            for start in range(0, len(among), step)
+        ]
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            for _ in pool.map(self.driver.delete, parts):
+                pass
+
+
+class Upload:
+    """An object that appears, complete, only if its `with` block ends without error.
+
+    Up to 8 MiB are sent with one request, more as the driver streams it. A new object is created
+    only if none of its name exists. If one exists, as when a retried bundle finds the shard that it
+    wrote before, it must hold the same bytes.
+
+    Raises on exit:
+      AnotherJobError: a new object's name is taken by other bytes.
+      BucketError: the bucket does not exist, or a permission is missing.
+      OSError: the object cannot be written now, or is too large.
+    """
+
+    def __init__(self, files: BucketFiles, uri: str, *, new: bool = False) -> None:
+        self._files = files
+        self._uri = uri
+        self._new = new
+        self._buffers: list[bytes] = []
+        self._pending = 0
+        self._size = 0
+        self._checksum = Checksum()
+        self._stream: Stream | None = None
+        self._taken = False
+
+    def __enter__(self) -> Upload:
+        self._files.driver.connect(self._uri)
+        return self
+
+    def write(self, *buffers: bytes) -> None:
+        """Adds buffers to the object; they must not change afterwards."""
+        self._buffers.extend(buffers)
+        self._pending += sum(map(len, buffers))
+        if self._pending > (ONE_REQUEST_BYTES if self._stream is None else _STREAMED_BYTES):
+            self._send(self._take())
+
+    def _take(self) -> bytes:
+        data = b"".join(self._buffers)
+        self._buffers, self._pending = [], 0
+        self._size += len(data)
+        self._checksum.update(data)
+        return data
+
+    def _send(self, data: bytes) -> None:
+        if self._stream is None:
+            self._stream = self._files.driver.stream(self._uri, new=self._new)
+        stream = self._stream
+        self._unless_taken(lambda: stream.write(data))
+
+    def _unless_taken(self, request: Callable[[], object]) -> None:
+        """Makes a request of the upload, unless the name has turned out to be taken."""
+        if not self._taken:
+            try:
+                request()
+            except TakenError:
+                self._taken = True
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None:
+                self._finish()
+        finally:
+            if self._stream is not None:
+                self._stream.close()
+
+    def _finish(self) -> None:
+        data = self._take()
+        crc32c = crc32c_text(int.from_bytes(self._checksum.digest(), "big"))
+        stream, driver = self._stream, self._files.driver
+        if stream is None:
+            self._unless_taken(lambda: driver.put(self._uri, data, crc32c, new=self._new))
+        else:
+            self._send(data)
+            self._unless_taken(lambda: stream.complete(self._size, crc32c))
+        if self._taken:
+            self._files.accept(self._uri, self._size, crc32c)
+
+
+class _Reader(io.RawIOBase):
+    """An object that is read in chunks of one version, one of which is held in memory."""
+
+    def __init__(self, driver: Driver, uri: str) -> None:
+        self._driver = driver
+        self._uri = uri
+        self._version = ""  # of the first chunk
+        self._size: int | None = None  # unknown until the end is reached
+        self._position = 0
+        self._chunk, self._chunk_start = b"", 0
+        self._load()
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        if whence == os.SEEK_CUR:
+            offset += self._position
+        elif whence == os.SEEK_END:
+            if self._size is None:
+                self._size = self._driver.find(self._uri).size
+            offset += self._size
+        if offset < 0:
+            raise OSError(errno.EINVAL, f"seek to {offset}", self._uri)
+        self._position = offset
+        return offset
+
+    def readinto(self, buffer: Any) -> int:
+        index = self._position - self._chunk_start
+        if not 0 <= index < len(self._chunk):
+            if self._size is not None and self._position >= self._size:
+                return 0
+            self._load()
+            index = 0
+        part = self._chunk[index : index + len(buffer)]
+        buffer[: len(part)] = part
+        self._position += len(part)
+        return len(part)
+
+    def readall(self) -> bytes:
+        parts = []
+        buffer = bytearray(READ_BYTES)
+        while length := self.readinto(buffer):
+            parts.append(bytes(memoryview(buffer)[:length]))
+        return b"".join(parts)
+
+    def _load(self) -> None:
+        """Fetches the chunk that begins at the position."""
+        start, data = self._position, b""
+        try:
+            span = (start, start + READ_BYTES)
+            data, version = self._driver.get(self._uri, span, self._version)
+            self._version = self._version or version
+        except (FileNotFoundError, TakenError) as error:
+            if not self._version:
+                raise
+            message = f"replaced or deleted while it was read: {error}"
+            raise OSError(errno.ESTALE, message, self._uri) from error
+        except OSError as error:
+            if error.errno != errno.ERANGE:  # the object ends before the position
+                raise
+        if len(data) < READ_BYTES:
+            self._size = start + len(data)
+        self._chunk, self._chunk_start = data, start

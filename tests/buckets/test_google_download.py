@@ -1,0 +1,256 @@
+"""Single GET requests, to a server that answers as it is told."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import multiprocessing
+import shutil
+import ssl
+import subprocess
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+import google_crc32c
+import pytest
+import urllib3
+
+from beam_pipeline.core.errors import CredentialsError
+from beam_pipeline.storage import google, google_client
+from beam_pipeline.storage.buckets import Place
+from beam_pipeline.storage.google_client import DamagedError, Session
+from tests.buckets.services import needs_google
+
+CONTENT = bytes(range(256)) * 40
+PATH = "/download/storage/v1/b/pets/o/cat%2Fa%20%231%25.jpg?alt=media"
+
+
+def hash_of(content: bytes) -> str:
+    """The header's value for an object."""
+    crc = google_crc32c.value(content).to_bytes(4, "big")
+    return f"crc32c={base64.b64encode(crc).decode()}, md5=x"
+
+
+class Server(ThreadingHTTPServer):
+    """Answers each request with the next of its answers, the last one again and again.
+
+    Attributes:
+      answers: (status, headers, body); one with the header `Close` ends the connection unannounced.
+      requests: (path, headers) as they came.
+      connections: how many came.
+    """
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("localhost", 0), _Handler)
+        self.answers: list[tuple[int, dict[str, str], bytes]] = [
+            (200, {"X-Goog-Hash": hash_of(CONTENT), "X-Goog-Generation": "17"}, CONTENT)
+        ]
+        self.requests: list[tuple[str, dict[str, str]]] = []
+        self.connections = 0
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that distrusts the server hangs up."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Server
+    lock: ClassVar = threading.Lock()
+
+    def setup(self) -> None:
+        super().setup()
+        with self.lock:
+            self.server.connections += 1
+
+    def do_GET(self) -> None:
+        with self.lock:
+            self.server.requests.append((self.path, dict(self.headers.items())))
+            answers = self.server.answers
+            status, headers, body = answers.pop(0) if len(answers) > 1 else answers[0]
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+        self.close_connection = "Close" in headers
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """A server that clients of this process find in the environment."""
+    needs_google()
+    with Server() as found:
+        threading.Thread(target=found.serve_forever, args=(0.01,), daemon=True).start()
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://localhost:{found.server_port}")
+        google_client._forget_session()
+        yield found
+        google_client._forget_session()
+        found.shutdown()
+
+
+def get(span: tuple[int, int] | None = None, generation: str = "") -> tuple[bytes, str]:
+    """Downloads the object."""
+    return google_client.download(Place("pets", "cat/a #1%.jpg"), span, generation)
+
+
+def retried() -> bytes:
+    """Downloads the object as the driver does."""
+    return google.Google().get("gs://pets/cat/a #1%.jpg")[0]
+
+
+def test_an_object_is_had_by_the_connection_of_the_one_before(server: Server) -> None:
+    """Its name is quoted, and it comes with its generation."""
+    for _ in range(3):
+        assert get() == (CONTENT, "17")
+    assert [path for path, _ in server.requests] == [PATH] * 3
+    assert server.connections == 1
+
+
+def test_a_part_of_one_generation(server: Server) -> None:
+    """A range names its last byte; a server that sends all of the object is understood."""
+    server.answers[:0] = [(206, {"X-Goog-Hash": hash_of(CONTENT)}, CONTENT[3:7])]
+    assert get((3, 7), "17") == (CONTENT[3:7], "")
+    assert get((3, 7), "17") == (CONTENT[3:7], "17")
+    for path, headers in server.requests:
+        assert path == f"{PATH}&generation=17"
+        assert headers["Range"] == "bytes=3-6"
+
+
+def test_damage_is_noticed(server: Server) -> None:
+    """Other bytes than those of the checksum are an error, that is worth another request."""
+    server.answers[:0] = [(200, {"X-Goog-Hash": hash_of(b"other")}, CONTENT)]
+    with pytest.raises(DamagedError, match=r"^10240 bytes with CRC-32C .*, expected "):
+        get()
+    server.answers[:0] = [(200, {"X-Goog-Hash": hash_of(b"other")}, CONTENT)]
+    assert retried() == CONTENT
+
+
+def test_an_object_that_is_stored_compressed(server: Server) -> None:
+    """It comes as it is stored, and the checksum is that of these bytes."""
+    stored = gzip.compress(CONTENT)
+    server.answers = [(200, {"Content-Encoding": "gzip", "X-Goog-Hash": hash_of(stored)}, stored)]
+    assert get()[0] == stored
+    assert server.requests[0][1]["Accept-Encoding"] == "gzip"
+
+
+def test_a_connection_that_the_server_closed(server: Server) -> None:
+    """It is replaced at once, without the wait of a retry."""
+    good = server.answers[0]
+    server.answers[:0] = [(good[0], {**good[1], "Close": "yes"}, good[2])]
+    assert get()[0] == CONTENT
+    assert get()[0] == CONTENT
+    assert server.connections == 2
+
+
+def test_a_forked_process_has_connections_of_its_own(server: Server) -> None:
+    """Both go on reading."""
+    assert get()[0] == CONTENT
+    context = multiprocessing.get_context("fork")
+    child = context.Process(target=_read_in_child)
+    child.start()
+    child.join(30)
+    assert child.exitcode == 0
+    assert get()[0] == CONTENT
+    assert server.connections == 2
+
+
+def _read_in_child() -> None:
+    assert get()[0] == CONTENT
+
+
+ERRORS = {
+    "JSON": b'{"error": {"message": "no\\nsuch object", "errors": [{"reason": "notFound"}]}}',
+    "text": b"no such object",
+    "JSON of something else": b'["no such object"]',
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("body", ERRORS.values(), ids=ERRORS)
+def test_an_error_shows_the_words_of_the_server(server: Server, body: bytes) -> None:
+    """As one line with the status."""
+    server.answers = [(404, {}, body)]
+    shown = {b"": "404 Not Found", b'["no such object"]': '404 ["no such object"]'}
+    with pytest.raises(FileNotFoundError) as caught:
+        retried()
+    assert caught.value.strerror == shown.get(body, "404 no such object")
+
+
+def test_an_exceeded_quota_is_waited_for(server: Server) -> None:
+    """403 is an error that lasts, but for its reasons that pass."""
+    body = b'{"error": {"message": "slow down", "errors": [{"reason": "userRateLimitExceeded"}]}}'
+    server.answers[:0] = [(403, {}, body)]
+    assert retried() == CONTENT
+    server.answers = [(403, {}, b"who are you?")]
+    with pytest.raises(PermissionError, match="403 who are you"):
+        retried()
+
+
+def test_credentials_are_those_of_the_client(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requests carry token and project; a token that is refused is renewed once."""
+    from google.auth.credentials import CredentialsWithQuotaProject
+
+    class Credentials(CredentialsWithQuotaProject):  # type: ignore[misc]
+        def refresh(self, request: Any) -> None:
+            self.token = f"{self.token or 'token'}+"
+
+    credentials = Credentials()
+    credentials._quota_project_id = "payer"
+    made = google_client.client()
+    monkeypatch.setattr(google_client, "_session", Session(made, credentials, is_mtls=False))
+    server.answers[:0] = [(401, {}, b"expired")]
+    assert get()[0] == CONTENT
+    sent = [(head["authorization"], head["x-goog-user-project"]) for _, head in server.requests]
+    assert sent == [("Bearer token+", "payer"), ("Bearer token++", "payer")]
+    server.answers = [(401, {}, b"revoked")]
+    with pytest.raises(CredentialsError, match="credentials are refused: 401 revoked"):
+        retried()
+
+
+def test_a_proxy_is_used_except_for_hosts_that_need_none(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the environment says."""
+    monkeypatch.setenv("HTTP_PROXY", f"localhost:{server.server_port}")
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://storage.invalid")
+    google_client._forget_session()
+    assert get()[0] == CONTENT
+    assert server.requests[0][0] == f"http://storage.invalid{PATH}"
+    monkeypatch.setenv("NO_PROXY", "storage.invalid")
+    google_client._forget_session()
+    with pytest.raises(urllib3.exceptions.HTTPError):
+        get()
+
+
+def test_tls(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A server is trusted if the certificates that Google's client trusts include its own."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl")
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    files = ["-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "ca.pem")]
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    subprocess.run([*command, "-nodes", *names, *files], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "ca.pem", tmp_path / "key.pem")
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"https://localhost:{server.server_port}")
+    google_client._forget_session()
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "ca.pem"))
+    assert get()[0] == CONTENT
+    monkeypatch.delenv("REQUESTS_CA_BUNDLE")
+    google_client._forget_session()
+    with pytest.raises(urllib3.exceptions.HTTPError, match="CERTIFICATE_VERIFY_FAILED"):
+        get()

@@ -1,0 +1,269 @@
+"""The driver over obstore: names, stores, and the library's errors, whose texts say what happened."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from beam_pipeline.core.errors import BucketError, CredentialsError, UsageError
+from beam_pipeline.storage.buckets import Permissions, Place, TakenError, bucket_uri, place_of
+from beam_pipeline.storage.obstore_driver import Answer, ObstoreDriver, answer_of, before
+
+URI = "s3://pets/a"
+REFUSED = """Generic {store} error: Error performing GET http://h/pets/a in 2ms - Server returned non-2xx \
+status code: {status}: <?xml version="1.0"?>
+<Error><Code>{code}</Code><Message>{message}</Message><Key>a</Key></Error>
+
+Debug source:
+Generic {{ body: "<Code>Other</Code>" }}"""
+NO_CONNECTION = """Generic S3 error: Error performing GET http://h/pets/a in 2ms - HTTP error: error sending \
+request
+
+Debug source:
+Os { code: 111, kind: ConnectionRefused, message: "Connection refused" }"""
+CUT = "Generic S3 error: HTTP error: request or response body error"
+
+
+def _refused(status: str, code: str, message: str = "m") -> str:
+    return REFUSED.format(store="S3", status=status, code=code, message=message)
+
+
+class Shelf(ObstoreDriver):
+    """A service without a server."""
+
+    title = "Shelf"
+    container = "shelf"
+    extra = "shelf"
+    credentials_help = "ask the librarian"
+    permissions = Permissions("look", "take", "put", "burn")
+    deletes = 1
+    is_sorted = True
+
+    def new_store(self, bucket: str, options: Mapping[str, Any]) -> Any:
+        return bucket, options["client_options"]
+
+
+@pytest.mark.parametrize(
+    ("uri", "place"),
+    [
+        ("s3://pets/cat/1.jpg", Place("pets", "cat/1.jpg")),
+        ("s3://pets", Place("pets", "")),
+        ("abfs://c@a.dfs.core.windows.net/x", Place("c@a.dfs.core.windows.net", "x")),
+    ],
+)
+def test_places(uri: str, place: Place) -> None:
+    """Bucket and name of a URI."""
+    assert place_of(uri) == place
+    assert bucket_uri(uri) == f"{uri.partition('://')[0]}://{place.bucket}"
+
+
+def test_a_bucket_has_one_store_for_short_and_one_for_long_requests() -> None:
+    """An upload of gigabytes may wait for its answer longer than a reader."""
+    pytest.importorskip("obstore")
+    shelf = Shelf()
+    short, long = shelf.store("shelf://a/1"), shelf.store("shelf://a/2", patient=True)
+    assert shelf.store("shelf://a/3") is short
+    assert shelf.store("shelf://b/3")[0] == "b"
+    assert "read_timeout" in short[1]
+    assert "read_timeout" not in long[1]
+
+
+@pytest.mark.parametrize("bucket", ["", "my pets", "b\xfccket", "pets?x", "pets\n"])
+def test_a_name_that_no_bucket_has(bucket: str) -> None:
+    """Is an error at once, as the library ends the process for some of them."""
+    pytest.importorskip("obstore")
+    with pytest.raises(UsageError) as caught:
+        Shelf().store(f"shelf://{bucket}/a/1.jpg")
+    assert str(caught.value) == (
+        f"shelf://{bucket}/: no shelf of Shelf has such a name; expected letters a to z, digits, dots "
+        "and hyphens"
+    )
+
+
+def test_a_setting_that_the_library_cannot_use() -> None:
+    """Is told in one line."""
+    pytest.importorskip("obstore")
+
+    class Locked(Shelf):
+        def new_store(self, bucket: str, options: Mapping[str, Any]) -> Any:
+            raise ValueError("the key is bent\n\nDebug source: ...")
+
+    with pytest.raises(UsageError) as caught:
+        Locked().store("shelf://a/1")
+    assert str(caught.value) == "shelf://a: settings of Shelf cannot be used: the key is bent"
+
+
+def test_errors_name_bucket_and_permission() -> None:
+    """And say where credentials are looked for."""
+    shelf = Shelf()
+    with (
+        pytest.raises(BucketError, match="shelf shelf://a does not exist: shelf://a/1: gone"),
+        shelf.naming("shelf://a/1", "look"),
+    ):
+        raise FileNotFoundError(errno.ENOENT, "gone")
+    with (
+        pytest.raises(BucketError, match="permission look on shelf shelf://a is missing: no"),
+        shelf.naming("shelf://a/1", "look"),
+    ):
+        raise PermissionError(errno.EACCES, "no")
+
+
+@pytest.mark.parametrize("scheme", ["s3", "az"])
+def test_the_library_is_not_installed(scheme: str) -> None:
+    """The command that installs it is named."""
+    code = (
+        "import sys\n"
+        "sys.modules['obstore'] = None\n"
+        "from beam_pipeline.cli import main\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "verify", f"{scheme}://bucket/out"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    title, extra = {"s3": ("S3", "s3"), "az": ("Azure Blob Storage", "azure")}[scheme]
+    assert done.stderr == (
+        f"beam-tfrecord: error: {title} needs obstore, which is not installed: "
+        f"pip install '.[{extra}]' in the checkout of beam-tfrecord\n"
+    )
+
+
+def test_a_forked_process_is_told_to_be_spawned() -> None:
+    """The library's threads are gone there, and a request would wait for them for ever."""
+    pytest.importorskip("obstore")
+    code = (
+        "import os\n"
+        "from tests.buckets.test_obstore import Shelf\n"
+        "Shelf().store('shelf://a')\n"
+        "if os.fork():\n"
+        "    os.wait()\n"
+        "else:\n"
+        "    try:\n"
+        "        Shelf().store('shelf://a')\n"
+        "    except Exception as error:\n"
+        "        print(type(error).__name__, error, flush=True)\n"
+        "    os._exit(0)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=os.getcwd()
+    )
+    assert done.stdout.startswith("UsageError Shelf was used before this process was forked")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("photos/img_3", "photos/img_2\U0010ffff"),
+        ("photos/0", "photos.\U0010ffff"),
+        ("photos/a\0", "photos/a"),
+        ("photos/img_0", "photos/img_/\U0010ffff"),
+        ("photos/", "photos.\U0010ffff"),
+        ("\ue000", "\ud7ff\U0010ffff"),
+        ("!", " \U0010ffff"),
+        ("", None),
+    ],
+)
+def test_a_name_before_a_name(name: str, expected: str | None) -> None:
+    """Smaller, as near as can be, and one that the library takes as it is."""
+    found = before(name)
+    assert found is None or found < name
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (
+            _refused("503 Service Unavailable", "SlowDown", "Reduce &quot;it&quot;"),
+            Answer(503, "SlowDown", '503 SlowDown: Reduce "it"'),
+        ),
+        (
+            _refused("404 Not Found", "ContainerNotFound", "Is not there.\nRequestId:1\nTime:2"),
+            Answer(404, "ContainerNotFound", "404 ContainerNotFound: Is not there."),
+        ),
+        (
+            "x - Server returned non-2xx status code: 403 Forbidden: ",
+            Answer(403, "", "403 Forbidden"),
+        ),
+        (
+            "Bulk delete request failed for key a: Access Denied. (code: AccessDenied)",
+            Answer(
+                0,
+                "AccessDenied",
+                "Bulk delete request failed for key a: Access Denied. (code: AccessDenied)",
+            ),
+        ),
+        ("Bulk delete request failed for key a: gone (code: 404)", 404),
+        (
+            NO_CONNECTION,
+            Answer(
+                0,
+                "",
+                "Generic S3 error: Error performing GET http://h/pets/a in 2ms - HTTP error: error "
+                "sending request (Connection refused)",
+            ),
+        ),
+    ],
+)
+def test_what_a_text_tells(text: str, answer: Answer | int) -> None:
+    """Status, the service's code, and one line for people."""
+    found = answer_of(Exception(text))
+    assert (found.status if isinstance(answer, int) else found) == answer
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "expected", "number"),
+    [
+        ("GenericError", _refused("500 Internal Server Error", "InternalError"), None, 0),
+        ("GenericError", _refused("503 Service Unavailable", "SlowDown"), None, 0),
+        ("GenericError", _refused("429 Too Many Requests", "TooManyRequests"), None, 0),
+        ("GenericError", _refused("400 Bad Request", "RequestTimeout"), None, 0),
+        ("GenericError", NO_CONNECTION, None, 0),
+        ("GenericError", CUT, None, 0),
+        ("GenericError", _refused("400 Bad Request", "ExpiredToken"), CredentialsError, 0),
+        ("GenericError", _refused("400 Bad Request", "Odd"), OSError, errno.EIO),
+        (
+            "GenericError",
+            _refused("404 Not Found", "NoSuchBucket"),
+            FileNotFoundError,
+            errno.ENOENT,
+        ),
+        ("GenericError", _refused("416 Range", "InvalidRange"), OSError, errno.ERANGE),
+        ("PermissionDeniedError", _refused("403 F", "AccessDenied"), PermissionError, errno.EACCES),
+        ("PermissionDeniedError", _refused("403 F", "InvalidAccessKeyId"), CredentialsError, 0),
+        ("UnauthenticatedError", _refused("401 U", "NoAuth"), CredentialsError, 0),
+        ("AlreadyExistsError", _refused("412 P", "PreconditionFailed"), TakenError, 0),
+        ("InvalidPathError", "an object with an invalid path", OSError, errno.EINVAL),
+    ],
+)
+def test_each_error_is_one_of_ours(
+    kind: str, text: str, expected: type[Exception] | None, number: int
+) -> None:
+    """None where the same request may succeed later."""
+    library = pytest.importorskip("obstore.exceptions")
+    found = Shelf().permanent(getattr(library, kind)(text), URI)
+    if expected is None:
+        assert found is None
+        return
+    assert type(found) is expected
+    if isinstance(found, OSError):
+        assert (found.errno, found.filename) == (number, URI)
+
+
+def test_a_fault_of_the_program_is_not_repeated() -> None:
+    """An error that is none of the library's is raised as it is."""
+    pytest.importorskip("obstore")
+    error = TypeError("no such argument")
+    assert Shelf().permanent(error, URI) is error
+    name = Shelf().permanent(ValueError('Path "a//b" contained empty path segment'), URI)
+    assert isinstance(name, OSError)
+    assert name.errno == errno.EINVAL

@@ -1,0 +1,230 @@
+"""Two jobs with other images write to one folder of a bucket, in all combinations of options."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import combinations_with_replacement
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from google_crc32c import value
+
+from beam_pipeline.core.dataset.manifest import crc32c_text
+from beam_pipeline.core.errors import AnotherJobError
+from beam_pipeline.work.incomplete_folder import take_refusal
+from beam_pipeline.work.output_folder import prepare_output
+from tests.buckets.proxy import Fault
+from tests.buckets.services import Store
+from tests.harness import PATIENCE_S, convert, job, wait_until
+from tests.pictures import write_pictures
+from tests.transforms.test_dataset_finisher import DEAD, PLAN, finisher_of
+from tests.transforms.test_dataset_finisher import SHARDS as SHARDS_OF_PLAN
+
+pytestmark = pytest.mark.buckets
+
+OPTIONS = ("", "--overwrite", "--resume", "--reuse")
+SHARDS = 8
+COMMON = ("--name", "d", "--num_shards", str(SHARDS))
+
+
+class Side(NamedTuple):
+    """Images in a bucket, and their whole data set there.
+
+    Attributes:
+      images: URI of their folder.
+      whole: URI of the data set.
+      content: name -> content of each of its files.
+    """
+
+    images: str
+    whole: str
+    content: dict[str, bytes]
+
+    @property
+    def shards(self) -> dict[str, bytes]:
+        return {name: data for name, data in self.content.items() if ".tfrecord-" in name}
+
+
+_sides: dict[str, tuple[Store, Sequence[Side]]] = {}
+
+
+@pytest.fixture
+def sides(cloud: Store, tmp_path: Path) -> Sequence[Side]:
+    """Two, of other images; made once for each service, in the bucket of the test that comes first."""
+    if cloud.scheme not in _sides:
+        _sides[cloud.scheme] = cloud, [_side(cloud, tmp_path, name) for name in "ab"]
+    return _sides[cloud.scheme][1]
+
+
+def _side(cloud: Store, folder: Path, name: str) -> Side:
+    write_pictures(f"{folder}/{name}", [f"x/{name}{i:03d}.jpg" for i in range(32)])
+    cloud.put_folder(folder / name, name)
+    images, whole = f"{cloud.uri}/{name}", f"{cloud.uri}/whole_{name}"
+    assert convert("--images", images, *COMMON, "--output", whole) == 0
+    return Side(images, whole, _content(cloud, f"whole_{name}/"))
+
+
+@pytest.mark.promise("bucket_two_jobs")
+@pytest.mark.parametrize(("first", "second"), combinations_with_replacement(OPTIONS, 2))
+def test_of_two_jobs_one_wins_or_none_and_nothing_is_mixed(
+    cloud: Store, sides: Sequence[Side], first: str, second: str
+) -> None:
+    """A manifest lists what lies there, the winner's shards. Without a winner, --overwrite starts afresh.
+
+    The jobs start together, so each pair of options is tried in one order.
+    """
+    common = [*COMMON, "--output", f"{cloud.uri}/out"]
+    jobs = [
+        [*common, "--images", side.images, *_with_value(option, side.whole)]
+        for side, option in zip(sides, (first, second), strict=True)
+    ]
+    with job(*jobs[0], "--writers", "0") as one, job(*jobs[1], "--writers", "0") as two:
+        errors = [process.communicate(timeout=PATIENCE_S)[1] for process in (one, two)]
+    codes = [one.returncode, two.returncode]
+    for code, error in zip(codes, errors, strict=True):
+        assert "Traceback" not in error
+        assert code == 0 or "beam-tfrecord: error: " in error.splitlines()[-1], error
+    assert ("out/manifest.json" in cloud.names("out/")) == (0 in codes), (codes, errors)
+    winners = [side.shards for side, code in zip(sides, codes, strict=True) if code == 0]
+    if len(winners) == 2:  # the one was complete when the other replaced it
+        assert "--overwrite" in (first, second)
+    if not winners:
+        assert convert(*common, "--images", sides[1].images, "--overwrite") == 0
+        winners = [sides[1].shards]
+    shards = _shards(cloud)
+    assert shards in winners, (codes, errors)
+    assert _listed(cloud) == {name: crc32c_text(value(data)) for name, data in shards.items()}
+    earlier = _sides[cloud.scheme][0]
+    for side in sides:  # also where its shards were reused
+        assert _content(earlier, f"{side.whole.rpartition('/')[2]}/") == side.content
+
+
+def _with_value(option: str, earlier: str) -> list[str]:
+    """An option as it is typed; `--reuse` names a data set."""
+    return [*filter(None, [option]), *([earlier] if option == "--reuse" else [])]
+
+
+def _content(cloud: Store, prefix: str) -> dict[str, bytes]:
+    return {name.removeprefix(prefix): cloud.get(name) for name in cloud.names(prefix)}
+
+
+def _shards(cloud: Store) -> dict[str, bytes]:
+    content = _content(cloud, "out/")
+    return {name: data for name, data in content.items() if ".tfrecord-" in name}
+
+
+def _listed(cloud: Store) -> dict[str, str]:
+    """Shard -> checksum, as the manifest has it."""
+    manifest = json.loads(cloud.get("out/manifest.json"))
+    return {shard["path"]: shard["crc32c"] for shard in manifest["splits"]["train"]["shards"]}
+
+
+CONTENT = b"shard"
+WRITTEN = [shard._replace(bytes=len(CONTENT), crc32c=value(CONTENT)) for shard in SHARDS_OF_PLAN]
+GONE = f"out/{WRITTEN[0].file_name}"
+
+
+def _slow(cloud: Store) -> Fault:
+    """Each file beside the shards takes a second, so that the manifest is on its way when the others are there."""
+    return Fault(*cloud.kinds.write, delay=1)
+
+
+def _put_shards(cloud: Store) -> None:
+    for shard in WRITTEN:
+        cloud.put(f"out/{shard.file_name}", CONTENT)
+
+
+def _finish(cloud: Store) -> None:
+    finisher = finisher_of(Path(), output_folder=f"{cloud.uri}/out")
+    finisher.finish(PLAN, WRITTEN, DEAD, [])
+
+
+def _refusal(cloud: Store) -> str:
+    error = take_refusal(f"{cloud.uri}/out")
+    assert isinstance(error, AnotherJobError)
+    return str(error).partition(" any more")[0]
+
+
+def _before_the_manifest(cloud: Store) -> None:
+    names = ("dataset_info.json", "features.json", "labels.txt", "README.md", "croissant.json")
+    side_files = {f"out/{name}" for name in names}
+    wait_until(lambda: side_files <= set(cloud.names("out/")))
+
+
+@pytest.mark.promise("bucket_two_jobs")
+@pytest.mark.parametrize("theirs", [b"other", None])
+def test_a_job_whose_shard_was_replaced_writes_no_manifest(
+    cloud: Store, theirs: bytes | None
+) -> None:
+    """Nor another file beside the shards: all of them may be the other job's."""
+    _put_shards(cloud)
+    cloud.delete(GONE)
+    if theirs is not None:
+        cloud.put(GONE, theirs)
+    cloud.put("out/dead_letters.jsonl", b"theirs")
+    before = cloud.names("out/")
+    _finish(cloud)
+    assert (
+        _refusal(cloud) == f"another job is writing to this folder: {cloud.uri}/{GONE} is not there"
+    )
+    assert [n for n in cloud.names("out/") if "/.incomplete/" not in n] == before
+    assert cloud.get("out/dead_letters.jsonl") == b"theirs"
+
+
+@pytest.mark.promise("bucket_two_jobs")
+def test_a_manifest_is_withdrawn_if_a_shard_goes_while_it_is_written(cloud: Store) -> None:
+    """The other job looks for a manifest after its last deletion, and may have looked before."""
+    _put_shards(cloud)
+    cloud.proxy.spoil(_slow(cloud))
+    with ThreadPoolExecutor(1) as pool:
+        finished = pool.submit(_finish, cloud)
+        _before_the_manifest(cloud)
+        cloud.delete(GONE)
+        finished.result(PATIENCE_S)
+    assert (
+        _refusal(cloud) == f"another job is writing to this folder: {cloud.uri}/{GONE} is not there"
+    )
+    assert "out/manifest.json" in cloud.deleted(cloud.proxy.take_log())
+    assert "out/manifest.json" not in cloud.names("out/")
+
+
+@pytest.mark.promise("bucket_two_jobs")
+def test_a_manifest_that_appeared_meanwhile_is_not_replaced(cloud: Store) -> None:
+    """It is another job's, which won."""
+    _put_shards(cloud)
+    cloud.proxy.spoil(_slow(cloud))
+    with ThreadPoolExecutor(1) as pool:
+        finished = pool.submit(_finish, cloud)
+        _before_the_manifest(cloud)
+        cloud.put("out/manifest.json", b"theirs")
+        finished.result(PATIENCE_S)
+    assert _refusal(cloud).startswith("another job is writing to this folder: ")
+    assert cloud.get("out/manifest.json") == b"theirs"
+
+
+@pytest.mark.promise("bucket_two_jobs")
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_a_manifest_that_appears_while_overwrite_deletes(cloud: Store, is_whole: bool) -> None:
+    """It goes with its shards and the files beside them; if they are all there, another job has won."""
+    _put_shards(cloud)
+    _finish(cloud)
+    manifest = json.loads(cloud.get("out/manifest.json"))
+    if is_whole:
+        for entry in manifest["splits"]["train"]["shards"]:
+            entry["path"] = entry["path"].replace("pets", "dogs")
+    cloud.proxy.spoil(cloud.late_deletion(GONE, 2))
+    with ThreadPoolExecutor(1) as pool:
+        prepared = pool.submit(prepare_output, f"{cloud.uri}/out", True)
+        wait_until(lambda: "out/manifest.json" not in cloud.names("out/"))
+        if is_whole:
+            for entry in manifest["splits"]["train"]["shards"]:
+                cloud.put(f"out/{entry['path']}", CONTENT)
+        cloud.put("out/dataset_info.json", b"{}")
+        cloud.put("out/manifest.json", json.dumps(manifest).encode())
+        error = prepared.exception(PATIENCE_S)
+    assert (type(error) is AnotherJobError) == is_whole, error
+    assert ("out/manifest.json" in cloud.names("out/")) == is_whole
+    assert is_whole or "out/dataset_info.json" not in cloud.names("out/")
