@@ -14,12 +14,12 @@ import pytest
 
 from beam_pipeline.core.dataset.estimate import Prices
 from beam_pipeline.core.errors import ConversionError, UsageError
+from tests.buckets.proxy import Fault
+from tests.buckets.services import GoogleStore as Cloud
 from tests.deploy.tools import DATAFLOW, load_script
 from tests.engines import test_dataflow
 from tests.engines.fake_dataflow import PROJECT, REGION, FakeDataflow, Received, Step
 from tests.engines.test_dataflow import staged
-from tests.buckets.services import GoogleStore as Cloud
-from tests.buckets.proxy import Fault
 from tests.harness import REPOSITORY, wait_until
 from tests.pictures import write_pictures
 
