@@ -28,7 +28,7 @@ from beam_pipeline.core.records.formats import (
     record_format,
 )
 from beam_pipeline.core.records.record_format import RecordFormat
-from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.text import counted
 from beam_pipeline.core.uris import is_remote, scheme_of, without_secrets
 from beam_pipeline.layouts.layout import Source

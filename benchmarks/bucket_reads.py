@@ -49,7 +49,7 @@ from beam_pipeline.core.records.shard_writer import (
     ImageReader,
     write_shard,
 )
-from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import ReadAhead, ReadOptions, Request

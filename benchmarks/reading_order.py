@@ -35,7 +35,7 @@ from beam_pipeline.core.records.shard_writer import (
     sort_by_key_hash,
     write_shard,
 )
-from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage.files import open_output
 from beam_pipeline.storage.local import read_listed

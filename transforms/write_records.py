@@ -35,7 +35,7 @@ from beam_pipeline.core.errors import LostSamplesError
 from beam_pipeline.core.records.record_format import AlteredSample
 from beam_pipeline.core.records.shard_reader import read_shard
 from beam_pipeline.core.records.shard_writer import image_figures, sort_by_key_hash
-from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE, ReadOptions
 from beam_pipeline.transforms import counters

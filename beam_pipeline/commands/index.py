@@ -9,7 +9,7 @@ from beam_pipeline.commands.command import Call, DatasetCommand
 from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.records.formats import DEFAULT_FORMAT, recorded_format
 from beam_pipeline.core.records.record_format import RecordFormat
-from beam_pipeline.core.records.record_index import index_file
+from beam_pipeline.core.records.tfrecord import index_file
 from beam_pipeline.core.text import counted
 from beam_pipeline.storage import files
 from beam_pipeline.terminal import say

@@ -21,10 +21,13 @@ from typing import Any, BinaryIO, NamedTuple
 from beam_pipeline.core.dataset.manifest import crc32c_text
 from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.core.records.record_format import RecordFormat
-from beam_pipeline.core.records.record_index import parse_index
-from beam_pipeline.core.records.record_sizes import record_offsets
 from beam_pipeline.core.records.shard_reader import MeasuredFile
-from beam_pipeline.core.records.tfrecord import FRAMING_BYTES, MAX_RECORD_BYTES
+from beam_pipeline.core.records.tfrecord import (
+    FRAMING_BYTES,
+    MAX_RECORD_BYTES,
+    parse_index,
+    record_offsets,
+)
 from beam_pipeline.core.text import counted
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.dataset import Dataset, Shard

@@ -9,7 +9,7 @@ import pytest
 
 import beam_pipeline
 from beam_pipeline.core.errors import ConversionError, UsageError
-from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.dataset import Dataset, Shard, StoredFeature, open_to_read
 
 MANIFEST = {

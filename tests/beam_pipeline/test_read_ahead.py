@@ -14,7 +14,7 @@ from beam_pipeline.core.labels.schema import ColumnKind, label_column
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.packing import pack
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.layouts.layout import ContainerLabels, FolderLabels, Source
 from beam_pipeline.options import ConvertOptions

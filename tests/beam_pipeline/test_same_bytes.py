@@ -17,7 +17,7 @@ from beam_pipeline.core.dataset.splits import SplitAssigner
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.packing import unpack
-from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.transforms.assign_shards import AssignShards
 from beam_pipeline.transforms.join_labels import LabelByFolder

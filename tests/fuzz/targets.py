@@ -46,10 +46,15 @@ from beam_pipeline.core.labels.table_rows import head_rows, read_chunks, read_li
 from beam_pipeline.core.listing.inventory import read_inventory
 from beam_pipeline.core.records.example_proto import Example
 from beam_pipeline.core.records.example_view import FeatureList
-from beam_pipeline.core.records.record_index import index_file, record_spans
 from beam_pipeline.core.records.shard_reader import read_shard
-from beam_pipeline.core.records.tfrecord import frame_footer, frame_header, read_records
-from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.records.tfrecord import (
+    TFRecordFormat,
+    frame_footer,
+    frame_header,
+    index_file,
+    read_records,
+    record_spans,
+)
 from beam_pipeline.core.records.wire import encode_example
 from beam_pipeline.inspection.pictures import thumbnail
 from beam_pipeline.inspection.select import parse_conditions

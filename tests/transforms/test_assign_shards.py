@@ -11,7 +11,7 @@ from beam_pipeline.core.dataset.sharding import ShardDivision, ShardPlan
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.packing import unpack
-from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.transforms import pack_parts
 from beam_pipeline.transforms.assign_shards import AssignShards

@@ -17,7 +17,7 @@ from beam_pipeline.core.dataset.sharding import ShardConfig, ShardPlan
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.labels.classes import ClassNumbering
-from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.transforms.plan_shards import PlanShards, SumTallies, plan_shards
 from beam_pipeline.work import progress
 from beam_pipeline.work.incomplete_folder import read_note

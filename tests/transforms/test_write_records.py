@@ -18,7 +18,7 @@ from beam_pipeline.core.errors import LostSamplesError
 from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE
 from beam_pipeline.transforms.batches import SampleBatch

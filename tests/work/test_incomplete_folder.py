@@ -12,7 +12,7 @@ from beam_pipeline.core.dataset.sharding import ShardPlan
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.errors import ConversionError, OutputError
 from beam_pipeline.core.failures import Refusal
-from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.work.incomplete_folder import (
     EarlierRun,
     delete_incomplete,

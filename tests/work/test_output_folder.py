@@ -21,7 +21,7 @@ from beam_pipeline.core.errors import (
     ConversionError,
     OutputNotEmptyError,
 )
-from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.report.report_file import sealed
 from beam_pipeline.work.incomplete_folder import (
     EarlierRun,

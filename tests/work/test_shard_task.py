@@ -13,7 +13,7 @@ from beam_pipeline.core.dataset.sharding import ShardSpec
 from beam_pipeline.core.failures import FailurePolicy
 from beam_pipeline.core.packing import pack
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.work.encoding import EncodingOptions
 from beam_pipeline.work.shard_task import ShardTask, Written

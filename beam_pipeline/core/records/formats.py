@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.records.array_record_format import ArrayRecordFormat
+from beam_pipeline.core.records.array_record import ArrayRecordFormat
 from beam_pipeline.core.records.record_format import RecordFormat
-from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
-from beam_pipeline.core.records.webdataset_format import WebDatasetFormat
+from beam_pipeline.core.records.tfrecord import TFRecordFormat
+from beam_pipeline.core.records.webdataset import WebDatasetFormat
 
 FORMATS: Mapping[str, type[RecordFormat]] = {
     found.name: found

@@ -1,7 +1,7 @@
 """Record formats: how the examples of a shard lie in its file.
 
 A format names its files, writes a shard record by record, and reads it back. `formats.py` registers
-them all; a new one is a file like `tfrecord_format.py` and a line there.
+them all; a new one is a file like `array_record.py` and a line there.
 
 Nothing here supposes that a record has a frame of its own. A record reaches its writer in three
 parts, the image in the middle, so that a container (a tar, say) can put its own headers around the
@@ -12,10 +12,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, BinaryIO, ClassVar, NamedTuple, Protocol
+
+import google_crc32c
 
 from beam_pipeline.core.images.digest import NO_DIGEST
 from beam_pipeline.core.references import LabelValue
+
+crc32c_extend = google_crc32c.extend
+"""(crc, chunk) -> crc of what came before and the chunk; 0 starts. Releases the GIL."""
 
 
 class Sink(Protocol):
@@ -92,7 +99,7 @@ class TfDataClass(NamedTuple):
     arguments: Mapping[str, Any]
 
 
-class RecordWriter(Protocol):
+class RecordWriter:
     """Writes the records of one shard to a sink.
 
     Attributes:
@@ -100,8 +107,10 @@ class RecordWriter(Protocol):
       crc32c: CRC-32C of all of them.
     """
 
-    bytes: int
-    crc32c: int
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self.bytes = 0
+        self.crc32c = 0
 
     def write(self, sample: EncodedSample, key: str = "") -> None:
         """Writes the next record.
@@ -110,32 +119,42 @@ class RecordWriter(Protocol):
           sample: its example.
           key: the sample's key, for formats in which samples have names.
         """
+        raise NotImplementedError
 
     def finish(self) -> None:
         """Writes what is still held back; nothing may be written afterwards."""
 
+    def _put(self, *buffers: bytes) -> None:
+        """Passes buffers on and adds them to the figures."""
+        crc = self.crc32c
+        for buffer in buffers:
+            crc = crc32c_extend(crc, buffer)
+            self.bytes += len(buffer)
+        self.crc32c = crc
+        self._sink.write(*buffers)
 
-class RecordFormat(Protocol):
+
+@dataclass(frozen=True)
+class RecordFormat:
     """One way in which examples lie in files. A value: equal to, and pickled as, its attributes.
 
     Attributes:
+      compression: one of `compressions`.
       name: the name of the format, without its compression.
+      mark: what follows the split in the names of its shards, and no pattern for shards finds in
+        receipts.
       compressions: the compressions that it knows, the first its default.
       file_names: matches the names of its shards and indexes, compressed or not, and no others.
       of_examples: its records are serialized `tf.train.Example`s to all readers.
-      compression: one of `compressions`.
     """
 
-    def __init__(self, compression: str = ...) -> None: ...
+    compression: str = "none"
 
     name: ClassVar[str]
-    compressions: ClassVar[tuple[str, ...]]
+    mark: ClassVar[str]
     file_names: ClassVar[re.Pattern[str]]
-    of_examples: ClassVar[bool]
-
-    @property
-    def compression(self) -> str:
-        """One of `compressions`."""
+    compressions: ClassVar[tuple[str, ...]] = ("none",)
+    of_examples: ClassVar[bool] = True
 
     def check_installed(self) -> None:
         """Checks that what writes and reads the format is installed.
@@ -147,14 +166,17 @@ class RecordFormat(Protocol):
     @property
     def indexable(self) -> bool:
         """Tells whether a reader can jump to a record by its span, so that an index is of use."""
+        return False
 
     @property
     def tfds_name(self) -> str:
         """The name that TensorFlow Datasets has for the format; empty if it cannot read it."""
+        return ""
 
     @property
     def tf_data(self) -> TfDataClass | None:
         """The class of `tf.data` that reads the format; None to read it with `records`, in Python."""
+        return None
 
     def shard_name(self, dataset: str, split: str, number: int, of: int) -> str:
         """The file name of a shard; TFDS and Beam's own sink use the same names.
@@ -165,14 +187,19 @@ class RecordFormat(Protocol):
           number: of the shard in its split, from 0.
           of: the number of shards in the split.
         """
+        return f"{dataset}-{split}{self.mark}{number:05d}-of-{of:05d}"
 
     def index_name(self, shard: str) -> str:
         """The file name of the index of a shard, given the shard's; empty if it never has one."""
+        return ""
 
     def receipt_stem(self, shard: str) -> str:
         """A shard's file name without its mark, so that no pattern for shards finds the receipt."""
+        return shard.replace(self.mark, "-")
 
-    def writer(self, sink: Sink, features: Mapping[str, Any] = ...) -> RecordWriter:
+    def writer(
+        self, sink: Sink, features: Mapping[str, Any] = MappingProxyType({})
+    ) -> RecordWriter:
         """A writer for one shard.
 
         Args:
@@ -180,6 +207,7 @@ class RecordFormat(Protocol):
           features: key -> description of each feature, as the manifest has it, for formats that tell
             one value from a list of one.
         """
+        raise NotImplementedError
 
     def records(self, file: BinaryIO, path: str) -> Iterator[bytes]:
         """Yields the records of a shard in order, checking all checksums.
@@ -191,6 +219,7 @@ class RecordFormat(Protocol):
         Raises:
           DamagedRecordError: names the path, the record's number and its offset in bytes.
         """
+        return self.records_in(file, path, range(1 << 62))
 
     def records_in(self, file: BinaryIO, path: str, wanted: range) -> Iterator[bytes]:
         """Yields the records with these numbers, or fewer if the shard ends before.
@@ -203,6 +232,7 @@ class RecordFormat(Protocol):
         Raises:
           DamagedRecordError: as `records`.
         """
+        raise NotImplementedError
 
     def spans(self, file: BinaryIO, path: str) -> Iterator[RecordSpan]:
         """Yields the span of each record without reading its data; only if `indexable`.
@@ -214,3 +244,4 @@ class RecordFormat(Protocol):
         Raises:
           DamagedRecordError: as `records`.
         """
+        raise NotImplementedError

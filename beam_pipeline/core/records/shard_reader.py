@@ -8,8 +8,7 @@ from typing import Any, BinaryIO
 
 from beam_pipeline.core.dataset.sharding import ShardInfo, ShardSpec
 from beam_pipeline.core.records.example_view import ExampleView
-from beam_pipeline.core.records.record_format import RecordFormat
-from beam_pipeline.core.records.tfrecord import crc32c_extend
+from beam_pipeline.core.records.record_format import RecordFormat, crc32c_extend
 
 _PIECE_BYTES = 1 << 20  # 1 MiB
 

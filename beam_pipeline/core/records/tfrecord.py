@@ -1,4 +1,4 @@
-"""TFRecord files: their framing, written and read.
+"""TFRecord files, plain or compressed with gzip, and their indexes.
 
 A record is, little-endian,
 
@@ -8,31 +8,61 @@ and a file is records, one after another. The record of the data `abc`:
 
     03 00 00 00 00 00 00 00 | LENGTH_CRC | 61 62 63 | DATA_CRC
 
-Source: tensorflow/core/lib/io/record_writer.h.
+Shards are named NAME-SPLIT.tfrecord-00000-of-00016, as TFDS has it, with .gz where compressed. The index
+of a shard, by which a reader jumps to any record, is NAME-SPLIT.tfindex-00000-of-00016: the extension is
+the one that `tfrecord2idx` gives, and patterns for shards, such as `NAME-SPLIT.tfrecord-*`, do not match
+it. It has a line for each record, `<offset> <size>`: the offset in bytes of its header, and the size of
+the whole record with its framing. Records of 3, 0 and 5 bytes have the index
+
+    0 19
+    19 16
+    35 21
+
+Sources: tensorflow/core/lib/io/record_writer.h; the script `tfrecord2idx` of NVIDIA DALI, and
+tfrecord/tools/tfrecord2idx.py of the Python package `tfrecord`.
 """
 
 from __future__ import annotations
 
+import gzip
+import os
+import re
 import struct
-from collections.abc import Iterator
-from typing import BinaryIO
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, islice
+from types import MappingProxyType
+from typing import Any, BinaryIO, ClassVar
 
 import google_crc32c
 
 from beam_pipeline.core.errors import DamagedRecordError
+from beam_pipeline.core.records.record_format import (
+    EncodedSample,
+    RecordFormat,
+    RecordSpan,
+    RecordWriter,
+    Sink,
+    TfDataClass,
+    crc32c_extend,
+)
 
 HEADER_BYTES = 12
 FOOTER_BYTES = 4
-_PIECE_BYTES = 64 << 20  # 64 MiB
 FRAMING_BYTES = HEADER_BYTES + FOOTER_BYTES
 MAX_RECORD_BYTES = 1 << 31
 """A record that claims more is damaged or hostile: no protocol buffer is larger."""
 
+_PIECE_BYTES = 64 << 20  # 64 MiB
 _LENGTH = struct.Struct("<Q")
 _CRC = struct.Struct("<I")
+_GZIP = 16 + zlib.MAX_WBITS
+_INDEX_MARK = ".tfindex-"
+_LINE = re.compile(rb"(\d{1,19}) (\d{1,19})\n")
 
-crc32c_extend = google_crc32c.extend
-"""(crc, chunk) -> crc of what came before and the chunk; 0 starts. Releases the GIL."""
+
+# --- framing --------------------------------------------------------------------------------------
 
 
 def mask_crc(crc: int) -> int:
@@ -49,6 +79,25 @@ def frame_header(length: int) -> bytes:
 def frame_footer(data_crc: int) -> bytes:
     """The 4 bytes after a record's data of that (unmasked) CRC-32C."""
     return _CRC.pack(mask_crc(data_crc))
+
+
+def _length_in(header: bytes, where: str) -> int:
+    """The bytes of a record's data by its header. Raises DamagedRecordError."""
+    if len(header) < HEADER_BYTES:
+        raise DamagedRecordError(
+            f"{where}: the file ends inside the record's header "
+            f"({len(header)} of {HEADER_BYTES} bytes)"
+        )
+    length: int = _LENGTH.unpack_from(header)[0]
+    if header != frame_header(length):
+        raise DamagedRecordError(f"{where}: the checksum of the record's length is wrong")
+    return length
+
+
+def _cut_short(where: str, has: int, length: int) -> DamagedRecordError:
+    return DamagedRecordError(
+        f"{where}: the file ends inside the record ({has} of {length + FOOTER_BYTES} bytes)"
+    )
 
 
 def _read_exactly(file: BinaryIO, length: int) -> bytes:
@@ -73,19 +122,10 @@ def read_records(file: BinaryIO, path: str, most: int = MAX_RECORD_BYTES) -> Ite
     Raises:
       DamagedRecordError: names the path, the record's number and its offset in bytes.
     """
-    offset = 0
-    number = 0
+    offset = number = 0
     while header := file.read(HEADER_BYTES):
         where = f"{path}: record {number} at byte {offset}"
-        if len(header) < HEADER_BYTES:
-            raise DamagedRecordError(
-                f"{where}: the file ends inside the record's header "
-                f"({len(header)} of {HEADER_BYTES} bytes)"
-            )
-        (length,) = _LENGTH.unpack_from(header)
-        (length_crc,) = _CRC.unpack_from(header, _LENGTH.size)
-        if mask_crc(google_crc32c.value(header[: _LENGTH.size])) != length_crc:
-            raise DamagedRecordError(f"{where}: the checksum of the record's length is wrong")
+        length = _length_in(header, where)
         if length > most:
             known = "an example has less than 2 GiB"
             if length <= MAX_RECORD_BYTES:
@@ -94,12 +134,206 @@ def read_records(file: BinaryIO, path: str, most: int = MAX_RECORD_BYTES) -> Ite
         data = _read_exactly(file, length)
         footer = file.read(FOOTER_BYTES)
         if len(data) < length or len(footer) < FOOTER_BYTES:
-            raise DamagedRecordError(
-                f"{where}: the file ends inside the record "
-                f"({len(data) + len(footer)} of {length + FOOTER_BYTES} bytes)"
-            )
-        if mask_crc(google_crc32c.value(data)) != _CRC.unpack(footer)[0]:
+            raise _cut_short(where, len(data) + len(footer), length)
+        if footer != frame_footer(google_crc32c.value(data)):
             raise DamagedRecordError(f"{where}: the checksum of the record's data is wrong")
         yield data
         offset += length + FRAMING_BYTES
         number += 1
+
+
+# --- where records are ----------------------------------------------------------------------------
+
+
+def record_spans(file: BinaryIO, path: str) -> Iterator[RecordSpan]:
+    """Yields the span of each record of an uncompressed TFRecord file, reading only the headers.
+
+    The checksum of each length is checked, that of the data is not.
+
+    Args:
+      file: the shard; it must be seekable.
+      path: its name in messages.
+
+    Raises:
+      DamagedRecordError: names the path, the record's number and its offset in bytes.
+    """
+    end = file.seek(0, os.SEEK_END)
+    offset = number = 0
+    while offset < end:
+        where = f"{path}: record {number} at byte {offset}"
+        file.seek(offset)
+        length = _length_in(file.read(HEADER_BYTES), where)
+        span = RecordSpan(offset, length + FRAMING_BYTES)
+        if offset + span.size > end:
+            raise _cut_short(where, end - offset - HEADER_BYTES, length)
+        yield span
+        offset += span.size
+        number += 1
+
+
+def index_file(spans: Iterable[RecordSpan]) -> bytes:
+    """The content of an index file: a line for each record."""
+    return "".join(f"{span.offset} {span.size}\n" for span in spans).encode()
+
+
+def parse_index(data: bytes, path: str) -> list[int]:
+    """The sizes of the records of an index file, which must lie one after another from 0 on.
+
+    Args:
+      data: the content of the file.
+      path: its name in messages.
+
+    Raises:
+      DamagedRecordError: names the path and the line.
+    """
+    sizes: list[int] = []
+    end = 0
+    for number, line in enumerate(data.splitlines(keepends=True), 1):
+        fields = _LINE.fullmatch(line)
+        if not fields or int(fields[1]) != end:
+            raise DamagedRecordError(
+                f"{path}: line {number}: expected the offset {end} and a size; write the index again: "
+                "beam-tfrecord index"
+            )
+        sizes.append(int(fields[2]))
+        end += sizes[-1]
+    return sizes
+
+
+def record_offsets(sizes: Sequence[int], path: str, *, examples: int, size: int) -> list[int]:
+    """The offset of each record and, last, of their end.
+
+    Sizes of 19, 16 and 21 have the offsets 0, 19, 35 and 56.
+
+    Args:
+      sizes: bytes of each record.
+      path: the shard, for messages.
+      examples: records of the shard, as the manifest has it.
+      size: bytes of the shard's file.
+
+    Raises:
+      DamagedRecordError: there are more or fewer records, or they do not fit the file.
+    """
+    offsets = list(accumulate(sizes, initial=0))
+    if len(sizes) != examples:
+        raise DamagedRecordError(
+            f"{path}: {len(sizes)} records are indexed, the manifest says {examples}"
+        )
+    if min(sizes, default=0) < 0 or offsets[-1] > size:
+        raise DamagedRecordError(
+            f"{path}: its indexed records take {offsets[-1]} bytes, the file has {size}"
+        )
+    return offsets
+
+
+# --- the format -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TFRecordFormat(RecordFormat):
+    """TFRecord files; the compression is "none" or "gzip"."""
+
+    name: ClassVar[str] = "tfrecord"
+    mark: ClassVar[str] = ".tfrecord-"
+    compressions: ClassVar[tuple[str, ...]] = ("none", "gzip")
+    file_names: ClassVar[re.Pattern[str]] = re.compile(
+        r".*\.(tfrecord|tfindex)-\d{5,}-of-\d{5,}(\.gz)?"
+    )
+
+    @property
+    def suffix(self) -> str:
+        """The end of a shard's file name."""
+        return ".gz" if self.compression == "gzip" else ""
+
+    @property
+    def indexable(self) -> bool:
+        """Tells whether a reader can jump to a record: not in a compressed file."""
+        return self.compression == "none"
+
+    @property
+    def tfds_name(self) -> str:
+        """The name that TensorFlow Datasets has for the format; it reads no compressed shards."""
+        return "" if self.compression == "gzip" else self.name
+
+    @property
+    def tf_data(self) -> TfDataClass:
+        """TensorFlow's own reader, which knows both compressions."""
+        compression = "GZIP" if self.compression == "gzip" else ""
+        return TfDataClass("TFRecordDataset", {"compression_type": compression})
+
+    def shard_prefix(self, dataset: str, split: str) -> str:
+        """The file name of a shard up to its number."""
+        return f"{dataset}-{split}.tfrecord"
+
+    def shard_name(self, dataset: str, split: str, number: int, of: int) -> str:
+        """NAME-SPLIT.tfrecord-00000-of-00016, and .gz where compressed."""
+        return super().shard_name(dataset, split, number, of) + self.suffix
+
+    def index_name(self, shard: str) -> str:
+        """NAME-SPLIT.tfindex-00000-of-00016 for NAME-SPLIT.tfrecord-00000-of-00016."""
+        before, mark, number = shard.rpartition(self.mark)
+        return f"{before}{_INDEX_MARK}{number}" if mark else f"{shard}.tfindex"
+
+    def writer(
+        self, sink: Sink, features: Mapping[str, Any] = MappingProxyType({})
+    ) -> RecordWriter:
+        """A writer for one shard; records describe their features themselves."""
+        return GzipTFRecordWriter(sink) if self.compression == "gzip" else TFRecordWriter(sink)
+
+    def records(self, file: BinaryIO, path: str) -> Iterator[bytes]:
+        """Yields the data of each record in order, checking both CRCs."""
+        return _gzip_records(file, path) if self.compression == "gzip" else read_records(file, path)
+
+    def records_in(self, file: BinaryIO, path: str, wanted: range) -> Iterator[bytes]:
+        """Yields the records with these numbers; without compression, it jumps to the first."""
+        if not self.indexable or not wanted.start:
+            return islice(self.records(file, path), wanted.start, wanted.stop)
+        first = next(islice(self.spans(file, path), wanted.start, None), None)
+        if first is None:
+            return iter(())
+        file.seek(first.offset)
+        start = f"{path} from record {wanted.start} at byte {first.offset} on"
+        return islice(self.records(file, start), len(wanted))
+
+    def spans(self, file: BinaryIO, path: str) -> Iterator[RecordSpan]:
+        """Yields the span of each record, reading only the headers; checks their CRCs."""
+        return record_spans(file, path)
+
+
+class TFRecordWriter(RecordWriter):
+    """Frames records and passes them on to a sink, without copying an image."""
+
+    def write(self, sample: EncodedSample, key: str = "") -> None:
+        """Writes the next record, which has no name."""
+        before, image, after, _ = sample
+        crc = crc32c_extend(crc32c_extend(crc32c_extend(0, before), image), after)
+        header = frame_header(len(before) + len(image) + len(after))
+        self._put(header + before, image, after + frame_footer(crc))
+
+
+class GzipTFRecordWriter(TFRecordWriter):
+    """Compresses records on their way; the gzip header holds no time and no name."""
+
+    def __init__(self, sink: Sink) -> None:
+        super().__init__(sink)
+        self._compressor = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
+
+    def _put(self, *buffers: bytes) -> None:
+        """Compresses buffers; the compressed bytes may be written later."""
+        super()._put(*filter(None, map(self._compressor.compress, buffers)))
+
+    def finish(self) -> None:
+        super()._put(self._compressor.flush())
+
+
+def _gzip_records(file: BinaryIO, path: str) -> Iterator[bytes]:
+    number = 0
+    try:
+        with gzip.GzipFile(fileobj=file) as stream:
+            for record in read_records(stream, path):  # type: ignore[arg-type]
+                yield record
+                number += 1
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DamagedRecordError(
+            f"{path}: the gzip stream is broken after record {number}: {error}"
+        ) from error

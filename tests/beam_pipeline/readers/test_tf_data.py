@@ -25,8 +25,7 @@ from beam_pipeline.core.errors import (
     DamagedRecordError,
     UsageError,
 )
-from beam_pipeline.core.records.tfrecord import frame_header
-from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.records.tfrecord import TFRecordFormat, frame_header
 from beam_pipeline.dataset import Shard
 from beam_pipeline.readers.tf_data import SHUFFLE_BUFFER_BYTES, _shuffle_buffer
 from tests.beam_pipeline.readers.test_pixels import jpeg

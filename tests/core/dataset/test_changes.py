@@ -27,7 +27,7 @@ from beam_pipeline.core.dataset.sharding import (
 )
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ConversionError
-from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
 
 A = SampleRef("a", "/old/a", 3, "train", ("cat",), version=1)

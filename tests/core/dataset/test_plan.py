@@ -14,7 +14,7 @@ from beam_pipeline.core.dataset.sharding import ShardConfig, ShardPlan
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.labels.classes import ClassNumbering
-from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from tests.core.dataset.tallies import label_files, plan_of
 
 

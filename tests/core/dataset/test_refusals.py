@@ -19,7 +19,7 @@ from beam_pipeline.core.dataset.sharding import ShardInfo, ShardPlan
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.core.failures import Refusal
-from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from tests.core.dataset.tallies import dead_letter, plan_of, shard
 
 SHARDS = ShardPlan("x", (("train", 2),), TFRecordFormat())

@@ -20,7 +20,7 @@ from beam_pipeline.core.dataset.sharding import (
 )
 from beam_pipeline.core.records.formats import FORMATS
 from beam_pipeline.core.records.shard_writer import sort_by_key_hash
-from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
 
 EIGHTY_TEN_TEN = SplitFractions(

@@ -1,34 +1,43 @@
+"""The registry of record formats, and what all formats promise."""
+
 from __future__ import annotations
 
+import io
+import pickle
+
+import google_crc32c
 import pytest
 
-from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.errors import DamagedRecordError, UsageError
+from beam_pipeline.core.records import formats
 from beam_pipeline.core.records.formats import (
     COMPRESSIONS,
     DEFAULT_FORMAT,
     FORMATS,
+    OUR_FILES,
     format_of,
     format_options,
-    record_format,
     recorded_format,
 )
-from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.records.record_format import EncodedSample, RecordFormat
+from beam_pipeline.core.records.tfrecord import TFRecordFormat
+from tests.core.records.fixtures import Memory, record_of
 
 
 def test_the_default_is_a_plain_tfrecord() -> None:
     """Nothing said gives what every reader reads."""
     assert DEFAULT_FORMAT == "tfrecord"
     assert COMPRESSIONS == ("none", "gzip")
-    assert record_format() == TFRecordFormat("none")
-    assert record_format("gzip") == TFRecordFormat("gzip")
+    assert formats.record_format() == TFRecordFormat("none")
+    assert formats.record_format("gzip") == TFRecordFormat("gzip")
 
 
 def test_an_unknown_format_or_compression_is_refused() -> None:
     """The message has what was found and what is expected."""
     with pytest.raises(UsageError, match=r"'zip', expected one of \('none', 'gzip'\) for tfrecord"):
-        record_format("zip")
+        formats.record_format("zip")
     with pytest.raises(UsageError, match=r"--format is 'tar', expected one of \('tfrecord', "):
-        record_format("none", "tar")
+        formats.record_format("none", "tar")
 
 
 @pytest.mark.parametrize(
@@ -49,3 +58,123 @@ def test_a_format_is_known_by_the_name_of_a_shard() -> None:
     """A name of no format is taken for one of the default's."""
     assert format_of("x-train.tfrecord-00000-of-00001.gz").name == "tfrecord"
     assert format_of("shard").name == DEFAULT_FORMAT
+
+
+SAMPLES = [
+    EncodedSample(b"", record_of({"image/encoded": [bytes([number]) * 50]}), b"")
+    for number in range(5)
+]
+RECORDS = [sample.record for sample in SAMPLES]
+
+
+@pytest.fixture(
+    params=[found(how) for found in FORMATS.values() for how in found.compressions],
+    ids=lambda found: f"{found.name} {found.compression}",
+)
+def record_format(request: pytest.FixtureRequest) -> RecordFormat:
+    """Each format with each compression."""
+    found: RecordFormat = request.param
+    try:
+        found.check_installed()
+    except UsageError as error:
+        pytest.skip(str(error))
+    return found
+
+
+@pytest.fixture
+def shard(record_format: RecordFormat) -> bytes:
+    """A shard of five records."""
+    sink = Memory()
+    writer = record_format.writer(sink)
+    for number, sample in enumerate(SAMPLES):
+        writer.write(sample, f"photos/{number}.jpg")
+    writer.finish()
+    assert (writer.bytes, writer.crc32c) == (len(sink.data), google_crc32c.value(sink.data))
+    return sink.data
+
+
+def test_a_format_is_a_value(record_format: RecordFormat) -> None:
+    """A copy that another process gets is equal to it and has the same hash."""
+    copy = pickle.loads(pickle.dumps(record_format))
+    assert copy == record_format
+    assert hash(copy) == hash(record_format)
+    assert copy.compression in copy.compressions
+
+
+def test_its_files_are_known_by_their_names(record_format: RecordFormat) -> None:
+    """Shards and their indexes match the pattern; no receipt and no other file does."""
+    name = record_format.shard_name("a.b", "train", 3, 16)
+    index, receipt = record_format.index_name(name), f"{record_format.receipt_stem(name)}.json.gz"
+    assert len({name, index, receipt}) == 3
+    assert index or not record_format.indexable
+    for pattern in (record_format.file_names, OUR_FILES):
+        assert pattern.fullmatch(name)
+        assert pattern.fullmatch(index) or not record_format.indexable
+        for other in (receipt, "manifest.json", "labels.txt", "photo.jpg", f"{name}.bak"):
+            assert not pattern.fullmatch(other)
+
+
+def test_shards_have_names_of_their_own(record_format: RecordFormat) -> None:
+    """Data set, split and number tell them apart, and names sort by number."""
+    names = [
+        record_format.shard_name(dataset, split, number, 12)
+        for dataset in ("a", "b")
+        for split in ("test", "train")
+        for number in range(12)
+    ]
+    assert len(set(names)) == len(names)
+    assert names == sorted(names)
+
+
+def test_a_shard_is_read_back_in_order(record_format: RecordFormat, shard: bytes) -> None:
+    """Every record comes back whole."""
+    assert list(record_format.records(io.BytesIO(shard), "x")) == RECORDS
+
+
+@pytest.mark.parametrize("wanted", [range(5), range(2), range(1, 3), range(4, 5), range(3, 9)])
+def test_a_range_of_records_is_read_back(
+    record_format: RecordFormat, shard: bytes, wanted: range
+) -> None:
+    """As many as the shard has of it; none beyond its end."""
+    found = list(record_format.records_in(io.BytesIO(shard), "x", wanted))
+    assert found == RECORDS[wanted.start : wanted.stop]
+    assert list(record_format.records_in(io.BytesIO(shard), "x", range(7, 9))) == []
+
+
+def test_spans_lead_to_the_records(record_format: RecordFormat, shard: bytes) -> None:
+    """They follow one another from the first byte to the last, where a format has them."""
+    if not record_format.indexable:
+        pytest.skip("no reader can jump into such a file")
+    end = 0
+    for record, span in zip(RECORDS, record_format.spans(io.BytesIO(shard), "x"), strict=True):
+        assert span.offset == end
+        assert record in shard[span.offset : span.offset + span.size]
+        end += span.size
+    assert end == len(shard)
+
+
+def test_the_same_samples_give_the_same_bytes(record_format: RecordFormat, shard: bytes) -> None:
+    """No time and no name of a file gets into a shard."""
+    sink = Memory()
+    writer = record_format.writer(sink)
+    for number, sample in enumerate(SAMPLES):
+        writer.write(sample, f"photos/{number}.jpg")
+    writer.finish()
+    assert sink.data == shard
+
+
+def test_a_shard_without_records_is_read_back(record_format: RecordFormat) -> None:
+    """A split of few samples has such shards."""
+    sink = Memory()
+    writer = record_format.writer(sink)
+    writer.finish()
+    assert list(record_format.records(io.BytesIO(sink.data), "x")) == []
+
+
+@pytest.mark.parametrize("end", [30, -30])
+def test_a_shard_that_is_cut_short_is_damaged(
+    record_format: RecordFormat, shard: bytes, end: int
+) -> None:
+    """The error names the file."""
+    with pytest.raises(DamagedRecordError, match=r"^x"):
+        list(record_format.records(io.BytesIO(shard[:end]), "x"))

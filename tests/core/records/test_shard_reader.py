@@ -12,8 +12,12 @@ from hypothesis import strategies as st
 from beam_pipeline.core.dataset.sharding import ShardInfo, ShardSpec
 from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.core.records.shard_reader import read_shard
-from beam_pipeline.core.records.tfrecord import crc32c_extend, frame_footer, frame_header
-from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.records.tfrecord import (
+    TFRecordFormat,
+    crc32c_extend,
+    frame_footer,
+    frame_header,
+)
 from tests.core.records.fixtures import record_of
 
 SPEC = ShardSpec("train", 3, 8, "birds-train.tfrecord-00003-of-00008")

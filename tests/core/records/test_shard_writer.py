@@ -33,8 +33,7 @@ from beam_pipeline.core.records.shard_writer import (
     sort_by_key_hash,
     write_shard,
 )
-from beam_pipeline.core.records.tfrecord import read_records
-from beam_pipeline.core.records.tfrecord_format import TFRecordFormat
+from beam_pipeline.core.records.tfrecord import TFRecordFormat, read_records
 from beam_pipeline.core.references import Box, LabelValue, SampleRef
 from beam_pipeline.core.report.image_statistics import NOTHING_COUNTED
 from beam_pipeline.storage.files import open_output, read_image

@@ -1,25 +1,39 @@
+"""TFRecord files: framing, indexes, gzip; the writers' figures."""
+
 from __future__ import annotations
 
+import gzip
 import io
 import os
+import random
 import re
 import struct
+import zlib
 from typing import Any
 
 import google_crc32c
 import pytest
+from google_crc32c import value
 from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipeline.core.errors import DamagedRecordError
+from beam_pipeline.core.records.record_format import EncodedSample, RecordWriter
 from beam_pipeline.core.records.tfrecord import (
     FRAMING_BYTES,
+    RecordSpan,
+    TFRecordFormat,
     crc32c_extend,
     frame_footer,
     frame_header,
+    index_file,
     mask_crc,
+    parse_index,
     read_records,
+    record_offsets,
+    record_spans,
 )
+from tests.core.records.fixtures import Memory
 
 RECORDS = st.lists(st.binary(max_size=300), max_size=8)
 THREE_RECORDS = [b"first", b"", b"the third record"]
@@ -157,3 +171,287 @@ def test_a_length_beyond_the_end_of_the_file_is_damage_however_large(
 def test_framing_takes_sixteen_bytes() -> None:
     """What a record costs beside its data is what index files rely on."""
     assert len(framed(b"abc")) - 3 == FRAMING_BYTES == 16
+
+
+PLAIN, GZIP = TFRecordFormat(), TFRecordFormat("gzip")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (("birds", "train", 0, 1, "none"), "birds-train.tfrecord-00000-of-00001"),
+        (("birds", "train", 3, 16, "none"), "birds-train.tfrecord-00003-of-00016"),
+        (("birds", "test", 15, 16, "gzip"), "birds-test.tfrecord-00015-of-00016.gz"),
+        (("b", "t", 99_999, 100_000, "none"), "b-t.tfrecord-99999-of-100000"),
+        (("b", "t", 100_000, 100_001, "none"), "b-t.tfrecord-100000-of-100001"),
+    ],
+)
+def test_a_file_name_is_the_one_of_tfds(
+    arguments: tuple[str, str, int, int, str], name: str
+) -> None:
+    """NAME-SPLIT.tfrecord-INDEX-of-COUNT, five digits or as many as it takes, .gz at the end."""
+    *shard, compression = arguments
+    assert TFRecordFormat(str(compression)).shard_name(*shard) == name  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("shard", "index"),
+    [
+        ("pets-train.tfrecord-00000-of-00016", "pets-train.tfindex-00000-of-00016"),
+        (
+            "a.tfrecord-b-train.tfrecord-00001-of-00002",
+            "a.tfrecord-b-train.tfindex-00001-of-00002",
+        ),
+        ("shard", "shard.tfindex"),
+    ],
+)
+def test_the_name_of_an_index_is_no_name_of_a_shard(shard: str, index: str) -> None:
+    """Only the extension changes, the last one if there are two; it is never the same name."""
+    assert PLAIN.index_name(shard) == index
+
+
+@pytest.mark.parametrize(
+    ("shard", "stem"),
+    [
+        ("pets-train.tfrecord-00001-of-00003", "pets-train-00001-of-00003"),
+        ("pets-train.tfrecord-00001-of-00003.gz", "pets-train-00001-of-00003.gz"),
+        ("shard", "shard"),
+    ],
+)
+def test_a_receipt_is_named_like_its_shard_without_the_mark(shard: str, stem: str) -> None:
+    """So a pattern such as `*.tfrecord-*` does not match it."""
+    assert PLAIN.receipt_stem(shard) == GZIP.receipt_stem(shard) == stem
+
+
+PART = st.binary(max_size=300)
+SAMPLES = st.lists(st.builds(EncodedSample, PART, PART, PART), max_size=6)
+
+
+@given(samples=SAMPLES)
+def test_a_plain_shard_is_framed_records_one_after_another(samples: list[EncodedSample]) -> None:
+    """The sink gets the frames of the joined parts, and the figures are those of its bytes."""
+    sink = Memory()
+    writer = PLAIN.writer(sink)
+    for sample in samples:
+        writer.write(sample)
+    writer.finish()
+    assert sink.data == b"".join(framed(sample.record) for sample in samples)
+    assert (writer.bytes, writer.crc32c) == (len(sink.data), google_crc32c.value(sink.data))
+
+
+@given(samples=SAMPLES)
+def test_a_gzip_shard_holds_the_same_compressed(samples: list[EncodedSample]) -> None:
+    """Decompressed it is the plain shard; the figures are those of the compressed bytes."""
+    noise = random.Random(len(samples)).randbytes(200_000)  # more than the compressor holds back
+    samples = [*samples, EncodedSample(b"", noise, b"")]
+    sink = Memory()
+    writer = GZIP.writer(sink)
+    for sample in samples:
+        writer.write(sample)
+    writer.finish()
+    plain = b"".join(framed(sample.record) for sample in samples)
+    assert gzip.decompress(sink.data) == plain
+    assert (writer.bytes, writer.crc32c) == (len(sink.data), google_crc32c.value(sink.data))
+
+
+def test_a_gzip_shard_has_no_time_and_no_name() -> None:
+    """Its header is the same every day, so a shard's bytes are too."""
+    sink = Memory()
+    writer = GZIP.writer(sink)
+    writer.write(EncodedSample(b"he", b"ll", b"o"))
+    writer.finish()
+    assert sink.data[:9] == b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00"
+    assert zlib.decompress(sink.data, 16 + zlib.MAX_WBITS) == framed(b"hello")
+
+
+def test_only_a_plain_shard_can_be_indexed_and_read_by_tfds() -> None:
+    """No reader can jump into a compressed file, and TFDS reads no compressed ones."""
+    assert (PLAIN.indexable, PLAIN.tfds_name) == (True, "tfrecord")
+    assert (GZIP.indexable, GZIP.tfds_name) == (False, "")
+
+
+def test_records_from_the_middle_are_read_without_those_before() -> None:
+    """In a plain shard the data before the first wanted record may even be damaged."""
+    content = bytearray(framed(b"first") + framed(b"second") + framed(b"third"))
+    content[14] ^= 1  # in the data of the first
+    assert list(PLAIN.records_in(io.BytesIO(content), "x", range(1, 3))) == [b"second", b"third"]
+    with pytest.raises(DamagedRecordError, match=r"^x: record 0 at byte 0: "):
+        list(PLAIN.records_in(io.BytesIO(content), "x", range(1)))
+
+
+def test_a_damaged_record_in_the_middle_is_named_by_where_reading_began() -> None:
+    """Numbers then count from the first record that was read."""
+    content = bytearray(framed(b"first") + framed(b"second"))
+    content[-1] ^= 1
+    message = "^x from record 1 at byte 21 on: record 0 at byte 0: the checksum"
+    with pytest.raises(DamagedRecordError, match=message):
+        list(PLAIN.records_in(io.BytesIO(content), "x", range(1, 2)))
+
+
+def test_tensorflow_reads_both_compressions() -> None:
+    """With the arguments of its own class."""
+    assert TFRecordFormat("none").tf_data == ("TFRecordDataset", {"compression_type": ""})
+    assert TFRecordFormat("gzip").tf_data == ("TFRecordDataset", {"compression_type": "GZIP"})
+
+
+def _shard(*records: bytes) -> bytes:
+    return b"".join(
+        frame_header(len(data)) + data + frame_footer(crc32c_extend(0, data)) for data in records
+    )
+
+
+def _spans(data: bytes) -> list[RecordSpan]:
+    return list(record_spans(io.BytesIO(data), "shard"))
+
+
+def test_a_record_is_its_offset_and_its_size_with_framing() -> None:
+    """Records of 3, 0 and 5 bytes take 19, 16 and 21, one behind the other."""
+    spans = _spans(_shard(b"abc", b"", b"defgh"))
+    assert spans == [(0, 19), (19, 16), (35, 21)]
+    assert index_file(spans) == b"0 19\n19 16\n35 21\n"
+
+
+def test_a_shard_without_records_has_an_empty_index() -> None:
+    """No record, no line."""
+    assert index_file(_spans(b"")) == b""
+
+
+class _Counting(io.BytesIO):
+    """Counts the bytes that are read."""
+
+    count = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = super().read(size)
+        self.count += len(data)
+        return data
+
+
+def test_only_headers_are_read() -> None:
+    """Twelve bytes a record, however long it is."""
+    file = _Counting(_shard(b"x" * 10_000, b"y" * 20_000))
+    assert len(list(record_spans(file, "shard"))) == 2
+    assert file.count == 24
+
+
+def test_damaged_data_does_not_matter() -> None:
+    """A flipped bit of the data is not looked at: the index is still right."""
+    data = bytearray(_shard(b"abc", b"de"))
+    data[13] ^= 1
+    assert _spans(bytes(data)) == [(0, 19), (19, 18)]
+
+
+SHARD = _shard(b"abc", b"defgh")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (
+            SHARD[:20],
+            "shard: record 1 at byte 19: the file ends inside the record's header (1 of 12 bytes)",
+        ),
+        (
+            SHARD[:-1],
+            "shard: record 1 at byte 19: the file ends inside the record (8 of 9 bytes)",
+        ),
+        (
+            SHARD[:31],
+            "shard: record 1 at byte 19: the file ends inside the record (0 of 9 bytes)",
+        ),
+        (
+            SHARD[:19] + b"\x06" + SHARD[20:],
+            "shard: record 1 at byte 19: the checksum of the record's length is wrong",
+        ),
+        (
+            SHARD[:8] + b"\0" + SHARD[9:],
+            "shard: record 0 at byte 0: the checksum of the record's length is wrong",
+        ),
+    ],
+    ids=["cut header", "cut record", "cut behind the header", "length", "checksum"],
+)
+def test_damage_is_placed(data: bytes, message: str) -> None:
+    """What is wrong, in which record, and where it begins."""
+    with pytest.raises(DamagedRecordError) as caught:
+        _spans(data)
+    assert str(caught.value) == message
+
+
+def test_a_length_that_is_nonsense_is_an_error_and_no_memory() -> None:
+    """A length of petabytes with a right checksum ends behind the file."""
+    with pytest.raises(DamagedRecordError, match=r"ends inside the record \(0 of 1125899906842628"):
+        _spans(frame_header(1 << 50))
+
+
+def test_an_index_is_read_back() -> None:
+    """The sizes of the records, in order."""
+    assert parse_index(b"0 19\n19 16\n35 21\n", "i") == [19, 16, 21]
+    assert parse_index(b"", "i") == []
+
+
+@pytest.mark.parametrize(
+    ("data", "line"),
+    [
+        (b"0 19\n20 16\n", 2),
+        (b"1 19\n", 1),
+        (b"0 -19\n", 1),
+        (b"0 19", 1),
+        (b"0 19 \n", 1),
+        (b"\n", 1),
+        (b"0 99999999999999999999\n", 1),
+        (b"\xff 1\n", 1),
+    ],
+)
+def test_an_index_with_gaps_or_other_text_is_an_error(data: bytes, line: int) -> None:
+    """Names the file and the line."""
+    with pytest.raises(DamagedRecordError, match=f"^i: line {line}: expected the offset"):
+        parse_index(data, "i")
+
+
+def test_offsets_are_sums_of_sizes() -> None:
+    """Records of 19, 16 and 21 bytes; none at all."""
+    assert record_offsets([19, 16, 21], "s", examples=3, size=56) == [0, 19, 35, 56]
+    assert record_offsets([], "s", examples=0, size=0) == [0]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "error"),
+    [
+        ([19, 16], "s: 2 records are indexed, the manifest says 3"),
+        ([19, 16, 22], "s: its indexed records take 57 bytes, the file has 56"),
+        ([19, -16, 21], "s: its indexed records take 24 bytes, the file has 56"),
+    ],
+)
+def test_sizes_that_do_not_fit_the_shard_are_an_error(sizes: list[int], error: str) -> None:
+    """Another number of records, or more bytes than the file has."""
+    with pytest.raises(DamagedRecordError, match=f"^{error}$"):
+        record_offsets(sizes, "s", examples=3, size=56)
+
+
+class Collected:
+    """A sink that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.writes: list[tuple[bytes, ...]] = []
+
+    def write(self, *buffers: bytes) -> None:
+        self.writes.append(buffers)
+
+
+class Plain(RecordWriter):
+    """A format that adds nothing."""
+
+    def put(self, *buffers: bytes) -> None:
+        self._put(*buffers)
+
+
+def test_figures_are_those_of_all_bytes() -> None:
+    """Buffers reach the sink as they are, without a copy."""
+    sink, image = Collected(), b"image" * 100
+    writer = Plain(sink)
+    assert (writer.bytes, writer.crc32c) == (0, 0)
+    writer.put(b"header", image, b"")
+    writer.put(b"footer")
+    assert sink.writes == [(b"header", image, b""), (b"footer",)]
+    assert sink.writes[0][1] is image
+    assert (writer.bytes, writer.crc32c) == (512, value(b"header" + image + b"footer"))

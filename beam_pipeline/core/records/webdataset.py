@@ -1,13 +1,25 @@
 """WebDataset as a record format: a plain tar, in which the files of a sample lie side by side.
 
 Shards are named NAME-SPLIT-00000.tar, so that `NAME-SPLIT-{00000..00015}.tar` names them all. A sample
-is its files, as `webdataset_sample.py` makes them; the part of a path up to the first dot of its last
-component is what they share, and what the library groups them by. Headers are POSIX's (ustar, and pax
-for names that do not fit), with no time and no owner.
+is an example as files that share a base name, by which the library groups them: the part of a path up to
+the first dot of its last component.
+
+    cats/0001.jpg    the image, its own bytes
+    cats/0001.cls    the id of its class, where it has one
+    cats/0001.json   every feature, under its key
+
+In the JSON, a feature of one value is that value, a list is a list; text is text. Bytes that are not
+text cannot stand in JSON: a single value, such as a mask, is a file beside it and the JSON has
+`{"file": "segmentation_class.png"}`, the rest of that file's name; in a list, each is a `data:` URL.
+`__empty__` has the kind of each list without values, so that nothing of the example is lost.
+
+Headers are POSIX's (ustar, and pax for names that do not fit), with no time and no owner.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,15 +27,16 @@ from types import MappingProxyType
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 from beam_pipeline.core.errors import DamagedRecordError
-from beam_pipeline.core.records.counted_writer import CountedWriter
+from beam_pipeline.core.images.pixels import RAW_FORMAT
+from beam_pipeline.core.labels.schema import ENCODED_KEY
+from beam_pipeline.core.records.example_view import ExampleView, parse_varint
 from beam_pipeline.core.records.record_format import (
     EncodedSample,
-    RecordSpan,
+    RecordFormat,
     RecordWriter,
     Sink,
 )
-from beam_pipeline.core.records.webdataset_sample import example_of, sample_files
-from beam_pipeline.core.records.wire import MAX_EXAMPLE_BYTES
+from beam_pipeline.core.records.wire import MAX_EXAMPLE_BYTES, TAG_1, encode_example, varint
 from beam_pipeline.core.text import shown
 
 _BLOCK = 512
@@ -33,41 +46,24 @@ _END = bytes(2 * _BLOCK)
 _IMAGE_EXTENSIONS = frozenset(
     {"jpg", "jpeg", "jpe", "jfif", "png", "gif", "bmp", "dib", "webp", "jxl"}
 )
-_MARK = ".tar"
 
 
 @dataclass(frozen=True)
-class WebDatasetFormat:
-    """WebDataset's tar files.
-
-    Attributes:
-      compression: "none".
-    """
-
-    compression: str = "none"
+class WebDatasetFormat(RecordFormat):
+    """WebDataset's tar files."""
 
     name: ClassVar[str] = "webdataset"
-    compressions: ClassVar[tuple[str, ...]] = ("none",)
+    mark: ClassVar[str] = ".tar"
     file_names: ClassVar[re.Pattern[str]] = re.compile(r".*-\d{5,}\.tar")
     of_examples: ClassVar[bool] = False
-    indexable: ClassVar[bool] = False
-    tfds_name: ClassVar[str] = ""
-    tf_data: ClassVar[None] = None
-
-    def check_installed(self) -> None:
-        """Needs no package."""
 
     def shard_name(self, dataset: str, split: str, number: int, of: int) -> str:
         """NAME-SPLIT-00000.tar."""
-        return f"{dataset}-{split}-{number:05d}{_MARK}"
-
-    def index_name(self, shard: str) -> str:
-        """Empty: no index is written."""
-        return ""
+        return f"{dataset}-{split}-{number:05d}{self.mark}"
 
     def receipt_stem(self, shard: str) -> str:
         """NAME-SPLIT-00000 for NAME-SPLIT-00000.tar."""
-        return shard.removesuffix(_MARK)
+        return shard.removesuffix(self.mark)
 
     def writer(
         self, sink: Sink, features: Mapping[str, Any] = MappingProxyType({})
@@ -75,20 +71,12 @@ class WebDatasetFormat:
         """A writer for one shard."""
         return _TarWriter(sink, features)
 
-    def records(self, file: BinaryIO, path: str) -> Iterator[bytes]:
-        """Yields the example of each sample in order; a tar has checksums of its headers only."""
-        return _records(file, path, range(1 << 63))
-
     def records_in(self, file: BinaryIO, path: str, wanted: range) -> Iterator[bytes]:
         """Yields the examples of the samples with these numbers; what comes before is not read."""
         return _records(file, path, wanted)
 
-    def spans(self, file: BinaryIO, path: str) -> Iterator[RecordSpan]:
-        """Not available: samples have no index."""
-        raise NotImplementedError
 
-
-class _TarWriter(CountedWriter):
+class _TarWriter(RecordWriter):
     """Writes samples to a tar without copying an image."""
 
     def __init__(self, sink: Sink, features: Mapping[str, Any]) -> None:
@@ -298,3 +286,171 @@ def _pax_path(data: bytes) -> str:
         if found[2] == b"path":
             return attribute[found.end() : -1].decode("utf-8", "surrogateescape")
     return ""
+
+
+# --- a sample as files ----------------------------------------------------------------------------
+
+
+JSON, CLASS = "json", "cls"
+
+_CLASS_KEY, _FORMAT_KEY = "image/class/label", "image/format"
+_EMPTY = "__empty__"
+_OTHER = "bin"
+_EXTENSIONS = {"jpeg": "jpg", RAW_FORMAT: _OTHER}
+_BEGINNINGS = (
+    (b"\xff\xd8\xff", "jpg"),
+    (b"\x89PNG\r\n\x1a\n", "png"),
+    (b"GIF8", "gif"),
+    (b"BM", "bmp"),
+    (b"RIFF", "webp"),
+    (b"\xff\x0a", "jxl"),
+    (b"\x00\x00\x00\x0cJXL ", "jxl"),
+)
+_to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_URL = "data:"
+_NO_TEXT = re.compile("[\x00-\x08\x0e-\x1f]")
+_NOT_IN_A_NAME = re.compile(r"[^a-z0-9_]")
+
+
+def sample_files(sample: EncodedSample, features: Mapping[str, Any]) -> dict[str, bytes]:
+    """Turns an example into files: extension -> content, the image first and the JSON last.
+
+    Args:
+      sample: the example; its image is not copied.
+      features: key -> its description, as the manifest has it; says which features are lists. One
+        that is not described is a list if it does not have one value.
+    """
+    rest, image_key, image = _without_image(sample)
+    example = ExampleView(rest, "a sample")
+    files: dict[str, bytes] = {}
+    values: dict[str, Any] = {}
+    empty: dict[str, str] = {}
+    class_file: dict[str, bytes] = {}
+    if image_key:
+        files[_image_extension(image, example)] = image
+        values[image_key] = {"file": next(iter(files))}
+    for key, (kind, items) in example.items():
+        single = len(items) == 1 and not features.get(key, {}).get("shape")
+        if not items:
+            empty[key] = kind or "bytes"
+        elif kind == "bytes":
+            texts = [_text(item) for item in items]
+            if single and texts[0] is None:
+                name = _file_name(key, items[0], example)
+                if name not in files:
+                    files[name] = items[0]
+                    values[key] = {"file": name}
+                    continue
+            pairs = zip(texts, items, strict=True)
+            items = [_url(item) if text is None else text for text, item in pairs]
+        elif key == _CLASS_KEY and kind == "int64" and single:
+            class_file[CLASS] = b"%d" % items[0]
+        values[key] = items[0] if single else list(items)
+    if empty:
+        values[_EMPTY] = empty
+    return {**files, **class_file, JSON: _to_json(values).encode()}
+
+
+def example_of(files: Mapping[str, bytes]) -> bytes:
+    """Turns the files of a sample back into the serialized example.
+
+    Args:
+      files: extension -> content.
+
+    Raises:
+      ValueError: a file is missing, or the JSON is not as `sample_files` writes it.
+    """
+    if JSON not in files:
+        raise ValueError(f"it has no .{JSON}, only {', '.join(f'.{name}' for name in files)}")
+    values = json.loads(files[JSON])
+    if not isinstance(values, dict):
+        raise ValueError(f"its .{JSON} is not an object")
+    empty = values.pop(_EMPTY, {})
+    return encode_example({key: _feature(key, values[key], empty, files) for key in values})
+
+
+def _feature(key: str, value: Any, empty: Any, files: Mapping[str, bytes]) -> tuple[str, Any]:
+    """The kind and the values of a feature. Raises ValueError."""
+    if isinstance(value, dict):
+        name = str(value.get("file"))
+        if name not in files:
+            raise ValueError(f"its .{JSON} names a file .{name} for {key}, which is not there")
+        return "bytes", [files[name]]
+    items = value if isinstance(value, list) else [value]
+    if not items:
+        kind = str(empty.get(key)) if isinstance(empty, dict) else ""
+        return (kind if kind in ("float", "int64") else "bytes"), []
+    kinds = set(map(type, items))
+    if kinds == {str}:
+        return "bytes", [_bytes(item) for item in items]
+    if kinds in ({int}, {float}):
+        return ("int64" if kinds == {int} else "float"), items
+    raise ValueError(f"its .{JSON} has {key} neither as text nor as numbers of one kind")
+
+
+def _without_image(sample: EncodedSample) -> tuple[bytes, str, bytes]:
+    """A serialized example without its image, the key of the image, and the image.
+
+    The image is the value of the last entry in the part before it. A sample in one piece is returned as
+    it is, without a key.
+    """
+    before, image, after, _ = sample
+    if before:
+        _, start = parse_varint(before, 1)  # behind the tag and the length of all features
+        at = start
+        while at < len(before):
+            length, inside = parse_varint(before, at + 1)
+            if inside + length > len(before):
+                entries = before[start:at] + after
+                size, key = parse_varint(before, inside + 1)
+                name = before[key : key + size].decode()
+                return TAG_1 + varint(len(entries)) + entries, name, image
+            at = inside + length
+    return sample.record, "", b""
+
+
+def _image_extension(image: bytes, example: ExampleView) -> str:
+    """The extension of an image: its format's, or by the bytes where no feature says that."""
+    for value in example.values_of(_FORMAT_KEY, "bytes")[:1]:
+        name: str = value.decode(errors="replace")
+        if name.isalnum():
+            return _EXTENSIONS.get(name, name)
+    return _extension(image)
+
+
+def _extension(data: bytes) -> str:
+    return next((name for start, name in _BEGINNINGS if data.startswith(start)), _OTHER)
+
+
+def _file_name(key: str, data: bytes, example: ExampleView) -> str:
+    """The extension of the file of a feature: `segmentation_class.png`."""
+    if key == ENCODED_KEY:
+        return _image_extension(data, example)
+    name = key.removeprefix("image/").removesuffix("/encoded").lower()
+    return f"{_NOT_IN_A_NAME.sub('_', name)}.{_extension(data)}"
+
+
+def _text(value: bytes) -> str | None:
+    """Bytes as text in JSON; None if they are not text, or would be taken for a URL."""
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return None
+    return None if _NO_TEXT.search(text) or text.startswith(_URL) else text
+
+
+def _url(value: bytes) -> str:
+    return f"{_URL}{_mime(value)};base64,{base64.b64encode(value).decode()}"
+
+
+def _mime(value: bytes) -> str:
+    extension = _extension(value)
+    if extension == _OTHER:
+        return "application/octet-stream"
+    return f"image/{'jpeg' if extension == 'jpg' else extension}"
+
+
+def _bytes(text: str) -> bytes:
+    if not text.startswith(_URL):
+        return text.encode()
+    return base64.b64decode(text.partition(",")[2], validate=True)

@@ -15,54 +15,35 @@ from types import MappingProxyType
 from typing import Any, BinaryIO, ClassVar
 
 from beam_pipeline.core.errors import DamagedRecordError, UsageError
-from beam_pipeline.core.records.counted_writer import CountedWriter
 from beam_pipeline.core.records.record_format import (
     EncodedSample,
-    RecordSpan,
+    RecordFormat,
     RecordWriter,
     Sink,
 )
 from beam_pipeline.core.text import shown
 
-_MARK = ".array_record-"
 _OPTIONS = "group_size:1,uncompressed"
 _CHUNK_BYTES = 1 << 20  # 1 MiB
 _READ_AT_ONCE = 16
 
 
 @dataclass(frozen=True)
-class ArrayRecordFormat:
-    """ArrayRecord files.
-
-    Attributes:
-      compression: "none".
-    """
-
-    compression: str = "none"
+class ArrayRecordFormat(RecordFormat):
+    """ArrayRecord files, which have their index inside and no compression of ours."""
 
     name: ClassVar[str] = "array_record"
-    compressions: ClassVar[tuple[str, ...]] = ("none",)
+    mark: ClassVar[str] = ".array_record-"
     file_names: ClassVar[re.Pattern[str]] = re.compile(r".*\.array_record-\d{5,}-of-\d{5,}")
-    of_examples: ClassVar[bool] = True
-    indexable: ClassVar[bool] = False
-    tfds_name: ClassVar[str] = "array_record"
-    tf_data: ClassVar[None] = None
+
+    @property
+    def tfds_name(self) -> str:
+        """TensorFlow Datasets has the same name."""
+        return self.name
 
     def check_installed(self) -> None:
         """Checks that `array_record` is installed. Raises UsageError."""
         _library()
-
-    def shard_name(self, dataset: str, split: str, number: int, of: int) -> str:
-        """NAME-SPLIT.array_record-00000-of-00016."""
-        return f"{dataset}-{split}{_MARK}{number:05d}-of-{of:05d}"
-
-    def index_name(self, shard: str) -> str:
-        """Empty: a shard has its index inside."""
-        return ""
-
-    def receipt_stem(self, shard: str) -> str:
-        """NAME-SPLIT-00000-of-00016 for NAME-SPLIT.array_record-00000-of-00016."""
-        return shard.replace(_MARK, "-")
 
     def writer(
         self, sink: Sink, features: Mapping[str, Any] = MappingProxyType({})
@@ -70,12 +51,8 @@ class ArrayRecordFormat:
         """A writer for one shard; records describe their features themselves."""
         return _ArrayRecordWriter(sink)
 
-    def records(self, file: BinaryIO, path: str) -> Iterator[bytes]:
-        """Yields the records of a shard in order, checking the hash of each."""
-        return self.records_in(file, path, range(1 << 62))
-
     def records_in(self, file: BinaryIO, path: str, wanted: range) -> Iterator[bytes]:
-        """Yields the records with these numbers."""
+        """Yields the records with these numbers, checking the hash of each."""
         library = _library()
         number = wanted.start
         with _local_file(file) as local:
@@ -94,12 +71,8 @@ class ArrayRecordFormat:
                     f"{path}: among the records from {number} on: {shown(error)}"
                 ) from error
 
-    def spans(self, file: BinaryIO, path: str) -> Iterator[RecordSpan]:
-        """Not available: a shard has its index inside."""
-        raise NotImplementedError
 
-
-class _ArrayRecordWriter(CountedWriter):
+class _ArrayRecordWriter(RecordWriter):
     """Writes records to a temporary file, and passes that on to a sink."""
 
     def __init__(self, sink: Sink) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from beam_pipeline.core.errors import DamagedRecordError, UsageError
-from beam_pipeline.core.records.array_record_format import ArrayRecordFormat
+from beam_pipeline.core.records.array_record import ArrayRecordFormat
 from beam_pipeline.core.records.record_format import EncodedSample
 from tests.core.records.fixtures import Memory
 
