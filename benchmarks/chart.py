@@ -2,8 +2,8 @@
 
     python benchmarks/chart.py small.json imagenet.json large.json --into docs/benchmarks.svg
 
-A bar shows the median wall time of the rounds, and the line on it their span. Labels beside it give
-the time and the peak memory of all processes. A note below names the machine and the versions.
+A bar shows the median wall time of the rounds, its dark part the start-up, and the line on it their
+span. Labels beside it give the time and the peak memory of all processes. A note below names the machine and the versions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from html import escape
 from textwrap import wrap
 from typing import Any
 
-import machine
+import measure
 from inputs import size_text
 
 WIDTH = 820
@@ -64,15 +64,19 @@ def bar(way: Mapping[str, Any], y: float, scale: float) -> Iterator[str]:
         return
     walls = [run["wall"] for run in way["runs"]]
     wall = statistics.median(walls)
-    memory = max(run["memory"] for run in way["runs"])
+    start_up = min(wall, statistics.median(way["start_ups"]))
     length = max(1.0, wall * scale)
     yield (
         f'<rect x="{NAMES}" y="{middle - BAR / 2:.1f}" width="{length:.1f}" height="{BAR}" '
         f'fill="{colour(name)}"/>'
     )
+    yield (
+        f'<rect x="{NAMES}" y="{middle - BAR / 2:.1f}" width="{start_up * scale:.1f}" '
+        f'height="{BAR}" fill="#000" fill-opacity="0.25"/>'
+    )
     low, high = (NAMES + edge * scale for edge in (min(walls), max(walls)))
     yield f'<path d="M{low:.1f} {middle:.1f}H{high:.1f}" stroke="#202124"/>'
-    figures = f"{wall:.{2 if wall < 10 else 1}f} s, {size_text(memory * 1e6)}"
+    figures = f"{wall:.{2 if wall < 10 else 1}f} s, {size_text(way['memory'] * 1e6)}"
     yield text(max(NAMES + length, high) + 6, middle + 4, figures, more=weight)
 
 
@@ -99,17 +103,17 @@ def _median_wall(way: Mapping[str, Any]) -> float:
 
 def notes(reports: Sequence[Mapping[str, Any]]) -> list[str]:
     """Returns machines, rounds and versions, as lines of text."""
-    machines = dict.fromkeys(machine.sentence(report["machine"]) for report in reports)
+    machines = dict.fromkeys(measure.sentence(report["machine"]) for report in reports)
     rounds = sorted({len(way["runs"]) for report in reports for way in report["ways"]} - {0})
     versions: dict[str, dict[str, None]] = {}
     for report in reports:
         for way in report["ways"]:
             for name, version in way["versions"].items():
                 versions.setdefault(name, {})[version] = None
-    told = ", ".join(f"{name} {' and '.join(found)}" for name, found in versions.items())
+    packages = ", ".join(f"{name} {' and '.join(each)}" for name, each in versions.items())
     counts = " or ".join(str(count) for count in rounds)
-    lines = [f"Medians of interleaved rounds ({counts}) of whole processes, start-up included."]
-    return [part for line in [*lines, *machines, told] for part in wrap(line, NOTE_LETTERS)]
+    lines = [f"Medians of interleaved rounds ({counts}) of whole processes; dark: start-up."]
+    return [part for line in [*lines, *machines, packages] for part in wrap(line, NOTE_LETTERS)]
 
 
 def draw(reports: Sequence[Mapping[str, Any]]) -> str:

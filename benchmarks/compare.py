@@ -4,10 +4,11 @@
     python benchmarks/environments.py --into /tmp/bench-envs
     python benchmarks/compare.py --images /tmp/images --output /dev/shm/compare --environments /tmp/bench-envs
 
-Every round runs each way once, in turn, as a whole process with everything that it starts. A round
-before them does not count; in it, the output of each way is read and compared with the images. The
-table shows medians over the rounds, with the span, and each way's ratio to the first as the median of
-the rounds' own ratios. README.md defines each figure and lists the other options.
+Every round runs each way twice, in turn, as a whole process with everything that it starts: on ten
+images, which shows the start-up, and on all of them. A round before them does not count; in it, memory
+is measured and the output of each way is read and compared with the images. The table shows medians
+over the rounds, with the span, and each way's ratio to the first as the median of the rounds' own
+ratios. README.md defines each figure and lists the other options.
 """
 
 from __future__ import annotations
@@ -15,16 +16,24 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import sys
 from collections.abc import Sequence
 
-import machine
-from inputs import cool, list_images, size_text
+import measure
+from inputs import cool, few_of, list_images, size_text
 from rounds import Job, Settings, interleave
 from ways import choose
 
-HEAD = ["way", "wall s, median (span)", "CPU s", "peak MB", "wall, ratio to the first"]
+HEAD = [
+    "way",
+    "wall s, median (span)",
+    "of that start-up s",
+    "CPU s",
+    "peak MB",
+    "wall, ratio to the first",
+]
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -46,39 +55,42 @@ def rows(jobs: Sequence[Job]) -> list[list[str]]:
     lines = []
     for job in jobs:
         if not job.runs:
-            lines.append([job.way.name, "failed" if job.fault else "checked", "", "", ""])
+            lines.append([job.way.name, "failed" if job.fault else "checked", *[""] * 4])
             continue
         walls = [run.wall for run in job.runs]
         lines.append(
             [
                 job.way.name,
                 f"{statistics.median(walls):.2f} ({min(walls):.2f}-{max(walls):.2f})",
+                f"{statistics.median(job.start_ups):.2f}",
                 f"{job.median('cpu'):.2f}",
-                f"{max(run.memory for run in job.runs):.0f}",
+                f"{job.memory:.0f}",
                 ratio_to(first, walls),
             ]
         )
     return lines
 
 
-def report(jobs: Sequence[Job], settings: Settings, found: dict[str, object]) -> dict[str, object]:
+def report(jobs: Sequence[Job], settings: Settings, about: dict[str, object]) -> dict[str, object]:
     """Collects all settings, facts and figures, for JSON."""
     images = jobs[0].images
     return {
         "title": images.title,
         "images": {"count": len(images.files), "bytes": images.bytes},
-        "input": machine.file_system(images.folder),
-        "output": machine.file_system(os.path.dirname(settings.output)),
+        "input": measure.file_system(images.folder),
+        "output": measure.file_system(os.path.dirname(settings.output)),
         "cache": "cold" if settings.cold else "warm",
         "workers": settings.workers,
         "shards": settings.shards,
-        "machine": found,
+        "machine": about,
         "ways": [
             {
                 "name": job.way.name,
-                "versions": machine.versions(job.way.python, job.way.packages),
+                "versions": measure.versions(job.way.python, job.way.packages),
                 "shards": job.shards,
                 "fault": job.fault,
+                "memory": job.memory,
+                "start_ups": job.start_ups,
                 "runs": [run._asdict() for run in job.runs],
             }
             for job in jobs
@@ -145,19 +157,23 @@ def main() -> None:
             cool(images)  # fails now if it cannot be done
     except ValueError as error:
         parser.error(str(error))
-    found = machine.describe()
+    about = measure.describe()
     for way in missing:
         print(f"{way.name} is left out: {way.missing}")
-    on = machine.file_system(images.folder)
+    on = measure.file_system(images.folder)
     print(f"{images.title}, {size_text(images.bytes)}, on {on}")
-    print(f"{settings}\n{machine.sentence(found)}", flush=True)
-    jobs = [Job(way, images) for way in chosen]
+    print(f"{settings}\n{measure.sentence(about)}", flush=True)
+    few = few_of(images, f"{settings.output}-few")
+    jobs = [Job(way, images, few) for way in chosen]
 
     def after(number: int) -> None:
         print(f"round {number} of {settings.rounds}", flush=True)
-        save(arguments.json, report(jobs, settings, found))
+        save(arguments.json, report(jobs, settings, about))
 
-    interleave(jobs, settings, after)
+    try:
+        interleave(jobs, settings, after)
+    finally:
+        shutil.rmtree(few.folder)
     print(f"\n{table(HEAD, rows(jobs))}")
     for job in jobs:
         if not job.fault and job.shards != settings.shards:

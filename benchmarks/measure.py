@@ -1,4 +1,4 @@
-"""Runs a command and measures it with every process that it starts. Linux only.
+"""Runs a command and measures it with every process that it starts, and describes the machine. Linux only.
 
 CPU is the time that the operating system reports when processes are waited for. This process adopts
 descendants whose parent has ended (it is a "child subreaper"), so daemons count, too. If a parent
@@ -6,13 +6,16 @@ ignores the end of its children, as Ray's does, their time is missing from that 
 process' own time is also recorded while it runs, and the larger sum counts.
 
 Memory is the peak of the sum of proportional set sizes over all processes, sampled every 50 ms. A page
-that n processes share counts an nth in each of them. Written files do not count.
+that n processes share counts an nth in each of them. Written files do not count. Sampling it slows the
+processes down, so it is measured in runs of its own, whose times do not count.
 """
 
 from __future__ import annotations
 
 import ctypes
+import json
 import os
+import platform
 import resource
 import signal
 import subprocess
@@ -25,24 +28,28 @@ from typing import NamedTuple
 PAUSE_S = 0.05
 SHARE = 20  # sampling takes at most 1/20 of the time, so large processes are sampled less often
 LINGER_S = 10  # processes that run this long after the command has ended are killed
-SAID_BYTES = 2000  # of stderr, shown if a command fails
+TAIL_BYTES = 2000  # of stderr, shown if a command fails
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGESIZE")
 _PR_SET_CHILD_SUBREAPER = 36
+_VERSIONS = """
+import importlib.metadata, json, platform, sys
+versions = {"Python": platform.python_version()}
+for name in sys.argv[1:]:
+    versions[name] = importlib.metadata.version(name)
+print(json.dumps(versions))
+"""
 
 
 class Figures(NamedTuple):
     """The figures of one run: seconds until the command ended, CPU seconds and peak memory.
 
-    Memory is in MB (10^6 bytes); `largest` is the memory of the largest process alone. `first` is
-    the CPU of the command's own process, as last sampled.
+    Memory is in MB (10^6 bytes), and 0 if it was not measured.
     """
 
     wall: float
     cpu: float
     memory: float
-    largest: float
-    first: float = 0.0
 
 
 class RunError(Exception):
@@ -62,10 +69,6 @@ class Tree:
         """Returns the CPU seconds of the processes when they were last seen."""
         return sum(self._cpu.values()) / TICKS
 
-    def cpu_of(self, pid: int) -> float:
-        """Returns the CPU seconds of one process when it was last seen."""
-        return self._cpu.get(pid, 0) / TICKS
-
     def members(self) -> Iterator[int]:
         """Lists the running processes."""
         here = {int(name) for name in os.listdir("/proc") if name.isdigit()}
@@ -79,17 +82,17 @@ class Tree:
                 pass  # it or its parent has just ended; an orphan is found next time
 
     def look(self, memory_limit: float) -> bool:
-        """Records CPU and memory of all processes; returns True if they exceed the limit."""
+        """Records CPU and, if the limit is not 0, memory; returns True if that exceeds the limit."""
         total = 0
         for pid in self.members():
             try:
                 fields = _stat(pid)
                 self._cpu[pid] = int(fields[11]) + int(fields[12])
-                total += _memory_bytes(pid)
+                total += _memory_bytes(pid) if memory_limit else 0
             except (FileNotFoundError, ProcessLookupError):
                 pass
         self.peak_bytes = max(self.peak_bytes, total)
-        return total > memory_limit
+        return total > memory_limit > 0
 
     def kill(self) -> None:
         """Kills all processes."""
@@ -167,7 +170,7 @@ def adopt_orphans() -> None:
 
 
 def run(
-    command: Sequence[str], *, cpus: Collection[int], limit_s: float, limit_bytes: float
+    command: Sequence[str], *, cpus: Collection[int], limit_s: float, limit_bytes: float = 0
 ) -> Figures:
     """Runs a command to its end.
 
@@ -175,7 +178,8 @@ def run(
       command: the command to run. Its standard output and its temporary files are discarded.
       cpus: numbers of the CPUs that it and its processes may use.
       limit_s: seconds after which it is killed.
-      limit_bytes: total memory of its processes, in bytes, above which it is killed.
+      limit_bytes: total memory of its processes, in bytes, above which it is killed; 0 leaves memory
+        unmeasured.
 
     Returns:
       The figures of the run.
@@ -214,18 +218,11 @@ def run(
         if watch.fault:
             raise RunError(watch.fault)
         if process.returncode:
-            errors.seek(max(0, os.fstat(errors.fileno()).st_size - SAID_BYTES))
-            said = errors.read().decode(errors="replace")
-            raise RunError(f"ended with {process.returncode}:\n{said}")
+            errors.seek(max(0, os.fstat(errors.fileno()).st_size - TAIL_BYTES))
+            tail = errors.read().decode(errors="replace")
+            raise RunError(f"ended with {process.returncode}:\n{tail}")
     waited_for = sum(usage.ru_utime + usage.ru_stime for usage in usages)
-    largest = max(usage.ru_maxrss for usage in usages) * 1024
-    return Figures(
-        wall,
-        max(waited_for, tree.cpu),
-        tree.peak_bytes / 1e6,
-        largest / 1e6,
-        tree.cpu_of(process.pid),
-    )
+    return Figures(wall, max(waited_for, tree.cpu), tree.peak_bytes / 1e6)
 
 
 def _ends() -> Iterator[tuple[int, int, resource.struct_rusage]]:
@@ -235,3 +232,56 @@ def _ends() -> Iterator[tuple[int, int, resource.struct_rusage]]:
             yield os.wait4(-1, 0)
         except ChildProcessError:
             return
+
+
+def describe() -> dict[str, object]:
+    """Returns CPU, cores, memory, kernel, and the load before the measurement."""
+    return {
+        "cpu": _field("/proc/cpuinfo", "model name"),
+        "cores": os.cpu_count(),
+        "memory_gb": round(int(_field("/proc/meminfo", "MemTotal").split()[0]) / 1e6, 1),
+        "virtual": "hypervisor" in _field("/proc/cpuinfo", "flags").split(),
+        "kernel": f"{platform.system()} {platform.release()}",
+        "load": round(os.getloadavg()[0], 2),
+    }
+
+
+def _field(path: str, name: str) -> str:
+    """Returns the value in the first line `name : value`; empty if there is none."""
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            key, _, value = line.partition(":")
+            if key.strip() == name:
+                return value.strip()
+    return ""
+
+
+def available_bytes() -> int:
+    """Returns the memory that is available to new processes."""
+    return int(_field("/proc/meminfo", "MemAvailable").split()[0]) * 1024
+
+
+def file_system(path: str) -> str:
+    """Returns the type of a path's file system, such as ext4 or tmpfs; the path need not exist."""
+    path = os.path.realpath(path)
+    best = kind = ""
+    with open("/proc/self/mounts", encoding="utf-8") as file:
+        for line in file:
+            _, point, name, *_ = line.split()
+            point = point.replace("\\040", " ")
+            if os.path.commonpath([path, point]) == point and len(point) >= len(best):
+                best, kind = point, name
+    return kind
+
+
+def versions(python: str, packages: Sequence[str]) -> dict[str, str]:
+    """Returns name -> version of an interpreter and of packages in its environment."""
+    command = [python, "-c", _VERSIONS, *packages]
+    return dict(json.loads(subprocess.check_output(command)))
+
+
+def sentence(about: dict[str, object]) -> str:
+    """Describes the machine in one line."""
+    virtual = " (virtual machine)" if about["virtual"] else ""
+    cores = f"{about['cores']} cores" if about["cores"] != 1 else "1 core"
+    return f"{about['cpu']}{virtual}, {cores}, {about['memory_gb']:.0f} GB, {about['kernel']}"

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import inputs
-import machine
 import measure
 import outputs
 from inputs import Images
@@ -23,7 +22,8 @@ class Settings:
 
     Attributes:
       output: folder that each run writes; removed after it.
-      rounds: number of rounds that count; one more comes first, in which the output is checked.
+      rounds: number of rounds that count; one more comes first, in which the output is checked and
+        memory is measured.
       shards: number of files to write, if a way has such a setting.
       workers: number of CPUs that all processes of a run may use.
       cold: drop the images from the page cache before each run.
@@ -44,7 +44,7 @@ class Settings:
         rounds = "1 round" if self.rounds == 1 else f"{self.rounds} rounds"
         parts = [rounds, f"{self.shards} shards", cpus]
         parts.append(f"{'cold' if self.cold else 'warm'} page cache")
-        return ", ".join([*parts, f"output on {machine.file_system(os.path.dirname(self.output))}"])
+        return ", ".join([*parts, f"output on {measure.file_system(os.path.dirname(self.output))}"])
 
 
 @dataclass
@@ -52,13 +52,18 @@ class Job:
     """A way, the images that it converts, and its figures in each round.
 
     Attributes:
+      memory: peak MB of all processes, measured in a run of its own.
+      start_ups: seconds for `few` images in each round, which are the start and the end alone.
       shards: number of files that it wrote.
       fault: why it was stopped; empty if it was not.
     """
 
     way: Way
     images: Images
+    few: Images | None = None
     runs: list[Figures] = field(default_factory=list)
+    start_ups: list[float] = field(default_factory=list)
+    memory: float = 0.0
     shards: int = 0
     fault: str = ""
 
@@ -87,26 +92,33 @@ def interleave(jobs: Sequence[Job], settings: Settings, after: Callable[[int], N
 
 
 def _run(job: Job, settings: Settings, cpus: Sequence[int], *, checked: bool) -> None:
-    images = job.images
-    if settings.cold:
-        inputs.cool(images)
-    else:
-        os.sync()  # so that no run pays for pages that the run before left to write
-    command = job.way.command(images.folder, settings.output, settings.shards, settings.workers)
     try:
-        figures = measure.run(
-            command,
-            cpus=cpus,
-            limit_s=settings.limit_s,
-            limit_bytes=settings.memory_share * machine.available_bytes(),
-        )
+        if job.few and not checked:
+            job.start_ups.append(_measure(job, job.few, settings, cpus).wall)
+        figures = _measure(job, job.images, settings, cpus, checked=checked)
         if checked:
-            job.shards = outputs.check(images, settings.output, job.way.read)
+            job.memory = figures.memory
         else:
             job.runs.append(figures)
     except (measure.RunError, ValueError) as error:
         job.fault = str(error)
         job.runs.clear()
         print(f"{job.way.name}: {error}", flush=True)
+
+
+def _measure(
+    job: Job, images: Images, settings: Settings, cpus: Sequence[int], *, checked: bool = False
+) -> Figures:
+    if settings.cold:
+        inputs.cool(images)
+    else:
+        os.sync()  # so that no run pays for pages that the run before left to write
+    command = job.way.command(images.folder, settings.output, settings.shards, settings.workers)
+    limit_bytes = settings.memory_share * measure.available_bytes() if checked else 0
+    try:
+        figures = measure.run(command, cpus=cpus, limit_s=settings.limit_s, limit_bytes=limit_bytes)
+        if checked:
+            job.shards = outputs.check(images, settings.output, job.way.read)
+        return figures
     finally:
         shutil.rmtree(settings.output, ignore_errors=True)

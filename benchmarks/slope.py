@@ -17,7 +17,7 @@ import statistics
 import sys
 from collections.abc import Callable, Sequence
 
-import machine
+import measure
 from compare import add_arguments, ratio_to, save, settings_of, table
 from compare import report as report_of_set
 from inputs import cool, list_images
@@ -52,13 +52,12 @@ def row(small: Job, large: Job, first: Sequence[float]) -> list[str]:
     cpu = statistics.median(slopes(small, large, lambda run: run.cpu))
     wall = statistics.median(walls)
     start = small.median("wall") - wall * len(small.images.files)
-    peaks = [max(run.memory for run in job.runs) for job in (small, large)]
     return [
         small.way.name,
         f"{wall * 1e6:.1f} ({min(walls) * 1e6:.1f}-{max(walls) * 1e6:.1f})",
         f"{cpu * 1e6:.1f}",
         f"{start:.2f}",
-        f"{peaks[0]:.0f}, {peaks[1]:.0f}",
+        f"{small.memory:.0f}, {large.memory:.0f}",
         ratio_to(first, walls),
     ]
 
@@ -78,16 +77,16 @@ def main() -> None:
         parser.error(str(error))
     if len(sets[0].files) >= len(sets[1].files):
         parser.error("the second set must have more images than the first")
-    found = machine.describe()
+    about = measure.describe()
     print(f"{sets[0].title}; {sets[1].title}")
-    print(f"{settings}\n{machine.sentence(found)}", flush=True)
+    print(f"{settings}\n{measure.sentence(about)}", flush=True)
     small, large = ([Job(way, images) for way in chosen] for images in sets)
 
     def after(number: int) -> None:
         print(f"round {number} of {settings.rounds}", flush=True)
         save(
             arguments.json,
-            {"slope": [report_of_set(jobs, settings, found) for jobs in (small, large)]},
+            {"slope": [report_of_set(jobs, settings, about) for jobs in (small, large)]},
         )
 
     interleave([job for pair in zip(small, large, strict=True) for job in pair], settings, after)

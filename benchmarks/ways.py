@@ -40,7 +40,7 @@ class Way:
 def _ours(name: str, *options: str) -> Way:
     def command(images: str, output: str, shards: int, workers: int) -> Sequence[str]:
         convert = [sys.executable, "-m", "beam_pipeline", "convert", "--images", images]
-        return [*convert, "--output", output, "--num_shards", str(shards), *options]
+        return [*convert, "--output", output, "--num_shards", str(shards), "--yes", *options]
 
     read = outputs.tfrecords(*_KEYS)
     return Way(
