@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from beam_pipeline.core.dataset.receipts import option_changes
 from beam_pipeline.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.images.pixels import RAW_FORMAT
+from beam_pipeline.core.images.preparation import RAW_FORMAT
 from beam_pipeline.core.labels.folders import SPLIT_NAMES
 from beam_pipeline.core.labels.schema import written_key
 from beam_pipeline.core.records.formats import recorded_format

@@ -16,7 +16,7 @@ from beam_pipeline.core.dataset.manifest import IMAGES_ENTRY, MANIFEST_NAME
 from beam_pipeline.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.core.dataset.side_files import CARD_NAMES
 from beam_pipeline.core.errors import ConversionError
-from beam_pipeline.core.images.filters import FILTER_REASONS
+from beam_pipeline.core.images.preparation import FILTER_REASONS
 from beam_pipeline.core.labels.classes import numbering_note
 from beam_pipeline.core.labels.exclusion import Exclusion
 from beam_pipeline.core.labels.moved import is_located

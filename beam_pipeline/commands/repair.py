@@ -18,8 +18,7 @@ from beam_pipeline.core.errors import (
     CodecError,
     ConversionError,
 )
-from beam_pipeline.core.images.changes import UNREAD, ImageChanges
-from beam_pipeline.core.images.codecs import check_codec
+from beam_pipeline.core.images.changes import UNREAD, ImageChanges, check_codec
 from beam_pipeline.core.records.formats import recorded_format
 from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.text import counted, shown

@@ -21,7 +21,7 @@ from typing import BinaryIO, Protocol, runtime_checkable
 
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.images.pixels import PixelFormat
+from beam_pipeline.core.images.preparation import PixelFormat
 from beam_pipeline.core.labels.classes import AUTO_ORDER, CLASS_IDS, ClassNumbering
 from beam_pipeline.core.labels.join import UnnamedImages
 from beam_pipeline.core.labels.name_pattern import NamePattern

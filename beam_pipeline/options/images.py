@@ -11,17 +11,15 @@ from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.images.changes import (
     ANIMATED,
     COLOR_PROFILES,
+    IMAGE_CODECS,
     IMAGE_FORMATS,
     ORIENTATIONS,
     QUALITY,
     REENCODE,
     ImageChanges,
 )
-from beam_pipeline.core.images.codecs import IMAGE_CODECS
-from beam_pipeline.core.images.filters import FILTER_NAMES
 from beam_pipeline.core.images.geometry import RESIZE_MODES
-from beam_pipeline.core.images.pixels import IMAGE_ENCODINGS
-from beam_pipeline.core.images.preparation import IMAGE_CHECKS
+from beam_pipeline.core.images.preparation import FILTER_NAMES, IMAGE_CHECKS, IMAGE_ENCODINGS
 from beam_pipeline.options.group import OptionGroup, option
 from beam_pipeline.options.values import (
     parse_side_lengths,

@@ -285,7 +285,7 @@ class PixelDecoder:
         import numpy as np
         from PIL import Image
 
-        from beam_pipeline.core.images import pillow_codec, sixteen_bits
+        from beam_pipeline.core.images import pillow_codec, png
 
         size, (_, channels, exact, dtype) = self.plan.size, self.plan.options
         if bare:
@@ -295,15 +295,15 @@ class PixelDecoder:
             opened = pillow_codec.open_image(data)
             image = opened.image
             if dtype == DEEP:
-                planes: Any = sixteen_bits.colour_channels(data, opened.header)
+                planes: Any = png.colour_channels(data, opened.header)
                 if planes or image.mode.startswith("I"):
-                    return _deep(planes or [sixteen_bits.grey(image)], channels, size)
+                    return _deep(planes or [pillow_codec.grey_16_bits(image)], channels, size)
         if size and not exact and image.format in ("JPEG", "MPO"):
             height, width = map(scaled_side, size)
             if image.height >= 2 * height and image.width >= 2 * width:
                 image.draft(image.mode, (width, height))
         mode = _MODES[channels]
-        image = sixteen_bits.to_8_bits(image)
+        image = pillow_codec.to_8_bits(image)
         if image.mode != mode:
             image = image.convert(mode)
         if size:

@@ -9,8 +9,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from beam_pipeline.core.images.digest import digest_of
-from beam_pipeline.core.images.filters import Limits, outside_bytes
+from beam_pipeline.core.images.preparation import Limits, digest_of, outside_bytes
 from beam_pipeline.core.records.shard_writer import TRANSIENT_ERRORS, ImageReader
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files

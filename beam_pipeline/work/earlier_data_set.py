@@ -30,7 +30,7 @@ from beam_pipeline.core.dataset.receipts import (
 )
 from beam_pipeline.core.dataset.sharding import KeyHasher, ShardPlan, ShardSpec
 from beam_pipeline.core.errors import ConversionError
-from beam_pipeline.core.images.codecs import codec_here
+from beam_pipeline.core.images.changes import codec_here
 from beam_pipeline.core.labels.class_files import Classes
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files

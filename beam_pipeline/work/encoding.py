@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from beam_pipeline.core.images.changes import ImageChanges
-from beam_pipeline.core.images.filters import outside_bytes
+from beam_pipeline.core.images.preparation import outside_bytes
 from beam_pipeline.core.labels.schema import Column, class_column, class_label_key
 from beam_pipeline.core.records.example_source import (
     ExampleOptions,

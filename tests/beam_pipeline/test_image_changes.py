@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from beam_pipeline.core.images.codecs import codec_in_use
+from beam_pipeline.core.images.changes import codec_in_use
 from beam_pipeline.core.images.geometry import orienting
 from tests.harness import (
     ALL_BAD,
@@ -299,7 +299,7 @@ def test_a_turned_image_of_an_older_data_set_can_be_repaired(
 
     write_files(".", {"photos/a/1.jpg": stored(6, "JPEG"), "photos/b/1.jpg": picture()})
     with monkeypatch.context() as older:
-        older.setattr("beam_pipeline.core.images.plain_header.exif_orientation", lambda _: 1)
+        older.setattr("beam_pipeline.core.images.jpeg.exif_orientation", lambda _: 1)
         assert convert("--images", "photos", "--output", "out") == 0
     before = digests("out")
     assert "images" not in manifest_of("out")["counts"]

@@ -30,8 +30,13 @@ from beam_pipeline.core.dataset.receipts import parse_receipt
 from beam_pipeline.core.dataset.sharding import ShardSpec
 from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.images.header import BadImageError, ImageHeader
-from beam_pipeline.core.images.label_images import panoptic_pngs, segmentation_png
-from beam_pipeline.core.images.masks import BadShapeError, check_shape, mask_png
+from beam_pipeline.core.images.masks import (
+    BadShapeError,
+    check_shape,
+    mask_png,
+    panoptic_pngs,
+    segmentation_png,
+)
 from beam_pipeline.core.images.preparation import check_header, decode_fully, read_header
 from beam_pipeline.core.labels.class_files import parse_class_list, parse_class_manifest
 from beam_pipeline.core.labels.mask_colours import parse_mask_colours

@@ -9,7 +9,7 @@ import pytest
 
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.images.pixels import PixelFormat
+from beam_pipeline.core.images.preparation import PixelFormat
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
 from beam_pipeline.core.listing.filters import ImageRoot

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipeline.core.images.digest import digest_of
+from beam_pipeline.core.images.preparation import digest_of
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE, ReadOptions

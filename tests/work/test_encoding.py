@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipeline.core.images.pixels import PixelFormat
 from beam_pipeline.core.images.png import grey_png
+from beam_pipeline.core.images.preparation import PixelFormat
 from beam_pipeline.core.labels.schema import (
     ColumnKind,
     further_column,

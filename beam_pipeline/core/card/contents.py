@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from beam_pipeline.core.images.pixels import RAW_FORMAT
+from beam_pipeline.core.images.preparation import RAW_FORMAT
 from beam_pipeline.core.labels.schema import BOX_SIDES, Column, ColumnKind
 from beam_pipeline.core.text import counted
 

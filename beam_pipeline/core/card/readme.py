@@ -19,7 +19,7 @@ from beam_pipeline.core.card.contents import (
 from beam_pipeline.core.card.escaping import code, markdown, yaml
 from beam_pipeline.core.card.seal import PLACEHOLDER, sealed
 from beam_pipeline.core.dead_letters import EXPLANATIONS, Reason
-from beam_pipeline.core.images.pixels import RAW_FORMAT
+from beam_pipeline.core.images.preparation import RAW_FORMAT
 from beam_pipeline.core.labels.schema import ENCODED_KEY, written_key
 from beam_pipeline.core.records.formats import recorded_format
 from beam_pipeline.core.text import counted

@@ -31,7 +31,7 @@ from beam_pipeline.core.dead_letters import (
     image_dead_letter,
 )
 from beam_pipeline.core.errors import ConversionError
-from beam_pipeline.core.images.digest import DIGEST_BYTES, NO_DIGEST
+from beam_pipeline.core.images.preparation import DIGEST_BYTES, NO_DIGEST
 from beam_pipeline.core.packing import pack_columns, unpack_columns
 from beam_pipeline.core.references import LabelValue, SampleRef
 from beam_pipeline.core.text import counted

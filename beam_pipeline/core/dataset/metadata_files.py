@@ -29,7 +29,7 @@ from typing import Any
 
 from beam_pipeline.core.card.seal import PLACEHOLDER, sealed
 from beam_pipeline.core.dataset.manifest import LABEL_MAP_NAME, LABELS_NAME, dump_json
-from beam_pipeline.core.images.pixels import RAW_FORMAT
+from beam_pipeline.core.images.preparation import RAW_FORMAT
 from beam_pipeline.core.labels.classes import fit_a_list, label_map, quoted
 from beam_pipeline.core.labels.schema import ENCODED_KEY, ColumnKind, written_key
 from beam_pipeline.core.records.formats import recorded_format

@@ -33,7 +33,7 @@ from beam_pipeline.core.errors import (
     UsageError,
 )
 from beam_pipeline.core.failures import Refusal
-from beam_pipeline.core.images.filters import FILTER_REASONS
+from beam_pipeline.core.images.preparation import FILTER_REASONS
 from beam_pipeline.core.text import counted, quoted, terminal_line
 
 _SHOWN_EACH = 2  # names of images, and of rows, where none has met another

@@ -21,7 +21,7 @@ from beam_pipeline.core.dataset.duplicates import (
 from beam_pipeline.core.dataset.sharding import ImageFigures, ShardInfo
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.core.failures import Refusal, refusal_order
-from beam_pipeline.core.images.filters import FILTER_REASONS
+from beam_pipeline.core.images.preparation import FILTER_REASONS
 from beam_pipeline.core.listing.label_files import LabelFiles
 from beam_pipeline.core.references import LabelValue, SampleRef, bytes_of
 from beam_pipeline.core.report.image_statistics import (

@@ -1,4 +1,13 @@
-"""The end of a JPEG: whether libjpeg, as `tf.io.decode_image` uses it, finds one.
+"""JPEGs: the headers of ordinary ones, in a tenth of the time that Pillow takes, and the end of any.
+
+Nearly all files are ordinary. An unusual, broken or cut one is left to Pillow, which can say what is wrong.
+A JPEG is a list of segments. Each starts with a byte 0xFF, a marker and, counting itself, a length:
+
+    FF D8                        start of the image
+    FF E0 00 10 "JFIF" ...       14 bytes of content, skipped
+    FF DB 00 43 00 ...           a quantization table, number 0
+    FF C0 00 11 08 00 07 00 09 03 ...   a frame: 8 bits, 7 rows of 9 pixels, 3 components
+    FF DA ...                    the first scan: the header ends here
 
 After the header come one or more scans. A scan is a segment FF DA, then compressed data, in which FF
 is followed by 00, or by D0 to D7 for a restart. The first other marker ends the data: another
@@ -13,6 +22,10 @@ Source: ITU-T T.81, annex B.
 from __future__ import annotations
 
 import re
+import struct
+from typing import NamedTuple
+
+from beam_pipeline.core.images.header import EXIF_PREFIX, MAX_PIXELS, ImageHeader, exif_orientation
 
 MAGIC = b"\xff\xd8\xff"
 END = b"\xff\xd9"
@@ -30,6 +43,15 @@ _SCAN, _END, _START = 0xDA, 0xD9, 0xD8
 _ALONE = frozenset({0x01, *range(0xD0, 0xD8)})  # markers without a length
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _MAX_RUBBISH = 1 << 20  # bytes; Pillow looks at each of them
+_SEGMENT = struct.Struct(">BBH")  # 0xFF, marker, length with its own two bytes
+_FRAME_FIELDS = struct.Struct(">BHHB")  # bits a component, height, width, components
+_USUAL_FRAMES = frozenset({0xC0, 0xC1, 0xC2})  # baseline, extended, progressive
+_QUANTIZATION = 0xDB
+_JFIF, _ICC_PROFILE, _ADOBE = 0xE0, 0xE2, 0xEE
+_EXIF = 0xE1  # or XMP
+_SKIPPED = frozenset({0xC4, 0xDD, _EXIF, 0xFE})  # Huffman tables, restarts, EXIF, comments
+_CMYK = 4  # components
+_JPEG_CHANNELS = {1: 1, 3: 3, _CMYK: 3}  # by components; CMYK is decoded to RGB
 _MARKER_IN_SCAN = re.compile(rb"\xff+([^\x00\x01\xd0-\xd7\xff])")
 
 
@@ -82,3 +104,96 @@ def count_scans(data: bytes) -> int:
         scans += kind == _SCAN
         offset += max(2, int.from_bytes(data[offset : offset + 2], "big"))
     return 0
+
+
+class PlainJpeg(NamedTuple):
+    """All that is needed of an ordinary JPEG to decode it.
+
+    Attributes:
+      header: as `plain_header` returns it.
+      icc_profile: its colour profile; empty if it has none.
+    """
+
+    header: ImageHeader
+    icc_profile: bytes
+
+
+def plain_jpeg(data: bytes) -> PlainJpeg | None:
+    """Reads an ordinary JPEG of one or three components; None for any other bytes.
+
+    None also where its profile lies in several segments, and where it has EXIF: Pillow reads all of
+    that, and refuses files in which some is damaged.
+    """
+    segments: list[tuple[int, int]] = []
+    header = jpeg_header(data, segments) if data.startswith(MAGIC) else None
+    if not header:
+        return None
+    icc_profile = b""
+    for kind, offset in segments:
+        if kind in _USUAL_FRAMES:
+            return None if data[offset + 9] == _CMYK else PlainJpeg(header, icc_profile)
+        if kind == _EXIF:
+            return None
+        if kind == _ICC_PROFILE:
+            # Its length, "ICC_PROFILE\0", its number and the number of all parts.
+            if icc_profile or data[offset + 16 : offset + 18] != b"\1\1":
+                return None
+            end = offset + 2 + int.from_bytes(data[offset + 2 : offset + 4], "big")
+            icc_profile = data[offset + 18 : end]
+    return None
+
+
+def jpeg_header(data: bytes, segments: list[tuple[int, int]] | None = None) -> ImageHeader | None:
+    """The header of an ordinary JPEG that has its end; None for any other bytes.
+
+    Walks from segment to segment up to the first scan, as libjpeg does.
+
+    Args:
+      data: the file.
+      segments: takes (second byte, offset) of each.
+    """
+    offset, end = 2, len(data) - _SEGMENT.size
+    header = None
+    orientation = 1
+    while offset <= end:
+        mark, kind, length = _SEGMENT.unpack_from(data, offset)
+        if mark != 0xFF or offset + length > end + 2:  # every segment starts with it
+            return None
+        if segments is not None:
+            segments.append((kind, offset))
+        if kind in _SKIPPED:
+            if kind == _EXIF and data.startswith(EXIF_PREFIX, offset + _SEGMENT.size):
+                exif = data[offset + _SEGMENT.size : offset + 2 + length]
+                orientation = exif_orientation(exif) if orientation == 1 else orientation
+        elif kind in _USUAL_FRAMES:
+            if header or length < 2 + _FRAME_FIELDS.size:
+                return None
+            bits, height, width, components = _FRAME_FIELDS.unpack_from(
+                data, offset + _SEGMENT.size
+            )
+            channels = _JPEG_CHANNELS.get(components)
+            if bits != 8 or not channels or length != 8 + 3 * components:
+                return None
+            if not 0 < height * width <= MAX_PIXELS or max(height, width) > MAX_SIDE:
+                return None
+            if components == 4 and height * width * components > MAX_SAMPLES:
+                return None
+            header = ImageHeader("jpeg", height, width, channels)
+        elif kind == _SCAN:
+            if orientation != 1 and header:
+                header = header._replace(orientation=orientation)
+            return header if has_end(data, offset) else None
+        elif not _is_usual(data, offset + _SEGMENT.size, kind, length - 2):
+            return None
+        offset += 2 + length
+    return None
+
+
+def _is_usual(data: bytes, offset: int, kind: int, length: int) -> bool:
+    """Tells whether Pillow accepts and skips a segment whose content it reads."""
+    if kind == _QUANTIZATION:  # 8-bit tables, each after its number
+        return length % 65 == 0 and max(data[offset : offset + length : 65], default=16) < 16
+    if kind in (_JFIF, _ADOBE):
+        return length > 6  # includes the version number
+    # Another kind of APP2 may be the list of further pictures in an MPO.
+    return kind == _ICC_PROFILE and length > 13 and data.startswith(b"ICC_PROFILE\0", offset)

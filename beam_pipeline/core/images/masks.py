@@ -1,4 +1,4 @@
-"""Masks of objects, from polygons or run lengths to a PNG of the image's size: 1 inside, 0 outside.
+"""Masks: shapes of objects drawn as PNGs, and files whose pixels are ids.
 
 An object's shape is a JSON text. It is a list of polygons, each x, y, x, y, ..., or COCO's run
 lengths: how many pixels are outside, inside, outside, ..., column by column from the upper left
@@ -12,20 +12,38 @@ filled:
 A pixel belongs to a polygon if its centre lies inside, by the even-odd rule. Source of the run
 lengths: pycocotools, maskApi.c. TensorFlow's Object Detection API and Model Garden read such PNGs as
 image/object/mask.
+
+In a mask of its own file, a pixel is an id.
+TensorFlow reads ids from a grey PNG of 8 or 16 bits, so such a file is kept as it is. From others it
+would read colours, or other numbers: it turns a palette into RGB and 1 of a single bit into 255. Of
+these a grey PNG of the same ids is written, which only depends on the file (and on Python's zlib):
+
+| a mask | ids |
+|---|---|
+| grey PNG of 8 or 16 bits | the file itself |
+| PNG with a palette; GIF or BMP of one channel | indexes of the palette |
+| grey PNG of 1, 2 or 4 bits, or with an alpha channel | the grey values as stored: 1, not 255 |
+| any of these, or RGB, with a map of colours | the id of each colour |
+| RGB without a map; JPEG | refused: colours are no ids, and a lossy mask has others between them |
 """
 
 from __future__ import annotations
 
+import array
 import io
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from beam_pipeline.core.dead_letters import Reason
+from beam_pipeline.core.images import png
 from beam_pipeline.core.images.geometry import Affine
-from beam_pipeline.core.images.header import BadImageError, ImageHeader
+from beam_pipeline.core.images.header import PNG_PALETTE, BadImageError, ImageHeader
+from beam_pipeline.core.images.preparation import ImagePreparer, check_header
 from beam_pipeline.core.labels.numbers import is_finite, is_integer
 from beam_pipeline.core.references import Size
 
@@ -228,3 +246,248 @@ def _decompressed(text: str) -> Iterator[int]:
         number = shift = 0
     if shift:
         raise BadShapeError("run lengths that are cut short")
+
+
+Colour = tuple[int, int, int]
+
+FilePreparer = Callable[[bytes, Sequence[Sequence[int]], ImageHeader], tuple[bytes, ...]]
+"""(file, what labels say of its pixels, header of the image) -> the value of each of its features.
+
+Raises BadImageError."""
+
+MAX_ID = (1 << 16) - 1
+_MAX_UINT8 = 255
+_GREY = 0  # a PNG's colour type
+_GREY_STEP = {1: 255, 2: 85, 4: 17}  # Pillow's value for 1, by bits
+_LOSSLESS = frozenset({"png", "gif", "bmp"})
+_INDEXES = frozenset({"P", "L"})  # Pillow's modes of a channel
+_DEPTH_AT, _COLOUR_TYPE_AT = len(png.START) + 8, len(png.START) + 9
+_OPAQUE = 255
+
+
+def png_kind(head: bytes) -> tuple[int, int] | None:
+    """(bits a sample, colour type) of a file that begins as a PNG does; None for any other."""
+    if not head.startswith(png.START) or len(head) <= _COLOUR_TYPE_AT:
+        return None
+    return head[_DEPTH_AT], head[_COLOUR_TYPE_AT]
+
+
+def is_coloured(head: bytes) -> bool:
+    """True for an RGB PNG, with or without transparency."""
+    kind = png_kind(head)
+    return kind is not None and kind[1] not in (_GREY, 4, PNG_PALETTE)
+
+
+def grey_values(mask: bytes) -> set[int]:
+    """The values in a grey PNG of 8 bits; none in any other file. Raises BadImageError."""
+    if png_kind(mask) != (8, _GREY):
+        return set()
+    return set(_opened(mask).tobytes())
+
+
+def segmentation_png(
+    mask: bytes,
+    header: ImageHeader,
+    *,
+    bits: int,
+    check: ImagePreparer,
+    colours: Mapping[Colour, int] | None = None,
+) -> bytes:
+    """The mask of an image as a grey PNG of ids.
+
+    Args:
+      mask: the file.
+      header: of the image.
+      bits: 8 or 16 a pixel, as all masks of a data set have them.
+      check: checks an image file.
+      colours: the id of each colour; None where pixels are ids.
+
+    Raises:
+      BadImageError: it is no image, of another size, or does not say ids; says which.
+    """
+    # Others are decoded anyway; a full check refuses palettes that images may not have.
+    found = (check if mask.startswith(png.MAGIC) else check_header)(mask)[1]
+    if found.format == "jpeg":
+        raise _bad(
+            "a jpeg mask: compression mixes the ids at every edge; save masks as PNG, from what they "
+            "were drawn with"
+        )
+    if found.format not in _LOSSLESS:
+        raise _bad(f"a {found.format} mask; save masks as PNG, from what they were drawn with")
+    check_size(found, header)
+    if colours is not None:
+        return _of_colours(mask, found, colours, bits)
+    depth, colour_type = png_kind(mask) or (0, -1)
+    if is_coloured(mask):
+        raise _bad(
+            "an RGB mask: its colours are no class ids; say which id each has with --mask_colors, or "
+            "save masks with one channel"
+        )
+    if colour_type == _GREY and depth == bits:
+        return mask
+    if depth == 16 and bits == 8:
+        raise _bad(
+            "16 bits a pixel, while the first mask has 8; save all masks with as many, as one type "
+            "of tensors holds them"
+        )
+    pixels = _ids(mask, depth if colour_type in (_GREY, 4) else 0)
+    if bits == 16:
+        pixels = _packed(list(pixels), 16)
+    return png.grey_png(pixels, found.width, found.height, bits)
+
+
+def check_size(found: ImageHeader, header: ImageHeader) -> None:
+    """Makes sure that a mask has its image's size, pixel for pixel. Raises BadImageError."""
+    if (found.width, found.height) == (header.width, header.height):
+        return
+    hint = ""
+    if (found.height, found.width) == (header.width, header.height):
+        hint = "; width and height are swapped, as of an image that EXIF turns: store it upright"
+    raise BadImageError(
+        Reason.SIZE_MISMATCH,
+        f"a mask of {found.width} x {found.height} pixels, the image has {header.width} x "
+        f"{header.height}{hint or '; take the image that was labelled, or scale the mask'}",
+    )
+
+
+def panoptic_pngs(
+    mask: bytes, segments: Sequence[Sequence[int]], header: ImageHeader, *, check: ImagePreparer
+) -> tuple[bytes, bytes]:
+    """The two masks of COCO's panoptic PNG: the category of each pixel, and the segment's number.
+
+    Args:
+      mask: a PNG whose pixels are segment ids, R + 256 G + 65536 B.
+      segments: (segment id, category id, whether it is a crowd) of each, in order.
+      header: of the image.
+      check: checks an image file.
+
+    Returns: grey PNGs of 8 bits. The number counts from 1 in the order of the segments. Pixels of no
+      segment, and those of crowds, are 0 in both.
+
+    Raises:
+      BadImageError: it is no RGB PNG of the image's size, has a segment that is not described, or
+        numbers that 8 bits do not hold.
+    """
+    found = check(mask)[1]
+    check_size(found, header)
+    if not is_coloured(mask):
+        raise _bad("not an RGB PNG, as COCO's panoptic masks are")
+    categories = {_key(0, 0, 0): 0}
+    numbers = {_key(0, 0, 0): 0}
+    for number, (segment, category, crowd) in enumerate(segments, 1):
+        if max(number, category) > _MAX_UINT8:
+            raise _bad(
+                f"segment {number} has the category {category}; 8 bits hold numbers up to 255"
+            )
+        key = _key(segment & 255, segment >> 8 & 255, segment >> 16)
+        categories[key], numbers[key] = (0, 0) if crowd else (category, number)
+    view = _pixels(mask)
+    return _mapped(view, categories, found), _mapped(view, numbers, found)
+
+
+def _mapped(view: memoryview, ids: Mapping[int, int], found: ImageHeader) -> bytes:
+    try:
+        pixels = bytes(map(ids.__getitem__, view))
+    except KeyError as error:
+        red, green, blue = _colour(error.args[0])
+        segment = red + 256 * green + 65536 * blue
+        raise _bad(f"pixels of a segment {segment} that its annotation does not describe") from None
+    return png.grey_png(pixels, found.width, found.height)
+
+
+def _of_colours(mask: bytes, found: ImageHeader, colours: Mapping[Colour, int], bits: int) -> bytes:
+    ids = {_key(*colour): i for colour, i in colours.items()}
+    view = _pixels(mask)
+    try:
+        pixels = _packed(list(map(ids.__getitem__, view)), bits)
+    except KeyError as error:
+        row, column = divmod(list(view).index(error.args[0]), found.width)
+        red, green, blue = _colour(error.args[0])
+        raise _bad(
+            f"the colour {red},{green},{blue} at column {column}, row {row} is not in --mask_colors; "
+            "add it, or correct the mask"
+        ) from None
+    return png.grey_png(pixels, found.width, found.height, bits)
+
+
+def _ids(mask: bytes, grey_bits: int) -> bytes:
+    """The pixels of a mask of one channel, as stored; `grey_bits` is 0 where there is a palette."""
+    image = _opened(mask)
+    if image.mode == "LA":
+        image = image.getchannel("L")
+    if image.mode == "1":
+        return image.convert("L").tobytes().translate(_unscaled(255))
+    if image.mode not in _INDEXES or grey_bits > 8:
+        raise _bad(f"pixels of the kind {image.mode}; save masks as grey PNG of 8 bits")
+    pixels = image.tobytes()
+    return pixels.translate(_unscaled(_GREY_STEP[grey_bits])) if grey_bits in _GREY_STEP else pixels
+
+
+def _unscaled(step: int) -> bytes:
+    return bytes(value // step for value in range(256))
+
+
+def _opened(mask: bytes) -> Image.Image:
+    from PIL import Image  # a mask that is kept needs no Pillow
+
+    try:
+        image = Image.open(io.BytesIO(mask))
+        image.load()
+    except (OSError, SyntaxError, ValueError, EOFError, zlib.error) as error:
+        raise BadImageError(Reason.CORRUPT_IMAGE, f"it cannot be decoded: {error}") from error
+    return image
+
+
+def _pixels(mask: bytes) -> memoryview:
+    """A number for the colour of each pixel."""
+    image = _opened(mask)
+    if image.mode.startswith("I"):
+        raise _bad("16 bits a pixel, which are no colours of --mask_colors")
+    return memoryview(image.convert("RGB").convert("RGBA").tobytes()).cast("I")
+
+
+def _key(red: int, green: int, blue: int) -> int:
+    return int.from_bytes((red, green, blue, _OPAQUE), sys.byteorder)
+
+
+def _colour(key: int) -> Colour:
+    red, green, blue, _ = key.to_bytes(4, sys.byteorder)
+    return red, green, blue
+
+
+def _packed(ids: list[int], bits: int) -> bytes:
+    """Ids as the pixels of a grey PNG, which has the higher byte first."""
+    if bits == 8:
+        return bytes(ids)
+    words = array.array("H", ids)
+    if sys.byteorder == "little":
+        words.byteswap()
+    return words.tobytes()
+
+
+def _bad(what: str) -> BadImageError:
+    return BadImageError(Reason.BAD_MASK, what)
+
+
+def file_preparers(
+    *, check: ImagePreparer, colours: Mapping[Colour, int] | None
+) -> Mapping[str, FilePreparer]:
+    """Kind of column -> what prepares its files."""
+
+    def segmentation(bits: int) -> FilePreparer:
+        def prepare(mask: bytes, _: Sequence[Any], header: ImageHeader) -> tuple[bytes, ...]:
+            found = segmentation_png(mask, header, bits=bits, check=check, colours=colours)
+            return found, b"png"
+
+        return prepare
+
+    def panoptic(
+        mask: bytes, segments: Sequence[Sequence[int]], header: ImageHeader
+    ) -> tuple[bytes, ...]:
+        return panoptic_pngs(mask, segments, header, check=check)
+
+    return {
+        "segmentation": segmentation(8),
+        "segmentation16": segmentation(16),
+        "panoptic": panoptic,
+    }

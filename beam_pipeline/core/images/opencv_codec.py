@@ -30,9 +30,8 @@ from PIL import Image
 
 from beam_pipeline.core.images import pillow_codec
 from beam_pipeline.core.images.changes import ImageChanges
-from beam_pipeline.core.images.exif import QUARTER_TURNS
 from beam_pipeline.core.images.geometry import Geometry, Rectangle
-from beam_pipeline.core.images.header import ImageHeader
+from beam_pipeline.core.images.header import QUARTER_TURNS, ImageHeader
 from beam_pipeline.core.references import Size
 
 _GREY, _COLOUR = "L", "RGB"

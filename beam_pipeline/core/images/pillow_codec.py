@@ -33,18 +33,22 @@ from PIL import (
 )
 
 from beam_pipeline.core.dead_letters import Reason
-from beam_pipeline.core.images import bmp, sixteen_bits
+from beam_pipeline.core.images import png
 from beam_pipeline.core.images.changes import ImageChanges
-from beam_pipeline.core.images.exif import QUARTER_TURNS, UPRIGHT, exif_orientation
 from beam_pipeline.core.images.geometry import Geometry, Rectangle
+from beam_pipeline.core.images.gif_bmp_jxl import bmp_header
 from beam_pipeline.core.images.header import (
+    QUARTER_TURNS,
+    UPRIGHT,
     BadImageError,
     ImageHeader,
     bomb,
+    exif_orientation,
     is_bomb,
 )
+from beam_pipeline.core.images.jpeg import PlainJpeg, plain_jpeg
 from beam_pipeline.core.images.pillow_header import PARSER_ERRORS, check_scans, open_as
-from beam_pipeline.core.images.plain_header import PlainJpeg, plain_jpeg
+from beam_pipeline.core.references import Size
 
 _ENOUGH = 2  # times the pixels wanted, on each side, that a JPEG is decoded to
 _REDUCING_GAP = 3.0  # above, other images are first scaled by a whole number, which is quicker
@@ -72,6 +76,7 @@ _WRITTEN_AS = {
 }
 _MOST_BANDS = 4  # of a PNG: three colours and their opacity
 _WHITE = 255
+_MAX_SAMPLE = (1 << 16) - 1
 _SRGB = ImageCms.createProfile("sRGB")
 
 # Its errors are raised as well, and become dead letters.
@@ -195,7 +200,7 @@ def open_image(data: bytes) -> Opened:
 def _is_unusual_bmp(data: bytes, image: Image.Image) -> bool:
     """True if TensorFlow refuses a BMP, or takes numbers of colours or padding for channels."""
     try:
-        header = bmp.bmp_header(data)
+        header = bmp_header(data)
     except BadImageError:
         return True
     return image.mode == "P" or header.channels != len(image.getbands())
@@ -247,11 +252,11 @@ def rewrite(
       BadImageError: its pixels cannot be decoded, or not be encoded in the format.
     """
     try:
-        deep = sixteen_bits.colour_channels(data, opened.header) if _keeps_depth(changes) else None
+        deep = png.colour_channels(data, opened.header) if _keeps_depth(changes) else None
         if deep:
             channels = [_changed(channel, geometry, None) for channel in deep]
             width, height = geometry.size
-            written = sixteen_bits.png(channels)
+            written = png.png_of_channels(channels)
             return written, ImageHeader(
                 "png", height, width, len(channels), orientation_left(opened, geometry)
             )
@@ -320,7 +325,7 @@ def _plain(image: Image.Image) -> Image.Image:
     if image.mode in ("P", "PA"):
         return image.convert("RGBA" if image.has_transparency_data else "RGB")
     if image.mode.startswith("I"):
-        return sixteen_bits.grey(image)
+        return grey_16_bits(image)
     if image.mode == "F":
         raise BadImageError(
             Reason.UNSUPPORTED_FORMAT,
@@ -341,8 +346,36 @@ def _scaled(image: Image.Image, geometry: Geometry, extent: Rectangle) -> Image.
         min(image.height, bottom * down),
     )
     if image.mode == "I;16":
-        return sixteen_bits.scaled(image, size, box)
+        return _scaled_deep(image, size, box)
     return image.resize(size, Image.Resampling.LANCZOS, box, _REDUCING_GAP)
+
+
+# --- 16 bits a sample, which Pillow holds of grey images ---------------------------------------------
+
+
+def grey_16_bits(image: Image.Image) -> Image.Image:
+    """A grey image of 16 bits, from one of more or of other byte order; wider values are cut."""
+    import numpy as np
+
+    if image.mode == "I;16":
+        return image
+    values = np.clip(np.asarray(image), 0, _MAX_SAMPLE).astype("<u2")
+    return Image.fromarray(values)
+
+
+def _scaled_deep(image: Image.Image, size: Size, box: Rectangle) -> Image.Image:
+    """Scales a grey image of 16 bits."""
+    wide = image.convert("I").resize(size, Image.Resampling.LANCZOS, box)
+    return grey_16_bits(wide)
+
+
+def to_8_bits(image: Image.Image) -> Image.Image:
+    """The upper 8 bits of a grey image of 16, which Pillow before 11 reads into 32; others as they are."""
+    if not image.mode.startswith("I"):
+        return image
+    import numpy as np  # takes long to import, and few images are of 16 bits
+
+    return Image.fromarray((np.asarray(grey_16_bits(image)) >> 8).astype(np.uint8))
 
 
 # --- colours --------------------------------------------------------------------------------------
@@ -429,7 +462,7 @@ def _as_jpeg(
     image: Image.Image, _: bytes, opened: Opened, geometry: Geometry, changes: ImageChanges
 ) -> tuple[Image.Image, dict[str, Any]]:
     quality = jpeg_quality(opened, geometry, changes)
-    image = sixteen_bits.to_8_bits(image)
+    image = to_8_bits(image)
     if image.mode in ("LA", "RGBA"):
         opaque = Image.new(image.mode, image.size, (_WHITE,) * len(image.getbands()))
         image = Image.alpha_composite(opaque.convert("RGBA"), image.convert("RGBA")).convert(
@@ -447,7 +480,7 @@ def _as_png(
 def _as_webp(
     image: Image.Image, data: bytes, opened: Opened, _: Geometry, changes: ImageChanges
 ) -> tuple[Image.Image, dict[str, Any]]:
-    image = sixteen_bits.to_8_bits(image)
+    image = to_8_bits(image)
     # libwebp stores no transparency where there is none.
     opaque = image.mode not in ("LA", "RGBA") or image.getchannel("A").getextrema()[0] == _WHITE
     image = image.convert("RGB" if opaque else "RGBA")

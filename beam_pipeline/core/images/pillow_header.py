@@ -20,7 +20,6 @@ from PIL import Image, WebPImagePlugin
 
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images import jpeg
-from beam_pipeline.core.images.exif import exif_orientation
 from beam_pipeline.core.images.header import (
     FORMATS,
     MAX_PIXELS,
@@ -29,6 +28,7 @@ from beam_pipeline.core.images.header import (
     ImageHeader,
     bomb,
     cut_short,
+    exif_orientation,
     is_bomb,
 )
 

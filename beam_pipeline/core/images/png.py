@@ -8,27 +8,41 @@ the name is a capital if no decoder may skip the chunk:
     00 00 20 00 "IDAT" ... CRC                 a part of the compressed pixels; others follow
     00 00 00 00 "IEND" AE 42 60 82             the end: nothing after it is read
 
+A colour PNG of 16 bits a sample is read by Pillow all the same, which cuts others to 8 bits, one byte of
+each pixel at a time: PNG's filters work on the bytes of a pixel independently, so that the first bytes of
+all pixels are, with the filter of each row, the rows of a grey PNG of 8 bits. A row of two RGB pixels,
+
+    filter  R1 r1 G1 g1 B1 b1  R2 r2 G2 g2 B2 b2        (R: the high byte of red, r: the low one)
+
+is the rows `filter R1 R2`, `filter r1 r2`, ... of six grey PNGs.
+
 Source: ISO/IEC 15948.
 """
 
 from __future__ import annotations
 
+import io
 import struct
 import zlib
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from beam_pipeline.core.dead_letters import Reason
-from beam_pipeline.core.images.exif import UPRIGHT, exif_orientation
 from beam_pipeline.core.images.header import (
+    MAX_PIXELS,
     PNG_CHANNELS,
     PNG_PALETTE,
-    BadImageError,
+    UPRIGHT,
     ImageHeader,
     bomb,
+    corrupt,
     cut_short,
+    exif_orientation,
     is_bomb,
 )
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 MAGIC = b"\x89PNG\r\n\x1a\n"
 START = MAGIC + b"\0\0\0\rIHDR"
@@ -46,13 +60,25 @@ MAX_SIDE = 1_000_000
 """libpng refuses a longer side."""
 END = b"\0\0\0\0IEND\xaeB`\x82"
 
+_CACHED_STARTS = 4096
+_SKIPPED = {  # name -> lengths
+    b"cHRM": (32,),
+    b"gAMA": (4,),
+    b"pHYs": (9,),
+    b"sRGB": (1,),
+    b"tEXt": range(1 << 16),
+    b"tIME": (7,),
+}
 _CHUNK = struct.Struct(">I4s")
 _CRC_BYTES = 4
 _KNOWN = frozenset({b"IHDR", b"PLTE", b"IDAT", b"IEND"})
 _MAX_CHUNK = (1 << 31) - 1
 _SAMPLES = {0: 1, 2: 3, PNG_PALETTE: 1, 4: 2, 6: 4}  # a pixel, by colour type
 _PIECE_BYTES = 1 << 20  # 1 MiB
-_MAX_FILTER = 4
+_MAX_FILTER, _UP = 4, 2  # filters of rows; the second is the difference to the byte above
+_DEEP = 16
+_CHANNELS = {2: 3, 4: 2, 6: 4}  # colour type -> channels, of PNGs of 16 bits that Pillow cuts to 8
+_TYPES = {channels: colour_type for colour_type, channels in _CHANNELS.items()}
 _WRITTEN_LEVEL = 6  # of zlib
 _PASSES = (  # of an interlaced image: first column and row, steps between them
     (0, 0, 8, 8),
@@ -132,16 +158,20 @@ def grey_png(pixels: bytes, width: int, height: int, bits: int = 8) -> bytes:
     rows = b"".join(
         b"\0" + pixels[start : start + stride] for start in range(0, height * stride, stride)
     )
-    content = (
-        (b"IHDR", struct.pack(">IIBBBBB", width, height, bits, 0, 0, 0, 0)),
-        (b"IDAT", zlib.compress(rows, _WRITTEN_LEVEL)),
+    return _written((width, height, bits, 0), rows)
+
+
+def _written(fields: tuple[int, int, int, int], rows: bytes, level: int = _WRITTEN_LEVEL) -> bytes:
+    """A PNG of filtered rows; the fields are width, height, bits a sample and colour type."""
+    chunks = (
+        (b"IHDR", struct.pack(">IIBBBBB", *fields, 0, 0, 0)),
+        (b"IDAT", zlib.compress(rows, level)),
         (b"IEND", b""),
     )
-    chunks = (
-        _CHUNK.pack(len(data), kind) + data + zlib.crc32(kind + data).to_bytes(_CRC_BYTES, "big")
-        for kind, data in content
+    return MAGIC + b"".join(
+        _CHUNK.pack(len(body), kind) + body + zlib.crc32(kind + body).to_bytes(_CRC_BYTES, "big")
+        for kind, body in chunks
     )
-    return MAGIC + b"".join(chunks)
 
 
 def has_end(data: bytes, offset: int = len(MAGIC)) -> bool:
@@ -177,20 +207,21 @@ def _chunks(data: bytes, offset: int) -> Iterator[_Chunk]:
 
 def _layout(data: bytes) -> _Layout:
     if not data.startswith(START) or len(data) < HEADER_END:
-        raise _corrupt("the header is broken or cut short", data)
+        raise corrupt("PNG", "the header is broken or cut short", data)
     width, height, depth, colour_type, compression, filters, interlaced, crc = HEADER.unpack_from(
         data, len(START)
     )
     if zlib.crc32(data[12 : HEADER_END - _CRC_BYTES]) != crc:
-        raise _corrupt("the checksum of the header is wrong", data)
+        raise corrupt("PNG", "the checksum of the header is wrong", data)
     if depth not in DEPTHS.get(colour_type, ()) or compression or filters or interlaced > 1:
-        raise _corrupt(
+        raise corrupt(
+            "PNG",
             f"the header claims {depth} bits, colour type {colour_type}, compression "
             f"{compression}, filter {filters} and interlacing {interlaced}",
             data,
         )
     if not width or not height:
-        raise _corrupt(f"the header claims {width} x {height} pixels", data)
+        raise corrupt("PNG", f"the header claims {width} x {height} pixels", data)
     if is_bomb(height, width) or max(height, width) > MAX_SIDE:
         raise bomb(height, width)
     return _Layout(
@@ -208,7 +239,7 @@ def _before_pixels(data: bytes, layout: _Layout) -> _Start:
     for kind, start, end in _chunks(data, HEADER_END):
         if kind == b"IDAT":
             if layout.colour_type == PNG_PALETTE and not colours:
-                raise _corrupt("the palette is missing", data)
+                raise corrupt("PNG", "the palette is missing", data)
             return _Start(transparent, orientation)
         sound = _is_sound(data, start, end)
         if kind == b"PLTE" and sound and not colours:
@@ -220,12 +251,12 @@ def _before_pixels(data: bytes, layout: _Layout) -> _Start:
         elif kind == b"IEND":
             break
         _check_critical(data, kind, sound)
-    raise _corrupt("there are no pixels", data)
+    raise corrupt("PNG", "there are no pixels", data)
 
 
 def _check_critical(data: bytes, kind: bytes, sound: bool) -> None:
     if kind[:1].isupper() and (not sound or kind not in _KNOWN):
-        raise _corrupt(f"the chunk {kind.decode()} is damaged or unknown", data)
+        raise corrupt("PNG", f"the chunk {kind.decode()} is damaged or unknown", data)
 
 
 def _is_sound(data: bytes, start: int, end: int) -> bool:
@@ -254,15 +285,15 @@ def _check_pixels(data: bytes, layout: _Layout) -> None:
             try:
                 pixels.take(memoryview(data)[start:end])
             except zlib.error as error:
-                raise _corrupt(f"the pixels cannot be decompressed: {error}", data) from error
+                raise corrupt("PNG", f"the pixels cannot be decompressed: {error}", data) from error
         else:
             ended = started
     if kind != b"IEND":
         raise cut_short("PNG", "its chunks do not lead to IEND, the last one")
     if not pixels.complete:
-        raise _corrupt(f"pixels are missing: {pixels.rows.missing} bytes, or their end", data)
+        raise corrupt("PNG", f"pixels are missing: {pixels.rows.missing} bytes, or their end", data)
     if pixels.rows.bad_filter:
-        raise _corrupt("a row has a filter that there is not", data)
+        raise corrupt("PNG", "a row has a filter that there is not", data)
 
 
 class _Pixels:
@@ -337,8 +368,104 @@ class _Rows:
                 self._offset = 0
 
 
-def _corrupt(what: str, data: bytes) -> BadImageError:
-    return BadImageError(
-        Reason.CORRUPT_IMAGE,
-        f"starts like PNG, but {what} (the file has {len(data)} bytes)",
+def plain_png_header(data: bytes) -> ImageHeader | None:
+    """The header of an ordinary PNG that has its end, in little time; None for any other bytes."""
+    header = _png_start(data[:HEADER_END])
+    if not header:
+        return None
+    offset = HEADER_END
+    while (kind := data[offset + 4 : offset + 8]) != b"IDAT":
+        length = int.from_bytes(data[offset : offset + 4], "big")
+        end = offset + 8 + length
+        if length not in _SKIPPED.get(kind, ()) or end + 4 > len(data):
+            return None
+        if zlib.crc32(data[offset + 4 : end]).to_bytes(4, "big") != data[end : end + 4]:
+            return None
+        offset = end + 4
+    end = offset + 8 + int.from_bytes(data[offset : offset + 4], "big")
+    if end + 4 > len(data) or not has_end(data, offset):
+        return None
+    return header
+
+
+@lru_cache(_CACHED_STARTS)
+def _png_start(start: bytes) -> ImageHeader | None:
+    """Reads the signature and the first chunk, which are the same in all images of a size and kind."""
+    if len(start) < HEADER_END:
+        return None
+    width, height, depth, colour_type, compression, filters, interlaced, crc = HEADER.unpack_from(
+        start, len(START)
     )
+    if colour_type == PNG_PALETTE or depth not in DEPTHS.get(colour_type, ()):
+        return None
+    if compression or filters or interlaced > 1 or max(height, width) > MAX_SIDE:
+        return None
+    if zlib.crc32(start[12:-4]) != crc or not 0 < height * width <= MAX_PIXELS:
+        return None
+    return ImageHeader("png", height, width, PNG_CHANNELS[colour_type])
+
+
+def colour_channels(data: bytes, header: ImageHeader) -> Sequence[Image.Image] | None:
+    """The channels of a colour PNG of 16 bits, each a grey image; None for any other image.
+
+    Raises:
+      ValueError, zlib.error: the pixels are damaged, or interlaced.
+    """
+    if header.format != "png" or len(data) < HEADER_END:
+        return None
+    width, height, depth, colour_type, _, _, interlaced, _ = HEADER.unpack_from(data, len(START))
+    if depth != _DEEP or colour_type not in _CHANNELS:
+        return None
+    if interlaced:
+        raise ValueError("an interlaced colour PNG of 16 bits cannot be scaled or turned")
+    rows = _rows(data, width, height, 2 * _CHANNELS[colour_type])
+    return [
+        _joined(_plane(rows, 2 * channel), _plane(rows, 2 * channel + 1))
+        for channel in range(_CHANNELS[colour_type])
+    ]
+
+
+def _rows(data: bytes, width: int, height: int, pixel_bytes: int) -> Any:
+    """The filtered rows: an array of height x (1 + width x pixel_bytes)."""
+    import numpy as np
+
+    stride = 1 + width * pixel_bytes
+    packed = b"".join(pixel_chunks(data))
+    rows = zlib.decompressobj().decompress(packed, height * stride)
+    if len(rows) != height * stride:
+        raise ValueError(f"{height * stride - len(rows)} bytes of pixels are missing")
+    return np.frombuffer(rows, np.uint8).reshape(height, 1 + width * pixel_bytes), pixel_bytes
+
+
+def _plane(rows: tuple[Any, int], byte: int) -> Any:
+    """One byte of each pixel, without the filter."""
+    import numpy as np
+    from PIL import Image
+
+    filtered, pixel_bytes = rows
+    part = np.concatenate((filtered[:, :1], filtered[:, 1 + byte :: pixel_bytes]), axis=1)
+    height, width = part.shape[0], part.shape[1] - 1
+    grey_png = _written((width, height, 8, 0), part.tobytes(), level=0)
+    with Image.open(io.BytesIO(grey_png)) as image:
+        return np.asarray(image)
+
+
+def _joined(high: Any, low: Any) -> Image.Image:
+    import numpy as np
+    from PIL import Image
+
+    return Image.fromarray((high.astype(np.uint16) << 8) | low)
+
+
+def png_of_channels(channels: Sequence[Image.Image]) -> bytes:
+    """Grey images of 16 bits as the channels of one PNG."""
+    import numpy as np
+
+    values = np.stack([np.asarray(channel) for channel in channels], axis=-1).astype(">u2")
+    height, width, depth = values.shape
+    rows = np.frombuffer(values.tobytes(), np.uint8).reshape(height, width * depth * 2)
+    filtered = np.empty((height, rows.shape[1] + 1), np.uint8)
+    filtered[:, 0] = _UP
+    filtered[:, 1:] = rows
+    filtered[1:, 1:] -= rows[:-1]
+    return _written((width, height, _DEEP, _TYPES[depth]), filtered.tobytes())

@@ -16,7 +16,7 @@ import re
 from typing import NamedTuple
 
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.images.label_images import MAX_ID
+from beam_pipeline.core.images.masks import MAX_ID
 from beam_pipeline.core.text import shown
 
 _MOST_DIGITS = 18  # Python refuses to parse more than 4,300, and no id has as many

@@ -17,12 +17,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from beam_pipeline.core.dead_letters import Reason
-from beam_pipeline.core.images.changes import UNREAD, ImageChanges
-from beam_pipeline.core.images.claimed_size import measured_header
-from beam_pipeline.core.images.codecs import IMAGE_CODECS
-from beam_pipeline.core.images.exif import UPRIGHT
-from beam_pipeline.core.images.geometry import Affine, Geometry, orienting, plan_geometry
-from beam_pipeline.core.images.header import BadImageError, ImageHeader
+from beam_pipeline.core.images.changes import IMAGE_CODECS, UNREAD, ImageChanges
+from beam_pipeline.core.images.geometry import (
+    Affine,
+    Geometry,
+    measured_header,
+    orienting,
+    plan_geometry,
+)
+from beam_pipeline.core.images.header import UPRIGHT, BadImageError, ImageHeader
 from beam_pipeline.core.labels.moved import Move, is_located, move_labels
 from beam_pipeline.core.labels.schema import Column
 from beam_pipeline.core.references import LabelValue, Size

@@ -11,12 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from beam_pipeline.core.images.changes import ImageChanges
-from beam_pipeline.core.images.codecs import check_codec
-from beam_pipeline.core.images.filters import Limits
-from beam_pipeline.core.images.label_images import FilePreparer, file_preparers
-from beam_pipeline.core.images.pixels import IMAGE_ENCODINGS, PixelFormat
-from beam_pipeline.core.images.preparation import IMAGE_CHECKS, image_preparer
+from beam_pipeline.core.images.changes import ImageChanges, check_codec
+from beam_pipeline.core.images.masks import FilePreparer, file_preparers
+from beam_pipeline.core.images.preparation import (
+    IMAGE_CHECKS,
+    IMAGE_ENCODINGS,
+    Limits,
+    PixelFormat,
+    image_preparer,
+)
 from beam_pipeline.core.labels.schema import (
     Column,
     ColumnKind,

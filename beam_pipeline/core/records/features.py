@@ -13,8 +13,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from beam_pipeline.core.images.exif import UPRIGHT
-from beam_pipeline.core.images.header import ImageHeader
+from beam_pipeline.core.images.header import UPRIGHT, ImageHeader
 from beam_pipeline.core.images.masks import mask_png
 from beam_pipeline.core.labels.boxes import box_fractions
 from beam_pipeline.core.labels.schema import (

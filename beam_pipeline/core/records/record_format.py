@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, ClassVar, NamedTuple, Protocol
 
 import google_crc32c
 
-from beam_pipeline.core.images.digest import NO_DIGEST
+from beam_pipeline.core.images.preparation import NO_DIGEST
 from beam_pipeline.core.references import LabelValue
 
 crc32c_extend = google_crc32c.extend

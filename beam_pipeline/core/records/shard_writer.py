@@ -21,14 +21,18 @@ from beam_pipeline.core.dataset.sharding import (
 )
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.core.errors import ChangedFileError
-from beam_pipeline.core.images.claimed_size import check_claimed_size
-from beam_pipeline.core.images.codecs import codec_in_use
-from beam_pipeline.core.images.digest import NO_DIGEST, digest_of
-from beam_pipeline.core.images.exif import UPRIGHT
-from beam_pipeline.core.images.filters import Limits, outside_bytes
-from beam_pipeline.core.images.header import BadImageError, ImageHeader
-from beam_pipeline.core.images.label_images import FilePreparer
-from beam_pipeline.core.images.preparation import ImagePreparer, read_header
+from beam_pipeline.core.images.changes import codec_in_use
+from beam_pipeline.core.images.geometry import check_claimed_size
+from beam_pipeline.core.images.header import UPRIGHT, BadImageError, ImageHeader
+from beam_pipeline.core.images.masks import FilePreparer
+from beam_pipeline.core.images.preparation import (
+    NO_DIGEST,
+    ImagePreparer,
+    Limits,
+    digest_of,
+    outside_bytes,
+    read_header,
+)
 from beam_pipeline.core.labels.boxes import BadBoxError, check_boxes
 from beam_pipeline.core.records.alteration import Alteration, Event
 from beam_pipeline.core.records.example import SampleEncoder

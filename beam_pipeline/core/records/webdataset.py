@@ -27,7 +27,7 @@ from types import MappingProxyType
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 from beam_pipeline.core.errors import DamagedRecordError
-from beam_pipeline.core.images.pixels import RAW_FORMAT
+from beam_pipeline.core.images.preparation import RAW_FORMAT
 from beam_pipeline.core.labels.schema import ENCODED_KEY
 from beam_pipeline.core.records.example_view import ExampleView, parse_varint
 from beam_pipeline.core.records.record_format import (

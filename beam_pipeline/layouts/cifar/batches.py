@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
-from beam_pipeline.core.images.pixels import PixelFormat
+from beam_pipeline.core.images.preparation import PixelFormat
 
 PIXELS = PixelFormat(32, 32)
 BINARY_SUFFIX = ".bin"

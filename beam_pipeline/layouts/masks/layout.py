@@ -12,7 +12,7 @@ from typing import Any
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.images import jpeg
 from beam_pipeline.core.images.header import BadImageError
-from beam_pipeline.core.images.label_images import grey_values, is_coloured, png_kind
+from beam_pipeline.core.images.masks import grey_values, is_coloured, png_kind
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.labels.mask_colours import MaskColours, parse_mask_colours
 from beam_pipeline.core.labels.mask_names import (

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipeline.core.dead_letters import Reason
-from beam_pipeline.core.images.bmp import bmp_header
+from beam_pipeline.core.images.gif_bmp_jxl import bmp_header
 from beam_pipeline.core.images.header import ImageHeader
 from tests.core.images.fixtures import MUTATIONS, PALETTE, bmp, mutated, outcome
 from tests.profiles import examples

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from beam_pipeline.core.dead_letters import Reason
-from beam_pipeline.core.images.claimed_size import (
+from beam_pipeline.core.images.geometry import (
     check_claimed_size,
     measured_header,
 )

@@ -7,7 +7,7 @@ import importlib.util
 import pytest
 
 from beam_pipeline.core.errors import CodecError, UsageError
-from beam_pipeline.core.images.codecs import (
+from beam_pipeline.core.images.changes import (
     IMAGE_CODECS,
     check_codec,
     codec_here,

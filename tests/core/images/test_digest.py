@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beam_pipeline.core.images.digest import DIGEST_BYTES, NO_DIGEST, digest_of
+from beam_pipeline.core.images.preparation import DIGEST_BYTES, NO_DIGEST, digest_of
 
 
 def test_a_digest_is_the_same_always() -> None:

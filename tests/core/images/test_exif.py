@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from beam_pipeline.core.images.exif import exif_orientation
+from beam_pipeline.core.images.header import exif_orientation
 from beam_pipeline.core.images.preparation import read_header
 
 

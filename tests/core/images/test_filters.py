@@ -5,15 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipeline.core.dead_letters import Reason
-from beam_pipeline.core.images.filters import (
+from beam_pipeline.core.images.header import BadImageError, ImageHeader
+from beam_pipeline.core.images.preparation import (
     FILTER_NAMES,
     FILTER_REASONS,
+    PixelFormat,
+    check_header,
     header_filter,
+    image_preparer,
     outside_bytes,
 )
-from beam_pipeline.core.images.header import BadImageError, ImageHeader
-from beam_pipeline.core.images.pixels import PixelFormat
-from beam_pipeline.core.images.preparation import check_header, image_preparer
 from tests.pictures import picture
 
 SIDES = st.integers(1, 70_000)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from beam_pipeline.core.dead_letters import Reason
-from beam_pipeline.core.images.gif import check_gif, gif_header
+from beam_pipeline.core.images.gif_bmp_jxl import check_gif, gif_header
 from beam_pipeline.core.images.header import MAX_PIXELS, ImageHeader
 from tests.core.images.fixtures import MUTATIONS, mutated, outcome, saved
 from tests.profiles import examples

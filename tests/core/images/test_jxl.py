@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from beam_pipeline.core.dead_letters import Reason
+from beam_pipeline.core.images.gif_bmp_jxl import JXL_CONTAINER, check_jxl, jxl_header
 from beam_pipeline.core.images.header import BadImageError, ImageHeader
-from beam_pipeline.core.images.jxl import CONTAINER, check_jxl, jxl_header
 from beam_pipeline.core.images.preparation import decode_fully, read_header
 from tests.core.images.fixtures import MUTATIONS, mutated, outcome, saved
 from tests.profiles import examples
@@ -147,7 +147,7 @@ CONTAINERS: dict[str, tuple[bytes, ImageHeader | Reason]] = {
 def test_the_codestream_is_found_in_its_boxes(name: str) -> None:
     """All of it must be there; what comes behind does not matter."""
     data, expected = CONTAINERS[name]
-    assert outcome(read_header, CONTAINER + data) == expected
+    assert outcome(read_header, JXL_CONTAINER + data) == expected
 
 
 def test_a_claim_takes_no_memory() -> None:

@@ -10,7 +10,7 @@ from PIL import Image
 
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images.header import BadImageError, ImageHeader
-from beam_pipeline.core.images.label_images import (
+from beam_pipeline.core.images.masks import (
     Colour,
     file_preparers,
     grey_values,

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images.header import BadImageError, ImageHeader
-from beam_pipeline.core.images.pixels import (
+from beam_pipeline.core.images.preparation import (
     IMAGE_ENCODINGS,
     RAW_FORMAT,
     PixelFormat,
+    decode_fully,
     pixel_preparer,
 )
-from beam_pipeline.core.images.preparation import decode_fully
 from tests.profiles import examples
 
 SMALL = PixelFormat(2, 3)  # two rows of three pixels

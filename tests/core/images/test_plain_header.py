@@ -11,8 +11,8 @@ from PIL import Image, ImageCms
 
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images.header import ImageHeader
-from beam_pipeline.core.images.plain_header import PlainJpeg, plain_header, plain_jpeg
-from beam_pipeline.core.images.preparation import read_unusual_header
+from beam_pipeline.core.images.jpeg import PlainJpeg, plain_jpeg
+from beam_pipeline.core.images.preparation import plain_header, read_unusual_header
 from tests.core.images.fixtures import (
     MUTATIONS,
     PICTURES,

@@ -16,9 +16,9 @@ from beam_pipeline.core.images.header import (
     BadImageError,
     ImageHeader,
 )
-from beam_pipeline.core.images.pixels import PixelFormat
 from beam_pipeline.core.images.preparation import (
     IMAGE_CHECKS,
+    PixelFormat,
     decode_fully,
     image_preparer,
     read_header,

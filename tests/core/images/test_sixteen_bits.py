@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from beam_pipeline.core.images import sixteen_bits
+from beam_pipeline.core.images import pillow_codec, png
 from beam_pipeline.core.images.preparation import read_header
 
 
@@ -28,17 +28,17 @@ def test_the_upper_bits_remain(mode: str) -> None:
     values = np.array([[0, 255, 256, 65535]], np.uint16 if mode == "I;16" else np.int32)
     image = Image.fromarray(values)
     assert image.mode == mode
-    assert np.asarray(sixteen_bits.to_8_bits(image)).tolist() == [[0, 0, 1, 255]]
+    assert np.asarray(pillow_codec.to_8_bits(image)).tolist() == [[0, 0, 1, 255]]
 
 
 @pytest.mark.parametrize("channels", [2, 3, 4])
 def test_what_is_written_is_read_back(channels: int) -> None:
     """Every bit of every channel."""
     pixels = random_pixels(channels)
-    data = sixteen_bits.png(channels_of(pixels))
+    data = png.png_of_channels(channels_of(pixels))
     header = read_header(data)
     assert header[1:4] == pixels.shape
-    found = sixteen_bits.colour_channels(data, header)
+    found = png.colour_channels(data, header)
     assert found is not None
     assert (np.stack([np.asarray(plane) for plane in found], -1) == pixels).all()
 
@@ -50,7 +50,7 @@ def test_all_filters_of_png(tf: object, row_filter: int) -> None:
     rows[:, 0] = row_filter
     data = png_of(rows.tobytes(), interlaced=0)
     decoded = tf.io.decode_png(data, dtype=tf.uint16).numpy()  # type: ignore[attr-defined]
-    found = sixteen_bits.colour_channels(data, read_header(data))
+    found = png.colour_channels(data, read_header(data))
     assert found is not None
     assert (np.stack([np.asarray(plane) for plane in found], -1) == decoded).all()
 
@@ -74,21 +74,23 @@ def test_other_images_are_left_to_pillow() -> None:
         out = io.BytesIO()
         Image.new(mode, (5, 7)).save(out, file_format)
         header = read_header(out.getvalue())
-        assert sixteen_bits.colour_channels(out.getvalue(), header) is None
+        assert png.colour_channels(out.getvalue(), header) is None
 
 
 def test_what_cannot_be_taken_apart() -> None:
     """Interlaced pixels, and too few of them."""
     interlaced = png_of(b"\0" * 300, interlaced=1)
     with pytest.raises(ValueError, match="interlaced"):
-        sixteen_bits.colour_channels(interlaced, read_header(interlaced))
+        png.colour_channels(interlaced, read_header(interlaced))
     short = png_of(b"\0" * 30, interlaced=0)
     with pytest.raises(ValueError, match="187 bytes of pixels are missing"):
-        sixteen_bits.colour_channels(short, read_header(short))
+        png.colour_channels(short, read_header(short))
 
 
 def test_wide_values_are_cut() -> None:
     """A scaled edge may swing beyond both ends."""
     wide = Image.fromarray(np.array([[-5, 70000, 300]], np.int32))
-    assert np.asarray(sixteen_bits.grey(wide)).tolist() == [[0, 65535, 300]]
-    assert np.asarray(sixteen_bits.to_8_bits(sixteen_bits.grey(wide))).tolist() == [[0, 255, 1]]
+    assert np.asarray(pillow_codec.grey_16_bits(wide)).tolist() == [[0, 65535, 300]]
+    assert np.asarray(pillow_codec.to_8_bits(pillow_codec.grey_16_bits(wide))).tolist() == [
+        [0, 255, 1]
+    ]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from beam_pipeline.core.images.pixels import PixelFormat
+from beam_pipeline.core.images.preparation import PixelFormat
 from beam_pipeline.core.labels.schema import (
     Column,
     ColumnKind,

@@ -14,9 +14,13 @@ import pytest
 
 from beam_pipeline.core.dataset.sharding import KeyHasher, ShardInfo, ShardSpec
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.images.digest import NO_DIGEST, digest_of
-from beam_pipeline.core.images.pixels import PixelFormat, pixel_preparer
-from beam_pipeline.core.images.preparation import IMAGE_CHECKS
+from beam_pipeline.core.images.preparation import (
+    IMAGE_CHECKS,
+    NO_DIGEST,
+    PixelFormat,
+    digest_of,
+    pixel_preparer,
+)
 from beam_pipeline.core.labels.schema import (
     Column,
     ColumnKind,

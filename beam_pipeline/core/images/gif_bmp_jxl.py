@@ -1,0 +1,525 @@
+"""GIF, BMP and JPEG XL, by the rules of `tf.io.decode_image`, without Pillow.
+
+A GIF is read as giflib does. It is a screen, then blocks, each with a byte for its kind. Data comes in sub-blocks: a byte for
+the length, that many bytes, and a length of 0 at the end.
+
+    "GIF89a" width height flags ...     the screen, and colours if the flags say so
+    21 FE | 05 "hello" | 00             an extension: here, a comment
+    2C left top width height flags ...  a frame, and colours of its own if its flags say so
+       08 | FF ... | 12 ... | 00           bits of a code, and compressed pixels
+    3B                                  the end
+
+TensorFlow gives images of the size of the largest frame, not of the screen. It reads the frames up to
+the first fault, if the first one is whole. Here a file that breaks off inside a frame is bad.
+
+Source: https://www.w3.org/Graphics/GIF/spec-gif89a.txt, giflib's dgif_lib.c, and
+tensorflow/core/lib/gif/gif_io.cc.
+
+Of a BMP, TensorFlow reads five numbers of the header. It does not look at a palette, at masks or at a
+compression: the bytes of a pixel are its channels. The file must end with the last row.
+
+    "BM" size 0 0 OFFSET | header size, WIDTH, HEIGHT, planes, BITS, compression, ...
+    0         ...     10   14           18     22      26      28    30
+
+Source: tensorflow/core/kernels/image/decode_image_op.cc.
+
+A JPEG XL file, which TensorFlow reads from 2.21 on, is a codestream, or a container of boxes, each with its length, a name and its content:
+
+    FF 0A ...                                      a codestream
+    00 00 00 0C "JXL " 0D 0A 87 0A                 a container
+    00 00 00 14 "ftyp" "jxl " ...                  what it is: always the second box
+    00 00 12 34 "jxlc" FF 0A ...                   the codestream, or
+    00 00 01 00 "jxlp" 00 00 00 00 FF 0A ...       its first part, with its number,
+    00 00 12 34 "jxlp" 80 00 00 01 ...             and its last one
+    00 00 01 23 "Exif" ...                         others are skipped
+
+A codestream begins with fields of bits, the lowest bit of each byte first: the size, then what the
+samples are. A number is mostly a selector of two bits, which says how many bits follow and what to add.
+
+TensorFlow turns the image as its orientation says, and takes the first frame. Channels are the colours,
+1 or 3, and alpha.
+
+Source: ISO/IEC 18181-1, annexes C and D; ISO/IEC 18181-2; tensorflow/core/lib/jxl/jxl_io.cc.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from beam_pipeline.core.dead_letters import Reason
+from beam_pipeline.core.images.header import (
+    MAX_PIXELS,
+    REENCODED,
+    BadImageError,
+    ImageHeader,
+    bomb,
+    corrupt,
+    cut_short,
+    is_bomb,
+)
+
+GIF_MAGIC = b"GIF8"
+_SIGNATURES = (b"GIF87a", b"GIF89a")
+_SCREEN_END = 13
+_FRAME = struct.Struct("<HHHHB")  # left, top, width, height, flags
+_HAS_COLOURS = 0x80
+_EXTENSION, _FRAME_KIND, _END = 0x21, 0x2C, 0x3B
+_CONTROL = 0xF9  # an extension with the transparent colour of the next frame
+_CODE_BITS = range(2, 9)
+_MAX_CODE_BITS = 12
+_MAX_CODES = 1 << _MAX_CODE_BITS
+
+
+class _Frame(NamedTuple):
+    """A frame as its header describes it.
+
+    Attributes:
+      width, height: in pixels.
+      colours: of its palette.
+      transparent: the number of the transparent colour, or -1.
+      code_bits: of the first codes, without the bit that is added.
+      start: offset of its first sub-block.
+    """
+
+    width: int
+    height: int
+    colours: int
+    transparent: int
+    code_bits: int
+    start: int
+
+
+def gif_header(data: bytes) -> ImageHeader:
+    """Walks from block to block; the size is that of the largest frame.
+
+    Raises:
+      BadImageError: there is no whole frame, a frame has no colours, the file breaks off inside a
+        block, or all frames together claim too many pixels.
+    """
+    return _header(data)
+
+
+def check_gif(data: bytes) -> ImageHeader:
+    """Decompresses every frame, too.
+
+    Raises:
+      BadImageError: as `gif_header`, and where a frame's codes are broken, too few, or of colours
+        that its palette lacks.
+    """
+    header = _header(data)
+    for number, frame in enumerate(_frames(data)):
+        fault = _fault(frame, b"".join(_sub_blocks(data, frame.start)))
+        if fault:
+            raise BadImageError(
+                Reason.CORRUPT_IMAGE,
+                f"the gif header is sound, decoding fails: frame {number}: {fault}",
+            )
+    return header
+
+
+def _header(data: bytes) -> ImageHeader:
+    """Counts the frames, each of which TensorFlow gives the size of the largest."""
+    height = width = frames = 0
+    for frame in _frames(data):
+        height, width, frames = max(height, frame.height), max(width, frame.width), frames + 1
+        if is_bomb(height, width):
+            raise bomb(height, width)
+        if is_bomb(frames * height, width):
+            raise BadImageError(
+                Reason.DECOMPRESSION_BOMB,
+                f"{frames} frames or more of {width} x {height} pixels: more than {MAX_PIXELS} pixels "
+                "in all, for tf.io.decode_image to hold; shorten the animation to keep it",
+            )
+    if not frames:
+        raise corrupt("GIF", "there is no frame", data)
+    return ImageHeader("gif", height, width, 3)
+
+
+def _frames(data: bytes) -> Iterator[_Frame]:
+    if not data.startswith(_SIGNATURES) or len(data) < _SCREEN_END:
+        raise corrupt("GIF", "the header is broken or cut short", data)
+    flags = data[10]
+    shared = _colours(flags)
+    offset = _SCREEN_END + 3 * shared
+    transparent, found = -1, False
+    # As giflib does, ends quietly at what is no block, if a frame came before it.
+    while offset < len(data) and (kind := data[offset]) in (_EXTENSION, _FRAME_KIND):
+        try:
+            if kind == _EXTENSION:
+                if data[offset + 1] == _CONTROL and data[offset + 2] == 4:
+                    transparent = data[offset + 6] if data[offset + 3] & 1 else -1
+                # giflib does not know an extension without content: it expects one more chain.
+                offset = _skipped(data, offset + 2 + (data[offset + 2] == 0))
+                continue
+            frame = _frame(data, offset + 1, shared, transparent)
+            offset = _skipped(data, frame.start)
+        except (IndexError, struct.error) as error:
+            if found:
+                raise cut_short("GIF", f"it ends inside the block at byte {offset}") from error
+            raise corrupt("GIF", "the header is broken or cut short", data) from error
+        transparent, found = -1, True
+        yield frame
+
+
+def _frame(data: bytes, offset: int, shared: int, transparent: int) -> _Frame:
+    _, _, width, height, flags = _FRAME.unpack_from(data, offset)
+    own = _colours(flags)
+    start = offset + _FRAME.size + 3 * own
+    code_bits = data[start]
+    if not width or not height or not (own or shared) or code_bits not in _CODE_BITS:
+        raise corrupt(
+            "GIF",
+            f"a frame claims {width} x {height} pixels of {own or shared} colours and codes of "
+            f"{code_bits} bits",
+            data,
+        )
+    return _Frame(
+        width=width,
+        height=height,
+        colours=own or shared,
+        transparent=transparent,
+        code_bits=code_bits,
+        start=start + 1,
+    )
+
+
+def _colours(flags: int) -> int:
+    return 2 << (flags & 7) if flags & _HAS_COLOURS else 0
+
+
+def _skipped(data: bytes, offset: int) -> int:
+    """Returns the offset behind a chain of sub-blocks. Raises IndexError if the file ends before."""
+    while length := data[offset]:
+        offset += length + 1
+    return offset + 1
+
+
+def _sub_blocks(data: bytes, offset: int) -> Iterator[bytes]:
+    while length := data[offset]:
+        yield data[offset + 1 : offset + 1 + length]
+        offset += length + 1
+
+
+def _fault(frame: _Frame, packed: bytes) -> str:
+    """Follows the codes of a frame without making its pixels; returns what is wrong, or nothing.
+
+    A code stands for a run of pixels. Those below `clear` are single pixels; each further code adds
+    the next entry to the table: the run before, and one pixel more.
+    """
+    clear = 1 << frame.code_bits
+    first_entries = [1] * clear + [0, 0]  # clear, and the end
+    lengths = first_entries.copy()
+    bits, limit, running = frame.code_bits + 1, 2 << frame.code_bits, clear + 2
+    held = held_bits = position = last = 0
+    missing = frame.width * frame.height
+    while missing > 0:
+        while held_bits < bits:
+            if position == len(packed):
+                return f"{missing} pixels are missing"
+            held |= packed[position] << held_bits
+            held_bits += 8
+            position += 1
+        code = held & ((1 << bits) - 1)
+        held >>= bits
+        held_bits -= bits
+        if running <= _MAX_CODES:
+            running += 1
+            if running > limit and bits < _MAX_CODE_BITS:
+                limit *= 2
+                bits += 1
+        if code == clear:
+            lengths = first_entries.copy()
+            bits, limit, running, last = frame.code_bits + 1, 2 << frame.code_bits, clear + 2, 0
+            continue
+        if code == clear + 1:
+            return f"{missing} pixels are missing"
+        if frame.colours <= code < clear and code != frame.transparent:
+            return f"colour {code} of {frame.colours}"
+        if code > len(lengths) or (code == len(lengths) and not last):
+            return "a code stands for nothing"
+        length = lengths[code] if code < len(lengths) else last + 1
+        if last and len(lengths) < _MAX_CODES:
+            lengths.append(last + 1)
+        last = length
+        missing -= length
+    return ""
+
+
+BMP_MAGIC = b"BM"
+_FIELDS = struct.Struct("<iIiiHHI")  # from byte 10 on
+_FIELDS_START = 10
+_CHANNELS = {8: 1, 24: 3, 32: 4}  # by bits a pixel; a palette is not looked up
+_OLD_HEADER_BYTES = 12  # OS/2's first, with its figures elsewhere
+_COMPRESSION_FROM = 20  # bytes of a header that has the field
+_UNCOMPRESSED = (0, 3, 6)  # plain, and plain with masks for its bits
+
+
+def bmp_header(data: bytes) -> ImageHeader:
+    """Reads the header of a BMP and compares the file's length with what it claims.
+
+    Raises:
+      BadImageError: TensorFlow does not decode it, or would decode something else.
+    """
+    if len(data) < _FIELDS_START + _FIELDS.size:
+        raise corrupt("BMP", "the header is broken or cut short", data)
+    offset, header_bytes, width, height, _, bits, compression = _FIELDS.unpack_from(
+        data, _FIELDS_START
+    )
+    if header_bytes < _OLD_HEADER_BYTES or offset < 0:
+        raise corrupt("BMP", "the header is broken or cut short", data)
+    compressed = header_bytes >= _COMPRESSION_FROM and compression not in _UNCOMPRESSED
+    if header_bytes == _OLD_HEADER_BYTES or compressed or bits not in _CHANNELS:
+        raise BadImageError(
+            Reason.UNSUPPORTED_FORMAT,
+            "a BMP that is compressed, of OS/2's oldest kind, or of other than 8, 24 or 32 bits a "
+            f"pixel cannot be decoded by tf.io.decode_image; {REENCODED}",
+        )
+    channels, rows = _CHANNELS[bits], abs(height)
+    if width <= 0 or not rows:
+        raise corrupt("BMP", f"the header claims {width} x {height} pixels", data)
+    if is_bomb(rows, width):
+        raise bomb(rows, width)
+    expected = offset + rows * ((channels * width + 3) // 4 * 4)
+    if len(data) != expected:
+        raise corrupt(
+            "BMP",
+            f"{expected} bytes were expected: pixels from byte {offset} on, {rows} rows of {width} "
+            f"x {channels}",
+            data,
+        )
+    return ImageHeader("bmp", rows, width, channels)
+
+
+JXL_MAGIC = b"\xff\x0a"
+JXL_CONTAINER = b"\0\0\0\x0cJXL \r\n\x87\n"
+
+_FILE_TYPE = b"jxl "
+_WHOLE, _PART = b"jxlc", b"jxlp"
+_NUMBER_BYTES = 4  # before the content of a part
+_LAST_PART = 0x80
+_LONG = 1  # in place of a length: eight bytes after the name hold it
+_TO_THE_END = 0
+_HEADER_BYTES = 1 << 16  # of a codestream, hold all that is read here
+
+_SIZE = ((9, 1), (13, 1), (18, 1), (30, 1))  # (bits, added) by selector
+_SIZE_OF_PREVIEW = ((6, 1), (8, 65), (10, 321), (12, 1345))
+_EIGHTHS_OF_PREVIEW = ((0, 16), (0, 32), (5, 1), (9, 33))
+_RATIOS = {1: (1, 1), 2: (12, 10), 3: (4, 3), 4: (3, 2), 5: (16, 9), 6: (5, 4), 7: (2, 1)}
+_ENUM = ((0, 0), (0, 1), (4, 2), (6, 18))
+_INTEGER_BITS = ((0, 8), (0, 10), (0, 12), (6, 1))
+_FLOAT_BITS = ((0, 32), (0, 16), (0, 24), (6, 1))
+_EXTRA_CHANNELS = ((0, 0), (0, 1), (4, 2), (12, 1))
+_NAME_BYTES = ((0, 0), (4, 0), (5, 16), (10, 48))
+_TICKS = ((0, 100), (0, 1000), (10, 1), (30, 1))
+_TICKS_DIVISOR = ((0, 1), (0, 1001), (8, 1), (10, 1))
+_LOOPS = ((0, 0), (3, 0), (16, 0), (32, 0))
+_SHIFT = ((0, 0), (0, 3), (0, 4), (3, 1))
+_FILTER_ARRAY = ((0, 1), (2, 0), (4, 3), (8, 19))
+_ALPHA, _SPOT_COLOUR, _COLOUR_FILTER = 0, 2, 5  # kinds of extra channels
+_GREY = 1  # a colour space
+_FIRST_TURNED = 5  # orientations from here on swap the sides
+
+
+def is_jxl(data: bytes) -> bool:
+    """Tells whether a file begins like JPEG XL."""
+    return data.startswith((JXL_MAGIC, JXL_CONTAINER))
+
+
+def jxl_header(data: bytes) -> ImageHeader:
+    """Reads size and channels; looks for the end of the codestream where the file is a container.
+
+    Where a bare codestream ends only a decoder can tell.
+
+    Raises:
+      BadImageError: the header is broken or cut short, the codestream of a container is not all
+        there, or it claims too many pixels.
+    """
+    codestream = data[:_HEADER_BYTES]
+    if not data.startswith(JXL_MAGIC):
+        codestream = _contained(data)
+        if not codestream.startswith(JXL_MAGIC):
+            raise corrupt("JPEG XL", "it contains no codestream", data)
+    try:
+        height, width, channels = _fields(_Bits(codestream[len(JXL_MAGIC) :]))
+    except IndexError as error:
+        raise corrupt("JPEG XL", "the header is broken or cut short", data) from error
+    if is_bomb(height, width):
+        raise bomb(height, width)
+    return ImageHeader("jxl", height, width, channels)
+
+
+def check_jxl(data: bytes) -> ImageHeader:
+    """Decodes it, too, with `pillow-jxl-plugin`.
+
+    Raises:
+      BadImageError: as `jxl_header`, where the pixels cannot be decoded, and where that library is
+        not installed.
+    """
+    header = jxl_header(data)
+    try:
+        from pillow_jxl import Decoder
+    except ImportError as error:
+        raise BadImageError(
+            Reason.UNSUPPORTED_FORMAT,
+            "JPEG XL, which --image_check full cannot decode without a library; run "
+            "pip install pillow-jxl-plugin where shards are written",
+        ) from error
+    try:
+        Decoder(num_threads=0)(data)
+    except RuntimeError as error:
+        raise BadImageError(
+            Reason.CORRUPT_IMAGE, "the jxl header is sound, decoding fails"
+        ) from error
+    return header
+
+
+class _Box(NamedTuple):
+    """A part of a container.
+
+    Attributes:
+      name: four letters.
+      start, end: of its content; the end may lie behind that of the file.
+    """
+
+    name: bytes
+    start: int
+    end: int
+
+
+def _boxes(data: bytes) -> Iterator[_Box]:
+    offset = 0
+    while offset + 8 <= len(data):
+        start = offset + 8
+        length = int.from_bytes(data[offset : offset + 4], "big")
+        if length == _LONG:
+            start += 8
+            length = int.from_bytes(data[offset + 8 : offset + 16], "big")
+        end = len(data) if length == _TO_THE_END else offset + length
+        if end < start:
+            raise corrupt("JPEG XL", f"the box at byte {offset} claims {length} bytes", data)
+        yield _Box(data[offset + 4 : offset + 8], start, end)
+        offset = end
+
+
+def _contained(data: bytes) -> bytes:
+    """The beginning of the codestream in a container, all of which must be there."""
+    found = b""
+    for number, box in enumerate(_boxes(data)):
+        name, start, end = box
+        if number == 1 and (name != b"ftyp" or not data.startswith(_FILE_TYPE, start)):
+            raise corrupt("JPEG XL", "its second box does not say that it is a JPEG XL file", data)
+        if end > len(data):
+            raise cut_short("JPEG XL", f"the box {name!r} at byte {start} has {end - start} bytes")
+        if name == _PART and end - start >= _NUMBER_BYTES:
+            is_last = data[start] & _LAST_PART
+            found += data[start + _NUMBER_BYTES : min(end, start + _HEADER_BYTES - len(found))]
+            if is_last:
+                return found
+        elif name == _WHOLE:
+            return data[start : min(end, start + _HEADER_BYTES)]
+    raise cut_short("JPEG XL", "the box with the codestream, or its last part, is missing")
+
+
+class _Bits:
+    """Reads fields of bits. Raises IndexError behind the last byte."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._offset = 0  # in bits
+
+    def take(self, count: int) -> int:
+        """The next bits as a number."""
+        first, last = self._offset // 8, (self._offset + count + 7) // 8
+        if last > len(self._data):
+            raise IndexError(f"{len(self._data)} bytes, expected {last}")
+        value = int.from_bytes(self._data[first:last], "little") >> self._offset % 8
+        self._offset += count
+        return value & ((1 << count) - 1)
+
+    def number(self, choices: tuple[tuple[int, int], ...]) -> int:
+        """A number after its selector, which chooses one of four (bits, added)."""
+        bits, added = choices[self.take(2)]
+        return self.take(bits) + added
+
+
+def _fields(bits: _Bits) -> tuple[int, int, int]:
+    """Reads height, width and channels, as TensorFlow gives them."""
+    height, width = _size(bits)
+    if bits.take(1):  # everything else is as usual
+        return height, width, 3
+    turned = False
+    has_more = bits.take(1)
+    if has_more:
+        turned = 1 + bits.take(3) >= _FIRST_TURNED
+        _skip_screens(bits)
+    _skip_depth(bits)
+    bits.take(1)  # whether 16 bits are enough to decode it
+    kinds = [_extra_channel(bits) for _ in range(bits.number(_EXTRA_CHANNELS))]
+    bits.take(1)  # whether colours are of the format's own space
+    channels = _colour_channels(bits) + (_ALPHA in kinds)
+    return (width, height, channels) if turned else (height, width, channels)
+
+
+def _size(bits: _Bits) -> tuple[int, int]:
+    """Reads height and width as stored."""
+    in_eighths = bits.take(1)
+
+    def side() -> int:
+        return (bits.take(5) + 1) * 8 if in_eighths else bits.number(_SIZE)
+
+    height = side()
+    ratio = bits.take(3)
+    if not ratio:
+        return height, side()
+    across, down = _RATIOS[ratio]
+    return height, height * across // down
+
+
+def _skip_screens(bits: _Bits) -> None:
+    """Reads past the size that a viewer should show, a preview's size, and what animates frames."""
+    if bits.take(1):
+        _size(bits)
+    if bits.take(1):
+        choices = _EIGHTHS_OF_PREVIEW if bits.take(1) else _SIZE_OF_PREVIEW
+        bits.number(choices)
+        if not bits.take(3):
+            bits.number(choices)
+    if bits.take(1):
+        bits.number(_TICKS)
+        bits.number(_TICKS_DIVISOR)
+        bits.number(_LOOPS)
+        bits.take(1)
+
+
+def _skip_depth(bits: _Bits) -> None:
+    if bits.take(1):
+        bits.number(_FLOAT_BITS)
+        bits.take(4)
+    else:
+        bits.number(_INTEGER_BITS)
+
+
+def _extra_channel(bits: _Bits) -> int:
+    """Reads past what is said of a channel beside the colours; returns its kind."""
+    if bits.take(1):
+        return _ALPHA
+    kind = bits.number(_ENUM)
+    _skip_depth(bits)
+    bits.number(_SHIFT)
+    bits.take(8 * bits.number(_NAME_BYTES))
+    if kind == _ALPHA:
+        bits.take(1)
+    elif kind == _SPOT_COLOUR:
+        bits.take(4 * 16)
+    elif kind == _COLOUR_FILTER:
+        bits.number(_FILTER_ARRAY)
+    return kind
+
+
+def _colour_channels(bits: _Bits) -> int:
+    if bits.take(1):  # sRGB
+        return 3
+    bits.take(1)  # whether an ICC profile follows
+    return 1 if bits.number(_ENUM) == _GREY else 3
