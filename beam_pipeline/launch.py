@@ -20,7 +20,6 @@ from beam_pipeline.core.uris import is_remote
 from beam_pipeline.engines.base import Build, Engine
 from beam_pipeline.engines.registry import engine_for, import_engine
 from beam_pipeline.interrupts import interruptible
-from beam_pipeline.notebook import as_in_a_script
 from beam_pipeline.pipeline import build_pipeline, build_planning_pipeline
 from beam_pipeline.progress_bar import show_progress
 from beam_pipeline.startup import full_disk
@@ -100,6 +99,8 @@ def convert(config: ConvertConfig, beam_argv: Sequence[str], *, wait: bool = Tru
     started = time.monotonic()
     engine = engine_for(beam_argv, wait=wait)
     engine.prepare(config)
+    for patch in engine.patches:
+        patch.apply()  # until the program ends, as an engine's process is stopped at its exit
     with claimed(config.output, make=True):
         with interruptible(lambda: _INTERRUPTED_EARLY):
             before = _prepare(config)
@@ -247,8 +248,7 @@ def _run_jobs(config: ConvertConfig, engine: Engine, writers: int) -> None:
 
 def _run(build: Build, config: ConvertConfig, engine: Engine, job: str = "") -> None:
     try:
-        with as_in_a_script():
-            engine.run(build)
+        engine.run(build)
     except Exception as error:
         refusal = take_refusal(config.output, job)
         if refusal is None:

@@ -65,7 +65,7 @@ def build_pipeline(
       shard_plan: the shards, if they are known; required for `--shuffle=records`.
       failures: how the job reports that it cannot go on.
     """
-    samples, plan, dead_letters = plan_samples(pipeline, config)
+    samples, plan, dead_letters = plan_samples(pipeline, config, failures=failures)
     options, encoding, reading = config.options, config.encoding, config.reading
     if options.engine.shuffle == "records":
         assert shard_plan is not None
@@ -89,6 +89,7 @@ def build_pipeline(
                 reading=reading,
                 failures=failures,
                 earlier=config.earlier,
+                raises=False,
             )
         )
     _ = plan | "FinishDataset" >> FinishDataset(
@@ -117,7 +118,11 @@ def build_planning_pipeline(pipeline: beam.Pipeline, config: ConvertConfig) -> N
 
 
 def plan_samples(
-    pipeline: beam.Pipeline, config: ConvertConfig, *, writes: bool = True
+    pipeline: beam.Pipeline,
+    config: ConvertConfig,
+    *,
+    writes: bool = True,
+    failures: FailurePolicy = DEFAULT_POLICY,
 ) -> tuple[beam.PCollection[SampleBatch], beam.PCollection[Plan], list[beam.PCollection]]:
     """Adds the stages from images and labels to samples and the plan of their shards.
 
@@ -127,6 +132,7 @@ def plan_samples(
       pipeline: the job.
       config: the conversion.
       writes: whether shards will be written, so that the plan has to fit on the disk.
+      failures: how the job reports that it cannot go on.
     """
     options, splits = config.options, config.split_assigner
     digests = config.digest_source(writes=writes)
@@ -179,6 +185,8 @@ def plan_samples(
             checks=config.checks,
             may_have_duplicates=options.images.duplicates != "error",
             reuse=config.earlier,
+            failures=failures,
+            raises=False,
         )
     )
     return samples["samples"], plan, dead_letters
@@ -207,15 +215,16 @@ def label_samples(
                 splits=splits,
                 class_column=class_column(source.columns),
                 sorter=config.sorter,
+                raises=False,
             )
         ]
     if config.inventory:
         images = pipeline | "ReadInventory" >> ReadInventory(
-            files=config.inventory, roots=source.roots, groups=config.inventory_groups
+            files=config.inventory, roots=source.roots, groups=config.inventory_groups, raises=False
         )
     else:
         roots = with_digests(source.roots) if list_digests else source.roots
-        images = pipeline | "ListImages" >> ListImages(roots=roots)
+        images = pipeline | "ListImages" >> ListImages(roots=roots, raises=False)
     if isinstance(labels, FolderLabels):
         samples = images["images"] | "LabelByFolder" >> LabelByFolder(
             splits=splits,
@@ -228,9 +237,11 @@ def label_samples(
         return [images, samples]
     by_folder = _by_folder(config)
     if isinstance(labels, ListedLabels):
-        rows = pipeline | "ListLabels" >> ListLabels(labels=labels)
+        rows = pipeline | "ListLabels" >> ListLabels(labels=labels, raises=False)
     else:
-        rows = pipeline | "ReadLabels" >> ReadLabels(labels=labels, by_folder=by_folder)
+        rows = pipeline | "ReadLabels" >> ReadLabels(
+            labels=labels, by_folder=by_folder, raises=False
+        )
     joined = {"images": images["images"], "rows": rows["rows"]}
     if by_folder:
         joined[BARE_NAMES] = rows[BARE_NAMES]

@@ -71,6 +71,7 @@ _UTF8_MODE = "BEAM_TFRECORD_UTF8_MODE"
 _OBJECTS_A_COLLECTION = 50_000  # references are many, and hold no cycles
 
 _is_program = False
+_importing = threading.Lock()
 
 
 def run(command: Callable[[], int]) -> NoReturn:
@@ -213,16 +214,19 @@ def importing_beam(*, lean: bool) -> Iterator[None]:
     Args:
       lean: the job needs only Beam's own engine and local files.
     """
-    handler = logging.StreamHandler()
-    handler.setFormatter(LineFormatter("%(levelname)s: %(message)s"))
-    handler.addFilter(_is_to_be_shown)
-    logging.basicConfig(level=logging.WARNING, handlers=[handler])
-    logging.disable(logging.WARNING)  # Beam warns of extras that are not installed
-    try:
-        with _without_clients() if lean and _is_program else contextlib.nullcontext():
-            yield
-    finally:
-        logging.disable(logging.NOTSET)
+    if _is_program:
+        handler = logging.StreamHandler()
+        handler.setFormatter(LineFormatter("%(levelname)s: %(message)s"))
+        handler.addFilter(_is_to_be_shown)
+        logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    with _importing:  # of another thread, too
+        before = logging.root.manager.disable
+        logging.disable(max(before, logging.WARNING))  # Beam warns of missing extras
+        try:
+            with _without_clients() if lean and _is_program else contextlib.nullcontext():
+                yield
+        finally:
+            logging.disable(before)
     if _is_program:
         gc.freeze()
         gc.set_threshold(_OBJECTS_A_COLLECTION, 100, 100)  # the older generations rarely

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton
@@ -12,18 +13,12 @@ from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.sharding import ShardDivision
 from beam_pipeline.core.packing import pack
 from beam_pipeline.transforms.batches import SampleBatch
-from beam_pipeline.transforms.pack_parts import DivideElsewhere
+from beam_pipeline.transforms.in_workers import Divide
 
 
-class _Assign(DivideElsewhere):
-    """(shard, packed samples); nothing where the plan refuses to write."""
-
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
-
-    def process(self, samples: SampleBatch, plan: Plan) -> Iterator[tuple[int, bytes]]:
-        if not plan.refusal:
-            yield from self.divide(samples, ShardDivision(plan.shard_plan, self._seed))
+def _division(plan: Plan, seed: int) -> ShardDivision | None:
+    """The division into shards; None where the plan refuses to write."""
+    return None if plan.refusal else ShardDivision(plan.shard_plan, seed)
 
 
 def _empty_shards(plan: Plan) -> Iterator[tuple[int, bytes]]:
@@ -51,7 +46,7 @@ class AssignShards(beam.PTransform):
         self, samples: beam.PCollection[SampleBatch]
     ) -> beam.PCollection[tuple[int, Iterable[bytes]]]:
         parts = samples | "Assign" >> beam.ParDo(
-            _Assign(self.seed), AsSingleton(self.plan)
+            Divide(partial(_division, seed=self.seed)), AsSingleton(self.plan)
         ).with_output_types(tuple[int, bytes])
         empty = self.plan | "EveryShard" >> beam.FlatMap(_empty_shards).with_output_types(
             tuple[int, bytes]

@@ -19,6 +19,7 @@ from beam_pipeline.core.packed_batches import (
     LabelBatch,
     SampleBatch,
 )
+from beam_pipeline.work.job import current_job, enter
 from beam_pipeline.work.spill import spill, unspill
 
 __all__ = [
@@ -38,10 +39,15 @@ class BatchCoder(coders.Coder):
 
     batch: ClassVar[type[Batch[Any]]]
 
+    def __init__(self) -> None:
+        self._job = current_job()
+
     def encode(self, value: Batch[Any]) -> bytes:
+        enter(self._job)
         return spill(value.encode())
 
     def decode(self, encoded: bytes) -> Batch[Any]:
+        enter(self._job)
         return self.batch.decode(unspill(encoded))
 
     def estimate_size(self, value: Batch[Any]) -> int:
@@ -55,10 +61,10 @@ class BatchCoder(coders.Coder):
         return self.batch
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other)
+        return isinstance(other, type(self)) and self._job is other._job
 
     def __hash__(self) -> int:
-        return hash(type(self))
+        return hash((type(self), self._job))
 
 
 class ImageBatchCoder(BatchCoder):

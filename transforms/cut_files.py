@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import apache_beam as beam
 
@@ -18,6 +19,7 @@ from beam_pipeline.core.listing.cuts import (
 from beam_pipeline.core.listing.line_blocks import LineBlock
 from beam_pipeline.core.listing.row_groups import cut_row_groups
 from beam_pipeline.storage import files
+from beam_pipeline.transforms.in_workers import InWorkers
 from beam_pipeline.work import writer_process
 from beam_pipeline.work.file_parts import (
     PART_BYTES,
@@ -26,6 +28,7 @@ from beam_pipeline.work.file_parts import (
     line_ranges,
     scan_tasks,
 )
+from beam_pipeline.work.outcome import Outcome
 
 CutBy = Callable[[str], Cut | None]
 """Returns how a file may be cut, None if it may not; may raise OSError."""
@@ -68,12 +71,8 @@ def _scanned(tasks: Sequence[ScanTask]) -> Iterator[LineBlock]:
         yield result()
 
 
-class _Cut(beam.DoFn):
-    def __init__(self, cut_by: CutBy) -> None:
-        self._cut_by = cut_by
-
-    def process(self, uri: str) -> Iterator[FilePart]:
-        yield from cut_file(uri, self._cut_by, PART_BYTES)
+def _cut(uri: str, cut_by: CutBy) -> Iterator[Outcome]:
+    yield Outcome(cut_file(uri, cut_by, PART_BYTES))
 
 
 @dataclass(kw_only=True)
@@ -89,5 +88,7 @@ class CutFiles(beam.PTransform):
     spread: bool
 
     def expand(self, uris: beam.PCollection[str]) -> beam.PCollection[FilePart]:
-        parts = uris | "Cut" >> beam.ParDo(_Cut(self.cut_by)).with_output_types(FilePart)
+        parts = uris | "Cut" >> beam.ParDo(
+            InWorkers(partial(_cut, cut_by=self.cut_by))
+        ).with_output_types(FilePart)
         return parts | "Spread" >> beam.Reshuffle() if self.spread else parts

@@ -14,27 +14,26 @@ are written later.
 from __future__ import annotations
 
 import itertools
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import apache_beam as beam
-from apache_beam.pvalue import AsSingleton, TaggedOutput
+from apache_beam.pvalue import AsSingleton
 
 from beam_pipeline.core.dataset.duplicates import CopyFinder, Sizes, range_of
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.labels.unlabelled import is_unlabelled
-from beam_pipeline.core.packing import unpack
+from beam_pipeline.core.packing import Columns, unpack
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.transforms.batches import BATCH_SIZE, DeadLetterBatch, SampleBatch
-from beam_pipeline.transforms.pack_parts import PackParts
-from beam_pipeline.transforms.windowed import windowed
-from beam_pipeline.work import writer_process
+from beam_pipeline.transforms.in_workers import Divide, InWorkers, Step
 from beam_pipeline.work.digest_task import DigestSource, DigestTask
-from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
+from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Outcome
+from beam_pipeline.work.spill import unspill_all
 
 _DIGESTED = "digested"  # an output's tag
+_DIGEST = SampleRef._fields.index("digest")
 _RANGES = 1024
 _IMAGES_A_TASK = 256
 
@@ -59,107 +58,99 @@ class SharedSizes(beam.CombineFn):
         return accumulator.only_shared()
 
 
-class _TakeDigests(PackParts):
-    """Yields samples that have no copy; tags (range of digests, packed samples) of the others."""
+@dataclass(frozen=True)
+class _TakingDigests:
+    """Samples that have no copy; tagged, the others with their digests."""
 
-    def __init__(self, source: DigestSource) -> None:
-        self._source = source
+    source: DigestSource
 
-    def start_bundle(self) -> None:
-        super().start_bundle()
-        self._tasks: writer_process.Tasks[list[bytes]] = writer_process.Tasks()
-        self._reading: deque[Sequence[SampleRef]] = deque()
-
-    def process(self, samples: SampleBatch, sizes: Sizes) -> Iterator[SampleBatch | TaggedOutput]:
-        unique, digested, unread = SampleBatch(), [], []
+    def __call__(self, samples: SampleBatch, sizes: Sizes) -> Iterator[Step]:
+        unique, digested, unread = SampleBatch(), SampleBatch(), []
         for ref in samples:
             if not sizes.is_shared(ref.size):
                 unique.append(_without_digest(ref))
             elif ref.digest:
                 digested.append(ref)
-            elif self._source.is_readable(ref):
+            elif self.source.is_readable(ref):
                 unread.append(ref)
             else:
                 unique.append(ref)
-        if unique:
-            yield unique
-        yield from self._tagged(digested)
+        yield _outcome(unique, digested)
         for start in range(0, len(unread), _IMAGES_A_TASK):
             refs = unread[start : start + _IMAGES_A_TASK]
-            self._reading.append(refs)
-            task = DigestTask(refs, self._source.reading, self._source.listed)
-            for result in self._tasks.submit(task):
-                yield from self._digested(self._reading.popleft(), result)
+            yield _DigestingTask(DigestTask(refs, self.source.reading, self.source.listed))
 
-    def finish_bundle(self) -> Iterator[Any]:
-        for result in self._tasks.rest():
-            yield from map(windowed, self._digested(self._reading.popleft(), result))
-        for part in self._packed():
-            yield windowed(TaggedOutput(_DIGESTED, part))
 
-    def _digested(
-        self, refs: Sequence[SampleRef], result: Callable[[], list[bytes]]
-    ) -> Iterator[SampleBatch | TaggedOutput]:
-        found = [ref._replace(digest=digest) for ref, digest in zip(refs, result(), strict=True)]
-        unreadable = SampleBatch(ref for ref in found if not ref.digest)
-        if unreadable:
-            yield unreadable
-        yield from self._tagged([ref for ref in found if ref.digest])
+@dataclass(frozen=True)
+class _DigestingTask:
+    """Samples with the digests that a task finds; those that cannot be read have no copy."""
 
-    def _tagged(self, refs: Sequence[SampleRef]) -> Iterator[TaggedOutput]:
-        ranges = [range_of(ref.digest, _RANGES) for ref in refs]
-        for part in self.hold(refs, ranges, _RANGES):
-            yield TaggedOutput(_DIGESTED, part)
+    task: DigestTask
+
+    doing = DigestTask.doing
+
+    def run(self) -> Outcome:
+        digests = zip(self.task.refs, self.task.run(), strict=True)
+        refs = [ref._replace(digest=digest) for ref, digest in digests]
+        return _outcome(
+            SampleBatch(ref for ref in refs if not ref.digest),
+            SampleBatch(ref for ref in refs if ref.digest),
+        )
+
+
+def _outcome(unique: SampleBatch, digested: SampleBatch) -> Outcome:
+    return Outcome([unique] if unique else [], tagged=[(_DIGESTED, digested)] if digested else [])
+
+
+@dataclass(frozen=True)
+class _RangeDivision:
+    """Ranges of digests."""
+
+    parts: int
+
+    def numbers(self, columns: Columns) -> Sequence[int]:
+        return [range_of(digest, self.parts) for digest in columns[_DIGEST]]
 
 
 def _without_digest(ref: SampleRef) -> SampleRef:
     return ref._replace(digest=b"") if ref.digest else ref
 
 
-class _Settle(beam.DoFn):
+@dataclass(frozen=True)
+class _Dropping:
     """Drops copies within a range of digests, or only counts them."""
 
-    def __init__(
-        self,
-        drops: bool,
-        class_column: int | None,
-        file_columns: Sequence[int],
-        keeps_unlabelled: bool,
-    ) -> None:
-        self._drops = drops
-        self._class_column = class_column
-        self._file_columns = file_columns
-        self._keeps_unlabelled = keeps_unlabelled
+    drops: bool
+    class_column: int | None
+    file_columns: Sequence[int]
+    keeps_unlabelled: bool
 
-    def process(self, part: tuple[int, Iterable[bytes]]) -> Iterator[SampleBatch | TaggedOutput]:
-        copies = CopyFinder(lambda: _refs(part[1]), self._file_columns)
-        yield TaggedOutput(TALLY, Tally(duplicates=copies.duplicates))
-        refs = _refs(part[1])
+    def __call__(self, part: tuple[int, Iterable[bytes]]) -> Iterator[Outcome]:
+        packed = unspill_all(part[1])
+        copies = CopyFinder(lambda: _refs(packed), self.file_columns)
+        yield Outcome(tally=Tally(duplicates=copies.duplicates))
+        refs = _refs(packed)
         while batch := SampleBatch(itertools.islice(refs, BATCH_SIZE)):
-            yield from self._batch(batch, copies)
+            yield self._outcome(batch, copies)
 
-    def _batch(
-        self, batch: SampleBatch, copies: CopyFinder
-    ) -> Iterator[SampleBatch | TaggedOutput]:
+    def _outcome(self, batch: SampleBatch, copies: CopyFinder) -> Outcome:
         letters = DeadLetterBatch()
-        kept, dropped = SampleBatch(), []
+        remaining, dropped = SampleBatch(), []
         for ref in batch:
-            letter = copies.dead_letter(ref) if self._drops else None
+            letter = copies.dead_letter(ref) if self.drops else None
             if letter is None:
-                kept.append(_without_digest(ref))
+                remaining.append(_without_digest(ref))
             else:
                 letters.append(letter)
                 dropped.append(ref)
-        if kept:
-            yield kept
-        if letters:
-            tally = Tally()
-            tally.remove_samples(dropped, self._class_column, self._file_columns)
-            if self._keeps_unlabelled:
-                tally.unlabelled -= sum(map(is_unlabelled, dropped))
-            tally.add_dead_letters(letters)
-            yield TaggedOutput(TALLY, tally)
-            yield TaggedOutput(DEAD_LETTERS, letters)
+        if not letters:
+            return Outcome([remaining])
+        tally = Tally()
+        tally.remove_samples(dropped, self.class_column, self.file_columns)
+        if self.keeps_unlabelled:
+            tally.unlabelled -= sum(map(is_unlabelled, dropped))
+        tally.add_dead_letters(letters)
+        return Outcome([remaining] if remaining else [], tally, letters)
 
 
 def _refs(packed: Iterable[bytes]) -> Iterator[SampleRef]:
@@ -190,19 +181,25 @@ class DropDuplicates(beam.PTransform):
     def expand(self, samples: beam.PCollection[SampleBatch]) -> dict[str, beam.PCollection]:
         sizes = samples | "SharedSizes" >> beam.CombineGlobally(SharedSizes())
         taken = samples | "TakeDigests" >> beam.ParDo(
-            _TakeDigests(self.source), AsSingleton(sizes)
+            InWorkers(_TakingDigests(self.source)), AsSingleton(sizes)
         ).with_output_types(SampleBatch).with_outputs(_DIGESTED, main="unique")
-        settle = _Settle(self.drops, self.class_column, self.file_columns, self.keeps_unlabelled)
-        settled = (
+        dropping = _Dropping(
+            self.drops, self.class_column, self.file_columns, self.keeps_unlabelled
+        )
+        compared = (
             taken[_DIGESTED]
+            | "Divide"
+            >> beam.ParDo(Divide(partial(_RangeDivision, _RANGES))).with_output_types(
+                tuple[int, bytes]
+            )
             | "GroupByDigest" >> beam.GroupByKey()
-            | "Settle"
-            >> beam.ParDo(settle)
+            | "Drop"
+            >> beam.ParDo(InWorkers(dropping))
             .with_output_types(SampleBatch)
-            .with_outputs(DEAD_LETTERS, TALLY, main="kept")
+            .with_outputs(DEAD_LETTERS, TALLY, main="samples")
         )
         return {
-            "samples": (taken["unique"], settled["kept"]) | beam.Flatten(),
-            DEAD_LETTERS: settled[DEAD_LETTERS],
-            TALLY: settled[TALLY],
+            "samples": (taken["unique"], compared["samples"]) | beam.Flatten(),
+            DEAD_LETTERS: compared[DEAD_LETTERS],
+            TALLY: compared[TALLY],
         }

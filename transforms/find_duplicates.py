@@ -8,16 +8,14 @@ from dataclasses import dataclass
 import apache_beam as beam
 
 from beam_pipeline.core.dataset.duplicates import Duplicates
-from beam_pipeline.transforms.run_elsewhere import RunElsewhere
+from beam_pipeline.transforms.in_workers import InWorkers, Step, task_or_outcome
 from beam_pipeline.work.duplicates_task import DuplicatesTask
 
 
-class _Compare(RunElsewhere):
-    """Finds the duplicates in a range of digests elsewhere."""
-
-    def process(self, part: tuple[int, Iterable[bytes]]) -> Iterator[Duplicates]:
-        parts = list(part[1])
-        yield from self.run(DuplicatesTask(parts), sum(map(len, parts)))
+def _compare(part: tuple[int, Iterable[bytes]]) -> Iterator[Step]:
+    """Finds the duplicates in a range of digests."""
+    parts = list(part[1])
+    yield task_or_outcome(DuplicatesTask(parts), sum(map(len, parts)))
 
 
 @dataclass(kw_only=True)
@@ -33,5 +31,5 @@ class FindDuplicates(beam.PTransform):
         return (
             images
             | "GroupByDigest" >> beam.GroupByKey()
-            | "Compare" >> beam.ParDo(_Compare()).with_output_types(Duplicates)
+            | "Compare" >> beam.ParDo(InWorkers(_compare)).with_output_types(Duplicates)
         )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import apache_beam as beam
-from apache_beam.pvalue import AsSingleton, TaggedOutput
+from apache_beam.pvalue import AsSingleton
 
 from beam_pipeline.core.dataset.splits import SplitAssigner
 from beam_pipeline.core.labels.exclusion import Sorter
@@ -26,9 +27,14 @@ from beam_pipeline.core.labels.schema import (
     is_list_of_classes,
 )
 from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
-from beam_pipeline.transforms.batches import ImageBatch, LabelBatch, SampleBatch
-from beam_pipeline.transforms.pack_parts import DivideElsewhere
-from beam_pipeline.transforms.run_elsewhere import RunElsewhere
+from beam_pipeline.transforms.batches import ImageBatch, SampleBatch
+from beam_pipeline.transforms.in_workers import (
+    Divide,
+    InWorkers,
+    Step,
+    Work,
+    task_or_outcome,
+)
 from beam_pipeline.work.label_task import JoinTask, Labelling, LabelTask
 from beam_pipeline.work.outcome import BARE_NAMES, DEAD_LETTERS, TALLY
 from beam_pipeline.work.spill import unspill_all
@@ -36,74 +42,51 @@ from beam_pipeline.work.spill import unspill_all
 _BUCKETS = 1024  # of images below several roots
 
 
-class _LabelByPath(RunElsewhere):
-    """Labels images by their folders or names; label files are not needed."""
+@dataclass(frozen=True)
+class _LabellingByPath:
+    """Labels images by their folders or names; label files are not needed.
 
-    def __init__(self, names: NamePattern | None, labelling: Labelling) -> None:
-        self._names = names
-        self._labelling = labelling
+    Attributes:
+      names: how names say labels; None if folders say the class.
+      labelling: what becomes of the images then.
+      may_repeat: images come in buckets, as two of several roots may have one key.
+    """
 
-    def process(self, images: ImageBatch) -> Iterator[SampleBatch | TaggedOutput]:
-        yield from self.label([images.packed()], may_repeat=False)
+    names: NamePattern | None
+    labelling: Labelling
+    may_repeat: bool
 
-    def label(
-        self, images: Sequence[bytes], *, may_repeat: bool
-    ) -> Iterator[SampleBatch | TaggedOutput]:
-        """Labels packed images."""
-        task = LabelTask(images, self._names, self._labelling, may_repeat)
-        yield from self.run(task, sum(map(len, images)))
-
-
-class _LabelUniqueByPath(_LabelByPath):
-    """The same for a bucket of images of several roots, of which two may have one key."""
-
-    def process(self, bucket: tuple[int, Iterable[bytes]]) -> Iterator[SampleBatch | TaggedOutput]:  # type: ignore[override]
-        yield from self.label(unspill_all(bucket[1]), may_repeat=True)
+    def __call__(self, images: ImageBatch | tuple[int, Iterable[bytes]]) -> Iterator[Step]:
+        packed = [images.packed()] if isinstance(images, ImageBatch) else unspill_all(images[1])
+        task = LabelTask(packed, self.names, self.labelling, self.may_repeat)
+        yield task_or_outcome(task, sum(map(len, packed)))
 
 
-class _JoinBucket(RunElsewhere):
+@dataclass(frozen=True)
+class _Joining:
     """Joins the images and rows of a bucket."""
 
-    def __init__(self, merger: RowMerger, labelling: Labelling) -> None:
-        self._merger = merger
-        self._labelling = labelling
+    merger: RowMerger
+    labelling: Labelling
 
-    def process(
-        self, bucket: tuple[int, Mapping[str, Iterable[bytes]]]
-    ) -> Iterator[SampleBatch | TaggedOutput]:
+    def __call__(self, bucket: tuple[int, Mapping[str, Iterable[bytes]]]) -> Iterator[Step]:
         images, rows = unspill_all(bucket[1]["images"]), unspill_all(bucket[1]["rows"])
-        task = JoinTask(images, rows, self._merger, self._labelling)
-        yield from self.run(task, sum(map(len, (*images, *rows))))
+        task = JoinTask(images, rows, self.merger, self.labelling)
+        yield task_or_outcome(task, sum(map(len, (*images, *rows))))
 
 
-class _PackByBucket(DivideElsewhere):
+def _pack_by_bucket(buckets: int) -> beam.PTransform:
     """(bucket, packed references); an image goes by its key, a row by the name it uses.
 
     They are packed here since `CoGroupByKey` tags its values and then forgets their coder.
     """
-
-    def __init__(self, buckets: int) -> None:
-        self._buckets = buckets
-
-    def process(self, batch: ImageBatch | LabelBatch) -> Iterator[tuple[int, bytes]]:
-        yield from self.divide(batch, NameDivision(self._buckets))
+    division = partial(NameDivision, buckets)
+    return beam.ParDo(Divide(division)).with_output_types(tuple[int, bytes])
 
 
-class _PackByFolder(DivideElsewhere):
-    """The same for a table in which names may repeat: by the folder as well, where rows give one."""
-
-    def __init__(self, buckets: int, by_folder: ByFolder) -> None:
-        self._buckets = buckets
-        self._by_folder = by_folder
-
-    def process(
-        self, batch: ImageBatch | LabelBatch, bare: BareNames
-    ) -> Iterator[tuple[int, bytes]]:
-        yield from self.divide(batch, FolderDivision(self._buckets, self._by_folder, bare))
-
-
-def _pack_by_bucket(buckets: int) -> beam.PTransform:
-    return beam.ParDo(_PackByBucket(buckets)).with_output_types(tuple[int, bytes])
+def _folder_division(bare: BareNames, buckets: int, by_folder: ByFolder) -> FolderDivision:
+    """For a table in which names may repeat: by the folder as well, where rows give one."""
+    return FolderDivision(buckets, by_folder, bare)
 
 
 @dataclass(kw_only=True)
@@ -135,7 +118,6 @@ class LabelByFolder(beam.PTransform):
                 | "ByFileName" >> _pack_by_bucket(max(_BUCKETS, self.buckets))
                 | "GroupByFileName" >> beam.GroupByKey()
             )
-        label = _LabelUniqueByPath if self.may_repeat else _LabelByPath
         columns = self.names.columns if self.names else CLASS_FOLDER_COLUMNS
         labelling = Labelling(
             splits=self.splits,
@@ -143,7 +125,9 @@ class LabelByFolder(beam.PTransform):
             sorter=self.sorter,
             keep=self.keep,
         )
-        return images | "Label" >> _with_outputs(label(self.names, labelling))
+        return images | "Label" >> _with_outputs(
+            _LabellingByPath(self.names, labelling, self.may_repeat)
+        )
 
 
 @dataclass(kw_only=True)
@@ -195,11 +179,10 @@ class JoinLabels(beam.PTransform):
         )
         unique = tuple(self.merge_rows and is_list_of_classes(column) for column in self.columns)
         merger = RowMerger(repeated, self.unnamed, self.complete, self.class_by_folder, unique)
-        join = _JoinBucket(merger, labelling)
         return (
             by_file_name
             | "GroupByFileName" >> beam.CoGroupByKey()
-            | "JoinBucket" >> _with_outputs(join)
+            | "JoinBucket" >> _with_outputs(_Joining(merger, labelling))
         )
 
     def _packing(self, bare_names: beam.PCollection[BareNames] | None) -> beam.PTransform:
@@ -210,14 +193,14 @@ class JoinLabels(beam.PTransform):
             bare_names | "AllBareNames" >> beam.CombineGlobally(BareNames.sum_of).without_defaults()
         )
         return beam.ParDo(
-            _PackByFolder(self.buckets, self.by_folder),
+            Divide(partial(_folder_division, buckets=self.buckets, by_folder=self.by_folder)),
             AsSingleton(bare, default_value=BareNames()),
         ).with_output_types(tuple[int, bytes])
 
 
-def _with_outputs(join: beam.DoFn) -> beam.PTransform:
+def _with_outputs(work: Work) -> beam.PTransform:
     return (
-        beam.ParDo(join)
+        beam.ParDo(InWorkers(work))
         .with_output_types(SampleBatch)
         .with_outputs(DEAD_LETTERS, TALLY, main="samples")
     )

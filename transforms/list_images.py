@@ -6,15 +6,15 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import partial
 
 import apache_beam as beam
-from apache_beam.pvalue import TaggedOutput
 
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.errors import ListingError
 from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.listing.filters import ImageRoot, Listed, ObjectFilter
+from beam_pipeline.core.listing.label_files import LabelFiles
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files
@@ -32,12 +32,10 @@ from beam_pipeline.storage.bucket_listing import (
     whole_range,
 )
 from beam_pipeline.storage.local_listing import list_local_root
-from beam_pipeline.transforms import counters
 from beam_pipeline.transforms.batches import BATCH_SIZE, DeadLetterBatch, ImageBatch
-from beam_pipeline.transforms.run_elsewhere import RunElsewhere
-from beam_pipeline.work import progress
+from beam_pipeline.transforms.in_workers import InWorkers, Work
 from beam_pipeline.work.list_folders import list_folders
-from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
+from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Outcome
 
 _IMAGES = "images"
 _REST = "rest"  # of a long range
@@ -45,7 +43,6 @@ _OUTPUTS = (_IMAGES, DEAD_LETTERS, TALLY)
 
 _FAN_OUT = FanOut()
 
-_T = TypeVar("_T")
 _Outputs = dict[str, beam.PCollection]
 
 
@@ -92,86 +89,52 @@ def with_digests(roots: Iterable[ImageRoot]) -> tuple[ImageRoot, ...]:
     return tuple(dataclasses.replace(root, digests=True) for root in roots)
 
 
-class _List(beam.DoFn):
-    """Base class of DoFns that list: counts the images and yields them in batches."""
-
-    def _outputs(self, found: Iterator[Listed | NameRange]) -> Iterator[ImageBatch | TaggedOutput]:
-        tally = Tally()
-        for listed in _until_refused(found, tally):
-            if isinstance(listed, NameRange):
-                yield TaggedOutput(_REST, listed)
-                continue
-            tally.ignored.update(listed.ignored)
-            tally.label_files.add(listed.label_files)
-            images = len(listed.images) + len(listed.dead_letters)
-            tally.listed += images
-            counters.count(counters.IMAGES_LISTED, images)
-            progress.listed(images)
-            if listed.images:
-                yield ImageBatch(listed.images)
-            if listed.dead_letters:
-                tally.add_dead_letters(listed.dead_letters)
-                yield TaggedOutput(DEAD_LETTERS, DeadLetterBatch(listed.dead_letters))
-        yield TaggedOutput(TALLY, tally)
-
-
-def _until_refused(found: Iterator[_T], tally: Tally) -> Iterator[_T]:
+def _outcomes(found: Iterator[Listed | NameRange]) -> Iterator[Outcome]:
+    """The outcomes of a listing; the last one says that something cannot be listed."""
     try:
-        yield from found
+        for listed in found:
+            if isinstance(listed, NameRange):
+                yield Outcome(tagged=[(_REST, listed)])
+                continue
+            letters = DeadLetterBatch(listed.dead_letters)
+            tally = Tally(
+                listed=len(listed.images) + len(letters),
+                ignored=Counter(listed.ignored),
+                label_files=LabelFiles(),
+            )
+            tally.label_files.add(listed.label_files)
+            tally.add_dead_letters(letters)
+            yield Outcome([ImageBatch(listed.images)] if listed.images else [], tally, letters)
     except ListingError as error:
-        tally.refusals.append(Refusal.from_error(error))
+        yield Outcome(tally=Tally(refusals=[Refusal.from_error(error)]))
 
 
-class _ListRoot(_List):
+def _list_root(root: ImageRoot) -> Iterator[Outcome]:
     """Lists a whole folder or archive."""
-
-    def process(self, root: ImageRoot) -> Iterator[ImageBatch | TaggedOutput]:
-        yield from self._outputs(list_root(root))
+    return _outcomes(list_root(root))
 
 
-class _ListFolders(RunElsewhere):
-    """Lists a whole local folder, mostly elsewhere."""
-
-    def process(self, root: ImageRoot) -> Iterator[ImageBatch | TaggedOutput]:
-        for outcome in list_folders(root):
-            yield from self.outputs(outcome)
-
-
-class _ListFirst(_List):
+def _list_first(root: ImageRoot, fan_out: FanOut) -> Iterator[Outcome]:
     """Lists the first names of a root in a bucket."""
-
-    def __init__(self, fan_out: FanOut) -> None:
-        self._fan_out = fan_out
-
-    def process(self, root: ImageRoot) -> Iterator[ImageBatch | TaggedOutput]:
-        yield from self._outputs(list_range(whole_range(root), BATCH_SIZE, self._fan_out.first))
+    return _outcomes(list_range(whole_range(root), BATCH_SIZE, fan_out.first))
 
 
-class _Cut(beam.DoFn):
-    """Cuts the rest of a range into groups of ranges, one group for each worker."""
-
-    def __init__(self, fan_out: FanOut) -> None:
-        self._fan_out = fan_out
-
-    def process(self, rest: NameRange) -> Iterator[RangeGroup | TaggedOutput]:
-        tally = Tally()
-        ranges = list(_until_refused(cut(rest, self._fan_out), tally))
-        groups = -(-len(ranges) // self._fan_out.threads)
-        for group in range(groups):
-            # Neighbours go into different groups: where one is long, the next one often is, too.
-            yield RangeGroup(ranges[group::groups])
-        yield TaggedOutput(TALLY, tally)
-
-
-class _ListRanges(_List):
+def _list_ranges(ranges: RangeGroup, fan_out: FanOut, completely: bool) -> Iterator[Outcome]:
     """Lists a group of ranges: completely in the last round, else leaving the rest of long ones."""
+    list_group = list_all if completely else list_ranges
+    return _outcomes(list_group(ranges, BATCH_SIZE, fan_out))
 
-    def __init__(self, fan_out: FanOut, completely: bool) -> None:
-        self._fan_out = fan_out
-        self._list = list_all if completely else list_ranges
 
-    def process(self, ranges: RangeGroup) -> Iterator[ImageBatch | TaggedOutput]:
-        yield from self._outputs(self._list(ranges, BATCH_SIZE, self._fan_out))
+def _cut_rest(rest: NameRange, fan_out: FanOut) -> Iterator[Outcome]:
+    """Cuts the rest of a range into groups of ranges, one group for each worker."""
+    try:
+        ranges = list(cut(rest, fan_out))
+    except ListingError as error:
+        yield Outcome(tally=Tally(refusals=[Refusal.from_error(error)]))
+        return
+    groups = -(-len(ranges) // fan_out.threads)
+    # Neighbours go into different groups: where one is long, the next one often is, too.
+    yield Outcome([RangeGroup(ranges[group::groups]) for group in range(groups)])
 
 
 @dataclass(kw_only=True)
@@ -181,12 +144,14 @@ class ListImages(beam.PTransform):
     Attributes:
       roots: folders and archives, and which of their files are listed.
       fan_out: how the listing of a bucket is parallelized.
+      raises: raise what cannot be listed; False where `PlanShards` collects it from the tallies.
 
     Returns (tagged): "images", `ImageBatch`es; "dead_letters", `DeadLetterBatch`es; "tally", `Tally`s.
     """
 
     roots: tuple[ImageRoot, ...]
     fan_out: FanOut = _FAN_OUT
+    raises: bool = True
 
     def expand(self, pipeline: beam.Pipeline) -> _Outputs:
         buckets = tuple(root for root in self.roots if lists_ranges(root))
@@ -197,38 +162,45 @@ class ListImages(beam.PTransform):
         listed: list[_Outputs] = []
         if folders:
             roots = pipeline | "Folders" >> beam.Create(folders, reshuffle=False)
-            listed.append(_outputs(roots, "ListFolder", _ListFolders(), _OUTPUTS))
+            listed.append(self._listed(roots, "ListFolder", list_folders))
         if others:
             roots = pipeline | "Roots" >> beam.Create(others, reshuffle=False)
-            listed.append(_outputs(roots, "ListRoot", _ListRoot(), _OUTPUTS))
+            listed.append(self._listed(roots, "ListRoot", _list_root))
         if archives:
             roots = pipeline | "Archives" >> beam.Create(archives)
-            listed.append(_outputs(roots, "ListArchive", _ListRoot(), _OUTPUTS))
+            listed.append(self._listed(roots, "ListArchive", _list_root))
         if buckets:
             roots = pipeline | "Buckets" >> beam.Create(buckets, reshuffle=False)
-            listed.append(roots | "ListBuckets" >> _ListBuckets(fan_out=self.fan_out))
+            listed.append(roots | "ListBuckets" >> _ListBuckets(self.fan_out, self.raises))
         return _merged(listed)
 
+    def _listed(self, roots: beam.PCollection[ImageRoot], label: str, work: Work) -> _Outputs:
+        return _outputs(roots, label, InWorkers(work, raises=self.raises), _OUTPUTS)
 
-@dataclass(kw_only=True)
+
+@dataclass
 class _ListBuckets(beam.PTransform):
     """Lists roots in buckets: the first names, then ranges of the rest, then ranges of long ranges."""
 
     fan_out: FanOut
+    raises: bool
 
     def expand(self, roots: beam.PCollection[ImageRoot]) -> _Outputs:
-        begun = _outputs(roots, "ListFirst", _ListFirst(self.fan_out), (*_OUTPUTS, _REST))
+        begun = _outputs(roots, "ListFirst", self._lister(_list_first), (*_OUTPUTS, _REST))
         first_cut = self._cut(begun.pop(_REST), "CutRest")
-        ranges = _ListRanges(self.fan_out, completely=False)
+        ranges = self._lister(_list_ranges, completely=False)
         listed = _outputs(first_cut["groups"], "ListRanges", ranges, (*_OUTPUTS, _REST))
         second_cut = self._cut(listed.pop(_REST), "CutLongRanges")
-        ranges = _ListRanges(self.fan_out, completely=True)
+        ranges = self._lister(_list_ranges, completely=True)
         ended = _outputs(second_cut["groups"], "ListLongRanges", ranges, _OUTPUTS)
         tallies = ({TALLY: first_cut[TALLY]}, {TALLY: second_cut[TALLY]})
         return _merged([begun, listed, ended, *tallies])
 
+    def _lister(self, work: Work, **options: bool) -> InWorkers:
+        return InWorkers(partial(work, fan_out=self.fan_out, **options), raises=self.raises)
+
     def _cut(self, rest: beam.PCollection[NameRange], label: str) -> _Outputs:
-        found = rest | label >> beam.ParDo(_Cut(self.fan_out)).with_output_types(
+        found = rest | label >> beam.ParDo(self._lister(_cut_rest)).with_output_types(
             RangeGroup
         ).with_outputs(TALLY, main="groups")
         return {
@@ -238,7 +210,7 @@ class _ListBuckets(beam.PTransform):
 
 
 def _outputs(
-    items: beam.PCollection, label: str, lister: beam.DoFn, tags: Sequence[str]
+    items: beam.PCollection, label: str, lister: InWorkers, tags: Sequence[str]
 ) -> _Outputs:
     main, *others = tags
     listed = items | label >> beam.ParDo(lister).with_output_types(ImageBatch).with_outputs(

@@ -5,13 +5,12 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import apache_beam as beam
 
 from beam_pipeline.core.dataset.sharding import KeyHasher
 from beam_pipeline.core.dataset.tally import (
-    Measured,
     Tally,
     measured_samples,
     most_measured,
@@ -19,8 +18,7 @@ from beam_pipeline.core.dataset.tally import (
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage.read_ahead import ReadOptions
 from beam_pipeline.transforms.batches import SampleBatch
-from beam_pipeline.transforms.windowed import windowed
-from beam_pipeline.work import writer_process
+from beam_pipeline.transforms.in_workers import InWorkers
 from beam_pipeline.work.encoding import EncodingOptions
 from beam_pipeline.work.measure_task import MeasureTask
 
@@ -74,24 +72,13 @@ def _parts(samples: Sequence[SampleRef]) -> Iterator[SampleBatch]:
         yield SampleBatch(samples[start : start + _SAMPLES_A_TASK])
 
 
-class _Measure(beam.DoFn):
-    """Measures samples in writer processes, or here where there are none."""
+@dataclass(frozen=True)
+class _Measuring:
+    encoding: EncodingOptions
+    reading: ReadOptions
 
-    def __init__(self, encoding: EncodingOptions, reading: ReadOptions) -> None:
-        self._encoding = encoding
-        self._reading = reading
-
-    def start_bundle(self) -> None:
-        self._tasks: writer_process.Tasks[list[Measured]] = writer_process.Tasks()
-
-    def process(self, samples: SampleBatch) -> Iterator[Tally]:
-        task = MeasureTask(self._encoding, tuple(samples), self._reading)
-        for result in self._tasks.submit(task):
-            yield Tally(measured=result())
-
-    def finish_bundle(self) -> Iterator[Any]:
-        measured = [found for result in self._tasks.rest() for found in result()]
-        yield windowed(Tally(measured=measured))
+    def __call__(self, samples: SampleBatch) -> Iterator[MeasureTask]:
+        yield MeasureTask(self.encoding, tuple(samples), self.reading)
 
 
 @dataclass(kw_only=True)
@@ -115,5 +102,7 @@ class MeasureOutput(beam.PTransform):
             | "Parts" >> beam.FlatMap(_parts).with_output_types(SampleBatch)
             | beam.Reshuffle()
             | "Measure"
-            >> beam.ParDo(_Measure(self.encoding, self.reading)).with_output_types(Tally)
+            >> beam.ParDo(InWorkers(_Measuring(self.encoding, self.reading))).with_output_types(
+                Tally
+            )
         )

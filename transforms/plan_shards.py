@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
@@ -22,15 +23,17 @@ from beam_pipeline.core.errors import (
     ConversionError,
     OutputError,
 )
-from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.failures import DEFAULT_POLICY, FailurePolicy, Refusal
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.storage import files
 from beam_pipeline.transforms import counters
+from beam_pipeline.transforms.in_workers import InWorkers
 from beam_pipeline.work import progress
 from beam_pipeline.work.earlier_data_set import EarlierDataSet
 from beam_pipeline.work.incomplete_folder import EarlierRun, write_note
-from beam_pipeline.work.output_folder import read_earlier
+from beam_pipeline.work.outcome import Outcome
+from beam_pipeline.work.output_folder import check_unwritten, read_earlier
 
 
 class SumTallies(beam.CombineFn):
@@ -60,6 +63,7 @@ def plan_shards(
     resume: bool,
     check_space: bool = True,
     reuse: EarlierDataSet | None = None,
+    failures: FailurePolicy = DEFAULT_POLICY,
     **wishes: Any,
 ) -> Plan:
     """Makes the plan and notes it in the output folder, before anything else is written there.
@@ -73,20 +77,20 @@ def plan_shards(
       resume: whether the shards must be those of an earlier run.
       check_space: whether the shards will be written to this folder, so that its disk needs room.
       reuse: the data set whose shards may be taken.
+      failures: says whether the engine may run this again.
       wishes: further arguments of `make_plan`.
     """
     plan = make_plan(tally, kept=reuse.kept if reuse else NOTHING_KEPT, **wishes)
     samples, image_bytes = tally.samples.total(), tally.sample_bytes.total()
     progress.announce(samples, image_bytes)
-    counters.count(counters.SAMPLES_PLANNED, samples)
-    counters.count(counters.BYTES_PLANNED, image_bytes)
-    counters.count(counters.DEAD_LETTERS, tally.dead.total())
     run = with_settled(run, plan.settled)
     refusal: Refusal | None
     try:
         check_draft(run, plan.classes)
         earlier = read_earlier(output_folder) if resume else None
         refusal = _other_run(earlier, plan, run) if earlier else None
+        if check_space and not resume:
+            check_unwritten(output_folder, plan.shard_plan, retries=failures.retries)
     except ConversionError as error:  # or an earlier run cannot be read
         refusal = Refusal.from_error(error)
     if refusal:
@@ -160,6 +164,18 @@ def _other_run(earlier: EarlierRun, plan: Plan, run: Mapping[str, Any]) -> Refus
     )
 
 
+def _plan(tally: Tally, raises: bool, **wishes: Any) -> Iterator[Outcome]:
+    plan = plan_shards(tally, **wishes)
+    if raises and plan.refusal:
+        raise plan.refusal.to_error()
+    planned = {
+        counters.SAMPLES_PLANNED: tally.samples.total(),
+        counters.BYTES_PLANNED: tally.sample_bytes.total(),
+        counters.DEAD_LETTERS: tally.dead.total(),
+    }
+    yield Outcome([plan], counters=planned)
+
+
 @dataclass(kw_only=True)
 class PlanShards(beam.PTransform):
     """Makes the one plan of a run from the tallies of listing, labels and join.
@@ -172,6 +188,8 @@ class PlanShards(beam.PTransform):
         may_be_unlabelled, checks, may_have_duplicates: as `make_plan` has them.
       check_space: whether the shards will be written to this folder.
       reuse: the data set whose shards may be taken.
+      failures: says whether the engine may run this again.
+      raises: raise the plan's refusal; False where `FinishDataset` reports it.
     """
 
     output_folder: str
@@ -189,28 +207,13 @@ class PlanShards(beam.PTransform):
     may_have_duplicates: bool = True
     check_space: bool = True
     reuse: EarlierDataSet | None = None
+    failures: FailurePolicy = DEFAULT_POLICY
+    raises: bool = True
 
     def expand(self, tallies: beam.PCollection[Tally]) -> beam.PCollection[Plan]:
+        wishes = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return (
             tallies
             | "Sum" >> beam.CombineGlobally(SumTallies()).without_defaults()
-            | "Plan"
-            >> beam.Map(
-                plan_shards,
-                output_folder=self.output_folder,
-                run=self.run,
-                resume=self.resume,
-                check_space=self.check_space,
-                reuse=self.reuse,
-                name=self.name,
-                shards=self.shards,
-                splits=self.splits,
-                record_format=self.record_format,
-                max_bad_fraction=self.max_bad_fraction,
-                numbering=self.numbering,
-                none_empty=self.none_empty,
-                may_be_unlabelled=self.may_be_unlabelled,
-                checks=self.checks,
-                may_have_duplicates=self.may_have_duplicates,
-            ).with_output_types(Plan)
+            | "Plan" >> beam.ParDo(InWorkers(partial(_plan, **wishes))).with_output_types(Plan)
         )

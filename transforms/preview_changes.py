@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import apache_beam as beam
@@ -10,22 +10,24 @@ from apache_beam.pvalue import AsSingleton
 
 from beam_pipeline.core.dataset.changes import ShardChanges
 from beam_pipeline.core.dataset.plan import Plan
+from beam_pipeline.transforms.in_workers import InWorkers
 from beam_pipeline.work.earlier_data_set import EarlierDataSet
 from beam_pipeline.work.encoding import EncodingOptions
+from beam_pipeline.work.outcome import Outcome
 from beam_pipeline.work.shard_task import shard_inputs
 from beam_pipeline.work.spill import unspill_all
 
 
-def _preview(
-    shard: tuple[int, Iterable[bytes]],
-    plan: Plan,
-    encoding: EncodingOptions,
-    earlier: EarlierDataSet,
-) -> ShardChanges:
-    number, batches = shard
-    spec = plan.shard_plan.spec(number)
-    inputs = shard_inputs(spec, unspill_all(batches), plan.class_ids, encoding)
-    return earlier.look_up(inputs).expected_changes()
+@dataclass(frozen=True)
+class _Previewing:
+    encoding: EncodingOptions
+    earlier: EarlierDataSet
+
+    def __call__(self, shard: tuple[int, Iterable[bytes]], plan: Plan) -> Iterator[Outcome]:
+        number, batches = shard
+        spec = plan.shard_plan.spec(number)
+        inputs = shard_inputs(spec, unspill_all(batches), plan.class_ids, self.encoding)
+        yield Outcome([self.earlier.look_up(inputs).expected_changes()])
 
 
 @dataclass(kw_only=True)
@@ -47,6 +49,6 @@ class PreviewChanges(beam.PTransform):
     def expand(
         self, shards: beam.PCollection[tuple[int, Iterable[bytes]]]
     ) -> beam.PCollection[ShardChanges]:
-        return shards | "PreviewShard" >> beam.Map(
-            _preview, AsSingleton(self.plan), self.encoding, self.earlier
+        return shards | "PreviewShard" >> beam.ParDo(
+            InWorkers(_Previewing(self.encoding, self.earlier)), AsSingleton(self.plan)
         ).with_output_types(ShardChanges)

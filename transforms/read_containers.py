@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import apache_beam as beam
-from apache_beam.pvalue import TaggedOutput
 
 from beam_pipeline.core.dataset.splits import SplitAssigner
 from beam_pipeline.core.dataset.tally import Tally
@@ -14,64 +14,43 @@ from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ContainerError
 from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.labels.exclusion import Sorter
+from beam_pipeline.core.labels.join import Joined
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.layouts.layout import ContainerLabels, ContainerReader
-from beam_pipeline.transforms import counters
-from beam_pipeline.transforms.batches import BATCH_SIZE, DeadLetterBatch, SampleBatch
-from beam_pipeline.work import progress
-from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
+from beam_pipeline.transforms.batches import BATCH_SIZE, SampleBatch
+from beam_pipeline.transforms.in_workers import InWorkers
+from beam_pipeline.work.label_task import Labelling
+from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Outcome
 
 
-class _ReadContainer(beam.DoFn):
-    def __init__(
-        self,
-        reader: ContainerReader,
-        unpack_to: str,
-        splits: SplitAssigner,
-        class_column: int | None,
-        sorter: Sorter | None,
-    ) -> None:
-        self._reader = reader
-        self._unpack_to = unpack_to
-        self._splits = splits
-        self._class_column = class_column
-        self._sorter = sorter
+@dataclass(frozen=True)
+class _Reading:
+    reader: ContainerReader
+    unpack_to: str
+    labelling: Labelling
 
-    def process(self, uri: str) -> Iterator[SampleBatch | TaggedOutput]:
-        tally = Tally()
-        dead_letters = DeadLetterBatch()
-        samples: list[SampleRef] = []
-        try:
-            for item in self._reader.read(uri, self._unpack_to):
-                tally.listed += 1
+    def __call__(self, uri: str) -> Iterator[Outcome]:
+        refused: list[Refusal] = []
+        items = self._items(uri, refused)
+        while batch := list(itertools.islice(items, BATCH_SIZE)):
+            joined = Joined()
+            for item in batch:
                 if isinstance(item, DeadLetter):
-                    dead_letters.append(item)
+                    joined.dead_letters.append(item)
                 else:
-                    samples.append(item)
-                if len(samples) >= BATCH_SIZE:
-                    yield self._counted(samples, dead_letters, tally)
-                    samples = []
-        except ContainerError as error:
-            tally.refusals.append(Refusal.from_error(error))
-        if samples:
-            yield self._counted(samples, dead_letters, tally)
-        tally.add_dead_letters(dead_letters)
-        counters.count(counters.IMAGES_LISTED, tally.listed)
-        progress.listed(tally.listed)
-        yield TaggedOutput(DEAD_LETTERS, dead_letters)
-        yield TaggedOutput(TALLY, tally)
+                    joined.samples.append(item)
+            outcome = self.labelling.of(joined)
+            assert outcome.tally
+            outcome.tally.listed = len(batch)
+            yield outcome
+        if refused:
+            yield Outcome(tally=Tally(refusals=refused))
 
-    def _counted(
-        self, samples: list[SampleRef], dead_letters: DeadLetterBatch, tally: Tally
-    ) -> SampleBatch:
-        if self._sorter:
-            samples, left_out = self._sorter.sort_out(samples)
-            dead_letters.extend(left_out)
-        assigned, without_group = self._splits.assign(samples)
-        dead_letters.extend(without_group)
-        if not self._splits.stratified:  # else `AssignSplits` counts them in their splits
-            tally.add_samples(assigned, self._class_column)
-        return SampleBatch(assigned)
+    def _items(self, uri: str, refused: list[Refusal]) -> Iterator[SampleRef | DeadLetter]:
+        try:
+            yield from self.reader.read(uri, self.unpack_to)
+        except ContainerError as error:
+            refused.append(Refusal.from_error(error))
 
 
 @dataclass(kw_only=True)
@@ -85,6 +64,7 @@ class ReadContainers(beam.PTransform):
       splits: gives each sample its split.
       class_column: index of the class among the labels, or None.
       sorter: leaves out samples; None keeps all.
+      raises: raise what cannot be read; False where `PlanShards` collects it from the tallies.
 
     Returns (tagged): main, `SampleBatch`es; "dead_letters"; "tally".
     """
@@ -94,20 +74,18 @@ class ReadContainers(beam.PTransform):
     splits: SplitAssigner
     class_column: int | None
     sorter: Sorter | None = None
+    raises: bool = True
 
     def expand(self, pipeline: beam.Pipeline) -> beam.pvalue.DoOutputsTuple:
-        reader = _ReadContainer(
-            reader=self.labels.reader,
-            unpack_to=self.unpack_to,
-            splits=self.splits,
-            class_column=self.class_column,
-            sorter=self.sorter,
+        labelling = Labelling(
+            splits=self.splits, class_column=self.class_column, sorter=self.sorter, keep=None
         )
+        reading = _Reading(self.labels.reader, self.unpack_to, labelling)
         return (
             pipeline
             | "Containers" >> beam.Create(self.labels.files)
             | "ReadContainer"
-            >> beam.ParDo(reader)
+            >> beam.ParDo(InWorkers(reading, raises=self.raises))
             .with_output_types(SampleBatch)
             .with_outputs(DEAD_LETTERS, TALLY, main="samples")
         )

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.pvalue import TaggedOutput
 
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.transforms.batches import ImageBatch
 from beam_pipeline.transforms.cut_files import CutFiles
-from beam_pipeline.transforms.run_elsewhere import RunElsewhere
+from beam_pipeline.transforms.in_workers import InWorkers, Step, task_or_outcome
 from beam_pipeline.work.file_parts import FilePart
 from beam_pipeline.work.inventory_task import GroupTask, InventoryTask, cut_of
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Outcome
@@ -22,35 +22,34 @@ from beam_pipeline.work.spill import spill_parts, unspill_all
 _MANY_GROUPS = 256  # more than these, and inventories are large
 
 
-class _ReadPart(RunElsewhere):
-    """Reads a part of an inventory elsewhere; a large one that cannot be cut here, bit by bit."""
+@dataclass(frozen=True)
+class _ReadingInventory:
+    """Reads a part of an inventory; a large one that cannot be cut here, bit by bit."""
 
-    def __init__(self, roots: tuple[ImageRoot, ...], groups: int) -> None:
-        self._roots = roots
-        self._groups = groups
+    roots: tuple[ImageRoot, ...]
+    groups: int
 
-    def process(self, part: FilePart) -> Iterator[tuple[int, bytes] | TaggedOutput]:
-        task = InventoryTask(part, self._roots, self._groups)
+    def __call__(self, part: FilePart) -> Iterator[Step]:
+        task = InventoryTask(part, self.roots, self.groups)
         if part.read_at_once:
-            yield from self.run(task, part.size)
+            yield task_or_outcome(task, part.size)
             return
         tally = Tally()
-        yield from spill_parts(task.read(tally))
-        yield TaggedOutput(TALLY, tally)
-
-    def outputs(self, outcome: Outcome) -> Iterator[Any]:
-        yield from super().outputs(replace(outcome, main=spill_parts(outcome.main)))
+        yield Outcome(task.read(tally))
+        yield Outcome(tally=tally)
 
 
-class _ListGroup(RunElsewhere):
-    """Yields the files of one group, each once."""
+class _Read(InWorkers):
+    """Keeps what the engine moves in a file where the job has one."""
 
-    def __init__(self, roots: tuple[ImageRoot, ...]) -> None:
-        self._roots = roots
+    def _outputs(self, outcome: Outcome) -> Iterator[Any]:
+        yield from super()._outputs(replace(outcome, main=spill_parts(outcome.main)))
 
-    def process(self, group: tuple[int, Iterable[bytes]]) -> Iterator[ImageBatch | TaggedOutput]:
-        parts = unspill_all(group[1])
-        yield from self.run(GroupTask(parts, self._roots), sum(map(len, parts)))
+
+def _list_group(group: tuple[int, Iterable[bytes]], roots: tuple[ImageRoot, ...]) -> Iterator[Step]:
+    """The files of one group, each once."""
+    parts = unspill_all(group[1])
+    yield task_or_outcome(GroupTask(parts, roots), sum(map(len, parts)))
 
 
 @dataclass(kw_only=True)
@@ -61,6 +60,7 @@ class ReadInventory(beam.PTransform):
       files: URIs of the inventories.
       roots: folders of images; files elsewhere are skipped.
       groups: in how many groups rows are compared, so that each file is listed once.
+      raises: raise what cannot be read; False where `PlanShards` collects it from the tallies.
 
     Returns (tagged): as `ListImages`.
     """
@@ -68,6 +68,7 @@ class ReadInventory(beam.PTransform):
     files: tuple[str, ...]
     roots: tuple[ImageRoot, ...]
     groups: int = 256
+    raises: bool = True
 
     def expand(self, pipeline: beam.Pipeline) -> dict[str, beam.PCollection]:
         rows = (
@@ -75,7 +76,7 @@ class ReadInventory(beam.PTransform):
             | "Inventories" >> beam.Create(self.files)
             | "CutFiles" >> CutFiles(cut_by=cut_of, spread=self.groups > _MANY_GROUPS)
             | "ReadFile"
-            >> beam.ParDo(_ReadPart(self.roots, self.groups))
+            >> beam.ParDo(_Read(_ReadingInventory(self.roots, self.groups), raises=self.raises))
             .with_output_types(tuple[int, bytes])
             .with_outputs(TALLY, main="rows")
         )
@@ -83,7 +84,7 @@ class ReadInventory(beam.PTransform):
             rows["rows"]
             | "GroupByKey" >> beam.GroupByKey()
             | "ListGroup"
-            >> beam.ParDo(_ListGroup(self.roots))
+            >> beam.ParDo(InWorkers(partial(_list_group, roots=self.roots), raises=self.raises))
             .with_output_types(ImageBatch)
             .with_outputs(DEAD_LETTERS, TALLY, main="images")
         )

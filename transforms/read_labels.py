@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import apache_beam as beam
-from apache_beam.pvalue import TaggedOutput
 
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.errors import ListingError
@@ -24,55 +23,49 @@ from beam_pipeline.layouts.layout import (
 )
 from beam_pipeline.transforms.batches import DeadLetterBatch, ImageBatch, LabelBatch
 from beam_pipeline.transforms.cut_files import CutFiles
+from beam_pipeline.transforms.in_workers import InWorkers, Step, task_or_outcome
 from beam_pipeline.transforms.list_images import ListImages, list_root
-from beam_pipeline.transforms.run_elsewhere import RunElsewhere
 from beam_pipeline.work.file_parts import FilePart
-from beam_pipeline.work.outcome import BARE_NAMES, DEAD_LETTERS, TALLY
+from beam_pipeline.work.outcome import BARE_NAMES, DEAD_LETTERS, TALLY, Outcome
 from beam_pipeline.work.rows_task import RowsTask
 
 _FILES_AT_ONCE = 256  # small label files that one element of work names
 _UNKNOWN_BYTES = 1024  # of a small label file
 
 
-class _ListLabelFiles(beam.DoFn):
+def _list_label_files(folder: ImageRoot) -> Iterator[Step]:
     """Lists a folder of label files."""
-
-    def process(self, folder: ImageRoot) -> Iterator[list[FilePart] | TaggedOutput]:
-        tally = Tally()
-        try:
-            for listed in list_root(folder, _FILES_AT_ONCE):
-                if listed.images:
-                    yield [FilePart(found.uri) for found in listed.images]
-                if listed.dead_letters:  # names that are not UTF-8, pipes and the like
-                    dead_letters = DeadLetterBatch(listed.dead_letters)
-                    tally.label_rows += len(dead_letters)
-                    tally.orphan_rows += len(dead_letters)
-                    tally.add_dead_letters(dead_letters)
-                    yield TaggedOutput(DEAD_LETTERS, dead_letters)
-        except ListingError as error:
-            tally.refusals.append(Refusal.from_error(error))
-        yield TaggedOutput(TALLY, tally)
+    tally = Tally()
+    try:
+        for listed in list_root(folder, _FILES_AT_ONCE):
+            parts = [FilePart(file.uri) for file in listed.images]
+            dead_letters = DeadLetterBatch(listed.dead_letters)  # names that are not UTF-8, pipes
+            tally.label_rows += len(dead_letters)
+            tally.orphan_rows += len(dead_letters)
+            tally.add_dead_letters(dead_letters)
+            yield Outcome([parts] if parts else [], dead_letters=dead_letters)
+    except ListingError as error:
+        tally.refusals.append(Refusal.from_error(error))
+    yield Outcome(tally=tally)
 
 
-class _ReadFiles(RunElsewhere):
-    """Reads small files, or parts of files, elsewhere; large ones that cannot be cut here, bit by bit."""
+@dataclass(frozen=True)
+class _Reading:
+    """Reads small files, or parts of files; large ones that cannot be cut here, bit by bit."""
 
-    def __init__(self, labels: FileLabels, by_folder: ByFolder | None) -> None:
-        self._labels = labels
-        self._by_folder = by_folder
+    labels: FileLabels
+    by_folder: ByFolder | None
 
-    def process(self, parts: Sequence[FilePart]) -> Iterator[LabelBatch | TaggedOutput]:
-        labels = self._labels
-        task = RowsTask(parts, labels.reader, labels.unnamed, self._by_folder)
+    def __call__(self, parts: Sequence[FilePart]) -> Iterator[Step]:
+        task = RowsTask(parts, self.labels.reader, self.labels.unnamed, self.by_folder)
         if len(parts) > 1 or parts[0].read_at_once:
-            yield from self.run(task, sum(part.size or _UNKNOWN_BYTES for part in parts))
+            yield task_or_outcome(task, sum(part.size or _UNKNOWN_BYTES for part in parts))
             return
         tally, dead_letters = Tally(), DeadLetterBatch()
         for rows in task.read(tally, dead_letters):
-            yield rows
-            if self._by_folder:
-                yield TaggedOutput(BARE_NAMES, task.bare_names([rows]))
-        yield from self.outputs(task.outcome((), tally, dead_letters))
+            bare = [(BARE_NAMES, task.bare_names([rows]))] if self.by_folder else []
+            yield Outcome([rows], tagged=bare)
+        yield task.outcome((), tally, dead_letters)
 
 
 class _Rows(beam.DoFn):
@@ -108,14 +101,16 @@ class ListLabels(beam.PTransform):
 
     Attributes:
       labels: where the files lie, and what tells their images.
+      raises: as `ListImages` has it.
 
     Returns (tagged): as `ReadLabels`.
     """
 
     labels: ListedLabels
+    raises: bool = True
 
     def expand(self, pipeline: beam.Pipeline) -> dict[str, beam.PCollection]:
-        listed = pipeline | "ListFiles" >> ListImages(roots=self.labels.folders)
+        listed = pipeline | "ListFiles" >> ListImages(roots=self.labels.folders, raises=self.raises)
         rows = beam.ParDo(_Rows(self.labels.reader)).with_output_types(LabelBatch)
         return {
             "rows": listed["images"] | "Rows" >> rows,
@@ -131,6 +126,7 @@ class ReadLabels(beam.PTransform):
     Attributes:
       labels: the files, and what reads them.
       by_folder: brings rows and images together by folder; None for names alone.
+      raises: raise what cannot be read; False where `PlanShards` collects it from the tallies.
 
     Returns (tagged): main, `LabelBatch`es; "dead_letters", broken rows; "tally", `Tally`s; with
       `by_folder`, "bare_names", the `BareNames` of the rows.
@@ -138,6 +134,7 @@ class ReadLabels(beam.PTransform):
 
     labels: FileLabels
     by_folder: ByFolder | None = None
+    raises: bool = True
 
     def expand(self, pipeline: beam.Pipeline) -> dict[str, beam.PCollection]:
         if not self.labels.folders:  # a few tables are not worth a listing's stages
@@ -151,7 +148,7 @@ class ReadLabels(beam.PTransform):
             pipeline
             | "Folders" >> beam.Create(self.labels.folders, reshuffle=False)
             | "ListLabelFiles"
-            >> beam.ParDo(_ListLabelFiles())
+            >> beam.ParDo(InWorkers(_list_label_files, raises=self.raises))
             .with_output_types(list[FilePart])
             .with_outputs(DEAD_LETTERS, TALLY, main="files")
         )
@@ -170,7 +167,7 @@ class ReadLabels(beam.PTransform):
 
     def _read_files(self) -> beam.PTransform:
         return (
-            beam.ParDo(_ReadFiles(self.labels, self.by_folder))
+            beam.ParDo(InWorkers(_Reading(self.labels, self.by_folder), raises=self.raises))
             .with_output_types(LabelBatch)
             .with_outputs(DEAD_LETTERS, TALLY, BARE_NAMES, main="rows")
         )

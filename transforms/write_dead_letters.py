@@ -11,10 +11,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import apache_beam as beam
-from apache_beam.pvalue import AsSingleton, TaggedOutput
+from apache_beam.pvalue import AsSingleton
 
 from beam_pipeline.core.dataset.manifest import line_crc
 from beam_pipeline.core.dataset.names import part_of, parts_for
@@ -23,26 +24,30 @@ from beam_pipeline.core.dataset.tally import Totals
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import OutputError
 from beam_pipeline.core.failures import FailurePolicy, Refusal
-from beam_pipeline.core.packing import pack, unpack
+from beam_pipeline.core.packing import Columns, items_of, pack, unpack
 from beam_pipeline.storage import files
 from beam_pipeline.transforms.batches import DeadLetterBatch
-from beam_pipeline.transforms.pack_parts import PackParts
+from beam_pipeline.transforms.in_workers import Divide, InWorkers
+from beam_pipeline.work.outcome import Outcome
+from beam_pipeline.work.spill import unspill_all
 
 FEW, IN_PARTS = "few", "in_parts"
 
 
-class _Divide(PackParts):
-    """(part, packed dead letters); tagged, the batches as they are where one file lists them all."""
+@dataclass(frozen=True)
+class _PartDivision:
+    """The parts that list dead letters."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    parts: int
 
-    def process(self, batch: DeadLetterBatch, totals: Totals) -> Iterator[Any]:
-        parts = parts_for(totals.dead.dead.total(), self._most)
-        if parts:
-            yield from self.hold(batch, (part_of(one, parts) for one in batch), parts)
-        else:
-            yield TaggedOutput(FEW, batch)
+    def numbers(self, columns: Columns) -> Sequence[int]:
+        return [part_of(letter, self.parts) for letter in items_of(DeadLetter, columns)]
+
+
+def _division(totals: Totals, most: int) -> _PartDivision | None:
+    """The division into parts; None where one file lists all dead letters."""
+    parts = parts_for(totals.dead.dead.total(), most)
+    return _PartDivision(parts) if parts else None
 
 
 def _every_part(chosen: tuple[Plan, Sequence[str]]) -> Iterator[tuple[int, bytes]]:
@@ -95,29 +100,30 @@ def write_parts(
         yield WrittenPart(len(part), crc=write_lines(files.join(folder, name), part))
 
 
-class _WritePart(beam.DoFn):
+@dataclass(frozen=True)
+class _WritingPart:
     """Sorts a part and writes it."""
 
-    def __init__(self, folder: str, failures: FailurePolicy) -> None:
-        self._folder = folder
-        self._failures = failures
+    folder: str
+    failures: FailurePolicy
 
-    def process(
+    def __call__(
         self, part: tuple[int, Iterable[bytes]], chosen: tuple[Plan, Sequence[str]]
-    ) -> Iterator[WrittenPart]:
+    ) -> Iterator[Outcome]:
         names = chosen[1]
         if not names:
             return
-        uri = files.join(self._folder, names[part[0]])
-        found = sorted(itertools.chain.from_iterable(unpack(DeadLetter, one) for one in part[1]))
+        uri = files.join(self.folder, names[part[0]])
+        packed = unspill_all(part[1])
+        letters = sorted(itertools.chain.from_iterable(unpack(DeadLetter, p) for p in packed))
         crc, refusal = 0, None
         try:
-            crc = write_lines(uri, found)
+            crc = write_lines(uri, letters)
         except OSError as error:
-            if self._failures.retries:
+            if self.failures.retries:
                 raise
             refusal = Refusal.from_error(OutputError(f"{uri} cannot be written: {error}"))
-        yield WrittenPart(len(found), refusal, crc)
+        yield Outcome([WrittenPart(len(letters), refusal, crc)])
 
 
 @dataclass(kw_only=True)
@@ -135,9 +141,9 @@ class DivideDeadLetters(beam.PTransform):
     most: int
 
     def expand(self, batches: beam.PCollection[DeadLetterBatch]) -> beam.pvalue.DoOutputsTuple:
-        return batches | "Divide" >> beam.ParDo(_Divide(self.most), self.totals).with_output_types(
-            tuple[int, bytes]
-        ).with_outputs(FEW, main=IN_PARTS)
+        return batches | "Divide" >> beam.ParDo(
+            Divide(partial(_division, most=self.most), undivided=FEW), self.totals
+        ).with_output_types(tuple[int, bytes]).with_outputs(FEW, main=IN_PARTS)
 
 
 @dataclass(kw_only=True)
@@ -166,6 +172,6 @@ class WriteDeadLetters(beam.PTransform):
             | "GroupByPart" >> beam.GroupByKey()
             | "WritePart"
             >> beam.ParDo(
-                _WritePart(self.folder, self.failures), AsSingleton(self.chosen)
+                InWorkers(_WritingPart(self.folder, self.failures)), AsSingleton(self.chosen)
             ).with_output_types(WrittenPart)
         )

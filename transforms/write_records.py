@@ -40,6 +40,7 @@ from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE, ReadOptions
 from beam_pipeline.transforms import counters
 from beam_pipeline.transforms.batches import DeadLetterBatch, SampleBatch
+from beam_pipeline.transforms.in_workers import JobDoFn
 from beam_pipeline.work.encoding import EncodingOptions
 from beam_pipeline.work.outcome import COMPARED, DEAD_LETTERS, REFUSALS
 from beam_pipeline.work.shard_task import reported
@@ -63,10 +64,11 @@ def group_samples(samples: SampleBatch, plan: Plan, seed: int) -> Iterator[tuple
     yield from parts.items()
 
 
-class _EncodeGroup(beam.DoFn):
+class _EncodeGroup(JobDoFn):
     """Encodes the samples of a group in the order of their hashes."""
 
     def __init__(self, encoding: EncodingOptions, reading: ReadOptions) -> None:
+        super().__init__()
         self._encoding = encoding
         self._reading = reading
 

@@ -25,6 +25,7 @@ from beam_pipeline.core.text import counted, shown
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import usual_reading
 from beam_pipeline.terminal import complain, say
+from beam_pipeline.work.encoding import EncodingOptions
 from beam_pipeline.work.incomplete_folder import delete_incomplete
 from beam_pipeline.work.output_claim import claimed
 from beam_pipeline.work.output_folder import (
@@ -59,6 +60,11 @@ class RepairTask:
         """The shard's URI."""
         return files.join(self.folder, self.inputs.spec.file_name)
 
+    @property
+    def doing(self) -> str:
+        """See `Task`."""
+        return f"writing {self.uri}"
+
     def run(self) -> Written:
         """Rewrites the shard if the result matches the manifest.
 
@@ -83,6 +89,7 @@ class RepairTask:
         receipt = write_inputs(
             folder=self.folder,
             inputs=inputs,
+            encoding=EncodingOptions.from_recorded(inputs.options),
             record_format=self.record_format,
             reading=usual_reading(ref.uri for ref in inputs.refs),
             new=False,

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.runners.runner import PipelineResult, PipelineRunner
 
+from beam_pipeline import beam_patches
+from beam_pipeline.beam_patches import EVERY_ENGINE, Patch
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.failures import DEFAULT_POLICY, FailurePolicy
 from beam_pipeline.engines.cached_options import CachedOptions
-from beam_pipeline.engines.dofn_specs import remember_dofn_specs
-from beam_pipeline.interrupts import shield_engines
 
 Build = Callable[[beam.Pipeline], None]
 """Adds a job to an empty pipeline."""
@@ -28,6 +27,7 @@ class Engine:
       outlives_launcher: True if jobs can continue when this program ends, so that `--no_wait` is
         possible.
       ends_on_interrupt: True if Ctrl-C ends a job.
+      patches: the changes to Beam that its jobs need.
       options: Beam's options.
       name: the runner, as `--runner` names it, without its module.
       waits: True if `run` returns when the job has ended, False if when it was submitted.
@@ -36,6 +36,7 @@ class Engine:
     failures: FailurePolicy = DEFAULT_POLICY
     outlives_launcher = False
     ends_on_interrupt = True
+    patches: Sequence[Patch] = EVERY_ENGINE
 
     def __init__(self, name: str, argv: Sequence[str], *, wait: bool = True) -> None:
         """Reads Beam's options; starts nothing.
@@ -76,33 +77,11 @@ class Engine:
 
     def run(self, build: Build) -> None:
         """Runs a job; may be called again for another job."""
-        silence_process_reports()
-        shield_engines()
-        remember_dofn_specs()
-        pipeline = beam.Pipeline(runner=self.runner, options=self.options)
-        build(pipeline)
-        self.wait_for(pipeline.run())
+        with beam_patches.applied(self.patches):
+            pipeline = beam.Pipeline(runner=self.runner, options=self.options)
+            build(pipeline)
+            self.wait_for(pipeline.run())
 
     def wait_for(self, result: PipelineResult) -> None:
         """Waits for the end of a job; raises RuntimeError if it failed."""
         result.wait_until_finish()
-
-
-def silence_process_reports() -> None:
-    """Drops Beam's warnings about the normal start and stop of its processes.
-
-    Beam logs some of them through the root logger, such as "Waiting for grpc channel to be ready"
-    on a slow machine, so they are recognised by their module. Errors are not dropped. The filter is
-    never removed, as an engine's process may be stopped when the program exits.
-    """
-    for name in ("", "apache_beam.utils.subprocess_server"):
-        logging.getLogger(name).addFilter(
-            _is_no_process_report
-        )  # addFilter() ignores a filter that is already there
-
-
-def _is_no_process_report(record: logging.LogRecord) -> bool:
-    if record.module != "subprocess_server":
-        return True
-    is_raised_too = str(record.msg).startswith("Failed to start job service")
-    return record.levelno >= logging.ERROR and not is_raised_too

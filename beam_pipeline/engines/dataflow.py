@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import logging
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,7 @@ from apache_beam.options.pipeline_options import (
     WorkerOptions,
 )
 
+from beam_pipeline.beam_patches import applied, silent_submission
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.errors import JobError, UsageError
 from beam_pipeline.core.uris import is_remote
@@ -96,7 +96,7 @@ class DataflowEngine(Engine):
             say(note)
         say(f"Submitting the job to Dataflow, by way of {google.staging_location}")
         self._job = None
-        with _quiet(), staged_package(options):
+        with applied((*self.patches, silent_submission)), staged_package(options):
             pipeline = beam.Pipeline(runner=self.runner, options=options)
             build(pipeline)
             try:
@@ -248,23 +248,6 @@ def _is_shipped(setup: SetupOptions, workers: WorkerOptions, packages: list[str]
         or any(name.startswith(f"{DISTRIBUTION}-") for name in names)
         or (workers.sdk_container_image and setup.sdk_location == "container")
     )
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Suppresses Beam's logs of errors that it also raises, and its warnings about wheels."""
-    loggers = [
-        logging.getLogger("apache_beam.runners.dataflow.internal.apiclient"),
-        logging.getLogger("apache_beam.runners.portability.stager"),
-    ]
-    before = [logger.level for logger in loggers]
-    try:
-        for logger in loggers:
-            logger.setLevel(logging.CRITICAL + 1)
-        yield
-    finally:
-        for logger, level in zip(loggers, before, strict=True):
-            logger.setLevel(level)
 
 
 def _advice(error: Exception) -> str:

@@ -12,17 +12,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import logging
 import os
 import re
 import shutil
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import grpc
 from apache_beam.options.pipeline_options import (
     FlinkRunnerOptions,
     JobServerOptions,
@@ -31,6 +28,7 @@ from apache_beam.options.pipeline_options import (
 )
 from apache_beam.runners.runner import PipelineResult, PipelineState
 
+from beam_pipeline.beam_patches import EVERY_ENGINE, silent_connections
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.errors import AnotherJobError, ConversionError, UsageError
 from beam_pipeline.core.failures import DEFAULT_POLICY, FailurePolicy
@@ -47,7 +45,6 @@ _ANSWER_SECONDS = 10
 _POLL_SECONDS = 0.5
 _OUTPUT_KEY = "beamTfrecordOutput"  # as Java's runner names --beam_tfrecord_output
 _ENDED = frozenset({"FINISHED", "FAILED", "CANCELED"})
-_DATA_PLANE = "apache_beam.runners.worker.data_plane"
 
 
 class FlinkBatchOptions(PipelineOptions):
@@ -67,6 +64,7 @@ class FlinkEngine(Engine):
 
     # The launcher reads refusals from the output folder.
     failures = FailurePolicy(raises_refusals=False)
+    patches = (*EVERY_ENGINE, silent_connections)
 
     def __init__(self, name: str, argv: Sequence[str], *, wait: bool = True) -> None:
         """See `Engine`."""
@@ -105,16 +103,10 @@ class FlinkEngine(Engine):
         Raises:
           ConversionError: the job failed.
         """
-        logging.getLogger().addFilter(_is_not_raised)
-        # Not removed: workers in this process may lose the job server after the job has ended.
-        logging.getLogger(_DATA_PLANE).addFilter(_is_not_raised)
-        threading.excepthook = _LostConnections.passed_over(threading.excepthook)
         try:
             super().run(build)
         except RuntimeError as error:
             raise _failure(error, self.options) from error
-        finally:
-            logging.getLogger().removeFilter(_is_not_raised)
 
     def wait_for(self, result: PipelineResult) -> None:
         """See `Engine`; with `--no_wait`, waits until the cluster has the job."""
@@ -347,36 +339,6 @@ def _rest(master: str, path: str, method: str = "GET") -> Any:
 def _rest_url(master: str) -> str:
     url = master.strip().rstrip("/")
     return url if re.match("https?://", url) else f"http://{url}"
-
-
-def _is_not_raised(record: logging.LogRecord) -> bool:
-    """False for Beam's logs of a failure that it also raises, or of the end of a connection."""
-    return record.module not in ("portable_runner", "data_plane")
-
-
-class _LostConnections:
-    """A hook for threads that end by an error: passes on all but the end of a connection.
-
-    Workers in this process are threads. Flink hangs up on them after each step, and Beam reports a
-    loss that matters as the job's failure.
-    """
-
-    def __init__(self, hook: Callable[[threading.ExceptHookArgs], object]) -> None:
-        self._hook = hook
-
-    @classmethod
-    def passed_over(
-        cls, hook: Callable[[threading.ExceptHookArgs], object]
-    ) -> Callable[[threading.ExceptHookArgs], object]:
-        """Returns such a hook before another, or that one if it is such a hook."""
-        return hook if isinstance(hook, cls) else cls(hook)
-
-    def __call__(self, raised: threading.ExceptHookArgs) -> None:
-        error = raised.exc_value
-        # A thread of gRPC's own may watch the channel while it is closed.
-        closed = isinstance(error, ValueError) and "Channel closed" in str(error)
-        if not closed and not isinstance(error, grpc.RpcError):
-            self._hook(raised)
 
 
 def _failure(error: RuntimeError, options: PipelineOptions) -> ConversionError:

@@ -54,10 +54,7 @@ class DigestTask:
     reading: ReadOptions
     md5: bool = False
 
-    @property
-    def uri(self) -> str:
-        """Its subject, for messages."""
-        return "a comparison of images"
+    doing = "comparing images"
 
     def run(self) -> list[bytes]:
         """The digest of each image; empty if it cannot be read, which its writer will find, too."""

@@ -22,10 +22,7 @@ class DuplicatesTask:
 
     parts: Sequence[bytes]
 
-    @property
-    def uri(self) -> str:
-        """Its subject, for messages."""
-        return "duplicates among images"
+    doing = "looking for duplicates"
 
     def run(self) -> Outcome:
         """Finds the images of the same bytes."""

@@ -16,6 +16,7 @@ from beam_pipeline.core.labels.schema import Column, class_column, class_label_k
 from beam_pipeline.core.records.example_source import (
     ExampleOptions,
     ExampleSource,
+    foreign_source,
     recorded_source,
 )
 from beam_pipeline.core.records.shard_writer import Maker
@@ -82,6 +83,7 @@ class EncodingOptions:
             "features": examples["features"],
             **({"filters": dict(options.filters)} if options.filters else {}),
             **{name: examples[name] for name in ("mask_colours",) if name in examples},
+            **({"source": source} if (source := foreign_source(self.examples)) else {}),
             **({"changes": changes} if (changes := options.changes.recorded()) else {}),
         }
 

@@ -64,6 +64,8 @@ class ScanTask:
     of: int
     delimiter: str
 
+    doing = "cutting a label file"
+
     def run(self) -> LineBlock:
         """Looks at the part. Raises OSError."""
 

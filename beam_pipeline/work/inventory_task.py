@@ -85,10 +85,7 @@ class InventoryTask:
     roots: tuple[ImageRoot, ...]
     groups: int
 
-    @property
-    def uri(self) -> str:
-        """Its subject, for messages."""
-        return f"rows of {self.part.uri}"
+    doing = "reading an inventory"
 
     def run(self) -> Outcome:
         """Reads the rows below the roots: (group, packed entries)."""
@@ -258,10 +255,7 @@ class GroupTask:
     parts: Sequence[bytes]
     roots: tuple[ImageRoot, ...]
 
-    @property
-    def uri(self) -> str:
-        """Its subject, for messages."""
-        return "files of inventories"
+    doing = "listing the images of an inventory"
 
     def run(self) -> Outcome:
         """Lists the files."""

@@ -116,10 +116,7 @@ class LabelTask:
     labelling: Labelling
     may_repeat: bool = False
 
-    @property
-    def uri(self) -> str:
-        """Its subject, for messages."""
-        return "samples of images"
+    doing = "labelling images"
 
     def run(self) -> Outcome:
         """Labels the images."""
@@ -159,10 +156,7 @@ class JoinTask:
     merger: RowMerger
     labelling: Labelling
 
-    @property
-    def uri(self) -> str:
-        """Its subject, for messages."""
-        return "samples of images and rows"
+    doing = "joining images and labels"
 
     def run(self) -> Outcome:
         """Joins them."""

@@ -86,10 +86,7 @@ class ListingTask:
     parts: Sequence[Part]
     most: int = MOST_FILES
 
-    @property
-    def uri(self) -> str:
-        """Its subject, for messages."""
-        return f"the files of {self.root.uri}"
+    doing = "listing images"
 
     def run(self) -> ListedPart:
         """Lists some of the files, and finds the folders and files that are left.

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from beam_pipeline.core.dataset.sharding import KeyHasher
-from beam_pipeline.core.dataset.tally import Measured
+from beam_pipeline.core.dataset.tally import Measured, Tally
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage.read_ahead import ReadOptions
 from beam_pipeline.work.encoding import EncodingOptions
+from beam_pipeline.work.outcome import Outcome
 
 _FRAMING_BYTES = 16  # of a TFRecord
 
@@ -33,12 +34,9 @@ class MeasureTask:
     refs: Sequence[SampleRef]
     reading: ReadOptions
 
-    @property
-    def uri(self) -> str:
-        """Its subject, for messages."""
-        return "an estimate of the size of shards"
+    doing = "measuring images"
 
-    def run(self) -> list[Measured]:
+    def run(self) -> Outcome:
         """Encodes the samples and throws them away; those that would be dead letters are left out."""
         hasher = KeyHasher(self.encoding.seed)
         class_ids = dict.fromkeys(self.encoding.class_names(self.refs), 0)
@@ -52,4 +50,4 @@ class MeasureTask:
                 written = sum(map(len, sample)) + _FRAMING_BYTES
                 seconds = time.thread_time() - started
                 measured.append(Measured(hasher.order(ref.key), ref.size, written, seconds))
-        return measured
+        return Outcome([Tally(measured=measured)])

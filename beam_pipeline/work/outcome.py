@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,9 +27,11 @@ class Outcome:
       tally: their counts.
       dead_letters: those that were left out.
       tagged: (tag, element) of further outputs.
+      counters: amounts to add to Beam's counters, by their names.
     """
 
     main: Iterable[Any] = ()
     tally: Tally | None = None
     dead_letters: DeadLetterBatch = field(default_factory=DeadLetterBatch)
     tagged: Sequence[tuple[str, Any]] = ()
+    counters: Mapping[str, int] = field(default_factory=dict)

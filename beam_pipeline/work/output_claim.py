@@ -21,18 +21,20 @@ from collections.abc import Iterator
 
 from beam_pipeline.core.errors import AnotherJobError, OutputError
 from beam_pipeline.core.uris import is_remote
+from beam_pipeline.work.job import Resource
 
 _PATIENCE_S = 1.0
 """Seconds to wait for a claim: the writer processes of a killed job end sooner."""
 
 _NO_LOCKS = frozenset({errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP})
 
-_held: set[int] = set()
+_CLAIM = Resource[int]()
 
 
 def held_claims() -> tuple[int, ...]:
-    """The file descriptors of this process's claims, to be passed on to processes that write for it."""
-    return tuple(_held)
+    """The file descriptor of this job's claim, to be passed on to processes that write for it."""
+    claim = _CLAIM.get()
+    return () if claim is None else (claim,)
 
 
 @contextlib.contextmanager
@@ -53,9 +55,9 @@ def claimed(folder: str, *, make: bool = False) -> Iterator[None]:
         _make(folder)
     claim = _claim(folder)
     try:
-        yield
+        with _CLAIM.given(claim):
+            yield
     finally:
-        _held.discard(claim)
         os.close(claim)
 
 
@@ -75,15 +77,12 @@ def _claim(folder: str) -> int:
     end = time.monotonic() + _PATIENCE_S
     while True:
         claim = _open(folder)
-        _held.add(claim)
         try:
             if _lock(claim):
                 return claim
         except BaseException:
-            _held.discard(claim)
             os.close(claim)
             raise
-        _held.discard(claim)
         os.close(claim)
         if time.monotonic() > end:
             raise AnotherJobError(

@@ -218,6 +218,35 @@ def prepare_resume(folder: str, run: Mapping[str, Any], open_options: Collection
     delete_in_incomplete(folder, keep={NOTE_NAME, WRITING_NAME})
 
 
+def check_unwritten(folder: str, shard_plan: ShardPlan, *, retries: bool) -> None:
+    """Checks, within a job, that its shards do not come among those of another run.
+
+    A launcher has prepared the folder with `prepare_output`. A pipeline without one learns of an earlier
+    run here, before its first shard.
+
+    Args:
+      folder: the output folder.
+      shard_plan: the shards that are about to be written.
+      retries: the engine may run this again, when shards of this plan are there already.
+
+    Raises:
+      OutputNotEmptyError: it holds shards or a manifest of another run.
+      ConversionError: it cannot be read.
+    """
+    names = set(files.list_folder(folder))
+    earlier = read_earlier(folder)
+    if earlier and earlier.shard_plan == shard_plan and (retries or not earlier.complete):
+        return
+    noted = {spec.file_name for spec in earlier.shard_plan.specs} if earlier else set()
+    own = noted_names(folder) | ({DEAD_LETTERS_NAME} if earlier else set())
+    in_the_way = names & {MANIFEST_NAME, *noted} or _strangers(names, own)
+    if in_the_way:
+        raise OutputNotEmptyError(
+            f"{folder} holds {min(in_the_way)} of another run, and nothing was written. Choose another "
+            "folder, or remove that data set"
+        )
+
+
 def without_options(run: Mapping[str, Any], names: Collection[str]) -> Mapping[str, Any]:
     """The record of a run, without options, and without the feature that depends on the images."""
     options = {k: v for k, v in run.get("options", {}).items() if k not in names}

@@ -36,10 +36,7 @@ class PartTask:
     batches: Sequence[bytes]
     division: Division
 
-    @property
-    def uri(self) -> str:
-        """Its subject, for messages."""
-        return "references in parts"
+    doing = "dividing references"
 
     def run(self) -> Outcome:
         """Makes (part, packed references)."""

@@ -2,7 +2,7 @@
 
 ```
 writer process ──(its connection)──┐
-threads of the engine ─────────────┴──> listener of the launcher's process, which shows the counts
+threads of the engine ─────────────┴──> listener of the job, which shows the counts
 ```
 
 Workers on other machines report through Beam's counters (`counters.py`) instead; for them, nobody
@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
 from typing import Protocol
+
+from beam_pipeline.work.job import Resource
 
 _INTERVAL = 0.1  # seconds between two reports of a reporter
 
@@ -32,36 +33,30 @@ class Listener(Protocol):
         """Takes what was done since the last report of one reporter."""
 
 
-_listener: Listener | None = None
+_LISTENER = Resource[Listener]()
 
 
-@contextlib.contextmanager
-def reported_to(listener: Listener) -> Iterator[None]:
-    """While the block runs, counts of this process go to a listener."""
-    global _listener
-    before, _listener = _listener, listener
-    try:
-        yield
-    finally:
-        _listener = before
+def reported_to(listener: Listener) -> contextlib.AbstractContextManager[None]:
+    """While the block runs, counts of the job go to a listener."""
+    return _LISTENER.given(listener)
 
 
 def listed(images: int) -> None:
     """Reports images that were listed."""
-    if _listener:
-        _listener.listed(images)
+    if listener := _LISTENER.get():
+        listener.listed(images)
 
 
 def announce(samples: int, image_bytes: int) -> None:
     """Reports the totals of the whole job."""
-    if _listener:
-        _listener.start(samples, image_bytes)
+    if listener := _LISTENER.get():
+        listener.start(samples, image_bytes)
 
 
 def add(samples: int, image_bytes: int) -> None:
     """Reports samples that were written or left out."""
-    if _listener:
-        _listener.add(samples, image_bytes)
+    if listener := _LISTENER.get():
+        listener.add(samples, image_bytes)
 
 
 class Reporter:
@@ -70,7 +65,7 @@ class Reporter:
     def __init__(self) -> None:
         self._samples = 0
         self._bytes = 0
-        self._next = time.monotonic() + _INTERVAL if _listener else None
+        self._next = time.monotonic() + _INTERVAL if _LISTENER.get() else None
 
     def add(self, image_bytes: int) -> None:
         """Counts one sample, written or left out."""

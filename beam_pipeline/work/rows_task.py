@@ -48,10 +48,7 @@ class RowsTask:
     unnamed: UnnamedImages | None = None
     by_folder: ByFolder | None = None
 
-    @property
-    def uri(self) -> str:
-        """Its subject, for messages."""
-        return f"rows of {self.parts[0].uri}"
+    doing = "reading labels"
 
     def run(self) -> Outcome:
         """Reads the rows."""

@@ -91,6 +91,11 @@ class ShardTask:
         """The path of the shard."""
         return files.join(self.folder, self.spec.file_name)
 
+    @property
+    def doing(self) -> str:
+        """See `Task`."""
+        return f"writing {self.uri}"
+
     def run(self) -> Written:
         """Writes the shard and then its receipt.
 
@@ -124,6 +129,7 @@ class ShardTask:
             receipt = write_inputs(
                 folder=self.folder,
                 inputs=inputs,
+                encoding=self.encoding,
                 record_format=self.record_format,
                 reading=self.reading,
                 new=new,
@@ -203,6 +209,7 @@ def write_inputs(
     *,
     folder: str,
     inputs: ShardInputs,
+    encoding: EncodingOptions,
     record_format: RecordFormat,
     reading: ReadOptions,
     new: bool,
@@ -213,12 +220,12 @@ def write_inputs(
     Args:
       folder: the output folder.
       inputs: its samples and options.
+      encoding: the encoding of its examples, as the options record it.
       record_format: the format of its file.
       reading: how far it reads ahead.
       new: whether no file of its name exists yet, as `files.open_output` has it; else it is replaced.
       accept: called before the shard appears; may raise, and then it does not.
     """
-    encoding = EncodingOptions.from_recorded(inputs.options)
     with (
         files.open_output(files.join(folder, inputs.spec.file_name), new=new) as sink,
         encoding.maker(inputs.class_ids, inputs.refs, reading) as maker,

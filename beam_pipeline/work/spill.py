@@ -21,6 +21,8 @@ import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from beam_pipeline.work.job import Resource
+
 HELD_BYTES = 16 << 20
 """Bytes of a job that the engine holds itself."""
 LEAST_FREE_BYTES = 1 << 30
@@ -90,31 +92,26 @@ class _File:
             self._descriptor = -1
 
 
-_file: _File | None = None
+_FILE = Resource[_File]()
 
 
 @contextlib.contextmanager
 def spill_file() -> Iterator[None]:
-    """While the block runs, `spill` may write to a file. All of the job has to run in this process."""
-    global _file
-    outer, _file = _file, _File(HELD_BYTES)
-    file = _file
-    try:
+    """While the block runs, the job may write to a file. All of it has to run in this process."""
+    with contextlib.closing(_File(HELD_BYTES)) as file, _FILE.given(file):
         yield
-    finally:
-        _file = outer
-        file.close()
 
 
 def spill(data: bytes) -> bytes:
-    """Returns the place of data in the file of this process, or the data itself.
+    """Returns the place of data in the file of this job, or the data itself.
 
     Args:
       data: packed references, or an encoded batch.
     """
-    if _file is None or len(data) < _LEAST_BYTES:
+    file = _FILE.get()
+    if file is None or len(data) < _LEAST_BYTES:
         return data
-    offset = _file.write(data)
+    offset = file.write(data)
     return data if offset is None else _PLACE.pack(_MARK, offset, len(data))
 
 
@@ -122,9 +119,10 @@ def unspill(data: bytes) -> bytes:
     """Returns the data that `spill` took. Raises OSError if the file cannot be read."""
     if not data.startswith(_MARK):
         return data
-    assert _file is not None, "references in the file of another job"
+    file = _FILE.get()
+    assert file is not None, "references in the file of another job"
     _, offset, length = _PLACE.unpack(data)
-    return _file.read(offset, length)
+    return file.read(offset, length)
 
 
 def spill_parts(parts: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:

@@ -5,7 +5,8 @@ passing Python's lock back and forth than they win. A process has its own lock, 
 starts in a tenth of a second, so a local job has one per core.
 
 `writer_processes` starts them in the launcher; `submit` uses them where they exist. Over its connection,
-a process receives tasks. For each it sends its `Counts` a few times a second, then the result.
+a process receives tasks. For each it sends its `Counts`, at once and a few times a second, then the
+result.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from functools import partial
 from multiprocessing.connection import Connection, Pipe
 from queue import SimpleQueue
@@ -27,6 +29,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from beam_pipeline.core.errors import WriterProcessError
 from beam_pipeline.work import progress
+from beam_pipeline.work.job import Resource
 from beam_pipeline.work.output_claim import held_claims
 
 _Result = TypeVar("_Result", covariant=True)
@@ -37,11 +40,11 @@ class Task(Protocol[_Result]):
     """A shard to write, or other work, as something that can be pickled."""
 
     @property
-    def uri(self) -> str:
-        """The shard."""
+    def doing(self) -> str:
+        """What a process does that runs it, for messages: "writing /data/out/pets-00000-of-00004"."""
 
     def run(self) -> _Result:
-        """Writes it."""
+        """Does it."""
 
 
 class Counts(NamedTuple):
@@ -54,8 +57,9 @@ class Counts(NamedTuple):
 class _WriterProcess:
     """A process and the connection to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, claims: Sequence[int]) -> None:
         self._connection, theirs = Pipe()
+        self._answer: Any = None
         code = (
             f"import sys; sys.path[:] = {sys.path!r}; "
             f"from beam_pipeline.work.writer_process import serve; serve({theirs.fileno()})"
@@ -64,33 +68,46 @@ class _WriterProcess:
         self._process = subprocess.Popen(  # noqa: S603 -- our own code
             [sys.executable, "-c", code],
             stdin=subprocess.PIPE,
-            pass_fds=[theirs.fileno(), *held_claims()],
+            pass_fds=[theirs.fileno(), *claims],
         )
         theirs.close()
 
-    def run(self, task: Task[_Result]) -> _Result:
-        """Writes a shard in the process, and reports its progress.
+    def takes(self, task: Task[Any]) -> bool:
+        """Hands it a task; False if it died before it began with it."""
+        try:
+            self._connection.send(task)
+            self._answer = self._connection.recv()
+        except (EOFError, OSError):
+            return False
+        return True
+
+    def result(self, task: Task[_Result]) -> _Result:
+        """Waits for the task that it took, and reports its progress.
 
         Raises:
           WriterProcessError: the process died.
           Exception: the error of the task, raised there.
         """
         try:
-            self._connection.send(task)
-            result: _Result | Exception | Counts = self._connection.recv()
+            result: _Result | Exception | Counts = self._answer
             while isinstance(result, Counts):
-                progress.add(*result)
+                if any(result):
+                    progress.add(*result)
                 result = self._connection.recv()
         except (EOFError, OSError) as error:
-            code = self._process.wait()
-            raise WriterProcessError(
-                f"the process that was writing {task.uri} died "
-                f"({signal.Signals(-code).name if code < 0 else f'exit code {code}'}); the system "
-                "may have run out of memory. Nothing of the shard is visible; run the job again"
-            ) from error
+            raise self.death(task) from error
         if isinstance(result, Exception):
             raise result
         return result
+
+    def death(self, task: Task[Any]) -> WriterProcessError:
+        """The error of a task that the process did not live to end."""
+        code = self._process.wait()
+        return WriterProcessError(
+            f"the process that was {task.doing} died "
+            f"({signal.Signals(-code).name if code < 0 else f'exit code {code}'}); the system may have "
+            "run out of memory. No file is left half written; run the job again"
+        )
 
     def stop(self) -> None:
         """Ends the process; an unfinished shard is left in `.incomplete`."""
@@ -102,13 +119,16 @@ class _WriterProcess:
 
 
 class _WriterPool:
-    """A number of processes; each task goes to an idle one."""
+    """A number of processes; each task goes to an idle one. A process that dies is replaced."""
 
     def __init__(self, count: int) -> None:
         self.count = count
+        self._claims = held_claims()
         self._threads: ThreadPoolExecutor | None = None
-        self._processes: list[_WriterProcess] = []
+        self._processes: set[_WriterProcess] = set()
         self._idle: SimpleQueue[_WriterProcess] = SimpleQueue()
+        self._stopped = False
+        self._lock = threading.Lock()
 
     def start(self) -> None:
         """Starts the processes. Raises OSError or RuntimeError if the system has no room for them."""
@@ -120,57 +140,81 @@ class _WriterPool:
         finally:
             all_started.set()
         for _ in range(self.count):
-            self._processes.append(_WriterProcess())
+            self._processes.add(_WriterProcess(self._claims))
         for process in self._processes:
             self._idle.put(process)
 
     def submit(self, task: Task[_Result]) -> Future[_Result] | None:
         """Hands a task to a process; None if none can be started."""
-        if self.count and not self._threads:
-            try:
-                self.start()
-            except (OSError, RuntimeError):
-                self.count = 0
+        with self._lock:
+            if self.count and not self._threads:
+                try:
+                    self.start()
+                except (OSError, RuntimeError):
+                    self.count = 0
         if not self._threads or not self.count:
             return None
-        return self._threads.submit(self._run, task)
+        return self._threads.submit(copy_context().run, self._run, task)
 
     def _run(self, task: Task[_Result]) -> _Result:
         process = self._idle.get()
         try:
-            return process.run(task)
+            if not process.takes(task):  # it died while it was idle
+                process = self._replaced(process)
+                if not process.takes(task):
+                    raise process.death(task)
+            return process.result(task)
+        except WriterProcessError:
+            process = self._replaced(process)
+            raise
         finally:
             self._idle.put(process)
 
+    def _replaced(self, dead: _WriterProcess) -> _WriterProcess:
+        """A new process in place of a dead one; that one if none can be started."""
+        with self._lock:
+            if self._stopped:
+                return dead
+            try:
+                process = _WriterProcess(self._claims)
+            except OSError:
+                return dead
+            self._processes.add(process)
+            self._processes.remove(dead)
+        dead.stop()
+        return process
+
     def stop(self) -> None:
+        """Ends all processes."""
         if self._threads:
             self._threads.shutdown(wait=False, cancel_futures=True)
+        with self._lock:
+            self._stopped = True
         for process in self._processes:
             process.stop()
 
 
-_pool: _WriterPool | None = None
+_POOL = Resource[_WriterPool]()
 
 
 @contextlib.contextmanager
 def writer_processes(count: int, *, at_once: bool = True) -> Iterator[None]:
-    """While the block runs, `count` other processes write the shards that this process submits.
+    """While the block runs, `count` other processes run the tasks that this job submits.
 
     Args:
       count: how many; 0 for none.
       at_once: whether they are started now, and not when there is something to do.
     """
-    global _pool
     if not count:
         yield
         return
-    _pool = _WriterPool(count)
+    pool = _WriterPool(count)
     try:
         if at_once:
-            _pool.start()
-        yield
+            pool.start()
+        with _POOL.given(pool):
+            yield
     finally:
-        pool, _pool = _pool, None
         pool.stop()
 
 
@@ -182,13 +226,15 @@ def cores() -> int:
 
 
 def submit(task: Task[_Result]) -> Future[_Result] | None:
-    """Hands a shard to a writer process; None if this process has none."""
-    return _pool.submit(task) if _pool else None
+    """Hands a task to a writer process; None if this job has none."""
+    pool = _POOL.get()
+    return pool.submit(task) if pool else None
 
 
 def backlog() -> int:
-    """The number of shards that may be submitted before the oldest should be waited for."""
-    return 2 * _pool.count if _pool else 0
+    """The number of tasks that may be submitted before the oldest should be waited for."""
+    pool = _POOL.get()
+    return 2 * pool.count if pool else 0
 
 
 class Tasks(Generic[_Result]):
@@ -268,15 +314,19 @@ class _ToLauncher:
 
 def _serve(connection: Connection) -> None:
     while True:
+        result: Any
         try:
             task: Task[Any] = connection.recv()
         except (EOFError, OSError):  # the launcher is gone
             return
-        result: Any
-        try:
-            result = task.run()
-        except Exception as error:  # the launcher handles them all
+        except Exception as error:  # of a class that cannot be imported here
             result = error
+        else:
+            try:
+                connection.send(Counts(0, 0))  # it begins
+                result = task.run()
+            except Exception as error:  # the launcher handles them all
+                result = error
         try:
             connection.send(result)
         except OSError:

@@ -19,9 +19,7 @@ class Doubled:
 
     number: int
 
-    @property
-    def uri(self) -> str:
-        return str(self.number)
+    doing = "doubling"
 
     def run(self) -> Outcome:
         if self.number < 0:

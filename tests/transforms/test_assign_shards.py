@@ -13,7 +13,7 @@ from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.packing import unpack
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
-from beam_pipeline.transforms import pack_parts
+from beam_pipeline.transforms import in_workers
 from beam_pipeline.transforms.assign_shards import AssignShards
 from beam_pipeline.transforms.batches import SampleBatch
 
@@ -40,7 +40,7 @@ def test_every_sample_goes_to_the_shard_of_its_hash(
     held: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once, however many wait for others; a shard that has none is there, too."""
-    monkeypatch.setattr(pack_parts, "MOST_HELD", held)
+    monkeypatch.setattr(in_workers, "MOST_HELD", held)
     expected: dict[int, list[SampleRef]] = {number: [] for number in range(7)}
     numbers = ShardDivision(LAYOUT, 4).numbers(SampleBatch(SAMPLES).columns())
     for sample, number in zip(SAMPLES, numbers, strict=True):

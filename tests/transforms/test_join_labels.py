@@ -14,7 +14,7 @@ from beam_pipeline.core.labels.join import join_bucket
 from beam_pipeline.core.labels.meeting import ByFolder
 from beam_pipeline.core.labels.schema import ColumnKind, label_column
 from beam_pipeline.core.references import ImageRef, LabelRow
-from beam_pipeline.transforms import pack_parts
+from beam_pipeline.transforms import in_workers
 from beam_pipeline.transforms.batches import ImageBatch, LabelBatch
 from beam_pipeline.transforms.join_labels import JoinLabels
 from beam_pipeline.transforms.plan_shards import SumTallies
@@ -40,7 +40,7 @@ def test_buckets_and_bundles_play_no_part(
     buckets: int, held: int, by_folder: ByFolder | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Samples, dead letters and counts are those of all images and rows at once."""
-    monkeypatch.setattr(pack_parts, "MOST_HELD", held)
+    monkeypatch.setattr(in_workers, "MOST_HELD", held)
     expected = join_bucket(IMAGES, ROWS)
     tally = Tally(orphan_rows=expected.orphan_rows, repeated_rows=expected.repeated_rows)
     tally.add_samples(expected.samples, 0)

@@ -12,9 +12,11 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
+import beam_pipeline
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.sharding import ShardConfig, ShardPlan
 from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.errors import ListingError, OutputNotEmptyError
 from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
@@ -137,3 +139,48 @@ def test_a_reason_found_earlier_is_the_one_that_is_given(tmp_path: Path) -> None
     plan_shards(JOINED, str(tmp_path), RUN, False, **WISHES)
     broken = Tally(listed=9, refusals=[Refusal("ListingError", "/photos cannot be listed")])
     assert plan_shards(broken, str(tmp_path), RUN, True, **WISHES).refusal == broken.refusals[0]
+
+
+def in_pipeline(folder: Path, tally: Tally, **options: Any) -> None:
+    """Runs a pipeline that plans shards and has no launcher."""
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        planning = PlanShards(output_folder=str(folder), run=RUN, resume=False, **WISHES, **options)
+        _ = pipeline | beam.Create([tally]) | planning
+
+
+def test_missing_input_fails_a_pipeline_that_does_not_collect_why(tmp_path: Path) -> None:
+    """Else it would end well, with no shards."""
+    gone = Tally(refusals=[Refusal("ListingError", "/gone cannot be listed")])
+    with pytest.raises(ListingError, match=r"^/gone cannot be listed"):
+        in_pipeline(tmp_path, gone)
+    in_pipeline(tmp_path, gone, raises=False)
+
+
+SHARD = "pets-train.tfrecord-00000-of-00007"
+
+
+@pytest.mark.parametrize("there", ["manifest.json", SHARD])
+def test_a_folder_of_another_run_is_refused_before_the_first_shard(
+    tmp_path: Path, there: str
+) -> None:
+    """Where no launcher has looked; nothing is written there."""
+    if there == "manifest.json":
+        beam_pipeline.convert_samples([{"x": 1}], output=str(tmp_path), name="pets")
+    else:
+        (tmp_path / there).touch()
+    before = sorted(path.name for path in tmp_path.iterdir())
+    with pytest.raises(OutputNotEmptyError, match=f"^{tmp_path} holds {there} of another run, and"):
+        in_pipeline(tmp_path, total(LISTED, JOINED))
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_a_plan_is_made_again_where_it_was_made_before(tmp_path: Path) -> None:
+    """By an engine that tries again when some shards are there, and after a run that wrote none."""
+    whole = total(LISTED, JOINED)
+    other = {**WISHES, "shards": ShardConfig({"train": 7}, shard_bytes=10)}
+    assert plan_shards(whole, str(tmp_path), RUN, False, **other).refusal is None
+    for _ in range(2):
+        in_pipeline(tmp_path, whole)
+        (tmp_path / "pets-train.tfrecord-00000-of-00003").touch()
+    with pytest.raises(OutputNotEmptyError, match="holds pets-train"):
+        in_pipeline(tmp_path, replace(whole, sample_bytes=Counter({"train": 300, "test": 31})))

@@ -46,10 +46,20 @@ def assert_read(
     labels: FileLabels, rows: list[LabelRow], dead_letters: list[DeadLetter], tally: Tally
 ) -> None:
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        found: Any = pipeline | ReadLabels(labels=labels)
+        found: Any = pipeline | ReadLabels(labels=labels, raises=False)
         assert_items(found["rows"], rows, "rows")
         assert_items(found[DEAD_LETTERS], dead_letters, "dead letters")
         assert_total(found[TALLY], tally)
+
+
+def test_what_cannot_be_read_is_raised_where_nothing_collects_it(tmp_path: Path) -> None:
+    """A pipeline that looks at rows alone does not take a broken file for an empty one."""
+    write_files(str(tmp_path), {"a": b"1 !"})
+    with (
+        pytest.raises(LabelTableError, match="a has an exclamation mark"),
+        beam.Pipeline(runner="FnApiRunner") as pipeline,
+    ):
+        _ = pipeline | ReadLabels(labels=FileLabels(Reader(), files=(f"{tmp_path}/a",)))
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 4096])

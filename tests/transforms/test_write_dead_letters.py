@@ -21,7 +21,7 @@ from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.failures import DEFAULT_POLICY, FailurePolicy
 from beam_pipeline.core.packing import pack
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
-from beam_pipeline.transforms.write_dead_letters import WrittenPart, _WritePart, write_parts
+from beam_pipeline.transforms.write_dead_letters import WrittenPart, _WritingPart, write_parts
 
 MOST = 1000
 PLAN = Plan(ShardPlan("d", (("train", 1),), TFRecordFormat()), (), Tally(), None)
@@ -43,10 +43,11 @@ def test_the_memory_of_a_worker_does_not_grow(count: int, tmp_path: Path) -> Non
     names = dead_letter_names(parts)
     tracemalloc.start()
     try:
-        (written,) = _WritePart(str(tmp_path), DEFAULT_POLICY).process((0, pieces), (PLAN, names))
+        (outcome,) = _WritingPart(str(tmp_path), DEFAULT_POLICY)((0, pieces), (PLAN, names))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
+    (written,) = outcome.main
     assert len(pieces[0]) < 40_000
     assert written.letters < 1.2 * MOST
     assert peak < 1_500_000
@@ -61,10 +62,11 @@ def test_one_process_writes_the_same_parts(tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     found = list(write_parts(str(here), names, letters))
     assert sum(part.letters for part in found) == 5000
-    work = _WritePart(str(there), DEFAULT_POLICY)
+    work = _WritingPart(str(there), DEFAULT_POLICY)
     for number in range(5):
         piece = pack([one for one in reversed(letters) if part_of(one, 5) == number])
-        assert list(work.process((number, [piece]), (PLAN, names))) == [found[number]]
+        (outcome,) = work((number, [piece]), (PLAN, names))
+        assert outcome.main == [found[number]]
     for name in names:
         assert (here / name).read_bytes() == (there / name).read_bytes()
 
@@ -73,9 +75,10 @@ def test_a_part_that_cannot_be_written_is_a_refusal_or_an_error(tmp_path: Path) 
     """An engine that tries again needs the error."""
     (tmp_path / "file").touch()
     folder, part = str(tmp_path / "file"), (0, [pack(list(dead_letters(1)))])
-    (found,) = _WritePart(folder, FailurePolicy(retries=False)).process(part, (PLAN, ["a"]))
+    (outcome,) = _WritingPart(folder, FailurePolicy(retries=False))(part, (PLAN, ["a"]))
+    (found,) = outcome.main
     assert found == WrittenPart(1, found.refusal)
     assert found.refusal
     assert found.refusal.message.startswith(f"{folder}/a cannot be written: ")
     with pytest.raises(OSError, match="file"):
-        list(_WritePart(folder, DEFAULT_POLICY).process(part, (PLAN, ["a"])))
+        list(_WritingPart(folder, DEFAULT_POLICY)(part, (PLAN, ["a"])))

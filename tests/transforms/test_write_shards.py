@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.sharding import ShardInfo, ShardPlan
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.errors import OutputError, UsageError
 from beam_pipeline.core.failures import FailurePolicy, Refusal
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
 from beam_pipeline.core.packing import pack
@@ -26,6 +29,7 @@ from beam_pipeline.work import writer_process
 from beam_pipeline.work.encoding import EncodingOptions
 from beam_pipeline.work.incomplete_folder import take_refusal
 from beam_pipeline.work.outcome import DEAD_LETTERS, REFUSALS
+from beam_pipeline.work.receipt_files import read_receipt
 from beam_pipeline.work.shard_task import ShardTask, Written
 from tests.pictures import write_pictures
 from tests.transforms.outputs import assert_items
@@ -119,7 +123,7 @@ def test_a_shard_that_cannot_be_written_is_a_refusal(
     blocked = folder / PLAN.shard_plan.spec(1).file_name
     blocked.mkdir(parents=True)
     with beam.Pipeline(runner="FnApiRunner") as job:
-        found = in_job(job, folder, shards, failures=HERE)
+        found = in_job(job, folder, shards, failures=HERE, raises=False)
         numbers = found["shards"] | beam.Map(lambda info: (info.split, info.number))
         assert_that(numbers, equal_to([("test", 0), ("train", 1)]), label="shards")
 
@@ -154,11 +158,74 @@ def test_a_resumed_job_keeps_shards_of_the_same_samples(
     files = {path: path.stat().st_ino for path in tmp_path.glob("*.tfrecord-*")}
     changed = {0: shards[0], 1: shards[1][1:]}
     with beam.Pipeline(runner="FnApiRunner") as job:
-        found = in_job(job, tmp_path, changed, resume=True, failures=HERE)
+        found = in_job(job, tmp_path, changed, resume=True, failures=HERE, raises=False)
         assert_that(found["shards"], equal_to(infos[:1]), label="shards")
         errors = found[REFUSALS] | beam.Map(lambda refusal: refusal.error)
         assert_that(errors, equal_to(["ChangedInputsError"]), label="refusals")
     assert {path: path.stat().st_ino for path in tmp_path.glob("*.tfrecord-*")} == files
+
+
+@dataclass(frozen=True)
+class Shifted(LabelledImages):
+    """A pipeline's own samples: images whose classes have ids above ten."""
+
+    def maker(self, options: Any, class_ids: Mapping[str, int], read: Any) -> Any:
+        shifted = {name: number + 10 for name, number in class_ids.items()}
+        return super().maker(options, shifted, read)
+
+
+def test_samples_of_a_kind_of_ones_own_are_made_as_they_say(
+    tmp_path: Path, shards: dict[int, list[SampleRef]]
+) -> None:
+    """Their shards are not those of others with the same record, and `repair` does not make them."""
+    own = EncodingOptions(Shifted(CLASS_FOLDER_COLUMNS))
+    folder = tmp_path / "job"
+    with beam.Pipeline(runner="FnApiRunner") as job:
+        plan = job | "Plan" >> beam.Create([PLAN])
+        writing = WriteShards(plan=plan, output_folder=str(folder), encoding=own)
+        found = job | beam.Create([(0, [pack(shards[0])])]) | writing
+        assert_that(found["shards"] | beam.Map(lambda info: info.classes), equal_to([((10, 1),)]))
+    receipt = read_receipt(str(folder), PLAN.shard_plan.spec(0).file_name)
+    assert receipt
+    with pytest.raises(UsageError, match=r"made by tests\.transforms\.test_write_shards\.Shifted"):
+        EncodingOptions.from_recorded(receipt.inputs.options)
+
+
+def test_a_shard_that_is_not_written_fails_a_job_that_does_not_collect_why(
+    tmp_path: Path, shards: dict[int, list[SampleRef]]
+) -> None:
+    """Else it would end well with a shard less."""
+    (tmp_path / PLAN.shard_plan.spec(1).file_name).mkdir(parents=True)
+    with (
+        pytest.raises(OutputError, match="cannot be written"),
+        beam.Pipeline(runner="FnApiRunner") as job,
+    ):
+        in_job(job, tmp_path, shards, failures=HERE)
+
+
+def test_shards_keep_the_window_of_their_samples(
+    tmp_path: Path, shards: dict[int, list[SampleRef]]
+) -> None:
+    """In writer processes and here."""
+    for processes in (0, 2):
+        with writer_process.writer_processes(processes), beam.Pipeline(runner="FnApiRunner") as job:
+            plan = job | "Plan" >> beam.Create([PLAN])
+            folder = str(tmp_path / f"{processes}")
+            writing = WriteShards(plan=plan, output_folder=folder, encoding=ENCODING)
+            elements = [
+                TimestampedValue((number, [pack(refs)]), 100 * number)
+                for number, refs in shards.items()
+            ]
+            found = job | beam.Create(elements) | beam.WindowInto(FixedWindows(50)) | writing
+            ends = found["shards"] | beam.ParDo(EndOfWindow())
+            assert_that(ends, equal_to([(0, 50), (0, 150), (1, 250)]), label=f"{processes}")
+
+
+class EndOfWindow(beam.DoFn):
+    """(number of a shard within its split, end of its window)."""
+
+    def process(self, info: ShardInfo, window: Any = beam.DoFn.WindowParam) -> Any:
+        yield info.number, int(window.end)
 
 
 def test_figures_are_of_the_file(tmp_path: Path, shards: dict[int, list[SampleRef]]) -> None:

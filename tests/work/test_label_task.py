@@ -89,7 +89,6 @@ def test_images_of_one_key_are_dead_letters_where_keys_may_repeat() -> None:
     task = LabelTask([pack(IMAGES), pack([twice])], None, labelling, may_repeat=True)
     samples, dead_letters, _ = shown(task)
     assert (len(samples), [letter.key for letter in dead_letters]) == (17, ["cat/0.jpg"] * 2)
-    assert task.uri == "samples of images"
 
 
 def test_large_buckets_become_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:

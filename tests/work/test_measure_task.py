@@ -32,7 +32,8 @@ def test_the_size_of_a_record_is_measured_and_a_bad_image_is_not(tmp_path: Path)
         for key in files
     ]
     task = pickle.loads(pickle.dumps(MeasureTask(ENCODING, refs, ONE_BY_ONE)))
-    large, small = task.run()
+    (tally,) = task.run().main
+    large, small = tally.measured
     assert large.order == KeyHasher(3).order("a.jpg")
     assert (large.size, small.size) == (len(files["a.jpg"]), len(files["c.jpg"]))
     assert small.written > small.size  # its own bytes, with features around them

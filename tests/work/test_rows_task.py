@@ -155,7 +155,6 @@ def test_names_without_a_folder_are_found(tmp_path: Path) -> None:
     part = FilePart(str(path), LineRange(0, path.stat().st_size))
     task = RowsTask([part], reader_of(path), by_folder=ByFolder.below(["/photos"]))
     assert task.run().tagged == [("bare_names", BareNames(frozenset({"b"})))]
-    assert task.uri == f"rows of {path}"
 
 
 def test_a_file_that_cannot_be_read_is_a_dead_letter(tmp_path: Path) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
@@ -11,7 +14,7 @@ import pytest
 from beam_pipeline.core.errors import OutputError, WriterProcessError
 from beam_pipeline.work import progress, writer_process
 from beam_pipeline.work.shard_task import Written
-from beam_pipeline.work.writer_process import backlog, cores, submit, writer_processes
+from beam_pipeline.work.writer_process import Tasks, backlog, cores, submit, writer_processes
 
 
 @dataclass(frozen=True)
@@ -21,8 +24,8 @@ class Task:
     does: str = ""
 
     @property
-    def uri(self) -> str:
-        return f"/out/{self.does}"
+    def doing(self) -> str:
+        return f"told to {self.does}"
 
     def run(self) -> Written:
         if self.does == "fail":
@@ -35,6 +38,21 @@ class Task:
             progress.add(2, 30)
             progress.add(1, 5)
         return Written(None, [], image_bytes=os.getpid())
+
+
+@dataclass(frozen=True)
+class DiesElsewhere(Task):
+    """Kills any process but the one that made it."""
+
+    maker: int = 0
+
+    def __init__(self, maker: int) -> None:
+        object.__setattr__(self, "maker", maker)
+
+    def run(self) -> Written:
+        if os.getpid() != self.maker:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().run()
 
 
 class Heard:
@@ -94,14 +112,74 @@ def test_progress_comes_before_the_result() -> None:
 
 
 @pytest.mark.parametrize(("does", "how"), [("be killed", "SIGKILL"), ("exit", "exit code 3")])
-def test_a_process_that_dies_is_reported_with_its_shard(does: str, how: str) -> None:
-    """The message says how it died, and that nothing of the shard is visible."""
+def test_a_process_that_dies_is_reported_with_what_it_did(does: str, how: str) -> None:
+    """The message says how it died; another process takes the next task."""
     said = (
-        rf"^the process that was writing /out/{does} died \({how}\); the system may have run out of "
-        r"memory\. Nothing of the shard is visible; run the job again$"
+        rf"^the process that was told to {does} died \({how}\); the system may have run out of "
+        r"memory\. No file is left half written; run the job again$"
     )
-    with writer_processes(1), pytest.raises(WriterProcessError, match=said):
-        run(Task(does))
+    with writer_processes(1):
+        for _ in range(3):
+            with pytest.raises(WriterProcessError, match=said):
+                run(Task(does))
+        assert run(Task()).image_bytes != os.getpid()
+
+
+def test_a_process_that_died_while_it_was_idle_is_replaced() -> None:
+    """No task is to blame, so none fails; when the block ends, the new process does, too."""
+    with writer_processes(2):
+        pids = {run(Task()).image_bytes for _ in range(2)}
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        later = {run(Task()).image_bytes for _ in range(4)}
+        assert not later & pids
+    for pid in later:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_a_task_that_dies_in_planning_is_done_here() -> None:
+    """It only computes something; the process that takes the next task is a new one."""
+    with writer_processes(1):
+        tasks: Tasks[Written] = Tasks(repeat=True)
+        assert list(tasks.submit(DiesElsewhere(os.getpid()))) == []
+        assert [result().image_bytes for result in tasks.rest()] == [os.getpid()]
+        assert run(Task()).image_bytes != os.getpid()
+
+
+def test_a_task_of_an_unknown_class_is_an_error_and_its_process_goes_on() -> None:
+    """Such as one of a program's own file, which a writer process does not import."""
+    unknown = type("Unknown", (Task,), {"__module__": "sys"})
+    sys.Unknown = unknown  # type: ignore[attr-defined]
+    try:
+        with writer_processes(1):
+            with pytest.raises(AttributeError, match="Unknown"):
+                run(unknown())
+            assert run(Task()).info is None
+    finally:
+        del sys.Unknown  # type: ignore[attr-defined]
+
+
+def test_jobs_in_two_threads_have_processes_and_listeners_of_their_own() -> None:
+    """The end of one does not touch the other."""
+    both, ended = threading.Barrier(2), threading.Event()
+
+    def job(number: int) -> tuple[set[int], list[tuple[int, int]]]:
+        heard = Heard()
+        with progress.reported_to(heard), writer_processes(1):
+            pids = {run(Task("report")).image_bytes}
+            both.wait(60)
+            if number:
+                assert ended.wait(60)
+            pids.add(run(Task()).image_bytes)
+        ended.set()
+        return pids, heard.counts
+
+    with ThreadPoolExecutor(2) as threads:
+        (first, heard), (second, also_heard) = threads.map(job, range(2))
+    assert len(first) == len(second) == 1
+    assert first != second
+    assert heard == also_heard == [(2, 30), (1, 5)]
 
 
 def test_cores_are_those_that_this_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:

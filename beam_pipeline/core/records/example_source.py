@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.images.changes import ImageChanges, check_codec
 from beam_pipeline.core.images.masks import FilePreparer, file_preparers
 from beam_pipeline.core.images.preparation import (
@@ -228,8 +229,24 @@ class SerializedExamples:
         }
 
 
+def foreign_source(source: ExampleSource) -> str:
+    """The name by which receipts tell the samples of a source that is none of ours; else empty."""
+    kind = type(source)
+    known = kind in (LabelledImages, SerializedExamples)
+    return "" if known else f"{kind.__module__}.{kind.__qualname__}"
+
+
 def recorded_source(values: Mapping[str, Any]) -> ExampleSource:
-    """The source whose `recorded` values these are, read from JSON."""
+    """The source whose `recorded` values these are, read from JSON.
+
+    Raises:
+      UsageError: it is a pipeline's own.
+    """
+    if "source" in values:
+        raise UsageError(
+            f"its examples were made by {values['source']}, so only the pipeline that wrote them can "
+            "write them again"
+        )
     if values.get("features") is not None:
         return SerializedExamples(values["features"])
     columns = [{**column, "kind": ColumnKind(column["kind"])} for column in values["columns"]]

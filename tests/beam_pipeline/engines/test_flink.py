@@ -18,6 +18,7 @@ import grpc
 import pytest
 from apache_beam.options.pipeline_options import GoogleCloudOptions
 
+from beam_pipeline.beam_patches import applied, silent_connections
 from beam_pipeline.cli import _parser
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.errors import AnotherJobError, UsageError
@@ -25,7 +26,6 @@ from beam_pipeline.engines.flink import (
     Cluster,
     FlinkJob,
     _cluster_defaults,
-    _LostConnections,
     jobs_of,
     with_defaults,
 )
@@ -200,16 +200,18 @@ def test_a_job_that_is_left_reports_to_flink(config: ConvertConfig) -> None:
             engine.prepare(dataclasses.replace(config, options=changed))
 
 
-def test_a_thread_that_loses_its_connection_is_passed_over() -> None:
+def test_a_thread_that_loses_its_connection_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Other errors go on to the hook that was there."""
     seen: list[object] = []
-    hook = _LostConnections.passed_over(seen.append)
-    assert _LostConnections.passed_over(hook) is hook
+    monkeypatch.setattr(threading, "excepthook", seen.append)
     other = threading.ExceptHookArgs((ValueError, ValueError("x"), None, None))
     closed = ValueError("Cannot monitor channel state: Channel closed!")  # gRPC's own thread
-    for lost in (grpc.RpcError(), closed):
-        hook(threading.ExceptHookArgs((type(lost), lost, None, None)))
-    hook(other)
+    with applied([silent_connections]):
+        for lost in (grpc.RpcError(), closed):
+            threading.excepthook(threading.ExceptHookArgs((type(lost), lost, None, None)))
+        threading.excepthook(other)
     assert seen == [other]
 
 

@@ -1,0 +1,166 @@
+"""DoFns whose work is done by tasks, here or in writer processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.pvalue import AsSingleton
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
+
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.errors import ListingError
+from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.labels.meeting import NameDivision
+from beam_pipeline.core.packing import unpack
+from beam_pipeline.core.references import ImageRef
+from beam_pipeline.transforms.batches import ImageBatch
+from beam_pipeline.transforms.in_workers import SMALL, Divide, InWorkers, Step, task_or_outcome
+from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Outcome
+from beam_pipeline.work.writer_process import writer_processes
+from tests.transforms.tasks import LETTER, Doubled, Fatal
+
+
+def double_each(number: int) -> Iterator[Step]:
+    yield task_or_outcome(Doubled(number), SMALL if number % 3 else 0)
+
+
+def double(pipeline: beam.Pipeline, numbers: list[int]) -> Any:
+    return (
+        pipeline
+        | beam.Create(numbers)
+        | beam.ParDo(InWorkers(double_each))
+        .with_output_types(int)
+        .with_outputs(DEAD_LETTERS, TALLY, "odd", main="main")
+    )
+
+
+@pytest.mark.parametrize("writers", [0, 1, 2])
+def test_each_task_has_its_outputs(writers: int) -> None:
+    """With any number of processes; small tasks stay here."""
+    with writer_processes(writers), beam.Pipeline(runner="FnApiRunner") as pipeline:
+        found = double(pipeline, list(range(20)))
+        letters = found[DEAD_LETTERS] | beam.FlatMap(list)
+        assert_that(found["main"], equal_to([2 * n for n in range(20)]), label="main")
+        assert_that(letters, equal_to([LETTER]), label="letters")
+        assert_that(found[TALLY], equal_to([Tally(listed=1)] * 20), label="tallies")
+        assert_that(found["odd"], equal_to([n % 2 for n in range(20)]), label="tagged")
+
+
+def double_fatally(number: int) -> Iterator[Step]:
+    yield Fatal(number, os.getpid())
+
+
+def test_what_a_process_did_not_finish_is_done_here() -> None:
+    """Nothing is lost when a process dies, as if memory ran out."""
+    with writer_processes(1), beam.Pipeline(runner="FnApiRunner") as pipeline:
+        found = (
+            pipeline
+            | beam.Create([1, 2, 3])
+            | beam.ParDo(InWorkers(double_fatally)).with_output_types(int).with_outputs(main="main")
+        )
+        assert_that(found["main"], equal_to([2, 4, 6]))
+
+
+@pytest.mark.parametrize("writers", [0, 2])
+def test_the_error_of_a_task_is_that_of_the_job(writers: int) -> None:
+    """Whichever process raised it."""
+    with (
+        writer_processes(writers),
+        pytest.raises(Exception, match="negative"),
+        beam.Pipeline(runner="FnApiRunner") as pipeline,
+    ):
+        double(pipeline, [1, -1, 2])
+
+
+IMAGES = [ImageRef(f"{n}.jpg", f"/photos/{n}.jpg", n) for n in range(10)]
+WINDOWS = 5  # seconds
+
+
+class Shown(beam.DoFn):
+    """An element with the end of its window and its timestamp, in seconds."""
+
+    def process(
+        self,
+        element: Any,
+        window: Any = beam.DoFn.WindowParam,
+        timestamp: Any = beam.DoFn.TimestampParam,
+    ) -> Iterator[tuple[Any, int, int]]:
+        yield element, int(window.end), int(timestamp)
+
+
+@pytest.mark.parametrize("writers", [0, 2])
+def test_outputs_keep_the_window_and_the_timestamp_of_their_element(writers: int) -> None:
+    """In whichever call they are yielded: of the next element, or at the end of the bundle."""
+    with writer_processes(writers), beam.Pipeline(runner="FnApiRunner") as pipeline:
+        numbers = (
+            pipeline
+            | beam.Create([TimestampedValue(n, n) for n in range(20)])
+            | beam.Map(lambda number: number)
+            | beam.WindowInto(FixedWindows(WINDOWS))
+        )
+        found = numbers | "Double" >> beam.ParDo(InWorkers(double_each)).with_output_types(
+            int
+        ).with_outputs("odd", main="main")
+        expected = [(2 * n, n // WINDOWS * WINDOWS + WINDOWS, n) for n in range(20)]
+        assert_that(found["main"] | beam.ParDo(Shown()), equal_to(expected), label="main")
+        odd = [(n % 2, end, n) for n, (_, end, _) in enumerate(expected)]
+        assert_that(found["odd"] | "Odd" >> beam.ParDo(Shown()), equal_to(odd), label="tagged")
+
+
+@pytest.mark.parametrize(("side", "undivided"), [(False, 0), (True, 0), (True, 10)])
+def test_batches_of_a_window_are_divided_together(side: bool, undivided: int) -> None:
+    """Each reference has its part; without parts, batches are tagged as they are."""
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        batches = (
+            pipeline
+            | beam.Create([TimestampedValue(n, n) for n in range(10)])
+            | "Batch" >> beam.Map(lambda n: ImageBatch(IMAGES[n : n + 1]))
+            | beam.WindowInto(FixedWindows(WINDOWS))
+        )
+        sides = [AsSingleton(pipeline | "Side" >> beam.Create([not undivided]))] if side else []
+        divide = Divide(division_if if side else partial(NameDivision, 3), undivided="whole")
+        found = batches | "Divide" >> beam.ParDo(divide, *sides).with_output_types(
+            tuple[int, bytes]
+        ).with_outputs("whole", main="parts")
+        keys = (
+            found["parts"]
+            | beam.FlatMapTuple(
+                lambda part, packed: [(part, ref.key) for ref in unpack(ImageRef, packed)]
+            )
+            | "Windows" >> beam.ParDo(Shown())
+            | beam.MapTuple(lambda element, end, _: (*element, end))
+        )
+        parts = NameDivision(3).numbers([[ref.key for ref in IMAGES]])
+        expected = [
+            (part, ref.key, WINDOWS if ref.size < WINDOWS else 2 * WINDOWS)
+            for part, ref in zip(parts, IMAGES, strict=True)
+        ]
+        assert_that(keys, equal_to([] if undivided else expected), label="parts")
+        whole = found["whole"] | "Sizes" >> beam.Map(len)
+        assert_that(whole, equal_to([1] * undivided), label="whole")
+
+
+def division_if(divides: bool) -> NameDivision | None:
+    return NameDivision(3) if divides else None
+
+
+def test_a_refusal_that_nothing_collects_is_raised() -> None:
+    """Only where the stage says so; else the plan collects it."""
+
+    def refuse(_: int) -> Iterator[Outcome]:
+        yield Outcome(tally=Tally(refusals=[Refusal("ListingError", "/gone cannot be listed")]))
+
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        found = pipeline | beam.Create([1]) | beam.ParDo(InWorkers(refuse)).with_outputs(TALLY)
+        assert_that(found[TALLY] | beam.Map(lambda tally: len(tally.refusals)), equal_to([1]))
+    with (
+        pytest.raises(ListingError, match="/gone cannot be listed"),
+        beam.Pipeline(runner="FnApiRunner") as pipeline,
+    ):
+        _ = pipeline | beam.Create([1]) | beam.ParDo(InWorkers(refuse, raises=True))
