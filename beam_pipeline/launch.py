@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import os
 import time
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
@@ -216,7 +216,7 @@ def _run_job(config: ConvertConfig, engine: Engine, writers: int) -> None:
 
 def new_job() -> str:
     """A name for a job that no other has, as `FailurePolicy.job` has it."""
-    return uuid.uuid4().hex
+    return os.urandom(16).hex()
 
 
 def _run_jobs(config: ConvertConfig, engine: Engine, writers: int) -> None:

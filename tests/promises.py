@@ -71,12 +71,20 @@ PROMISES: Mapping[str, Mapping[str, Promise]] = {
             "a run without options refuses; `--overwrite` goes on, and so does `--resume` once the "
             "manifest is gone: before that, the old data set is whole",
         ),
+        "threads": Promise(
+            "two threads of a program call `beam_pipeline.convert` at once",
+            "both data sets are whole; nothing of Beam, logging or signals stays changed",
+        ),
         "ctrl_c": Promise(
             "Ctrl-C", "exit code 130 at once, and one line that names `--resume`; no manifest"
         ),
         "writer_dies": Promise(
-            "a writer process dies (out of memory)",
-            "the job ends at once and names the shard that it was writing",
+            "a writer process dies (out of memory) while it writes a shard",
+            "one line names the shard; the others are written, and `--resume` adds it",
+        ),
+        "writer_dies_planning": Promise(
+            "a writer process dies while it plans or is idle",
+            "another takes its place; every file is the same, byte for byte",
         ),
         "zeros": Promise(
             "a power failure leaves a shard of the right length with zeros in it",

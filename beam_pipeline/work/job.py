@@ -17,7 +17,7 @@ A pickled job is its id: on other machines, and when it has ended, it has nothin
 from __future__ import annotations
 
 import contextlib
-import uuid
+import os
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
@@ -65,7 +65,7 @@ class Resource(Generic[_T]):
     @contextlib.contextmanager
     def given(self, value: _T) -> Iterator[None]:
         """While the block runs, this thread works for a job that has this and what its job had."""
-        job = Job(uuid.uuid4().hex, {**_current.get().resources, self: value})
+        job = Job(os.urandom(16).hex(), {**_current.get().resources, self: value})
         _running[job.id] = job
         token = _current.set(job)
         try:

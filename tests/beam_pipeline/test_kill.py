@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import resource
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from tests.harness import PATIENCE_S, convert, convert_killed_before, digests, j
 from tests.pictures import picture, write_files
 
 SHARDS = 40
+PROGRESS = re.compile(" listed$| to write$| samples/s, ")
 
 
 @pytest.fixture(scope="module")
@@ -93,22 +96,43 @@ def _assert_whole(output: Path, wanted: dict[str, str]) -> None:
 
 @pytest.mark.promise("writer_dies")
 @pytest.mark.slow
-def test_a_writer_process_that_dies_ends_the_job_with_an_error(
-    argv: list[str], tmp_path: Path
+def test_a_writer_process_that_dies_costs_the_shard_that_it_was_writing(
+    argv: list[str], wanted: dict[str, str], tmp_path: Path
 ) -> None:
-    """The job ends at once, names the shard that was being written, and says what to do."""
+    """One line names it, without tracebacks; the others are written, and --resume adds that one."""
     output = tmp_path / "out"
-    argv = [*argv, "--image_check", "full", "--writers", "2", "--output", str(output)]
-    with job(*argv) as running:
+    argv = [*argv, "--output", str(output)]
+    with job(*argv, "--writers", "2") as running:
         wait_until(lambda: _shards(output), running)
-        writer = wait_until(lambda: _children(running.pid), running)[0]
-        os.kill(writer, signal.SIGKILL)
+        os.kill(wait_until(lambda: _children(running.pid), running)[0], signal.SIGKILL)
         _, error = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 1
-    last = error.splitlines()[-1]
-    assert last.startswith(f"beam-tfrecord: error: the process that was writing {output}/d-train")
-    assert "died (SIGKILL); the system may have run out of memory" in last
+    (line,) = [line for line in error.splitlines() if not PROGRESS.search(line)]
+    assert line.startswith(f"beam-tfrecord: error: the process that was writing {output}/d-train")
+    assert "died (SIGKILL); the system may have run out of memory" in line
     assert "manifest.json" not in os.listdir(output)
+    assert len(_shards(output)) == SHARDS - 1
+    assert convert(*argv, "--resume") == 0
+    assert digests(output) == wanted
+
+
+@pytest.mark.promise("writer_dies_planning")
+@pytest.mark.slow
+def test_a_writer_process_that_dies_before_it_writes_costs_nothing(
+    argv: list[str], wanted: dict[str, str], tmp_path: Path
+) -> None:
+    """Whether it is starting, idle or planning: another takes its place, and nothing is said."""
+    for moment in range(4):
+        output = tmp_path / f"{moment}"
+        with job(*argv, "--output", str(output), "--writers", "2") as running:
+            writers = wait_until(lambda: _children(running.pid), running)
+            time.sleep(moment * 0.2)
+            if not _shards(output):
+                os.kill(writers[0], signal.SIGKILL)
+            _, error = running.communicate(timeout=PATIENCE_S)
+        assert running.returncode == 0
+        assert [line for line in error.splitlines() if not PROGRESS.search(line)] == []
+        assert digests(output) == wanted
 
 
 @pytest.mark.promise("disk_full")
