@@ -128,9 +128,9 @@ def test_a_shard_that_cannot_be_written_is_a_refusal(
         assert_that(numbers, equal_to([("test", 0), ("train", 1)]), label="shards")
 
         def is_the_reason(refusals: list[Refusal]) -> None:
-            ((error, message),) = refusals
-            assert error == "OutputError"
-            assert message.startswith(f"a shard in {folder} cannot be written: ")
+            (refusal,) = refusals
+            assert refusal.error == "OutputError"
+            assert refusal.message.startswith(f"a shard in {folder} cannot be written: ")
 
         assert_that(found[REFUSALS], is_the_reason, label="refusals")
 
