@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import io
 import itertools
 import json
 import posixpath
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
 from google_crc32c import value as crc32c
 
@@ -23,12 +23,12 @@ from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.sharding import ShardInfo
 from beam_pipeline.core.dataset.tally import Tally, Totals
 from beam_pipeline.core.errors import ConversionError, OutputError, UsageError
-from beam_pipeline.core.records.formats import COMPRESSIONS, FORMATS
+from beam_pipeline.core.records.formats import COMPRESSIONS, DEFAULT_FORMAT, FORMATS
 from beam_pipeline.core.report.image_statistics import (
     ImageStatistics,
     formats_and_lengths,
 )
-from beam_pipeline.core.text import is_utf8, shown
+from beam_pipeline.core.typed_json import Count, Expect, Integer, Text, decode, one_of
 
 FORMAT_VERSION = 1
 IMAGES_ENTRY = "images"
@@ -38,6 +38,154 @@ _CHECKSUM = b',\n  "crc32c": "'  # as it stands in the file; nested entries are 
 _PIECES = 1 << 14  # of JSON, encoded at a time
 LABELS_NAME = "labels.txt"
 LABEL_MAP_NAME = "label_map.pbtxt"
+
+
+def _is_crc32c(value: Any) -> bool:
+    try:
+        return len(base64.b64decode(value, validate=True)) == 4
+    except (TypeError, ValueError):
+        return False
+
+
+_FileName = Annotated[Text, Expect(lambda name: name and "\0" not in name, "the name of a file")]
+_Checksum = Annotated[Any, Expect(_is_crc32c, "the base64 of four bytes")]
+_Range = Annotated[
+    tuple[Count, ...], Expect(lambda ends: len(ends) == 2, "the least and the greatest number")
+]
+
+
+@dataclass(frozen=True)
+class ColumnEntry:
+    """A label column."""
+
+    name: Text
+    kind: Text
+    feature: Text
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptionEntries:
+    """The options that programs rely on, of those that shape the bytes."""
+
+    compression: Annotated[Any, one_of(*COMPRESSIONS)]
+    columns: tuple[ColumnEntry, ...]
+    record_format: Annotated[Any, one_of(*FORMATS)] = DEFAULT_FORMAT
+    features: Mapping[str, Text] | None = None
+    image_encoding: Text | None = None
+
+
+@dataclass(frozen=True)
+class FeatureEntry:
+    """A feature of an example; None in its shape is a length that varies."""
+
+    kind: Annotated[Any, one_of("bytes", "float", "int64")]
+    optional: bool
+    shape: tuple[Count | None, ...] = ()
+    pixels: Annotated[Any, one_of("uint8", "uint16")] = ""
+
+
+@dataclass(frozen=True)
+class ShardEntry:
+    """A shard."""
+
+    path: _FileName
+    examples: Count
+    bytes: Count
+    crc32c: _Checksum
+
+
+@dataclass(frozen=True)
+class SplitEntry:
+    """A split."""
+
+    examples: Count
+    bytes: Count
+    shards: tuple[ShardEntry, ...]
+
+
+@dataclass(frozen=True)
+class ClassEntry:
+    """A class, and how often it occurs, in all and in each split; -1 where that is not counted."""
+
+    id: Integer
+    name: Text
+    examples: Count = -1
+    objects: Count = -1
+    splits: Mapping[str, Count] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.splits and self.examples < 0 and self.objects < 0:
+            raise ValueError("has no entry 'examples'")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountEntries:
+    """The counts of the stages that programs rely on."""
+
+    examples: Count
+    dead_letters: Count = 0
+    listed_images: Count = 0
+    label_rows_without_image: Count = 0
+    label_rows_repeated: Count = 0
+    ignored_files: Mapping[str, Count] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ImageEntries:
+    """Formats and sizes of the images."""
+
+    formats: Mapping[str, Count]
+    width: _Range
+    height: _Range
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """The entries of a manifest that a program relies on; further ones are for people.
+
+    They are checked, since a manifest may be anybody's.
+    """
+
+    name: Text
+    seed: int
+    options: OptionEntries
+    features: Mapping[str, FeatureEntry]
+    splits: Mapping[str, SplitEntry]
+    classes: tuple[ClassEntry, ...]
+    counts: CountEntries
+    dead_letters: Mapping[str, Count]
+    images: ImageEntries = ImageEntries({}, (), ())
+    dead_letter_parts: Annotated[
+        Count, Expect(lambda parts: parts <= MOST_PARTS, f"{MOST_PARTS} at most")
+    ] = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ReadOptions(OptionEntries):
+    columns: tuple[ColumnEntry, ...] = ()
+
+
+@dataclass(frozen=True)
+class _ReadShard(ShardEntry):
+    crc32c: Any = ""
+
+
+@dataclass(frozen=True)
+class _ReadSplit(SplitEntry):
+    shards: tuple[_ReadShard, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadManifest(Manifest):
+    """A manifest of which only those entries are checked that readers of examples need."""
+
+    options: _ReadOptions
+    splits: Mapping[str, _ReadSplit]
+    name: Any = ""
+    seed: Any = 0
+    counts: Any = None
+    dead_letters: Any = None
+    images: Any = None
 
 
 def crc32c_text(crc: int) -> str:
@@ -225,20 +373,7 @@ def shard_paths(manifest: Mapping[str, Any]) -> list[str]:
     return [shard["path"] for split in manifest["splits"].values() for shard in split["shards"]]
 
 
-_LARGEST = 1 << 63
-_KINDS = ("bytes", "float", "int64")
-
-_Check = Callable[[Any, str], None]
-
-
-class _UnexpectedError(ValueError):
-    """An entry that is not what is expected."""
-
-    def __init__(self, value: Any, path: str, expected: str) -> None:
-        super().__init__(f"{path} is {shown(value)}, expected {expected}")
-
-
-def check_manifest(manifest: Mapping[str, Any], uri: str, *, whole: bool = True) -> None:
+def check_manifest(manifest: Mapping[str, Any], uri: str, *, whole: bool = True) -> Manifest:
     """Checks a manifest that `parse_manifest` returned.
 
     Args:
@@ -250,14 +385,10 @@ def check_manifest(manifest: Mapping[str, Any], uri: str, *, whole: bool = True)
       ConversionError: an entry is missing or of another type; names it.
     """
     try:
-        for path, check in (_ENTRIES if whole else _READ_ENTRIES).items():
-            if path not in manifest:
-                if path in _MAY_BE_MISSING:
-                    continue
-                raise ValueError(f"it has no entry {path!r}")
-            check(manifest[path], path)
+        checked: Manifest = decode(Manifest if whole else ReadManifest, manifest)
     except ValueError as error:
         raise ConversionError(f"{uri} is no manifest of beam-tfrecord: {error}") from error
+    return checked
 
 
 def check_draft(run: Mapping[str, Any], classes: Iterable[tuple[str, int]]) -> None:
@@ -270,193 +401,10 @@ def check_draft(run: Mapping[str, Any], classes: Iterable[tuple[str, int]]) -> N
     Raises:
       UsageError: an entry would not be read back; names it.
     """
-    draft = {**run, "classes": [{"id": class_id, "name": name} for name, class_id in classes]}
+    entries = [{"id": class_id, "name": name} for name, class_id in classes]
     try:
-        for path in draft.keys() & {"name", "features", "classes"}:
-            _ENTRIES[path](draft[path], path)
+        decode(Text, run.get("name", ""), "name")
+        decode(Mapping[str, FeatureEntry], run.get("features", {}), "features")
+        decode(tuple[ClassEntry, ...], entries, "classes")
     except ValueError as error:
         raise UsageError(f"a manifest cannot hold this data set: {error}") from error
-
-
-def _text(value: Any, path: str) -> None:
-    if not isinstance(value, str) or not is_utf8(value):
-        raise _UnexpectedError(value, path, "a text")
-
-
-def _file_name(value: Any, path: str) -> None:
-    _text(value, path)
-    if not value or "\0" in value:
-        raise _UnexpectedError(value, path, "the name of a file")
-
-
-def _any_integer(value: Any, path: str) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise _UnexpectedError(value, path, "a whole number")
-
-
-def _integer(value: Any, path: str) -> None:
-    _any_integer(value, path)
-    if not -_LARGEST <= value < _LARGEST:
-        raise _UnexpectedError(value, path, "a whole number of 64 bits")
-
-
-def _count(value: Any, path: str) -> None:
-    _integer(value, path)
-    if value < 0:
-        raise _UnexpectedError(value, path, "a whole number from 0 on")
-
-
-def _parts(value: Any, path: str) -> None:
-    _count(value, path)
-    if value > MOST_PARTS:
-        raise _UnexpectedError(value, path, f"{MOST_PARTS} at most")
-
-
-def _truth(value: Any, path: str) -> None:
-    if not isinstance(value, bool):
-        raise _UnexpectedError(value, path, "true or false")
-
-
-def _crc32c(value: Any, path: str) -> None:
-    try:
-        sound = len(base64.b64decode(value, validate=True)) == 4
-    except (TypeError, ValueError, binascii.Error):
-        sound = False
-    if not sound:
-        raise _UnexpectedError(value, path, "the base64 of four bytes")
-
-
-def _one_of(*values: str) -> _Check:
-    def check(value: Any, path: str) -> None:
-        if not isinstance(value, str) or value not in values:
-            raise _UnexpectedError(value, path, f"one of {', '.join(values)}")
-
-    return check
-
-
-def _shape(value: Any, path: str) -> None:
-    if not isinstance(value, list):
-        raise _UnexpectedError(value, path, "a list")
-    for size in value:
-        if size is not None:
-            _count(size, path)
-
-
-def _items(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    if not isinstance(value, dict):
-        raise _UnexpectedError(value, path, "an object")
-    for key, item in value.items():
-        _text(key, path)
-        yield f"{path}.{key}", item
-
-
-def _each(check: _Check) -> _Check:
-    """A check of an object, each of whose values passes another."""
-
-    def check_each(value: Any, path: str) -> None:
-        for name, item in _items(value, path):
-            check(item, name)
-
-    return check_each
-
-
-def _list(check: _Check) -> _Check:
-    def check_list(value: Any, path: str) -> None:
-        if not isinstance(value, list):
-            raise _UnexpectedError(value, path, "a list")
-        for number, item in enumerate(value):
-            check(item, f"{path}[{number}]")
-
-    return check_list
-
-
-def _object(needed: Mapping[str, _Check], optional: Mapping[str, _Check] | None = None) -> _Check:
-    """A check of an object with certain entries, and perhaps others."""
-
-    def check(value: Any, path: str) -> None:
-        found = dict(_items(value, path))
-        for name, check_entry in needed.items():
-            entry = f"{path}.{name}"
-            if entry not in found:
-                raise ValueError(f"{path} has no entry {name!r}")
-            check_entry(found[entry], entry)
-        for name, check_entry in (optional or {}).items():
-            entry = f"{path}.{name}"
-            if entry in found:
-                check_entry(found[entry], entry)
-
-    return check
-
-
-def _optional(check: _Check) -> _Check:
-    def check_unless_null(value: Any, path: str) -> None:
-        if value is not None:
-            check(value, path)
-
-    return check_unless_null
-
-
-_CLASS = _object(
-    {"id": _integer, "name": _text},
-    {"examples": _count, "objects": _count, "splits": _each(_count)},
-)
-
-
-def _class(value: Any, path: str) -> None:
-    _CLASS(value, path)
-    if "splits" in value and not {"examples", "objects"} & set(value):
-        raise ValueError(f"{path} has no entry 'examples'")
-
-
-def _range(value: Any, path: str) -> None:
-    _list(_count)(value, path)
-    if len(value) != 2:
-        raise _UnexpectedError(value, path, "the least and the greatest number")
-
-
-_COLUMN = _object({"name": _text, "kind": _text, "feature": _text})
-_FEATURE = _object(
-    {"kind": _one_of(*_KINDS), "optional": _truth},
-    {"shape": _shape, "pixels": _one_of("uint8", "uint16")},
-)
-_OPTIONS: Mapping[str, _Check] = {
-    "record_format": _one_of(*FORMATS),
-    "features": _optional(_each(_text)),
-    "image_encoding": _optional(_text),
-}
-_COMPRESSION = _one_of(*COMPRESSIONS)
-_READ_SHARD: Mapping[str, _Check] = {"path": _file_name, "examples": _count, "bytes": _count}
-_SHARD = _object({**_READ_SHARD, "crc32c": _crc32c})
-
-
-def _split(shard: _Check) -> _Check:
-    return _object({"examples": _count, "bytes": _count, "shards": _list(shard)})
-
-
-_READ_ENTRIES: Mapping[str, _Check] = {
-    "options": _object({"compression": _COMPRESSION}, {"columns": _list(_COLUMN), **_OPTIONS}),
-    "features": _each(_FEATURE),
-    "splits": _each(_split(_object(_READ_SHARD))),
-    "classes": _list(_CLASS),
-    PARTS_ENTRY: _parts,
-}
-"""Entry that a reader of examples needs -> its check."""
-
-_ENTRIES: Mapping[str, _Check] = {
-    "name": _text,
-    "seed": _any_integer,
-    "options": _object({"compression": _COMPRESSION, "columns": _list(_COLUMN)}, _OPTIONS),
-    "features": _each(_FEATURE),
-    "splits": _each(_split(_SHARD)),
-    "classes": _list(_class),
-    "counts": _object(
-        {"examples": _count},
-        {"ignored_files": _each(_count), "label_rows_repeated": _count, "listed_images": _count},
-    ),
-    IMAGES_ENTRY: _object({"formats": _each(_count), "width": _range, "height": _range}),
-    "dead_letters": _each(_count),
-    PARTS_ENTRY: _parts,
-}
-"""Entry of a manifest -> its check."""
-
-_MAY_BE_MISSING = frozenset({IMAGES_ENTRY, PARTS_ENTRY})

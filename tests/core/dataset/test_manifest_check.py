@@ -124,7 +124,7 @@ SHARD = ("splits", "train", "shards", 0)
         (
             ("features", "image/encoded", "shape"),
             [-1],
-            "features.image/encoded.shape is -1, expected a whole number from 0 on",
+            "features.image/encoded.shape[0] is -1, expected a whole number from 0 on",
         ),
         (
             ("images", "width"),

@@ -1,0 +1,159 @@
+"""Reads JSON into dataclasses and named tuples, whose annotations say what is expected.
+
+    @dataclass(frozen=True)
+    class Shard:
+        path: Text
+        examples: Count = 0
+
+    decode(Shard, {"path": "a", "examples": "2"})
+
+raises UnexpectedError: `examples is '2', expected a whole number`. An entry without a default must be
+there; further ones are ignored, as later versions may add some.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+from beam_pipeline.core.text import is_utf8, shown
+
+
+class UnexpectedError(ValueError):
+    """An entry that is not what is expected."""
+
+    def __init__(self, value: Any, path: str, expected: str) -> None:
+        super().__init__(f"{path or 'it'} is {shown(value)}, expected {expected}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Expect:
+    """An annotation: a value of the annotated type must pass a test.
+
+    Attributes:
+      test: tells whether it does.
+      expected: describes such values.
+    """
+
+    test: Callable[[Any], bool]
+    expected: str
+
+
+def one_of(*values: str) -> Expect:
+    """The annotation of a text that is one of several."""
+    return Expect(
+        lambda value: isinstance(value, str) and value in values, f"one of {', '.join(values)}"
+    )
+
+
+Text = Annotated[str, Expect(is_utf8, "a text")]
+Integer = Annotated[int, Expect(lambda n: -1 << 63 <= n < 1 << 63, "a whole number of 64 bits")]
+Count = Annotated[Integer, Expect(lambda n: n >= 0, "a whole number from 0 on")]
+
+_Decoder = Callable[[Any, str], Any]
+_SCALARS = {str: "a text", int: "a whole number", bool: "true or false", list: "a list"}
+
+
+def decode(kind: Any, value: Any, path: str = "") -> Any:
+    """Reads a value of JSON.
+
+    Args:
+      kind: a dataclass, a named tuple (from a list), str, int, bool, Mapping[str, T], tuple[T, ...],
+        T | None, any of these `Annotated` with `Expect`, or Any.
+      value: as the json module returns it.
+      path: its place in messages.
+
+    Raises:
+      ValueError: it is of another type, or an entry is missing; names it.
+    """
+    return _decoder(kind)(value, path)
+
+
+@functools.cache
+def _decoder(kind: Any) -> _Decoder:
+    origin, of = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return lambda value, _: value
+    if origin is Annotated:
+        return functools.partial(_decode_checked, _decoder(of[0]), of[1:])
+    if origin in (Union, types.UnionType):
+        inner = _decoder(of[0])
+        return lambda value, path: None if value is None else inner(value, path)
+    if origin is tuple:
+        return functools.partial(_decode_items, _decoder(of[0]))
+    if origin is Mapping:
+        return functools.partial(_decode_mapping, _decoder(of[1]))
+    if kind in _SCALARS:
+        return functools.partial(_decode_scalar, kind)
+    hints = get_type_hints(kind, include_extras=True)
+    if hasattr(kind, "_fields"):
+        fields = {name: _decoder(hints[name]) for name in kind._fields}
+        return functools.partial(_decode_tuple, kind, fields, len(kind._field_defaults))
+    fields = {field.name: _decoder(hints[field.name]) for field in dataclasses.fields(kind)}
+    missing = dataclasses.MISSING
+    needed = [
+        field.name
+        for field in dataclasses.fields(kind)
+        if field.default is missing and field.default_factory is missing
+    ]
+    return functools.partial(_decode_object, kind, fields, needed)
+
+
+def _decode_scalar(kind: type, value: Any, path: str) -> Any:
+    if type(value) is not kind:
+        raise UnexpectedError(value, path, _SCALARS[kind])
+    return value
+
+
+def _decode_checked(inner: _Decoder, checks: Sequence[Expect], value: Any, path: str) -> Any:
+    decoded = inner(value, path)
+    for check in checks:
+        if not check.test(decoded):
+            raise UnexpectedError(value, path, check.expected)
+    return decoded
+
+
+def _decode_items(inner: _Decoder, value: Any, path: str) -> tuple[Any, ...]:
+    items = _decode_scalar(list, value, path)
+    return tuple(inner(item, f"{path}[{number}]") for number, item in enumerate(items))
+
+
+def _decode_mapping(inner: _Decoder, value: Any, path: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise UnexpectedError(value, path, "an object")
+    for key in value:
+        if not is_utf8(key):
+            raise UnexpectedError(key, path, "names of entries that are texts")
+    return {key: inner(item, f"{path}.{key}" if path else key) for key, item in value.items()}
+
+
+def _decode_tuple(
+    kind: Any, fields: Mapping[str, _Decoder], defaults: int, value: Any, path: str
+) -> Any:
+    path = path or kind.__name__
+    items = _decode_scalar(list, value, path)
+    if not len(fields) - defaults <= len(items) <= len(fields):
+        raise UnexpectedError(value, path, f"a list of {len(fields)}")
+    pairs = zip(fields.items(), items, strict=False)
+    return kind(*(inner(item, f"{path}.{name}") for (name, inner), item in pairs))
+
+
+def _decode_object(
+    kind: Any, fields: Mapping[str, _Decoder], needed: Sequence[str], value: Any, path: str
+) -> Any:
+    entries = _decode_mapping(_decoder(Any), value, path)
+    for name in needed:
+        if name not in entries:
+            raise ValueError(f"{path or 'it'} has no entry {name!r}")
+    values = {
+        name: inner(entries[name], f"{path}.{name}" if path else name)
+        for name, inner in fields.items()
+        if name in entries
+    }
+    try:
+        return kind(**values)
+    except ValueError as error:
+        raise ValueError(f"{path or 'it'} {error}") from error
