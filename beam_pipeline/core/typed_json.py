@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
+from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.text import is_utf8, shown
 
 
@@ -72,6 +74,24 @@ def decode(kind: Any, value: Any, path: str = "") -> Any:
     return _decoder(kind)(value, path)
 
 
+def parse(kind: Any, data: bytes | str, fault: str, remedy: str = "") -> Any:
+    """Reads a file of JSON, as `decode` reads its value.
+
+    Args:
+      kind: as in `decode`.
+      data: the content of the file.
+      fault: begins the message, such as "out/x.json is damaged".
+      remedy: ends it.
+
+    Raises:
+      ConversionError: it is something else; names the entry.
+    """
+    try:
+        return decode(kind, json.loads(data))
+    except (ValueError, RecursionError) as error:
+        raise ConversionError(f"{fault} ({error}){remedy}") from error
+
+
 @functools.cache
 def _decoder(kind: Any) -> _Decoder:
     origin, of = get_origin(kind), get_args(kind)
@@ -83,15 +103,20 @@ def _decoder(kind: Any) -> _Decoder:
         inner = _decoder(of[0])
         return lambda value, path: None if value is None else inner(value, path)
     if origin is tuple:
-        return functools.partial(_decode_items, _decoder(of[0]))
+        if of[-1] is ...:
+            return functools.partial(_decode_items, _decoder(of[0]))
+        return functools.partial(_decode_row, tuple, [*map(_decoder, of)], [], 0)
     if origin is Mapping:
         return functools.partial(_decode_mapping, _decoder(of[1]))
     if kind in _SCALARS:
         return functools.partial(_decode_scalar, kind)
     hints = get_type_hints(kind, include_extras=True)
     if hasattr(kind, "_fields"):
-        fields = {name: _decoder(hints[name]) for name in kind._fields}
-        return functools.partial(_decode_tuple, kind, fields, len(kind._field_defaults))
+        row = [functools.partial(decode, hints[name]) for name in kind._fields]
+        names = [f"{kind.__name__}.{name}" for name in kind._fields]
+        return functools.partial(
+            _decode_row, lambda row: kind(*row), row, names, len(kind._field_defaults)
+        )
     fields = {field.name: _decoder(hints[field.name]) for field in dataclasses.fields(kind)}
     missing = dataclasses.MISSING
     needed = [
@@ -130,15 +155,21 @@ def _decode_mapping(inner: _Decoder, value: Any, path: str) -> dict[str, Any]:
     return {key: inner(item, f"{path}.{key}" if path else key) for key, item in value.items()}
 
 
-def _decode_tuple(
-    kind: Any, fields: Mapping[str, _Decoder], defaults: int, value: Any, path: str
+def _decode_row(
+    make: Callable[[Iterable[Any]], Any],
+    inner: Sequence[_Decoder],
+    names: Sequence[str],
+    defaults: int,
+    value: Any,
+    path: str,
 ) -> Any:
-    path = path or kind.__name__
+    """Reads a list whose items have their own types, the last of which may be missing."""
     items = _decode_scalar(list, value, path)
-    if not len(fields) - defaults <= len(items) <= len(fields):
-        raise UnexpectedError(value, path, f"a list of {len(fields)}")
-    pairs = zip(fields.items(), items, strict=False)
-    return kind(*(inner(item, f"{path}.{name}") for (name, inner), item in pairs))
+    if not len(inner) - defaults <= len(items) <= len(inner):
+        raise UnexpectedError(value, path, f"a list of {len(inner)}")
+    paths = names or [f"{path}[{number}]" for number in range(len(inner))]
+    row = [decode_item(*item) for decode_item, *item in zip(inner, items, paths, strict=False)]
+    return make(row)
 
 
 def _decode_object(

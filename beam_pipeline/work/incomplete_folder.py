@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
 from beam_pipeline.core.dataset.manifest import (
     MANIFEST_NAME,
@@ -32,11 +31,13 @@ from beam_pipeline.core.errors import (
 from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.labels.class_files import Classes
 from beam_pipeline.core.records.formats import (
+    DEFAULT_FORMAT,
     OUR_FILES,
     format_options,
     recorded_format,
 )
 from beam_pipeline.core.text import shown
+from beam_pipeline.core.typed_json import Expect, parse
 from beam_pipeline.storage import files
 
 _refusals: dict[str, Refusal] = {}
@@ -93,6 +94,32 @@ class EarlierRun:
     classes: Classes = ()
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Note:
+    """`plan.json`: the shards of a run that has not finished."""
+
+    name: str
+    shards: tuple[tuple[str, int], ...]
+    compression: str
+    record_format: str = DEFAULT_FORMAT
+    run: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Names:
+    """`writing.json` and `deleting.json`: paths that a run gives to its files, and no others."""
+
+    files: tuple[Annotated[str, Expect(is_ours, "a file of a data set")], ...]
+
+
+@dataclass(frozen=True)
+class _RefusalNote:
+    """`refusal-....json`: why a job writes no data set."""
+
+    error: str
+    message: str
+
+
 def write_note(folder: str, plan: Plan, run: Mapping[str, Any]) -> None:
     """Notes which shards are about to be written, in a file of the same bytes for the same plan."""
     shard_plan = plan.shard_plan
@@ -116,20 +143,18 @@ def read_noted_run(folder: str) -> EarlierRun | None:
     data = read_note_file(uri)
     if data is None:
         return None
+    note: _Note = parse(_Note, data, *_damaged(uri))
     try:
-        note: dict[str, Any] = json.loads(data)
-        shard_plan = ShardPlan(
-            str(note["name"]),
-            tuple((str(split), int(count)) for split, count in note["shards"]),
-            recorded_format(note),
-        )
+        shard_plan = ShardPlan(note.name, note.shards, recorded_format(vars(note)))
         if any(not is_ours(spec.file_name) for spec in shard_plan.specs):
             raise ValueError(f"its name is {shown(shard_plan.name)}")
-        return EarlierRun(shard_plan, dict(note.get("run", {})), complete=False)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ConversionError(f"{uri} is damaged ({shown(error)}); remove it by hand") from error
-    except UsageError as error:  # a format that this version does not know
-        raise ConversionError(f"{uri} is damaged: {error}; remove it by hand") from error
+    except (ValueError, UsageError) as error:  # or a format that this version does not know
+        raise ConversionError(f"{uri} is damaged ({error}); remove it by hand") from error
+    return EarlierRun(shard_plan, note.run, complete=False)
+
+
+def _damaged(uri: str) -> tuple[str, str]:
+    return f"{uri} is damaged", "; remove it by hand"
 
 
 def note_refusal(folder: str, refusal: Refusal, job: str = "") -> None:
@@ -160,14 +185,13 @@ def take_refusal(folder: str, job: str = "") -> ConversionError | None:
     data = read_note_file(uri)
     if data is None and noted is None:
         return None
-    try:
-        refusal = noted if data is None or noted else Refusal(**json.loads(data))
-    except (ValueError, TypeError, RecursionError) as error:
-        raise ConversionError(f"{uri} is damaged ({shown(error)}); remove it by hand") from error
-    assert refusal is not None
+    if noted is None and data is not None:
+        note = parse(_RefusalNote, data, *_damaged(uri))
+        noted = Refusal(note.error, note.message)
+    assert noted is not None
     if files.exists(files.join(folder, MANIFEST_NAME)):
         delete_incomplete(folder)
-    return refusal.to_error()
+    return noted.to_error()
 
 
 def note_names(folder: str, note: str, names: Iterable[str]) -> None:
@@ -195,16 +219,8 @@ def read_names(folder: str, note: str) -> set[str]:
     """
     uri = files.join(folder, INCOMPLETE_FOLDER, note)
     data = read_note_file(uri)
-    if data is None:
-        return set()
-    try:
-        names = json.loads(data)["files"]
-        ours = {name for name in names if is_ours(name)}
-        if len(ours) < len(names):
-            raise ValueError(f"it names {shown(next(n for n in names if n not in ours))}")
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ConversionError(f"{uri} is damaged ({shown(error)}); remove it by hand") from error
-    return ours
+    names = parse(_Names, data, *_damaged(uri)).files if data is not None else ()
+    return set(names)
 
 
 def read_note_file(uri: str) -> bytes | None:

@@ -5,9 +5,9 @@ Two data sets are compared by the samples in their receipts, so no image and no 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple
 
 from beam_pipeline.core.dataset.receipts import (
     Receipt,
@@ -15,8 +15,8 @@ from beam_pipeline.core.dataset.receipts import (
     labels_differ,
 )
 from beam_pipeline.core.dataset.sharding import KeyHasher, ShardPlan, ShardSpec, shard_of
-from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.references import SampleRef
+from beam_pipeline.core.typed_json import Expect, one_of, parse
 
 CHANGES_NAME = "changes.json"
 CHANGES_FORMAT = "beam-tfrecord-changes"
@@ -185,23 +185,24 @@ def changes_file(
     }
 
 
+@dataclass(frozen=True)
+class _ChangesFile:
+    format: Annotated[Any, one_of(CHANGES_FORMAT)]
+    format_version: Annotated[int, Expect(lambda version: version == 1, "1")]
+    since: str
+    samples: Mapping[str, int]
+    shards: Mapping[str, int]
+    bytes: Mapping[str, int]
+    notes: tuple[str, ...]
+
+
 def parse_changes(data: bytes, uri: str) -> Mapping[str, Any]:
     """Reads `changes.json` back.
 
     Raises:
       ConversionError: it is another program's file, or damaged.
     """
-    try:
-        content: dict[str, Any] = json.loads(data)
-        if content["format"] != CHANGES_FORMAT or content["format_version"] != CHANGES_VERSION:
-            raise ValueError(f"its format is {content['format']!r}")
-        for name in ("samples", "shards", "bytes"):
-            if not all(isinstance(number, int) for number in content[name].values()):
-                raise ValueError(f"{name} holds other values than numbers")
-        if not all(isinstance(text, str) for text in (content["since"], *content["notes"])):
-            raise ValueError("a text is none")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ConversionError(
-            f"{uri} does not list the changes of a data set: {error!r}"
-        ) from error
-    return content
+    content: _ChangesFile = parse(
+        _ChangesFile, data, f"{uri} does not list the changes of a data set"
+    )
+    return vars(content)

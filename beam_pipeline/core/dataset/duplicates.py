@@ -12,7 +12,6 @@ Images are compared by digest, in ranges, so that no worker holds all:
 from __future__ import annotations
 
 import heapq
-import json
 import pickle
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from beam_pipeline.core.dataset.receipts import Receipt, without_lines
 from beam_pipeline.core.dataset.sharding import DEFAULT_SPLIT
@@ -30,11 +29,11 @@ from beam_pipeline.core.dead_letters import (
     Stage,
     image_dead_letter,
 )
-from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.images.preparation import DIGEST_BYTES, NO_DIGEST
 from beam_pipeline.core.packing import pack_columns, unpack_columns
 from beam_pipeline.core.references import LabelValue, SampleRef
 from beam_pipeline.core.text import counted
+from beam_pipeline.core.typed_json import Expect, one_of, parse
 
 DUPLICATES_NAME = "duplicates.json"
 DUPLICATES_FORMAT = "beam-tfrecord-duplicates"
@@ -163,39 +162,55 @@ class Duplicates(NamedTuple):
 NO_DUPLICATES = Duplicates()
 
 
+@dataclass(frozen=True)
+class _ShownImage:
+    split: str
+    key: str
+
+
+@dataclass(frozen=True)
+class _GroupEntry:
+    images: int
+    splits: Mapping[str, int]
+    different_labels: bool
+    shown: tuple[_ShownImage, ...]
+
+
+@dataclass(frozen=True)
+class _DuplicatesFile:
+    format: Annotated[Any, one_of(DUPLICATES_FORMAT)]
+    format_version: Annotated[int, Expect(lambda version: version == 1, "1")]
+    images_compared: int
+    images: int
+    groups: int
+    groups_across_splits: int
+    groups_with_different_labels: int
+    examples: tuple[_GroupEntry, ...]
+
+
 def parse_duplicates(data: bytes, uri: str) -> Duplicates:
     """Reads `duplicates.json` back.
 
     Raises:
       ConversionError: it is another program's file, or damaged.
     """
-    try:
-        content: dict[str, Any] = json.loads(data)
-        if (
-            content["format"] != DUPLICATES_FORMAT
-            or content["format_version"] != DUPLICATES_VERSION
-        ):
-            raise ValueError(f"its format is {content['format']!r}")
-        return Duplicates(
-            compared=int(content["images_compared"]),
-            images=int(content["images"]),
-            groups=int(content["groups"]),
-            leaks=int(content["groups_across_splits"]),
-            relabelled=int(content["groups_with_different_labels"]),
-            examples=tuple(_parse_group(group) for group in content["examples"]),
+    content = parse(_DuplicatesFile, data, f"{uri} does not list the duplicates of a data set")
+    examples = (
+        DuplicateGroup(
+            group.images,
+            tuple(group.splits.items()),
+            group.different_labels,
+            tuple((image.split, image.key) for image in group.shown),
         )
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ConversionError(
-            f"{uri} does not list the duplicates of a data set: {error!r}"
-        ) from error
-
-
-def _parse_group(group: Mapping[str, Any]) -> DuplicateGroup:
-    return DuplicateGroup(
-        images=int(group["images"]),
-        splits=tuple((str(split), int(count)) for split, count in group["splits"].items()),
-        relabelled=bool(group["different_labels"]),
-        shown=tuple((str(one["split"]), str(one["key"])) for one in group["shown"]),
+        for group in content.examples
+    )
+    return Duplicates(
+        compared=content.images_compared,
+        images=content.images,
+        groups=content.groups,
+        leaks=content.groups_across_splits,
+        relabelled=content.groups_with_different_labels,
+        examples=tuple(examples),
     )
 
 

@@ -49,6 +49,7 @@ def _is_crc32c(value: Any) -> bool:
 
 _FileName = Annotated[Text, Expect(lambda name: name and "\0" not in name, "the name of a file")]
 _Checksum = Annotated[Any, Expect(_is_crc32c, "the base64 of four bytes")]
+_Parts = Annotated[Count, Expect(lambda parts: parts <= MOST_PARTS, f"{MOST_PARTS} at most")]
 _Range = Annotated[
     tuple[Count, ...], Expect(lambda ends: len(ends) == 2, "the least and the greatest number")
 ]
@@ -155,9 +156,7 @@ class Manifest:
     counts: CountEntries
     dead_letters: Mapping[str, Count]
     images: ImageEntries = ImageEntries({}, (), ())
-    dead_letter_parts: Annotated[
-        Count, Expect(lambda parts: parts <= MOST_PARTS, f"{MOST_PARTS} at most")
-    ] = 0
+    dead_letter_parts: _Parts = 0
 
 
 @dataclass(frozen=True, kw_only=True)

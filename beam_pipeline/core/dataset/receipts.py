@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import starmap
-from typing import Any
+from typing import Annotated, Any
 
 from beam_pipeline.core.dataset.names import RECEIPTS_FOLDER
 from beam_pipeline.core.dataset.sharding import ShardInfo, ShardSpec
@@ -24,10 +24,12 @@ from beam_pipeline.core.images.preparation import DIGEST_BYTES
 from beam_pipeline.core.labels.schema import FILE_KINDS
 from beam_pipeline.core.records.formats import DEFAULT_FORMAT, format_of
 from beam_pipeline.core.references import SampleRef
-from beam_pipeline.core.report.image_statistics import parse_statistics
+from beam_pipeline.core.report.image_statistics import NOTHING_COUNTED, parse_statistics
 from beam_pipeline.core.text import enumerated, shown
+from beam_pipeline.core.typed_json import Expect, decode
 
 _VERSION = 1
+_Version = Annotated[Any, Expect(lambda version: version == _VERSION, str(_VERSION))]
 _FASTEST = 1  # of gzip
 _GZIP = 16 + zlib.MAX_WBITS
 _LARGEST, _MOST_INFLATED = 16 << 20, 50
@@ -110,6 +112,38 @@ class Receipt:
         return gzip.compress(text.encode("utf-8", "surrogatepass"), _FASTEST, mtime=0)
 
 
+def _is_possible(info: ShardInfo) -> bool:
+    return info.examples >= 0 and info.bytes >= 0 and 0 <= info.crc32c < 1 << 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sizes:
+    """The entry of a receipt that readers of its shard need."""
+
+    record_sizes: list = field(default_factory=list)  # type: ignore[type-arg]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Outcome(_Sizes):
+    """The second part of a receipt's file: what the shard became."""
+
+    info: Annotated[ShardInfo, Expect(_is_possible, "figures of a shard")]
+    dead_letters: tuple[DeadLetter, ...]
+    digests: str = ""
+    statistics: Any = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Content(_Outcome):
+    """A receipt's file: what the shard was made from comes first."""
+
+    version: _Version
+    spec: ShardSpec
+    samples: tuple[list, ...]  # type: ignore[type-arg]
+    classes: Mapping[str, int]
+    options: Mapping[str, Any]
+
+
 def _opening(inputs: ShardInputs) -> str:
     """The text with which the receipt of a shard begins: all that says what it was made from."""
     content = {
@@ -138,22 +172,26 @@ def parse_if_same(data: bytes, inputs: ShardInputs) -> Receipt | None:
         text = _inflate(data).decode("utf-8", "surrogatepass")
         if not text.startswith(opening):
             return None
-        outcome = json.loads("{" + text[len(opening) :])
+        outcome = decode(_Outcome, json.loads("{" + text[len(opening) :]))
         return _receipt(inputs, outcome, data)
     except _DAMAGE:
         return None
 
 
-def _receipt(inputs: ShardInputs, content: Mapping[str, Any], data: bytes = b"") -> Receipt:
-    """A receipt of its inputs and the rest of its content."""
-    return Receipt(
-        inputs,
-        _info(content["info"], inputs.spec)._replace(**_statistics(content)),
-        [_dead_letter(letter) for letter in _lists(content["dead_letters"], "dead_letters")],
-        _record_sizes(content),
-        _digests(content.get("digests", ""), len(inputs.refs)),
-        data,
-    )
+def _receipt(inputs: ShardInputs, outcome: _Outcome, data: bytes = b"") -> Receipt:
+    """A receipt of its inputs and the rest of its content, which must be of the shard that it is for."""
+    info, spec = outcome.info, inputs.spec
+    if (info.split, info.number, info.file_name) != (spec.split, spec.number, spec.file_name):
+        raise ValueError(f"its figures are of {shown(info.file_name)}")
+    if info.statistics is not NOTHING_COUNTED:
+        raise ValueError(f"info has more than {_FIGURES} figures")
+    if outcome.statistics is not None:
+        info = info._replace(statistics=parse_statistics(outcome.statistics))
+    digests = base64.b64decode(outcome.digests, validate=True)
+    if len(digests) not in (0, DIGEST_BYTES * len(inputs.refs)):
+        raise ValueError(f"digests has {len(digests)} bytes for {len(inputs.refs)} samples")
+    sizes = _whole_numbers(outcome.record_sizes)
+    return Receipt(inputs, info, [*outcome.dead_letters], sizes, digests, data)
 
 
 def parse_receipt(data: bytes, uri: str) -> Receipt:
@@ -163,16 +201,15 @@ def parse_receipt(data: bytes, uri: str) -> Receipt:
       ConversionError: it is damaged, or of another version.
     """
     try:
-        content = json.loads(_inflate(data).decode("utf-8", "surrogatepass"))
-        _expect(content, dict, "its content")
-        if content.get("version") != _VERSION:
-            raise ValueError(f"its version is {shown(content.get('version'))}, expected {_VERSION}")
-        spec = _spec(content["spec"])
-        refs = _refs(_lists(content["samples"], "samples"))
-        class_ids, options = _class_ids(content["classes"]), _options(content["options"])
-        return _receipt(ShardInputs(spec, refs, class_ids, options), content)
+        content: _Content = decode(
+            _Content, json.loads(_inflate(data).decode("utf-8", "surrogatepass"))
+        )
+        refs = _refs(content.samples)
+        return _receipt(ShardInputs(content.spec, refs, content.classes, content.options), content)
     except _DAMAGE as error:
-        raise ConversionError(f"{uri} is damaged ({shown(error)}); remove it by hand") from error
+        raise ConversionError(
+            f"{uri} is damaged ({error or shown(error)}); remove it by hand"
+        ) from error
 
 
 def parse_record_sizes(data: bytes, uri: str) -> Sequence[int]:
@@ -183,19 +220,18 @@ def parse_record_sizes(data: bytes, uri: str) -> Sequence[int]:
     """
     try:
         content = json.loads(_inflate(data).decode("utf-8", "surrogatepass"))
-        _expect(content, dict, "its content")
-        return _record_sizes(content)
+        return _whole_numbers(decode(_Sizes, content).record_sizes)
     except (EOFError, zlib.error, ValueError, TypeError, RecursionError) as error:
-        raise ConversionError(f"{uri} is damaged ({shown(error)}); remove it by hand") from error
+        raise ConversionError(
+            f"{uri} is damaged ({error or shown(error)}); remove it by hand"
+        ) from error
 
 
-def _record_sizes(content: Mapping[str, Any]) -> Sequence[int]:
-    """The sizes of records, which older receipts do not have."""
-    sizes = content.get("record_sizes", [])
-    _expect(sizes, list, "record_sizes")
-    if not {*map(type, sizes)} <= {int}:
+def _whole_numbers(numbers: Sequence[Any]) -> Sequence[int]:
+    """The sizes of records; checked by their types, as there may be a million."""
+    if not {*map(type, numbers)} <= {int}:
         raise TypeError("record_sizes are not all whole numbers")
-    return tuple(sizes)
+    return tuple(numbers)
 
 
 def _inflate(data: bytes) -> bytes:
@@ -211,35 +247,7 @@ def _inflate(data: bytes) -> bytes:
     return text
 
 
-def _expect(value: Any, kind: type | tuple[type, ...], name: str) -> None:
-    """Raises TypeError unless a value is of a type; JSON's true and false are no numbers."""
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
-        raise TypeError(f"{name} is {shown(value)}")
-
-
-def _lists(value: Any, name: str) -> list[list[Any]]:
-    _expect(value, list, name)
-    for item in value:
-        _expect(item, list, name)
-    return value  # type: ignore[no-any-return]
-
-
-def _typed(values: Sequence[Any], of: type[tuple[Any, ...]], kinds: Sequence[type]) -> list[Any]:
-    """The fields of a NamedTuple, one or more as its defaults allow, each of its type."""
-    _expect(values, (list, tuple), of.__name__)
-    fields: tuple[str, ...] = of._fields  # type: ignore[attr-defined]
-    if len(values) > len(fields):
-        raise TypeError(f"{of.__name__} has {len(values)} fields")
-    for name, value, kind in zip(fields, values, kinds, strict=False):
-        _expect(value, kind, f"{of.__name__}.{name}")
-    return list(values)
-
-
-def _spec(values: Any) -> ShardSpec:
-    return ShardSpec(*_typed(values, ShardSpec, (str, int, int, str)))
-
-
-def _refs(columns: list[list[Any]]) -> list[SampleRef]:
+def _refs(columns: Sequence[list[Any]]) -> list[SampleRef]:
     """References from their columns, one a field; checked by columns, as there may be a million.
 
     Older receipts have no column of claimed sizes.
@@ -265,65 +273,9 @@ def _refs(columns: list[list[Any]]) -> list[SampleRef]:
     return [*starmap(SampleRef, zip(*rows, strict=True))]
 
 
-def _digests(text: Any, count: int) -> bytes:
-    """The digests of images, or none."""
-    _expect(text, str, "digests")
-    digests = base64.b64decode(text, validate=True)
-    if len(digests) not in (0, DIGEST_BYTES * count):
-        raise ValueError(f"digests has {len(digests)} bytes, expected {DIGEST_BYTES * count}")
-    return digests
-
-
-def _class_ids(values: Any) -> dict[str, int]:
-    _expect(values, dict, "classes")
-    for name, class_id in values.items():
-        _expect(class_id, int, f"the id of class {name!r}")
-    return dict(values)
-
-
-def _options(values: Any) -> dict[str, Any]:
-    _expect(values, dict, "options")
-    return dict(values)
-
-
-def _info(values: Any, spec: ShardSpec) -> ShardInfo:
-    """The figures, which must be of the shard that the receipt is for."""
-    _expect(values, list, "info")
-    if len(values) > _FIGURES:
-        raise TypeError(f"info has {len(values)} figures")
-    info = ShardInfo(*_typed(values, ShardInfo, (str, int, str, int, int, int, list, list, str)))
-    if (info.split, info.number, info.file_name) != (spec.split, spec.number, spec.file_name):
-        raise ValueError(f"its figures are of {shown(info.file_name)}")
-    if info.examples < 0 or info.bytes < 0 or not 0 <= info.crc32c < 1 << 32:
-        raise ValueError(f"its figures are {shown(info[3:6])}")
-    classes = []
-    for pair in _lists(info.classes, "classes"):
-        class_id, count = pair
-        _expect(class_id, int, "the id of a class")
-        _expect(count, int, "the count of a class")
-        classes.append((class_id, count))
-    events = []
-    for pair in _lists(list(info.events), "events"):
-        name, count = pair
-        _expect(name, str, "an event")
-        _expect(count, int, "the count of an event")
-        events.append((name, count))
-    return info._replace(classes=tuple(classes), events=tuple(events))
-
-
 def _figures(info: ShardInfo) -> Sequence[Any]:
     """The figures; those at the end are left out where no image was changed, as older versions do."""
     return info[: _FIGURES if info.events or info.codec else ShardInfo._fields.index("events")]
-
-
-def _statistics(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The statistics, which receipts of older versions do not have."""
-    found = content.get("statistics")
-    return {} if found is None else {"statistics": parse_statistics(found)}
-
-
-def _dead_letter(values: Any) -> DeadLetter:
-    return DeadLetter(*_typed(values, DeadLetter, (str, str, str, str, str, str, int)))
 
 
 def _columns(refs: Sequence[SampleRef]) -> list[tuple[Any, ...]]:

@@ -22,7 +22,7 @@ def test_the_file_is_read_as_it_was_written() -> None:
     assert parse_duplicates(data, "d") == DUPLICATES
     for other in (b"", b"[]", b"{}", data.replace(b"-duplicates", b""), data.replace(b"2", b'"x"')):
         with pytest.raises(
-            ConversionError, match=r"^d does not list the duplicates of a data set: "
+            ConversionError, match=r"^d does not list the duplicates of a data set \("
         ):
             parse_duplicates(other, "d")
 
