@@ -15,7 +15,7 @@ from beam_pipeline.layouts.class_folders import ClassFolders
 from beam_pipeline.layouts.coco.layout import Coco, CocoPanoptic
 from beam_pipeline.layouts.file_names import FileNames
 from beam_pipeline.layouts.imagefolder import ImageFolder
-from beam_pipeline.layouts.kitti.layout import Kitti
+from beam_pipeline.layouts.kitti import Kitti
 from beam_pipeline.layouts.layout import Layout, Source, SourceOptions
 from beam_pipeline.layouts.masks.layout import Masks
 from beam_pipeline.layouts.parquet.layout import Parquet
@@ -29,7 +29,7 @@ from beam_pipeline.layouts.surroundings.alternatives import certain_alternative
 from beam_pipeline.layouts.surroundings.doubts import find_doubts
 from beam_pipeline.layouts.surroundings.folders import only_folder
 from beam_pipeline.layouts.table import Table
-from beam_pipeline.layouts.voc.layout import Voc
+from beam_pipeline.layouts.voc import Voc
 from beam_pipeline.layouts.webdataset import WebDataset
 from beam_pipeline.layouts.yolo.layout import Yolo
 

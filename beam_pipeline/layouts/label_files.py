@@ -1,6 +1,33 @@
-"""Label files, each of which belongs to an image."""
+"""Label files, each of which belongs to an image: VOC's, KITTI's, YOLO's, captions.
+
+A format parses one file. The rest is the same for all: which image a file is for, its split, and what
+becomes of a faulty file. A layout finds folders, and makes a `LabelFileReader` of them.
+"""
 
 from __future__ import annotations
+
+import codecs
+import os
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import BinaryIO, NamedTuple
+
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.labels.folders import SPLIT_NAMES
+from beam_pipeline.core.labels.schema import Column
+from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
+from beam_pipeline.core.references import ImageRef, LabelRow, LabelValue, Size
+from beam_pipeline.core.text import counted
+from beam_pipeline.core.uris import is_remote
+from beam_pipeline.storage import files
+from beam_pipeline.storage.local_listing import list_local_root
+
+UNLISTED = "unlisted"
+"""The split of images that are in none of the lists, if there are lists."""
+
+_ALL_OF_TRAINING = "trainval"
 
 
 class BadLabelError(ValueError):
@@ -13,3 +40,270 @@ class BadLabelError(ValueError):
     def __init__(self, message: str, line: int = 0) -> None:
         super().__init__(message)
         self.line = line
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+class ImageLabels(NamedTuple):
+    """What a label file holds.
+
+    Attributes:
+      values: in the order of the format's columns.
+      size: width and height of the image that was labelled; None if the file does not give them.
+      split: the split of the image; empty if the file does not give it.
+    """
+
+    values: tuple[LabelValue, ...]
+    size: Size | None = None
+    split: str = ""
+
+
+@dataclass(frozen=True)
+class LabelFormat:
+    """A kind of label files. It is pickled, and keeps no state."""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The label columns."""
+        raise NotImplementedError
+
+    @property
+    def nothing(self) -> tuple[LabelValue, ...]:
+        """The values of an image without objects."""
+        return tuple(() if column.repeated else None for column in self.columns)
+
+    @property
+    def most_bytes(self) -> int:
+        """The bytes that a file may have."""
+        return 64 << 20
+
+    def parse(self, data: bytes, uri: str) -> ImageLabels:
+        """Parses a whole file. Raises BadLabelError."""
+        raise NotImplementedError
+
+    def skips(self, name: str) -> bool:
+        """True if a file of this name among the label files is not one."""
+        return False
+
+
+class Place(NamedTuple):
+    """A folder of label files.
+
+    Attributes:
+      labels: its URI.
+      images: URI of the folder of their images; if it is empty, images are named by their path below
+        their root, which is that of the label file below `labels`.
+      bare: True to name images without their folders.
+    """
+
+    labels: str
+    images: str = ""
+    bare: bool = False
+
+
+@dataclass(frozen=True)
+class Splits:
+    """The split of each image, as far as lists or folders give it.
+
+    Attributes:
+      listed: name of an image, without extension -> the split whose list names it.
+      folders: (URI of a folder of images, split), for folders whose images are all of one split.
+      bare: True if lists name images without their folders.
+    """
+
+    listed: Mapping[str, str] = field(default_factory=dict)
+    folders: tuple[tuple[str, str], ...] = ()
+    bare: bool = False
+
+    def of(self, name: str) -> str:
+        """Returns the split of an image, by its name without extension; empty if nothing gives it."""
+        split = self.listed.get(posixpath.basename(name) if self.bare else name, "")
+        inside = [pair for pair in self.folders if name.startswith(f"{pair[0]}/")]
+        return split or (max(inside)[1] if inside else UNLISTED if self.listed else "")
+
+
+@dataclass(frozen=True)
+class LabelFileReader:
+    """Reads label files. As `UnnamedImages`, makes rows for images without one: they have no objects.
+
+    Attributes:
+      format: parses a file.
+      places: the folders of label files. A file in none of them is beside its image.
+      splits: the split of each image.
+      skipped: URIs of files among the label files that are not label files.
+    """
+
+    format: LabelFormat
+    places: tuple[Place, ...]
+    splits: Splits = Splits()
+    skipped: frozenset[str] = frozenset()
+
+    def read(self, file: BinaryIO, uri: str) -> Iterator[LabelRow | DeadLetter]:
+        """Yields the one row of a file; none for a file that is no label file."""
+        if uri in self.skipped or self.format.skips(posixpath.basename(uri)):
+            return
+        most = self.format.most_bytes
+        try:
+            data = file.read(most + 1)
+            if len(data) > most:
+                raise BadLabelError(f"the file has more than {most} bytes")
+            values, size, split = self.format.parse(data, uri)
+        except BadLabelError as error:
+            yield self._row(uri, str(error), error.line)
+        else:
+            name = self.image_name(uri)
+            yield LabelRow(name, values, split or self.splits.of(name), uri, 0, "", size)
+
+    def row(self, image: ImageRef) -> LabelRow:
+        """The row of an image without a label file."""
+        split = self.splits.of(posixpath.splitext(image.uri)[0])
+        return LabelRow(image.key, self.format.nothing, split=split, file="", line=0)
+
+    def unread(self, uri: str, problem: str) -> LabelRow:
+        """The row of a label file that cannot be read, which is a fault of its image."""
+        return self._row(uri, problem, 0)
+
+    def _row(self, uri: str, problem: str, line: int) -> LabelRow:
+        name = self.image_name(uri)
+        return LabelRow(name, self.format.nothing, self.splits.of(name), uri, line, problem)
+
+    def image_name(self, uri: str) -> str:
+        """Returns the name of a label file's image, without extension."""
+        stem = posixpath.splitext(uri)[0]
+        place = max((p for p in self.places if uri.startswith(f"{p.labels}/")), default=None)
+        if place is None:
+            return stem
+        below = stem[len(place.labels) + 1 :]
+        if place.bare:
+            return posixpath.basename(below)
+        return f"{place.images}/{below}" if place.images else below
+
+
+def fields_of_lines(data: bytes) -> Iterator[tuple[int, list[bytes]]]:
+    """Yields (number from 1, fields between white space) of each line that is not empty."""
+    for number, text in enumerate(data.removeprefix(codecs.BOM_UTF8).splitlines(), 1):
+        fields = text.split()
+        if fields:
+            yield number, fields
+
+
+# --- folders of label files ----------------------------------------------------------------------
+
+
+def label_folders(paths: Sequence[str], pattern: str, kind: str) -> tuple[ImageRoot, ...]:
+    """Returns the folders of label files in --labels, sorted, without repetitions.
+
+    Args:
+      paths: as typed.
+      pattern: a glob of the label files in a folder.
+      kind: a description of these files, for messages.
+
+    Raises:
+      UsageError: a folder does not exist, is a file, or holds no label files.
+    """
+    uris: set[str] = set()
+    for path in paths:
+        if not path.strip():
+            raise UsageError("--labels: an empty path")
+        uri = files.canonical(path)
+        if not is_remote(uri) and not os.path.isdir(uri):
+            problem = "is a file" if os.path.lexists(uri) else "does not exist"
+            raise UsageError(f"--labels {path} {problem}; expected a folder of {kind}")
+        uris.add(uri)
+    folders = tuple(ImageRoot(uri, (pattern,)) for uri in sorted(uris))
+    for folder in folders:
+        if not is_remote(folder.uri) and not holds_files(folder):
+            raise UsageError(f"no {kind} in {folder.uri}; expected one for each image, of its name")
+    return folders
+
+
+def holds_files(root: ImageRoot) -> bool:
+    """True if a local folder holds a file that matches its patterns. Raises ListingError."""
+    return any(listed.images for listed in list_local_root(root, 1))
+
+
+def shown(uri: str, typed: str) -> str:
+    """Returns a local path in the user's style: relative if the typed path is."""
+    if is_remote(uri) or os.path.isabs(os.path.expanduser(typed)):
+        return uri
+    return os.path.relpath(uri)
+
+
+# --- lists of the images of a split --------------------------------------------------------------
+
+
+class SplitLists(NamedTuple):
+    """Lists such as train.txt and val.txt, one name per line.
+
+    Attributes:
+      splits: name of an image, without extension -> its split.
+      names: URI of a list -> the names in it; only lists that hold any.
+    """
+
+    splits: dict[str, str]
+    names: dict[str, list[str]]
+
+    def unlisted_note(self, names: Sequence[str], kind: str, folder: str) -> list[str]:
+        """A note on label files that no list names.
+
+        Args:
+          names: those of all label files, without extension.
+          kind: a description of these files.
+          folder: the folder of the lists, for the message.
+        """
+        unlisted = sum(name not in self.splits for name in names)
+        if not self.splits or not unlisted:
+            return []
+        return [
+            f"{unlisted} of {len(names)} {kind} are in no list of {folder}/, so their images "
+            f"go to a split {UNLISTED!r} unless --splits is given"
+        ]
+
+
+def read_split_lists(folders: Sequence[str], names: Sequence[str]) -> SplitLists:
+    """Reads the lists of some folders, such as ImageSets/Main/train.txt.
+
+    Args:
+      folders: URIs; empty ones are skipped.
+      names: names of lists, without extension. Of `trainval`, the last, only names that are in no
+        other list count.
+
+    Raises:
+      UsageError: a name is in the lists of two splits, or a list cannot be read.
+    """
+    lists = SplitLists({}, {})
+    for folder in filter(None, dict.fromkeys(folders)):
+        for name in names:
+            uri = f"{folder}/{name}.txt"
+            listed = read_list(uri)
+            split = SPLIT_NAMES.get(name, SPLIT_NAMES["train"])
+            twice = [stem for stem in listed if lists.splits.get(stem, split) != split]
+            if twice and name != _ALL_OF_TRAINING:
+                raise UsageError(
+                    f"{uri} names {counted(len(twice), 'image')}, such as {twice[0]!r}, that another "
+                    f"list beside it gives to {lists.splits[twice[0]]}; an image can be in one split "
+                    "only, so take it out of one of the lists"
+                )
+            for stem in listed:
+                lists.splits.setdefault(stem, split)
+            if listed:
+                lists.names[uri] = listed
+    return lists
+
+
+def read_list(uri: str) -> list[str]:
+    """Reads the names in a list, without folders and extensions; none if the list does not exist.
+
+    Raises:
+      UsageError: it cannot be read, or is not UTF-8.
+    """
+    lines = files.read_text(uri).splitlines() if files.exists(uri) else []
+    return [_without_extension(line.strip()) for line in lines if line.strip()]
+
+
+def _without_extension(name: str) -> str:
+    """Returns 000005 for 000005, 000005.jpg and JPEGImages/000005.jpg."""
+    stem, extension = posixpath.splitext(posixpath.basename(name))
+    known = (IMAGE_EXTENSIONS | {".xml"}) - {""}
+    return stem if extension.lower() in known else posixpath.basename(name)

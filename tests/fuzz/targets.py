@@ -72,8 +72,9 @@ from beam_pipeline.layouts.coco.describe import describe
 from beam_pipeline.layouts.coco.extras import Extras
 from beam_pipeline.layouts.coco.file import CocoReader, Task
 from beam_pipeline.layouts.coco.tasks import Captions, Classes, Instances, Panoptic
-from beam_pipeline.layouts.kitti.labels import parse_labels
-from beam_pipeline.layouts.voc.annotations import AnnotationError, parse_annotation
+from beam_pipeline.layouts.kitti import KittiFormat
+from beam_pipeline.layouts.label_files import BadLabelError
+from beam_pipeline.layouts.voc import parse_annotation
 from beam_pipeline.layouts.yolo.description import read_class_file, read_description
 from beam_pipeline.layouts.yolo.labels import (
     DETECT,
@@ -640,10 +641,10 @@ TARGETS: dict[str, Target] = {
     "VOC": Target(
         parse_annotation,
         [_VOC],
-        (AnnotationError,),
+        (BadLabelError,),
         (b"<!DOCTYPE a [<!ENTITY b 'c'>]>", b"&b;", b"<object>"),
     ),
-    "KITTI": Target(lambda data: parse_labels(data, "f"), [_KITTI], ()),
+    "KITTI": Target(lambda data: KittiFormat().parse(data, "f"), [_KITTI], (BadLabelError,)),
     "caption files": Target(
         _caption,
         ["ein Hündchen\r\n".encode("utf-8-sig"), "a\ndog".encode("utf-16")],

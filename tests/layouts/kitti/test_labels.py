@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 
 from beam_pipeline.core.references import LabelRow
-from beam_pipeline.layouts.kitti.labels import COLUMNS, OBJECT_TYPES, parse_labels
+from beam_pipeline.layouts.kitti import COLUMNS, OBJECT_TYPES, KittiFormat
+from beam_pipeline.layouts.label_files import LabelFileReader, Place
 from tests.layouts.make_kitti import CAR, DONT_CARE
 
 URI = "/data/label_2/000007.txt"
@@ -43,6 +46,14 @@ BAD_LINES: dict[str, tuple[str | bytes, str]] = {
     ),
 }
 """name -> (line, what is wrong with it)."""
+
+
+def parse_labels(data: bytes, uri: str) -> LabelRow:
+    """The row of a label file."""
+    folder = uri.rpartition("/")[0]
+    (row,) = LabelFileReader(KittiFormat(), (Place(folder, bare=True),)).read(io.BytesIO(data), uri)
+    assert isinstance(row, LabelRow)
+    return row
 
 
 @pytest.mark.parametrize(("line", "problem"), BAD_LINES.values(), ids=BAD_LINES)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from beam_pipeline.layouts.kitti.layout import Kitti
+from beam_pipeline.layouts.kitti import Kitti
 from beam_pipeline.layouts.layout import SourceOptions
 from tests.harness import (
     ALL_BAD,

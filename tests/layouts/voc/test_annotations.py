@@ -6,10 +6,9 @@ import tracemalloc
 
 import pytest
 
-from beam_pipeline.layouts.voc.annotations import (
+from beam_pipeline.layouts.label_files import BadLabelError
+from beam_pipeline.layouts.voc import (
     COLUMNS,
-    NO_OBJECTS,
-    AnnotationError,
     parse_annotation,
 )
 from tests.layouts.make_voc import BOX, CAT, labelimg_xml
@@ -91,7 +90,7 @@ def test_an_annotation_that_cannot_be_read_is_an_error(
 ) -> None:
     """XML bombs, files that would read others, broken XML, objects without a box: the error has the
     line and says what was found."""
-    with pytest.raises(AnnotationError) as caught:
+    with pytest.raises(BadLabelError) as caught:
         parse_annotation(text.encode() if isinstance(text, str) else text)
     assert (str(caught.value), caught.value.line) == (message, line)
 
@@ -99,11 +98,11 @@ def test_an_annotation_that_cannot_be_read_is_an_error(
 def test_an_annotation_without_objects_has_empty_lists() -> None:
     """One for each column, as with objects."""
     assert parse_annotation(labelimg_xml("a.jpg", (100, 50), []).encode()) == (
-        NO_OBJECTS,
+        ((),) * len(COLUMNS),
         (100, 50),
+        "",
     )
-    assert ((),) * len(COLUMNS) == NO_OBJECTS
-    values, _ = parse_annotation(CAT.encode())
+    values, *_ = parse_annotation(CAT.encode())
     assert len(values) == len(COLUMNS)
 
 
@@ -134,7 +133,7 @@ def test_order_blanks_and_optional_elements_do_not_count(annotation: str, encodi
 def test_an_annotation_in_utf_16_and_with_character_references() -> None:
     """XML says its own encoding, and what a reference stands for."""
     text = CAT.replace(">cat<", ">Kätzchen &amp; &#20;&#x732b;<".replace("&#20;", ""))
-    values, _ = parse_annotation(text.encode("utf-16"))
+    values, *_ = parse_annotation(text.encode("utf-16"))
     assert values[1] == ("Kätzchen & 猫",)
 
 
@@ -145,7 +144,7 @@ def test_deep_nesting_costs_no_memory() -> None:
     parse_annotation(data)  # imports what it needs
     tracemalloc.start()
     try:
-        values, _ = parse_annotation(data)
+        values, *_ = parse_annotation(data)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -155,6 +154,6 @@ def test_deep_nesting_costs_no_memory() -> None:
 
 def test_an_error_names_the_objects_line() -> None:
     """The line is that of the object's start tag."""
-    with pytest.raises(AnnotationError, match="no <name>") as caught:
+    with pytest.raises(BadLabelError, match="no <name>") as caught:
         parse_annotation(b"<annotation>\n\n<object>\n</object></annotation>")
     assert caught.value.line == 3

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from beam_pipeline.core.references import LabelRow
+from beam_pipeline.layouts.label_files import LabelFileReader, Place, Splits
 from beam_pipeline.layouts.layout import FileLabels, SourceOptions
-from beam_pipeline.layouts.voc.layout import Voc, VocReader
+from beam_pipeline.layouts.voc import Voc, VocFormat
 from tests.harness import (
     ALL_BAD,
     NONE_BAD,
@@ -417,12 +418,6 @@ def test_impossible_boxes_and_lone_files_become_dead_letters(tmp_path: Path) -> 
         ),
         ({}, ["--images", "nowhere"], "--images nowhere: no Pascal VOC set"),
         (
-            {},
-            ["--images", "gs://bucket/VOCdevkit"],
-            "--images gs://bucket/VOCdevkit: name the years in it, such as "
-            "gs://bucket/VOCdevkit/VOC2012; folders in a bucket are not searched",
-        ),
-        (
             {"../plain/a.jpg": b""},
             ["--images", "plain", "--labels", "plain"],
             "no .xml files of Pascal VOC in {here}/plain; expected one for each image, of its name",
@@ -498,19 +493,28 @@ def test_every_engine_gives_the_same_bytes(voc: Path) -> None:
 @pytest.mark.parametrize(
     ("images", "labels", "why"),
     [
+        (
+            "VOCdevkit",
+            (),
+            "JPEGImages/ beside Annotations/ in {root}/VOCdevkit/VOC2007, {root}/VOCdevkit/VOC2012",
+        ),
         ("VOCdevkit/VOC2012", (), "JPEGImages/ beside Annotations/ in {root}/VOCdevkit/VOC2012"),
-        ("labelled/images", ("labelled/annotations",), ""),
+        ("labelled", (), "images/ beside annotations/ with .xml files in {root}/labelled"),
+        (
+            "labelled/images",
+            ("labelled/annotations",),
+            ".xml files of Pascal VOC in {root}/labelled/annotations",
+        ),
     ],
 )
 def test_sets_in_a_bucket(voc: Path, images: str, labels: tuple[str, ...], why: str) -> None:
-    """A year is known by its name, lists are read, and --labels names any other folder."""
+    """They are recognised as folders on this machine are, and their lists are read."""
     root = f"{bucket.Bucket.scheme()}://{voc}"
     remote = tuple(f"{root}/{folder}" for folder in labels)
     given = ("--images", f"{root}/{images}", *(f"--labels={folder}" for folder in remote))
     local = ("--images", images, *(f"--labels={folder}" for folder in labels))
-    layout = () if why else ("--layout", "voc")
     assert Voc().recognise(SourceOptions((f"{root}/{images}",), remote)) == why.format(root=root)
-    argv = (*layout, "--name", "d", "--writers", "0", NONE_BAD)
+    argv = ("--name", "d", "--writers", "0", NONE_BAD)
     assert convert(*given, *argv, "--output", "from_bucket") == 0
     assert convert(*local, *argv, "--output", "from_disk") == 0
     assert digests("from_bucket") == digests("from_disk")
@@ -521,7 +525,9 @@ def test_sets_in_a_bucket(voc: Path, images: str, labels: tuple[str, ...], why: 
 
 def test_an_annotation_is_one_row_named_by_its_file() -> None:
     """Boxes carry the line of their <bndbox>; the split is the list's; the reader can be pickled."""
-    reader = VocReader(("/d/Annotations",), frozenset(), {"a": "test"})
+    reader = LabelFileReader(
+        VocFormat(), (Place("/d/Annotations", bare=True),), Splits({"a": "test"}, bare=True)
+    )
     (row,) = pickle.loads(pickle.dumps(reader)).read(
         io.BytesIO(CAT.encode()), "/d/Annotations/x/a.xml"
     )
@@ -533,7 +539,7 @@ def test_an_annotation_is_one_row_named_by_its_file() -> None:
         0,
         size=(100, 50),
     )
-    beside = VocReader(("/d", "/d/in"), frozenset({"/d/in"}), {})
+    beside = LabelFileReader(VocFormat(), (Place("/d", bare=True), Place("/d/in")))
     names = [next(beside.read(io.BytesIO(CAT.encode()), uri)).name for uri in (  # type: ignore[union-attr]
         "/d/in/x/a.b.xml", "/d/in/a.XML", "/d/x/a.xml",
     )]  # fmt: skip
@@ -546,10 +552,13 @@ def test_a_year_is_opened_without_listing_its_images(voc: Path) -> None:
     year = f"{voc}/VOCdevkit/VOC2007"
     assert source.uris == (f"{year}/JPEGImages", f"{year}/Annotations")
     assert isinstance(source.labels, FileLabels)
-    assert source.labels.reader == VocReader(
-        (f"{year}/Annotations",),
-        frozenset({f"{year}/Annotations"}),
-        {"000005": "train", "000007": "validation", "000009": "validation", "000001": "test"},
+    assert source.labels.reader == LabelFileReader(
+        VocFormat(),
+        (Place(f"{year}/Annotations"),),
+        Splits(
+            {"000005": "train", "000007": "validation", "000009": "validation", "000001": "test"},
+            bare=True,
+        ),
     )
     assert source.notes == ()
 
