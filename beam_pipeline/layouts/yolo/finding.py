@@ -13,12 +13,16 @@ from beam_pipeline.core.labels.folders import SPLIT_NAMES
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
 from beam_pipeline.core.text import some
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts.shared.local_names import (
-    file_names,
+from beam_pipeline.layouts.shared.paths import image_roots
+from beam_pipeline.layouts.tree import (
+    beginning,
+    files_of,
+    has_file,
+    has_folder,
     image_names,
+    stems_of,
     subfolders,
 )
-from beam_pipeline.layouts.shared.paths import image_roots
 from beam_pipeline.layouts.yolo.description import (
     CLASS_FILES,
     YAML_SUFFIXES,
@@ -33,7 +37,6 @@ USUAL_YAML = ("data.yaml", "dataset.yaml")
 
 _IMAGES, _LABELS, _TXT = "images", "labels", ".txt"
 _PICTURES = IMAGE_EXTENSIONS - {""}
-_FIRST_BYTES = 64 << 10
 
 
 class FolderPair(NamedTuple):
@@ -140,16 +143,14 @@ def description_in(folder: str) -> Description | None:
     Raises:
       UsageError: there are several, or the usual one is wrong.
     """
-    for name in USUAL_YAML:
-        if files.exists(f"{folder}/{name}"):
-            description = read_description(f"{folder}/{name}")
-            if description:
-                return description
-    if is_remote(folder):
-        return None
-    names = [name for suffix in YAML_SUFFIXES for name in file_names(folder, suffix)]
-    found = [read_description(f"{folder}/{name}") for name in names if name not in USUAL_YAML]
-    described = [description for description in found if description]
+    uris = [uri for suffix in YAML_SUFFIXES for uri in files_of(folder, suffix)]
+    usual = [uri for name in USUAL_YAML for uri in uris if posixpath.basename(uri) == name]
+    for uri in usual:
+        description = read_description(uri)
+        if description:
+            return description
+    others = (read_description(uri) for uri in uris if uri not in usual)
+    described = [description for description in others if description]
     if len(described) > 1:
         raise UsageError(
             f"{some([description.uri for description in described])} each describe a data set; name "
@@ -160,21 +161,18 @@ def description_in(folder: str) -> Description | None:
 
 def folder_pairs_in(uri: str) -> list[FolderPair]:
     """Finds the folders of images and labels for a folder, by the names of folders."""
-    if is_remote(uri):
-        labels = _labels_of(uri)
-        return [FolderPair(uri, labels)] if labels != uri else [_pair(uri)]
-    if os.path.isdir(f"{uri}/{_IMAGES}") and os.path.isdir(f"{uri}/{_LABELS}"):
+    if has_folder(f"{uri}/{_IMAGES}") and has_folder(f"{uri}/{_LABELS}"):
         return [_pair(uri)]
     labels = _labels_of(uri)
-    if labels != uri and os.path.isdir(labels):
+    if labels != uri and has_folder(labels):
         return [FolderPair(uri, labels)]
     below = subfolders(uri)
     pairs = [
         _pair(folder, SPLIT_NAMES.get(posixpath.basename(folder).lower(), ""))
         for folder in below
-        if os.path.isdir(f"{folder}/{_IMAGES}")
+        if has_folder(f"{folder}/{_IMAGES}")
     ]
-    if any(os.path.isdir(pair.labels) for pair in pairs):
+    if any(has_folder(pair.labels) for pair in pairs):
         return pairs
     beside = [folder for folder in (uri, *below) if _labels_beside(folder)]
     return [
@@ -198,8 +196,8 @@ def _labels_of(images: str) -> str:
 
 
 def _labels_beside(folder: str) -> bool:
-    """True if a local folder has an image and a label file of the same name."""
-    stems = {posixpath.splitext(name)[0] for name in file_names(folder, _TXT)}
+    """True if a folder has an image and a label file of the same name."""
+    stems = set(stems_of(folder, _TXT))
     return bool(stems) and any(posixpath.splitext(name)[0] in stems for name in image_names(folder))
 
 
@@ -232,7 +230,7 @@ def label_roots(pairs: Sequence[FolderPair]) -> tuple[ImageRoot, ...]:
       UsageError: there are none.
     """
     labels = topmost(pair.labels for pair in pairs)
-    there = [folder for folder in labels if is_remote(folder) or os.path.isdir(folder)]
+    there = [folder for folder in labels if has_folder(folder)]
     if not there:
         raise UsageError(f"no folder of label files: {some(labels)} is missing")
     return tuple(ImageRoot(folder, (LABEL_FILES,)) for folder in there)
@@ -257,7 +255,7 @@ def _described_pairs(description: Description, found: Found) -> list[FolderPair]
             elif uri.lower().endswith(_TXT):
                 listed = _read_list(uri, split, (description.folder, _own(description)), found)
                 pairs += [FolderPair(folder, _labels_of(folder)) for folder in listed]
-            elif not is_remote(uri) and os.path.isdir(f"{uri}/{_IMAGES}"):
+            elif has_folder(f"{uri}/{_IMAGES}"):
                 pairs.append(_pair(uri, split))
             else:
                 pairs.append(FolderPair(uri, _labels_of(uri), split))
@@ -301,9 +299,7 @@ def _resolved(entry: str, description: Description) -> str:
     for folder in (description.folder, _own(description)):
         for path in (entry, *shorter):
             uri = _joined(folder, path)
-            if is_remote(uri) and not path.startswith("../"):
-                return uri
-            if not is_remote(uri) and os.path.exists(uri):
+            if has_folder(uri) or has_file(uri):
                 return uri
     return ""
 
@@ -318,13 +314,12 @@ def _read_lists_in(folder: str, found: Found) -> None:
     """Reads train.txt, val.txt and similar in a data set's folder, if they name images."""
     for name in SPLIT_NAMES:
         uri = f"{folder}/{name}{_TXT}"
-        if not is_remote(uri) and os.path.isfile(uri) and _is_list(uri):
+        if has_file(uri) and _is_list(uri):
             _read_list(uri, SPLIT_NAMES[name], (folder,), found)
 
 
 def _is_list(uri: str) -> bool:
-    with open(uri, "rb") as file:
-        first = file.read(_FIRST_BYTES).decode("utf-8", "replace").strip().partition("\n")[0]
+    first = beginning(uri).decode("utf-8", "replace").strip().partition("\n")[0]
     return posixpath.splitext(first.strip())[1].lower() in _PICTURES
 
 
@@ -392,7 +387,7 @@ def find_class_files(found: Found, bases: Sequence[str]) -> None:
     for folder in dict.fromkeys(filter(None, near)):
         for name in CLASS_FILES:
             uri = f"{folder}/{name}"
-            if uri in found.skipped or not files.exists(uri):
+            if uri in found.skipped or not has_file(uri):
                 continue
             found.skipped.add(uri)
             if found.names is None or found.names_from == uri:

@@ -12,7 +12,6 @@ Source: https://docs.ultralytics.com/datasets/detect/, and /segment/, /pose/ and
 
 from __future__ import annotations
 
-import codecs
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,10 +26,16 @@ from beam_pipeline.core.labels.schema import (
     object_columns,
     point_column,
 )
-from beam_pipeline.core.references import LabelValue
 from beam_pipeline.core.text import counted
+from beam_pipeline.layouts.label_files import (
+    BadLabelError,
+    ImageLabels,
+    LabelFormat,
+    fields_of_lines,
+)
 
 DETECT, SEGMENT, POSE, OBB = "detect", "segment", "pose", "obb"
+README = "readme"
 
 _BOX = 5  # columns of a class and its box
 _CORNERS = 9  # of a class and four corners
@@ -38,20 +43,8 @@ _LEAST_OUTLINE = 7  # of a class and three points
 _HIDDEN, _VISIBLE = 0, 2  # as in COCO
 
 
-class LabelLineError(ValueError):
-    """A line is not one of YOLO's labels. `line` is its number."""
-
-    def __init__(self, message: str, line: int) -> None:
-        super().__init__(message)
-        self.line = line
-
-
-class _LineError(ValueError):
-    """A line is not one of YOLO's labels."""
-
-
 @dataclass(frozen=True)
-class LineFormat:
+class LineFormat(LabelFormat):
     """The format of the lines of all label files.
 
     Attributes:
@@ -80,38 +73,24 @@ class LineFormat:
             return (*columns, point_column("corner", pixels=False))
         return columns
 
-    @property
-    def nothing(self) -> tuple[LabelValue, ...]:
-        """Returns the values of an image without objects."""
-        return ((),) * len(self.columns)
+    def skips(self, name: str) -> bool:
+        return name.lower().startswith(README)
 
-    def parse(self, data: bytes) -> tuple[LabelValue, ...]:
-        """Parses a label file to values in the order of the columns; without lines, to no objects.
-
-        Each column is a tuple with one value per object; points of all objects are concatenated.
-
-        Args:
-          data: the whole file.
-
-        Raises:
-          LabelLineError: a line is not of this format; the error names the first.
-        """
+    def parse(self, data: bytes, uri: str) -> ImageLabels:
+        """Parses a label file; without lines, there are no objects. Points of all are concatenated."""
         rows = []
-        for number, text in enumerate(data.removeprefix(codecs.BOM_UTF8).splitlines(), 1):
-            fields = text.split()
-            if not fields:
-                continue
+        for number, fields in fields_of_lines(data):
             try:
                 rows.append(self._object(fields, number))
-            except _LineError as error:
-                raise LabelLineError(str(error), number) from error
+            except BadLabelError as error:
+                raise BadLabelError(str(error), number) from error
         if not rows:
-            return self.nothing
+            return ImageLabels(self.nothing)
         values: list[Any] = []
         for column, items in zip(self.columns, zip(*rows, strict=True), strict=True):
             spread = column.kind is ColumnKind.POINT or column.name == "keypoint/visibility"
             values.append(tuple(part for item in items for part in item) if spread else items)
-        return tuple(values)
+        return ImageLabels(tuple(values))
 
     def _object(self, fields: Sequence[bytes], line: int) -> tuple[Any, ...]:
         """Returns the values of one object, in the order of the columns."""
@@ -137,45 +116,43 @@ class LineFormat:
             return box, name, json.dumps([outline])
         return box, name
 
-    def _check_length(self, found: int) -> None:
-        if self.task == DETECT:
-            fits, expected = found == _BOX, f"the {_BOX} of a class and its box"
-        elif self.task == OBB:
-            fits, expected = found == _CORNERS, f"the {_CORNERS} of a class and four corners"
-        elif self.task == POSE:
-            length = _BOX + self.keypoints * self.dimensions
-            fits = found == length
-            expected = (
-                f"the {length} of a class, its box and {self.keypoints} key points of "
-                f"{self.dimensions} values"
-            )
-        else:
-            fits = found == _BOX or (found >= _LEAST_OUTLINE and found % 2 == 1)
-            expected = (
-                f"a class and the points of its outline, or the {_BOX} of a class and its box"
-            )
-        if not fits:
-            raise _LineError(f"{counted(found, 'column')}, expected {expected}{self._hint(found)}")
-
-    def _hint(self, found: int) -> str:
-        if found == _BOX + 1:
-            return "; a label has no column for the confidence of a model's results"
-        if self.task == DETECT and found >= _LEAST_OUTLINE and found % 2:
-            other = f"{SEGMENT} or {OBB}" if found == _CORNERS else SEGMENT
-            return f"; --yolo_task {other} reads such lines"
-        return ""
+    def _check_length(self, length: int) -> None:
+        pose = _BOX + self.keypoints * self.dimensions
+        wanted, expected = {
+            DETECT: (_BOX, f"the {_BOX} of a class and its box"),
+            OBB: (_CORNERS, f"the {_CORNERS} of a class and four corners"),
+            POSE: (
+                pose,
+                f"the {pose} of a class, its box and {self.keypoints} key points of "
+                f"{self.dimensions} values",
+            ),
+            SEGMENT: (
+                _BOX,
+                f"a class and the points of its outline, or the {_BOX} of a class and its box",
+            ),
+        }[self.task]
+        is_outline = length >= _LEAST_OUTLINE and length % 2 == 1
+        if length == wanted or (is_outline and self.task == SEGMENT):
+            return
+        hint = ""
+        if length == _BOX + 1:
+            hint = "; a label has no column for the confidence of a model's results"
+        elif self.task == DETECT and is_outline:
+            tasks = f"{SEGMENT} or {OBB}" if length == _CORNERS else SEGMENT
+            hint = f"; --yolo_task {tasks} reads such lines"
+        raise BadLabelError(f"{counted(length, 'column')}, expected {expected}{hint}")
 
     def _class(self, field: bytes) -> str:
         try:
             number = parse_number(_text(field), ColumnKind.FLOAT)
         except ValueError as error:
-            raise _LineError(f"the class is {_text(field)!r}, expected its number") from error
+            raise BadLabelError(f"the class is {_text(field)!r}, expected its number") from error
         if number < 0 or number % 1:
-            raise _LineError(f"the class is {_text(field)!r}, expected a whole number from 0 on")
+            raise BadLabelError(f"the class is {_text(field)!r}, expected a whole number from 0 on")
         if self.names is None:
             return str(int(number))
         if int(number) not in self.names:
-            raise _LineError(
+            raise BadLabelError(
                 f"class {int(number)} is not among the {len(self.names)} names, which end at "
                 f"{max(self.names)}; add its name to them"
             )
@@ -195,23 +172,18 @@ class LineFormat:
 
 def guess_task(lengths: Sequence[int]) -> str:
     """Guesses the task from the numbers of columns; several joined by "or" if it is not certain."""
-    found = set(lengths)
-    if not found or found == {_BOX}:
+    lines = set(lengths)
+    if not lines or lines == {_BOX}:
         return DETECT
-    if found == {_CORNERS}:
+    if lines == {_CORNERS}:
         return f"{OBB} or {SEGMENT}"
-    if len(found) == 1 and not min(found) % 2:
-        return POSE
-    return SEGMENT
+    return POSE if len(lines) == 1 and not min(lines) % 2 else SEGMENT
 
 
 def line_lengths(data: bytes) -> list[int] | None:
     """Returns the number of columns of each line; None if a line is not YOLO's: a class and fractions."""
     lengths = []
-    for text in data.removeprefix(codecs.BOM_UTF8).splitlines():
-        fields = text.split()
-        if not fields:
-            continue
+    for _, fields in fields_of_lines(data):
         try:
             numbers = [parse_number(_text(field), ColumnKind.FLOAT) for field in fields]
         except ValueError:
@@ -233,7 +205,7 @@ def _number(field: bytes) -> float:
     try:
         return parse_number(_text(field), ColumnKind.FLOAT)
     except ValueError as error:
-        raise _LineError(f"{_text(field)!r} is not a number") from error
+        raise BadLabelError(f"{_text(field)!r} is not a number") from error
 
 
 def _text(field: bytes) -> str:

@@ -10,11 +10,8 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
-from typing import BinaryIO
 
-from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.labels.folders import SPLIT_NAMES
@@ -22,13 +19,18 @@ from beam_pipeline.core.labels.schema import OBJECT_FEATURES
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.references import ImageRef, LabelRow
 from beam_pipeline.core.uris import is_remote
+from beam_pipeline.layouts.label_files import (
+    UNLISTED,
+    LabelFileReader,
+    Place,
+    Splits,
+    label_folders,
+    shown,
+)
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
-from beam_pipeline.layouts.shared.label_folders import label_folders, shown
-from beam_pipeline.layouts.shared.local_names import file_names, subfolders
 from beam_pipeline.layouts.shared.paths import image_roots
-from beam_pipeline.layouts.shared.split_lists import UNLISTED
+from beam_pipeline.layouts.tree import beginning, files_of, subfolders
 from beam_pipeline.layouts.yolo.description import CLASS_FILES, YAML_SUFFIXES
 from beam_pipeline.layouts.yolo.finding import (
     LABEL_FILES,
@@ -46,8 +48,8 @@ from beam_pipeline.layouts.yolo.finding import (
 from beam_pipeline.layouts.yolo.labels import (
     OBB,
     POSE,
+    README,
     SEGMENT,
-    LabelLineError,
     LineFormat,
     guess_task,
     line_lengths,
@@ -56,85 +58,10 @@ from beam_pipeline.storage import files
 from beam_pipeline.storage.local_listing import list_local_root
 
 _TXT = ".txt"
-_README = "readme"
+_LOOKED_AT_REMOTE = 10
 _LOOKED_AT = 50  # label files from which the task is guessed
 _HEAD_BYTES = 64 << 10
 _MASKS = OBJECT_FEATURES[0]
-
-
-@dataclass(frozen=True)
-class YoloSplits:
-    """The split of each image.
-
-    Attributes:
-      folders: (URI of a folder of images, split), for folders whose images are all of one split.
-      listed: URI of an image, without extension -> the split whose list file names it.
-    """
-
-    folders: tuple[tuple[str, str], ...]
-    listed: Mapping[str, str]
-
-    def of(self, image: str) -> str:
-        """Returns the split of an image, by its URI without extension; empty if its folder names it."""
-        split = self.listed.get(image, "")
-        if split:
-            return split
-        inside = [(folder, name) for folder, name in self.folders if image.startswith(f"{folder}/")]
-        if inside:
-            return max(inside)[1]
-        return UNLISTED if self.listed else ""
-
-
-@dataclass(frozen=True)
-class YoloReader:
-    """Reads a label file: one image and all of its objects. Also makes rows for images without one.
-
-    Attributes:
-      lines: the format of the lines.
-      splits: the split of each image.
-      image_folders: (folder of label files, folder of their images); if the second is empty, images
-        are matched by their path below the first.
-      skipped: URIs of text files among the label files that are not label files.
-    """
-
-    lines: LineFormat
-    splits: YoloSplits
-    image_folders: tuple[tuple[str, str], ...]
-    skipped: frozenset[str]
-
-    def read(self, file: BinaryIO, uri: str) -> Iterator[LabelRow | DeadLetter]:
-        """Yields the one row of a file."""
-        if uri in self.skipped or posixpath.basename(uri).lower().startswith(_README):
-            return
-        name = self._image(uri)
-        split = self.splits.of(name)
-        try:
-            values = self.lines.parse(file.read())
-        except LabelLineError as error:
-            yield LabelRow(
-                name, self.lines.nothing, split=split, file=uri, line=error.line, problem=str(error)
-            )
-        else:
-            yield LabelRow(name, values, split=split, file=uri, line=0)
-
-    def row(self, image: ImageRef) -> LabelRow:
-        """Returns the row of an image without a label file: it has no objects."""
-        stem = posixpath.splitext(image.uri)[0]
-        return LabelRow(image.key, self.lines.nothing, split=self.splits.of(stem), file="", line=0)
-
-    def unread(self, uri: str, problem: str) -> LabelRow:
-        """Returns the row for a label file that cannot be read, which is a fault of its image."""
-        name = self._image(uri)
-        return LabelRow(
-            name, self.lines.nothing, split=self.splits.of(name), file=uri, line=0, problem=problem
-        )
-
-    def _image(self, uri: str) -> str:
-        """Returns the URI of a label file's image, without extension."""
-        inside = [pair for pair in self.image_folders if uri.startswith(f"{pair[0]}/")]
-        labels, images = max(inside)
-        path = posixpath.splitext(uri[len(labels) + 1 :])[0]
-        return f"{images}/{path}" if images else path
 
 
 class Yolo:
@@ -176,12 +103,10 @@ class Yolo:
                 find(path, found)
             roots = roots_of([pair.images for pair in found.pairs])
         lines, questions = _line_format(options, found)
-        splits = YoloSplits(
-            tuple((pair.images, pair.split) for pair in found.pairs if pair.split),
-            found.listed,
-        )
-        pairs = tuple((pair.labels, pair.images) for pair in found.pairs)
-        reader = YoloReader(lines, splits, pairs, frozenset(found.skipped))
+        folders = tuple((pair.images, pair.split) for pair in found.pairs if pair.split)
+        places = tuple(Place(pair.labels, pair.images) for pair in found.pairs)
+        splits = Splits(found.listed, folders)
+        reader = LabelFileReader(lines, places, splits, frozenset(found.skipped))
         notes, more_questions = _missing_labels(found, roots)
         if found.names is None:
             notes = (*notes, "nothing names the classes, so their numbers are their names")
@@ -214,8 +139,6 @@ def _recognise(path: str) -> str:
     uri = files.canonical(path)
     if uri.lower().endswith(YAML_SUFFIXES):
         return f"{posixpath.basename(uri)} describes a data set of YOLO"
-    if is_remote(uri):
-        return ""
     pairs = folder_pairs_in(uri)
     try:
         description = description_in(uri)
@@ -238,36 +161,27 @@ def _recognise(path: str) -> str:
 
 def _first_labels(folder: str) -> Iterator[str]:
     """Returns the URIs of some label files of a folder, the same ones each time."""
-    if is_remote(folder):
-        names = (found.name for found in files.list_files(folder))
-        yield from (f"{folder}/{name}" for name in names if name.lower().endswith(_TXT))
-        return
-    yield from (f"{folder}/{name}" for name in file_names(folder, _TXT))
+    yield from files_of(folder, _TXT)
     for below in subfolders(folder):
         yield from _first_labels(below)
 
 
 def _lengths_of(uri: str) -> list[int] | None:
     """Returns the number of columns of a label file's first lines; None if they are not YOLO's."""
-    try:
-        with files.open_input(uri) as file:
-            data = file.read(_HEAD_BYTES)
-    except OSError:
-        return []
+    data = beginning(uri, _HEAD_BYTES)
     if len(data) == _HEAD_BYTES:  # its last line may be incomplete
         data = data.rpartition(b"\n")[0]
     return line_lengths(data)
 
 
 def _holds_labels(folder: str) -> bool:
-    """True if most of the first non-empty label files of a local folder are YOLO's."""
-    if is_remote(folder) or not os.path.isdir(folder):
-        return False
+    """True if most of the first non-empty label files of a folder are YOLO's."""
     named = (*CLASS_FILES, *(f"{name}{_TXT}" for name in SPLIT_NAMES))
     score = 0
-    for uri in islice(_first_labels(folder), _LOOKED_AT):
+    most = _LOOKED_AT_REMOTE if is_remote(folder) else _LOOKED_AT
+    for uri in islice(_first_labels(folder), most):
         name = posixpath.basename(uri).lower()
-        if name in named or name.startswith(_README):
+        if name in named or name.startswith(README):
             continue
         lengths = _lengths_of(uri)
         if lengths != []:
