@@ -8,7 +8,7 @@ import difflib
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.questions import LABEL_FILES_IGNORED
 from beam_pipeline.layouts.automl.layout import Automl
-from beam_pipeline.layouts.caption_files.layout import CaptionFiles
+from beam_pipeline.layouts.caption_files import CaptionFiles
 from beam_pipeline.layouts.cifar.batches import CIFAR10, CIFAR100
 from beam_pipeline.layouts.cifar.layout import Cifar
 from beam_pipeline.layouts.class_folders import ClassFolders
@@ -17,18 +17,18 @@ from beam_pipeline.layouts.file_names import FileNames
 from beam_pipeline.layouts.imagefolder import ImageFolder
 from beam_pipeline.layouts.kitti import Kitti
 from beam_pipeline.layouts.layout import Layout, Source, SourceOptions
-from beam_pipeline.layouts.masks.layout import Masks
+from beam_pipeline.layouts.masks import Masks
 from beam_pipeline.layouts.parquet.layout import Parquet
 from beam_pipeline.layouts.shared.archives import (
     archive_notes,
     archive_questions,
     expanded,
 )
-from beam_pipeline.layouts.shared.local_names import remembered
 from beam_pipeline.layouts.surroundings.alternatives import certain_alternative
 from beam_pipeline.layouts.surroundings.doubts import find_doubts
 from beam_pipeline.layouts.surroundings.folders import only_folder
 from beam_pipeline.layouts.table import Table
+from beam_pipeline.layouts.tree import remembered
 from beam_pipeline.layouts.voc import Voc
 from beam_pipeline.layouts.webdataset import WebDataset
 from beam_pipeline.layouts.yolo.layout import Yolo

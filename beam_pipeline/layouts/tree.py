@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files
-from beam_pipeline.storage.registry import file_system
+from beam_pipeline.storage.files import file_system
 
 _Value = TypeVar("_Value")
 
@@ -113,7 +113,7 @@ def files_of(folder: str, suffix: str) -> list[str]:
 def stems_of(folder: str, suffix: str) -> list[str]:
     """Returns the sorted names of all of these files, without extension. Raises OSError for a bucket."""
     if is_remote(folder):
-        names = [name for name in files.list_folder(folder) if "/" not in name]
+        names = [name for name in files.list_folder(folder) if "/" not in name and name[:1] != "."]
     else:
         names = list(names_in(folder).files)
     return [name[: -len(suffix)] for name in names if name.lower().endswith(suffix)]
@@ -124,7 +124,7 @@ def beginning(uri: str, size: int = _HEAD_BYTES) -> bytes:
     try:
         with files.open_input(uri) as file:
             return file.read(size)
-    except OSError:
+    except Exception:  # reported by the job
         return b""
 
 

@@ -54,6 +54,7 @@ _XML = ".xml"
 _LABEL_FILES = "**/*.[xX][mM][lL]"
 _LOOKED_INTO = (*SPLIT_NAMES, "xmls")  # folders to search for XML, besides the one given
 _HEAD_BYTES = 4096
+YEAR = re.compile(r"VOC\d{4}")
 _ROOT_ELEMENT = re.compile(rb"<annotation[\s>]")
 
 

@@ -65,7 +65,7 @@ from beam_pipeline.inspection.pictures import thumbnail
 from beam_pipeline.inspection.select import parse_conditions
 from beam_pipeline.inspection.sources import read_examples
 from beam_pipeline.layouts.automl.rows import inspect_automl, read_automl
-from beam_pipeline.layouts.caption_files.reader import caption_of
+from beam_pipeline.layouts.caption_files import caption_of
 from beam_pipeline.layouts.cifar import batches
 from beam_pipeline.layouts.cifar.layout import _archive_errors, _members
 from beam_pipeline.layouts.coco.describe import describe
@@ -81,7 +81,6 @@ from beam_pipeline.layouts.yolo.labels import (
     OBB,
     POSE,
     SEGMENT,
-    LabelLineError,
     LineFormat,
     line_lengths,
 )
@@ -420,8 +419,8 @@ def _yolo(data: bytes) -> None:
             task, {0: "cat"}, keypoints=2 if task == POSE else 0, masks=task == SEGMENT
         )
         try:
-            line_format.parse(data)
-        except LabelLineError:
+            line_format.parse(data, "f")
+        except BadLabelError:
             pass
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from beam_pipeline.core.errors import LabelTableError, UsageError
+from beam_pipeline.core.errors import ConversionError, LabelTableError, UsageError
 from beam_pipeline.core.labels.classes import AUTO_ORDER, ClassNumbering
 from beam_pipeline.core.labels.folders import named_split
 from beam_pipeline.core.labels.schema import OBJECT_FEATURES
@@ -17,7 +16,6 @@ from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import counted, some
-from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.coco.describe import Description, Kind, common_categories, describe
 from beam_pipeline.layouts.coco.extras import Extras, group_field, image_fields
 from beam_pipeline.layouts.coco.file import (
@@ -30,10 +28,10 @@ from beam_pipeline.layouts.coco.file import (
     read_lists,
 )
 from beam_pipeline.layouts.coco.tasks import CLASS, Captions, Classes, Instances, Panoptic
+from beam_pipeline.layouts.label_files import shown
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
-from beam_pipeline.layouts.shared.label_folders import shown
-from beam_pipeline.layouts.shared.local_names import file_names, subfolders
 from beam_pipeline.layouts.shared.paths import image_roots, label_files
+from beam_pipeline.layouts.tree import beginning, files_of, has_file, has_folder, subfolders
 from beam_pipeline.storage import files
 
 _JSON = ".json"
@@ -44,7 +42,6 @@ _EXPORTED = "_annotations.coco.json"
 _TELLING_NAME = re.compile(r"(?:instances|person_keypoints|captions)_.*\.json|.*\.coco\.json")
 _ALL_TASKS = (_INSTANCES, _KEYPOINTS, _CAPTIONS)
 _MASK_FEATURES, _KEYPOINT_FEATURES = OBJECT_FEATURES
-_HEAD_BYTES = 64 << 10
 _FIRST_MEMBER = re.compile(
     rb'(?:\xef\xbb\xbf)?\s*\{\s*(?:"(?:info|licenses)"\s*:\s*[\[{]'
     rb'|"(?:images|annotations|categories)"\s*:\s*\[\s*[\]{]'
@@ -69,11 +66,11 @@ class Coco:
             return _recognise_labels(options.labels)
         reasons = []
         for path in options.images:
-            found = _instances_of(path, _wanted(options))
-            if not found:
+            uris = _instances_of(path, _wanted(options))
+            if not uris:
                 return ""
             folder = files.canonical(path)
-            names = [posixpath.relpath(uri, folder) for uri in found]
+            names = [uri[len(folder) + 1 :] for uri in uris]
             reasons.append(f"{some(names)} in {shown(folder, path)}")
         return "; ".join(reasons)
 
@@ -358,27 +355,26 @@ def _wanted(options: SourceOptions) -> tuple[str, ...]:
 
 
 def _instances_of(path: str, wanted: Sequence[str]) -> list[str]:
-    """Finds the JSON files that belong to a local folder of images; none for any other path.
+    """Finds the JSON files that belong to a folder of images; none for any other path.
 
     JSON files of other tasks beside them are ignored.
     """
-    if not path.strip() or is_remote(path):
+    if not path.strip():
         return []
     folder = files.canonical(path)
-    found = _instances_in(f"{folder}/{ANNOTATIONS}", wanted)
-    if found:
-        return found
+    uris = _instances_in(f"{folder}/{ANNOTATIONS}", wanted)
     exported = [f"{parent}/{_EXPORTED}" for parent in (folder, *subfolders(folder))]
-    return [uri for uri in exported if os.path.isfile(uri)]
+    return uris or [uri for uri in exported if has_file(uri)]
 
 
 def _instances_in(folder: str, wanted: Sequence[str]) -> list[str]:
-    names = file_names(folder, _JSON)
-    for beginning in wanted:
-        found = [f"{folder}/{name}" for name in names if name.startswith(beginning)]
-        if found:
-            return found
-    return []
+    uris = files_of(folder, _JSON)
+    by_prefix = ([uri for uri in uris if _is_called(uri, prefix)] for prefix in wanted)
+    return next(filter(None, by_prefix), [])
+
+
+def _is_called(uri: str, prefix: str) -> bool:
+    return posixpath.basename(uri).startswith(prefix)
 
 
 def _typed_labels(options: SourceOptions) -> list[str]:
@@ -390,17 +386,17 @@ def _typed_labels(options: SourceOptions) -> list[str]:
     typed = []
     for path in options.labels:
         folder = files.canonical(path)
-        if not path.strip() or is_remote(folder) or not os.path.isdir(folder):
+        if not path.strip() or folder.lower().endswith(_JSON) or not has_folder(folder):
             typed.append(path)
             continue
         wanted = _wanted(options)
-        found = _instances_in(folder, wanted) or _instances_of(path, wanted)
-        if not found:
+        uris = _instances_in(folder, wanted) or _instances_of(path, wanted)
+        if not uris:
             raise UsageError(
                 f"--labels {path}: no {wanted[0]}*{_JSON} and no {_EXPORTED} in this folder; name "
                 "the JSON files themselves"
             )
-        typed += found
+        typed += uris
     return typed
 
 
@@ -410,55 +406,47 @@ def _labels_beside(options: SourceOptions) -> list[str]:
     Raises:
       UsageError: a folder has none.
     """
-    found = []
+    wanted = _wanted(options)
+    beside = []
     for path in options.images:
-        wanted = _wanted(options)
         uris = _instances_of(path, wanted)
         if not uris:
             raise UsageError(
                 f"--images {path}: no {ANNOTATIONS}/{wanted[0]}*{_JSON} below it and no {_EXPORTED} "
                 "in it or its folders; name COCO's JSON files with --labels"
             )
-        found += uris
-    return found
+        beside += uris
+    return beside
 
 
 def _recognise_labels(paths: Sequence[str]) -> str:
     named = []
     for path in paths:
-        uri = files.canonical(path)
         if not path.strip():
             return ""
-        if _TELLING_NAME.fullmatch(posixpath.basename(uri)):
-            named.append(path)
-        elif not is_remote(uri) and os.path.isdir(uri) and _instances_in(uri, _ALL_TASKS):
-            found = _instances_in(uri, _ALL_TASKS)
-            named += [f"{path.rstrip('/')}/{posixpath.basename(one)}" for one in found]
-        elif _all_begin_as_coco(path):
+        uri = files.canonical(path)
+        if _TELLING_NAME.fullmatch(posixpath.basename(uri)) or _all_begin_as_coco(path):
             named.append(path)
         else:
-            return ""
+            inside = _instances_in(uri, _ALL_TASKS)
+            if not inside:
+                return ""
+            named += [f"{path.rstrip('/')}/{posixpath.basename(file)}" for file in inside]
     return f"COCO's JSON in {some(named)}"
 
 
 def _all_begin_as_coco(path: str) -> bool:
-    """True if there is at least one local file and all look like COCO's JSON."""
-    if is_remote(path):
+    """True if there is at least one file and all look like COCO's JSON."""
+    if not path.lower().endswith(_JSON):
         return False
     try:
         return all(map(_begins_as_coco, label_files([path])))
-    except UsageError:
+    except (ConversionError, OSError):
         return False
 
 
 def _begins_as_coco(uri: str) -> bool:
-    if not uri.lower().endswith(_JSON):
-        return False
-    try:
-        with open(uri, "rb") as file:
-            head = file.read(_HEAD_BYTES)
-    except OSError:
-        return False
+    head = beginning(uri)
     return _FIRST_MEMBER.match(head) is not None and not _is_json_lines(head)
 
 
@@ -484,9 +472,7 @@ def split_of(uri: str) -> str:
     return named_split(stem) or named_split(posixpath.basename(folder))
 
 
-def image_folder(
-    uri: str, roots: Sequence[ImageRoot], beginnings: Sequence[str] = _ALL_TASKS
-) -> str:
+def image_folder(uri: str, roots: Sequence[ImageRoot], prefixes: Sequence[str] = _ALL_TASKS) -> str:
     """Returns the folder of the images of a file, if it is one of the folders to list.
 
     Two splits may have images with the same names: those of annotations/instances_val2017.json are in
@@ -495,19 +481,19 @@ def image_folder(
     Args:
       uri: the file.
       roots: the folders to list.
-      beginnings: prefixes of the names of files; the name of the folder follows them.
+      prefixes: those of the names of files; the name of the folder follows them.
     """
     folder, name = posixpath.split(uri)
     stem = posixpath.splitext(name)[0]
-    if is_remote(uri) or posixpath.basename(folder) != ANNOTATIONS:
+    if posixpath.basename(folder) != ANNOTATIONS:
         return ""
-    beginning = next((one for one in beginnings if stem.startswith(one)), "")
-    if not beginning:
+    prefix = next((prefix for prefix in prefixes if stem.startswith(prefix)), "")
+    if not prefix:
         return ""
     base = posixpath.dirname(folder)
     for parent in (base, f"{base}/images"):
-        images = f"{parent}/{stem.removeprefix(beginning)}"
+        images = f"{parent}/{stem.removeprefix(prefix)}"
         listed = any(f"{images}/".startswith(f"{root.uri}/") for root in roots)
-        if listed and os.path.isdir(images):
+        if listed and has_folder(images):
             return images
     return ""

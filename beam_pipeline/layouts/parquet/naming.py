@@ -20,8 +20,8 @@ from beam_pipeline.core.questions import Question
 from beam_pipeline.core.text import enumerated
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.shared.heads import PARQUET_ENDING
-from beam_pipeline.layouts.shared.local_names import names_in
 from beam_pipeline.layouts.shared.paths import remote_matches
+from beam_pipeline.layouts.tree import names_in
 from beam_pipeline.storage import files
 
 _PARTS = re.compile(r"(\w+)-[0-9]{5}-of-[0-9]{5}(-[0-9a-f]+)?")

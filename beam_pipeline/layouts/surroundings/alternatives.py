@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.text import enumerated
+from beam_pipeline.layouts.label_files import shown
 from beam_pipeline.layouts.layout import Layout, Source, SourceOptions
-from beam_pipeline.layouts.shared.label_folders import shown
 from beam_pipeline.layouts.surroundings.folders import (
     IMAGE_FOLDERS,
     MOST_FOLDERS,

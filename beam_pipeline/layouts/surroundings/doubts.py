@@ -16,9 +16,9 @@ from collections.abc import Iterator, Sequence
 
 from beam_pipeline.core.questions import Question, question
 from beam_pipeline.core.text import counted, enumerated
-from beam_pipeline.layouts.caption_files.finding import ENDINGS, is_of_numbers
+from beam_pipeline.layouts.caption_files import ENDINGS, is_of_numbers
+from beam_pipeline.layouts.label_files import shown
 from beam_pipeline.layouts.layout import Layout, SourceOptions
-from beam_pipeline.layouts.shared.label_folders import shown
 from beam_pipeline.layouts.surroundings.alternatives import (
     Alternative,
     alternatives_above,

@@ -20,7 +20,7 @@ from beam_pipeline.core.labels.tables import ColumnChoices, inspect_tables
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.layout import SourceOptions
 from beam_pipeline.layouts.shared.heads import first_line
-from beam_pipeline.layouts.shared.local_names import names_in
+from beam_pipeline.layouts.tree import names_in
 from beam_pipeline.storage import files
 
 MOST_FOLDERS = 50  # subfolders searched in one folder

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipeline.layouts.caption_files.finding import (
+from beam_pipeline.layouts.caption_files import (
     Found,
     is_of_numbers,
     look_for_captions,

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline.core.references import LabelRow
-from beam_pipeline.layouts.caption_files.reader import (
+from beam_pipeline.layouts.caption_files import (
     MOST_BYTES,
-    CaptionReader,
+    CaptionFormat,
     caption_of,
     is_no_caption,
 )
+from beam_pipeline.layouts.label_files import LabelFileReader, Place
 from beam_pipeline.layouts.layout import SourceOptions
 from beam_pipeline.layouts.shared.sidecars import inspect_sidecars
 from tests.pictures import write_files
@@ -21,11 +22,12 @@ from tests.pictures import write_files
 SAMPLE = {"__key__": "a", "caption": "a caption", "width": 3}
 
 
-def reader(*folders: str, encoding: str = "", has_fields: bool = False) -> CaptionReader:
+def reader(*folders: str, encoding: str = "", has_fields: bool = False) -> LabelFileReader:
     """A reader of captions and, with fields, of the columns of `SAMPLE`."""
     row = SAMPLE if has_fields else {"__key__": "a", "caption": "a caption"}
     schema, table, _ = inspect_sidecars("/d", [row], SourceOptions(("/d",)), {"caption": "str"})
-    return CaptionReader(folders, table, schema, encoding, has_fields)
+    places = tuple(map(Place, folders))
+    return LabelFileReader(CaptionFormat(table, schema, encoding, has_fields), places)
 
 
 def rows_of(data: bytes, uri: str = "/d/a.txt", **options: str) -> list[object]:
@@ -72,7 +74,7 @@ def test_a_huge_file_is_not_read() -> None:
     file = io.BytesIO(b"x" * (MOST_BYTES + 9))
     (row,) = reader().read(file, "/d/a.txt")
     assert isinstance(row, LabelRow)
-    assert row.problem == f"the file has more than {MOST_BYTES} bytes; expected a short text"
+    assert row.problem == f"the file has more than {MOST_BYTES} bytes"
     assert file.tell() == MOST_BYTES + 1
 
 
@@ -105,12 +107,12 @@ def test_notes_are_no_captions(name: str) -> None:
     [
         ('{"caption": "another", "width": 9, "new": 1}', ("a dog", 9), ""),
         (None, ("a dog", None), ""),
-        ('{"width": "wide"}', ("a dog", None), "column 'width': "),
-        ("{", ("a dog", None), "the .json beside the caption cannot be used: "),
-        ("[1]", ("a dog", None), "the .json beside the caption cannot be used: expected a JSON"),
-        (b"\xff", ("a dog", None), "the .json beside the caption cannot be used: "),
-        ("[" * 99_999, ("a dog", None), "the .json beside the caption cannot be used: "),
-        ("{}" + " " * MOST_BYTES, ("a dog", None), f"the file has more than {MOST_BYTES} bytes"),
+        ('{"width": "wide"}', (None, None), "column 'width': "),
+        ("{", (None, None), "the .json beside the caption cannot be used: "),
+        ("[1]", (None, None), "the .json beside the caption cannot be used: expected a JSON"),
+        (b"\xff", (None, None), "the .json beside the caption cannot be used: "),
+        ("[" * 99_999, (None, None), "the .json beside the caption cannot be used: "),
+        ("{}" + " " * MOST_BYTES, (None, None), f"the file has more than {MOST_BYTES} bytes"),
     ],
 )
 def test_json_beside_a_caption_is_columns(

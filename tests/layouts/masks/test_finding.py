@@ -10,8 +10,7 @@ import pytest
 from beam_pipeline.core.labels.mask_names import Addition, MaskNames
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.layouts.layout import SourceOptions
-from beam_pipeline.layouts.masks.finding import first_keys, look_for_pairs
-from beam_pipeline.layouts.masks.layout import Masks
+from beam_pipeline.layouts.masks import Masks, first_keys, look_for_pairs
 from tests.pictures import write_files
 
 

@@ -16,9 +16,9 @@ from beam_pipeline.core.images.png import grey_png
 from beam_pipeline.core.labels.mask_names import Addition, MaskNames
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.references import ImageRef, LabelRow
+from beam_pipeline.layouts.label_files import Splits
 from beam_pipeline.layouts.layout import SourceOptions
-from beam_pipeline.layouts.masks.layout import MaskReader, Masks
-from beam_pipeline.layouts.masks.voc import VOC_CLASSES
+from beam_pipeline.layouts.masks import VOC_CLASSES, MaskReader, Masks
 from tests.harness import (
     assert_the_same_bytes_everywhere,
     convert,
@@ -311,7 +311,7 @@ def test_masks_in_black_and_white_are_noted(working_folder: Path) -> None:
 def test_a_row_is_a_reference() -> None:
     """Of the column whose folder the file lies in; a reader goes to any worker."""
     names = MaskNames(Addition(mask_suffix="_m"))
-    reader = MaskReader(names, ("/c", "/o"), {"a": "train"})
+    reader = MaskReader(names, ("/c", "/o"), Splits({"a": "train"}, bare=True))
     reader = pickle.loads(pickle.dumps(reader))
     assert reader.row(ImageRef("x/a_m.png", "/o/x/a_m.png", 5, 7)) == LabelRow(
         "x/a", (None, ("/o/x/a_m.png", 5, 7)), "train", "/o/x/a_m.png", 0

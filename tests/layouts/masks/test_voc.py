@@ -7,11 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipeline.core.errors import UsageError
 from beam_pipeline.layouts.layout import SourceOptions
-from beam_pipeline.layouts.masks.layout import Masks
-from beam_pipeline.layouts.masks.voc import VocMasks, splits_of, voc_masks
-from tests.pictures import write_files
+from beam_pipeline.layouts.masks import Masks, VocMasks, voc_masks
 
 
 @pytest.fixture
@@ -53,22 +50,3 @@ def test_boxes_come_first(year: str) -> None:
     )
     os.mkdir(f"{year}/Annotations")
     assert Masks().recognise(options) == ""
-
-
-def test_a_remote_year_is_told_from_its_name() -> None:
-    """Nothing is listed."""
-    folder = "gs://bucket/VOC2012"
-    assert voc_masks(f"{folder}/JPEGImages") == [VocMasks(folder, True, True)]
-    assert voc_masks("gs://bucket/photos") == []
-
-
-def test_lists_say_splits(year: str) -> None:
-    """trainval.txt adds what the others leave; no name may be in two of these."""
-    lists = {"train": "a\n", "val": "b\n", "trainval": "a\nb\nc\n"}
-    found = VocMasks(year, True, False)
-    assert splits_of(found) == {}
-    write_files(f"{year}/ImageSets/Segmentation", {f"{k}.txt": v for k, v in lists.items()})
-    assert splits_of(found) == {"a": "train", "b": "validation", "c": "train"}
-    write_files(f"{year}/ImageSets/Segmentation", {"val.txt": "a\n"})
-    with pytest.raises(UsageError, match="that another list beside it"):
-        splits_of(found)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from beam_pipeline.layouts.label_files import BadLabelError
 from beam_pipeline.layouts.yolo.labels import (
-    LabelLineError,
     LineFormat,
     guess_task,
     line_lengths,
@@ -17,7 +17,7 @@ NAMES = {0: "cat", 1: "dog", 5: "owl"}
 def test_boxes_are_centres_and_sizes() -> None:
     """Corners are fractions, each box knows its line, and the class is named by its number."""
     data = b"\xef\xbb\xbf5 0.5 0.5 0.25 0.5\r\n\r\n0.0 0.25 0.125 0.5 0.25\n"
-    assert LineFormat(names=NAMES).parse(data) == (
+    assert LineFormat(names=NAMES).parse(data, "a.txt").values == (
         ((0.375, 0.25, 0.625, 0.75, 1), (0.0, 0.0, 0.5, 0.25, 3)),
         ("owl", "cat"),
     )
@@ -25,22 +25,22 @@ def test_boxes_are_centres_and_sizes() -> None:
 
 def test_without_names_numbers_are_names() -> None:
     """As they are written."""
-    assert LineFormat().parse(b"7 0.5 0.5 1 1")[1] == ("7",)
+    assert LineFormat().parse(b"7 0.5 0.5 1 1", "a.txt").values[1] == ("7",)
 
 
 @pytest.mark.parametrize("data", [b"", b"\n \n", b"\xef\xbb\xbf"])
 def test_a_file_without_lines_has_no_objects(data: bytes) -> None:
     """All columns are there, and empty."""
-    assert LineFormat().parse(data) == ((), ())
-    assert LineFormat("pose", keypoints=2, dimensions=3).parse(data) == ((),) * 5
+    assert LineFormat().parse(data, "a.txt").values == ((), ())
+    assert LineFormat("pose", keypoints=2, dimensions=3).parse(data, "a.txt").values == ((),) * 5
 
 
 def test_the_box_of_an_outline_is_around_it() -> None:
     """The outline itself is kept for masks only; a line with a box has the box's corners."""
     data = b"1 0.1 0.5 0.3 0.25 0.2 0.75\n0 0.5 0.5 0.5 0.5\n"
     boxes = ((0.1, 0.25, 0.3, 0.75, 1), (0.25, 0.25, 0.75, 0.75, 2))
-    assert LineFormat("segment", NAMES).parse(data) == (boxes, ("dog", "cat"))
-    assert LineFormat("segment", NAMES, masks=True).parse(data) == (
+    assert LineFormat("segment", NAMES).parse(data, "a.txt").values == (boxes, ("dog", "cat"))
+    assert LineFormat("segment", NAMES, masks=True).parse(data, "a.txt").values == (
         boxes,
         ("dog", "cat"),
         (
@@ -53,20 +53,20 @@ def test_the_box_of_an_outline_is_around_it() -> None:
 def test_key_points_of_three_values() -> None:
     """All points of all objects one behind another, visibility of each, and how many are labelled."""
     data = b"0 0.5 0.5 1 1 0.1 0.2 2 0 0 0\n0 0.5 0.5 0.5 0.5 0.3 0.4 1 0.5 0.6 2.000\n"
-    found = LineFormat("pose", NAMES, 2, 3).parse(data)
+    found = LineFormat("pose", NAMES, 2, 3).parse(data, "a.txt").values
     assert found[2:] == ((0.1, 0.2, 0.0, 0.0, 0.3, 0.4, 0.5, 0.6), (2, 0, 1, 2), (1, 2))
 
 
 def test_key_points_of_two_values() -> None:
     """One with a negative place is not labelled, as in Ultralytics."""
-    found = LineFormat("pose", NAMES, 2, 2).parse(b"0 0.5 0.5 1 1 0.1 0.2 -1 -1")
+    found = LineFormat("pose", NAMES, 2, 2).parse(b"0 0.5 0.5 1 1 0.1 0.2 -1 -1", "a.txt").values
     assert found[2:] == ((0.1, 0.2, -1.0, -1.0), (2, 0), (1,))
 
 
 def test_boxes_that_are_turned() -> None:
     """The four corners, and the box around them."""
     line = b"0 0.5 0.1 0.9 0.5 0.5 0.9 0.1 0.5"
-    assert LineFormat("obb", NAMES).parse(line) == (
+    assert LineFormat("obb", NAMES).parse(line, "a.txt").values == (
         ((0.1, 0.1, 0.9, 0.9, 1),),
         ("cat",),
         (0.5, 0.1, 0.9, 0.5, 0.5, 0.9, 0.1, 0.5),
@@ -100,8 +100,8 @@ def test_boxes_that_are_turned() -> None:
 )  # fmt: skip
 def test_a_bad_line_is_named(lines: LineFormat, data: bytes, message: str) -> None:
     """What was found, what was expected, and in which line."""
-    with pytest.raises(LabelLineError) as caught:
-        lines.parse(b"\n" + data)
+    with pytest.raises(BadLabelError) as caught:
+        lines.parse(b"\n" + data, "a.txt")
     assert (str(caught.value), caught.value.line) == (message, 2)
 
 

@@ -10,11 +10,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from beam_pipeline.core.references import ImageRef, LabelRow
 from beam_pipeline.layouts import open_source
 from beam_pipeline.layouts.layout import Source, SourceOptions
-from beam_pipeline.layouts.yolo.labels import LineFormat
-from beam_pipeline.layouts.yolo.layout import YoloReader, YoloSplits
 from tests.harness import (
     ALL_BAD,
     NONE_BAD,
@@ -371,33 +368,6 @@ def test_other_data_sets_are_not_taken(folder: Path) -> None:
     assert source_of("captions").layout == "caption_files"
     for name in ("kitti", "empty", "yaml"):
         assert source_of(name).layout == "class_folders"
-
-
-def test_splits_by_folder_and_by_list() -> None:
-    """A list counts first, then the innermost folder; with lists, other images are in none."""
-    splits = YoloSplits((("/d", "train"), ("/d/x", "test")), {"/d/x/1": "validation"})
-    assert [splits.of(image) for image in ("/d/x/1", "/d/x/2", "/d/3", "/e/4")] == [
-        "validation",
-        "test",
-        "train",
-        "unlisted",
-    ]
-    assert YoloSplits((), {}).of("/d/1") == ""
-
-
-def test_a_reader_speaks_for_images_without_rows() -> None:
-    """Without objects, in their split; a file that cannot be read is a problem."""
-    splits = YoloSplits((("/d/images", "test"),), {})
-    reader = YoloReader(
-        LineFormat(), splits, (("/d/labels", "/d/images"),), frozenset({"/d/labels/c.txt"})
-    )
-    image = ImageRef("a.jpg", "/d/images/a.jpg", 3)
-    assert reader.row(image) == LabelRow("a.jpg", ((), ()), "test", "", 0)
-    assert reader.unread("/d/labels/a.txt", "gone") == LabelRow(
-        "/d/images/a", ((), ()), "test", "/d/labels/a.txt", 0, "gone"
-    )
-    assert list(reader.read(io.BytesIO(b"mug"), "/d/labels/c.txt")) == []
-    assert list(reader.read(io.BytesIO(b"mug"), "/d/labels/README.txt")) == []
 
 
 @pytest.mark.slow

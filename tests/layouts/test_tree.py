@@ -1,4 +1,4 @@
-"""Names in local folders."""
+"""Names in folders, on this machine and in buckets."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipeline.layouts.shared.local_names import (
-    file_names,
+from beam_pipeline.layouts.tree import (
+    beginning,
+    files_of,
+    has_file,
+    has_folder,
     image_names,
     names_in,
     once,
     remembered,
+    stems_of,
     subfolders,
 )
+from tests.layouts import bucket
 from tests.pictures import write_files
 
 
@@ -33,7 +38,8 @@ def test_images_files_and_folders_are_told_apart(folder: Path) -> None:
 
 def test_files_are_found_by_their_extension(folder: Path) -> None:
     """Upper and lower case are the same."""
-    assert file_names("a", ".txt") == ["1.TXT", "2.txt"]
+    assert files_of("a", ".txt") == ["a/1.TXT", "a/2.txt"]
+    assert stems_of("a", ".txt") == ["1", "2"]
     assert sorted(image_names("a")) == ["1.png", "5.JPG"]
     assert subfolders(str(folder)) == [f"{folder}/a", f"{folder}/b"]
 
@@ -42,7 +48,7 @@ def test_files_are_found_by_their_extension(folder: Path) -> None:
 def test_a_folder_that_cannot_be_read_holds_nothing(folder: Path, unreadable: str) -> None:
     """It may be missing, or be a file."""
     assert names_in(unreadable) == ((), (), ())
-    assert file_names(unreadable, ".txt") == subfolders(unreadable) == []
+    assert files_of(unreadable, ".txt") == subfolders(unreadable) == []
     assert list(image_names(unreadable)) == []
 
 
@@ -60,7 +66,7 @@ def test_a_folder_is_read_once_while_it_is_remembered(folder: Path) -> None:
         before = names_in("b")
         (folder / "b/9.txt").touch()
         assert names_in("b") is before
-    assert file_names("b", ".txt") == ["8.txt", "9.txt"]
+    assert files_of("b", ".txt") == ["b/8.txt", "b/9.txt"]
 
 
 def test_what_was_read_once_is_remembered() -> None:
@@ -70,3 +76,22 @@ def test_what_was_read_once_is_remembered() -> None:
         assert [once("a", lambda: next(found)), once("a", lambda: next(found))] == [0, 0]
         assert once("b", lambda: next(found)) == 1
     assert once("a", lambda: next(found)) == 2
+
+
+def test_a_bucket_is_a_folder_as_others(folder: Path) -> None:
+    """The same names; one that cannot be listed holds nothing."""
+    root = f"{bucket.Bucket.scheme()}://{folder}"
+    assert names_in(f"{root}/a/") == (
+        ("1.png", "5.JPG"),
+        ("1.TXT", "2.txt", "4.csv"),
+        (f"{root}/a/deep",),
+    )
+    assert subfolders(root) == [f"{root}/a", f"{root}/b"]
+    assert has_folder(f"{root}/a/deep")
+    assert has_file(f"{root}/a/4.csv")
+    assert not has_file(f"{root}/a/deep")
+    assert not has_folder(f"{root}/a/4.csv")
+    assert stems_of(f"{root}/a", ".txt") == ["1", "2"]
+    assert beginning(f"{root}/a/4.csv") == b"x"
+    assert beginning(f"{root}/a/5.csv") == b""
+    assert names_in("nowhere://b/c") == ((), (), ())

@@ -1,52 +1,55 @@
-"""Masks: for each image a file of the same size whose pixels are class ids."""
+"""Masks: for each image a file of the same size whose pixels are class ids.
+
+images/a.jpg              masks/a.png                     or in the folder of each split
+train/a.png               train_labels/a_L.png            as CamVid's
+JPEGImages/a.jpg          SegmentationClass/a.png         as Pascal VOC's, with SegmentationObject/
+"""
 
 from __future__ import annotations
 
+import functools
+import itertools
 import os
 import posixpath
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.images import jpeg
 from beam_pipeline.core.images.header import BadImageError
 from beam_pipeline.core.images.masks import grey_values, is_coloured, png_kind
 from beam_pipeline.core.labels.classes import ClassNumbering
+from beam_pipeline.core.labels.folders import SPLIT_NAMES
 from beam_pipeline.core.labels.mask_colours import MaskColours, parse_mask_colours
-from beam_pipeline.core.labels.mask_names import (
-    Addition,
-    FoundNames,
-    MaskNames,
-    find_names,
-)
+from beam_pipeline.core.labels.mask_names import Addition, FoundNames, MaskNames, find_names
 from beam_pipeline.core.labels.schema import Column, segmentation_column
-from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.listing.filters import ImageRoot, ListingFilter, ObjectFilter
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.references import ImageRef, LabelRow
 from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.core.uris import is_remote
+from beam_pipeline.layouts.label_files import Splits, read_split_lists, shown
 from beam_pipeline.layouts.layout import ListedLabels, Source, SourceOptions
-from beam_pipeline.layouts.masks.finding import Pairs, first_keys, look_for_pairs
-from beam_pipeline.layouts.masks.voc import (
-    CLASSES,
-    LISTS,
-    VOC_CLASSES,
-    VocMasks,
-    has_annotations,
-    splits_of,
-    voc_masks,
-)
-from beam_pipeline.layouts.shared.label_folders import shown
 from beam_pipeline.layouts.shared.paths import image_roots, label_files
-from beam_pipeline.layouts.shared.split_lists import UNLISTED
+from beam_pipeline.layouts.tree import beginning, has_file, has_folder, once, subfolders
+from beam_pipeline.layouts.voc import IMAGES, LISTED, YEAR, years
 from beam_pipeline.storage import files
 
 _LOOKED_AT = 3  # masks whose first bytes are read
 _HEAD_BYTES = 64
 _COLOUR_TABLES = ("class_dict.csv", "labelmap.txt", "label_colors.txt")  # usual names
 _BOTH = "--labels and --masks both say labels; name one of them"
+MOST_NAMES = 4000  # looked at on either side
+_CERTAIN = 0.9  # of the masks found that meet an image, for folders to be taken without --masks
+_IMAGES = ("images", "image", "imgs", "img", "jpegimages", "leftimg8bit")
+_MASKS = (
+    *("masks", "mask", "annotations", "labels", "label", "segmentationclass", "gtfine"),
+    *("segmentations", "segmentation", "groundtruth", "ground_truth", "gt"),
+)
+_MASK_ENDINGS = ("_labels", "_label", "_masks", "_mask", "_annotations", "annot")
+_PNG = frozenset({".png", ".gif", ".bmp"})
 
 
 @dataclass(frozen=True)
@@ -56,12 +59,12 @@ class MaskReader:
     Attributes:
       names: how masks are called.
       folders: the folder of the masks of each column; empty where there is one column.
-      splits: name of an image, without folder and extension -> the split that a list gives it.
+      splits: the split of each image.
     """
 
     names: MaskNames
     folders: tuple[str, ...] = ()
-    splits: Mapping[str, str] = field(default_factory=dict)
+    splits: Splits = Splits()  # noqa: RUF009, it is frozen
 
     def row(self, file: ImageRef) -> LabelRow:
         """The row of a mask: a reference to it in its column."""
@@ -71,8 +74,7 @@ class MaskReader:
         )
         values[index] = (file.uri, file.size, file.version)
         name = self.names.image_name(file.key)
-        split = self.splits.get(posixpath.basename(name), UNLISTED if self.splits else "")
-        return LabelRow(name, tuple(values), split, file.uri, 0)
+        return LabelRow(name, tuple(values), self.splits.of(name), file.uri, 0)
 
 
 class Masks:
@@ -89,10 +91,8 @@ class Masks:
             return ""
         typed = options.images[0]
         uri = files.canonical(typed)
-        if is_remote(uri):
-            return ""
         sets = voc_masks(uri)
-        if sets and not any(map(has_annotations, sets)):
+        if sets and not any(has_folder(f"{one.folder}/Annotations") for one in sets):
             places = ", ".join(shown(one.folder, typed) for one in sets)
             return f"{CLASSES}/ beside JPEGImages/ in {places}"
         pairs = look_for_pairs(uri)
@@ -199,11 +199,7 @@ def without_others(
 
 
 def _found_pairs(options: SourceOptions) -> Pairs:
-    found = [
-        look_for_pairs(files.canonical(path))
-        for path in options.images
-        if path.strip() and not is_remote(files.canonical(path))
-    ]
+    found = [look_for_pairs(files.canonical(path)) for path in options.images if path.strip()]
     pairs = [one for one in found if one]
     if len(options.images) != 1 or len(pairs) != 1:
         raise UsageError(
@@ -277,10 +273,8 @@ def _bits(masks: Sequence[ImageRoot], colours: MaskColours | None) -> int:
     """
     if colours:
         return 16 if max(i for *_, i in colours.ids) > 255 else 8
-    uris = [files.join(root.uri, key) for root in masks for key in first_keys([root], _LOOKED_AT)][
-        :_LOOKED_AT
-    ]
-    heads = [head for head in map(_head, uris) if head]
+    uris = _first_masks(masks)
+    heads = [head for uri in uris if (head := beginning(uri, _HEAD_BYTES))]
     if heads and all(head.startswith(jpeg.MAGIC) for head in heads):
         raise UsageError(
             f"the masks are JPEGs, such as {uris[0]}: compression mixes the ids at every edge, so "
@@ -320,42 +314,77 @@ def _colour_table(masks: Sequence[ImageRoot]) -> str:
     """A table of colours in the folder of masks or beside it, by its usual name; else FILE."""
     for root in masks:
         for folder in (root.uri, posixpath.dirname(root.uri)):
-            for name in () if is_remote(folder) else _COLOUR_TABLES:
-                if os.path.isfile(f"{folder}/{name}"):
+            for name in _COLOUR_TABLES:
+                if has_file(f"{folder}/{name}"):
                     return shlex.quote(f"{folder}/{name}")
     return "FILE"
 
 
-def _head(uri: str) -> bytes:
-    try:
-        with files.open_input(uri) as file:
-            return file.read(_HEAD_BYTES)
-    except OSError:
-        return b""  # the job says so
-
-
 # --- Pascal VOC -----------------------------------------------------------------------------------
+
+CLASSES, OBJECTS = "SegmentationClass", "SegmentationObject"
+LISTS = "ImageSets/Segmentation"
+
+VOC_CLASSES = (
+    *("background", "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat"),
+    *("chair", "cow", "diningtable", "dog", "horse", "motorbike", "person", "pottedplant"),
+    *("sheep", "sofa", "train", "tvmonitor"),
+)
+"""VOC's classes in the order of their ids in masks; 255 is void. Source: VOC2012's VOClabelcolormap."""
+
+
+class VocMasks(NamedTuple):
+    """The folders of a year of VOC, or of a set kept like one.
+
+    Attributes:
+      folder: which holds the others.
+      standard: whether the classes are VOC's own.
+      objects: whether it has masks of objects.
+    """
+
+    folder: str
+    standard: bool
+    objects: bool
+
+    @property
+    def images(self) -> str:
+        """The folder of images."""
+        return f"{self.folder}/{IMAGES}"
+
+    @property
+    def masks(self) -> tuple[str, ...]:
+        """The folders of masks: of classes and, if there are any, of objects."""
+        names = (CLASSES, OBJECTS) if self.objects else (CLASSES,)
+        return tuple(f"{self.folder}/{name}" for name in names)
+
+
+def voc_masks(uri: str) -> list[VocMasks]:
+    """The sets that a path of --images means; see `years`."""
+    return [
+        VocMasks(
+            folder,
+            YEAR.fullmatch(posixpath.basename(folder)) is not None,
+            has_folder(f"{folder}/{OBJECTS}"),
+        )
+        for folder in years(uri)
+        if has_folder(f"{folder}/{CLASSES}")
+    ]
 
 
 def _voc_sets(options: SourceOptions) -> list[VocMasks]:
     """The sets kept like VOC's, if --images or --masks mean one; --masks is its folder of classes."""
-    found = [one for path in options.images if path.strip() for one in _voc_of(path)]
+    paths = [files.canonical(path) for path in options.images if path.strip()]
+    found = [one for uri in paths for one in voc_masks(uri)]
     given = {files.canonical(path) for path in options.masks}
     if options.masks and given != {f"{one.folder}/{CLASSES}" for one in found}:
         return []
     return found
 
 
-def _voc_of(path: str) -> list[VocMasks]:
-    return voc_masks(files.canonical(path))
-
-
 def _open_voc(sets: Sequence[VocMasks], options: SourceOptions) -> Source:
     images = image_roots([one.images for one in sets])
     masks = image_roots([folder for one in sets for folder in one.masks], option="--masks")
-    splits: dict[str, str] = {}
-    for one in sets:
-        splits.update(splits_of(one))
+    lists = read_split_lists([f"{one.folder}/{LISTS}" for one in sets], LISTED)
     colours = _colours(options)
     bits = _bits([root for root in masks if posixpath.basename(root.uri) == CLASSES], colours)
     columns = [segmentation_column("class", required=True, bits=bits)]
@@ -365,13 +394,149 @@ def _open_voc(sets: Sequence[VocMasks], options: SourceOptions) -> Source:
         folders = list(sets[0].masks)
     else:
         masks = tuple(root for root in masks if posixpath.basename(root.uri) == CLASSES)
-    reader = MaskReader(MaskNames(), tuple(folders) if len(columns) > 1 else (), splits)
+    reader = MaskReader(
+        MaskNames(), tuple(folders) if len(columns) > 1 else (), Splits(lists.splits, bare=True)
+    )
     standard = all(one.standard for one in sets)
     names = tuple((name, i) for i, name in enumerate(VOC_CLASSES)) if standard else ()
     notes = []
-    if splits:
+    if lists.splits:
         notes.append(
-            f"{counted(len(splits), 'image')} in the lists of {LISTS}/; other images have no mask, and "
+            f"{counted(len(lists.splits), 'image')} in the lists of {LISTS}/; other images have no mask, and "
             "are left out"
         )
     return _source(images, masks, reader, tuple(columns), colours, notes, names)
+
+
+# --- folders of masks beside folders of images ----------------------------------------------------
+
+
+class Pairs(NamedTuple):
+    """Images and their masks.
+
+    Attributes:
+      images, masks: where they lie.
+      names: how masks are called.
+      why: what was found, for people.
+    """
+
+    images: tuple[ImageRoot, ...]
+    masks: tuple[ImageRoot, ...]
+    names: FoundNames
+    why: str = ""
+
+
+def first_keys(roots: Sequence[ImageRoot], most: int = MOST_NAMES) -> list[str]:
+    """The first few files below some roots, in order of their paths below them.
+
+    There are none in a folder that cannot be listed: the job says so.
+    """
+    return sorted(
+        key for root in roots for key in once(root, functools.partial(_first_of, root))[:most]
+    )
+
+
+def _first_of(root: ImageRoot) -> list[str]:
+    keys = _remote_keys(root) if is_remote(root.uri) else _local_keys(root)
+    return list(itertools.islice(keys, MOST_NAMES))
+
+
+def _remote_keys(root: ImageRoot) -> Iterator[str]:
+    rules = ObjectFilter(root)
+    try:
+        for file in files.list_files(root.uri):
+            if rules.lists(file.name):
+                yield file.name
+    except Exception:
+        return
+
+
+def _local_keys(root: ImageRoot) -> Iterator[str]:
+    rules = ListingFilter(root)
+    for folder, folders, names in os.walk(root.uri, followlinks=False):
+        below = os.path.relpath(folder, root.uri)
+        start = "" if below == "." else f"{below}/"
+        folders[:] = sorted(
+            name for name in folders if rules.can_hold(start + name) and rules.enters(name)
+        )
+        for name in sorted(names):
+            if rules.lists(start + name, f"{root.uri}/{start}{name}"):
+                yield start + name
+
+
+def look_for_pairs(folder: str) -> Pairs | None:
+    """Images and masks in a local folder that certainly belong together; None if there are none.
+
+    Found are `images/` beside `masks/`, with splits in both or in neither; the two in each folder of a
+    split; and `train/` beside `train_labels/`, as CamVid has them. Names in them tell.
+    """
+    for pairs in (_beside(folder), _in_splits(folder), _split_beside(folder)):
+        if pairs and pairs.names.met >= _CERTAIN and pairs.names.certain:
+            return pairs
+    return None
+
+
+def _beside(folder: str) -> Pairs | None:
+    found = _image_and_mask_folders(folder)
+    if not found:
+        return None
+    images, masks = (f"{folder}/{name}" for name in found)
+    return _pairs(
+        (ImageRoot(images),), (ImageRoot(masks),), f"{found[1]}/ beside {found[0]}/ in {folder}"
+    )
+
+
+def _in_splits(folder: str) -> Pairs | None:
+    splits = [below for below in subfolders(folder) if _is_split(below)]
+    found = {posixpath.basename(below): _image_and_mask_folders(below) for below in splits}
+    if not found or not all(found.values()):
+        return None
+    images = tuple(f"{split}/{pair[0]}/" for split, pair in found.items() if pair)
+    masks = tuple(f"{split}/{pair[1]}/" for split, pair in found.items() if pair)
+    folders = tuple(sorted({(pair[1], pair[0]) for pair in found.values() if pair}))
+    why = f"{masks[0]} beside {images[0]} in {folder}"
+    return _pairs(
+        (ImageRoot(folder, within=images),), (ImageRoot(folder, within=masks),), why, folders
+    )
+
+
+def _split_beside(folder: str) -> Pairs | None:
+    names = {posixpath.basename(below) for below in subfolders(folder)}
+    folders = tuple(
+        (f"{name}{ending}", name)
+        for name in sorted(names)
+        for ending in _MASK_ENDINGS
+        if name.lower() in SPLIT_NAMES and f"{name}{ending}" in names
+    )
+    if not folders:
+        return None
+    images = tuple(f"{name}/" for _, name in folders)
+    masks = tuple(f"{name}/" for name, _ in folders)
+    why = f"{masks[0]} beside {images[0]} in {folder}"
+    return _pairs(
+        (ImageRoot(folder, within=images),), (ImageRoot(folder, within=masks),), why, folders
+    )
+
+
+def _pairs(
+    images: tuple[ImageRoot, ...],
+    masks: tuple[ImageRoot, ...],
+    why: str,
+    folders: tuple[tuple[str, str], ...] = (),
+) -> Pairs | None:
+    mask_keys = first_keys(masks)
+    if not mask_keys or {posixpath.splitext(key)[1].lower() for key in mask_keys} - _PNG:
+        return None
+    return Pairs(images, masks, find_names(first_keys(images), mask_keys, folders), why)
+
+
+def _image_and_mask_folders(folder: str) -> tuple[str, str] | None:
+    """Names of the one folder of images and the one of masks in a folder; None without either."""
+    names = [posixpath.basename(below) for below in subfolders(folder)]
+    images = [name for name in names if name.lower() in _IMAGES]
+    masks = [name for name in names if name.lower() in _MASKS]
+    return (images[0], masks[0]) if len(images) == len(masks) == 1 else None
+
+
+def _is_split(folder: str) -> bool:
+    return posixpath.basename(folder).lower() in SPLIT_NAMES

@@ -1,0 +1,530 @@
+"""Caption files: each image has a text of its name beside it, as trainers of text-to-image models keep them.
+
+    10_dog/0001.png    10_dog/0001.txt      or .caption
+    00000/000000000.jpg    .txt    .json    img2dataset's `files`: the object's fields become columns
+
+Sources: https://github.com/kohya-ss/sd-scripts, https://github.com/rom1504/img2dataset
+"""
+
+from __future__ import annotations
+
+import itertools
+import posixpath
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.labels.folders import SPLIT_NAMES
+from beam_pipeline.core.labels.schema import Column
+from beam_pipeline.core.labels.table_files import UTF_8, LabelTable
+from beam_pipeline.core.labels.tables import LabelSchema
+from beam_pipeline.core.labels.typed_rows import typed_row
+from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
+from beam_pipeline.core.questions import Question, question
+from beam_pipeline.core.records.example_source import LabelledImages
+from beam_pipeline.core.text import some
+from beam_pipeline.core.uris import is_remote
+from beam_pipeline.layouts.label_files import (
+    BadLabelError,
+    ImageLabels,
+    LabelFileReader,
+    LabelFormat,
+    Place,
+    shown,
+)
+from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
+from beam_pipeline.layouts.shared.paths import image_roots
+from beam_pipeline.layouts.shared.sidecars import (
+    CAPTION_COLUMN,
+    KEY_COLUMN,
+    SIDECAR_OPTIONS,
+    inspect_sidecars,
+    json_fields,
+)
+from beam_pipeline.layouts.surroundings.folders import (
+    LABEL_FOLDERS,
+    TABLES,
+    Folder,
+    extension,
+    is_coco,
+    look,
+    look_at_table,
+    names_images,
+    tree,
+)
+from beam_pipeline.layouts.table import table_notes, table_numbering
+from beam_pipeline.layouts.tree import beginning, has_folder, names_in
+from beam_pipeline.storage import files
+
+_JSON = ".json"
+MOST_BYTES = (
+    1 << 20
+)  # 1 MiB of a caption or an object; they are held with the reference of the image
+
+_NO_CAPTIONS = ("readme", "license", "licence", "copying", "notice", "changelog")
+_LISTS = frozenset({"labels", "classes", "requirements"})
+_ENCODING_NAMES = {UTF_8: "UTF-8", "utf-16": "UTF-16"}
+_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+ENDINGS = (".txt", ".caption")
+
+_MOST_FOLDERS = 200
+_MOST_NAMES = 100_000  # in local folders
+_MOST_REMOTE_NAMES = 5_000  # five requests of a listing
+_TEXTS, _TEXTS_REMOTE = 50, 10  # captions looked at
+_LINES = 20  # of each
+_HEAD_BYTES = 4096
+_NEARLY_ALL = 0.9
+_IMAGES = IMAGE_EXTENSIONS - {""}
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_OBJECTS, _OBJECTS_REMOTE = 500, 50  # JSON files from which types of columns are inferred
+_IMAGES_WITHOUT = 500  # images, after which a folder without captions is not looked at any further
+_MOST_FILES = 20  # tables or JSON files looked at, in a folder
+
+
+class CaptionFiles:
+    """A text of the image's name is its caption."""
+
+    name = "caption_files"
+    option_names = SIDECAR_OPTIONS | {"labels_encoding"}
+
+    def recognise(self, options: SourceOptions) -> str:
+        """Recognises texts for nearly all images of folders, if nothing else may be their labels."""
+        images, labels = _existing(options.images), _existing(options.labels)
+        if images is None or labels is None:
+            return ""
+        if labels:
+            found = [look_for_captions(images, labels)]
+        else:
+            found = [look_for_captions([folder], enough=_IMAGES_WITHOUT) for folder in images]
+        if not all(one.cover_images and one.are_texts() for one in found):
+            return ""
+        if not labels and any(map(_has_other_labels, images)):
+            return ""
+        first = found[0].captions[found[0].ending][0]
+        if labels:
+            return f"captions such as {shown(first, options.labels[0])}"
+        return f"a caption beside each image, such as {shown(first, options.images[0])}"
+
+    def open(self, options: SourceOptions) -> Source:
+        """Looks at names of the images, and at some of the JSON files beside them.
+
+        Raises:
+          UsageError: there are no captions, or a path cannot be used.
+        """
+        roots = _folders(options.images, "--images")
+        typed = _folders(options.labels, "--labels") if options.labels else ()
+        labels = typed or tuple(ImageRoot(root.uri) for root in roots)
+        elsewhere = {root.uri for root in labels} - {root.uri for root in roots}
+        found = look_for_captions(
+            [root.uri for root in roots], [root.uri for root in labels] if elsewhere else ()
+        )
+        if not found.ending and not any(is_remote(root.uri) for root in (*roots, *labels)):
+            raise UsageError(_no_captions(labels, elsewhere=bool(elsewhere)))
+        ending = found.ending or ENDINGS[0]
+        by_name = any(root.patterns for root in typed)
+        schema, table, left_out = inspect_sidecars(
+            labels[0].uri, _rows(found), options, {CAPTION_COLUMN: "str"}
+        )
+        reader = LabelFileReader(
+            CaptionFormat(table, schema, options.labels_encoding, bool(found.with_fields)),
+            tuple(Place(uri) for uri in sorted(elsewhere)),
+        )
+        return Source(
+            layout=self.name,
+            roots=roots,
+            labels=FileLabels(
+                reader,
+                folders=tuple(
+                    root if root.patterns else replace(root, patterns=(_pattern(ending),))
+                    for root in labels
+                ),
+            ),
+            examples=LabelledImages(schema.columns),
+            numbering=table_numbering(options, schema),
+            notes=(*table_notes(schema), *left_out, *_folder_notes(found, roots)),
+            questions=(
+                *schema.questions,
+                *(_other_captions(found, labels[0].uri) if not by_name else ()),
+            ),
+        )
+
+
+def _existing(paths: Sequence[str]) -> list[str] | None:
+    """The URIs of folders; None if a path is something else, as far as that can be told."""
+    uris = [files.canonical(path) if path.strip() else "" for path in paths]
+    return uris if all(uri and (is_remote(uri) or has_folder(uri)) for uri in uris) else None
+
+
+def _folders(paths: Sequence[str], option: str) -> tuple[ImageRoot, ...]:
+    """The folders that an option names, with patterns of the files if it has globs.
+
+    Raises:
+      UsageError: one does not exist, or is an archive.
+    """
+    roots = image_roots(paths, option=option)
+    for root in roots:
+        if root.archive:
+            raise UsageError(
+                f"{option} {root.uri} is an archive; captions in archives are read with --layout webdataset"
+            )
+    return roots
+
+
+def _no_captions(labels: Sequence[ImageRoot], *, elsewhere: bool) -> str:
+    where = some([root.uri for root in labels])
+    expected = "with the names of the images" if elsewhere else "beside images, with their names"
+    return (
+        f"no captions in {where}; expected files {' or '.join(ENDINGS)} {expected}. --labels names a "
+        "folder of captions elsewhere"
+    )
+
+
+def _pattern(ending: str) -> str:
+    """A glob of all files with an ending, in any case.
+
+    >>> _pattern(".txt")
+    '**/*.[tT][xX][tT]'
+    """
+    letters = "".join(f"[{letter}{letter.upper()}]" for letter in ending[1:])
+    return f"**/*.{letters}"
+
+
+def _rows(found: Found) -> list[dict[str, Any]]:
+    """The columns of some samples, from the beginning and the end of the data set."""
+    rows: list[dict[str, Any]] = [{KEY_COLUMN: "", CAPTION_COLUMN: "a caption"}]
+    uris = found.with_fields
+    most = _OBJECTS_REMOTE if uris and is_remote(uris[0]) else _OBJECTS
+    for uri in uris if len(uris) <= most else (*uris[: most // 2], *uris[-most // 2 :]):
+        try:
+            fields = fields_beside(uri)
+        except (OSError, ValueError, RecursionError):  # a dead letter of its image
+            continue
+        rows.append({**rows[0], **fields, KEY_COLUMN: uri, CAPTION_COLUMN: "a caption"})
+    return rows
+
+
+def _folder_notes(found: Found, roots: Sequence[ImageRoot]) -> Iterator[str]:
+    """A note on folders whose names may be taken for classes."""
+    below = {posixpath.basename(folder) for folder in found.folders} - {
+        posixpath.basename(root.uri) for root in roots
+    }
+    named = sorted(
+        name for name in below if not name.isdecimal() and name.lower() not in SPLIT_NAMES
+    )
+    if named:
+        yield (
+            f"names of folders, such as {named[0]}, are neither classes nor repeats here; --layout "
+            "class_folders takes them as classes, without captions"
+        )
+
+
+def _other_captions(found: Found, folder: str) -> Iterator[Question]:
+    """Asks which captions are meant if images have two."""
+    if not found.other_ending:
+        return
+    ending, other = found.ending, found.other_ending
+    yield question(
+        "two_captions",
+        f"Images have captions {ending} and {other}; those in {ending} would be written.",
+        "For the others:",
+        labels=(f"{folder}/**/*{other}",),
+        layout=CaptionFiles.name,
+    )
+
+
+# --- other files that may be the labels -----------------------------------------------------------
+
+
+def _has_other_labels(root: str) -> bool:
+    """True if files in a folder or near it may be labels of the images, too."""
+    here = look(root)
+    above = look(posixpath.dirname(here.path))
+    beside = [folder for folder in above.folders if folder != here.path]
+    if any(_is_of_labels(folder) for folder in beside):
+        return True
+    if any(_is_rival(folder, here) for folder in tree(here)):
+        return True
+    tables = above.of_kind(TABLES)[:_MOST_FILES]
+    return any(names_images(look_at_table(path), here.path, above.path) for path in tables)
+
+
+def _is_rival(folder: Folder, here: Folder) -> bool:
+    """True if a folder is one of labels, or a table, an annotation or a file of COCO's is in it."""
+    if folder.path != here.path and _is_of_labels(folder.path):
+        return True
+    stems = [posixpath.splitext(name)[0] for name in folder.files]
+    kinds = [extension(name) for name in folder.files]
+    described = {stem for stem, kind in zip(stems, kinds, strict=True) if kind in ENDINGS}
+    objects = []
+    for stem, kind in zip(stems, kinds, strict=True):
+        if kind == ".xml" or (kind in TABLES and f"{folder.path}/{stem}" not in folder.folders):
+            return True  # img2dataset writes 00000.parquet beside 00000/
+        if kind == ".json" and stem not in described:
+            objects.append(f"{folder.path}/{stem}{kind}")
+    return any(map(is_coco, objects[:_MOST_FILES]))
+
+
+def _is_of_labels(folder: str) -> bool:
+    return posixpath.basename(folder).lower() in LABEL_FOLDERS
+
+
+# --- captions by their names ---------------------------------------------------------------------
+
+
+class _Names(NamedTuple):
+    """The names in a folder: of images and of other files."""
+
+    folder: str
+    images: Collection[str]
+    others: Sequence[str]
+
+    def stems(self) -> frozenset[str]:
+        """The images' names without extension."""
+        return frozenset(_parts(name)[0] for name in self.images)
+
+
+@dataclass
+class Found:
+    """Captions and JSON objects of images, as far as the folders were looked at.
+
+    Attributes:
+      images: how many images there are.
+      folders: the folders with images.
+      captions: ending -> URIs of the caption files, of those with an image.
+      with_fields: URIs of the caption files with a JSON object beside them.
+    """
+
+    images: int = 0
+    folders: list[str] = field(default_factory=list)
+    captions: dict[str, list[str]] = field(
+        default_factory=lambda: {ending: [] for ending in ENDINGS}
+    )
+    with_fields: list[str] = field(default_factory=list)
+
+    def add(self, names: _Names, images: frozenset[str] | None = None) -> None:
+        """Adds the captions in a folder.
+
+        Args:
+          names: those in the folder.
+          images: names of the images that they may belong to, without extension; by default, those in
+            the folder.
+        """
+        if not names.others:  # as in most folders
+            return
+        images = names.stems() if images is None else images
+        objects = {stem for stem, ending in map(_parts, names.others) if ending == _JSON}
+        for name in names.others:
+            stem, ending = _parts(name)
+            if ending in self.captions and stem in images and not is_no_caption(name):
+                uri = f"{names.folder}/{name}"
+                self.captions[ending].append(uri)
+                if stem in objects:
+                    self.with_fields.append(uri)
+
+    @property
+    def ending(self) -> str:
+        """The ending of most captions; empty if there are none."""
+        ending = max(ENDINGS, key=lambda ending: len(self.captions[ending]))
+        return ending if self.captions[ending] else ""
+
+    @property
+    def other_ending(self) -> str:
+        """The other ending, if half of the images or more have captions of that one, too; else empty."""
+        (other,) = (ending for ending in ENDINGS if ending != (self.ending or ENDINGS[0]))
+        return other if 2 * len(self.captions[other]) >= self.images > 0 else ""
+
+    @property
+    def cover_images(self) -> bool:
+        """True if nearly every image has a caption."""
+        return any(len(uris) >= _NEARLY_ALL * self.images > 0 for uris in self.captions.values())
+
+    def are_texts(self) -> bool:
+        """True if captions hold words, not the numbers of objects' labels; some of them are read."""
+        uris = self.captions.get(self.ending, [])
+        most = _TEXTS_REMOTE if uris and is_remote(uris[0]) else _TEXTS
+        looked_at = uris[:: len(uris) // most + 1]
+        numbers = Counter(filter(None, map(_kind_of, looked_at)))
+        return numbers[_WORDS] > 0 and numbers[_WORDS] >= _NEARLY_ALL * numbers.total()
+
+
+_WORDS, _NUMBERS = "words", "numbers"
+
+
+def look_for_captions(
+    images: Sequence[str], labels: Sequence[str] = (), *, enough: int = 0
+) -> Found:
+    """Looks at the names in folders of images; in large ones, only at some.
+
+    Args:
+      images: URIs of folders with images.
+      labels: URIs of folders with their captions; by default, captions lie beside the images.
+      enough: after so many images without a single caption beside them, looks no further; 0 for never.
+    """
+    found = Found()
+    stems = set[str]()
+    for names in itertools.chain.from_iterable(map(_named_folders, images)):
+        found.images += len(names.images)
+        if names.images:
+            found.folders.append(names.folder)
+        if labels:
+            stems |= names.stems()
+            continue
+        found.add(names)
+        if 0 < enough <= found.images and not found.ending:
+            break
+    for names in itertools.chain.from_iterable(map(_named_folders, labels)):
+        found.add(names, frozenset(stems))
+    return found
+
+
+def _named_folders(root: str) -> Iterator[_Names]:
+    """The names in a folder and those below it, up to a number of them."""
+    yield from _remote_folders(root) if is_remote(root) else _local_folders(root)
+
+
+def _local_folders(root: str) -> Iterator[_Names]:
+    names, waiting = 0, [root.rstrip("/") or "/"]
+    for _ in range(_MOST_FOLDERS):
+        if not waiting or names > _MOST_NAMES:
+            return
+        folder = waiting.pop()
+        here = names_in(folder)
+        names += len(here.images) + len(here.files)
+        waiting += reversed(here.folders)
+        yield _Names(folder, here.images, here.files)
+
+
+def _remote_folders(root: str) -> Iterator[_Names]:
+    images, others = defaultdict[str, set[str]](set), defaultdict[str, list[str]](list)
+    for listed in itertools.islice(files.list_files(root), _MOST_REMOTE_NAMES):
+        folder, name = posixpath.split(files.join(root, listed.name))
+        if _parts(name)[1] in _IMAGES:
+            images[folder].add(name)
+        else:
+            others[folder].append(name)
+    for folder in sorted({*images, *others}):
+        yield _Names(folder, images[folder], others[folder])
+
+
+def _parts(name: str) -> tuple[str, str]:
+    """A file name without extension, and its extension in lower case."""
+    stem, ending = posixpath.splitext(name)
+    return stem, ending.lower()
+
+
+def _kind_of(uri: str) -> str:
+    """Tells whether most lines of a file are words or numbers; empty if there are none."""
+    data = beginning(uri, _HEAD_BYTES)
+    lines = [
+        line for line in data.decode(encoding_of(data), "replace").splitlines() if line.strip()
+    ]
+    if not lines:
+        return ""
+    numbers = sum(map(is_of_numbers, lines[:_LINES]))
+    return _NUMBERS if 2 * numbers > len(lines[:_LINES]) else _WORDS
+
+
+def is_of_numbers(line: str) -> bool:
+    """True if most words of a line are numbers, as in labels of YOLO, KITTI and DOTA.
+
+    >>> is_of_numbers("Car 0.00 0 1.85 387.63 181.54"), is_of_numbers("3"), is_of_numbers("3 cats")
+    (True, True, False)
+    """
+    words = line.replace(",", " ").split()
+    return 2 * sum(map(bool, map(_NUMBER.fullmatch, words))) > len(words)
+
+
+# --- caption files -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CaptionFormat(LabelFormat):
+    """Texts, each with the JSON object beside it.
+
+    Attributes:
+      table: the samples' columns, as of a table.
+      schema: their kinds.
+      encoding: encoding of the captions; empty for UTF-8, or UTF-16 with a byte order mark.
+      has_fields: True if JSON objects lie beside captions.
+    """
+
+    table: LabelTable
+    schema: LabelSchema
+    encoding: str = ""
+    has_fields: bool = False
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.schema.columns
+
+    @property
+    def most_bytes(self) -> int:
+        return MOST_BYTES
+
+    def skips(self, name: str) -> bool:
+        return is_no_caption(name)
+
+    def parse(self, data: bytes, uri: str) -> ImageLabels:
+        """Parses a caption and the object beside it; a field's own file comes first."""
+        try:
+            own = {KEY_COLUMN: uri, CAPTION_COLUMN: caption_of(data, self.encoding)}
+            fields = {**fields_beside(uri), **own} if self.has_fields else own
+        except (OSError, ValueError, RecursionError) as error:
+            problem = isinstance(error, OSError) and error.strerror
+            raise BadLabelError(problem or str(error)) from error
+        row = typed_row(uri, fields, replace(self.table, uri=uri), self.schema, 0)
+        if row.problem:
+            raise BadLabelError(row.problem)
+        return ImageLabels(row.values, split=row.split)
+
+
+def is_no_caption(name: str) -> bool:
+    """True for names of files that lie in many folders and describe no image, such as README.txt."""
+    stem = posixpath.splitext(name)[0].lower()
+    return stem.startswith(_NO_CAPTIONS) or stem in _LISTS
+
+
+def caption_of(data: bytes, encoding: str = "") -> str:
+    """The text of a caption file, all of its lines, without space around it.
+
+    Raises:
+      ValueError: it has another encoding.
+    """
+    encoding = encoding or encoding_of(data)
+    try:
+        text = data.decode(encoding).strip()
+        text.encode()  # some encodings can write half of a surrogate pair
+        return text
+    except UnicodeError as error:
+        raise ValueError(
+            f"not a text in {_ENCODING_NAMES.get(encoding, encoding)} ({error}); save it as UTF-8, or "
+            "name the encoding of all captions with --labels_encoding"
+        ) from error
+
+
+def encoding_of(data: bytes) -> str:
+    """The encoding of a caption file where none is given, by its byte order mark."""
+    return "utf-16" if data.startswith(_UTF_16_MARKS) else UTF_8
+
+
+def fields_beside(uri: str) -> dict[str, Any]:
+    """The columns in the JSON object beside a caption file; none without such a file.
+
+    Raises:
+      OSError: it cannot be read.
+      ValueError, RecursionError: it is no JSON object.
+    """
+    try:
+        with files.open_input(f"{posixpath.splitext(uri)[0]}{_JSON}") as file:
+            data = file.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        return {}
+    if len(data) > MOST_BYTES:
+        raise ValueError(f"the file has more than {MOST_BYTES} bytes; expected a short text")
+    try:
+        return json_fields(data.decode(UTF_8))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the {_JSON} beside the caption cannot be used: {error}") from error

@@ -1,0 +1,176 @@
+"""Folders with a label file for each image."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.labels.schema import Column, ColumnKind, label_column, object_column
+from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.references import ImageRef, LabelRow
+from beam_pipeline.layouts.label_files import (
+    BadLabelError,
+    ImageLabels,
+    LabelFileReader,
+    LabelFormat,
+    Place,
+    Splits,
+    fields_of_lines,
+    holds_files,
+    label_folders,
+    read_list,
+    read_split_lists,
+    shown,
+)
+from tests.pictures import write_files
+
+WHAT = "label files (*.txt)"
+
+
+@pytest.fixture
+def folder(working_folder: Path) -> Path:
+    """The working directory: two folders of label files and one of other files."""
+    names = ("a/1.txt", "a/2.TXT", "a/.3.txt", "a/4.csv", "b/deep/5.txt", "c/6.csv")
+    write_files(str(working_folder), dict.fromkeys(names, "x"))
+    return working_folder
+
+
+def test_folders_are_named_once_and_sorted(folder: Path) -> None:
+    """However they were typed, they are absolute; one in a bucket is taken as it is."""
+    assert label_folders(["b/deep", "a/", f"{folder}/a", "s3://x/labels/"], "*.txt", WHAT) == (
+        ImageRoot(f"{folder}/a", ("*.txt",)),
+        ImageRoot(f"{folder}/b/deep", ("*.txt",)),
+        ImageRoot("s3://x/labels", ("*.txt",)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        (" ", "--labels: an empty path"),
+        ("gone", f"--labels gone does not exist; expected a folder of {WHAT}"),
+        ("a/1.txt", f"--labels a/1.txt is a file; expected a folder of {WHAT}"),
+        ("c", f"no {WHAT} in {{folder}}/c; expected one for each image, of its name"),
+    ],
+)
+def test_a_folder_that_cannot_be_used_is_an_error(folder: Path, path: str, message: str) -> None:
+    """It says what was found and what was expected."""
+    with pytest.raises(UsageError) as caught:
+        label_folders(["a", path], "*.txt", WHAT)
+    assert str(caught.value) == message.format(folder=folder)
+
+
+def test_a_pattern_says_how_deep_files_may_lie(folder: Path) -> None:
+    """`*` stays in the folder, `**/` goes below it."""
+    assert holds_files(ImageRoot(f"{folder}/a", ("*.txt",)))
+    assert not holds_files(ImageRoot(f"{folder}/b", ("*.txt",)))
+    assert holds_files(ImageRoot(f"{folder}/b", ("**/*.txt",)))
+
+
+def test_a_path_is_shown_as_it_would_be_typed(folder: Path) -> None:
+    """Relative where the person typed a relative one."""
+    assert shown(f"{folder}/a/b", "a") == "a/b"
+    assert shown(f"{folder}/a/b", f"{folder}/a") == f"{folder}/a/b"
+    assert shown(f"{folder}/a/b", "~/a") == f"{folder}/a/b"
+    assert shown("gs://bucket/a", "a") == "gs://bucket/a"
+
+
+def test_names_without_folder_and_extension(tmp_path: Path) -> None:
+    """However they are written; a list that is not there is empty."""
+    path = tmp_path / "train.txt"
+    path.write_bytes(b"\xef\xbb\xbf000001\r\n\r\n JPEGImages/000002.jpg\na.b\nc.xml\n")
+    assert read_list(str(path)) == ["000001", "000002", "a.b", "c"]
+    assert read_list(str(tmp_path / "val.txt")) == []
+
+
+def test_a_list_that_is_no_utf_8(tmp_path: Path) -> None:
+    """Is refused by its name."""
+    path = tmp_path / "train.txt"
+    path.write_bytes(b"\xff\n")
+    with pytest.raises(UsageError, match=r"train\.txt is not UTF-8 .*; save it as UTF-8"):
+        read_list(str(path))
+
+
+def test_a_name_in_two_lists(tmp_path: Path) -> None:
+    """Is refused, unless the second list is that of all of training."""
+    write_files(str(tmp_path), {"train.txt": "a\n", "trainval.txt": "a\nb\nc\n", "val.txt": "b\n"})
+    folder = str(tmp_path)
+    lists = read_split_lists([folder, "", folder], ("train", "val", "test", "trainval"))
+    assert lists.splits == {"a": "train", "b": "validation", "c": "train"}
+    assert list(lists.names) == [f"{folder}/{name}.txt" for name in ("train", "val", "trainval")]
+    (tmp_path / "val.txt").write_text("b\na\n")
+    with pytest.raises(UsageError, match=r"/val\.txt names 1 image, such as 'a', that another"):
+        read_split_lists([folder], ("train", "val"))
+
+
+@dataclass(frozen=True)
+class OneWord(LabelFormat):
+    """A file holds a class; a line `bad` is a fault."""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return (label_column("class", ColumnKind.CLASS), object_column("x", ColumnKind.FLOAT))
+
+    @property
+    def most_bytes(self) -> int:
+        return 9
+
+    def parse(self, data: bytes, uri: str) -> ImageLabels:
+        for line, fields in fields_of_lines(data):
+            if fields == [b"bad"]:
+                raise BadLabelError("a bad line", line)
+        return ImageLabels((data.decode(), ()), (4, 3))
+
+    def skips(self, name: str) -> bool:
+        return name == "README.txt"
+
+
+def test_a_file_is_the_row_of_its_image() -> None:
+    """With its split; a fault has its line, and files that are no labels have no rows."""
+    places = (Place("/l"), Place("/l/in", "/i"), Place("/l/bare", bare=True))
+    splits = Splits({"/i/a": "test", "x/a": "val"}, (("/i", "train"),))
+    reader = pickle.loads(
+        pickle.dumps(LabelFileReader(OneWord(), places, splits, frozenset({"/l/s"})))
+    )
+
+    def row(data: bytes, uri: str) -> LabelRow | None:
+        return next(reader.read(io.BytesIO(data), uri), None)
+
+    assert row(b"cat", "/l/x/a.txt") == LabelRow(
+        "x/a", ("cat", ()), "val", "/l/x/a.txt", 0, "", (4, 3)
+    )
+    found = [
+        row(b"", uri) for uri in ("/l/in/a.txt", "/l/in/b.c.txt", "/l/bare/x/a.txt", "/m/a.txt")
+    ]
+    assert [(r.name, r.split) for r in found if r] == [
+        ("/i/a", "test"),
+        ("/i/b.c", "train"),
+        ("a", "unlisted"),
+        ("/m/a", "unlisted"),
+    ]
+    bad = LabelRow("a", (None, ()), "unlisted", "/l/a.txt", 3, "a bad line")
+    assert row(b"x\n\nbad", "/l/a.txt") == bad
+    assert row(b"0123456789", "/l/a.txt") == bad._replace(
+        line=0, problem="the file has more than 9 bytes"
+    )
+    assert row(b"x", "/l/s") is row(b"x", "/l/README.txt") is None
+    image = ImageRef("b.c.jpg", "/i/b.c.jpg", 3)
+    assert reader.row(image) == LabelRow("b.c.jpg", (None, ()), "train", "", 0)
+    assert reader.unread("/l/a.txt", "gone") == bad._replace(line=0, problem="gone")
+
+
+def test_splits_by_folder_and_by_list() -> None:
+    """A list counts first, then the innermost folder; with lists, other images are in none."""
+    splits = Splits({"/d/x/1": "validation"}, (("/d", "train"), ("/d/x", "test")))
+    assert [splits.of(image) for image in ("/d/x/1", "/d/x/2", "/d/3", "/e/4")] == [
+        "validation",
+        "test",
+        "train",
+        "unlisted",
+    ]
+    assert Splits().of("/d/1") == ""
