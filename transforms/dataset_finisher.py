@@ -17,6 +17,8 @@ from beam_pipeline.core.dataset.manifest import (
     IMAGES_ENTRY,
     LINES_ENTRY,
     MANIFEST_NAME,
+    DeadLetterFiles,
+    Recorded,
     build_manifest,
     crc32c_text,
     dump_json,
@@ -79,6 +81,56 @@ from beam_pipeline.work.output_folder import (
 
 
 @dataclass(frozen=True, kw_only=True)
+class Reports:
+    """The reports of all stages of a run, as the engine hands them over.
+
+    Attributes:
+      shards: the figures of those that were written.
+      dead_letters: of all stages, unless they are so many that parts list them.
+      refusals: the reasons why shards were not written.
+      images: what happened to images, where `shards` do not know.
+      changes: what became of each shard since the data set whose shards were reused.
+      totals: the sums over shards, images and dead letters; None to sum up the others.
+      in_parts: the parts of dead letters that were written; without `totals`, they are now.
+      duplicates: the images of the same bytes, in parts; None if images were not compared.
+    """
+
+    shards: Iterable[ShardInfo]
+    dead_letters: Iterable[DeadLetterBatch]
+    refusals: Iterable[Refusal]
+    images: Iterable[ImageFigures] = ()
+    changes: Iterable[ShardChanges] = ()
+    totals: Totals | None = None
+    in_parts: Iterable[WrittenPart] = ()
+    duplicates: Iterable[Duplicates] | None = None
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A run as its reports describe it, in memory."""
+
+    plan: Plan
+    shards: Sequence[ShardInfo]
+    dead_letters: Sequence[DeadLetter]
+    refusals: Sequence[Refusal]
+    totals: Totals
+    in_parts: Sequence[WrittenPart]
+    changes: Iterable[ShardChanges]
+    duplicates: Duplicates | None
+
+    @property
+    def tally(self) -> Tally:
+        """The plan's counts, with all dead letters counted again, including those of the shards."""
+        total = Tally()
+        total.add(self.plan.tally)
+        total.dead.clear()
+        total.shown.clear()
+        total.first.clear()
+        total.add(self.totals.dead)
+        return total
+
+
+@dataclass(frozen=True, kw_only=True)
 class DatasetFinisher:
     """Writes the files beside the shards: dead letters in any case, the rest if all is well.
 
@@ -104,57 +156,19 @@ class DatasetFinisher:
     most_dead_letters: int = MOST_IN_ONE
     report_of: str | None = None
 
-    def finish(
-        self,
-        plan: Plan,
-        shards: Iterable[ShardInfo],
-        dead_letters: Iterable[DeadLetterBatch],
-        refusals: Iterable[Refusal],
-        images: Iterable[ImageFigures] = (),
-        changes: Iterable[ShardChanges] = (),
-        totals: Totals | None = None,
-        in_parts: Iterable[WrittenPart] = (),
-        duplicates: Iterable[Duplicates] | None = None,
-    ) -> None:
+    def finish(self, plan: Plan, reports: Reports) -> None:
         """Finishes a run, or notes in the output folder why the data set is not complete.
 
         Args:
           plan: the planned shards and classes.
-          shards: the figures of those that were written.
-          dead_letters: of all stages, unless they are so many that parts list them.
-          refusals: the reasons why shards were not written.
-          images: what happened to images, where `shards` do not know.
-          changes: what became of each shard since the data set whose shards were reused.
-          totals: the sums over shards, images and dead letters; None to sum up the arguments.
-          in_parts: the parts of dead letters that were written; without `totals`, they are now.
-          duplicates: the images of the same bytes, in parts; None if images were not compared.
+          reports: of all stages.
 
         Raises:
           ConversionError: the data set is not complete, if `failures.raises_refusals`.
           OSError: a file cannot be written, if `failures.retries`.
         """
-        all_dead_letters = sorted(one for batch in dead_letters for one in batch)
         try:
-            infos = list(shards)
-            written = list(in_parts)
-            if totals is None:
-                totals = Totals.of_shards(infos)
-                totals.add_dead_letters(all_dead_letters)
-                for figures in images:
-                    totals.add_images(figures)
-                refusals = list(refusals)
-                names = self.parts_to_write(plan, infos, refusals, totals)
-                written = list(write_parts(self.output_folder, names, all_dead_letters))
-            refusal = self._write(
-                plan=plan,
-                shards=infos,
-                dead_letters=all_dead_letters,
-                refusals=refusals,
-                totals=totals,
-                changes=changes,
-                in_parts=written,
-                duplicates=None if duplicates is None else Duplicates.sum_of(duplicates),
-            )
+            refusal = self._write(self._collect(plan, reports))
         except ConversionError as error:
             refusal = plan.refusal or Refusal.from_error(error)
         except OSError as error:
@@ -165,74 +179,82 @@ class DatasetFinisher:
         if refusal:
             self._refuse(refusal)
 
-    def _write(
-        self,
-        *,
-        plan: Plan,
-        shards: Sequence[ShardInfo],
-        dead_letters: Sequence[DeadLetter],
-        refusals: Iterable[Refusal],
-        totals: Totals,
-        changes: Iterable[ShardChanges],
-        in_parts: Sequence[WrittenPart],
-        duplicates: Duplicates | None,
-    ) -> Refusal | None:
+    def _collect(self, plan: Plan, reports: Reports) -> _Run:
+        """Reads all reports; sums them up, and writes the parts of dead letters, if nobody has."""
+        shards, refusals = list(reports.shards), list(reports.refusals)
+        dead_letters = sorted(letter for batch in reports.dead_letters for letter in batch)
+        totals, in_parts = reports.totals, list(reports.in_parts)
+        if totals is None:
+            totals = Totals.of_shards(shards)
+            totals.add_dead_letters(dead_letters)
+            for figures in reports.images:
+                totals.add_images(figures)
+            names = self.parts_to_write(plan, shards, refusals, totals)
+            in_parts = list(write_parts(self.output_folder, names, dead_letters))
+        refusals += (part.refusal for part in in_parts if part.refusal)
+        duplicates = None if reports.duplicates is None else Duplicates.sum_of(reports.duplicates)
+        return _Run(
+            plan, shards, dead_letters, refusals, totals, in_parts, reports.changes, duplicates
+        )
+
+    def _write(self, run: _Run) -> Refusal | None:
         """Writes the files; returns the reason if the data set is not complete.
 
         A complete data set that was there before is not rewritten. Where another job writes to the
         folder, nothing is, as every file may be the other's.
         """
-        folder = self.output_folder
-        refusals = list(refusals)
-        refusals += (part.refusal for part in in_parts if part.refusal)
-        another = self._another(refusals, shards)
+        plan, tally = run.plan, run.tally
+        another = self._another(run.refusals, run.shards)
         if another:
             return plan.refusal or another
-        earlier = earlier_manifest(folder)
-        parts = parts_for(totals.dead.dead.total(), self.most_dead_letters)
+        earlier = earlier_manifest(self.output_folder)
+        parts = parts_for(run.totals.dead.dead.total(), self.most_dead_letters)
         names = dead_letter_names(parts)
-        crc = sum(part.crc for part in in_parts)
+        crc = sum(part.crc for part in run.in_parts)
         if self._lists_dead_letters(plan, earlier, names):
             if not parts:
-                crc = self._write_dead_letters(plan, earlier, names[0], dead_letters)
-            elif not in_parts:
-                what = f"the files of dead letters in {folder} cannot be written"
+                crc = self._write_dead_letters(plan, earlier, names[0], run.dead_letters)
+            elif not run.in_parts:
+                what = f"the files of dead letters in {self.output_folder} cannot be written"
                 return plan.refusal or Refusal.from_error(OutputError(what))
-        tally = _final_tally(plan.tally, totals.dead)
-        images = totals.images
-        refusal = (
+        return (
             plan.refusal
-            or min(refusals, default=None, key=refusal_order)
+            or min(run.refusals, default=None, key=refusal_order)
             or too_many_bad(tally, self.max_bad_fraction)
-            or accounting_error(plan.shard_plan, tally, shards)
-            or _lost_in_parts(in_parts, totals)
-            or all_filtered(tally, shards)
-            or _several_codecs(images)
+            or accounting_error(plan.shard_plan, tally, run.shards)
+            or _lost_in_parts(run.in_parts, run.totals)
+            or all_filtered(tally, run.shards)
+            or _several_codecs(run.totals.images)
+            or self._complete(run, earlier, DeadLetterFiles(parts, crc))
         )
-        if refusal:
-            return refusal
-        manifest = self._manifest(plan, tally, shards, totals, parts, crc)
+
+    def _complete(
+        self, run: _Run, earlier: Mapping[str, Any] | None, dead_letter_files: DeadLetterFiles
+    ) -> Refusal | None:
+        """Writes the files of a run in which all is well; returns what is in their way."""
+        manifest = self._manifest(run, dead_letter_files)
         manifest_data = manifest_file(manifest)
-        parsed_manifest(manifest_data, files.join(folder, MANIFEST_NAME))
+        parsed_manifest(manifest_data, files.join(self.output_folder, MANIFEST_NAME))
         changed = self._changed_inputs(earlier, manifest) if earlier else None
         if changed:
             return changed
-        there = set(files.list_folder(folder))
+        there = set(files.list_folder(self.output_folder))
         wants_report = self.report_of is not None and (earlier is None or REPORT_NAME not in there)
         side_files = {
             **dict(files_from_manifest(manifest, card=self.card)),
-            **(_changes_file(self.reuse, plan, changes) if self.reuse else {}),
-            **self._duplicates_file(duplicates, shards),
-            **(self._report(manifest, images, dead_letters, duplicates) if wants_report else {}),
+            **(_changes_file(self.reuse, run.plan, run.changes) if self.reuse else {}),
+            **self._duplicates_file(run.duplicates, run.shards),
+            **(self._report(manifest, run) if wants_report else {}),
             MANIFEST_NAME: manifest_data,
         }
         if earlier is None:
-            in_the_way = self._make_way(side_files, there, names if parts else ())
+            parts = dead_letter_names(dead_letter_files.parts) if dead_letter_files.parts else ()
+            in_the_way = self._make_way(side_files, there, parts)
             if in_the_way:
                 return in_the_way
             there = set()
         new_files = {name: side_files[name] for name in side_files if name not in there}
-        return self._write_files(new_files, shards)
+        return self._write_files(new_files, run.shards)
 
     def _write_files(
         self, new_files: Mapping[str, bytes], shards: Sequence[ShardInfo]
@@ -356,23 +378,17 @@ class DatasetFinisher:
             return {}
         return {DUPLICATES_NAME: dump_json(duplicates.to_json())}
 
-    def _report(
-        self,
-        manifest: Mapping[str, Any],
-        images: ImageFigures,
-        dead_letters: Sequence[DeadLetter],
-        duplicates: Duplicates | None,
-    ) -> dict[str, bytes]:
+    def _report(self, manifest: Mapping[str, Any], run: _Run) -> dict[str, bytes]:
         """The file for people. Pillow takes long to import, and other parts never need it."""
         from beam_pipeline.work.report import make_report
 
         content = make_report(
             self.output_folder,
             manifest,
-            statistics=images.statistics,
-            dead_letters=dead_letters,
+            statistics=run.totals.images.statistics,
+            dead_letters=run.dead_letters,
             command=self.report_of or "",
-            duplicates=duplicates.to_figures() if duplicates else None,
+            duplicates=run.duplicates.to_figures() if run.duplicates else None,
         )
         return {REPORT_NAME: content}
 
@@ -400,27 +416,17 @@ class DatasetFinisher:
         if files.read_if_there(uri) == manifest:
             files.delete(self.output_folder, [MANIFEST_NAME])
 
-    def _manifest(
-        self,
-        plan: Plan,
-        tally: Tally,
-        shards: Sequence[ShardInfo],
-        totals: Totals,
-        dead_letter_parts: int,
-        dead_letter_crc: int,
-    ) -> dict[str, Any]:
-        turned = Event.LEFT_TURNED.value in totals.events
-        return build_manifest(
-            plan=plan,
-            tally=tally,
-            shards=shards,
+    def _manifest(self, run: _Run, dead_letter_files: DeadLetterFiles) -> dict[str, Any]:
+        options = with_settled({"options": self.recorded_options}, run.plan.settled)["options"]
+        turned = Event.LEFT_TURNED.value in run.totals.events
+        recorded = Recorded(
             seed=self.encoding.seed,
-            options=with_settled({"options": self.recorded_options}, plan.settled)["options"],
+            options=options,
             features=self.encoding.features(turned=turned),
-            totals=totals,
-            dead_letter_parts=dead_letter_parts,
-            dead_letter_crc=dead_letter_crc,
             counted=_counted(self.encoding.columns),
+        )
+        return build_manifest(
+            run.plan, run.tally, run.shards, recorded, run.totals, dead_letter_files
         )
 
     def _refuse(self, refusal: Refusal) -> None:
@@ -465,17 +471,6 @@ def _compared(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
     open_entries = (IMAGES_ENTRY, "questions", CHECKSUM_ENTRY, LINES_ENTRY)
     same = {k: v for k, v in manifest.items() if k not in open_entries}
     return {**same, "counts": counts}
-
-
-def _final_tally(planned: Tally, dead: Tally) -> Tally:
-    """The plan's counts, with all dead letters counted again, including those of the shards."""
-    total = Tally()
-    total.add(planned)
-    total.dead.clear()
-    total.shown.clear()
-    total.first.clear()
-    total.add(dead)
-    return total
 
 
 def _lost_in_parts(in_parts: Sequence[WrittenPart], totals: Totals) -> Refusal | None:

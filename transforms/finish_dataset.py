@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton
@@ -15,7 +16,7 @@ from beam_pipeline.core.dataset.sharding import ImageFigures, ShardInfo
 from beam_pipeline.core.dataset.tally import Totals, without_totals
 from beam_pipeline.core.failures import Refusal
 from beam_pipeline.transforms.batches import DeadLetterBatch
-from beam_pipeline.transforms.dataset_finisher import DatasetFinisher
+from beam_pipeline.transforms.dataset_finisher import DatasetFinisher, Reports
 from beam_pipeline.transforms.sum_totals import SumTotals
 from beam_pipeline.transforms.write_dead_letters import (
     FEW,
@@ -34,6 +35,10 @@ def _with_parts(
     totals: Totals,
 ) -> tuple[Plan, list[str]]:
     return plan, finisher.parts_to_write(plan, shards, refusals, totals)
+
+
+def _finish(plan: Plan, finisher: DatasetFinisher, **reports: Any) -> None:
+    finisher.finish(plan, Reports(**reports))
 
 
 @dataclass(kw_only=True)
@@ -61,12 +66,13 @@ class FinishDataset(beam.PTransform):
     def expand(self, plan: beam.PCollection[Plan]) -> beam.PCollection[None]:
         if not self.finisher.failures.retries:  # one machine, where each further step costs 20 ms
             return plan | "Finish" >> beam.Map(
-                self.finisher.finish,
-                AsIter(self.shards),
-                AsIter(self.dead_letters),
-                AsIter(self.refusals),
-                () if self.images is None else AsIter(self.images),
-                () if self.changes is None else AsIter(self.changes),
+                _finish,
+                self.finisher,
+                shards=AsIter(self.shards),
+                dead_letters=AsIter(self.dead_letters),
+                refusals=AsIter(self.refusals),
+                images=() if self.images is None else AsIter(self.images),
+                changes=() if self.changes is None else AsIter(self.changes),
                 duplicates=None if self.duplicates is None else AsIter(self.duplicates),
             )
         reports = {"shards": self.shards, DEAD_LETTERS: self.dead_letters}
@@ -93,10 +99,11 @@ class FinishDataset(beam.PTransform):
             | "Plan" >> beam.Keys()
             | "Finish"
             >> beam.Map(
-                self.finisher.finish,
-                shards,
-                AsIter(divided[FEW]),
-                AsIter(self.refusals),
+                _finish,
+                self.finisher,
+                shards=shards,
+                dead_letters=AsIter(divided[FEW]),
+                refusals=AsIter(self.refusals),
                 changes=() if self.changes is None else AsIter(self.changes),
                 totals=totals,
                 in_parts=AsIter(written),

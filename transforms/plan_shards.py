@@ -12,7 +12,7 @@ import apache_beam as beam
 
 from beam_pipeline.core.dataset.estimate import FEATURE_BYTES
 from beam_pipeline.core.dataset.manifest import check_draft
-from beam_pipeline.core.dataset.plan import NOTHING_KEPT, Plan, make_plan
+from beam_pipeline.core.dataset.plan import NOTHING_KEPT, Plan, PlanRequest, make_plan
 from beam_pipeline.core.dataset.plausibility import NO_CHECKS, LabelChecks
 from beam_pipeline.core.dataset.receipts import with_settled
 from beam_pipeline.core.dataset.refusals import other_shards
@@ -78,9 +78,9 @@ def plan_shards(
       check_space: whether the shards will be written to this folder, so that its disk needs room.
       reuse: the data set whose shards may be taken.
       failures: says whether the engine may run this again.
-      wishes: further arguments of `make_plan`.
+      wishes: as in `PlanRequest`.
     """
-    plan = make_plan(tally, kept=reuse.kept if reuse else NOTHING_KEPT, **wishes)
+    plan = make_plan(tally, PlanRequest(**wishes), reuse.kept if reuse else NOTHING_KEPT)
     samples, image_bytes = tally.samples.total(), tally.sample_bytes.total()
     progress.announce(samples, image_bytes)
     run = with_settled(run, plan.settled)
@@ -185,7 +185,7 @@ class PlanShards(beam.PTransform):
       run: the name, seed, options and features, for the note.
       resume: whether the shards must be those of an earlier run.
       name, shards, splits, record_format, max_bad_fraction, numbering, none_empty,
-        may_be_unlabelled, checks, may_have_duplicates: as `make_plan` has them.
+        may_be_unlabelled, checks, may_have_duplicates: as in `PlanRequest`.
       check_space: whether the shards will be written to this folder.
       reuse: the data set whose shards may be taken.
       failures: says whether the engine may run this again.

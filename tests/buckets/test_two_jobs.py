@@ -14,6 +14,7 @@ from google_crc32c import value
 
 from beam_pipeline.core.dataset.manifest import crc32c_text
 from beam_pipeline.core.errors import AnotherJobError
+from beam_pipeline.transforms.dataset_finisher import Reports
 from beam_pipeline.work.incomplete_folder import take_refusal
 from beam_pipeline.work.output_folder import prepare_output
 from tests.buckets.proxy import Fault
@@ -139,7 +140,7 @@ def _put_shards(cloud: Store) -> None:
 
 def _finish(cloud: Store) -> None:
     finisher = finisher_of(Path(), output_folder=f"{cloud.uri}/out")
-    finisher.finish(PLAN, WRITTEN, DEAD, [])
+    finisher.finish(PLAN, Reports(shards=WRITTEN, dead_letters=DEAD, refusals=[]))
 
 
 def _refusal(cloud: Store) -> str:

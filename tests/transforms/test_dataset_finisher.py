@@ -24,7 +24,7 @@ from beam_pipeline.core.labels.schema import (
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.transforms.batches import DeadLetterBatch
-from beam_pipeline.transforms.dataset_finisher import DatasetFinisher
+from beam_pipeline.transforms.dataset_finisher import DatasetFinisher, Reports
 from beam_pipeline.transforms.write_dead_letters import WrittenPart
 from beam_pipeline.work.encoding import EncodingOptions
 from beam_pipeline.work.incomplete_folder import take_refusal, write_note
@@ -64,7 +64,9 @@ def finish(
     """Finishes a run of two shards and three dead letters."""
     found = {"shards": SHARDS, "refusals": [], **changes}
     shards, refusals = found.pop("shards"), found.pop("refusals")
-    finisher_of(folder, columns, **found).finish(plan, shards, dead_letters, refusals)
+    finisher_of(folder, columns, **found).finish(
+        plan, Reports(shards=shards, dead_letters=dead_letters, refusals=refusals)
+    )
 
 
 def finisher_of(
@@ -242,6 +244,9 @@ def test_lost_parts_are_a_fault(tmp_path: Path) -> None:
         totals.add_dead_letters(batch)
     finisher = finisher_of(tmp_path, most_dead_letters=2)
     for in_parts, error in (([WrittenPart(2), WrittenPart(0)], "LostSamplesError"), ([], "OutputError")):  # fmt: skip
-        finisher.finish(PLAN, SHARDS, [], [], totals=totals, in_parts=in_parts)
+        reports = Reports(
+            shards=SHARDS, dead_letters=[], refusals=[], totals=totals, in_parts=in_parts
+        )
+        finisher.finish(PLAN, reports)
         assert type(take_refusal(str(tmp_path))).__name__ == error
     assert "manifest.json" not in files_of(tmp_path)

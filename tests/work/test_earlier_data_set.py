@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipeline.core.dataset.changes import ShardChanges
-from beam_pipeline.core.dataset.plan import Plan, make_plan
+from beam_pipeline.core.dataset.plan import Plan, PlanRequest, make_plan
 from beam_pipeline.core.dataset.receipts import ShardInputs, receipt_name
 from beam_pipeline.core.dataset.sharding import KeyHasher, ShardConfig, shard_of
 from beam_pipeline.core.dataset.tally import Tally
@@ -70,13 +70,15 @@ class DataSet:
         tally.add_samples(refs, 0)
         self.plan: Plan = make_plan(
             tally,
-            name=folder.name,
-            shards=shards or ShardConfig(None, 1500),
-            splits=("train",),
-            record_format=TFRecordFormat(),
-            max_bad_fraction=1,
-            numbering=ClassNumbering(known=classes),
-            **({"kept": earlier.kept} if earlier else {}),
+            PlanRequest(
+                name=folder.name,
+                shards=shards or ShardConfig(None, 1500),
+                splits=("train",),
+                record_format=TFRecordFormat(),
+                max_bad_fraction=1,
+                numbering=ClassNumbering(known=classes),
+            ),
+            *([earlier.kept] if earlier else []),
         )
         assert self.plan.refusal is None
         tasks = self.tasks(refs, earlier)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from beam_pipeline.core.dataset.manifest import build_manifest, dump_json
+from beam_pipeline.core.dataset.manifest import Recorded, build_manifest, dump_json
 from beam_pipeline.core.dataset.names import temporary_name
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.receipts import receipt_name
@@ -52,9 +52,7 @@ MANIFEST = build_manifest(
         ShardInfo(spec.split, spec.number, spec.file_name, 1, 3, 0, ())
         for spec in PLAN.shard_plan.specs
     ],
-    seed=5,
-    options={"compression": "gzip", "columns": []},
-    features={},
+    recorded=Recorded(seed=5, options={"compression": "gzip", "columns": []}, features={}),
 )
 INDEX = PLAN.shard_plan.record_format.index_name(NAMES[0])
 RECEIPTS = [receipt_name(name) for name in NAMES]

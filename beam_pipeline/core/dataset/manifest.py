@@ -10,7 +10,7 @@ import posixpath
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from google_crc32c import value as crc32c
 
@@ -192,18 +192,46 @@ def crc32c_text(crc: int) -> str:
     return base64.b64encode(crc.to_bytes(4, "big")).decode()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """What a manifest records of a run's options.
+
+    Attributes:
+      seed: of the hash that placed the samples.
+      options: the other options that shape the bytes.
+      features: key -> kind, shape and whether it is optional, of every feature of an example.
+      counted: the unit of class counts, "examples" or "objects"; empty where classes are not counted,
+        as for masks, whose pixels are not read.
+    """
+
+    seed: int
+    options: Mapping[str, Any]
+    features: Mapping[str, Any]
+    counted: str = "examples"
+
+
+class DeadLetterFiles(NamedTuple):
+    """The files that list dead letters.
+
+    Attributes:
+      parts: how many there are; 0 for a single file.
+      crc: the sum of `line_crc` over all their lines.
+    """
+
+    parts: int = 0
+    crc: int = 0
+
+
+ONE_FILE = DeadLetterFiles()
+
+
 def build_manifest(
-    *,
     plan: Plan,
     tally: Tally,
     shards: Sequence[ShardInfo],
-    seed: int,
-    options: Mapping[str, Any],
-    features: Mapping[str, Any],
-    counted: str = "examples",
+    recorded: Recorded,
     totals: Totals | None = None,
-    dead_letter_parts: int = 0,
-    dead_letter_crc: int = 0,
+    dead_letter_files: DeadLetterFiles = ONE_FILE,
 ) -> dict[str, Any]:
     """The manifest as a value. Nothing in it depends on time, runner or workers.
 
@@ -213,14 +241,9 @@ def build_manifest(
       plan: the planned shards and classes.
       tally: the counts of all stages, to the last dead letter.
       shards: the figures of those that were written.
-      seed: of the hash that placed the samples.
-      options: the other options that shape the bytes.
-      features: key -> kind, shape and whether it is optional, of every feature of an example.
-      counted: the unit of class counts, "examples" or "objects"; empty where classes are not counted,
-        as for masks, whose pixels are not read.
+      recorded: what it records of the options.
       totals: the sums over all shards; None for those of `shards`.
-      dead_letter_parts: in how many files dead letters are listed; 0 for a single file.
-      dead_letter_crc: the sum of `line_crc` over all their lines.
+      dead_letter_files: the files that list dead letters.
     """
     totals = totals or Totals.of_shards(shards)
     images = totals.images
@@ -233,12 +256,16 @@ def build_manifest(
         "format": "beam-tfrecord",
         "format_version": FORMAT_VERSION,
         "name": plan.shard_plan.name,
-        "seed": seed,
-        "options": dict(options),
-        "features": dict(features),
+        "seed": recorded.seed,
+        "options": dict(recorded.options),
+        "features": dict(recorded.features),
         "splits": {split: _split_entry(infos) for split, infos in by_split.items()},
         "classes": [
-            {"id": i, "name": name, **(_class_counts(i, counted, classes) if counted else {})}
+            {
+                "id": i,
+                "name": name,
+                **(_class_counts(i, recorded.counted, classes) if recorded.counted else {}),
+            }
             for name, i in plan.classes
         ],
         "counts": {
@@ -248,17 +275,17 @@ def build_manifest(
             "label_rows_repeated": tally.repeated_rows,
             "label_rows_without_image": tally.orphan_rows,
             "joined_samples": tally.samples.total(),
-            **({"unlabelled": tally.unlabelled} if options.get("unlabelled") else {}),
+            **({"unlabelled": tally.unlabelled} if recorded.options.get("unlabelled") else {}),
             "examples": examples,
             "dead_letters": tally.dead.total(),
             **({"images": dict(images.events)} if images.events else {}),
         },
         **_images_entry(images.statistics, examples),
         "dead_letters": dict(sorted(tally.dead.items())),
-        **({PARTS_ENTRY: dead_letter_parts} if dead_letter_parts else {}),
+        **({PARTS_ENTRY: dead_letter_files.parts} if dead_letter_files.parts else {}),
         **({"questions": list(plan.questions)} if plan.questions else {}),
         **({"codec": images.codecs[0]} if images.codecs else {}),
-        LINES_ENTRY: crc32c_text(dead_letter_crc % (1 << 32)),
+        LINES_ENTRY: crc32c_text(dead_letter_files.crc % (1 << 32)),
     }
 
 

@@ -183,25 +183,11 @@ class Plan:
         return dict(self.classes)
 
 
-def make_plan(
-    tally: Tally,
-    *,
-    name: str,
-    shards: ShardConfig,
-    splits: Sequence[str],
-    record_format: RecordFormat,
-    max_bad_fraction: float,
-    numbering: ClassNumbering,
-    none_empty: bool = False,
-    may_be_unlabelled: bool = True,
-    checks: LabelChecks = NO_CHECKS,
-    kept: Kept = NOTHING_KEPT,
-    may_have_duplicates: bool = True,
-) -> Plan:
-    """Plans the shards of the joined samples, or refuses with a reason.
+@dataclass(frozen=True, kw_only=True)
+class PlanRequest:
+    """The wishes for a plan.
 
-    Args:
-      tally: the counts of listing, labels and join.
+    Attributes:
       name: data set name.
       shards: the requested number or size of shards.
       splits: splits that must exist even if no sample fell into them.
@@ -211,18 +197,39 @@ def make_plan(
       none_empty: whether a split without samples is a fault, as groups or classes were to be divided.
       may_be_unlabelled: whether most images may be left out for want of a label row.
       checks: what is checked of the labels.
-      kept: what an earlier data set settles.
       may_have_duplicates: whether images may have the same bytes, as far as the tally knows.
     """
-    names = sorted({*tally.samples, *splits})
+
+    name: str
+    shards: ShardConfig
+    splits: Sequence[str]
+    record_format: RecordFormat
+    max_bad_fraction: float
+    numbering: ClassNumbering
+    none_empty: bool = False
+    may_be_unlabelled: bool = True
+    checks: LabelChecks = NO_CHECKS
+    may_have_duplicates: bool = True
+
+
+def make_plan(tally: Tally, request: PlanRequest, kept: Kept = NOTHING_KEPT) -> Plan:
+    """Plans the shards of the joined samples, or refuses with a reason.
+
+    Args:
+      tally: the counts of listing, labels and join.
+      request: the wishes.
+      kept: what an earlier data set settles.
+    """
+    checks = request.checks
+    names = sorted({*tally.samples, *request.splits})
     counted_shards = kept.count_shards(
-        shards, {split: tally.written_bytes(split) for split in names}
+        request.shards, {split: tally.written_bytes(split) for split in names}
     )
     counts = counted_shards.counts
-    too_small = too_small_shards(shards, counts, tally)
+    too_small = too_small_shards(request.shards, counts, tally)
     numbered, unnumbered = NumberedClasses(()), None
     try:
-        numbered = kept.number_classes(numbering, tally.classes)
+        numbered = kept.number_classes(request.numbering, tally.classes)
     except ClassNumberingError as error:
         unnumbered = Refusal.from_error(
             UsageError(f"--class_ids keep: {error}; rename it or leave the option out")
@@ -241,17 +248,19 @@ def make_plan(
         or (question if passed_over else None)  # flat folders have no labels but those in the files
         or other_classes(tally, checks)
         or nothing_joined(tally, checks.option)
-        or unknown_splits(shards, names)
-        or (empty_split(tally, splits) if none_empty else None)
+        or unknown_splits(request.shards, names)
+        or (empty_split(tally, request.splits) if request.none_empty else None)
         or too_small
-        or too_many_bad(tally, max_bad_fraction)
-        or (None if may_have_duplicates else duplicate_images(tally))
-        or (None if may_be_unlabelled else mostly_unlabelled(tally, checks.option))
+        or too_many_bad(tally, request.max_bad_fraction)
+        or (None if request.may_have_duplicates else duplicate_images(tally))
+        or (None if request.may_be_unlabelled else mostly_unlabelled(tally, checks.option))
         or unnumbered
         or question
     )
     # Shards without number are not even named.
-    shard_plan = ShardPlan(name, () if too_small else tuple(counts.items()), record_format)
+    shard_plan = ShardPlan(
+        request.name, () if too_small else tuple(counts.items()), request.record_format
+    )
     overridden = (*checks.overridden, *(question.reason for question in asked))
     return Plan(
         shard_plan=shard_plan,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from beam_pipeline.core.dataset.plan import Plan, make_plan
+from beam_pipeline.core.dataset.plan import NOTHING_KEPT, Plan, PlanRequest, make_plan
 from beam_pipeline.core.dataset.sharding import ShardConfig, ShardInfo
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
@@ -40,7 +40,8 @@ def plan_of(tally: Tally, **choices: Any) -> Plan:
         "max_bad_fraction": 0.01,
         "numbering": ClassNumbering(),
     }
-    return make_plan(tally, **settings | choices)
+    kept = choices.pop("kept", NOTHING_KEPT)
+    return make_plan(tally, PlanRequest(**settings | choices), kept)
 
 
 def shard(file_name: str, examples: int) -> ShardInfo:

@@ -18,6 +18,8 @@ from beam_pipeline.core.dataset.manifest import (
     LABEL_MAP_NAME,
     LABELS_NAME,
     MANIFEST_NAME,
+    DeadLetterFiles,
+    Recorded,
     build_manifest,
     crc32c_text,
     dump_json,
@@ -147,17 +149,15 @@ LITERAL = """\
 """
 
 
-def built(shards: list[ShardInfo], **more: Any) -> bytes:
-    manifest = build_manifest(
-        plan=PLAN,
-        tally=TALLY,
-        shards=shards,
+def built(shards: list[ShardInfo], dead_letter_crc: int = 0, counted: str = "examples") -> bytes:
+    recorded = Recorded(
         seed=0,
         options={"splits": None},
         features={"image/encoded": {"kind": "bytes", "optional": False, "shape": []}},
-        **more,
+        counted=counted,
     )
-    return manifest_file(manifest)
+    listed = DeadLetterFiles(crc=dead_letter_crc)
+    return manifest_file(build_manifest(PLAN, TALLY, shards, recorded, None, listed))
 
 
 def test_a_manifest_is_this_file() -> None:
@@ -243,9 +243,7 @@ def test_objects_are_counted_where_examples_have_several() -> None:
 def test_a_manifest_has_the_ids_of_the_plan() -> None:
     """They need not follow one another, nor begin at 0 or 1."""
     plan = replace(PLAN, classes=(("강아지", -3), ("고양이", 2)))
-    manifest = build_manifest(
-        plan=plan, tally=TALLY, shards=SHARDS, seed=0, options={}, features={}
-    )
+    manifest = build_manifest(plan, TALLY, SHARDS, Recorded(seed=0, options={}, features={}))
     assert [(entry["id"], entry["examples"]) for entry in manifest["classes"]] == [(-3, 0), (2, 2)]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from beam_pipeline.core.dataset.plan import Plan, make_plan
+from beam_pipeline.core.dataset.plan import Plan, PlanRequest, make_plan
 from beam_pipeline.core.dataset.plausibility import LabelChecks
 from beam_pipeline.core.dataset.sharding import ShardConfig, ShardPlan
 from beam_pipeline.core.dataset.tally import Tally
@@ -172,12 +172,12 @@ def test_a_split_may_not_stay_empty_where_groups_or_classes_are_divided() -> Non
         "max_bad_fraction": 0,
         "numbering": ClassNumbering(),
     }
-    assert make_plan(tally, **wishes).refusal is None
-    assert make_plan(tally, none_empty=True, **wishes).refusal == Refusal(
+    assert make_plan(tally, PlanRequest(**wishes)).refusal is None
+    assert make_plan(tally, PlanRequest(none_empty=True, **wishes)).refusal == Refusal(
         "UsageError",
         "--splits: not one of 9 samples fell into validation, test; there are too few groups, or too "
         "few samples in each class, for so small a share. Give it a larger share, divide groups with "
         "--stratify, or try another --seed",
     )
     tally.samples.update({"validation": 1, "test": 1})
-    assert make_plan(tally, none_empty=True, **wishes).refusal is None
+    assert make_plan(tally, PlanRequest(none_empty=True, **wishes)).refusal is None
