@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from beam_pipeline.core.dataset.names import INCOMPLETE_FOLDER
 from beam_pipeline.core.errors import OutputError, OutputNotEmptyError
-from beam_pipeline.core.images.magic import image_extension
+from beam_pipeline.core.images.header import image_extension
 from beam_pipeline.core.records.example_view import FeatureList
 from beam_pipeline.inspection.pictures import bare_pixels_of
 from beam_pipeline.inspection.select import FoundExample

@@ -10,8 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from beam_pipeline.core.images.header import BadImageError, bomb
-from beam_pipeline.core.images.magic import image_extension
+from beam_pipeline.core.images.header import BadImageError, bomb, image_extension
 from beam_pipeline.core.records.example_view import NO_VALUES, Features
 
 if TYPE_CHECKING:

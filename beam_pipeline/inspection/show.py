@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from beam_pipeline.core.images.magic import image_extension
+from beam_pipeline.core.images.header import image_extension
 from beam_pipeline.core.records.example_view import FeatureList
 from beam_pipeline.core.text import counted, terminal_line
 from beam_pipeline.inspection.pictures import COLUMNS, beside, colour_of

@@ -14,8 +14,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from beam_pipeline.core.errors import DamagedRecordError, UsageError
-from beam_pipeline.core.images.header import BadImageError
-from beam_pipeline.core.images.magic import image_extension
+from beam_pipeline.core.images.header import BadImageError, image_extension
 from beam_pipeline.core.labels.schema import ENCODED_KEY
 from beam_pipeline.dataset import Dataset, Shard, StoredFeature, is_count
 from beam_pipeline.readers.example_values import parse_example

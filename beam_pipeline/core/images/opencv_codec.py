@@ -37,17 +37,13 @@ from beam_pipeline.core.references import Size
 _GREY, _COLOUR = "L", "RGB"
 _ORDERS = {_GREY: "L", _COLOUR: "BGR"}  # of the channels in OpenCV
 _AS_STORED = cv2.IMREAD_IGNORE_ORIENTATION
-_READ = {  # mode, part of its sides that a JPEG is decoded to -> how to read it
-    (_GREY, 1): cv2.IMREAD_GRAYSCALE,
-    (_GREY, 2): cv2.IMREAD_REDUCED_GRAYSCALE_2,
-    (_GREY, 4): cv2.IMREAD_REDUCED_GRAYSCALE_4,
-    (_GREY, 8): cv2.IMREAD_REDUCED_GRAYSCALE_8,
-    (_COLOUR, 1): cv2.IMREAD_COLOR,
-    (_COLOUR, 2): cv2.IMREAD_REDUCED_COLOR_2,
-    (_COLOUR, 4): cv2.IMREAD_REDUCED_COLOR_4,
-    (_COLOUR, 8): cv2.IMREAD_REDUCED_COLOR_8,
-}
 _PARTS = (8, 4, 2, 1)
+_READ = {
+    (mode, part): getattr(cv2, f"IMREAD_{'REDUCED_' * (part > 1)}{name}{f'_{part}' * (part > 1)}")
+    for mode, name in ((_GREY, "GRAYSCALE"), (_COLOUR, "COLOR"))
+    for part in _PARTS
+}
+"""Mode, part of its sides that a JPEG is decoded to -> how to read it."""
 _CACHED_PARTS = 1024  # most images of a data set are of a few sizes
 _OFF = 0.1  # pixels of the scaled image by which its edges may be displaced
 _HALF = 2  # from this ratio on, areas are averaged

@@ -15,9 +15,7 @@ import importlib
 import io
 import logging
 import math
-from collections.abc import Callable, Mapping
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import PIL
@@ -65,15 +63,7 @@ _TURNS = {
 _OWN_FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")
 _FOREIGN_FORMATS = ("TIFF", "PPM", "AVIF", "HEIF", "JPEG2000", "JXL")
 _NAMES = {"MPO": "jpeg", "JPEG2000": "jp2", "HEIF": "heic"}
-_WRITTEN_AS = {
-    "jpeg": "jpeg",
-    "png": "png",
-    "webp": "webp",
-    "avif": "jpeg",
-    "heic": "jpeg",
-    "jp2": "jpeg",
-    "jxl": "jpeg",
-}
+_WRITTEN_AS = {"webp": "webp", **dict.fromkeys(("jpeg", "avif", "heic", "jp2", "jxl"), "jpeg")}
 _MOST_BANDS = 4  # of a PNG: three colours and their opacity
 _WHITE = 255
 _MAX_SAMPLE = (1 << 16) - 1
@@ -429,7 +419,17 @@ def _encoded(
     profile = opened.image.info.get("icc_profile")
     if changes.color_profile == "keep" and profile and opened.image.mode not in ("CMYK", "LAB"):
         options["icc_profile"] = profile  # pixels of the two others are RGB now
-    image, settings = _ENCODERS[name](image, data, opened, geometry, changes)
+    settings: dict[str, Any] = {}
+    if name == "jpeg":
+        image = _without_opacity(to_8_bits(image))
+        settings = {"quality": jpeg_quality(opened, geometry, changes), "subsampling": 0}
+    elif name == "webp":
+        image = to_8_bits(image)
+        # libwebp stores no transparency where there is none.
+        opaque = image.mode not in ("LA", "RGBA") or image.getchannel("A").getextrema()[0] == _WHITE
+        image = image.convert("RGB" if opaque else "RGBA")
+        lossless = opened.header.format == "webp" and b"VP8L" in _chunks(data)
+        settings = {"quality": changes.quality, "lossless": lossless, "exact": lossless}
     image.info = {}
     out = io.BytesIO()
     try:
@@ -445,12 +445,6 @@ def _encoded(
     return out.getvalue(), header
 
 
-_Encoder = Callable[
-    [Image.Image, bytes, Opened, Geometry, ImageChanges], tuple[Image.Image, dict[str, Any]]
-]
-"""(pixels, file, opened, geometry, changes) -> pixels of a mode that the format holds, and settings."""
-
-
 def jpeg_quality(opened: Opened, geometry: Geometry, changes: ImageChanges) -> int:
     """The quality of a JPEG that is written; one that is only turned has a higher one."""
     if opened.header.format == "jpeg" and not geometry.is_resized:
@@ -458,34 +452,13 @@ def jpeg_quality(opened: Opened, geometry: Geometry, changes: ImageChanges) -> i
     return changes.quality
 
 
-def _as_jpeg(
-    image: Image.Image, _: bytes, opened: Opened, geometry: Geometry, changes: ImageChanges
-) -> tuple[Image.Image, dict[str, Any]]:
-    quality = jpeg_quality(opened, geometry, changes)
-    image = to_8_bits(image)
-    if image.mode in ("LA", "RGBA"):
-        opaque = Image.new(image.mode, image.size, (_WHITE,) * len(image.getbands()))
-        image = Image.alpha_composite(opaque.convert("RGBA"), image.convert("RGBA")).convert(
-            "L" if image.mode == "LA" else "RGB"
-        )
-    return image, {"quality": quality, "subsampling": 0}
-
-
-def _as_png(
-    image: Image.Image, _: bytes, _opened: Opened, _geometry: Geometry, _changes: ImageChanges
-) -> tuple[Image.Image, dict[str, Any]]:
-    return image, {}
-
-
-def _as_webp(
-    image: Image.Image, data: bytes, opened: Opened, _: Geometry, changes: ImageChanges
-) -> tuple[Image.Image, dict[str, Any]]:
-    image = to_8_bits(image)
-    # libwebp stores no transparency where there is none.
-    opaque = image.mode not in ("LA", "RGBA") or image.getchannel("A").getextrema()[0] == _WHITE
-    image = image.convert("RGB" if opaque else "RGBA")
-    lossless = opened.header.format == "webp" and b"VP8L" in _chunks(data)
-    return image, {"quality": changes.quality, "lossless": lossless, "exact": lossless}
+def _without_opacity(image: Image.Image) -> Image.Image:
+    """Puts white behind what is transparent."""
+    if image.mode not in ("LA", "RGBA"):
+        return image
+    opaque = Image.new(image.mode, image.size, (_WHITE,) * len(image.getbands()))
+    image_on_white = Image.alpha_composite(opaque.convert("RGBA"), image.convert("RGBA"))
+    return image_on_white.convert("L" if image.mode == "LA" else "RGB")
 
 
 def _chunks(data: bytes) -> list[bytes]:
@@ -497,11 +470,6 @@ def _chunks(data: bytes) -> list[bytes]:
         offset += 8 + length + length % 2
     return names
 
-
-_ENCODERS: Mapping[str, _Encoder] = MappingProxyType(
-    {"jpeg": _as_jpeg, "png": _as_png, "webp": _as_webp}
-)
-"""A value of --image_format -> how images are prepared for it."""
 
 assert PngImagePlugin.PngImageFile.format == "PNG"
 assert WebPImagePlugin.WebPImageFile.format == "WEBP"

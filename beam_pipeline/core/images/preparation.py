@@ -73,45 +73,32 @@ def pixel_preparer(
       pixels: their layout.
       image_encoding: a name in `IMAGE_ENCODINGS`; "raw" is height x width x 3 bytes.
     """
-    return partial(_prepare, pixels=pixels, encode=_ENCODERS[image_encoding], name=image_encoding)
+    height, width = pixels
+
+    def prepare(data: bytes) -> tuple[bytes, ImageHeader]:
+        if len(data) != pixels.size:
+            raise BadImageError(
+                Reason.CORRUPT_IMAGE,
+                f"{len(data)} bytes of pixels, expected {pixels.size} ({height} x {width} x 3)",
+            )
+        rows = bytearray(pixels.size)
+        for channel in range(3):
+            rows[channel::3] = data[channel * height * width : (channel + 1) * height * width]
+        image = bytes(rows)
+        if image_encoding == "png":
+            from PIL import Image  # few jobs have pixels
+
+            out = io.BytesIO()
+            Image.frombytes("RGB", (width, height), image).save(
+                out, "PNG", compress_level=_PNG_LEVEL
+            )
+            image = out.getvalue()
+        return image, ImageHeader(image_encoding, height, width, 3)
+
+    return prepare
 
 
-def _prepare(
-    data: bytes,
-    *,
-    pixels: PixelFormat,
-    encode: Callable[[bytes, PixelFormat], bytes],
-    name: str,
-) -> tuple[bytes, ImageHeader]:
-    if len(data) != pixels.size:
-        raise BadImageError(
-            Reason.CORRUPT_IMAGE,
-            f"{len(data)} bytes of pixels, expected {pixels.size} "
-            f"({pixels.height} x {pixels.width} x 3)",
-        )
-    plane = pixels.width * pixels.height
-    rows = bytearray(pixels.size)
-    for channel in range(3):
-        rows[channel::3] = data[channel * plane : (channel + 1) * plane]
-    return encode(bytes(rows), pixels), ImageHeader(name, pixels.height, pixels.width, 3)
-
-
-def _to_png(rows: bytes, pixels: PixelFormat) -> bytes:
-    from PIL import Image  # few jobs have pixels
-
-    out = io.BytesIO()
-    image = Image.frombytes("RGB", (pixels.width, pixels.height), rows)
-    image.save(out, "PNG", compress_level=_PNG_LEVEL)
-    return out.getvalue()
-
-
-def _to_raw(rows: bytes, _: PixelFormat) -> bytes:
-    return rows
-
-
-_ENCODERS: dict[str, Callable[[bytes, PixelFormat], bytes]] = {"png": _to_png, RAW_FORMAT: _to_raw}
-
-IMAGE_ENCODINGS = tuple(_ENCODERS)
+IMAGE_ENCODINGS = ("png", RAW_FORMAT)
 """The names that --image_encoding takes; the first is the default."""
 
 
@@ -120,42 +107,27 @@ class ImageFilter(NamedTuple):
 
     Attributes:
       reason: of the dead letter.
-      is_outside: (header, limit) -> whether the image is left out.
-      finding: (header) -> what the message says was found.
+      is_outside: (shorter side, longer side, limit) -> whether the image is left out.
+      finding: what the message adds to the sides; a template of `ratio` and `pixels`.
     """
 
     reason: Reason
-    is_outside: Callable[[ImageHeader, float], bool]
-    finding: Callable[[ImageHeader], str]
-
-
-def _sides(header: ImageHeader) -> str:
-    return f"{header.width} x {header.height} pixels"
-
-
-def _aspect(header: ImageHeader) -> str:
-    longest, shortest = max(header.height, header.width), min(header.height, header.width)
-    return f"{_sides(header)}, {longest / shortest:.4g} to 1"
+    is_outside: Callable[[int, int, float], bool]
+    finding: str = ""
 
 
 FILTERS: Mapping[str, ImageFilter] = MappingProxyType(
     {
-        "min_side": ImageFilter(
-            Reason.FILTERED_MIN_SIDE,
-            lambda header, limit: min(header.height, header.width) < limit,
-            _sides,
-        ),
+        "min_side": ImageFilter(Reason.FILTERED_MIN_SIDE, lambda short, _, limit: short < limit),
         "max_aspect": ImageFilter(
             Reason.FILTERED_MAX_ASPECT,
-            lambda header, limit: (
-                max(header.height, header.width) > limit * min(header.height, header.width)
-            ),
-            _aspect,
+            lambda short, long, limit: long > limit * short,
+            ", {ratio:.4g} to 1",
         ),
         "max_pixels": ImageFilter(
             Reason.FILTERED_MAX_PIXELS,
-            lambda header, limit: header.height * header.width > limit,
-            lambda header: f"{_sides(header)}, {header.height * header.width} in all",
+            lambda short, long, limit: short * long > limit,
+            ", {pixels} in all",
         ),
     }
 )
@@ -191,10 +163,13 @@ def header_filter(limits: Limits) -> Callable[[ImageHeader], None] | None:
         return None
 
     def check(header: ImageHeader) -> None:
+        short, long = sorted((header.height, header.width))
         for name, chosen, limit in given:
-            if chosen.is_outside(header, limit):
+            if chosen.is_outside(short, long, limit):
+                more = chosen.finding.format(ratio=long / short, pixels=long * short)
                 raise BadImageError(
-                    chosen.reason, f"{chosen.finding(header)}; --{name} is {limit:.17g}"
+                    chosen.reason,
+                    f"{header.width} x {header.height} pixels{more}; --{name} is {limit:.17g}",
                 )
 
     return check

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core.images.header import image_extension
 from beam_pipeline.core.listing.row_groups import numbered_batches
 
 BYTES, PATH = "bytes", "path"
@@ -34,11 +35,6 @@ _LISTS = frozenset(["Sequence", "List", "LargeList"])
 _MEDIA = frozenset(["Audio", "Video", "Pdf"])
 _LOOKED_AT = 16  # values of a column of bytes, the first of which may be missing
 _BUFFER_BYTES = 1 << 20  # 1 MiB; pages are read through it, not whole columns of a row group
-_BEGINNINGS = (
-    *(b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"BM", b"II*\0", b"MM\0*"),
-    *(b"\xff\x0a", b"\0\0\0\x0cJXL "),
-)
-_RIFF, _WEBP, _FTYP = b"RIFF", b"WEBP", b"ftyp"
 
 
 @dataclass(frozen=True)
@@ -132,17 +128,6 @@ def parquet_columns(file: BinaryIO, uri: str) -> ParquetColumns:
         return _columns(opened, schema)
 
 
-def is_image(data: bytes) -> bool:
-    """True if bytes begin as an image of a known format does.
-
-    >>> is_image(b"GIF89a...")
-    True
-    """
-    if data.startswith(_BEGINNINGS):
-        return True
-    return (data[:4] == _RIFF and data[8:12] == _WEBP) or data[4:8] == _FTYP
-
-
 def _columns(opened: Any, schema: Any) -> ParquetColumns:
     from pyarrow import types
 
@@ -228,7 +213,7 @@ def _begin_as_images(opened: Any, column: str) -> bool:
     """True if the first value of a column of bytes is an image."""
     for _, batch in numbered_batches(opened, None, rows_at_once=_LOOKED_AT, columns=[column]):
         values = [*_bytes_in(batch.to_pylist())]
-        return bool(values) and is_image(values[0])
+        return bool(values) and bool(image_extension(values[0]))
     return False
 
 

@@ -8,7 +8,7 @@ import math
 import pytest
 from PIL import Image
 
-from beam_pipeline.core.images.magic import image_extension
+from beam_pipeline.core.images.header import image_extension
 from beam_pipeline.core.records.example_view import FeatureList, Features
 from beam_pipeline.inspection.export import json_value, safe_name
 from beam_pipeline.inspection.pictures import (
