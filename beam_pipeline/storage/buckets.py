@@ -1,7 +1,7 @@
-"""Buckets as file systems: everything that does not depend on the service, over a `Driver` for each.
+"""Buckets as file systems: everything that does not depend on the service.
 
-A driver makes the requests of one client library: `google.py` and `obstore_driver.py`. Retries,
-uploads, comparisons with what another job wrote, and reading in chunks are the same for all, here.
+A driver, a subclass, makes the requests of one client library: `google.py` and `obstore_driver.py`.
+Retries, uploads, comparisons with what another job wrote, and reading in chunks are the same for all, here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import math
 import os
 import random
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
@@ -35,7 +35,7 @@ LONGEST_DELAY = 32.0
 TRANSIENT_STATUS = frozenset({408, 429, 500, 502, 503, 504})
 
 READ_BYTES = 8 << 20  # 8 MiB per request of a file that is read in order
-ONE_REQUEST_BYTES = 8 << 20  # 8 MiB; a larger file goes through `Driver.stream`
+ONE_REQUEST_BYTES = 8 << 20  # 8 MiB; a larger file goes through `BucketFiles.stream`
 PAGE_SIZE = 1000  # names that a listing request returns
 _STREAMED_BYTES = 1 << 20  # 1 MiB; buffers are joined up to this size before they are streamed
 _BUFFER_BYTES = 256 << 10  # 256 KiB
@@ -103,8 +103,41 @@ class Stream(Protocol):
         """Releases what it holds, whether complete or not."""
 
 
-class Driver(ABC):
-    """The requests of one service.
+class Waiting:
+    """Warns that a request has been failing for a while, once a minute in a process."""
+
+    warned: ClassVar[float] = -math.inf
+
+    def __init__(self, service: str) -> None:
+        self._service = service
+        self._began: float | None = None
+
+    def add(self, error: str) -> None:
+        """Takes the text of a transient error."""
+        now = time.monotonic()
+        self._began = now if self._began is None else self._began
+        waited = now - self._began
+        if waited < _QUIET_SECONDS or now < Waiting.warned + _WARNING_SECONDS:
+            return
+        Waiting.warned = now
+        _logger.warning(
+            "%s has given no good answer for %.0f s, the last: %s; retrying for %.0f s in all",
+            self._service,
+            waited,
+            terminal_line(error),
+            RETRY_SECONDS,
+        )
+
+
+def lost(uri: str, reason: str) -> OSError:
+    """Returns the error of a lost upload, which a retry of the bundle must repeat."""
+    return OSError(errno.EAGAIN, reason, uri)
+
+
+class BucketFiles(FileSystem):
+    """Objects of a service. A subclass makes the requests of one client library: a driver.
+
+    An object appears, complete, when its upload ends, so no temporary name and no rename is needed.
 
     Every request is repeated after transient errors and may come from any thread. Unless documented
     otherwise, 403 and 404 are a BucketError that names the bucket and the permission, and other
@@ -115,9 +148,6 @@ class Driver(ABC):
       container: its word for a bucket.
       permissions: the names of its permissions.
       deletes: objects that one request deletes.
-      is_sorted: True if listings are sorted by name, and can begin at any name.
-      lists_digests: True if listings have MD5s.
-      written_by_beam: True if Beam's own sinks can write to it.
       proves_conditions: True if an upload of a new object is certain to leave an existing one alone.
     """
 
@@ -125,20 +155,15 @@ class Driver(ABC):
     container: ClassVar[str] = "bucket"
     permissions: ClassVar[Permissions]
     deletes: ClassVar[int] = 1
-    is_sorted: ClassVar[bool] = True
-    lists_digests: ClassVar[bool] = False
-    written_by_beam: ClassVar[bool] = False
+    lists_ranges = True
+    written_by_beam = False
     proves_conditions: ClassVar[bool] = False
 
-    @abstractmethod
-    def connect(self, uri: str = "") -> None:
-        """Checks that there are a library and credentials, and that an object can have this URI.
+    # What a driver does.
 
-        Raises:
-          UsageError: the library is not installed, or a setting is unusable.
-          CredentialsError: there are no credentials.
-          OSError: no object can have this URI.
-        """
+    @abstractmethod
+    def check_name(self, uri: str) -> None:
+        """Checks that an object can have this URI, and makes the client. Raises OSError, UsageError."""
 
     @abstractmethod
     def permanent(self, error: Exception, uri: str) -> Exception | None:
@@ -177,19 +202,6 @@ class Driver(ABC):
         """Describes an object. Raises FileNotFoundError if there is none."""
 
     @abstractmethod
-    def list_range(
-        self, uri_prefix: str, start: str = "", end: str = "", *, digests: bool = False
-    ) -> Iterator[FoundFile]:
-        """Lists objects page by page, as `FileSystem.list_range`.
-
-        Empty objects whose names end with a slash stand for folders and are left out.
-        """
-
-    @abstractmethod
-    def first_name(self, uri_prefix: str, start: str = "", end: str = "") -> str | None:
-        """Returns the first name of a range, as `FileSystem.first_name`."""
-
-    @abstractmethod
     def put(self, uri: str, data: bytes, crc32c: str, *, new: bool) -> None:
         """Writes an object with one request.
 
@@ -210,7 +222,7 @@ class Driver(ABC):
         """
 
     @abstractmethod
-    def delete(self, uris: Sequence[str]) -> None:
+    def delete_together(self, uris: Sequence[str]) -> None:
         """Deletes up to `deletes` objects of one bucket; missing ones are no error."""
 
     def find_all(self, folder: str, names: Iterable[str]) -> dict[str, StoredObject]:
@@ -224,6 +236,8 @@ class Driver(ABC):
 
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             return dict(filter(None, pool.map(find, names)))
+
+    # What all have in common.
 
     def retried(self, request: Callable[[], _T], uri: str) -> _T:
         """Makes a request, and repeats it after transient errors, with growing delays.
@@ -279,71 +293,27 @@ class Driver(ABC):
                 f"{error.strerror}"
             ) from error
 
-
-class Waiting:
-    """Warns that a request has been failing for a while, once a minute in a process."""
-
-    warned: ClassVar[float] = -math.inf
-
-    def __init__(self, service: str) -> None:
-        self._service = service
-        self._began: float | None = None
-
-    def add(self, error: str) -> None:
-        """Takes the text of a transient error."""
-        now = time.monotonic()
-        self._began = now if self._began is None else self._began
-        waited = now - self._began
-        if waited < _QUIET_SECONDS or now < Waiting.warned + _WARNING_SECONDS:
-            return
-        Waiting.warned = now
-        _logger.warning(
-            "%s has given no good answer for %.0f s, the last: %s; retrying for %.0f s in all",
-            self._service,
-            waited,
-            terminal_line(error),
-            RETRY_SECONDS,
-        )
-
-
-def lost(uri: str, reason: str) -> OSError:
-    """Returns the error of a lost upload, which a retry of the bundle must repeat."""
-    return OSError(errno.EAGAIN, reason, uri)
-
-
-class BucketFiles(FileSystem):
-    """Objects of a service, with as few requests as possible.
-
-    An object appears, complete, when its upload ends, so no temporary name and no rename is needed.
-    """
-
-    def __init__(self, driver: Driver) -> None:
-        self.driver = driver
-        self.lists_ranges = driver.is_sorted
-        self.lists_digests = driver.lists_digests
-        self.written_by_beam = driver.written_by_beam
-
     def read(self, uri: str, size: int = 0, offset: int = -1) -> bytes:
         if offset >= 0 and size <= 0:
             return b""
         try:
-            return self.driver.get(uri, None if offset < 0 else (offset, offset + size))[0]
+            return self.get(uri, None if offset < 0 else (offset, offset + size))[0]
         except PermissionError as error:
-            message = f"permission {self.driver.permissions.get} is missing: {error.strerror}"
+            message = f"permission {self.permissions.get} is missing: {error.strerror}"
             raise PermissionError(errno.EACCES, message, uri) from error
 
     def open_input(self, uri: str) -> BinaryIO:
-        return io.BufferedReader(_Reader(self.driver, uri), _BUFFER_BYTES)
+        return io.BufferedReader(_Reader(self, uri), _BUFFER_BYTES)
 
     def size_of(self, uri: str) -> int:
         try:
-            return self.driver.find(uri).size
+            return self.find(uri).size
         except FileNotFoundError:
             return -1
 
     def holds(self, uri: str, size: int, crc32c: int) -> bool:
         try:
-            return self._has(uri, self.driver.find(uri), size, crc32c_text(crc32c))
+            return self._has(uri, self.find(uri), size, crc32c_text(crc32c))
         except FileNotFoundError:
             return False
 
@@ -361,7 +331,7 @@ class BucketFiles(FileSystem):
         return crc32c_text(crc)
 
     def altered(self, folder: str, expected: Mapping[str, tuple[int, str]]) -> list[str]:
-        stored = self.driver.find_all(folder, expected) if expected else {}
+        stored = self.find_all(folder, expected) if expected else {}
         return sorted(
             name
             for name, (size, crc32c) in expected.items()
@@ -369,31 +339,20 @@ class BucketFiles(FileSystem):
         )
 
     def version_of(self, uri: str) -> int:
-        return self.driver.find(uri).version
+        return self.find(uri).version
 
     def list_files(self, folder: str) -> Iterator[FoundFile]:
-        return self.driver.list_range(folder + "/")
-
-    def list_range(
-        self, uri_prefix: str, start: str = "", end: str = "", *, digests: bool = False
-    ) -> Iterator[FoundFile]:
-        return self.driver.list_range(uri_prefix, start, end, digests=digests)
-
-    def first_name(self, uri_prefix: str, start: str = "", end: str = "") -> str | None:
-        return self.driver.first_name(uri_prefix, start, end)
-
-    def check_credentials(self) -> None:
-        self.driver.connect()
+        return self.list_range(folder + "/")
 
     def check_readable(self, folder: str) -> None:
-        self.driver.first_name(folder + "/")
+        self.first_name(folder + "/")
 
     def prepare_folder(self, folder: str, probe: str) -> None:
         """Creates an empty object, which must fail the second time, and deletes it again."""
         with Upload(self, probe, new=True):
             pass
         try:
-            if not (self.driver.proves_conditions or self._is_kept(probe)):
+            if not (self.proves_conditions or self._is_kept(probe)):
                 raise BucketError(
                     f"{bucket_uri(folder)}: the service replaces an object in spite of the "
                     "condition If-None-Match, so another job's shards would not be safe; "
@@ -405,7 +364,7 @@ class BucketFiles(FileSystem):
     def _is_kept(self, uri: str) -> bool:
         """True if the service refuses to create an object that exists."""
         try:
-            self.driver.put(uri, b"", crc32c_text(0), new=True)
+            self.put(uri, b"", crc32c_text(0), new=True)
         except TakenError:
             return True
         return False
@@ -414,9 +373,9 @@ class BucketFiles(FileSystem):
         return Upload(self, uri, new=new)
 
     def copy_from(self, source: str, uri: str, temporary: str, *, new: bool = False) -> bool:
-        stored = self.driver.find(source)
+        stored = self.find(source)
         try:
-            return self.driver.copy(source, uri, new=new)
+            return self.copy(source, uri, new=new)
         except TakenError:
             self.accept(uri, stored.size, stored.crc32c or self._checksum(source))
             return True
@@ -428,7 +387,7 @@ class BucketFiles(FileSystem):
           AnotherJobError: it holds others.
         """
         try:
-            stored = self.driver.find(uri)
+            stored = self.find(uri)
             if self._has(uri, stored, size, crc32c):
                 return
         except FileNotFoundError as error:
@@ -444,14 +403,14 @@ class BucketFiles(FileSystem):
         by_bucket: dict[str, list[str]] = {}
         for uri in uris:
             by_bucket.setdefault(place_of(uri).bucket, []).append(uri)
-        step = self.driver.deletes
+        step = self.deletes
         parts = [
             among[start : start + step]
             for among in by_bucket.values()
             for start in range(0, len(among), step)
         ]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            for _ in pool.map(self.driver.delete, parts):
+            for _ in pool.map(self.delete_together, parts):
                 pass
 
 
@@ -480,7 +439,7 @@ class Upload:
         self._taken = False
 
     def __enter__(self) -> Upload:
-        self._files.driver.connect(self._uri)
+        self._files.check_name(self._uri)
         return self
 
     def write(self, *buffers: bytes) -> None:
@@ -499,7 +458,7 @@ class Upload:
 
     def _send(self, data: bytes) -> None:
         if self._stream is None:
-            self._stream = self._files.driver.stream(self._uri, new=self._new)
+            self._stream = self._files.stream(self._uri, new=self._new)
         stream = self._stream
         self._unless_taken(lambda: stream.write(data))
 
@@ -527,9 +486,9 @@ class Upload:
     def _finish(self) -> None:
         data = self._take()
         crc32c = crc32c_text(int.from_bytes(self._checksum.digest(), "big"))
-        stream, driver = self._stream, self._files.driver
+        stream, files = self._stream, self._files
         if stream is None:
-            self._unless_taken(lambda: driver.put(self._uri, data, crc32c, new=self._new))
+            self._unless_taken(lambda: files.put(self._uri, data, crc32c, new=self._new))
         else:
             self._send(data)
             self._unless_taken(lambda: stream.complete(self._size, crc32c))
@@ -540,8 +499,8 @@ class Upload:
 class _Reader(io.RawIOBase):
     """An object that is read in chunks of one version, one of which is held in memory."""
 
-    def __init__(self, driver: Driver, uri: str) -> None:
-        self._driver = driver
+    def __init__(self, files: BucketFiles, uri: str) -> None:
+        self._files = files
         self._uri = uri
         self._version = ""  # of the first chunk
         self._size: int | None = None  # unknown until the end is reached
@@ -563,7 +522,7 @@ class _Reader(io.RawIOBase):
             offset += self._position
         elif whence == os.SEEK_END:
             if self._size is None:
-                self._size = self._driver.find(self._uri).size
+                self._size = self._files.find(self._uri).size
             offset += self._size
         if offset < 0:
             raise OSError(errno.EINVAL, f"seek to {offset}", self._uri)
@@ -594,7 +553,7 @@ class _Reader(io.RawIOBase):
         start, data = self._position, b""
         try:
             span = (start, start + READ_BYTES)
-            data, version = self._driver.get(self._uri, span, self._version)
+            data, version = self._files.get(self._uri, span, self._version)
             self._version = self._version or version
         except (FileNotFoundError, TakenError) as error:
             if not self._version:

@@ -18,7 +18,6 @@ from beam_pipeline.storage.buckets import (
     PAGE_SIZE,
     TRANSIENT_STATUS,
     BucketFiles,
-    Driver,
     Permissions,
     StoredObject,
     TakenError,
@@ -59,7 +58,7 @@ class _Listed(NamedTuple):
         )
 
 
-class Google(Driver):
+class GoogleStorage(BucketFiles):
     """Google Cloud Storage."""
 
     title = "Google Cloud Storage"
@@ -70,7 +69,10 @@ class Google(Driver):
     written_by_beam = True
     proves_conditions = True
 
-    def connect(self, uri: str = "") -> None:
+    def check_credentials(self) -> None:
+        client()
+
+    def check_name(self, uri: str) -> None:
         client()
 
     def get(
@@ -177,7 +179,7 @@ class Google(Driver):
         names = self.permissions
         return names.create if new else f"{names.create} or {names.delete}"
 
-    def delete(self, uris: Sequence[str]) -> None:
+    def delete_together(self, uris: Sequence[str]) -> None:
         for uri in uris:
             blob = _blob(uri)
             try:
@@ -227,13 +229,6 @@ class Google(Driver):
         return OSError(errno.ERANGE if is_after_end else errno.EIO, text, uri)
 
 
-class GoogleStorage(BucketFiles):
-    """Objects of Google Cloud Storage."""
-
-    def __init__(self) -> None:
-        super().__init__(Google())
-
-
 def _blob(uri: str) -> Any:
     """Returns the library's `Blob` of an object, without a request. Raises as `client`."""
     place = place_of(uri)
@@ -247,7 +242,7 @@ def _condition(new: bool) -> dict[str, int]:
 class _Resumable:
     """A resumable upload. One chunk is held in memory and resent after a transient error."""
 
-    def __init__(self, driver: Google, uri: str, new: bool, permission: str) -> None:
+    def __init__(self, driver: GoogleStorage, uri: str, new: bool, permission: str) -> None:
         from google.api_core import retry
 
         self._driver = driver
@@ -299,7 +294,7 @@ class _Resumable:
 
     def _failure(self, error: Any) -> Exception:
         if isinstance(error, _library_error("DataCorruption")):
-            self._driver.delete([self._uri])
+            self._driver.delete_together([self._uri])
             return lost(self._uri, "the upload arrived damaged and was deleted again")
         if isinstance(error, _library_error("InvalidResponse")):
             # A POST begins an upload; the answer is 404 if the bucket does not exist.

@@ -32,7 +32,7 @@ from beam_pipeline.storage.base import FoundFile
 from beam_pipeline.storage.buckets import (
     PAGE_SIZE,
     TRANSIENT_STATUS,
-    Driver,
+    BucketFiles,
     StoredObject,
     TakenError,
     bucket_uri,
@@ -84,7 +84,7 @@ _runtime_of = 0
 """The process in which the library has begun its threads; a process forked from it has none."""
 
 
-class ObstoreDriver(Driver):
+class ObstoreFiles(BucketFiles):
     """A service, through stores of the library: one for each bucket, with connections and credentials.
 
     Attributes:
@@ -114,14 +114,10 @@ class ObstoreDriver(Driver):
         """
 
     def check_credentials(self) -> None:
-        """Checks that there are credentials, where that takes no request. Raises CredentialsError."""
+        self.library()
 
-    def connect(self, uri: str = "") -> None:
-        if uri:
-            self._named(uri)
-        else:
-            self.library()
-            self.check_credentials()
+    def check_name(self, uri: str) -> None:
+        self._named(uri)
 
     def store(self, uri: str, *, patient: bool = False) -> Any:
         """Returns the store of a URI's bucket, made on first use; threads share it.
@@ -230,7 +226,7 @@ class ObstoreDriver(Driver):
         last = ""
         for listed in self._listed(uri_prefix, start):
             name = listed["path"][len(prefix) :]
-            if self.is_sorted:
+            if self.lists_ranges:
                 if end and name >= end:
                     break
                 if name < last and not listed["size"] and f"{name}/" >= last:
@@ -265,12 +261,12 @@ class ObstoreDriver(Driver):
                 path = listed["path"]
                 if path >= first and path.startswith(prefix) and path != prefix:
                     yield listed
-                elif self.is_sorted and path > first and not path.startswith(prefix):
+                elif self.lists_ranges and path > first and not path.startswith(prefix):
                     return
 
     def _pages(self, uri: str, folder: str, first: str) -> Iterator[list[dict[str, Any]]]:
         """Yields the pages of a listing; after an error, it continues after the last name that came."""
-        begins_inside = self.is_sorted and first not in ("", f"{folder}/")
+        begins_inside = self.lists_ranges and first not in ("", f"{folder}/")
         offset = before(first) if begins_inside else None
         obstore, store = self.library(), self.store(uri)
         last = ""
@@ -280,7 +276,7 @@ class ObstoreDriver(Driver):
             nonlocal pages
             if pages is None:
                 pages = obstore.list(store, folder or None, offset=offset, chunk_size=PAGE_SIZE)
-                if last and not self.is_sorted:  # it cannot begin there, so it starts again
+                if last and not self.lists_ranges:  # it cannot begin there, so it starts again
                     return _rest_after(last, pages)
             try:
                 return next(pages, None)
@@ -295,7 +291,7 @@ class ObstoreDriver(Driver):
                 return
             if listed:
                 last = listed[-1]["path"]
-                offset = last if self.is_sorted else None
+                offset = last if self.lists_ranges else None
                 yield listed
 
     # Writing.
@@ -342,7 +338,7 @@ class ObstoreDriver(Driver):
             return False
         return True
 
-    def delete(self, uris: Sequence[str]) -> None:
+    def delete_together(self, uris: Sequence[str]) -> None:
         obstore, store, names = (
             self.library(),
             self.store(uris[0]),
@@ -395,7 +391,7 @@ class _Spool:
     Only such a request can have the precondition that no object has its name.
     """
 
-    def __init__(self, driver: ObstoreDriver, uri: str, new: bool) -> None:
+    def __init__(self, driver: ObstoreFiles, uri: str, new: bool) -> None:
         self._driver = driver
         self._uri = uri
         self._new = new

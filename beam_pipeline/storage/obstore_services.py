@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from beam_pipeline.core.errors import CredentialsError, UsageError
-from beam_pipeline.storage.buckets import BucketFiles, Permissions
-from beam_pipeline.storage.obstore_driver import ObstoreDriver
+from beam_pipeline.storage.buckets import Permissions
+from beam_pipeline.storage.obstore_driver import ObstoreFiles
 
 _DEFAULT_REGION = "us-east-1"
 _REGION_HOST = "s3.amazonaws.com"
@@ -31,7 +31,7 @@ _ACCOUNT_OF_CLI = "AZURE_STORAGE_ACCOUNT"
 _ENDPOINTS = ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
 
 
-class S3(ObstoreDriver):
+class S3Files(ObstoreFiles):
     """S3. Credentials, region and endpoint are found as the AWS CLI finds them, by botocore."""
 
     title = "S3"
@@ -45,7 +45,6 @@ class S3(ObstoreDriver):
         list="s3:ListBucket", get="s3:GetObject", create="s3:PutObject", delete="s3:DeleteObject"
     )
     deletes = 1000
-    is_sorted = True
 
     def new_store(self, bucket: str, options: Mapping[str, Any]) -> Any:
         """Makes a store; the library reads further variables, such as AWS_REQUEST_PAYER, itself."""
@@ -74,7 +73,7 @@ class S3(ObstoreDriver):
         )
 
     def check_credentials(self) -> None:
-        """Looks for credentials. Raises CredentialsError, UsageError."""
+        super().check_credentials()
         self._settings()
 
     def _settings(self) -> _Settings:
@@ -111,11 +110,11 @@ def _settings() -> _Settings:
         found = None if is_public else session.get_credentials()
     except BotoCoreError as error:
         raise CredentialsError(
-            f"s3://: credentials cannot be used: {error}; {S3.credentials_help}"
+            f"s3://: credentials cannot be used: {error}; {S3Files.credentials_help}"
         ) from error
     if found is None and not is_public:
         raise CredentialsError(
-            f"s3://: no credentials found on this machine; {S3.credentials_help}"
+            f"s3://: no credentials found on this machine; {S3Files.credentials_help}"
         )
     if endpoint and not _is_endpoint(endpoint):
         raise UsageError(
@@ -169,7 +168,7 @@ def region_of(bucket: str, connection: http.client.HTTPConnection | None = None)
         asked.close()
 
 
-class Azure(ObstoreDriver):
+class AzureFiles(ObstoreFiles):
     """Azure Blob Storage; the library reads its settings from the environment."""
 
     title = "Azure Blob Storage"
@@ -187,8 +186,7 @@ class Azure(ObstoreDriver):
         create="to write (Storage Blob Data Contributor)",
         delete="to delete (Storage Blob Data Contributor)",
     )
-    deletes = 1
-    is_sorted = False  # not in accounts with folders (hierarchical namespace)
+    lists_ranges = False  # not in accounts with folders (hierarchical namespace)
 
     def new_store(self, bucket: str, options: Mapping[str, Any]) -> Any:
         """Makes a store of a container. Raises UsageError."""
@@ -225,17 +223,3 @@ def container_of(bucket: str) -> tuple[str, str]:
             f"abfs://{bucket}@ACCOUNT.dfs.core.windows.net/"
         )
     return bucket, account
-
-
-class S3Files(BucketFiles):
-    """Objects of S3."""
-
-    def __init__(self) -> None:
-        super().__init__(S3())
-
-
-class AzureFiles(BucketFiles):
-    """Blobs of Azure Blob Storage."""
-
-    def __init__(self) -> None:
-        super().__init__(Azure())

@@ -24,7 +24,7 @@ from typing import Any, ClassVar, NamedTuple
 import pytest
 
 from beam_pipeline.storage import buckets, files, obstore_services
-from beam_pipeline.storage.obstore_services import S3, Azure
+from beam_pipeline.storage.obstore_services import AzureFiles, S3Files
 from tests.buckets.proxy import (
     COPIED,
     DELETED,
@@ -258,7 +258,7 @@ class MinioStore(_ObjectStore):
         write=("PUT", ""),
         delete=("POST", r"\?delete"),
     )
-    permissions = S3.permissions._asdict()
+    permissions = S3Files.permissions._asdict()
 
     def __init__(self, port: int, proxy: Proxy) -> None:
         self.proxy = proxy
@@ -318,7 +318,7 @@ class AzuriteStore(_ObjectStore):
         write=("PUT", ""),
         delete=("POST", "comp=batch"),
     )
-    permissions = Azure.permissions._asdict()
+    permissions = AzureFiles.permissions._asdict()
 
     def __init__(self, port: int, proxy: Proxy) -> None:
         from obstore.store import AzureStore

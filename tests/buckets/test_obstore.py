@@ -13,7 +13,7 @@ import pytest
 
 from beam_pipeline.core.errors import BucketError, CredentialsError, UsageError
 from beam_pipeline.storage.buckets import Permissions, Place, TakenError, bucket_uri, place_of
-from beam_pipeline.storage.obstore_driver import Answer, ObstoreDriver, answer_of, before
+from beam_pipeline.storage.obstore_driver import Answer, ObstoreFiles, answer_of, before
 
 URI = "s3://pets/a"
 REFUSED = """Generic {store} error: Error performing GET http://h/pets/a in 2ms - Server returned non-2xx \
@@ -34,7 +34,7 @@ def _refused(status: str, code: str, message: str = "m") -> str:
     return REFUSED.format(store="S3", status=status, code=code, message=message)
 
 
-class Shelf(ObstoreDriver):
+class Shelf(ObstoreFiles):
     """A service without a server."""
 
     title = "Shelf"
@@ -42,8 +42,6 @@ class Shelf(ObstoreDriver):
     extra = "shelf"
     credentials_help = "ask the librarian"
     permissions = Permissions("look", "take", "put", "burn")
-    deletes = 1
-    is_sorted = True
 
     def new_store(self, bucket: str, options: Mapping[str, Any]) -> Any:
         return bucket, options["client_options"]

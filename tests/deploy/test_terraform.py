@@ -169,8 +169,8 @@ def test_the_output_role_is_what_the_program_asks_for(
 ) -> None:
     """The permissions that an error would name."""
     needs_google()
-    from beam_pipeline.storage.google import Google
+    from beam_pipeline.storage.google import GoogleStorage
 
     held = resources["google_project_iam_custom_role.output"]["permissions"]
-    asked = set(Google.permissions)
+    asked = set(GoogleStorage.permissions)
     assert {unquoted(one) for one in held} == asked
