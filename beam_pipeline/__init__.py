@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from beam_pipeline.conversion import convert as convert
     from beam_pipeline.dataset import Dataset as Dataset
     from beam_pipeline.dataset import class_names as class_names
-    from beam_pipeline.readers.example_values import parse_example as parse_example
     from beam_pipeline.readers.random_access import RandomAccess as RandomAccess
+    from beam_pipeline.readers.samples import parse_example as parse_example
     from beam_pipeline.readers.tf_data import feature_spec as feature_spec
     from beam_pipeline.readers.tf_data import load as load
     from beam_pipeline.readers.torch_dataset import TFRecordDataset as TFRecordDataset
@@ -24,7 +24,7 @@ else:
         "RandomAccess": "beam_pipeline.readers.random_access",
         "feature_spec": "beam_pipeline.readers.tf_data",
         "load": "beam_pipeline.readers.tf_data",
-        "parse_example": "beam_pipeline.readers.example_values",
+        "parse_example": "beam_pipeline.readers.samples",
         "TFRecordDataset": "beam_pipeline.readers.torch_dataset",
     }
 

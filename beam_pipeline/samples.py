@@ -93,27 +93,14 @@ def convert_samples(
     folder = output_folder(output)
     options = ConvertOptions(
         splits=SplitOptions(
-            splits=_fractions(splits) if splits else None,
-            num_shards=num_shards,
-            shard_size=shard_size,
-            seed=seed,
+            _fractions(splits), num_shards=num_shards, shard_size=shard_size, seed=seed
         ),
         output=OutputOptions(
-            output=output,
-            name=name,
-            overwrite=overwrite,
-            compression=compression,
-            format=format,
+            output, name, overwrite=overwrite, compression=compression, format=format
         ),
         engine=EngineOptions(writers=writers),
     )
-    known = tuple((text, i) for i, text in enumerate(class_names))
-    numbering = ClassNumbering(known=known, from_name=not known)
-    for text in class_names:
-        if not isinstance(text, str) or not text or not is_utf8(text):
-            raise UsageError(f"class_names holds {shown(text)}; expected texts of UTF-8")
-    if len(set(class_names)) < len(class_names):
-        raise UsageError("class_names holds a name twice; each class needs a name of its own")
+    numbering = _numbering(class_names)
     with claimed(folder, make=True):
         prepare_output(folder, options.output.overwrite)
         try:
@@ -122,16 +109,11 @@ def convert_samples(
                 numbered = _numbered(samples() if callable(samples) else samples, key, split)
                 with spool:
                     schema = _spooled(numbered, spool, class_names)
-                source = Source(
-                    layout=SAMPLES_LAYOUT,
-                    roots=(),
-                    labels=ContainerLabels(SpoolReader(), (spool.index_path,)),
-                    examples=SerializedExamples(schema.features),
-                    numbering=numbering,
-                )
+                labels = ContainerLabels(SpoolReader(), (spool.index_path,))
+                examples = SerializedExamples(schema.features)
                 config = ConvertConfig(
                     options=options,
-                    source=source,
+                    source=Source(SAMPLES_LAYOUT, (), labels, examples, numbering=numbering),
                     output=folder,
                     name=name or name_from(folder),
                     made_by="beam_pipeline.convert_samples(...)",
@@ -143,6 +125,17 @@ def convert_samples(
             delete_incomplete(folder)
             raise
     return Dataset.open(folder)
+
+
+def _numbering(names: Sequence[str]) -> ClassNumbering:
+    """The ids of classes that were named. Raises UsageError."""
+    for text in names:
+        if not isinstance(text, str) or not text or not is_utf8(text):
+            raise UsageError(f"class_names holds {shown(text)}; expected texts of UTF-8")
+    if len(set(names)) < len(names):
+        raise UsageError("class_names holds a name twice; each class needs a name of its own")
+    known = tuple((text, i) for i, text in enumerate(names))
+    return ClassNumbering(known=known, from_name=not known)
 
 
 def _spooled(
@@ -242,7 +235,9 @@ def _classes(sample: Sample, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _fractions(splits: Mapping[str, float]) -> SplitFractions:
+def _fractions(splits: Mapping[str, float] | None) -> SplitFractions | None:
+    if not splits:
+        return None
     try:
         return SplitFractions(tuple((name, Fraction(str(share))) for name, share in splits.items()))
     except ValueError as error:

@@ -15,7 +15,7 @@ from typing import Any
 from beam_pipeline.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.dataset import Dataset, Folders, Shard, is_count, open_to_read
-from beam_pipeline.readers.pixels import PixelOptions, check_first_image, plan_pixels
+from beam_pipeline.readers.samples import PixelOptions, check_first_image, plan_pixels
 from beam_pipeline.readers.shards import check_shards
 
 try:
@@ -28,7 +28,6 @@ try:
         with_labels,
         with_max_boxes,
     )
-    from beam_pipeline.readers.tf_features import spec_of
     from beam_pipeline.readers.tf_images import (
         crop_decoder,
         image_reader,
@@ -37,10 +36,12 @@ try:
         of_one_size,
     )
     from beam_pipeline.readers.tf_records import (
+        Reader,
         filtered,
         mapped,
         own_shards,
         records_of,
+        spec_of,
         unconverted,
     )
 except ModuleNotFoundError as error:
@@ -160,57 +161,42 @@ def load(
     buffer = _shuffle_buffer(of_train if shuffle is None else shuffle, shards)
     passes = _passes(repeat)
     batch = _batch_size(batch_size, input_context)
-    exact = not antialias if exact is None else exact
     if features is not None and not as_dict:
         raise UsageError("features are for as_dict=True: other elements are an image and its label")
-    pixels = PixelOptions(image_size, channels, exact, dtype)
+    pixels = PixelOptions(image_size, channels, not antialias if exact is None else exact, dtype)
     plan = plan_pixels(dataset, features, pixels, "as_dict" if as_dict else "")
     if antialias and not plan.size:
         raise UsageError("antialias is for images that are resized: give image_size, too")
     if plan.encoded:
         unconverted(check_first_image)(dataset, shards, plan.encoded)
-    crop = None
-    if random_crop is not None:
-        crop = crop_decoder(dataset, random_crop, plan)
-        if cache:
-            raise UsageError("random_crop with cache would crop an image only once: leave one out")
+    crop = None if random_crop is None else crop_decoder(dataset, random_crop, plan)
+    if crop and cache:
+        raise UsageError("random_crop with cache would crop an image only once: leave one out")
     image = image_reader(dataset, plan, antialias=antialias, crop=crop)
     if image and batch and not plan.size:
         image = of_one_size(image, dataset, shards)
-    mask = mask_reader(dataset, plan)
-    if as_dict:
-        reader = dict_reader(dataset, plan, image, mask)
-    else:
-        reader = pair_reader(dataset, image, mask)
+    make_reader = partial(dict_reader, plan) if as_dict else pair_reader
+    reader = make_reader(dataset, image, mask_reader(dataset, plan))
     if max_boxes is not None:
         check_max_boxes(max_boxes, dataset, as_dict)
-
     if cache and buffer and (shuffle is None or shuffle is True):
         buffer = _cached_buffer(buffer, shards, cache, plan.size, channels)
     order = partial(_ordered, buffer=buffer, passes=passes, seed=seed)
     records = records_of(dataset, shards, shuffled=buffer > 0 and not cache, seed=seed)
     if filter:
         records = filtered(records, dataset, filter)
-    ordered = records if cache else order(records)
+    records = records if cache else order(records)
     if crop:
-        ordered = tf.data.Dataset.zip((ordered, numbers(seed)))
-    elements = mapped(ordered, reader.of_record)
+        records = tf.data.Dataset.zip((records, numbers(seed)))
+    elements = mapped(records, reader.of_record)
     if cache:
         elements = order(elements.cache("" if cache is True else os.fspath(cache)))
     if augment:
         elements = elements.map(augment, num_parallel_calls=tf.data.AUTOTUNE)
-    if max_boxes is not None:
-        elements = mapped(elements, partial(with_max_boxes, max_boxes))
-    if reader.named_twice:
-        elements = mapped(elements, with_labels)
-    if batch and reader.ragged and max_boxes is None:
-        elements = elements.ragged_batch(batch, drop_remainder)
-    elif batch:
-        elements = elements.batch(batch, drop_remainder)
+    elements = _batched(elements, reader, max_boxes, batch, drop_remainder)
     options = tf.data.Options()
-    options.deterministic = (
-        not buffer or seed is not None if deterministic is None else deterministic or not buffer
-    )
+    in_order = seed is not None if deterministic is None else deterministic
+    options.deterministic = in_order or not buffer
     return elements.prefetch(tf.data.AUTOTUNE).with_options(options)
 
 
@@ -269,6 +255,21 @@ def _ordered(elements: Any, *, buffer: int, passes: int | None, seed: int | None
     if buffer:
         elements = elements.shuffle(buffer, seed=seed)
     return elements if passes == 1 else elements.repeat(passes)
+
+
+def _batched(
+    elements: Any, reader: Reader, max_boxes: int | None, batch: int | None, drop_remainder: bool
+) -> Any:
+    """Pads boxes, names their classes as Keras does, and makes batches if they are asked for."""
+    if max_boxes is not None:
+        elements = mapped(elements, partial(with_max_boxes, max_boxes))
+    if reader.named_twice:
+        elements = mapped(elements, with_labels)
+    if not batch:
+        return elements
+    ragged = reader.ragged and max_boxes is None
+    make_batches = elements.ragged_batch if ragged else elements.batch
+    return make_batches(batch, drop_remainder)
 
 
 def _passes(repeat: bool | int) -> int | None:

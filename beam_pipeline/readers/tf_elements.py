@@ -11,9 +11,9 @@ import tensorflow as tf
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.schema import ENCODED_KEY
 from beam_pipeline.dataset import Dataset, is_count
-from beam_pipeline.readers.pixels import IMAGE, MASK, MASK_KEYS, PixelPlan
-from beam_pipeline.readers.tf_features import BOX_SIDES, Parsed, Reader, spec_of
+from beam_pipeline.readers.samples import IMAGE, MASK, MASK_KEYS, PixelPlan
 from beam_pipeline.readers.tf_images import MaskReader
+from beam_pipeline.readers.tf_records import BOX_SIDES, Parsed, Reader, spec_of
 
 _CLASS = "image/class/label"
 _NUMBER = "image/label"
@@ -24,7 +24,7 @@ _LABELLED = "image/labelled"
 
 
 def dict_reader(
-    dataset: Dataset, plan: PixelPlan, image: Reader | None, mask: MaskReader | None
+    plan: PixelPlan, dataset: Dataset, image: Reader | None, mask: MaskReader | None
 ) -> Reader:
     """The features that were asked for under their keys, with the pixels instead of encoded ones."""
     stored = [key for key in plan.keys if key not in (plan.encoded, plan.mask)]

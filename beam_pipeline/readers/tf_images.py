@@ -18,9 +18,16 @@ import tensorflow as tf
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.schema import ENCODED_KEY
 from beam_pipeline.dataset import Dataset, Shard
-from beam_pipeline.readers.pixels import DEEP, DEEPER, MASK_KEYS, VOID, PixelPlan, scaled_side
-from beam_pipeline.readers.tf_features import BOX_SIDES, NUMBER_DRAWN, Parsed, Reader, spec_of
-from beam_pipeline.readers.tf_records import mapped, records_of
+from beam_pipeline.readers.samples import DEEP, DEEPER, MASK_KEYS, VOID, PixelPlan, scaled_side
+from beam_pipeline.readers.tf_records import (
+    BOX_SIDES,
+    NUMBER_DRAWN,
+    Parsed,
+    Reader,
+    mapped,
+    records_of,
+    spec_of,
+)
 
 _CHECKED_IMAGES = 32  # images whose sizes are compared
 _JPEG, _PNG = b"\xff\xd8", b"\x89P"

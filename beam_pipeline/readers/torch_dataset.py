@@ -11,8 +11,8 @@ from typing import Any
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.dataset import Folders, Shard, cut, fingerprint, open_to_read
-from beam_pipeline.readers.pixels import Decoder, PixelOptions, sampler_of
 from beam_pipeline.readers.random_access import check_position
+from beam_pipeline.readers.samples import Decoder, PixelOptions, sampler_of
 from beam_pipeline.readers.shards import Place, Records, check_shards, records_of_shard
 
 try:

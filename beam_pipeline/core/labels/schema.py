@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 class ColumnKind(str, enum.Enum):
@@ -24,6 +25,20 @@ class ColumnKind(str, enum.Enum):
 
 FILE_KINDS = frozenset({ColumnKind.SEGMENTATION, ColumnKind.SEGMENTATION_16, ColumnKind.PANOPTIC})
 """Kinds whose values are files (`FileValue`), which the writer of a shard reads beside the image."""
+
+
+class WrittenAs(NamedTuple):
+    """One of the features that a column becomes.
+
+    Attributes:
+      suffix: of its key.
+      kind: of its list: "bytes", "float" or "int64".
+      pixels: the type of its pixels if it is an image of ids; else empty.
+    """
+
+    suffix: str
+    kind: str
+    pixels: str = ""
 
 
 @dataclass(frozen=True)
@@ -51,47 +66,14 @@ class Column:
     pixels: bool = False
 
     @property
+    def written(self) -> tuple[WrittenAs, ...]:
+        """The features it becomes; none if it is not written."""
+        return _WRITTEN[self.kind] if self.feature else ()
+
+    @property
     def feature_keys(self) -> tuple[str, ...]:
         """The keys of the features it becomes."""
-        if not self.feature:
-            return ()
-        if self.kind is ColumnKind.CLASS:
-            return f"{self.feature}/label", f"{self.feature}/text"
-        if self.kind is ColumnKind.BOX:
-            return tuple(f"{self.feature}/{side}" for side in BOX_SIDES)
-        if self.kind is ColumnKind.POINT:
-            return f"{self.feature}/x", f"{self.feature}/y"
-        if self.kind is ColumnKind.PANOPTIC:
-            return f"{self.feature}/category_mask", f"{self.feature}/instance_mask"
-        if self.kind in FILE_KINDS:
-            return f"{self.feature}/encoded", f"{self.feature}/format"
-        return (self.feature,)
-
-    @property
-    def list_kinds(self) -> tuple[str, ...]:
-        """The kind of list of each of `feature_keys`."""
-        if not self.feature:
-            return ()
-        if self.kind is ColumnKind.CLASS:
-            return "int64", "bytes"
-        if self.kind is ColumnKind.BOX:
-            return ("float",) * len(BOX_SIDES)
-        if self.kind is ColumnKind.POINT:
-            return "float", "float"
-        if self.kind is ColumnKind.MASK:
-            return ("bytes",)
-        if self.kind in FILE_KINDS:
-            return "bytes", "bytes"
-        return (self.kind.value,)
-
-    @property
-    def pixel_types(self) -> tuple[str, ...]:
-        """The type of the pixels of each of these features, where they are ids; empty without files."""
-        if self.kind is ColumnKind.PANOPTIC:
-            return "uint8", "uint8"
-        if self.kind in FILE_KINDS:
-            return "uint16" if self.kind is ColumnKind.SEGMENTATION_16 else "uint8", ""
-        return ()
+        return tuple(self.feature + part.suffix for part in self.written)
 
 
 OBJECT_PREFIX = "image/object/"
@@ -102,6 +84,29 @@ VISIBILITY = "/visibility"
 
 BOX_SIDES = ("xmin", "ymin", "xmax", "ymax")
 """In the order of `Box`; fractions of the image's width and height, as in TensorFlow's detectors."""
+
+_WRITTEN = {
+    ColumnKind.CLASS: (WrittenAs("/label", "int64"), WrittenAs("/text", "bytes")),
+    ColumnKind.INT64: (WrittenAs("", "int64"),),
+    ColumnKind.FLOAT: (WrittenAs("", "float"),),
+    ColumnKind.BYTES: (WrittenAs("", "bytes"),),
+    ColumnKind.BOX: tuple(WrittenAs(f"/{side}", "float") for side in BOX_SIDES),
+    ColumnKind.POINT: (WrittenAs("/x", "float"), WrittenAs("/y", "float")),
+    ColumnKind.MASK: (WrittenAs("", "bytes"),),
+    ColumnKind.SEGMENTATION: (
+        WrittenAs("/encoded", "bytes", "uint8"),
+        WrittenAs("/format", "bytes"),
+    ),
+    ColumnKind.SEGMENTATION_16: (
+        WrittenAs("/encoded", "bytes", "uint16"),
+        WrittenAs("/format", "bytes"),
+    ),
+    ColumnKind.PANOPTIC: (
+        WrittenAs("/category_mask", "bytes", "uint8"),
+        WrittenAs("/instance_mask", "bytes", "uint8"),
+    ),
+}
+"""Kind of a column -> the features that it becomes."""
 
 
 def label_column(name: str, kind: ColumnKind) -> Column:

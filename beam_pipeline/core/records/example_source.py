@@ -28,8 +28,7 @@ from beam_pipeline.core.labels.schema import (
     object_column,
 )
 from beam_pipeline.core.records.alteration import Alteration
-from beam_pipeline.core.records.example import SampleEncoder
-from beam_pipeline.core.records.features import feature_kinds
+from beam_pipeline.core.records.features import SampleEncoder, feature_kinds
 from beam_pipeline.core.records.shard_writer import (
     MAX_IMAGE_BYTES,
     ExampleMaker,

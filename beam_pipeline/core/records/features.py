@@ -1,5 +1,7 @@
 """The features of an example: for each its key, kind and shape, and the writer of its values.
 
+`SampleEncoder` writes serialized examples around an image that is never copied; `wire.py` has their format.
+
 Features that every image has stand in the table `IMAGE_FEATURES`; a new one is a line there. Those
 that come from labels follow from the columns (`column_features`). The manifest describes both
 (`feature_kinds`) and `SampleEncoder` writes them.
@@ -21,14 +23,17 @@ from beam_pipeline.core.labels.schema import (
     FILE_KINDS,
     Column,
     ColumnKind,
+    class_column,
     written_key,
 )
 from beam_pipeline.core.records.wire import (
     LIST_ENTRIES,
+    TAG_1,
     bytes_entry,
     float_entry,
     int64_entry,
     value_prefixes,
+    varint,
 )
 from beam_pipeline.core.references import SampleRef
 
@@ -161,40 +166,19 @@ def column_features(
       class_ids: class text -> the id written to `<feature>/label`; without it the features can
         be described, not written.
     """
-    if not column.feature:
-        return []
-    writers: list[WriterMaker]
-    if column.kind is ColumnKind.MASK:
-        writers = [partial(_mask_writer, index=index, pixels=column.pixels)]
-    elif column.kind in FILE_KINDS:
-        writers = [
-            partial(_file_writer, index=index, part=part)
-            for part in range(len(column.feature_keys))
-        ]
-    elif column.kind is ColumnKind.POINT:
-        writers = [
-            partial(_coordinate_writer, index=index, axis=axis, pixels=column.pixels)
-            for axis in range(len(column.feature_keys))
-        ]
-    elif column.kind is ColumnKind.BOX:
-        writers = [
-            partial(_side_writer, index=index, side=side, pixels=column.pixels)
-            for side in range(len(column.feature_keys))
-        ]
-    else:
-        make_writer = _list_writer if column.repeated else _value_writer
-        converters = (class_ids.__getitem__, None) if column.kind is ColumnKind.CLASS else (None,)
-        writers = [
-            partial(make_writer, index=index, kind=kind, convert=convert)
-            for kind, convert in zip(column.list_kinds, converters, strict=True)
-        ]
-    pixels = column.pixel_types or ("",) * len(writers)
-    return [
-        Feature(key, kind, writer, not column.required, column.repeated, of)
-        for key, kind, writer, of in zip(
-            column.feature_keys, column.list_kinds, writers, pixels, strict=True
-        )
-    ]
+    features = []
+    for part, (suffix, kind, pixels) in enumerate(column.written):
+        if column.kind in _PLACED or column.kind in FILE_KINDS:
+            placed = _PLACED.get(column.kind, _file_entry)
+            writer = partial(_placed_writer, placed, index, part, column.pixels)
+        else:
+            is_id = column.kind is ColumnKind.CLASS and kind == "int64"
+            make_writer = _list_writer if column.repeated else _value_writer
+            convert = class_ids.__getitem__ if is_id else None
+            writer = partial(make_writer, index=index, kind=kind, convert=convert)
+        key, optional = column.feature + suffix, not column.required
+        features.append(Feature(key, kind, writer, optional, column.repeated, pixels))
+    return features
 
 
 def _value_writer(
@@ -205,8 +189,11 @@ def _value_writer(
         make: Callable[[Any], bytes] = _Cache[Any](
             lambda value: int64_entry(key, (convert(value),))
         ).__getitem__
-    elif kind == "float":
-        make = partial(_one_float, key)  # no cache: 0.0 and -0.0 are one dict key
+    elif kind == "float":  # no cache: 0.0 and -0.0 are one dict key
+
+        def make(value: Any) -> bytes:
+            return float_entry(key, (value,))
+
     else:
         make = (_int64_cache if kind == "int64" else _text_cache)(key).__getitem__
 
@@ -215,10 +202,6 @@ def _value_writer(
         return b"" if value is None else make(value)
 
     return write
-
-
-def _one_float(key: str, value: float) -> bytes:
-    return float_entry(key, (value,))
 
 
 def _list_writer(
@@ -237,47 +220,46 @@ def _list_writer(
     return write
 
 
-def _side_writer(key: str, *, index: int, side: int, pixels: bool) -> Writer:
-    """Writes one side of all boxes of a sample, as fractions of the image."""
+Placed = Callable[[str, Any, int, ImageHeader, bool], bytes]
+"""(key, value, part of it, header, whether in pixels) -> one feature's entry in the map."""
+
+
+def _placed_writer(placed: Placed, index: int, part: int, pixels: bool, key: str) -> Writer:
+    """Writes a part of a value that depends on the image; a feature without a value is left out."""
 
     def write(ref: SampleRef, header: ImageHeader, _image: bytes) -> bytes:
-        boxes: Any = ref.labels[index]
-        if boxes is None:
-            return b""
-        return float_entry(key, box_fractions(boxes, side, header, pixels=pixels))
+        value: Any = ref.labels[index]
+        return b"" if value is None else placed(key, value, part, header, pixels)
 
     return write
 
 
-def _coordinate_writer(key: str, *, index: int, axis: int, pixels: bool) -> Writer:
-    """Writes x (axis 0) or y of all points of a sample, as fractions of the image."""
-
-    def write(ref: SampleRef, header: ImageHeader, _image: bytes) -> bytes:
-        points: Any = ref.labels[index]
-        length = (header.height if axis else header.width) if pixels else 1
-        return float_entry(key, [value / length for value in points[axis::2]])
-
-    return write
+def _side_entry(key: str, boxes: Any, side: int, header: ImageHeader, pixels: bool) -> bytes:
+    """One side of all boxes, as fractions of the image."""
+    return float_entry(key, box_fractions(boxes, side, header, pixels=pixels))
 
 
-def _mask_writer(key: str, *, index: int, pixels: bool) -> Writer:
-    """Draws the mask of each object of a sample."""
-
-    def write(ref: SampleRef, header: ImageHeader, _image: bytes) -> bytes:
-        shapes: Any = ref.labels[index]
-        return bytes_entry(key, [mask_png(shape, header, pixels=pixels) for shape in shapes])
-
-    return write
+def _axis_entry(key: str, points: Any, axis: int, header: ImageHeader, pixels: bool) -> bytes:
+    """X (axis 0) or y of all points, as fractions of the image."""
+    length = (header.height if axis else header.width) if pixels else 1
+    return float_entry(key, [value / length for value in points[axis::2]])
 
 
-def _file_writer(key: str, *, index: int, part: int) -> Writer:
-    """Writes one of the values that a file beside the image was made into."""
+def _mask_entry(key: str, shapes: Any, _part: int, header: ImageHeader, pixels: bool) -> bytes:
+    """The mask of each object, drawn."""
+    return bytes_entry(key, [mask_png(shape, header, pixels=pixels) for shape in shapes])
 
-    def write(ref: SampleRef, _header: ImageHeader, _image: bytes) -> bytes:
-        prepared: Any = ref.labels[index]
-        return b"" if prepared is None else bytes_entry(key, (prepared[part],))
 
-    return write
+def _file_entry(key: str, prepared: Any, part: int, _header: ImageHeader, _pixels: bool) -> bytes:
+    """One of the values that a file beside the image was made into."""
+    return bytes_entry(key, (prepared[part],))
+
+
+_PLACED: Mapping[ColumnKind, Placed] = {
+    ColumnKind.BOX: _side_entry,
+    ColumnKind.POINT: _axis_entry,
+    ColumnKind.MASK: _mask_entry,
+}
 
 
 # --- features of a data set -----------------------------------------------------------------------
@@ -314,3 +296,64 @@ def feature_kinds(
     """Key as written -> {"kind", "optional", "shape"}, in order of key, as the manifest has it."""
     features = sample_features(columns, renames, turned=turned)
     return {key: feature.described for key, feature in features.items()}
+
+
+# --- encoding -------------------------------------------------------------------------------------
+
+
+class SampleEncoder:
+    """Encodes samples of one data set: image features, and the features of each label column.
+
+    Args:
+      columns: the label columns, in the order of `SampleRef.labels`.
+      class_ids: class text -> the id written to `<feature>/label`.
+      renames: the key to write a feature under -> its standard key.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        class_ids: Mapping[str, int],
+        renames: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self._class_ids = class_ids
+        self._class_column = class_column(columns)
+        encoded_key = written_key(ENCODED_KEY, renames)
+        assert encoded_key, f"{renames} leave the image no key"
+        self._image_prefix = value_prefixes(encoded_key)
+        image_key = encoded_key.encode()
+        self._before: list[Writer] = []
+        self._after: list[Writer] = []
+        features = sample_features(columns, renames, class_ids)
+        for key in sorted(features, key=str.encode):
+            writer = features[key].writer
+            if writer:
+                entries = self._before if key.encode() < image_key else self._after
+                entries.append(writer(key))
+
+    def encode(self, ref: SampleRef, header: ImageHeader, image: bytes) -> tuple[bytes, bytes]:
+        """The serialized example without its image: the bytes before it, and those after it.
+
+        The example is `before + image + after`.
+
+        Args:
+          ref: the sample; its labels are of the columns' types.
+          header: format, height, width and channels of the image.
+          image: the bytes of the image.
+
+        Raises:
+          OverflowError: a number among the labels does not fit its feature.
+        """
+        before = b"".join([write(ref, header, image) for write in self._before])
+        after = b"".join([write(ref, header, image) for write in self._after])
+        before += self._image_prefix(len(image))
+        return TAG_1 + varint(len(before) + len(image) + len(after)) + before, after
+
+    def classes(self, ref: SampleRef) -> Sequence[int]:
+        """The ids of the sample's classes: one, one an object, or none."""
+        if self._class_column is None:
+            return ()
+        names: Any = ref.labels[self._class_column]
+        if isinstance(names, tuple):
+            return [self._class_ids[name] for name in names]
+        return () if names is None else (self._class_ids[names],)

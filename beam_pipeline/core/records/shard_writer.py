@@ -35,7 +35,7 @@ from beam_pipeline.core.images.preparation import (
 )
 from beam_pipeline.core.labels.boxes import BadBoxError, check_boxes
 from beam_pipeline.core.records.alteration import Alteration, Event
-from beam_pipeline.core.records.example import SampleEncoder
+from beam_pipeline.core.records.features import SampleEncoder
 from beam_pipeline.core.records.record_format import (
     AlteredSample,
     EncodedSample,

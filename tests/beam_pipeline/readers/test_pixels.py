@@ -12,7 +12,7 @@ from PIL import Image
 
 from beam_pipeline import RandomAccess
 from beam_pipeline.core.errors import DamagedRecordError, UsageError
-from beam_pipeline.readers.pixels import scaled_side
+from beam_pipeline.readers.samples import scaled_side
 from tests.beam_pipeline.readers.by_hand import feature, write_by_hand
 from tests.layouts.make_segmentation import grey
 from tests.pictures import picture

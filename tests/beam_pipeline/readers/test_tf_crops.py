@@ -13,7 +13,7 @@ from PIL import Image
 
 import beam_pipeline
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.readers.pixels import PixelOptions, PixelPlan
+from beam_pipeline.readers.samples import PixelOptions, PixelPlan
 from beam_pipeline.readers.tf_images import CropDecoder, _checked_shares
 from tests.beam_pipeline.readers.test_pixels import jpeg
 from tests.beam_pipeline.readers.test_tf_data import IMAGE, OBJECTS, SIDES, feature, write_set

@@ -18,8 +18,7 @@ from beam_pipeline.core.labels.schema import (
     object_columns,
 )
 from beam_pipeline.core.records import example_proto
-from beam_pipeline.core.records.example import SampleEncoder
-from beam_pipeline.core.records.features import feature_kinds
+from beam_pipeline.core.records.features import SampleEncoder, feature_kinds
 from beam_pipeline.core.records.wire import bytes_entry
 from beam_pipeline.core.references import Box, SampleRef
 from tests.core.records.fixtures import FLOATS, INT64S, KEYS, record_of, tf_example

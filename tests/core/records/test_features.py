@@ -13,11 +13,11 @@ from beam_pipeline.core.labels.schema import (
     object_column,
     object_columns,
 )
-from beam_pipeline.core.records.example import SampleEncoder
 from beam_pipeline.core.records.example_proto import Example
 from beam_pipeline.core.records.features import (
     IMAGE_FEATURES,
     Feature,
+    SampleEncoder,
     column_features,
     feature_kinds,
 )

@@ -28,8 +28,8 @@ from beam_pipeline.core.labels.schema import (
     label_column,
     object_columns,
 )
-from beam_pipeline.core.records.example import SampleEncoder
 from beam_pipeline.core.records.example_proto import Example
+from beam_pipeline.core.records.features import SampleEncoder
 from beam_pipeline.core.records.record_format import EncodedSample
 from beam_pipeline.core.records.shard_writer import (
     ExampleMaker,

@@ -18,7 +18,7 @@ from hypothesis import given
 from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.core.images.header import ImageHeader
 from beam_pipeline.core.labels.schema import ColumnKind, further_column, label_column
-from beam_pipeline.core.records.example import SampleEncoder
+from beam_pipeline.core.records.features import SampleEncoder
 from beam_pipeline.core.records.record_format import EncodedSample
 from beam_pipeline.core.records.webdataset import (
     WebDatasetFormat,

@@ -1,7 +1,7 @@
-"""Images and masks as pixels: what all readers check and choose, and decoding by Pillow.
+"""Serialized examples -> samples: values by key, and images and masks as pixels.
 
-`plan_pixels` compares the user's options with a data set, for tf.data too. `PixelDecoder` turns an
-example as stored into one with pixels; TensorFlow is not needed.
+`plan_pixels` compares the user's options with a data set, for tf.data too. The rest needs no TensorFlow:
+`parse_example` gives the values as stored, `PixelDecoder` puts pixels, decoded by Pillow, in their place.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from beam_pipeline.core.errors import DamagedRecordError, UsageError
 from beam_pipeline.core.images.header import BadImageError, image_extension
 from beam_pipeline.core.labels.schema import ENCODED_KEY
+from beam_pipeline.core.records.example_view import ExampleView
 from beam_pipeline.dataset import Dataset, Shard, StoredFeature, is_count
-from beam_pipeline.readers.example_values import parse_example
 from beam_pipeline.readers.shards import records_of_shard
 
 IMAGE, MASK = "image", "mask"
@@ -36,6 +36,58 @@ Example = dict[str, Any]
 """Key -> value, as `parse_example` returns it."""
 Decoder = Callable[[Example], Any]
 """Turns an example as stored into a sample."""
+
+
+def parse_example(
+    record: bytes, features: Mapping[str, StoredFeature] | None = None, name: str = "a record"
+) -> dict[str, Any]:
+    """The values of a serialized `tf.train.Example` by key, without TensorFlow.
+
+    | the manifest says | value |
+    |---|---|
+    | bytes, one value | bytes |
+    | int64, one value | int |
+    | float, one value | numpy.float32 |
+    | bytes, several | list of bytes |
+    | int64 or float, several | array of int64 or float32, one dimension |
+    | optional, one value, and the example has none | None |
+
+    Args:
+      record: the serialized example.
+      features: key -> feature, as `Dataset.features` has them; others are not decoded. Without it, the
+        values of every feature are a list or an array.
+      name: what messages call the record.
+
+    Raises:
+      DamagedRecordError: it is not an example, or not one that the manifest describes.
+    """
+    view = ExampleView(record, name)
+    if features is None:
+        return {
+            key: _several(values, kind) if kind != "bytes" else list(values)
+            for key, (kind, values) in view.items()
+        }
+    return {key: _value(view, key, feature, name) for key, feature in features.items()}
+
+
+def _value(view: ExampleView, key: str, feature: StoredFeature, name: str) -> Any:
+    kind = feature.kind
+    values = view.values_of(key, kind)
+    if feature.shape:
+        return list(values) if kind == "bytes" else _several(values, kind)
+    if not values and feature.optional:
+        return None
+    if len(values) != 1:
+        raise DamagedRecordError(
+            f"{name}: feature {key} has {len(values)} values of kind {kind}, the manifest says 1"
+        )
+    return _several(values, kind)[0] if kind == "float" else values[0]
+
+
+def _several(values: Any, kind: str) -> Any:
+    import numpy as np
+
+    return np.array(values, np.float32 if kind == "float" else np.int64)
 
 
 class PixelOptions(NamedTuple):
@@ -99,7 +151,7 @@ def plan_pixels(
         raise UsageError(f"dtype is {options.dtype!r}, expected 'uint8' or {DEEP!r}")
     encoded = dataset.key_of(ENCODED_KEY) or ""
     mask = next(filter(None, map(dataset.key_of, MASK_KEYS)), "")
-    pixels = dataset.features[mask].pixels if mask else ""
+    pixels = dataset.features[mask].pixels if mask and encoded else ""
     names = {IMAGE: encoded, MASK: mask if pixels else ""} if asked_by else {}
     for name, key in names.items():
         if key and name in dataset.features and key != name:
