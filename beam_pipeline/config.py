@@ -11,7 +11,6 @@ from typing import Any
 from beam_pipeline.core.dataset.duplicates import POLICIES
 from beam_pipeline.core.dataset.names import TEMPORARY_SUFFIX_BYTES
 from beam_pipeline.core.dataset.plausibility import NO_CHECKS, LabelChecks
-from beam_pipeline.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.core.dataset.splits import SplitAssigner, check_strata, group_by
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.images.changes import PILLOW, ImageChanges, codec_in_use
@@ -28,6 +27,7 @@ from beam_pipeline.core.records.formats import (
 )
 from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
+from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.core.text import counted
 from beam_pipeline.core.uris import is_remote, scheme_of, without_secrets
 from beam_pipeline.layouts.layout import Source

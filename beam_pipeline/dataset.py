@@ -16,13 +16,13 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from beam_pipeline.core.dataset.receipts import option_changes
-from beam_pipeline.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.images.preparation import RAW_FORMAT
-from beam_pipeline.core.labels.folders import SPLIT_NAMES
 from beam_pipeline.core.labels.schema import written_key
+from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.records.formats import recorded_format
 from beam_pipeline.core.records.record_format import RecordFormat
+from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.core.text import counted
 from beam_pipeline.storage import files
 from beam_pipeline.work.dead_letter_files import read_dead_letters

@@ -23,7 +23,6 @@ from beam_pipeline.core.labels.class_files import (
 )
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.labels.exclusion import Exclusion
-from beam_pipeline.core.labels.folders import SPLIT_NAMES, split_paths
 from beam_pipeline.core.labels.schema import (
     ENCODED_KEY,
     Column,
@@ -32,6 +31,7 @@ from beam_pipeline.core.labels.schema import (
     file_columns,
 )
 from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
+from beam_pipeline.core.listing.folders import SPLIT_NAMES, split_paths
 from beam_pipeline.core.listing.inventory import groups_for
 from beam_pipeline.core.questions import question_error
 from beam_pipeline.core.records.example_source import ExampleSource, LabelledImages

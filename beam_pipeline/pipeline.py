@@ -8,12 +8,12 @@ import apache_beam as beam
 
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.dataset.sharding import ShardPlan
 from beam_pipeline.core.dataset.splits import check_strata
 from beam_pipeline.core.failures import DEFAULT_POLICY, FailurePolicy
 from beam_pipeline.core.labels.join import buckets_for, meets_by_folder
 from beam_pipeline.core.labels.meeting import ByFolder
 from beam_pipeline.core.labels.schema import class_column
+from beam_pipeline.core.records.sharding import ShardPlan
 from beam_pipeline.layouts.layout import (
     ContainerLabels,
     FileLabels,

@@ -27,10 +27,10 @@ from beam_pipeline.core.dataset.estimate import (
     parse_prices,
 )
 from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.dataset.sharding import ShardPlan
 from beam_pipeline.core.dataset.tally import Tally, mean_seconds
 from beam_pipeline.core.labels.classes import ClassNumbering, numbering_note
 from beam_pipeline.core.labels.join import buckets_for
+from beam_pipeline.core.records.sharding import ShardPlan
 from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.engines.base import Engine
 from beam_pipeline.engines.registry import engine_for

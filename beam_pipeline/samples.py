@@ -9,16 +9,13 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from beam_pipeline.config import ConvertConfig
-from beam_pipeline.core.dataset.sharding import (
-    DEFAULT_SHARD_BYTES,
-    DEFAULT_SPLIT,
-    SplitFractions,
-)
 from beam_pipeline.core.errors import SampleError, UsageError
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.records.example_source import SerializedExamples
 from beam_pipeline.core.records.feature_values import FeatureSchema
 from beam_pipeline.core.records.formats import DEFAULT_FORMAT
+from beam_pipeline.core.records.sharding import DEFAULT_SHARD_BYTES, SplitFractions
+from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.core.text import is_utf8, shown
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.dataset import Dataset

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from beam_pipeline.core.card.side_files import CARD_NAMES
 from beam_pipeline.core.dataset.changes import CHANGES_NAME, parse_changes, summary_of
 from beam_pipeline.core.dataset.duplicates import (
     DUPLICATES_NAME,
@@ -13,8 +14,6 @@ from beam_pipeline.core.dataset.duplicates import (
     parse_duplicates,
 )
 from beam_pipeline.core.dataset.manifest import IMAGES_ENTRY, MANIFEST_NAME
-from beam_pipeline.core.dataset.sharding import DEFAULT_SPLIT
-from beam_pipeline.core.dataset.side_files import CARD_NAMES
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.images.preparation import FILTER_REASONS
 from beam_pipeline.core.labels.classes import numbering_note
@@ -24,6 +23,7 @@ from beam_pipeline.core.labels.schema import ColumnKind
 from beam_pipeline.core.records.alteration import Event
 from beam_pipeline.core.records.example_view import ExampleView
 from beam_pipeline.core.records.formats import recorded_format
+from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.core.report.report_file import REPORT_NAME
 from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.progress_bar import human_size

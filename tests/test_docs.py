@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from beam_pipeline.core.dead_letters import Reason
-from beam_pipeline.core.labels.folders import SPLIT_NAMES
+from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from tests.harness import REPOSITORY, run_shell
 from tests.pictures import write_pictures
 

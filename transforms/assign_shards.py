@@ -10,8 +10,8 @@ import apache_beam as beam
 from apache_beam.pvalue import AsSingleton
 
 from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.dataset.sharding import ShardDivision
 from beam_pipeline.core.packing import pack
+from beam_pipeline.core.records.sharding import ShardDivision
 from beam_pipeline.transforms.batches import SampleBatch
 from beam_pipeline.transforms.in_workers import Divide
 

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 import apache_beam as beam
 from apache_beam.pvalue import AsDict, AsIter, AsSingleton, TaggedOutput
 
-from beam_pipeline.core.dataset.sharding import KeyHasher, SplitFractions
 from beam_pipeline.core.dataset.splits import (
     Cut,
     GroupBy,
@@ -34,6 +33,7 @@ from beam_pipeline.core.dataset.splits import (
 )
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.packing import pack, unpack
+from beam_pipeline.core.records.sharding import KeyHasher, SplitFractions
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.transforms.batches import SampleBatch
 from beam_pipeline.work.outcome import TALLY

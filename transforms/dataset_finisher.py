@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
+from beam_pipeline.core.card.side_files import files_from_manifest, gives_way
 from beam_pipeline.core.dataset.changes import (
     CHANGES_NAME,
     ShardChanges,
@@ -37,8 +38,6 @@ from beam_pipeline.core.dataset.refusals import (
     all_filtered,
     too_many_bad,
 )
-from beam_pipeline.core.dataset.sharding import ImageFigures, ShardInfo
-from beam_pipeline.core.dataset.side_files import files_from_manifest, gives_way
 from beam_pipeline.core.dataset.tally import Tally, Totals
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import (
@@ -59,6 +58,7 @@ from beam_pipeline.core.labels.schema import (
     file_columns,
 )
 from beam_pipeline.core.records.alteration import Event
+from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo
 from beam_pipeline.core.report.report_file import REPORT_NAME
 from beam_pipeline.storage import files
 from beam_pipeline.transforms.batches import DeadLetterBatch

@@ -12,9 +12,9 @@ from apache_beam.pvalue import AsIter, AsSingleton
 from beam_pipeline.core.dataset.changes import ShardChanges
 from beam_pipeline.core.dataset.duplicates import Duplicates
 from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.dataset.sharding import ImageFigures, ShardInfo
 from beam_pipeline.core.dataset.tally import Totals, without_totals
 from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo
 from beam_pipeline.transforms.batches import DeadLetterBatch
 from beam_pipeline.transforms.dataset_finisher import DatasetFinisher, Reports
 from beam_pipeline.transforms.sum_totals import SumTotals

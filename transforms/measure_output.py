@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import apache_beam as beam
 
-from beam_pipeline.core.dataset.sharding import KeyHasher
 from beam_pipeline.core.dataset.tally import (
     Tally,
     measured_samples,
     most_measured,
 )
+from beam_pipeline.core.records.sharding import KeyHasher
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage.read_ahead import ReadOptions
 from beam_pipeline.transforms.batches import SampleBatch

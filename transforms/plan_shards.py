@@ -16,7 +16,6 @@ from beam_pipeline.core.dataset.plan import NOTHING_KEPT, Plan, PlanRequest, mak
 from beam_pipeline.core.dataset.plausibility import NO_CHECKS, LabelChecks
 from beam_pipeline.core.dataset.receipts import with_settled
 from beam_pipeline.core.dataset.refusals import other_shards
-from beam_pipeline.core.dataset.sharding import ShardConfig, ShardPlan
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.errors import (
     ChangedInputsError,
@@ -26,6 +25,7 @@ from beam_pipeline.core.errors import (
 from beam_pipeline.core.failures import DEFAULT_POLICY, FailurePolicy, Refusal
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.records.record_format import RecordFormat
+from beam_pipeline.core.records.sharding import ShardConfig, ShardPlan
 from beam_pipeline.storage import files
 from beam_pipeline.transforms import counters
 from beam_pipeline.transforms.in_workers import InWorkers

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 import apache_beam as beam
 
-from beam_pipeline.core.dataset.sharding import ImageFigures, ShardInfo
 from beam_pipeline.core.dataset.tally import Totals
+from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo
 from beam_pipeline.transforms.batches import DeadLetterBatch
 
 

@@ -24,17 +24,17 @@ from beam_pipeline.core.dataset.duplicates import (
     range_count,
 )
 from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.dataset.sharding import (
-    KeyHasher,
-    ShardInfo,
-    ShardPlan,
-    shard_of,
-)
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import LostSamplesError
 from beam_pipeline.core.records.record_format import AlteredSample
 from beam_pipeline.core.records.shard_reader import read_shard
 from beam_pipeline.core.records.shard_writer import image_figures, sort_by_key_hash
+from beam_pipeline.core.records.sharding import (
+    KeyHasher,
+    ShardInfo,
+    ShardPlan,
+    shard_of,
+)
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE, ReadOptions

@@ -19,7 +19,6 @@ from beam_pipeline.core.dataset.manifest import (
     shard_paths,
 )
 from beam_pipeline.core.dataset.receipts import receipt_name
-from beam_pipeline.core.dataset.sharding import ShardInfo
 from beam_pipeline.core.dataset.verification import (
     verify_classes,
     verify_counts,
@@ -27,6 +26,7 @@ from beam_pipeline.core.dataset.verification import (
     verify_shard,
 )
 from beam_pipeline.core.errors import ConversionError
+from beam_pipeline.core.records.sharding import ShardInfo
 from beam_pipeline.core.text import counted
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files

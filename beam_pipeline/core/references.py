@@ -14,6 +14,8 @@ Box = tuple[float, float, float, float, int]
 Size = tuple[int, int]
 """Width and height of an image in pixels, as given in its label file."""
 
+DEFAULT_SPLIT = "train"
+
 Scalar = str | int | float
 
 FileValue = tuple[str, int, int] | tuple[str, int, int, tuple[tuple[int, ...], ...]]

@@ -27,10 +27,10 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from beam_pipeline.core.dataset.changes import written_samples
-from beam_pipeline.core.dataset.sharding import KeyHasher, shard_of
 from beam_pipeline.core.errors import ConversionError, DamagedRecordError, UsageError
 from beam_pipeline.core.records.example_view import Features
 from beam_pipeline.core.records.formats import recorded_format
+from beam_pipeline.core.records.sharding import KeyHasher, shard_of
 from beam_pipeline.core.text import counted, is_utf8, shown
 from beam_pipeline.inspection.sources import RecordFile, Source, parsed
 from beam_pipeline.inspection.statistics import Figures

@@ -19,8 +19,8 @@ from typing import Any, BinaryIO
 
 from beam_pipeline.core.dataset.manifest import MANIFEST_NAME
 from beam_pipeline.core.errors import ConversionError, DamagedRecordError, UsageError
-from beam_pipeline.core.labels.folders import SPLIT_NAMES
 from beam_pipeline.core.labels.schema import written_key
+from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.records.example_view import ExampleView
 from beam_pipeline.core.records.formats import DEFAULT_FORMAT, recorded_format
 from beam_pipeline.core.records.tfrecord import HEADER_BYTES, frame_header, read_records

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.labels.folders import SPLIT_NAMES
 from beam_pipeline.core.labels.schema import Column
 from beam_pipeline.core.labels.table_files import UTF_8, LabelTable
 from beam_pipeline.core.labels.tables import LabelSchema
 from beam_pipeline.core.labels.typed_rows import typed_row
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
+from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.questions import Question, question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import some

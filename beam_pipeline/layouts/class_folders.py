@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from beam_pipeline.core.dataset.splits import FOLDER
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
+from beam_pipeline.core.listing.folders import FOLDER
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.layouts.layout import FolderLabels, Source, SourceOptions

@@ -14,10 +14,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from beam_pipeline.core.errors import LabelTableError, UsageError
-from beam_pipeline.core.labels.folders import SPLIT_NAMES
 from beam_pipeline.core.labels.table_files import inspect_file
 from beam_pipeline.core.labels.table_rows import head_rows
 from beam_pipeline.core.labels.tables import LABEL_NAMES, inspect_tables, path_columns
+from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions

@@ -15,9 +15,9 @@ from typing import BinaryIO, NamedTuple
 
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.labels.folders import SPLIT_NAMES
 from beam_pipeline.core.labels.schema import Column
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
+from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.references import ImageRef, LabelRow, LabelValue, Size
 from beam_pipeline.core.text import counted
 from beam_pipeline.core.uris import is_remote

@@ -21,11 +21,11 @@ from beam_pipeline.core.images import jpeg
 from beam_pipeline.core.images.header import BadImageError
 from beam_pipeline.core.images.masks import grey_values, is_coloured, png_kind
 from beam_pipeline.core.labels.classes import ClassNumbering
-from beam_pipeline.core.labels.folders import SPLIT_NAMES
 from beam_pipeline.core.labels.mask_colours import MaskColours, parse_mask_colours
 from beam_pipeline.core.labels.mask_names import Addition, FoundNames, MaskNames, find_names
 from beam_pipeline.core.labels.schema import Column, segmentation_column
 from beam_pipeline.core.listing.filters import ImageRoot, ListingFilter, ObjectFilter
+from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.references import ImageRef, LabelRow
 from beam_pipeline.core.text import counted, enumerated

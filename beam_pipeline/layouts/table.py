@@ -11,18 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
-from beam_pipeline.core.dataset.splits import FOLDER
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import LabelTableError, UsageError
 from beam_pipeline.core.labels.cells import text_of
 from beam_pipeline.core.labels.classes import ClassNumbering
-from beam_pipeline.core.labels.folders import named_split
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
 from beam_pipeline.core.labels.table_files import LabelTable, TableHead
 from beam_pipeline.core.labels.table_rows import head_rows, read_chunks, read_lines
 from beam_pipeline.core.labels.tables import ColumnChoices, LabelSchema, inspect_tables
 from beam_pipeline.core.labels.typed_rows import label_rows
 from beam_pipeline.core.listing.cuts import Cut, LineRange, RowGroupRange
+from beam_pipeline.core.listing.folders import FOLDER, named_split
 from beam_pipeline.core.packed_batches import LabelBatch
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.layouts.automl.layout import automl_note, automl_source

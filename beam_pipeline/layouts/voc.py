@@ -24,8 +24,8 @@ from defusedxml import DTDForbidden
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.cells import parse_number
-from beam_pipeline.core.labels.folders import SPLIT_NAMES
 from beam_pipeline.core.labels.schema import Column, ColumnKind, object_column, object_columns
+from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.references import Size
 from beam_pipeline.layouts.label_files import (

@@ -17,22 +17,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from beam_pipeline.core.archives.members import Entry, Member
-from beam_pipeline.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.core.errors import (
     ContainerError,
     ListingError,
     UsageError,
 )
-from beam_pipeline.core.labels.folders import first_folder_split
 from beam_pipeline.core.labels.join import labelled
 from beam_pipeline.core.labels.table_files import LabelTable
 from beam_pipeline.core.labels.tables import LabelSchema
 from beam_pipeline.core.labels.typed_rows import typed_row
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
+from beam_pipeline.core.listing.folders import first_folder_split
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.references import ImageRef, SampleRef
+from beam_pipeline.core.references import DEFAULT_SPLIT, ImageRef, SampleRef
 from beam_pipeline.core.text import counted, enumerated, printable, shown
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.layout import ContainerLabels, Source, SourceOptions

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from beam_pipeline.core.dataset.sharding import (
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.records.sharding import (
     DEFAULT_SHARD_BYTES,
     ShardConfig,
     SplitFractions,
 )
-from beam_pipeline.core.errors import UsageError
 from beam_pipeline.options.group import OptionGroup, option
 from beam_pipeline.options.values import LABEL_FILES, parse_num_shards, parse_size, parse_splits
 

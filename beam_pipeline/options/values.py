@@ -13,8 +13,8 @@ import warnings
 from collections.abc import Mapping
 from fractions import Fraction
 
-from beam_pipeline.core.dataset.sharding import MOST_SHARDS, SplitFractions
 from beam_pipeline.core.labels.tables import KIND_NAMES, SKIP_KIND
+from beam_pipeline.core.records.sharding import MOST_SHARDS, SplitFractions
 
 SPLIT_NAME = re.compile(r"\w+")
 LABEL_FILES = "label_files"

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
-from beam_pipeline.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.core.errors import DamagedRecordError, UsageError
 from beam_pipeline.core.records.formats import DEFAULT_FORMAT
+from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.dataset import Folders, fingerprint, open_to_read
 from beam_pipeline.readers.samples import Decoder, PixelOptions, sampler_of
 from beam_pipeline.readers.shards import Place, Records, check_shards

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from beam_pipeline.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.dataset import Dataset, Folders, Shard, is_count, open_to_read
 from beam_pipeline.readers.samples import PixelOptions, check_first_image, plan_pixels
 from beam_pipeline.readers.shards import check_shards

@@ -28,10 +28,10 @@ from beam_pipeline.core.dataset.receipts import (
     has_same_outcome,
     receipt_name,
 )
-from beam_pipeline.core.dataset.sharding import KeyHasher, ShardPlan, ShardSpec
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.images.changes import codec_here
 from beam_pipeline.core.labels.class_files import Classes
+from beam_pipeline.core.records.sharding import KeyHasher, ShardPlan, ShardSpec
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files
 from beam_pipeline.work.receipt_files import read_receipt

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
+from beam_pipeline.core.card.side_files import SIDE_FILES
 from beam_pipeline.core.dataset.manifest import (
     MANIFEST_NAME,
     dump_json,
@@ -22,8 +23,6 @@ from beam_pipeline.core.dataset.names import (
     refusal_name,
 )
 from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.dataset.sharding import ShardPlan
-from beam_pipeline.core.dataset.side_files import SIDE_FILES
 from beam_pipeline.core.errors import (
     ConversionError,
     UsageError,
@@ -36,6 +35,7 @@ from beam_pipeline.core.records.formats import (
     format_options,
     recorded_format,
 )
+from beam_pipeline.core.records.sharding import ShardPlan
 from beam_pipeline.core.text import shown
 from beam_pipeline.core.typed_json import Expect, parse
 from beam_pipeline.storage import files

@@ -9,9 +9,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from beam_pipeline.core.dataset.sharding import KeyHasher
 from beam_pipeline.core.dataset.tally import Measured, Tally
 from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.records.sharding import KeyHasher
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage.read_ahead import ReadOptions
 from beam_pipeline.work.encoding import EncodingOptions

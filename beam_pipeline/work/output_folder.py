@@ -8,6 +8,7 @@ from operator import itemgetter
 from typing import Any
 
 from beam_pipeline.core.card.seal import has_seal
+from beam_pipeline.core.card.side_files import files_from_manifest, gives_way, side_file
 from beam_pipeline.core.dataset.manifest import (
     LABELS_NAME,
     MANIFEST_NAME,
@@ -25,8 +26,6 @@ from beam_pipeline.core.dataset.names import (
     lists_dead_letters,
 )
 from beam_pipeline.core.dataset.receipts import option_changes, receipt_name
-from beam_pipeline.core.dataset.sharding import ShardPlan
-from beam_pipeline.core.dataset.side_files import files_from_manifest, gives_way, side_file
 from beam_pipeline.core.errors import (
     AnotherJobError,
     ChangedInputsError,
@@ -40,6 +39,7 @@ from beam_pipeline.core.records.formats import (
     format_of,
     recorded_format,
 )
+from beam_pipeline.core.records.sharding import ShardPlan
 from beam_pipeline.core.report.report_file import REPORT_NAME
 from beam_pipeline.core.text import counted
 from beam_pipeline.storage import files

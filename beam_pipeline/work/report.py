@@ -11,7 +11,7 @@ from beam_pipeline.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.labels.schema import Column, ColumnKind
 from beam_pipeline.core.records.formats import recorded_format
-from beam_pipeline.core.report.image_statistics import ImageStatistics
+from beam_pipeline.core.records.image_statistics import ImageStatistics
 from beam_pipeline.core.report.page import LeftOut, Report, Tile, report_page
 from beam_pipeline.core.report.samples import ShownSample, shown_sample
 from beam_pipeline.core.report.thumbnails import Thumbnail, thumbnail

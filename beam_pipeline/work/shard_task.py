@@ -13,7 +13,6 @@ from beam_pipeline.core.dataset.changes import ShardChanges
 from beam_pipeline.core.dataset.duplicates import packed_images, written_images
 from beam_pipeline.core.dataset.names import MANIFEST_NAME
 from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs, changes
-from beam_pipeline.core.dataset.sharding import KeyHasher, ShardInfo, ShardSpec
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.core.errors import (
     AnotherJobError,
@@ -26,6 +25,7 @@ from beam_pipeline.core.images.changes import check_codec
 from beam_pipeline.core.packing import unpack
 from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.records.shard_writer import sort_by_key_hash, write_shard
+from beam_pipeline.core.records.sharding import KeyHasher, ShardInfo, ShardSpec
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE, ReadOptions

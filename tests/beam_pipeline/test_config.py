@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline.config import ConvertConfig
-from beam_pipeline.core.dataset.sharding import SplitFractions
 from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.records.sharding import SplitFractions
 from beam_pipeline.inputs import convert_config
 from beam_pipeline.options import ConvertOptions
 from beam_pipeline.options.engine import EngineOptions

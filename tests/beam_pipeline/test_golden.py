@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from beam_pipeline.core.card.metadata_files import SCHEMA_NAME
 from beam_pipeline.core.dataset.manifest import (
     CHECKSUM_ENTRY,
     IMAGES_ENTRY,
@@ -27,7 +28,6 @@ from beam_pipeline.core.dataset.manifest import (
     MANIFEST_NAME,
     dump_json,
 )
-from beam_pipeline.core.dataset.metadata_files import SCHEMA_NAME
 from tests.harness import convert
 from tests.pictures import write_files
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline.config import ConvertConfig
-from beam_pipeline.core.dataset.sharding import ShardSpec
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.labels.schema import ColumnKind, label_column
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.packing import pack
 from beam_pipeline.core.records.example_source import LabelledImages
+from beam_pipeline.core.records.sharding import ShardSpec
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.layouts.layout import ContainerLabels, FolderLabels, Source

@@ -12,11 +12,11 @@ import pytest
 from apache_beam.testing import test_pipeline
 from apache_beam.testing.util import assert_that
 
-from beam_pipeline.core.dataset.sharding import ShardConfig
 from beam_pipeline.core.dataset.splits import SplitAssigner
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.packing import unpack
+from beam_pipeline.core.records.sharding import ShardConfig
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.transforms.assign_shards import AssignShards

@@ -27,7 +27,6 @@ from beam_pipeline.core.archives.tar_members import tar_entries
 from beam_pipeline.core.archives.zip_members import zip_entries
 from beam_pipeline.core.dataset.manifest import check_manifest, parse_manifest
 from beam_pipeline.core.dataset.receipts import parse_receipt
-from beam_pipeline.core.dataset.sharding import ShardSpec
 from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.images.header import BadImageError, ImageHeader
 from beam_pipeline.core.images.masks import (
@@ -52,6 +51,7 @@ from beam_pipeline.core.listing.inventory import read_inventory
 from beam_pipeline.core.records.example_proto import Example
 from beam_pipeline.core.records.example_view import FeatureList
 from beam_pipeline.core.records.shard_reader import read_shard
+from beam_pipeline.core.records.sharding import ShardSpec
 from beam_pipeline.core.records.tfrecord import (
     TFRecordFormat,
     frame_footer,

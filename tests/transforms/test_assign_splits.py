@@ -9,9 +9,9 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
-from beam_pipeline.core.dataset.sharding import KeyHasher, SplitFractions
 from beam_pipeline.core.dataset.splits import GroupBy, divide_groups, rank_of
 from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.records.sharding import KeyHasher, SplitFractions
 from beam_pipeline.core.references import LabelValue, SampleRef
 from beam_pipeline.transforms.assign_splits import AssignSplits
 from beam_pipeline.transforms.batches import SampleBatch

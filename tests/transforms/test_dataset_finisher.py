@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.dataset.sharding import ShardInfo, ShardPlan
 from beam_pipeline.core.dataset.tally import Tally, Totals
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ChangedInputsError, TooManyBadSamplesError
@@ -22,6 +21,7 @@ from beam_pipeline.core.labels.schema import (
     object_columns,
 )
 from beam_pipeline.core.records.example_source import LabelledImages
+from beam_pipeline.core.records.sharding import ShardInfo, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.transforms.batches import DeadLetterBatch
 from beam_pipeline.transforms.dataset_finisher import DatasetFinisher, Reports

@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from beam_pipeline.core.dataset.sharding import ShardSpec
 from beam_pipeline.core.images.preparation import IMAGE_CHECKS
 from beam_pipeline.core.labels.schema import ColumnKind, further_column, label_column
 from beam_pipeline.core.records.features import SampleEncoder
 from beam_pipeline.core.records.shard_writer import ExampleMaker, write_shard
+from beam_pipeline.core.records.sharding import ShardSpec
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipeline.core.dataset.sharding import KeyHasher
+from beam_pipeline.core.records.sharding import KeyHasher
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.transforms.batches import SampleBatch
 from beam_pipeline.transforms.measure_output import LowestSamples

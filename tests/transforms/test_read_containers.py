@@ -9,11 +9,11 @@ from fractions import Fraction
 import apache_beam as beam
 import pytest
 
-from beam_pipeline.core.dataset.sharding import SplitFractions
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ContainerError
 from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.records.sharding import SplitFractions
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.layouts.layout import ContainerLabels
 from beam_pipeline.transforms import read_containers

@@ -7,9 +7,9 @@ from collections import Counter
 import apache_beam as beam
 from apache_beam.testing.util import assert_that, equal_to
 
-from beam_pipeline.core.dataset.sharding import ImageFigures, ShardInfo
 from beam_pipeline.core.dataset.tally import Totals
 from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo
 from beam_pipeline.transforms.batches import DeadLetterBatch
 from beam_pipeline.transforms.sum_totals import SumTotals
 

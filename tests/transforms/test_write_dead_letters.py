@@ -15,11 +15,11 @@ from beam_pipeline.core.dataset.names import (
     parts_for,
 )
 from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.dataset.sharding import ShardPlan
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.failures import DEFAULT_POLICY, FailurePolicy
 from beam_pipeline.core.packing import pack
+from beam_pipeline.core.records.sharding import ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.transforms.write_dead_letters import WrittenPart, _WritingPart, write_parts
 

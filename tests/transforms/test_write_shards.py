@@ -14,7 +14,6 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
 from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.dataset.sharding import ShardInfo, ShardPlan
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import OutputError, UsageError
@@ -22,6 +21,7 @@ from beam_pipeline.core.failures import FailurePolicy, Refusal
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
 from beam_pipeline.core.packing import pack
 from beam_pipeline.core.records.example_source import LabelledImages
+from beam_pipeline.core.records.sharding import ShardInfo, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.transforms.write_shards import WriteShards

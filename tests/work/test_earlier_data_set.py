@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from beam_pipeline.core.dataset.changes import ShardChanges
 from beam_pipeline.core.dataset.plan import Plan, PlanRequest, make_plan
 from beam_pipeline.core.dataset.receipts import ShardInputs, receipt_name
-from beam_pipeline.core.dataset.sharding import KeyHasher, ShardConfig, shard_of
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.failures import FailurePolicy
 from beam_pipeline.core.labels.class_files import Classes
@@ -24,6 +23,7 @@ from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
 from beam_pipeline.core.packing import pack
 from beam_pipeline.core.records.example_source import LabelledImages
+from beam_pipeline.core.records.sharding import KeyHasher, ShardConfig, shard_of
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from beam_pipeline.core.dataset.sharding import SplitFractions
 from beam_pipeline.core.dataset.splits import GroupBy, SplitAssigner
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.labels.join import AGREE, RowMerger
 from beam_pipeline.core.labels.schema import ColumnKind, label_column
 from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
 from beam_pipeline.core.packing import pack
+from beam_pipeline.core.records.sharding import SplitFractions
 from beam_pipeline.core.references import ImageRef, LabelRow
 from beam_pipeline.work import label_task
 from beam_pipeline.work.label_task import JoinTask, Labelling, LabelTask

@@ -6,10 +6,10 @@ import os
 import pickle
 from pathlib import Path
 
-from beam_pipeline.core.dataset.sharding import KeyHasher
 from beam_pipeline.core.images.changes import ImageChanges
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
 from beam_pipeline.core.records.example_source import ExampleOptions, LabelledImages
+from beam_pipeline.core.records.sharding import KeyHasher
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE
 from beam_pipeline.work.encoding import EncodingOptions

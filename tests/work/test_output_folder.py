@@ -14,13 +14,13 @@ from beam_pipeline.core.dataset.manifest import Recorded, build_manifest, dump_j
 from beam_pipeline.core.dataset.names import temporary_name
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.receipts import receipt_name
-from beam_pipeline.core.dataset.sharding import ShardInfo, ShardPlan
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.errors import (
     ChangedInputsError,
     ConversionError,
     OutputNotEmptyError,
 )
+from beam_pipeline.core.records.sharding import ShardInfo, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.report.report_file import sealed
 from beam_pipeline.work.incomplete_folder import (

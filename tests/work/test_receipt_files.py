@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs
-from beam_pipeline.core.dataset.sharding import ShardInfo, ShardSpec
 from beam_pipeline.core.errors import ConversionError
+from beam_pipeline.core.records.sharding import ShardInfo, ShardSpec
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.work.receipt_files import (
     delete_receipts,

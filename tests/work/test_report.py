@@ -9,7 +9,7 @@ import pytest
 
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import DamagedRecordError
-from beam_pipeline.core.report.image_statistics import NOTHING_COUNTED
+from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED
 from beam_pipeline.core.report.report_file import is_sealed
 from beam_pipeline.work.output_folder import read_manifest
 from beam_pipeline.work.report import make_report, read_samples, some_of_each_reason

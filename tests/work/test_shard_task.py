@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline.core.dataset.duplicates import WrittenImage, unpack_images
-from beam_pipeline.core.dataset.sharding import ShardSpec
 from beam_pipeline.core.failures import FailurePolicy
 from beam_pipeline.core.packing import pack
 from beam_pipeline.core.records.example_source import LabelledImages
+from beam_pipeline.core.records.sharding import ShardSpec
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.work.encoding import EncodingOptions

@@ -14,7 +14,7 @@ from beam_pipeline.core.dataset.receipts import (
     images_differ,
     labels_differ,
 )
-from beam_pipeline.core.dataset.sharding import KeyHasher, ShardPlan, ShardSpec, shard_of
+from beam_pipeline.core.records.sharding import KeyHasher, ShardPlan, ShardSpec, shard_of
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.core.typed_json import Expect, one_of, parse
 

@@ -22,7 +22,6 @@ from itertools import chain
 from typing import Annotated, Any, NamedTuple
 
 from beam_pipeline.core.dataset.receipts import Receipt, without_lines
-from beam_pipeline.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.core.dead_letters import (
     DeadLetter,
     Reason,
@@ -31,7 +30,7 @@ from beam_pipeline.core.dead_letters import (
 )
 from beam_pipeline.core.images.preparation import DIGEST_BYTES, NO_DIGEST
 from beam_pipeline.core.packing import pack_columns, unpack_columns
-from beam_pipeline.core.references import LabelValue, SampleRef
+from beam_pipeline.core.references import DEFAULT_SPLIT, LabelValue, SampleRef
 from beam_pipeline.core.text import counted
 from beam_pipeline.core.typed_json import Expect, one_of, parse
 

@@ -20,14 +20,14 @@ from beam_pipeline.core.dataset.names import (
 from beam_pipeline.core.dataset.names import MANIFEST_NAME as MANIFEST_NAME
 from beam_pipeline.core.dataset.names import MOST_PARTS, PARTS_ENTRY
 from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.dataset.sharding import ShardInfo
 from beam_pipeline.core.dataset.tally import Tally, Totals
 from beam_pipeline.core.errors import ConversionError, OutputError, UsageError
 from beam_pipeline.core.records.formats import COMPRESSIONS, DEFAULT_FORMAT, FORMATS
-from beam_pipeline.core.report.image_statistics import (
+from beam_pipeline.core.records.image_statistics import (
     ImageStatistics,
     formats_and_lengths,
 )
+from beam_pipeline.core.records.sharding import ShardInfo
 from beam_pipeline.core.typed_json import Count, Expect, Integer, Text, decode, one_of
 
 FORMAT_VERSION = 1

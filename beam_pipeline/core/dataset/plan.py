@@ -27,10 +27,6 @@ from beam_pipeline.core.dataset.refusals import (
     too_small_shards,
     unknown_splits,
 )
-from beam_pipeline.core.dataset.sharding import (
-    ShardConfig,
-    ShardPlan,
-)
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.errors import (
     UsageError,
@@ -40,6 +36,10 @@ from beam_pipeline.core.labels.class_files import Classes
 from beam_pipeline.core.labels.classes import AUTO_ORDER, ClassNumbering, ClassNumberingError
 from beam_pipeline.core.questions import question_error
 from beam_pipeline.core.records.record_format import RecordFormat
+from beam_pipeline.core.records.sharding import (
+    ShardConfig,
+    ShardPlan,
+)
 from beam_pipeline.core.text import counted, enumerated
 
 _SHOWN = 10

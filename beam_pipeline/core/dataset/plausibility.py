@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from beam_pipeline.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.core.labels.cells import BRACKETS, are_bracketed
 from beam_pipeline.core.labels.class_lists import (
     are_flag_rows,
@@ -37,6 +36,7 @@ from beam_pipeline.core.labels.odd_names import (
 from beam_pipeline.core.labels.quantities import is_quantity
 from beam_pipeline.core.listing.label_files import LabelFiles
 from beam_pipeline.core.questions import LABEL_FILES_IGNORED, Commands, Question
+from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.core.text import counted, enumerated, printable
 
 _SHOWN = 3

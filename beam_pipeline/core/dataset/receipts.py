@@ -17,14 +17,14 @@ from itertools import starmap
 from typing import Annotated, Any
 
 from beam_pipeline.core.dataset.names import RECEIPTS_FOLDER
-from beam_pipeline.core.dataset.sharding import ShardInfo, ShardSpec
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.images.preparation import DIGEST_BYTES
 from beam_pipeline.core.labels.schema import FILE_KINDS
 from beam_pipeline.core.records.formats import DEFAULT_FORMAT, format_of
+from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED, parse_statistics
+from beam_pipeline.core.records.sharding import ShardInfo, ShardSpec
 from beam_pipeline.core.references import SampleRef
-from beam_pipeline.core.report.image_statistics import NOTHING_COUNTED, parse_statistics
 from beam_pipeline.core.text import enumerated, shown
 from beam_pipeline.core.typed_json import Expect, decode
 

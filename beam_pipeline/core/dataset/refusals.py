@@ -12,13 +12,6 @@ from beam_pipeline.core.dataset.duplicates import (
 from beam_pipeline.core.dataset.plausibility import (
     LabelChecks,
 )
-from beam_pipeline.core.dataset.sharding import (
-    DEFAULT_SHARD_BYTES,
-    MOST_SHARDS,
-    ShardConfig,
-    ShardInfo,
-    ShardPlan,
-)
 from beam_pipeline.core.dataset.tally import NOT_COUNTED_AS_BAD, Tally
 from beam_pipeline.core.dead_letters import EXPLANATIONS, Reason
 from beam_pipeline.core.errors import (
@@ -34,6 +27,13 @@ from beam_pipeline.core.errors import (
 )
 from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.images.preparation import FILTER_REASONS
+from beam_pipeline.core.records.sharding import (
+    DEFAULT_SHARD_BYTES,
+    MOST_SHARDS,
+    ShardConfig,
+    ShardInfo,
+    ShardPlan,
+)
 from beam_pipeline.core.text import counted, quoted, terminal_line
 
 _SHOWN_EACH = 2  # names of images, and of rows, where none has met another

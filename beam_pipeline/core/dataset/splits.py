@@ -25,7 +25,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from beam_pipeline.core.dataset.sharding import KeyHasher, SplitFractions
 from beam_pipeline.core.dead_letters import (
     DeadLetter,
     Reason,
@@ -34,10 +33,9 @@ from beam_pipeline.core.dead_letters import (
 )
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.schema import Column, ColumnKind, class_column
+from beam_pipeline.core.listing.folders import FOLDER
+from beam_pipeline.core.records.sharding import KeyHasher, SplitFractions
 from beam_pipeline.core.references import SampleRef
-
-FOLDER = "folder"
-"""The value of --split_by that means the folder of an image."""
 
 NO_CLASS = ""
 """The stratum of samples without a class."""

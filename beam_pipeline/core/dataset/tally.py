@@ -18,17 +18,17 @@ from beam_pipeline.core.dataset.duplicates import (
     NO_DUPLICATES,
     Duplicates,
 )
-from beam_pipeline.core.dataset.sharding import ImageFigures, ShardInfo
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.core.failures import Refusal, refusal_order
 from beam_pipeline.core.images.preparation import FILTER_REASONS
 from beam_pipeline.core.listing.label_files import LabelFiles
-from beam_pipeline.core.references import LabelValue, SampleRef, bytes_of
-from beam_pipeline.core.report.image_statistics import (
+from beam_pipeline.core.records.image_statistics import (
     NOTHING_COUNTED,
     ImageStatistics,
     merged,
 )
+from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo
+from beam_pipeline.core.references import LabelValue, SampleRef, bytes_of
 
 _MOST = 256
 _LEAST = 16

@@ -9,12 +9,12 @@ from typing import Any, BinaryIO
 
 from beam_pipeline.core.dataset.manifest import IMAGES_ENTRY, crc32c_text
 from beam_pipeline.core.dataset.receipts import Receipt
-from beam_pipeline.core.dataset.sharding import ShardInfo, ShardSpec
 from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.core.labels.schema import ColumnKind, written_key
 from beam_pipeline.core.records.example_view import Features
 from beam_pipeline.core.records.formats import recorded_format
 from beam_pipeline.core.records.shard_reader import read_shard
+from beam_pipeline.core.records.sharding import ShardInfo, ShardSpec
 from beam_pipeline.core.text import counted
 
 

@@ -44,7 +44,7 @@ from beam_pipeline.core.images import png
 from beam_pipeline.core.images.geometry import Affine
 from beam_pipeline.core.images.header import PNG_PALETTE, BadImageError, ImageHeader
 from beam_pipeline.core.images.preparation import ImagePreparer, check_header
-from beam_pipeline.core.labels.numbers import is_finite, is_integer
+from beam_pipeline.core.numbers import is_finite, is_integer
 from beam_pipeline.core.references import Size
 
 if TYPE_CHECKING:

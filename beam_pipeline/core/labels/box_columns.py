@@ -33,7 +33,6 @@ from beam_pipeline.core.labels.cells import (
     text_of,
 )
 from beam_pipeline.core.labels.leading_columns import Parsed
-from beam_pipeline.core.labels.numbers import is_integer
 from beam_pipeline.core.labels.schema import (
     Column,
     ColumnKind,
@@ -41,6 +40,7 @@ from beam_pipeline.core.labels.schema import (
     object_columns,
 )
 from beam_pipeline.core.labels.table_rows import TableRows
+from beam_pipeline.core.numbers import is_integer
 from beam_pipeline.core.packing import Same
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.references import Size

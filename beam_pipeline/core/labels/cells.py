@@ -22,8 +22,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from beam_pipeline.core.labels.numbers import INT64, fits_float32
 from beam_pipeline.core.labels.schema import Column, ColumnKind
+from beam_pipeline.core.numbers import INT64, fits_float32
 from beam_pipeline.core.packing import Same
 from beam_pipeline.core.references import LabelValue, Scalar
 from beam_pipeline.core.text import is_utf8, shown

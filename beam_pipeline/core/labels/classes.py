@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from beam_pipeline.core.labels.numbers import INT64
+from beam_pipeline.core.numbers import INT64
 
 AUTO_ORDER = "auto"
 LABEL_ORDERS = (AUTO_ORDER, "code_point", "numeric")

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from beam_pipeline.core.dataset.sharding import DEFAULT_SPLIT
-from beam_pipeline.core.labels.folders import (
+from beam_pipeline.core.listing.folders import (
     FolderMeaning,
     first_folder_split,
     folder_meaning,
 )
 from beam_pipeline.core.packing import Columns, Same, chosen_rows
-from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef
+from beam_pipeline.core.references import DEFAULT_SPLIT, ImageRef, LabelRow, SampleRef
 
 _KEY, _URI, _SIZE, _VERSION, _ALIASES, _DIGEST = range(len(ImageRef._fields))
 _NAME, _VALUES, _SPLIT, _FILE, _LINE, _PROBLEM, _ROW_SIZE = range(len(LabelRow._fields))

@@ -30,7 +30,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from beam_pipeline.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.core.dead_letters import (
     DeadLetter,
     Reason,
@@ -38,14 +37,21 @@ from beam_pipeline.core.dead_letters import (
     image_dead_letter,
     row_dead_letter,
 )
-from beam_pipeline.core.labels.folders import (
+from beam_pipeline.core.labels.meeting import normalized
+from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
+from beam_pipeline.core.listing.folders import (
     first_folder_split,
     folder_meaning,
     without_class,
 )
-from beam_pipeline.core.labels.meeting import normalized
-from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
-from beam_pipeline.core.references import ImageRef, LabelRow, LabelValue, SampleRef, Size
+from beam_pipeline.core.references import (
+    DEFAULT_SPLIT,
+    ImageRef,
+    LabelRow,
+    LabelValue,
+    SampleRef,
+    Size,
+)
 from beam_pipeline.core.uris import is_remote
 
 _Named = Mapping[str, Sequence[ImageRef]]

@@ -10,10 +10,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from beam_pipeline.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.core.dead_letters import Reason, Stage, image_dead_letter
 from beam_pipeline.core.labels.cells import BadCellError, parse_cell
-from beam_pipeline.core.labels.folders import SPLIT_NAMES, first_folder_split
 from beam_pipeline.core.labels.join import Joined, labelled
 from beam_pipeline.core.labels.schema import (
     Column,
@@ -22,7 +20,8 @@ from beam_pipeline.core.labels.schema import (
     label_column,
 )
 from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
-from beam_pipeline.core.references import ImageRef, LabelValue
+from beam_pipeline.core.listing.folders import SPLIT_NAMES, first_folder_split
+from beam_pipeline.core.references import DEFAULT_SPLIT, ImageRef, LabelValue
 
 LABEL_GROUP = "label"
 SPLIT_GROUP = "split"

@@ -20,7 +20,6 @@ from beam_pipeline.core.labels.cells import (
     parse_cells,
 )
 from beam_pipeline.core.labels.leading_columns import Parsed
-from beam_pipeline.core.labels.numbers import is_finite, is_integer
 from beam_pipeline.core.labels.schema import (
     Column,
     ColumnKind,
@@ -28,6 +27,7 @@ from beam_pipeline.core.labels.schema import (
     object_columns,
 )
 from beam_pipeline.core.labels.table_rows import TableRows
+from beam_pipeline.core.numbers import is_finite, is_integer
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.references import Box, LabelValue
 from beam_pipeline.core.text import shown

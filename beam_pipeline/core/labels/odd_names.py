@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
-from beam_pipeline.core.labels.folders import SPLIT_NAMES
+from beam_pipeline.core.listing.folders import SPLIT_NAMES
 
 IMAGES = frozenset(["images", "image", "imgs", "img", "img1"])
 """Usual names of folders of images, which are no classes; `img1` is that of tracking challenges."""

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from beam_pipeline.core.dataset.splits import FOLDER
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.box_columns import (
     BoxColumns,
@@ -23,7 +22,6 @@ from beam_pipeline.core.labels.box_columns import (
     inspect_boxes,
 )
 from beam_pipeline.core.labels.cells import infer_kind, is_empty, sample_items, text_of
-from beam_pipeline.core.labels.folders import SPLIT_NAMES
 from beam_pipeline.core.labels.leading_columns import (
     FolderClass,
     LeadingColumns,
@@ -63,6 +61,7 @@ from beam_pipeline.core.labels.unclear_label import (
     single_column,
     unclear_label,
 )
+from beam_pipeline.core.listing.folders import FOLDER, SPLIT_NAMES
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.text import enumerated
 

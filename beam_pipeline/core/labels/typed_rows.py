@@ -20,11 +20,11 @@ from beam_pipeline.core.labels.cells import (
     parse_cells,
     text_of,
 )
-from beam_pipeline.core.labels.folders import SPLIT_NAMES
 from beam_pipeline.core.labels.schema import Column, ColumnKind
 from beam_pipeline.core.labels.table_files import Format, LabelTable
 from beam_pipeline.core.labels.table_rows import ABSENT, TableRows
 from beam_pipeline.core.labels.tables import LabelSchema
+from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.packed_batches import LabelBatch
 from beam_pipeline.core.packing import Columns, Same, items_of
 from beam_pipeline.core.references import LabelRow, LabelValue

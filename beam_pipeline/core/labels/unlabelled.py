@@ -15,9 +15,6 @@ from beam_pipeline.core.references import ImageRef, SampleRef
 
 UNLABELLED_CHOICES = ("drop", "keep")
 
-UNLABELLED_FOLDERS = frozenset({"unlabelled", "unlabeled"})
-"""Names, in lower case, of folders beside class folders that hold unlabelled images, not a class."""
-
 _MARK = Column("labelled", ColumnKind.INT64, "image/labelled", required=True)
 _LABELS = (  # features that are *the* label
     *("image/class", "image/label", "image/object/"),

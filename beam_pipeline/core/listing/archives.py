@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from beam_pipeline.core.labels.folders import (
+from beam_pipeline.core.listing.folders import (
     SPLIT_NAMES,
     first_folder_split,
     named_splits,

@@ -29,6 +29,7 @@ from beam_pipeline.core.labels.schema import (
 )
 from beam_pipeline.core.records.alteration import Alteration
 from beam_pipeline.core.records.features import SampleEncoder, feature_kinds
+from beam_pipeline.core.records.image_statistics import StatisticsGatherer
 from beam_pipeline.core.records.shard_writer import (
     MAX_IMAGE_BYTES,
     ExampleMaker,
@@ -37,7 +38,6 @@ from beam_pipeline.core.records.shard_writer import (
     Maker,
 )
 from beam_pipeline.core.records.wire import MAX_EXAMPLE_BYTES
-from beam_pipeline.core.report.image_statistics import StatisticsGatherer
 
 _OBJECT_IDS = object_column("id", ColumnKind.INT64).feature
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from beam_pipeline.core.errors import SampleError
-from beam_pipeline.core.labels.numbers import INT64, fits_float32
+from beam_pipeline.core.numbers import INT64, fits_float32
 from beam_pipeline.core.records.wire import FeatureList, encode_example
 from beam_pipeline.core.text import is_utf8, shown
 

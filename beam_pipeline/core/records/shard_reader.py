@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from beam_pipeline.core.dataset.sharding import ShardInfo, ShardSpec
 from beam_pipeline.core.records.example_view import ExampleView
 from beam_pipeline.core.records.record_format import RecordFormat, crc32c_extend
+from beam_pipeline.core.records.sharding import ShardInfo, ShardSpec
 
 _PIECE_BYTES = 1 << 20  # 1 MiB
 

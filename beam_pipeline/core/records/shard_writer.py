@@ -13,12 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from beam_pipeline.core.dataset.sharding import (
-    ImageFigures,
-    KeyHasher,
-    ShardInfo,
-    ShardSpec,
-)
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.core.errors import ChangedFileError
 from beam_pipeline.core.images.changes import codec_in_use
@@ -36,18 +30,24 @@ from beam_pipeline.core.images.preparation import (
 from beam_pipeline.core.labels.boxes import BadBoxError, check_boxes
 from beam_pipeline.core.records.alteration import Alteration, Event
 from beam_pipeline.core.records.features import SampleEncoder
+from beam_pipeline.core.records.image_statistics import (
+    NOTHING_COUNTED,
+    ImageStatistics,
+    StatisticsGatherer,
+)
 from beam_pipeline.core.records.record_format import (
     AlteredSample,
     EncodedSample,
     RecordWriter,
 )
+from beam_pipeline.core.records.sharding import (
+    ImageFigures,
+    KeyHasher,
+    ShardInfo,
+    ShardSpec,
+)
 from beam_pipeline.core.records.wire import MAX_EXAMPLE_BYTES
 from beam_pipeline.core.references import SampleRef, Size, bytes_of, files_of
-from beam_pipeline.core.report.image_statistics import (
-    NOTHING_COUNTED,
-    ImageStatistics,
-    StatisticsGatherer,
-)
 
 MAX_IMAGE_BYTES = MAX_EXAMPLE_BYTES - (1 << 20)
 """The largest image: an example of 2 GiB holds it and 1 MiB of labels. A larger one is not read."""

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import sqrt
 from typing import NamedTuple
 
-from beam_pipeline.core.report.image_statistics import ASPECTS, EDGES, PLACES
-from beam_pipeline.core.report.markup import number, share, size, table, text
-from beam_pipeline.core.report.number_histogram import (
+from beam_pipeline.core.records.image_statistics import ASPECTS, EDGES, PLACES
+from beam_pipeline.core.records.number_histogram import (
     NOTHING,
     NumberHistogram,
     edge,
     readable,
 )
+from beam_pipeline.core.report.markup import number, share, size, table, text
 from beam_pipeline.core.report.samples import ShownBox
 
 MOST_BARS = 40

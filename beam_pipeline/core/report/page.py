@@ -10,6 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from beam_pipeline.core.dead_letters import EXPLANATIONS, DeadLetter, Reason
+from beam_pipeline.core.records.image_statistics import (
+    MORE_SIZES,
+    NOTHING_COUNTED,
+    ImageStatistics,
+)
+from beam_pipeline.core.records.number_histogram import histogram_of
 from beam_pipeline.core.report.assets import SCRIPT, STYLE
 from beam_pipeline.core.report.charts import (
     aspect_chart,
@@ -20,13 +26,7 @@ from beam_pipeline.core.report.charts import (
     number_chart,
     share_bars,
 )
-from beam_pipeline.core.report.image_statistics import (
-    MORE_SIZES,
-    NOTHING_COUNTED,
-    ImageStatistics,
-)
 from beam_pipeline.core.report.markup import number, share, size, table, text
-from beam_pipeline.core.report.number_histogram import histogram_of
 from beam_pipeline.core.report.report_file import MOST_BYTES, sealed
 from beam_pipeline.core.report.samples import MOST_BOXES, ShownSample
 from beam_pipeline.core.report.thumbnails import Thumbnail

@@ -15,11 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from beam_pipeline.core.dataset.splits import FOLDER
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.images.masks import BadShapeError, check_shape
 from beam_pipeline.core.labels.cells import BadCellError, parse_cell
-from beam_pipeline.core.labels.numbers import INT64, is_finite, is_integer
 from beam_pipeline.core.labels.schema import (
     Column,
     ColumnKind,
@@ -30,6 +28,8 @@ from beam_pipeline.core.labels.schema import (
     object_column,
 )
 from beam_pipeline.core.labels.tables import KIND_NAMES, SKIP_KIND
+from beam_pipeline.core.listing.folders import FOLDER
+from beam_pipeline.core.numbers import INT64, is_finite, is_integer
 from beam_pipeline.core.references import LabelValue
 from beam_pipeline.core.text import is_utf8, shown, some
 from beam_pipeline.layouts.label_files import BadLabelError

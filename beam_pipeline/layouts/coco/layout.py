@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from beam_pipeline.core.errors import ConversionError, LabelTableError, UsageError
 from beam_pipeline.core.labels.classes import AUTO_ORDER, ClassNumbering
-from beam_pipeline.core.labels.folders import named_split
 from beam_pipeline.core.labels.schema import OBJECT_FEATURES
 from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.listing.folders import named_split
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import counted, some

@@ -19,7 +19,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
-from beam_pipeline.core.labels.numbers import is_finite, is_integer
 from beam_pipeline.core.labels.schema import (
     Column,
     ColumnKind,
@@ -28,6 +27,7 @@ from beam_pipeline.core.labels.schema import (
     object_columns,
     panoptic_column,
 )
+from beam_pipeline.core.numbers import is_finite, is_integer
 from beam_pipeline.core.references import LabelValue
 from beam_pipeline.core.text import shown
 from beam_pipeline.layouts.coco.extras import Extras

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.labels.folders import named_split
+from beam_pipeline.core.listing.folders import named_split
 from beam_pipeline.core.listing.globs import has_glob, split_pattern
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.text import enumerated

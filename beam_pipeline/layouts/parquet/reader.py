@@ -13,7 +13,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, Generic, TypeVar
 
-from beam_pipeline.core.dataset.sharding import DEFAULT_SPLIT
 from beam_pipeline.core.dead_letters import (
     DeadLetter,
     Reason,
@@ -38,7 +37,7 @@ from beam_pipeline.core.labels.typed_rows import typed_row
 from beam_pipeline.core.listing.row_groups import numbered_batches
 from beam_pipeline.core.packing import pack, unpack
 from beam_pipeline.core.records.record_format import Sink
-from beam_pipeline.core.references import SampleRef
+from beam_pipeline.core.references import DEFAULT_SPLIT, SampleRef
 from beam_pipeline.core.text import shown
 from beam_pipeline.layouts.layout import NoSink
 from beam_pipeline.layouts.parquet.naming import FoundParquet

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.labels.cells import text_of
-from beam_pipeline.core.labels.folders import SPLIT_NAMES
 from beam_pipeline.core.labels.table_rows import head_rows
 from beam_pipeline.core.labels.tables import ColumnChoices, inspect_tables
+from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.layout import SourceOptions
 from beam_pipeline.layouts.shared.heads import first_line

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.labels.folders import SPLIT_NAMES
+from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.text import is_utf8, shown
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.labels.folders import SPLIT_NAMES
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
+from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.text import some
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.shared.paths import image_roots

@@ -14,9 +14,9 @@ from itertools import islice
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.classes import ClassNumbering
-from beam_pipeline.core.labels.folders import SPLIT_NAMES
 from beam_pipeline.core.labels.schema import OBJECT_FEATURES
 from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.uris import is_remote

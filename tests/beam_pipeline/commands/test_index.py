@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline.commands.index import write_index
-from beam_pipeline.core.dataset.metadata_files import tfds_names
+from beam_pipeline.core.card.metadata_files import tfds_names
 from beam_pipeline.core.errors import (
     ConversionError,
     DamagedRecordError,

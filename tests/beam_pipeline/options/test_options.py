@@ -12,8 +12,8 @@ import pytest
 
 from beam_pipeline.cli import main
 from beam_pipeline.commands.convert import COMMAND as CONVERT
-from beam_pipeline.core.dataset.sharding import ShardConfig, SplitFractions
 from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.records.sharding import ShardConfig, SplitFractions
 from beam_pipeline.layouts.layout import SourceOptions
 from beam_pipeline.options import ConvertOptions
 from beam_pipeline.options.engine import EngineOptions

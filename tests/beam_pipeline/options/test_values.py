@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from beam_pipeline.core.dataset.sharding import SplitFractions
+from beam_pipeline.core.records.sharding import SplitFractions
 from beam_pipeline.options.values import (
     parse_columns,
     parse_features,

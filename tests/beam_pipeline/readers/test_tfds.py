@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beam_pipeline.core.dataset.metadata_files import tfds_files
+from beam_pipeline.core.card.metadata_files import tfds_files
 from beam_pipeline.core.records.tfrecord import crc32c_extend, frame_footer, frame_header
 from beam_pipeline.core.records.wire import encode_example
 from tests.harness import REPOSITORY, convert, documented, run_shell

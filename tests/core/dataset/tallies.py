@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from beam_pipeline.core.dataset.plan import NOTHING_KEPT, Plan, PlanRequest, make_plan
-from beam_pipeline.core.dataset.sharding import ShardConfig, ShardInfo
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.listing.label_files import LabelFile, LabelFiles
+from beam_pipeline.core.records.sharding import ShardConfig, ShardInfo
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
 

@@ -18,15 +18,15 @@ from beam_pipeline.core.dataset.changes import (
     written_samples,
 )
 from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs
-from beam_pipeline.core.dataset.sharding import (
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.errors import ConversionError
+from beam_pipeline.core.records.sharding import (
     KeyHasher,
     ShardInfo,
     ShardPlan,
     ShardSpec,
     shard_of,
 )
-from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
 

@@ -13,8 +13,8 @@ from beam_pipeline.core.dataset.duplicates import (
     written_images,
 )
 from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs
-from beam_pipeline.core.dataset.sharding import ShardInfo, ShardSpec
 from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.records.sharding import ShardInfo, ShardSpec
 from beam_pipeline.core.references import LabelValue, SampleRef
 from tests.core.dataset.duplicate_images import A, B, C, image, ref
 

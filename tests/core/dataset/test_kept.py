@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from beam_pipeline.core.dataset.plan import NOTHING_KEPT, Kept
-from beam_pipeline.core.dataset.sharding import ShardConfig
 from beam_pipeline.core.labels.classes import ClassNumbering
+from beam_pipeline.core.records.sharding import ShardConfig
 
 KEPT = Kept({"train": 10, "test": 2}, (("cat", 0), ("dog", 1)))
 

@@ -28,12 +28,12 @@ from beam_pipeline.core.dataset.manifest import (
     shard_paths,
 )
 from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.dataset.sharding import ShardInfo, ShardPlan
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.images.header import ImageHeader
+from beam_pipeline.core.records.image_statistics import StatisticsGatherer
+from beam_pipeline.core.records.sharding import ShardInfo, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
-from beam_pipeline.core.report.image_statistics import StatisticsGatherer
 
 TALLY = Tally(
     listed=6,

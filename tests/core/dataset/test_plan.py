@@ -10,10 +10,10 @@ import pytest
 
 from beam_pipeline.core.dataset.plan import Plan, PlanRequest, make_plan
 from beam_pipeline.core.dataset.plausibility import LabelChecks
-from beam_pipeline.core.dataset.sharding import ShardConfig, ShardPlan
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.labels.classes import ClassNumbering
+from beam_pipeline.core.records.sharding import ShardConfig, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from tests.core.dataset.tallies import label_files, plan_of
 

@@ -24,12 +24,12 @@ from beam_pipeline.core.dataset.receipts import (
     parse_record_sizes,
     receipt_name,
 )
-from beam_pipeline.core.dataset.sharding import ShardInfo, ShardSpec
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.images.header import ImageHeader
+from beam_pipeline.core.records.image_statistics import StatisticsGatherer
+from beam_pipeline.core.records.sharding import ShardInfo, ShardSpec
 from beam_pipeline.core.references import SampleRef
-from beam_pipeline.core.report.image_statistics import StatisticsGatherer
 
 SPEC = ShardSpec("train", 1, 3, "d-train.tfrecord-00001-of-00003")
 INFO = ShardInfo("train", 1, SPEC.file_name, 2, 1234, 4_000_000_000, ((0, 1), (7, 1)))

@@ -15,10 +15,10 @@ from beam_pipeline.core.dataset.refusals import (
     nothing_joined,
     too_many_bad,
 )
-from beam_pipeline.core.dataset.sharding import ShardInfo, ShardPlan
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.records.sharding import ShardInfo, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from tests.core.dataset.tallies import dead_letter, plan_of, shard
 

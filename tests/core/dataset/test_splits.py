@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipeline.core.dataset.sharding import KeyHasher, SplitFractions
 from beam_pipeline.core.dataset.splits import (
     NO_CLASS,
     Cut,
@@ -38,6 +37,7 @@ from beam_pipeline.core.labels.schema import (
     label_column,
     object_columns,
 )
+from beam_pipeline.core.records.sharding import KeyHasher, SplitFractions
 from beam_pipeline.core.references import LabelValue, SampleRef
 from tests.profiles import examples
 

@@ -8,9 +8,9 @@ from collections import Counter
 
 import pytest
 
-from beam_pipeline.core.dataset.sharding import ImageFigures, ShardInfo
 from beam_pipeline.core.dataset.tally import Totals, without_totals
 from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo
 
 CLASSES = 100
 

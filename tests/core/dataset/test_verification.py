@@ -10,12 +10,12 @@ import google_crc32c
 import pytest
 
 from beam_pipeline.core.dataset.manifest import crc32c_text
-from beam_pipeline.core.dataset.sharding import ShardInfo
 from beam_pipeline.core.dataset.verification import (
     class_key_of,
     verify_classes,
     verify_shard,
 )
+from beam_pipeline.core.records.sharding import ShardInfo
 from beam_pipeline.core.records.tfrecord import crc32c_extend, frame_footer, frame_header
 from beam_pipeline.core.records.wire import encode_example
 from tests.core.records.fixtures import record_of, with_kinds

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from beam_pipeline.core.dataset.side_files import SIDE_FILES
+from beam_pipeline.core.card.side_files import SIDE_FILES
 from beam_pipeline.core.listing.label_files import LabelFile, LabelFiles, kind_of
 
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.dataset.sharding import ShardInfo, ShardSpec
 from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.core.records.shard_reader import read_shard
+from beam_pipeline.core.records.sharding import ShardInfo, ShardSpec
 from beam_pipeline.core.records.tfrecord import (
     TFRecordFormat,
     crc32c_extend,

@@ -12,7 +12,6 @@ from typing import Any
 import google_crc32c
 import pytest
 
-from beam_pipeline.core.dataset.sharding import KeyHasher, ShardInfo, ShardSpec
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.images.preparation import (
     IMAGE_CHECKS,
@@ -30,6 +29,7 @@ from beam_pipeline.core.labels.schema import (
 )
 from beam_pipeline.core.records.example_proto import Example
 from beam_pipeline.core.records.features import SampleEncoder
+from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED
 from beam_pipeline.core.records.record_format import EncodedSample
 from beam_pipeline.core.records.shard_writer import (
     ExampleMaker,
@@ -37,9 +37,9 @@ from beam_pipeline.core.records.shard_writer import (
     sort_by_key_hash,
     write_shard,
 )
+from beam_pipeline.core.records.sharding import KeyHasher, ShardInfo, ShardSpec
 from beam_pipeline.core.records.tfrecord import TFRecordFormat, read_records
 from beam_pipeline.core.references import Box, LabelValue, SampleRef
-from beam_pipeline.core.report.image_statistics import NOTHING_COUNTED
 from beam_pipeline.storage.files import open_output, read_image
 from tests.core.records.fixtures import Memory
 from tests.pictures import picture, write_files, write_pictures

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
+from beam_pipeline.core.records.image_statistics import ASPECTS, EDGES, PLACES
+from beam_pipeline.core.records.number_histogram import NOTHING, histogram_of
 from beam_pipeline.core.report.charts import (
     MOST_BARS,
     Bar,
@@ -17,8 +19,6 @@ from beam_pipeline.core.report.charts import (
     number_chart,
     share_bars,
 )
-from beam_pipeline.core.report.image_statistics import ASPECTS, EDGES, PLACES
-from beam_pipeline.core.report.number_histogram import NOTHING, histogram_of
 from beam_pipeline.core.report.samples import ShownBox
 
 

@@ -18,7 +18,7 @@ from beam_pipeline.core.labels.schema import (
     further_column,
     object_columns,
 )
-from beam_pipeline.core.report.image_statistics import (
+from beam_pipeline.core.records.image_statistics import (
     ImageStatistics,
     StatisticsGatherer,
 )

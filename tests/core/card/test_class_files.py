@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from beam_pipeline.core.dataset.metadata_files import class_files, class_files_of
+from beam_pipeline.core.card.metadata_files import class_files, class_files_of
 
 LIST = ("labels.txt", b"cat\ndog\n")
 MAP = (

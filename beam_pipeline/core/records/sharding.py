@@ -19,14 +19,13 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from beam_pipeline.core.packing import Columns
-from beam_pipeline.core.records.record_format import RecordFormat
-from beam_pipeline.core.references import SampleRef
-from beam_pipeline.core.report.image_statistics import (
+from beam_pipeline.core.records.image_statistics import (
     NOTHING_COUNTED,
     ImageStatistics,
 )
+from beam_pipeline.core.records.record_format import RecordFormat
+from beam_pipeline.core.references import SampleRef
 
-DEFAULT_SPLIT = "train"
 MOST_SHARDS = 10**6
 DEFAULT_SHARD_BYTES = 200_000_000  # TensorFlow's guide asks for 100 MB or more a file
 

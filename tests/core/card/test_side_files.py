@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from beam_pipeline.core.dataset.manifest import dump_json
-from beam_pipeline.core.dataset.side_files import (
+from beam_pipeline.core.card.side_files import (
     files_from_manifest,
     gives_way,
     side_file,
 )
+from beam_pipeline.core.dataset.manifest import dump_json
 from tests.core.card.cases import manifest_of
 
 MANIFEST = manifest_of("class_folders")

@@ -17,7 +17,7 @@ from beam_pipeline.core.labels.schema import (
     label_column,
     object_columns,
 )
-from beam_pipeline.core.report.image_statistics import (
+from beam_pipeline.core.records.image_statistics import (
     EDGES,
     MORE_SIZES,
     MOST_SIZES,
@@ -29,7 +29,7 @@ from beam_pipeline.core.report.image_statistics import (
     merged,
     parse_statistics,
 )
-from beam_pipeline.core.report.number_histogram import NumberHistogram
+from beam_pipeline.core.records.number_histogram import NumberHistogram
 
 HEADERS = st.builds(
     ImageHeader,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from beam_pipeline.core.card.metadata_files import schema_files
 from beam_pipeline.core.card.seal import is_unchanged
-from beam_pipeline.core.dataset.metadata_files import schema_files
 
 
 def _feature(kind: str, *shape: int | None, optional: bool = False, **more: Any) -> dict[str, Any]:

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.dataset.sharding import (
+from beam_pipeline.core.records.formats import FORMATS
+from beam_pipeline.core.records.shard_writer import sort_by_key_hash
+from beam_pipeline.core.records.sharding import (
     KeyHash,
     KeyHasher,
     ShardConfig,
@@ -18,8 +20,6 @@ from beam_pipeline.core.dataset.sharding import (
     SplitFractions,
     shard_of,
 )
-from beam_pipeline.core.records.formats import FORMATS
-from beam_pipeline.core.records.shard_writer import sort_by_key_hash
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from beam_pipeline.core.dataset.metadata_files import tfds_files, tfds_names
+from beam_pipeline.core.card.metadata_files import tfds_files, tfds_names
 
 PACKAGE = "tensorflow_datasets.core.features"
 

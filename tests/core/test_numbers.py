@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.labels.numbers import (
+from beam_pipeline.core.numbers import (
     INT64,
     fits_float32,
     is_finite,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from beam_pipeline.core.dataset.sharding import KeyHasher, ShardDivision, ShardPlan, shard_of
 from beam_pipeline.core.packed_batches import SampleBatch
+from beam_pipeline.core.records.sharding import KeyHasher, ShardDivision, ShardPlan, shard_of
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
 

@@ -7,7 +7,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from beam_pipeline.core.labels.unlabelled import UNLABELLED_FOLDERS
+FOLDER = "folder"
+"""The value of --split_by that means the folder of an image."""
+
+UNLABELLED_FOLDERS = frozenset({"unlabelled", "unlabeled"})
+"""Names, in lower case, of folders beside class folders that hold unlabelled images, not a class."""
 
 SPLIT_NAMES = {
     "train": "train",

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.report.number_histogram import (
+from beam_pipeline.core.records.number_histogram import (
     MOST_BINS,
     NOTHING,
     NumberHistogram,

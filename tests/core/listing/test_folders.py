@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from beam_pipeline.core.labels.folders import (
+from beam_pipeline.core.listing.folders import (
     SPLIT_NAMES,
     FolderMeaning,
     first_folder_split,

@@ -20,7 +20,7 @@ from typing import Any
 
 from beam_pipeline.core.images.header import ImageHeader
 from beam_pipeline.core.labels.schema import Column, ColumnKind
-from beam_pipeline.core.report.number_histogram import (
+from beam_pipeline.core.records.number_histogram import (
     NumberHistogram,
     histogram_of,
     parse_histogram,

@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from beam_pipeline.core.card.croissant import CROISSANT_NAME, croissant
-from beam_pipeline.core.card.readme import README_NAME, readme
-from beam_pipeline.core.card.seal import is_unchanged
-from beam_pipeline.core.dataset.changes import CHANGES_NAME, parse_changes
-from beam_pipeline.core.dataset.duplicates import DUPLICATES_NAME, parse_duplicates
-from beam_pipeline.core.dataset.manifest import LABEL_MAP_NAME, LABELS_NAME
-from beam_pipeline.core.dataset.metadata_files import (
+from beam_pipeline.core.card.metadata_files import (
     SCHEMA_NAME,
     class_files_of,
     schema_files,
     tfds_files,
     tfds_names,
 )
+from beam_pipeline.core.card.readme import README_NAME, readme
+from beam_pipeline.core.card.seal import is_unchanged
+from beam_pipeline.core.dataset.changes import CHANGES_NAME, parse_changes
+from beam_pipeline.core.dataset.duplicates import DUPLICATES_NAME, parse_duplicates
+from beam_pipeline.core.dataset.manifest import LABEL_MAP_NAME, LABELS_NAME
 from beam_pipeline.core.dataset.names import (
     DEAD_LETTERS_NAME,
     MANIFEST_NAME,
