@@ -176,3 +176,16 @@ def test_every_split_name_is_documented() -> None:
     """docs/labels.md lists the other names of train, validation and test."""
     text = Path(REPOSITORY, "docs/labels.md").read_text(encoding="utf-8")
     assert {name for name in SPLIT_NAMES if f"`{name}`" not in text} == set()
+
+
+def test_no_recipe_imports_a_private_path() -> None:
+    """What `import beam_pipeline` offers is enough; modules are for those who add a layout."""
+    pages = [Path(REPOSITORY, "README.md"), *Path(REPOSITORY, "docs").rglob("*.md")]
+    private = [
+        f"{page.name}: {line}"
+        for page in pages
+        if page.name != "adding_a_layout.md"
+        for line in page.read_text(encoding="utf-8").splitlines()
+        if re.match(r"\s*(from|import) beam_pipeline\.(?!transforms\b)", line)
+    ]
+    assert private == []

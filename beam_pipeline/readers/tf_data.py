@@ -15,7 +15,7 @@ from typing import Any
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.dataset import Dataset, Folders, Shard, is_count, open_to_read
-from beam_pipeline.readers.samples import PixelOptions, check_first_image, plan_pixels
+from beam_pipeline.readers.samples import PixelOptions, PixelPlan, plan_pixels
 from beam_pipeline.readers.shards import check_shards
 
 try:
@@ -29,11 +29,11 @@ try:
         with_max_boxes,
     )
     from beam_pipeline.readers.tf_images import (
+        checked_images,
         crop_decoder,
         image_reader,
         mask_reader,
         numbers,
-        of_one_size,
     )
     from beam_pipeline.readers.tf_records import (
         Reader,
@@ -157,30 +157,27 @@ def load(
     dataset: Dataset = unconverted(open_to_read)(folder, weights)  # where a tf.function calls us
     shards = own_shards(dataset, split, input_context)
     check_shards(dataset, shards, lengths=check_lengths)
-    of_train = split.partition("[")[0] == DEFAULT_SPLIT
-    buffer = _shuffle_buffer(of_train if shuffle is None else shuffle, shards)
     passes = _passes(repeat)
     batch = _batch_size(batch_size, input_context)
     if features is not None and not as_dict:
         raise UsageError("features are for as_dict=True: other elements are an image and its label")
     pixels = PixelOptions(image_size, channels, not antialias if exact is None else exact, dtype)
     plan = plan_pixels(dataset, features, pixels, "as_dict" if as_dict else "")
-    if antialias and not plan.size:
-        raise UsageError("antialias is for images that are resized: give image_size, too")
-    if plan.encoded:
-        unconverted(check_first_image)(dataset, shards, plan.encoded)
     crop = None if random_crop is None else crop_decoder(dataset, random_crop, plan)
     if crop and cache:
         raise UsageError("random_crop with cache would crop an image only once: leave one out")
     image = image_reader(dataset, plan, antialias=antialias, crop=crop)
-    if image and batch and not plan.size:
-        image = of_one_size(image, dataset, shards)
+    if image:
+        image = unconverted(checked_images)(image, dataset, shards, plan, batched=bool(batch))
     make_reader = partial(dict_reader, plan) if as_dict else pair_reader
     reader = make_reader(dataset, image, mask_reader(dataset, plan))
     if max_boxes is not None:
         check_max_boxes(max_boxes, dataset, as_dict)
-    if cache and buffer and (shuffle is None or shuffle is True):
-        buffer = _cached_buffer(buffer, shards, cache, plan.size, channels)
+    if shuffle is None:
+        shuffle = split.partition("[")[0] == DEFAULT_SPLIT
+    buffer = _shuffle_buffer(shuffle, shards)
+    if cache and shuffle is True:
+        buffer = _cached_buffer(buffer, shards, cache, plan)
     order = partial(_ordered, buffer=buffer, passes=passes, seed=seed)
     records = records_of(dataset, shards, shuffled=buffer > 0 and not cache, seed=seed)
     if filter:
@@ -234,19 +231,16 @@ def _count(name: str, value: Any, others: str) -> int:
 
 
 def _cached_buffer(
-    buffer: int,
-    shards: Sequence[Shard],
-    cache: bool | str | os.PathLike[str],
-    image_size: tuple[int, int] | None,
-    channels: int,
+    buffer: int, shards: Sequence[Shard], cache: bool | str | os.PathLike[str], plan: PixelPlan
 ) -> int:
     """Returns the number of decoded samples to hold: all if they are in memory anyway."""
     examples = sum(len(shard.wanted) for shard in shards)
     if cache is True:
         return max(1, examples)
-    if image_size is None:
+    if plan.size is None:
         return buffer
-    sample_bytes = image_size[0] * image_size[1] * channels * 4  # float32
+    height, width = plan.size
+    sample_bytes = height * width * plan.options.channels * 4  # float32
     return max(1, min(examples, SHUFFLE_BUFFER_BYTES // sample_bytes))
 
 

@@ -18,7 +18,15 @@ import tensorflow as tf
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.schema import ENCODED_KEY
 from beam_pipeline.dataset import Dataset, Shard
-from beam_pipeline.readers.samples import DEEP, DEEPER, MASK_KEYS, VOID, PixelPlan, scaled_side
+from beam_pipeline.readers.samples import (
+    DEEP,
+    DEEPER,
+    MASK_KEYS,
+    VOID,
+    PixelPlan,
+    check_first_image,
+    scaled_side,
+)
 from beam_pipeline.readers.tf_records import (
     BOX_SIDES,
     NUMBER_DRAWN,
@@ -60,6 +68,8 @@ def image_reader(
 ) -> Reader | None:
     """Returns a reader that decodes, crops and resizes the image; None if the examples have no image."""
     encoded, image_size, channels = plan.encoded, plan.size, plan.options.channels
+    if antialias and not image_size:
+        raise UsageError("antialias is for images that are resized: give image_size, too")
     if not encoded:
         return None
     keys = [encoded]
@@ -264,7 +274,19 @@ def _raw_decoder(plan: PixelPlan) -> Callable[[Parsed], Any]:
     return decode
 
 
-def of_one_size(image: Reader, dataset: Dataset, shards: Sequence[Shard]) -> Reader:
+def checked_images(
+    image: Reader, dataset: Dataset, shards: Sequence[Shard], plan: PixelPlan, *, batched: bool
+) -> Reader:
+    """Checks the first images, so that what is wrong with all of them is said at once.
+
+    Raises:
+      UsageError: they are arrays instead of files, or are to be batched and differ in size.
+    """
+    check_first_image(dataset, shards, plan.encoded)
+    return _of_one_size(image, dataset, shards) if batched and not plan.size else image
+
+
+def _of_one_size(image: Reader, dataset: Dataset, shards: Sequence[Shard]) -> Reader:
     """Gives images the size of the first one as their static shape.
 
     Raises:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from PIL import Image
 
 import beam_pipeline
 from beam_pipeline.core.errors import DamagedRecordError, UsageError
+from beam_pipeline.readers.shards import open_shard
 from tests.harness import convert, manifest_of, shard_names
 from tests.pictures import picture, write_files, write_pictures
 
@@ -334,3 +336,28 @@ def test_sizes_mean_the_same_as_for_resize(tmp_path: Path) -> None:
     assert sizes == [(8, 6), (8, 6)]
     (sample, _) = by_random_access(dataset.path, decode=True, image_size="64x48")
     assert sample["image"].shape == (48, 64, 3)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the file is Linux's")
+def test_an_error_while_reading_names_the_shard() -> None:
+    """As a disk that fails in the middle of a file; this one opens, and gives no byte."""
+    failing = "/proc/self/mem"
+    with (
+        pytest.raises(DamagedRecordError, match=f"^{failing} cannot be read: Input/output error$"),
+        open_shard(failing) as file,
+    ):
+        file.read(1)
+
+
+def test_what_cannot_be_opened_names_the_shard(tmp_path: Path) -> None:
+    """A file that is not there, or is a folder."""
+    with (
+        pytest.raises(DamagedRecordError, match=r"gone cannot be read: No such file or directory$"),
+        open_shard(f"{tmp_path}/gone"),
+    ):
+        pass
+    with (
+        pytest.raises(DamagedRecordError, match=f"{tmp_path} cannot be read"),
+        open_shard(str(tmp_path)),
+    ):
+        pass

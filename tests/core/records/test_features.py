@@ -1,11 +1,17 @@
+"""The features of examples, as they are described, and as they are written around an image."""
+
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from beam_pipeline.core.images.header import ImageHeader
 from beam_pipeline.core.labels.schema import (
+    BOX_SIDES,
     Column,
     ColumnKind,
     further_column,
@@ -13,6 +19,7 @@ from beam_pipeline.core.labels.schema import (
     object_column,
     object_columns,
 )
+from beam_pipeline.core.records import example_proto
 from beam_pipeline.core.records.example_proto import Example
 from beam_pipeline.core.records.features import (
     IMAGE_FEATURES,
@@ -22,7 +29,9 @@ from beam_pipeline.core.records.features import (
     feature_kinds,
 )
 from beam_pipeline.core.records.wire import bytes_entry, int64_entry
-from beam_pipeline.core.references import LabelValue, SampleRef
+from beam_pipeline.core.references import Box, LabelValue, SampleRef
+from tests.core.records.fixtures import FLOATS, INT64S, KEYS, record_of, tf_example
+from tests.profiles import examples
 
 ANIMAL = (label_column("animal", ColumnKind.CLASS), further_column("age", ColumnKind.INT64))
 
@@ -200,3 +209,422 @@ def test_a_writer_may_look_at_the_image() -> None:
     entry = feature.writer("size")(ref, ImageHeader("jpeg", 7, 9, 3), b"12345")
     assert entry == int64_entry("size", [5])
     assert feature.described == one("int64")
+
+
+IMAGE_SIZES = [0, 1, 127, 128, 16_383, 16_384, 1 << 21]
+
+
+COLUMNS = st.lists(
+    st.builds(
+        Column,
+        name=st.just("any"),
+        kind=st.sampled_from([ColumnKind.INT64, ColumnKind.FLOAT, ColumnKind.BYTES]),
+        # Some features sort before the image and some behind it.
+        feature=KEYS.map("label/".__add__)
+        | st.sampled_from(["a", "image/a", "image/encodec", "image/encodee", "image/z", "z"]),
+    ),
+    max_size=4,
+    unique_by=lambda column: column.feature,
+)
+VALUES: dict[ColumnKind, st.SearchStrategy[Any]] = {
+    ColumnKind.INT64: INT64S,
+    ColumnKind.FLOAT: FLOATS,
+    ColumnKind.BYTES: st.text(max_size=30),
+    ColumnKind.CLASS: st.sampled_from(["cat", "강아지", "class " + 200 * "x"]),
+}
+CLASS_IDS = {"cat": 0, "강아지": 1, "class " + 200 * "x": 128}
+NATIVE_LISTS = {ColumnKind.INT64: int, ColumnKind.FLOAT: float}
+
+
+def expected_features(
+    ref: SampleRef, columns: list[Column], header: ImageHeader, image: bytes
+) -> dict[str, Any]:
+    """What `SampleEncoder` promises, as lists for `tf_example`."""
+    features: dict[str, Any] = {
+        "image/channels": [header.channels],
+        "image/encoded": [image],
+        "image/filename": [ref.key.encode()],
+        "image/format": [header.format.encode()],
+        "image/height": [header.height],
+        "image/source_id": [ref.key.encode()],
+        "image/width": [header.width],
+    }
+    for column, value in zip(columns, ref.labels, strict=True):
+        if value is None:
+            continue
+        if column.kind is ColumnKind.CLASS:
+            features[f"{column.feature}/label"] = [CLASS_IDS[str(value)]]
+            features[f"{column.feature}/text"] = [str(value).encode()]
+        elif column.kind is ColumnKind.BYTES:
+            features[column.feature] = [str(value).encode()]
+        else:
+            features[column.feature] = [NATIVE_LISTS[column.kind](value)]
+    return features
+
+
+@settings(max_examples=examples(150))
+@given(data=st.data())
+def test_a_sample_is_written_around_its_image_as_tensorflow_would_write_it(
+    tf: Any, data: st.DataObject
+) -> None:
+    """`before + image + after` is the serialization of the whole, for any labels and any size."""
+    label = data.draw(
+        st.sampled_from(
+            [None, label_column("l", ColumnKind.BYTES), label_column("l", ColumnKind.FLOAT)]
+        )
+    )
+    columns = [*([label] if label else []), *data.draw(COLUMNS)]
+    encoder = SampleEncoder(columns, CLASS_IDS)
+    for _ in range(2):  # the second time, some entries come from the encoder's cache
+        labels = tuple(
+            data.draw(VALUES[column.kind] if column.required else VALUES[column.kind] | st.none())
+            for column in columns
+        )
+        ref = SampleRef(data.draw(st.text(max_size=300)), "uri", 1, "train", labels)
+        header = ImageHeader(
+            data.draw(st.sampled_from(["jpeg", "png"])), *data.draw(st.tuples(*[INT64S] * 3))
+        )
+        size = data.draw(st.sampled_from(IMAGE_SIZES) | st.integers(0, 300))
+        image = data.draw(st.binary(min_size=1, max_size=8)) * (size // 8 + 1)
+        image = image[:size]
+        before, after = encoder.encode(ref, header, image)
+        expected = expected_features(ref, columns, header, image)
+        assert before + image + after == tf_example(tf, expected)
+
+
+@pytest.mark.parametrize("size", IMAGE_SIZES)
+def test_the_lengths_around_an_image_are_right_where_varints_grow(tf: Any, size: int) -> None:
+    """Every length that holds the image's is right one byte before and behind a boundary."""
+    encoder = SampleEncoder([], {})
+    ref = SampleRef("a.jpg", "uri", size, "train", ())
+    header = ImageHeader("jpeg", 7, 9, 3)
+    # The entry adds 26 to 40 bytes to the image, so boundaries lie a little below its size.
+    for length in range(max(0, size - 160), size + 3, 1 if size < 1 << 20 else 40):
+        image = bytes(length)
+        before, after = encoder.encode(ref, header, image)
+        assert before + image + after == tf_example(tf, expected_features(ref, [], header, image))
+
+
+def test_a_feature_stands_on_its_side_of_the_image() -> None:
+    """A key that begins the image's comes before it, and one that it begins comes behind."""
+    columns = [
+        Column("x", ColumnKind.INT64, feature)
+        for feature in ("image/encoded0", "image/encode", "image/encoded/x", "image/a")
+    ]
+    ref = SampleRef("a.jpg", "uri", 1, "train", (1, 2, 3, 4))
+    before, after = SampleEncoder(columns, {}).encode(ref, ImageHeader("jpeg", 7, 9, 3), b"xyz")
+    features = expected_features(ref, columns, ImageHeader("jpeg", 7, 9, 3), b"xyz")
+    assert before + b"xyz" + after == record_of(features)
+
+
+def test_an_empty_optional_label_is_left_out() -> None:
+    """None makes no feature at all; the others are there."""
+    columns = [
+        label_column("animal", ColumnKind.BYTES),
+        further_column("age", ColumnKind.INT64),
+        further_column("note", ColumnKind.BYTES),
+    ]
+    encoder = SampleEncoder(columns, {"cat": 5})
+    ref = SampleRef("a.jpg", "uri", 1, "train", ("cat", None, "old"))
+    before, after = encoder.encode(ref, ImageHeader("jpeg", 7, 9, 3), b"x")
+    features = example_proto.Example.FromString(before + b"x" + after).features.feature
+    assert sorted(features) == [
+        "image/channels",
+        "image/class/label",
+        "image/class/text",
+        "image/encoded",
+        "image/filename",
+        "image/format",
+        "image/height",
+        "image/source_id",
+        "image/width",
+        "label/note",
+    ]
+    assert list(features["image/class/label"].int64_list.value) == [5]
+    assert list(features["image/class/text"].bytes_list.value) == [b"cat"]
+    assert list(features["label/note"].bytes_list.value) == [b"old"]
+
+
+def test_more_distinct_values_than_the_cache_holds_are_all_written_right() -> None:
+    """A column of identifiers is not mixed up when the cache of its entries is full."""
+    encoder = SampleEncoder([further_column("id", ColumnKind.BYTES)], {})
+    for number in (*range(5_000), 0, 4_999):
+        ref = SampleRef("a.jpg", "uri", 1, "train", (f"id {number}",))
+        _, after = encoder.encode(ref, ImageHeader("jpeg", 7, 9, 3), b"x")
+        assert bytes_entry("label/id", [f"id {number}".encode()]) in after
+
+
+def test_the_class_of_a_sample_is_the_id_of_its_class_column() -> None:
+    """The class column may stand anywhere; without one there is no class."""
+    columns = [further_column("age", ColumnKind.INT64), label_column("animal", ColumnKind.CLASS)]
+    ref = SampleRef("a.jpg", "uri", 1, "train", (3, "dog"))
+    assert list(SampleEncoder(columns, {"cat": 1, "dog": 2}).classes(ref)) == [2]
+    assert list(SampleEncoder(columns[:1], {}).classes(ref._replace(labels=(3,)))) == []
+    regression = label_column("score", ColumnKind.FLOAT)
+    assert list(SampleEncoder([regression], {}).classes(ref._replace(labels=(0.5,)))) == []
+
+
+def test_each_object_of_a_sample_has_its_class() -> None:
+    """Ids come in the order of the objects, one that occurs twice twice; no objects have none."""
+    columns = [*object_columns(pixels=False), further_column("age", ColumnKind.INT64)]
+    encoder = SampleEncoder(columns, {"cat": 1, "dog": 2})
+    ref = SampleRef("a.jpg", "uri", 1, "train", (BOXES[:3], ("dog", "cat", "dog"), 3))
+    assert list(encoder.classes(ref)) == [2, 1, 2]
+    assert list(encoder.classes(ref._replace(labels=((), (), None)))) == []
+
+
+# --- lists, boxes and other keys ----------------------------------------------------------------
+
+BOXES: tuple[Box, ...] = (
+    (0.0, 0.0, 9.0, 7.0, 1),
+    (1.5, 2.0, 3.0, 3.5, 2),
+    (-0.5, 0.5, 9.5, 7.5, 3),
+)
+HEADER = ImageHeader("jpeg", 7, 9, 3)
+
+Typed = dict[str, tuple[str, list[Any]]]
+"""Key -> kind of list and its values, which may be none."""
+
+
+def tf_typed_example(tf: Any, features: Typed) -> bytes:
+    """TensorFlow's bytes for features of known kinds."""
+    makers = {
+        "bytes": lambda values: tf.train.Feature(bytes_list=tf.train.BytesList(value=values)),
+        "float": lambda values: tf.train.Feature(float_list=tf.train.FloatList(value=values)),
+        "int64": lambda values: tf.train.Feature(int64_list=tf.train.Int64List(value=values)),
+    }
+    made = {key: makers[kind](values) for key, (kind, values) in features.items()}
+    message = tf.train.Example(features=tf.train.Features(feature=made))
+    return bytes(message.SerializeToString(deterministic=True))
+
+
+def typed_features(
+    ref: SampleRef, columns: list[Column], header: ImageHeader, image: bytes
+) -> Typed:
+    """What `SampleEncoder` promises under the standard keys."""
+    features: Typed = {
+        "image/channels": ("int64", [header.channels]),
+        "image/encoded": ("bytes", [image]),
+        "image/filename": ("bytes", [ref.key.encode()]),
+        "image/format": ("bytes", [header.format.encode()]),
+        "image/height": ("int64", [header.height]),
+        "image/source_id": ("bytes", [ref.key.encode()]),
+        "image/width": ("int64", [header.width]),
+    }
+    for column, value in zip(columns, ref.labels, strict=True):
+        if value is None:
+            continue
+        values: Any = value if column.repeated else (value,)
+        if column.kind is ColumnKind.BOX:
+            for index, side in enumerate(BOX_SIDES):
+                whole = (header.width, header.height)[index % 2] if column.pixels else 1
+                cut = [min(1.0, max(0.0, box[index] / whole)) for box in values]
+                features[f"{column.feature}/{side}"] = ("float", cut)
+        elif column.kind is ColumnKind.CLASS:
+            features[f"{column.feature}/label"] = ("int64", [CLASS_IDS[name] for name in values])
+            features[f"{column.feature}/text"] = ("bytes", [name.encode() for name in values])
+        elif column.kind is ColumnKind.BYTES:
+            features[column.feature] = ("bytes", [text.encode() for text in values])
+        else:
+            features[column.feature] = (column.kind.value, list(values))
+    return features
+
+
+def renamed(features: Typed, renames: dict[str, str]) -> Typed:
+    """The features under the keys that they are to have; those that lost theirs left out."""
+    kept = {key: what for key, what in features.items() if key not in {*renames, *renames.values()}}
+    moved = {new: features[key] for new, key in renames.items() if key in features}
+    return kept | moved
+
+
+def encoded(
+    columns: list[Column], ref: SampleRef, image: bytes, renames: dict[str, str] | None = None
+) -> bytes:
+    before, after = SampleEncoder(columns, CLASS_IDS, renames or {}).encode(ref, HEADER, image)
+    return before + image + after
+
+
+DETECTION = [
+    *object_columns(pixels=True),
+    object_column("difficult", ColumnKind.INT64),
+    object_column("truncated", ColumnKind.FLOAT),
+    object_column("view", ColumnKind.BYTES),
+    Column("tags", ColumnKind.BYTES, "label/tags", repeated=True),
+]
+
+
+def test_a_sample_of_objects_has_lists_of_one_length(tf: Any) -> None:
+    """Pixels have become fractions, cut at the edge, and every list is in the objects' order."""
+    labels = (BOXES, ("cat", "강아지", "cat"), (0, 1, 1), (0.0, 0.5, 1.0), ("a", "", "ü"), ("t",))
+    ref = SampleRef("a.jpg", "uri", 1, "train", labels)
+    message = tf.train.Example.FromString(encoded(DETECTION, ref, b"image"))
+    found = {
+        key: list(getattr(feature, feature.WhichOneof("kind")).value)
+        for key, feature in message.features.feature.items()
+        if key.startswith(("image/object/", "label/"))
+    }
+    assert found == {
+        "image/object/bbox/xmin": [0.0, float32(1.5 / 9), 0.0],
+        "image/object/bbox/ymin": [0.0, float32(2 / 7), float32(0.5 / 7)],
+        "image/object/bbox/xmax": [1.0, float32(3 / 9), 1.0],
+        "image/object/bbox/ymax": [1.0, 0.5, 1.0],
+        "image/object/class/label": [0, 1, 0],
+        "image/object/class/text": [b"cat", "강아지".encode(), b"cat"],
+        "image/object/difficult": [0, 1, 1],
+        "image/object/truncated": [0.0, 0.5, 1.0],
+        "image/object/view": [b"a", b"", "ü".encode()],
+        "label/tags": [b"t"],
+    }
+
+
+def float32(value: float) -> float:
+    """The nearest number that a FloatList can hold."""
+    return float(struct.unpack("<f", struct.pack("<f", value))[0])
+
+
+def test_a_sample_without_objects_has_empty_lists_and_none_is_no_feature() -> None:
+    """An empty list is there, of its kind, so that a reader finds it; None is left out."""
+    ref = SampleRef("a.jpg", "uri", 1, "train", ((), (), (), (), (), None))
+    message = example_proto.Example.FromString(encoded(DETECTION, ref, b"x"))
+    features = message.features.feature
+    found = {
+        key: (feature.WhichOneof("kind"), len(getattr(feature, feature.WhichOneof("kind")).value))
+        for key, feature in features.items()
+        if key.startswith(("image/object/", "label/"))
+    }
+    assert found == {
+        "image/object/bbox/xmin": ("float_list", 0),
+        "image/object/bbox/ymin": ("float_list", 0),
+        "image/object/bbox/xmax": ("float_list", 0),
+        "image/object/bbox/ymax": ("float_list", 0),
+        "image/object/class/label": ("int64_list", 0),
+        "image/object/class/text": ("bytes_list", 0),
+        "image/object/difficult": ("int64_list", 0),
+        "image/object/truncated": ("float_list", 0),
+        "image/object/view": ("bytes_list", 0),
+    }
+
+
+@pytest.mark.parametrize(
+    "renames",
+    [
+        {"image/source_id": "image/class/label"},
+        {"image/source_id": "image/class/text", "id": "image/source_id"},
+        {"a": "image/encoded"},
+        {"z": "image/encoded"},
+        {"image/e_": "image/encoded", "image/d_": "image/class/label", "image/f_": "image/width"},
+        {"image/height": "image/encoded", "image/encoded": "image/height"},
+        {"image/encoded": "label/age", "label/age": "image/encoded"},
+        {"a": "image/format", "b": "image/channels", "y": "image/class/text", "z": "label/age"},
+        {"image/class/label": "label/age"},
+        {"image/encoded": "image/encoded"},
+    ],
+)
+def test_features_are_written_under_the_keys_that_were_asked_for(
+    tf: Any, renames: dict[str, str]
+) -> None:
+    """The image may go anywhere, and entries stand in the order of the keys that they have."""
+    columns = [label_column("animal", ColumnKind.CLASS), further_column("age", ColumnKind.INT64)]
+    ref = SampleRef("a.jpg", "uri", 1, "train", ("강아지", 3))
+    expected = renamed(typed_features(ref, columns, HEADER, b"image"), renames)
+    assert encoded(columns, ref, b"image", renames) == tf_typed_example(tf, expected)
+    assert expected.keys() == feature_kinds(columns, renames).keys()
+
+
+def test_a_feature_left_out_leaves_the_key_that_it_took_empty() -> None:
+    """What it replaced does not come back where a sample has no value."""
+    columns = [further_column("age", ColumnKind.INT64)]
+    ref = SampleRef("a.jpg", "uri", 1, "train", (None,))
+    renames = {"image/source_id": "label/age"}
+    message = example_proto.Example.FromString(encoded(columns, ref, b"x", renames))
+    assert "image/source_id" not in message.features.feature
+    assert "image/filename" in message.features.feature
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [(ColumnKind.FLOAT, 1e39), (ColumnKind.INT64, 1 << 63), (ColumnKind.INT64, -(10**30))],
+)
+@pytest.mark.parametrize("repeated", [False, True])
+def test_a_label_that_does_not_fit_its_feature_is_refused(
+    kind: ColumnKind, value: float, repeated: bool
+) -> None:
+    """Neither a float nor an integer becomes another number in silence."""
+    column = Column("x", kind, "label/x", repeated=repeated)
+    ref = SampleRef("a.jpg", "uri", 1, "train", ((value,) if repeated else value,))
+    with pytest.raises(OverflowError):
+        encoded([column], ref, b"x")
+
+
+CORNERS = st.floats(-100.0, 20_000.0) | st.sampled_from([-1.0, -0.0, 0.0, 0.5, 1.0, 7.0, 9.0])
+LIST_VALUES: dict[ColumnKind, st.SearchStrategy[Any]] = {
+    **VALUES,
+    ColumnKind.BOX: st.tuples(*[CORNERS] * 4, st.integers(0, 99)),
+}
+# None of these begins another, and none begins a standard key.
+OTHER_KEYS = st.sampled_from(["a/", "image/c/", "image/f/", "z/"]).flatmap(
+    lambda folder: KEYS.map(folder.__add__)
+)
+LIST_COLUMNS = st.lists(
+    st.builds(
+        Column,
+        name=st.just("any"),
+        kind=st.sampled_from([ColumnKind.INT64, ColumnKind.FLOAT, ColumnKind.BYTES]),
+        feature=OTHER_KEYS,
+        repeated=st.booleans(),
+    ),
+    max_size=4,
+    unique_by=lambda column: column.feature,
+)
+FIRST_COLUMNS = st.sampled_from(
+    [
+        [],
+        [label_column("l", ColumnKind.CLASS)],
+        [label_column("l", ColumnKind.FLOAT)],
+        [Column("l", ColumnKind.CLASS, "image/class", required=True, repeated=True)],
+        [*object_columns(pixels=True)],
+        [*object_columns(pixels=False)[::-1]],
+    ]
+)
+
+
+@st.composite
+def renamings(draw: st.DrawFn, standard: list[str]) -> dict[str, str]:
+    """Some features under other keys, of their own or of other features; the image is kept."""
+    moved = draw(st.lists(st.sampled_from(standard), max_size=4, unique=True))
+    keys = st.sampled_from(standard) | OTHER_KEYS
+    new = draw(st.lists(keys, min_size=len(moved), max_size=len(moved), unique=True))
+    renames = dict(zip(new, moved, strict=True))
+    if "image/encoded" not in moved:
+        renames.pop("image/encoded", None)
+    return renames
+
+
+@settings(max_examples=examples(200))
+@given(data=st.data())
+def test_any_sample_is_written_as_tensorflow_would_write_it(tf: Any, data: st.DataObject) -> None:
+    """Lists of every kind, empty or not, boxes in either unit, features under any keys."""
+    columns = [*data.draw(FIRST_COLUMNS), *data.draw(LIST_COLUMNS)]
+    renames = data.draw(renamings(list(feature_kinds(columns))))
+    encoder = SampleEncoder(columns, CLASS_IDS, renames)
+    for _ in range(2):  # the second time, some entries come from the encoder's cache
+        labels = []
+        for column in columns:
+            values = LIST_VALUES[column.kind]
+            if column.repeated:
+                values = st.lists(values, max_size=5).map(tuple)
+            labels.append(data.draw(values if column.required else values | st.none()))
+        ref = SampleRef(data.draw(st.text(max_size=20)), "uri", 1, "train", tuple(labels))
+        header = ImageHeader("png", *data.draw(st.tuples(*[st.integers(1, 1 << 40)] * 3)))
+        image = bytes(data.draw(st.sampled_from(IMAGE_SIZES[:-1])))
+        before, after = encoder.encode(ref, header, image)
+        expected = renamed(typed_features(ref, columns, header, image), renames)
+        assert before + image + after == tf_typed_example(tf, expected)
+        kinds = feature_kinds(columns, renames)
+        assert expected.keys() <= kinds.keys()
+        for key, what in kinds.items():
+            assert key in expected or what["optional"]
+            if key in expected:
+                kind, values = expected[key]
+                assert kind == what["kind"]
+                assert what["shape"] == [None] or len(values) == 1
