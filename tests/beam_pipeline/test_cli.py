@@ -177,9 +177,11 @@ def test_a_manifest_that_lists_files_elsewhere_is_not_believed(
     manifest = tmp_path / "out/manifest.json"
     (shard,) = shard_names(tmp_path / "out")
     manifest.write_text(manifest.read_text().replace(shard, "../precious"))
-    assert convert("--images", photos, "--output", f"{tmp_path}/out", "--overwrite") == 2
+    assert main(["verify", f"{tmp_path}/out"]) == 1
     assert "not a file of its own folder" in capsys.readouterr().err
-    assert (tmp_path / "precious").exists()
+    assert convert("--images", photos, "--output", f"{tmp_path}/out", "--overwrite") == 0
+    assert (tmp_path / "precious").read_text() == "x"
+    assert main(["verify", f"{tmp_path}/out"]) == 0
 
 
 @pytest.mark.slow
