@@ -5,19 +5,12 @@ Nothing here imports Beam, so that a process that does nothing else starts in a 
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import dataclass
 
 from beam_pipeline.core.dataset.splits import SplitAssigner
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.labels.column_join import (
-    images_in,
-    join_columns_by_key,
-    label_columns_by_folder,
-)
 from beam_pipeline.core.labels.exclusion import Sorter
 from beam_pipeline.core.labels.join import (
     Joined,
@@ -29,14 +22,11 @@ from beam_pipeline.core.labels.join import (
 from beam_pipeline.core.labels.name_pattern import NamePattern
 from beam_pipeline.core.labels.unlabelled import KeepUnlabelled, is_unlabelled
 from beam_pipeline.core.packed_batches import DeadLetterBatch, SampleBatch
-from beam_pipeline.core.packing import Columns, items_of, join_columns, unpack
-from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef
+from beam_pipeline.core.packing import Columns, items_of, join_columns
+from beam_pipeline.core.references import ImageRef, SampleRef
 from beam_pipeline.work.outcome import Outcome
 
 _MOST_SAMPLES = 1 << 14  # of a batch
-_KEY = ImageRef._fields.index("key")
-
-_Item = TypeVar("_Item", ImageRef, LabelRow)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,10 +54,13 @@ class Labelling:
 
     def of(self, joined: Joined) -> Outcome:
         """The outcome of joined samples."""
+        if self.takes_columns:
+            return self._of_columns(joined)
+        samples = joined.all_samples()
         if self.sorter:
-            joined.samples, left_out = self.sorter.sort_out(joined.samples)
+            samples, left_out = self.sorter.sort_out(samples)
             joined.dead_letters += left_out
-        samples, without_group = self.splits.assign(joined.samples)
+        samples, without_group = self.splits.assign(samples)
         dead_letters = DeadLetterBatch((*joined.dead_letters, *without_group))
         tally = _tally(joined, dead_letters)
         if not self.splits.stratified:  # else `AssignSplits` counts them in their splits
@@ -76,11 +69,12 @@ class Labelling:
             tally.add_unlabelled([ref.key for ref in samples if is_unlabelled(ref)])
         return Outcome([SampleBatch(samples)] if samples else [], tally, dead_letters)
 
-    def of_columns(self, samples: Columns, joined: Joined) -> Outcome:
-        """The outcome of samples as columns, and of what else was joined; see `takes_columns`."""
+    def _of_columns(self, joined: Joined) -> Outcome:
         dead_letters = DeadLetterBatch(joined.dead_letters)
         tally = _tally(joined, dead_letters)
-        columns = dict(zip(SampleRef._fields, samples, strict=True))
+        columns = dict(zip(SampleRef._fields, joined.all_columns(), strict=False))
+        if not columns:
+            return Outcome([], tally, dead_letters)
         splits = self.splits.splits_of(columns["key"], columns["split"])
         if not self.splits.stratified:
             labels = columns["labels"] if self.class_column is not None else None
@@ -120,25 +114,21 @@ class LabelTask:
 
     def run(self) -> Outcome:
         """Labels the images."""
-        columns = join_columns(self.images)
-        if not columns:
+        images = join_columns(self.images)
+        if not images:
             return self.labelling.of(Joined())
-        by_columns = self.names is None and self.labelling.takes_columns
-        if by_columns and not (self.may_repeat and _are_repeated(columns[_KEY])):
-            samples = label_columns_by_folder(columns)
-            if samples is not None:
-                return self.labelling.of_columns(samples, Joined())
-        images, dead_letters = list(items_of(ImageRef, columns)), list[DeadLetter]()
+        dead_letters: list[DeadLetter] = []
         if self.may_repeat:
-            images, dead_letters = split_duplicates(images)
-        label = self.names.label if self.names else label_by_folder
-        joined = label(images, self.labelling.keep)
+            unique, dead_letters = split_duplicates(items_of(ImageRef, images))
+            images = list(zip(*unique, strict=True)) if dead_letters else images
+        if not images:
+            joined = Joined()
+        elif self.names:
+            joined = self.names.label(items_of(ImageRef, images), self.labelling.keep)
+        else:
+            joined = label_by_folder(images, self.labelling.keep)
         joined.dead_letters += dead_letters
         return self.labelling.of(joined)
-
-
-def _are_repeated(keys: Sequence[str]) -> bool:
-    return len(set(keys)) < len(keys)
 
 
 @dataclass(frozen=True)
@@ -160,30 +150,5 @@ class JoinTask:
 
     def run(self) -> Outcome:
         """Joins them."""
-        if self.labelling.takes_columns and not self.merger.complete:
-            outcome = self._by_columns()
-            if outcome:
-                return outcome
-        images, rows = _unpacked(ImageRef, self.images), _unpacked(LabelRow, self.rows)
-        return self.labelling.of(join_bucket(images, rows, self.merger, self.labelling.keep))
-
-    def _by_columns(self) -> Outcome | None:
-        """The outcome where rows name images by their keys; None where they must be looked at."""
-        if any(self.merger.repeated) or self.merger.by_folder:
-            return None
         images, rows = join_columns(self.images), join_columns(self.rows)
-        found = join_columns_by_key(images, rows) if images and rows else None
-        if found is None:
-            return None
-        samples, without = found
-        joined = Joined()
-        for image in images_in(images, without):
-            joined.add(image, (), self.merger)
-        if joined.samples:  # images that no row names stand for something
-            alike = list(zip(*joined.samples, strict=True))
-            samples = [[*one, *other] for one, other in zip(samples, alike, strict=True)]
-        return self.labelling.of_columns(samples, replace(joined, samples=[]))
-
-
-def _unpacked(item: type[_Item], parts: Iterable[bytes]) -> Iterator[_Item]:
-    return itertools.chain.from_iterable(unpack(item, part) for part in parts)
+        return self.labelling.of(join_bucket(images, rows, self.merger, self.labelling.keep))

@@ -41,20 +41,21 @@ def test_buckets_and_bundles_play_no_part(
 ) -> None:
     """Samples, dead letters and counts are those of all images and rows at once."""
     monkeypatch.setattr(in_workers, "MOST_HELD", held)
-    expected = join_bucket(IMAGES, ROWS)
+    images, rows = (list(zip(*items, strict=True)) for items in (IMAGES, ROWS))
+    expected = join_bucket(images, rows)
     tally = Tally(orphan_rows=expected.orphan_rows, repeated_rows=expected.repeated_rows)
-    tally.add_samples(expected.samples, 0)
+    tally.add_samples(expected.all_samples(), 0)
     tally.add_dead_letters(expected.dead_letters)
-    assert (len(expected.samples), len(expected.dead_letters)) == (49, 13)
+    assert (len(expected.all_samples()), len(expected.dead_letters)) == (49, 13)
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        images = [ImageBatch(IMAGES[first : first + 8]) for first in range(0, len(IMAGES), 8)]
-        rows = [LabelBatch(ROWS[first : first + 8]) for first in range(0, len(ROWS), 8)]
+        image_batches = [ImageBatch(IMAGES[i : i + 8]) for i in range(0, len(IMAGES), 8)]
+        row_batches = [LabelBatch(ROWS[i : i + 8]) for i in range(0, len(ROWS), 8)]
         inputs = {
-            "images": pipeline | "Images" >> beam.Create(images),
-            "rows": pipeline | "Rows" >> beam.Create(rows),
+            "images": pipeline | "Images" >> beam.Create(image_batches),
+            "rows": pipeline | "Rows" >> beam.Create(row_batches),
         }
         if by_folder:
-            bare = [by_folder.bare_names(row.name for row in batch) for batch in rows]
+            bare = [by_folder.bare_names(row.name for row in batch) for batch in row_batches]
             inputs[BARE_NAMES] = pipeline | "BareNames" >> beam.Create(bare)
         joined = inputs | JoinLabels(
             splits=SplitAssigner(None, 0),
@@ -66,6 +67,6 @@ def test_buckets_and_bundles_play_no_part(
         samples = joined["samples"] | "EachSample" >> beam.FlatMap(list)
         dead_letters = joined[DEAD_LETTERS] | "EachLetter" >> beam.FlatMap(list)
         total = joined[TALLY] | beam.CombineGlobally(SumTallies())
-        assert_that(samples, equal_to(expected.samples), label="samples")
+        assert_that(samples, equal_to(expected.all_samples()), label="samples")
         assert_that(dead_letters, equal_to(expected.dead_letters), label="dead letters")
         assert_that(total, equal_to([tally]), label="tally")

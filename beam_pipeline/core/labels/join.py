@@ -23,10 +23,8 @@ together by it, here `a` (`meeting.bucket_of`), one entry each, however many nam
 
 from __future__ import annotations
 
-import functools
-import posixpath
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -37,13 +35,14 @@ from beam_pipeline.core.dead_letters import (
     image_dead_letter,
     row_dead_letter,
 )
-from beam_pipeline.core.labels.meeting import normalized
+from beam_pipeline.core.labels.meeting import ImageNames, are_exact, names_of
 from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
 from beam_pipeline.core.listing.folders import (
     first_folder_split,
     folder_meaning,
     without_class,
 )
+from beam_pipeline.core.packing import Columns, Same, chosen_rows, items_of, put_together
 from beam_pipeline.core.references import (
     DEFAULT_SPLIT,
     ImageRef,
@@ -52,9 +51,9 @@ from beam_pipeline.core.references import (
     SampleRef,
     Size,
 )
-from beam_pipeline.core.uris import is_remote
 
-_Named = Mapping[str, Sequence[ImageRef]]
+_KEY, _URI, _SIZE, _VERSION, _ALIASES, _DIGEST = range(len(ImageRef._fields))
+_NAME, _VALUES, _SPLIT, _FILE, _LINE, _PROBLEM, _ROW_SIZE = range(len(LabelRow._fields))
 
 _LEAST_BUCKETS = 256
 _BUCKETS_FOR_ANY = 1024  # where the size of the label files is not known
@@ -68,16 +67,18 @@ class Joined:
     """The outcome of one bucket.
 
     Attributes:
-      samples: images with their labels.
+      samples: images with their labels, joined one by one.
       dead_letters: images and rows left out.
       orphan_rows: how many of the dead letters are rows without an image of their own.
       repeated_rows: rows that said again what another said.
+      columns: columns of the `SampleRef`s that were joined at once; none if there are none.
     """
 
     samples: list[SampleRef] = field(default_factory=list)
     dead_letters: list[DeadLetter] = field(default_factory=list)
     orphan_rows: int = 0
     repeated_rows: int = 0
+    columns: Columns = ()
 
     def add(
         self,
@@ -106,6 +107,15 @@ class Joined:
             self.samples.append(keep.marked(outcome) if keep else outcome)
         else:
             self.dead_letters.append(outcome)
+
+    def all_columns(self) -> Columns:
+        """The columns of all samples; none if there are none."""
+        by_one: Columns = list(zip(*self.samples, strict=True))
+        return put_together([columns for columns in (self.columns, by_one) if columns])
+
+    def all_samples(self) -> list[SampleRef]:
+        """All samples."""
+        return [*self.samples, *(items_of(SampleRef, self.columns) if self.columns else ())]
 
     def add_unlabelled(
         self, image: ImageRef, split: str, message: str, keep: KeepUnlabelled | None
@@ -136,26 +146,33 @@ def meets_by_folder(label_bytes: int | None) -> bool:
     return label_bytes is not None and label_bytes >= _BY_FOLDER_BYTES
 
 
-def label_by_folder(images: Iterable[ImageRef], keep: KeepUnlabelled | None = None) -> Joined:
+def label_by_folder(images: Columns, keep: KeepUnlabelled | None = None) -> Joined:
     """Takes the class, and the split where there is one, from each image's folder.
 
     Args:
-      images: with keys that are theirs alone.
+      images: columns of `ImageRef`s with keys that are theirs alone.
       keep: makes samples of images in no class folder; None makes them dead letters.
     """
+    folders = [path[: path.rfind("/") + 1] for path in _paths(images)]
+    meanings = {folder: folder_meaning(folder) for folder in set(folders)}
+    if keep:
+        meanings = {folder: without_class(meaning) for folder, meaning in meanings.items()}
+    splits = {folder: meaning.split or DEFAULT_SPLIT for folder, meaning in meanings.items()}
     joined = Joined()
-    for image in images:
-        meaning = folder_meaning(image.path)
-        if keep:
-            meaning = without_class(meaning)
-        split = meaning.split or DEFAULT_SPLIT
-        if meaning.class_name:
-            sample = labelled(image, split, (meaning.class_name,))
-            joined.samples.append(keep.marked(sample) if keep else sample)
-        else:
-            joined.add_unlabelled(
-                image, split, "lies in no class folder; move it into one, or give --labels", keep
-            )
+    unlabelled = [row for row, folder in enumerate(folders) if not meanings[folder].class_name]
+    for row in unlabelled:
+        message = "lies in no class folder; move it into one, or give --labels"
+        joined.add_unlabelled(_image(images, row), splits[folders[row]], message, keep)
+    if unlabelled:
+        rows = [row for row, folder in enumerate(folders) if meanings[folder].class_name]
+        images = chosen_rows(images, rows) if rows else ()
+        folders = [folders[row] for row in rows]
+    mark = (1,) if keep else ()
+    labels = {folder: (meaning.class_name, *mark) for folder, meaning in meanings.items()}
+    if folders:
+        joined.columns = _samples(
+            images, splits=[splits[f] for f in folders], labels=[labels[f] for f in folders]
+        )
     return joined
 
 
@@ -218,8 +235,8 @@ class RowMerger:
         """The rows without those that say again what an earlier one says."""
         seen: dict[Any, LabelRow] = {}
         for row in rows:
-            said = tuple(map(_without_lines, row.values))
-            seen.setdefault((row.problem, row.split, said), row)
+            values = tuple(map(_without_lines, row.values))
+            seen.setdefault((row.problem, row.split, values), row)
         return list(seen.values())
 
     def merge(self, rows: Sequence[LabelRow]) -> LabelRow | tuple[LabelRow, LabelRow]:
@@ -250,6 +267,20 @@ class RowMerger:
         if all(row.file == first.file for row in rows):
             return first._replace(values=values)
         return first._replace(values=tuple(map(_without_lines, values)), file="", line=0)
+
+    def listed(self, rows: Sequence[tuple[LabelValue, ...]]) -> Sequence[tuple[LabelValue, ...]]:
+        """The values of rows that are the only ones of their images: lists that are put together are not None."""
+        if not any(self.repeated):
+            return rows
+        return [
+            tuple(
+                () if value is None and many else value
+                for value, many in zip(values, self.repeated, strict=True)
+            )
+            if None in values
+            else values
+            for values in rows
+        ]
 
     def _completed(self, rows: Sequence[LabelRow]) -> LabelRow | tuple[LabelRow, LabelRow]:
         merged = rows[0]
@@ -303,179 +334,164 @@ AGREE = RowMerger()
 
 
 def join_bucket(
-    images: Iterable[ImageRef],
-    rows: Iterable[LabelRow],
-    merger: RowMerger = AGREE,
-    keep: KeepUnlabelled | None = None,
+    images: Columns, rows: Columns, merger: RowMerger = AGREE, keep: KeepUnlabelled | None = None
 ) -> Joined:
     """Joins the images and rows of one bucket; the result does not depend on their order.
 
+    Rows that name an image of their own by its key, as most do, are joined at once, by columns.
+
     Args:
-      images: those of the bucket.
-      rows: those of the bucket.
+      images: columns of the `ImageRef`s of the bucket.
+      rows: columns of its `LabelRow`s.
       merger: makes one row of all that name the same image.
       keep: makes samples of images without a row; None makes them dead letters.
     """
-    images = list(images)
-    unique, dead_letters = split_duplicates(images)
-    joined = Joined(dead_letters=dead_letters)
-    alone = {image.key for image in unique}
-    names = _ImageNames(images)
-    rows_of: dict[str, list[LabelRow]] = defaultdict(list)
-    named_by_others: set[str] = set()
+    joined = Joined()
+    keys = images[_KEY] if images else ()
+    index_of = dict(zip(keys, range(len(keys)), strict=True))
+    unusable: set[int] = set()
+    if len(index_of) < len(keys):
+        joined.dead_letters = split_duplicates(items_of(ImageRef, images))[1]
+        repeated = {letter.key for letter in joined.dead_letters}
+        unusable = {index for index, key in enumerate(keys) if key in repeated}
+    meant, hesitant = _meant(images, rows, index_of, unusable, joined)
+    bulk: Sequence[int] = ()  # rows that are the only ones of their images, and sound
+    rows_of: dict[int, list[int]] = defaultdict(list)
+    if not (keep or merger.complete or merger.by_folder or any(merger.unique)):
+        bulk = _single_rows(meant, rows[_PROBLEM] if rows else ())
+    if len(bulk) < len(meant):
+        for row in sorted(set(range(len(meant))).difference(bulk)):
+            rows_of[meant[row]].append(row)
+    if bulk:
+        indices = [meant[row] for row in bulk] if len(bulk) < len(meant) else meant
+        joined.columns = _at_once(images, rows, indices, bulk, merger)
+        unusable.update(indices)
     named_only = replace(merger, unnamed=None)
-    for row in rows:
-        found = names.find(row)
-        if len(found) == 1 and found[0].key in alone:
-            rows_of[found[0].key].append(row)
-            continue
-        joined.orphan_rows += 1
-        joined.dead_letters.append(_orphan(row, found, names))
-        named_by_others.update(image.key for image in found)
-    for image in unique:
-        ambiguous = image.key in named_by_others  # a row may mean it, so it is not without labels
-        joined.add(image, rows_of.get(image.key, ()), named_only if ambiguous else merger, keep)
+    for index in sorted(set(range(len(keys))).difference(unusable)):
+        own = [_row(rows, row) for row in rows_of.get(index, ())]
+        joined.add(_image(images, index), own, named_only if index in hesitant else merger, keep)
     return joined
 
 
-class _ImageNames:
-    """Every name that the images of a bucket answer to, in the order in which they count.
+def _single_rows(meant: Sequence[int], problems: Sequence[str]) -> Sequence[int]:
+    """The rows without a problem that alone mean their image."""
+    if meant and len(set(meant)) == len(meant) and -1 not in meant and not _any(problems):
+        return range(len(meant))
+    counts = Counter(meant)
+    return [
+        row
+        for row, index in enumerate(meant)
+        if index >= 0 and counts[index] == 1 and not problems[row]
+    ]
 
-    Most rows say the exact one, so the others are only made when a row asks for them.
+
+def _meant(
+    images: Columns, rows: Columns, index_of: Mapping[str, int], unusable: set[int], joined: Joined
+) -> tuple[Sequence[int], set[int]]:
+    """The index of the image that each row names, or -1; and images that such a row may mean.
+
+    Adds a dead letter for each row that names no image of its own.
     """
-
-    def __init__(self, images: Sequence[ImageRef]) -> None:
-        self._images = images
-        self._keys = _named(images, [normalized(image.key) for image in images])
-
-    @functools.cached_property
-    def _paths(self) -> _Named:
-        return _by_path(self._images, lambda path: path)
-
-    @functools.cached_property
-    def _without_extension(self) -> _Named:
-        return _by_path(self._images, _stem)
-
-    @functools.cached_property
-    def _bare(self) -> _Named:
-        return _named(self._images, [_file_name(image) for image in self._images])
-
-    @functools.cached_property
-    def _bare_without_extension(self) -> _Named:
-        return _named(self._images, [_stem(_file_name(image)) for image in self._images])
-
-    @functools.cached_property
-    def _in_archives(self) -> Sequence[_Named]:
-        """Members of archives by each of their further names; none where there are no archives."""
-        members = [image for image in self._images if image.aliases]
-        aliases = zip(*(image.aliases for image in members), strict=True)
-        return [_named(members, map(normalized, names)) for names in aliases]
-
-    @functools.cached_property
-    def _in_archives_without_extension(self) -> Sequence[_Named]:
-        return [
-            _named(
-                [image for images in named.values() for image in images],
-                [_stem(name) for name, images in named.items() for _ in images],
-            )
-            for named in self._in_archives
-        ]
-
-    def find(self, row: LabelRow) -> Sequence[ImageRef]:
-        """The images that the row names, by the first way of naming that finds any."""
-        names = _names_of(row)
-        found = self._exact(names[0]).get(names[0])
-        if found is None:
-            others = (named.get(name) for named, name in self._further_attempts(names, row.file))
-            found = next(filter(None, others), ())
-        if len(found) > 1:  # names that differ in Unicode's composition only
-            same = [image for image in found if row.name in (image.key, image.uri)]
-            return same if len(same) == 1 else found
-        return found
-
-    def called_like(self, row: LabelRow) -> Sequence[ImageRef]:
-        """The images in any folder that have the file name of the path that a row names."""
-        file_name = _names_of(row)[-1].rpartition("/")[2]
-        named = self._bare.get(file_name) or self._bare_without_extension.get(file_name)
-        return named or ()
-
-    def _further_attempts(
-        self, names: Sequence[str], label_file: str
-    ) -> Iterator[tuple[_Named, str]]:
-        for name in names[1:]:
-            yield self._exact(name), name
-        below = _below_label_file(names[-1], label_file)
-        yield self._exact(below), below
-        for named in self._in_archives:
-            for name in names:
-                yield named, name
-        for name in (*names, below):
-            yield self._without_extension, name
-        for named in self._in_archives_without_extension:
-            for name in names:
-                yield named, name
-        for named in (self._bare, self._bare_without_extension):
-            for name in names:
-                yield named, name
-
-    def _exact(self, name: str) -> _Named:
-        """The columns that may hold a path: no URI is relative, so most paths can only be keys."""
-        return self._paths if name.startswith("/") or is_remote(name) else self._keys
+    if not rows:
+        return (), set()
+    names, hesitant = rows[_NAME], set[int]()
+    exact = are_exact(names) and "".join(index_of).isascii()
+    meant = [index_of.get(name, -1) for name in names] if exact else [-1] * len(names)
+    open_rows = [row for row, index in enumerate(meant) if index < 0 or index in unusable]
+    if not open_rows:
+        return meant, hesitant
+    all_images = list(items_of(ImageRef, images)) if images else []
+    lookup = ImageNames(all_images)
+    for number in open_rows:
+        row = _row(rows, number)
+        candidates = lookup.find(row)
+        indices = {index_of[image.key] for image in candidates}
+        meant[number] = -1
+        if len(candidates) == 1 and not indices & unusable:
+            (meant[number],) = indices
+            continue
+        joined.orphan_rows += 1
+        joined.dead_letters.append(_orphan(row, candidates, lookup))
+        hesitant |= indices
+    return meant, hesitant
 
 
-def _named(images: Iterable[ImageRef], names: Iterable[str]) -> _Named:
-    named: dict[str, list[ImageRef]] = defaultdict(list)
-    for image, name in zip(images, names, strict=True):
-        named[name].append(image)
-    return named
-
-
-def _by_path(images: Iterable[ImageRef], part: Callable[[str], str]) -> _Named:
-    """The images by a part of their keys and of their URIs."""
-    named: dict[str, list[ImageRef]] = defaultdict(list)
-    for image in images:
-        key, uri = part(normalized(image.key)), part(normalized(image.uri))
-        named[key].append(image)
-        if uri != key:
-            named[uri].append(image)
-    return named
-
-
-def _file_name(image: ImageRef) -> str:
-    return normalized(image.key).rpartition("/")[2]
-
-
-def _stem(path: str) -> str:
-    return posixpath.splitext(path)[0]
-
-
-def _names_of(row: LabelRow) -> Sequence[str]:
-    """The row's name as written, and with `/` for the backslashes of Windows."""
-    name = normalized(row.name)
-    if name.startswith("file://"):
-        name = name[len("file://") :]
-    if "\\" not in name and not name.startswith("./"):  # as nearly all are
-        return (name,)
-    names = (name, name.replace("\\", "/")) if "\\" in name else (name,)
-    return tuple(
-        posixpath.normpath(name) if name.startswith("./") and _is_file_name(name) else name
-        for name in names
+def _at_once(
+    images: Columns,
+    rows: Columns,
+    indices: Sequence[int],
+    numbers: Sequence[int],
+    merger: RowMerger,
+) -> Columns:
+    """The columns of samples of images, each with the only row that names it."""
+    images = chosen_rows(images, indices)
+    if len(numbers) < len(rows[_NAME]):
+        rows = chosen_rows(rows, numbers)
+    sizes = rows[_ROW_SIZE]
+    return _samples(
+        images,
+        splits=_row_splits(_paths(images), rows[_SPLIT]),
+        labels=merger.listed(rows[_VALUES]),
+        origins=rows[_FILE],
+        sizes=[size if size and min(size) > 0 else None for size in sizes] if _any(sizes) else None,
     )
 
 
-def _is_file_name(path: str) -> bool:
-    """True if a path ends in a name; one that does not keeps its form, as in `bucket_of`."""
-    return posixpath.basename(path) not in ("", ".", "..")
+def _paths(images: Columns) -> Sequence[str]:
+    """The path of each image that says its class and split."""
+    if not _any(images[_ALIASES]):
+        return images[_KEY]
+    return [a[0] if a else key for key, a in zip(images[_KEY], images[_ALIASES], strict=True)]
 
 
-def _below_label_file(name: str, label_file: str) -> str:
-    """The URI that a name has if it is a path from the label file's folder."""
-    if is_remote(name) or not _is_file_name(name):
-        return name
-    folder = posixpath.dirname(label_file)
-    if is_remote(folder):
-        return f"{folder}/{name}"
-    return posixpath.normpath(posixpath.join(folder, name))
+def _any(column: Sequence[Any]) -> bool:
+    """True if a value says something: most columns hold the same empty one everywhere."""
+    return column.count(column[0]) != len(column) or bool(column[0])
+
+
+def _row_splits(paths: Sequence[str], splits: Sequence[str]) -> Sequence[str]:
+    """The split that each row says, or the first folder, or else the default one."""
+    folders = {path[: path.find("/")] for path in paths if "/" in path}
+    of_folder = {folder: first_folder_split(f"{folder}/") or DEFAULT_SPLIT for folder in folders}
+    if not _any(splits) and set(of_folder.values()) <= {DEFAULT_SPLIT}:
+        return Same(DEFAULT_SPLIT, len(paths))
+    return [
+        split or of_folder.get(path.partition("/")[0] if "/" in path else "", DEFAULT_SPLIT)
+        for path, split in zip(paths, splits, strict=True)
+    ]
+
+
+def _samples(
+    images: Columns,
+    *,
+    splits: Sequence[str],
+    labels: Sequence[Any],
+    origins: Sequence[str] | None = None,
+    sizes: Sequence[Any] | None = None,
+) -> Columns:
+    """The columns of `SampleRef`s."""
+    count = len(splits)
+    columns = {
+        "key": images[_KEY],
+        "uri": images[_URI],
+        "size": images[_SIZE],
+        "split": splits,
+        "labels": labels,
+        "offset": Same(-1, count),
+        "origin": origins or Same("", count),
+        "version": images[_VERSION],
+        "claimed_size": sizes or Same(None, count),
+        "digest": images[_DIGEST],
+    }
+    return [columns[name] for name in SampleRef._fields]
+
+
+def _image(images: Columns, index: int) -> ImageRef:
+    return ImageRef._make(column[index] for column in images)
+
+
+def _row(rows: Columns, index: int) -> LabelRow:
+    return LabelRow._make(column[index] for column in rows)
 
 
 def _sample(
@@ -570,7 +586,7 @@ def _shown(value: Any) -> str:
     return f"[{', '.join(items)}{more}]"
 
 
-def _orphan(row: LabelRow, found: Sequence[ImageRef], names: _ImageNames) -> DeadLetter:
+def _orphan(row: LabelRow, found: Sequence[ImageRef], names: ImageNames) -> DeadLetter:
     """The dead letter of a row that names no image, or several."""
     keys = sorted(image.key for image in found)
     if not found:
@@ -597,9 +613,9 @@ def _orphan(row: LabelRow, found: Sequence[ImageRef], names: _ImageNames) -> Dea
     )
 
 
-def _missing(row: LabelRow, names: _ImageNames) -> str:
+def _missing(row: LabelRow, names: ImageNames) -> str:
     """The name that was looked for; for a path, also images of its file name in other folders."""
-    if "/" not in _names_of(row)[-1]:
+    if "/" not in names_of(row)[-1]:
         return "no listed image has this name, with or without folder or extension"
     elsewhere = sorted(image.key for image in names.called_like(row))
     if not elsewhere:

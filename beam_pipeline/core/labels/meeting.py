@@ -16,12 +16,17 @@ of such a name meets its rows by the name alone.
 
 from __future__ import annotations
 
+import functools
+import posixpath
 import unicodedata
 import zlib
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from beam_pipeline.core.packing import Columns
+from beam_pipeline.core.references import ImageRef, LabelRow
+from beam_pipeline.core.uris import is_remote
 
 MOST_BARE = 1000
 """So many names without folders, and all images meet by their names alone."""
@@ -51,7 +56,7 @@ class NameDivision:
     def numbers(self, columns: Columns) -> Sequence[int]:
         """The bucket of each image or row."""
         names, parts = columns[0], self.parts
-        if not _are_plain(names):
+        if not are_plain(names):
             return [bucket_of(name, parts) for name in names]
         return [
             zlib.crc32(name[name.rfind("/") + 1 :].partition(".")[0].encode()) % parts
@@ -59,7 +64,7 @@ class NameDivision:
         ]
 
 
-def _are_plain(names: Sequence[str]) -> bool:
+def are_plain(names: Sequence[str]) -> bool:
     """True if names are written in one way only: in ASCII, and with no separator but `/`."""
     text = "\n".join(names)
     return text.isascii() and "\\" not in text
@@ -105,18 +110,18 @@ class ByFolder:
 
     def bare_names(self, names: Iterable[str]) -> BareNames:
         """Those of rows' names that give no folder below a root."""
-        names, found = list(names), set[str]()
-        if _are_plain(names):
+        names, bare = list(names), set[str]()
+        if are_plain(names):
             paths = {name[: name.rfind("/") + 1] for name in names}
             if all(self._split(path)[0] for path in paths):
                 return BareNames()
         for name in names:
             folder, file_name = self._split(name)
             if not folder:
-                found.add(file_name)
-                if len(found) > MOST_BARE:
+                bare.add(file_name)
+                if len(bare) > MOST_BARE:
                     return BareNames(too_many=True)
-        return BareNames(frozenset(found))
+        return BareNames(frozenset(bare))
 
     def bucket_of(self, name: str, buckets: int, bare: BareNames) -> int:
         """The bucket of an image's key or a row's name."""
@@ -131,7 +136,7 @@ class ByFolder:
         """The bucket of each image's key or row's name."""
         if bare.too_many:
             return NameDivision(buckets).numbers([names])
-        if not _are_plain(names):
+        if not are_plain(names):
             return [self.bucket_of(name, buckets, bare) for name in names]
         folders: dict[str, str] = {}  # the part of a path that names a folder below a root
         numbers = []
@@ -175,3 +180,154 @@ class FolderDivision:
 def _folder(path: str) -> str:
     """The last name in a path up to its first dot; empty for `..`, too, and then a name is bare."""
     return normalized(path).rpartition("/")[2].partition(".")[0]
+
+
+# --- the images that a row may mean --------------------------------------------------------------
+
+_Named = Mapping[str, Sequence[ImageRef]]
+
+
+class ImageNames:
+    """Every name that the images of a bucket answer to, in the order in which they count: see `join`.
+
+    Most rows say the exact one, so the others are only made when a row asks for them.
+    """
+
+    def __init__(self, images: Sequence[ImageRef]) -> None:
+        self._images = images
+        self._keys = _named(images, [normalized(image.key) for image in images])
+
+    @functools.cached_property
+    def _paths(self) -> _Named:
+        return _by_path(self._images, lambda path: path)
+
+    @functools.cached_property
+    def _without_extension(self) -> _Named:
+        return _by_path(self._images, _stem)
+
+    @functools.cached_property
+    def _bare(self) -> _Named:
+        return _named(self._images, [_file_name(image) for image in self._images])
+
+    @functools.cached_property
+    def _bare_without_extension(self) -> _Named:
+        return _named(self._images, [_stem(_file_name(image)) for image in self._images])
+
+    @functools.cached_property
+    def _in_archives(self) -> Sequence[_Named]:
+        """Members of archives by each of their further names; none where there are no archives."""
+        members = [image for image in self._images if image.aliases]
+        aliases = zip(*(image.aliases for image in members), strict=True)
+        return [_named(members, map(normalized, names)) for names in aliases]
+
+    @functools.cached_property
+    def _in_archives_without_extension(self) -> Sequence[_Named]:
+        return [
+            _named(
+                [image for images in named.values() for image in images],
+                [_stem(name) for name, images in named.items() for _ in images],
+            )
+            for named in self._in_archives
+        ]
+
+    def find(self, row: LabelRow) -> Sequence[ImageRef]:
+        """The images that the row names, by the first way of naming that finds any."""
+        names = names_of(row)
+        images = self._exact(names[0]).get(names[0])
+        if images is None:
+            attempts = (named.get(name) for named, name in self._further_attempts(names, row.file))
+            images = next(filter(None, attempts), ())
+        if len(images) > 1:  # names that differ in Unicode's composition only
+            same = [image for image in images if row.name in (image.key, image.uri)]
+            return same if len(same) == 1 else images
+        return images
+
+    def called_like(self, row: LabelRow) -> Sequence[ImageRef]:
+        """The images in any folder that have the file name of the path that a row names."""
+        file_name = names_of(row)[-1].rpartition("/")[2]
+        named = self._bare.get(file_name) or self._bare_without_extension.get(file_name)
+        return named or ()
+
+    def _further_attempts(
+        self, names: Sequence[str], label_file: str
+    ) -> Iterator[tuple[_Named, str]]:
+        for name in names[1:]:
+            yield self._exact(name), name
+        below = _below_label_file(names[-1], label_file)
+        yield self._exact(below), below
+        for named in self._in_archives:
+            for name in names:
+                yield named, name
+        for name in (*names, below):
+            yield self._without_extension, name
+        for named in self._in_archives_without_extension:
+            for name in names:
+                yield named, name
+        for named in (self._bare, self._bare_without_extension):
+            for name in names:
+                yield named, name
+
+    def _exact(self, name: str) -> _Named:
+        """The columns that may hold a path: no URI is relative, so most paths can only be keys."""
+        return self._paths if name.startswith("/") or is_remote(name) else self._keys
+
+
+def _named(images: Iterable[ImageRef], names: Iterable[str]) -> _Named:
+    named: dict[str, list[ImageRef]] = defaultdict(list)
+    for image, name in zip(images, names, strict=True):
+        named[name].append(image)
+    return named
+
+
+def are_exact(names: Sequence[str]) -> bool:
+    """True if names are relative paths, written in one form only, so that an equal key is what each means."""
+    text = "\n" + "\n".join(names)
+    return text.isascii() and not any(mark in text for mark in ("\\", "\n/", "\n./", "://"))
+
+
+def _by_path(images: Iterable[ImageRef], part: Callable[[str], str]) -> _Named:
+    """The images by a part of their keys and of their URIs."""
+    named: dict[str, list[ImageRef]] = defaultdict(list)
+    for image in images:
+        key, uri = part(normalized(image.key)), part(normalized(image.uri))
+        named[key].append(image)
+        if uri != key:
+            named[uri].append(image)
+    return named
+
+
+def _file_name(image: ImageRef) -> str:
+    return normalized(image.key).rpartition("/")[2]
+
+
+def _stem(path: str) -> str:
+    return posixpath.splitext(path)[0]
+
+
+def names_of(row: LabelRow) -> Sequence[str]:
+    """The row's name as written, and with `/` for the backslashes of Windows."""
+    name = normalized(row.name)
+    if name.startswith("file://"):
+        name = name[len("file://") :]
+    if "\\" not in name and not name.startswith("./"):  # as nearly all are
+        return (name,)
+    names = (name, name.replace("\\", "/")) if "\\" in name else (name,)
+    return tuple(
+        posixpath.normpath(name) if name.startswith("./") and _is_file_name(name) else name
+        for name in names
+    )
+
+
+def _is_file_name(path: str) -> bool:
+    """True if a path ends in a name; one that does not keeps its form, as in `bucket_of`."""
+    return posixpath.basename(path) not in ("", ".", "..")
+
+
+def _below_label_file(name: str, label_file: str) -> str:
+    """The URI that a name has if it is a path from the label file's folder."""
+    if is_remote(name) or not _is_file_name(name):
+        return name
+    folder = posixpath.dirname(label_file)
+    if is_remote(folder):
+        return f"{folder}/{name}"
+    return posixpath.normpath(posixpath.join(folder, name))

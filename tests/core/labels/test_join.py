@@ -4,23 +4,25 @@ import random
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.labels import join
 from beam_pipeline.core.labels.join import (
+    AGREE,
     Joined,
     RowMerger,
     buckets_for,
-    join_bucket,
-    label_by_folder,
     split_duplicates,
 )
 from beam_pipeline.core.labels.meeting import BareNames, ByFolder, bucket_of
 from beam_pipeline.core.labels.schema import ColumnKind, label_column
 from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
+from beam_pipeline.core.packing import Columns
 from beam_pipeline.core.references import (
     Box,
     ImageRef,
@@ -32,6 +34,28 @@ from beam_pipeline.core.references import (
 from tests.profiles import examples
 
 NFC, NFD = (unicodedata.normalize(form, "café") for form in ("NFC", "NFD"))
+
+
+def join_bucket(
+    images: Iterable[ImageRef],
+    rows: Iterable[LabelRow],
+    merger: RowMerger = AGREE,
+    keep: KeepUnlabelled | None = None,
+) -> Joined:
+    """What becomes of images and rows, all samples one by one."""
+    return one_by_one(join.join_bucket(columns_of(images), columns_of(rows), merger, keep))
+
+
+def label_by_folder(images: Iterable[ImageRef], keep: KeepUnlabelled | None = None) -> Joined:
+    return one_by_one(join.label_by_folder(columns_of(images), keep))
+
+
+def one_by_one(joined: Joined) -> Joined:
+    return replace(joined, samples=joined.all_samples(), columns=())
+
+
+def columns_of(items: Iterable[ImageRef] | Iterable[LabelRow]) -> Columns:
+    return list(zip(*items, strict=True))
 
 
 def image(key: str, root: str = "/photos") -> ImageRef:
@@ -761,6 +785,7 @@ def test_images_in_no_class_folder_are_kept_if_asked_for() -> None:
         "val/cat/g.jpg",
     )
     joined = label_by_folder([image(key) for key in keys], keep)
+    joined.samples.sort(key=lambda sample: keys.index(sample.key))
     assert joined == Joined(
         samples=[
             SampleRef("cat/a.jpg", "/photos/cat/a.jpg", 5, "train", ("cat", 1)),
