@@ -994,4 +994,6 @@ def test_more_columns_than_anybody_means_are_asked_about() -> None:
         content = f"filename,label,{names}\na.jpg,x{',1' * count}\nb.jpg,y{',2' * count}\n"
         questions = inspect(content, "l.csv")[0].questions
         assert len(questions) == count - 9_999
-    assert questions[0].startswith("l.csv: each of 10,001 columns would be a feature of its own")
+    assert questions[0].reason.startswith(
+        "l.csv: each of 10,001 columns would be a feature of its own"
+    )
