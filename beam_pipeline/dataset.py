@@ -15,7 +15,7 @@ from numbers import Integral
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from beam_pipeline.core.dataset.receipts import option_changes
+from beam_pipeline.core.dataset.changes import option_changes
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.images.preparation import RAW_FORMAT
 from beam_pipeline.core.labels.schema import written_key

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 from beam_pipeline.config import SETTLED_BY_REUSE, ConvertConfig
+from beam_pipeline.core.dataset.changes import option_changes
 from beam_pipeline.core.dataset.manifest import MANIFEST_NAME
-from beam_pipeline.core.dataset.receipts import option_changes, receipt_name
+from beam_pipeline.core.dataset.receipts import receipt_name
 from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files

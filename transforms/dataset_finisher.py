@@ -11,6 +11,8 @@ from beam_pipeline.core.dataset.changes import (
     CHANGES_NAME,
     ShardChanges,
     changes_file,
+    option_changes,
+    with_settled,
 )
 from beam_pipeline.core.dataset.duplicates import DUPLICATES_NAME, Duplicates
 from beam_pipeline.core.dataset.manifest import (
@@ -32,7 +34,6 @@ from beam_pipeline.core.dataset.names import (
     parts_for,
 )
 from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.dataset.receipts import option_changes, with_settled
 from beam_pipeline.core.dataset.refusals import (
     accounting_error,
     all_filtered,

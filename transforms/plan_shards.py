@@ -10,11 +10,11 @@ from typing import Any
 
 import apache_beam as beam
 
+from beam_pipeline.core.dataset.changes import with_settled
 from beam_pipeline.core.dataset.estimate import FEATURE_BYTES
 from beam_pipeline.core.dataset.manifest import check_draft
 from beam_pipeline.core.dataset.plan import NOTHING_KEPT, Plan, PlanRequest, make_plan
 from beam_pipeline.core.dataset.plausibility import NO_CHECKS, LabelChecks
-from beam_pipeline.core.dataset.receipts import with_settled
 from beam_pipeline.core.dataset.refusals import other_shards
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.errors import (

@@ -11,14 +11,12 @@ from beam_pipeline.commands.command import Call
 from beam_pipeline.core.dataset.changes import (
     SampleChanges,
     compare_samples,
+    file_labels,
+    option_changes,
     written_samples,
 )
 from beam_pipeline.core.dataset.manifest import shard_paths
-from beam_pipeline.core.dataset.receipts import (
-    file_labels,
-    option_changes,
-    receipt_name,
-)
+from beam_pipeline.core.dataset.receipts import receipt_name
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files

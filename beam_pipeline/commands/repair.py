@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from beam_pipeline.core.errors import (
     CodecError,
     ConversionError,
 )
-from beam_pipeline.core.images.changes import UNREAD, ImageChanges, check_codec
+from beam_pipeline.core.images.changes import check_codec
 from beam_pipeline.core.records.formats import recorded_format
 from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.text import counted, shown
@@ -71,27 +70,12 @@ class RepairTask:
         Raises:
           ChangedInputsError: it does not match; the file is not replaced.
         """
-        try:
-            return self._run(self.inputs)
-        except ChangedInputsError:
-            if "changes" in self.inputs.options:
-                raise
-            # Older versions did not read how images are turned.
-            changes = ImageChanges(orientation=UNREAD).recorded()
-            older = {**self.inputs.options, "changes": changes}
-            try:
-                return self._run(dataclasses.replace(self.inputs, options=older))
-            except ChangedInputsError:
-                pass
-            raise
-
-    def _run(self, inputs: ShardInputs) -> Written:
         receipt = write_inputs(
             folder=self.folder,
-            inputs=inputs,
-            encoding=EncodingOptions.from_recorded(inputs.options),
+            inputs=self.inputs,
+            encoding=EncodingOptions.from_recorded(self.inputs.options),
             record_format=self.record_format,
-            reading=usual_reading(ref.uri for ref in inputs.refs),
+            reading=usual_reading(ref.uri for ref in self.inputs.refs),
             new=False,
             accept=self._accept,
         )

@@ -16,18 +16,14 @@ from beam_pipeline.core.dataset.changes import (
     SampleChanges,
     ShardChanges,
     compare_samples,
+    file_labels,
+    has_same_outcome,
     samples_between,
     shards_meeting,
     written_samples,
 )
 from beam_pipeline.core.dataset.plan import Kept
-from beam_pipeline.core.dataset.receipts import (
-    Receipt,
-    ShardInputs,
-    file_labels,
-    has_same_outcome,
-    receipt_name,
-)
+from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs, receipt_name
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.images.changes import codec_here
 from beam_pipeline.core.labels.class_files import Classes

@@ -9,6 +9,7 @@ from typing import Any
 
 from beam_pipeline.core.card.seal import has_seal
 from beam_pipeline.core.card.side_files import files_from_manifest, gives_way, side_file
+from beam_pipeline.core.dataset.changes import option_changes
 from beam_pipeline.core.dataset.manifest import (
     LABELS_NAME,
     MANIFEST_NAME,
@@ -25,7 +26,7 @@ from beam_pipeline.core.dataset.names import (
     WRITING_NAME,
     lists_dead_letters,
 )
-from beam_pipeline.core.dataset.receipts import option_changes, receipt_name
+from beam_pipeline.core.dataset.receipts import receipt_name
 from beam_pipeline.core.errors import (
     AnotherJobError,
     ChangedInputsError,

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from beam_pipeline.core.dataset.changes import ShardChanges
+from beam_pipeline.core.dataset.changes import ShardChanges, input_changes
 from beam_pipeline.core.dataset.duplicates import packed_images, written_images
 from beam_pipeline.core.dataset.names import MANIFEST_NAME
-from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs, changes
+from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.core.errors import (
     AnotherJobError,
@@ -109,7 +109,7 @@ class ShardTask:
         except ConversionError as error:
             return Written(None, [], Refusal.from_error(error))
         if own:
-            changed = changes(own.inputs, inputs)
+            changed = input_changes(own.inputs, inputs)
             if changed:
                 return Written(None, [], self._refused(changed))
         found = self.earlier.look_up(inputs) if self.earlier else None

@@ -21,7 +21,8 @@ from hashlib import blake2b
 from itertools import chain
 from typing import Annotated, Any, NamedTuple
 
-from beam_pipeline.core.dataset.receipts import Receipt, without_lines
+from beam_pipeline.core.dataset.changes import without_lines
+from beam_pipeline.core.dataset.receipts import Receipt
 from beam_pipeline.core.dead_letters import (
     DeadLetter,
     Reason,

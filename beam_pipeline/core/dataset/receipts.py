@@ -11,21 +11,20 @@ import base64
 import gzip
 import json
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import starmap
 from typing import Annotated, Any
 
 from beam_pipeline.core.dataset.names import RECEIPTS_FOLDER
-from beam_pipeline.core.dead_letters import DeadLetter, Reason
+from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.images.preparation import DIGEST_BYTES
-from beam_pipeline.core.labels.schema import FILE_KINDS
-from beam_pipeline.core.records.formats import DEFAULT_FORMAT, format_of
+from beam_pipeline.core.records.formats import format_of
 from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED, parse_statistics
 from beam_pipeline.core.records.sharding import ShardInfo, ShardSpec
 from beam_pipeline.core.references import SampleRef
-from beam_pipeline.core.text import enumerated, shown
+from beam_pipeline.core.text import shown
 from beam_pipeline.core.typed_json import Expect, decode
 
 _VERSION = 1
@@ -34,19 +33,12 @@ _FASTEST = 1  # of gzip
 _GZIP = 16 + zlib.MAX_WBITS
 _LARGEST, _MOST_INFLATED = 16 << 20, 50
 """A receipt may have 16 MiB, or 50 times its compressed length; ours have about 10 times."""
-_SHOWN = 3
 _DAMAGE = (
     *(EOFError, zlib.error, RecursionError),
     *(ValueError, KeyError, TypeError, AttributeError),
 )
 """Errors to which the content of a damaged receipt leads."""
 _FIGURES = ShardInfo._fields.index("statistics")  # which have an entry of their own
-
-# A sample is the same if these and its labels are: its file may have moved, and its label file.
-_SAME = ("key", "size", "split", "offset", "version")
-_BOX_NUMBERS = 4  # what follows them is the box's line in the label file
-_PASSING = frozenset({Reason.UNREADABLE.value, Reason.CHANGED_SINCE_LISTING.value})
-"""Reasons that say something of the moment rather than of the sample."""
 
 
 def receipt_name(shard: str) -> str:
@@ -287,139 +279,3 @@ def _columns(refs: Sequence[SampleRef]) -> list[tuple[Any, ...]]:
 def _frozen(value: Any) -> Any:
     """A label with tuples, as references have it: JSON has lists only."""
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
-
-
-def changes(then: ShardInputs, now: ShardInputs) -> str:
-    """The changes between two inputs of a shard, for people; empty if there are none."""
-    if then is now:
-        return ""
-    before, after = ({ref.key: ref for ref in inputs.refs} for inputs in (then, now))
-    files = file_labels(now.options)
-    groups = {
-        "added": [key for key in after if key not in before],
-        "gone": [key for key in before if key not in after],
-        "changed": [
-            key
-            for key, ref in after.items()
-            if key in before and before[key] != ref and _differ(before[key], ref, files)
-        ],
-    }
-    found = [
-        f"{len(keys)} {what} ({enumerated(sorted(keys), _SHOWN)})"
-        for what, keys in groups.items()
-        if keys
-    ]
-    found += option_changes(then.options, now.options)
-    if not found and then.class_ids != now.class_ids:
-        found.append("the ids of classes")
-    return "; ".join(found)
-
-
-def _differ(then: SampleRef, now: SampleRef, files: Sequence[int]) -> bool:
-    """Tells whether two samples of one key give different examples.
-
-    Args:
-      then: the sample as it was.
-      now: the sample as it is.
-      files: the indices of the labels that are files.
-    """
-    return images_differ(then, now) or labels_differ(then, now, files)
-
-
-def file_labels(options: Mapping[str, Any]) -> list[int]:
-    """The indices of the labels that are files, such as masks, by the options of a shard or manifest."""
-    kinds = [column["kind"] for column in options.get("columns", ())]
-    return [index for index, kind in enumerate(kinds) if kind in FILE_KINDS]
-
-
-def images_differ(then: SampleRef, now: SampleRef) -> bool:
-    """Tells whether two samples of one key have different images, or are in different splits."""
-    return any(getattr(then, field) != getattr(now, field) for field in _SAME)
-
-
-def labels_differ(then: SampleRef, now: SampleRef, files: Sequence[int] = ()) -> bool:
-    """Tells whether two samples of one key have different labels, as far as examples show them.
-
-    Receipts of older versions do not know what size a label file claims.
-
-    Args:
-      then: the sample as it was.
-      now: the sample as it is.
-      files: the indices of the labels that are files.
-    """
-    if then.claimed_size and now.claimed_size and then.claimed_size != now.claimed_size:
-        return True
-    return then.labels != now.labels and _shown(then, files) != _shown(now, files)
-
-
-def _shown(ref: SampleRef, files: Sequence[int]) -> str:
-    """Labels as text, since NaN is not equal to itself.
-
-    Without the places of files, which may have moved, and without the lines of boxes: where a row is
-    added to a table, those of all later rows change.
-    """
-    labels: list[Any] = [without_lines(value) for value in ref.labels]
-    for index in files:
-        if index < len(labels) and isinstance(labels[index], tuple):
-            labels[index] = labels[index][1:]
-    return json.dumps(labels)
-
-
-def without_lines(value: Any) -> Any:
-    """A label without the lines that boxes have in the label file."""
-    if isinstance(value, tuple) and value and isinstance(value[0], tuple):
-        return [item[:_BOX_NUMBERS] if len(item) == _BOX_NUMBERS + 1 else item for item in value]
-    return value
-
-
-def has_same_outcome(receipt: Receipt, now: ShardInputs) -> bool:
-    """Tells whether a conversion from nothing would write this shard and these dead letters.
-
-    Dead letters name images, label files and lines, so these must be the same as well. A sample that
-    could not be read then may be readable now.
-    """
-    if changes(receipt.inputs, now):
-        return False
-    if any(letter.reason in _PASSING for letter in receipt.dead_letters):
-        return False
-    if receipt.inputs is now:
-        return True
-    dead = {letter.key for letter in receipt.dead_letters}
-    then = {ref.key: ref for ref in receipt.inputs.refs if ref.key in dead}
-    return all(then[ref.key] == ref for ref in now.refs if ref.key in dead)
-
-
-def with_settled(run: Mapping[str, Any], settled: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The record of a run, with the options that its plan settled.
-
-    Classes that it leaves open and that the plan did not settle are not recorded.
-    """
-    options = {**run["options"], **settled}
-    if not options.get("classes", True):
-        del options["classes"]
-    return {**run, "options": options}
-
-
-_AS_TYPED = {"record_format": "format"}
-"""Recorded key -> option, where their names differ."""
-_IF_ABSENT = {"record_format": DEFAULT_FORMAT}
-
-
-def option_changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """A phrase for each option that was another: "seed was 0, is 1"."""
-    return list(_differences(_plain(then), _plain(now), ""))
-
-
-def _plain(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    plain: Mapping[str, Any] = json.loads(json.dumps(value))
-    return plain
-
-
-def _differences(then: Mapping[str, Any], now: Mapping[str, Any], path: str) -> Iterator[str]:
-    for key in sorted({*then, *now}):
-        before, after = (options.get(key, _IF_ABSENT.get(key)) for options in (then, now))
-        if isinstance(before, dict) and isinstance(after, dict):
-            yield from _differences(before, after, f"{path}{key}.")
-        elif before != after:
-            name = _AS_TYPED.get(key, key)
-            yield f"{path}{name} was {json.dumps(before)}, is {json.dumps(after)}"

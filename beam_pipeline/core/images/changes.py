@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 ORIENTATIONS = ("keep", "apply", "refuse")
 """The values of --orientation."""
 
-UNREAD = "unread"
-"""The orientation of data sets that were written before it was read: images stay as they are."""
-
 REENCODE = ("never", "auto", "always")
 """The values of --reencode."""
 
@@ -46,7 +43,7 @@ class ImageChanges:
     """The changes to images before they are written.
 
     Attributes:
-      orientation: one of `ORIENTATIONS`, or `UNREAD`; empty for the default, which depends on the labels
+      orientation: one of `ORIENTATIONS`; empty for the default, which depends on the labels
         and the other changes.
       resize: width and height of the target; None to leave sizes.
       resize_mode: a name in `RESIZE_MODES`.

@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from beam_pipeline.core.dead_letters import Reason
-from beam_pipeline.core.images.changes import IMAGE_CODECS, UNREAD, ImageChanges
+from beam_pipeline.core.images.changes import IMAGE_CODECS, ImageChanges
 from beam_pipeline.core.images.geometry import (
     Affine,
     Geometry,
@@ -83,7 +83,7 @@ class Alteration:
 
     @cached_property
     def orientation(self) -> str:
-        """One of `ORIENTATIONS`, or `UNREAD`.
+        """One of `ORIENTATIONS`.
 
         By default images are turned where labels say where something is, as tools for labelling show
         them turned, and where images are encoded anyway.
@@ -102,8 +102,6 @@ class Alteration:
           BadImageError: the image is not upright, and such images are refused.
         """
         orientation = self.orientation
-        if orientation == UNREAD:
-            return header
         if orientation == "refuse" and header.orientation != UPRIGHT:
             raise BadImageError(
                 Reason.NOT_UPRIGHT,
@@ -131,8 +129,6 @@ class Alteration:
         """
         changes, opened = self.changes, None
         applied = header.orientation if self.orientation == "apply" else UPRIGHT
-        if self.orientation == UNREAD:
-            header = header._replace(orientation=UPRIGHT)
         needed = _is_other_format(header.format, changes) or changes.reencode == "always"
         size = (header.width, header.height)
         if changes.encodes and header.format != _JPEG_XL:

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from beam_pipeline.core.dead_letters import Reason
-from beam_pipeline.core.images.changes import UNREAD, ImageChanges
+from beam_pipeline.core.images.changes import ImageChanges
 from beam_pipeline.core.images.header import BadImageError
 from beam_pipeline.core.images.preparation import read_header
 from beam_pipeline.core.labels.schema import ColumnKind, label_column, object_columns
@@ -91,13 +91,6 @@ def test_an_image_resized_without_turning_it_still_has_its_orientation() -> None
     assert altered.header == ("jpeg", 15, 20, 3, 6)
     assert altered.events == ("encoded", "resized", "left_turned")
     assert read_header(altered.image).orientation == 1
-
-
-def test_older_data_sets_know_no_orientation() -> None:
-    """Their images are repaired as they were."""
-    image = jpeg(orientation=6)
-    altered = Alteration(ImageChanges(orientation=UNREAD), BOXES).alter(image, read_header(image))
-    assert (altered.image, altered.header.orientation, altered.events) == (image, 1, ())
 
 
 def test_a_format_that_cannot_hold_the_size_is_said() -> None:
