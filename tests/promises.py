@@ -1,7 +1,7 @@
 """What the program promises when things go wrong, and the tests that hold each promise.
 
-A test names the promises that it holds, `@pytest.mark.promise("killed", ...)`, and docs/reliability.md lists them
-with those tests. `python -m tests.promises` writes the list there; a test compares the two.
+A test names the promises that it holds, `@pytest.mark.promise("killed", ...)`, and docs/reference/promises.md
+lists them with those tests. `python -m tests.promises` writes that page; a test compares the two.
 """
 
 from __future__ import annotations
@@ -14,8 +14,14 @@ from typing import NamedTuple
 
 from tests.harness import REPOSITORY
 
-PAGE = Path(REPOSITORY, "docs", "reliability.md")
-BEGIN, END = "<!-- written by tests/promises.py -->", "<!-- to here -->"
+PAGE = Path(REPOSITORY, "docs", "reference", "promises.md")
+HEAD = """\
+# Promises, with the tests that hold them
+
+Written by `python -m tests.promises` from the marks in the tests. [Reliability](../reliability.md) gives the
+summary.
+
+"""
 
 
 class Promise(NamedTuple):
@@ -301,17 +307,15 @@ def _held_by(tests: list[Holder]) -> str:
     for test in tests:
         files[test.file].append(f"`{test.name}`")
     return "; ".join(
-        f"[{file.removeprefix('tests/')}](../{file}): {', '.join(names)}"
+        f"[{file.removeprefix('tests/')}](../../{file}): {', '.join(names)}"
         for file, names in files.items()
     )
 
 
-def written(page: str) -> str:
-    """The page with the list as it is now."""
-    before, _, rest = page.partition(BEGIN)
-    after = rest.partition(END)[2]
-    return f"{before}{BEGIN}\n\n{list_of_promises()}{END}{after}"
+def page() -> str:
+    """The content of the page."""
+    return HEAD + list_of_promises()
 
 
 if __name__ == "__main__":
-    PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(page(), encoding="utf-8")
