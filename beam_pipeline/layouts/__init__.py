@@ -7,7 +7,7 @@ import difflib
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.questions import LABEL_FILES_IGNORED
-from beam_pipeline.layouts.automl.layout import Automl
+from beam_pipeline.layouts.automl import Automl
 from beam_pipeline.layouts.caption_files import CaptionFiles
 from beam_pipeline.layouts.cifar.batches import CIFAR10, CIFAR100
 from beam_pipeline.layouts.cifar.layout import Cifar

@@ -7,19 +7,17 @@ https://huggingface.co/docs/datasets/image_dataset
 
 from __future__ import annotations
 
-import os
 import posixpath
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from beam_pipeline.core.errors import LabelTableError, UsageError
+from beam_pipeline.core.errors import ConversionError, LabelTableError, UsageError
 from beam_pipeline.core.labels.table_files import inspect_file
 from beam_pipeline.core.labels.table_rows import head_rows
 from beam_pipeline.core.labels.tables import LABEL_NAMES, inspect_tables, path_columns
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.shared.heads import first_line, head
 from beam_pipeline.layouts.shared.local_copy import LocalCopy
@@ -31,6 +29,7 @@ from beam_pipeline.layouts.table import (
     table_notes,
     table_numbering,
 )
+from beam_pipeline.layouts.tree import has_file, subfolders
 from beam_pipeline.storage import files
 
 _NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
@@ -56,11 +55,14 @@ class ImageFolder:
 
     def recognise(self, options: SourceOptions) -> str:
         """Recognises a metadata file among the images that has a column with their names."""
-        if options.labels or any(map(is_remote, options.images)):
+        if options.labels:
             return ""
         try:
             return next(filter(None, (_reason(path, options) for path in options.images)), "")
-        except UsageError:  # a path does not exist: the layout that is finally chosen reports it
+        except (
+            ConversionError,
+            OSError,
+        ):  # a path does not exist: the layout that is finally chosen reports it
             return ""
 
     def open(self, options: SourceOptions) -> Source:
@@ -120,22 +122,15 @@ def find_metadata(path: str) -> list[Metadata]:
     if any(found.archive for found in roots):
         return []
     root = roots[0].uri
-    remote = is_remote(root)
-    spellings = dict.fromkeys(
-        spelling
-        for name in SPLIT_NAMES
-        for spelling in ((name,) if remote else (name, name.capitalize(), name.upper()))
-    )
-    found: dict[object, Metadata] = {}
-    for folder in ("", *spellings):
-        for name in _NAMES:
-            uri = files.join(root, folder, name)
-            if remote and files.exists(uri):
-                found[uri] = Metadata(uri, folder)
-            elif not remote and os.path.isfile(uri):
-                status = os.stat(uri)  # Train and train may be the same folder
-                found.setdefault((status.st_dev, status.st_ino), Metadata(uri, folder))
-    return list(found.values())
+    order = list(SPLIT_NAMES)
+    below = (posixpath.basename(folder) for folder in subfolders(root))
+    splits = [name for name in below if name.lower() in order]
+    return [
+        Metadata(uri, folder)
+        for folder in ("", *sorted(splits, key=lambda name: order.index(name.lower())))
+        for name in _NAMES
+        if has_file(uri := files.join(root, folder, name))
+    ]
 
 
 def _reason(path: str, options: SourceOptions) -> str:

@@ -24,7 +24,7 @@ from beam_pipeline.core.listing.cuts import Cut, LineRange, RowGroupRange
 from beam_pipeline.core.listing.folders import FOLDER, named_split
 from beam_pipeline.core.packed_batches import LabelBatch
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.layouts.automl.layout import automl_note, automl_source
+from beam_pipeline.layouts.automl import automl_note, automl_source
 from beam_pipeline.layouts.class_folders import WHOLE_CLASSES
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.shared.heads import allow_long_cells, head

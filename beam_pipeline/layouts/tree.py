@@ -25,7 +25,8 @@ _Value = TypeVar("_Value")
 
 _MOST_IMAGES = 2000
 _PAGE = 1000  # names of a request to a bucket
-_MOST_PAGES = 20
+_MOST_PAGES = 100  # requests while names are remembered
+_WHOLE, _ASKED = object(), object()  # keys of what is remembered
 _HEAD_BYTES = 64 << 10
 _IMAGES = IMAGE_EXTENSIONS - {""}
 
@@ -85,10 +86,17 @@ def has_folder(uri: str) -> bool:
 
 
 def has_file(uri: str) -> bool:
-    """True if there is a file of this name. In a bucket, the folder around it is listed."""
-    if is_remote(uri):
-        return posixpath.basename(uri) in names_in(posixpath.dirname(uri)).files
-    return os.path.isfile(uri)
+    """True if there is a file of this name, which is not an image."""
+    if not is_remote(uri):
+        return os.path.isfile(uri)
+    folder, name = posixpath.split(uri)
+    if name in names_in(folder).files:
+        return True
+    with suppress(Exception):  # a folder of which not all is known
+        return (
+            not _is_whole(folder) and _may_ask() and once((_ASKED, uri), lambda: files.exists(uri))
+        )
+    return False
 
 
 def first_folder(*uris: str) -> str:
@@ -170,29 +178,72 @@ def _local(folder: str) -> LocalNames:
 
 
 def _remote(folder: str) -> LocalNames:
-    names: set[str] = set()
+    state = _remembered.get()
+    if _is_whole(folder) or not _may_ask():
+        return LocalNames((), (), ())
+    pages: list[Sequence[str]] = []
+    whole = False
     with suppress(Exception):  # reported by the listing of the images
-        for page in _pages(folder):
-            names.update(page)
-    folders = {f"{folder}/{name.partition('/')[0]}" for name in names if "/" in name}
-    here = sorted(name for name in names if "/" not in name)
-    images = [name for name in here if _is_image(name)]
-    others = tuple(name for name in here if not _is_image(name))
-    return LocalNames(tuple(images[:_MOST_IMAGES]), others, tuple(sorted(folders)))
+        for page, is_rest in _pages(folder):
+            pages.append(page)
+            whole = is_rest
+    names = _by_folder(folder, sorted({name for page in pages for name in page}))
+    if whole and state is not None:
+        state.update(names)
+        state.setdefault(_WHOLE, []).append(folder)
+    return names.get(folder, LocalNames((), (), ()))
 
 
-def _pages(folder: str) -> Iterator[Sequence[str]]:
-    """Yields names below a folder in a bucket, only some of those in each subfolder."""
+def _is_whole(folder: str) -> bool:
+    """True if all names in a folder of a bucket are known, as a folder around it was listed whole."""
+    state = _remembered.get() or {}
+    return any(f"{folder}/".startswith(f"{root}/") for root in state.get(_WHOLE, ()))
+
+
+def _may_ask() -> bool:
+    """True if another request may be made; counts it."""
+    state = _remembered.get()
+    if state is not None:
+        state[_ASKED] = state.get(_ASKED, 0) + 1
+    return state is None or state[_ASKED] <= _MOST_PAGES
+
+
+def _pages(folder: str) -> Iterator[tuple[Sequence[str], bool]]:
+    """Yields (names, whether all others were yielded) below a folder in a bucket, some of each subfolder."""
     system = file_system(folder)
-    start = ""
-    for _ in range(_MOST_PAGES):
+    start, skipped = "", False
+    while True:
         if system.lists_ranges:
             listed = system.list_range(f"{folder}/", start)
         else:
             listed = system.list_files(folder)
         page = [file.name for file in itertools.islice(listed, _PAGE)]
-        yield [name for name in page if name and not name.startswith(".") and name[-1] != "/"]
-        if len(page) < _PAGE or not system.lists_ranges:
+        last = len(page) < _PAGE
+        names = [name for name in page if name and "/." not in f"/{name}" and name[-1] != "/"]
+        yield names, last and not skipped
+        if last or not system.lists_ranges or not _may_ask():
             return
         first, slash, _ = page[-1].partition("/")
         start = f"{first}0" if slash else page[-1]  # "0" follows "/"
+        skipped = skipped or bool(slash)
+
+
+def _by_folder(root: str, names: Sequence[str]) -> dict[str, LocalNames]:
+    """Folder -> the names in it, for a folder and those below it."""
+    files_in: dict[str, list[str]] = {root: []}
+    folders_in: dict[str, dict[str, None]] = {}
+    for name in names:
+        folder = root
+        *above, last = name.split("/")
+        for part in above:
+            folders_in.setdefault(folder, {})[f"{folder}/{part}"] = None
+            folder = f"{folder}/{part}"
+        files_in.setdefault(folder, []).append(last)
+    return {
+        folder: LocalNames(
+            tuple(list(filter(_is_image, files_in.get(folder, ())))[:_MOST_IMAGES]),
+            tuple(name for name in files_in.get(folder, ()) if not _is_image(name)),
+            tuple(folders_in.get(folder, ())),
+        )
+        for folder in {**files_in, **folders_in}
+    }

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.classes import CLASS_IDS, LABEL_ORDERS
-from beam_pipeline.core.labels.schema import OBJECT_FEATURES
+from beam_pipeline.core.labels.schema import OBJECT_FEATURES, YOLO_TASKS
 from beam_pipeline.core.labels.unlabelled import UNLABELLED_CHOICES
-from beam_pipeline.layouts.yolo.labels import YOLO_TASKS
 from beam_pipeline.options.group import OptionGroup, option
 from beam_pipeline.options.values import (
     parse_columns,

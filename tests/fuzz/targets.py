@@ -64,7 +64,7 @@ from beam_pipeline.core.records.wire import encode_example
 from beam_pipeline.inspection.pictures import thumbnail
 from beam_pipeline.inspection.select import parse_conditions
 from beam_pipeline.inspection.sources import read_examples
-from beam_pipeline.layouts.automl.rows import inspect_automl, read_automl
+from beam_pipeline.layouts.automl import inspect_automl, read_automl
 from beam_pipeline.layouts.caption_files import caption_of
 from beam_pipeline.layouts.cifar import batches
 from beam_pipeline.layouts.cifar.layout import _archive_errors, _members
@@ -75,8 +75,8 @@ from beam_pipeline.layouts.coco.tasks import Captions, Classes, Instances, Panop
 from beam_pipeline.layouts.kitti import KittiFormat
 from beam_pipeline.layouts.label_files import BadLabelError
 from beam_pipeline.layouts.voc import parse_annotation
-from beam_pipeline.layouts.yolo.description import read_class_file, read_description
-from beam_pipeline.layouts.yolo.labels import (
+from beam_pipeline.layouts.yolo.data_set import read_class_file, read_description
+from beam_pipeline.layouts.yolo.layout import (
     DETECT,
     OBB,
     POSE,

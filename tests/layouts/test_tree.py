@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from beam_pipeline.layouts.tree import (
     stems_of,
     subfolders,
 )
+from beam_pipeline.storage.base import FileSystem, FoundFile
 from tests.layouts import bucket
 from tests.pictures import write_files
 
@@ -95,3 +97,74 @@ def test_a_bucket_is_a_folder_as_others(folder: Path) -> None:
     assert beginning(f"{root}/a/4.csv") == b"x"
     assert beginning(f"{root}/a/5.csv") == b""
     assert names_in("nowhere://b/c") == ((), (), ())
+
+
+class Flat(FileSystem):
+    """A bucket of many names that counts its requests."""
+
+    lists_ranges = True
+    requests = 0
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = sorted(names)
+
+    def list_range(
+        self, uri_prefix: str, start: str = "", end: str = "", *, digests: bool = False
+    ) -> Iterator[FoundFile]:
+        self.requests += 1
+        prefix = uri_prefix.removeprefix("flat://b/")
+        for name in self.names:
+            if name.startswith(prefix) and name[len(prefix) :] >= start:
+                yield FoundFile(name[len(prefix) :], 1, 0)
+
+    def exists(self, uri: str) -> bool:
+        self.requests += 1
+        return uri.removeprefix("flat://b/") in self.names
+
+
+def flat(monkeypatch: pytest.MonkeyPatch, *names: str) -> Flat:
+    monkeypatch.setattr(Flat, "__abstractmethods__", frozenset())
+    system = Flat(names)
+    monkeypatch.setattr("beam_pipeline.layouts.tree.file_system", lambda _: system)
+    monkeypatch.setattr("beam_pipeline.layouts.tree.files.exists", system.exists)
+    return system
+
+
+def test_a_listing_goes_on_after_a_subfolder_of_many_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of a million images does not hide the folder after it."""
+    many = [f"set/images/{n:06}.jpg" for n in range(5000)]
+    system = flat(monkeypatch, *many, "set/labels/1.txt", "set/z.csv", "set/.git/x")
+    with remembered():
+        names = names_in("flat://b/set")
+        assert names.folders == ("flat://b/set/images", "flat://b/set/labels")
+        assert names.files == ("z.csv",)
+        assert system.requests == 2
+        assert has_folder("flat://b/set/labels")
+        assert not has_folder("flat://b/set/masks")
+        assert system.requests == 2
+
+
+def test_a_folder_that_was_listed_whole_is_not_listed_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nor are those below it."""
+    system = flat(monkeypatch, "set/a/1.jpg", "set/a/b/2.txt", "set/c.csv")
+    with remembered():
+        assert subfolders("flat://b/set") == ["flat://b/set/a"]
+        assert names_in("flat://b/set/a") == (("1.jpg",), (), ("flat://b/set/a/b",))
+        assert names_in("flat://b/set/a/b").files == ("2.txt",)
+        assert names_in("flat://b/set/none") == ((), (), ())
+        assert has_file("flat://b/set/c.csv")
+        assert not has_file("flat://b/set/a/c.csv")
+        assert system.requests == 1
+
+
+def test_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bucket of thousands of classes with thousands of images each is not searched for minutes."""
+    names = [f"set/{c:03}/{n:04}.jpg" for c in range(200) for n in range(1001)]
+    system = flat(monkeypatch, *names)
+    with remembered():
+        for folder in subfolders("flat://b/set"):
+            has_folder(f"{folder}/images")
+            has_file(f"{folder}/metadata.csv")
+    assert system.requests == 100

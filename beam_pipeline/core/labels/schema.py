@@ -216,6 +216,9 @@ SEGMENTATION = "image/segmentation"
 OBJECT_FEATURES = ("masks", "keypoints")
 """Choices of --object_features: features besides boxes and classes, if the label files have them."""
 
+YOLO_TASKS = ("detect", "segment", "pose", "obb")
+"""Choices of --yolo_task."""
+
 CLASS_FOLDER_COLUMNS = (label_column("folder", ColumnKind.CLASS),)
 """The columns of a data set whose classes are its folders."""
 

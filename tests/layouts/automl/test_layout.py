@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from beam_pipeline.cli import main
-from beam_pipeline.layouts.automl.layout import Automl
+from beam_pipeline.layouts.automl import Automl
 from beam_pipeline.layouts.layout import SourceOptions
 from tests.harness import (
     ALL_BAD,

@@ -10,7 +10,7 @@ from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.schema import Column, ColumnKind, object_columns
 from beam_pipeline.core.labels.table_files import TableHead
 from beam_pipeline.core.references import LabelRow
-from beam_pipeline.layouts.automl.rows import (
+from beam_pipeline.layouts.automl import (
     SETS,
     AutomlFormat,
     automl_names,

@@ -270,13 +270,12 @@ def captions_in_rows(source: Source) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_bucket_has_to_be_named(working_folder: Path) -> None:
-    """Without --layout, its many texts are a question; with it, the shards are those of the folder."""
+def test_captions_in_a_bucket(working_folder: Path) -> None:
+    """They are recognised as in a folder on this machine, and the shards are the same."""
     assert bucket.Bucket.scheme() == "bucket"
     make(".")
     uri = f"bucket://{working_folder}/laion"
-    assert convert_asking("--images", uri, "--output", "asked", "--writers=0") == 2
-    argv = ["--layout", "caption_files", "--name", "d", "--writers=0", NONE_BAD]
+    argv = ["--name", "d", "--writers=0", NONE_BAD]
     assert convert("--images", uri, "--output", "remote", *argv) == 0
     assert convert("--images", "laion", "--output", "local", *argv) == 0
     shards = {name: digest for name, digest in digests("local").items() if "tfrecord" in name}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.layouts.yolo.description import (
+from beam_pipeline.layouts.yolo.data_set import (
     Description,
     read_class_file,
     read_description,

@@ -8,7 +8,7 @@ import pytest
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.listing.filters import ImageRoot
-from beam_pipeline.layouts.yolo.finding import (
+from beam_pipeline.layouts.yolo.data_set import (
     FolderPair,
     Found,
     find,
