@@ -5,8 +5,6 @@ Nothing here imports Beam, so that a process that does nothing else starts in a 
 
 from __future__ import annotations
 
-import codecs
-import io
 import itertools
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,17 +17,13 @@ from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.listing.cuts import ByLines, ByRowGroups, Cut, LineRange
 from beam_pipeline.core.listing.filters import ImageRoot, ObjectFilter
 from beam_pipeline.core.listing.inventory import (
-    CsvHeader,
-    InventoryColumns,
-    InventoryRow,
+    InventoryRows,
     csv_header,
     is_parquet,
-    parquet_rows,
     read_inventory,
+    read_lines,
     read_rows,
-    row_columns,
 )
-from beam_pipeline.core.listing.line_blocks import is_regular, sub_blocks
 from beam_pipeline.core.packed_batches import BATCH_SIZE, ImageBatch
 from beam_pipeline.core.packing import (
     Columns,
@@ -42,13 +36,13 @@ from beam_pipeline.core.packing import (
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files
-from beam_pipeline.work.file_parts import FilePart, read_lines
+from beam_pipeline.work.file_parts import FilePart
+from beam_pipeline.work.file_parts import read_lines as read_part_lines
 from beam_pipeline.work.outcome import Outcome
 
 OUTSIDE, REPLACED = "outside --images", "replaced versions"
 """Names in the manifest for rows that are skipped."""
 
-_BLOCK_BYTES = 1 << 20  # of lines that become columns at once, some 15,000 rows
 _MOST_HELD = 1 << 18  # entries before their groups are packed
 _MOST_IMAGES = 1 << 14  # of a batch
 
@@ -121,55 +115,25 @@ class InventoryTask:
             tally.refusals.append(Refusal.from_error(InventoryError(message)))
 
     def _read(self, tally: Tally) -> Iterator[Columns]:
-        uri, part, seen = self.part.uri, self.part.range, _Roots(self.roots, tally)
-        if isinstance(part, LineRange):
-            yield from self._read_lines(part, seen)
-            return
-        with files.open_input(uri) as file:
-            if part is None and not is_parquet(file):
-                yield from seen.columns_of_rows(read_inventory(file, uri), uri)
-                return
-            for rows in parquet_rows(file, uri, part):
-                columns = rows.columns()
-                found = seen.columns_of(columns, uri, rows.first) if columns else None
-                yield from [found] if found else seen.columns_of_rows(rows, uri)
+        roots = _Roots(self.roots, tally)
+        for rows in self._rows():
+            yield from roots.columns_of(rows, self.part.uri)
 
-    def _read_lines(self, lines: LineRange, seen: _Roots) -> Iterator[Columns]:
-        uri, line = self.part.uri, lines.first
+    def _rows(self) -> Iterator[InventoryRows]:
+        uri, lines = self.part.uri, self.part.range
         with files.open_input(uri) as file:
-            header = csv_header(file, uri)
-            if header is None:
-                file.seek(0)
-                yield from seen.columns_of_rows(read_inventory(file, uri), uri)
+            header = csv_header(file, uri) if isinstance(lines, LineRange) else None
+            file.seek(0)
+            if header is None or not isinstance(lines, LineRange):
+                groups = None if isinstance(lines, LineRange) else lines
+                yield from read_inventory(file, uri, groups)
                 return
             if not lines.read_at_once:
                 file.seek(lines.begin)
-                yield from seen.columns_of_rows(read_rows(file, uri, header, line), uri)
+                yield from read_rows(file, uri, header, lines.first)
                 return
-        data = read_lines(uri, lines)
-        if line == 1:
-            data, line = data.removeprefix(codecs.BOM_UTF8), 2
-            if not lines.regular and not is_regular(data, header.delimiter):
-                rows = read_rows(io.BytesIO(data), uri, header, 1)
-                yield from seen.columns_of_rows(rows, uri)
-                return
-            data = data[data.find(b"\n") + 1 or len(data) :]
-        yield from self._blocks(data, line, header, seen)
-
-    def _blocks(
-        self, lines: bytes, line: int, header: CsvHeader, seen: _Roots
-    ) -> Iterator[Columns]:
-        """Reads regular lines behind the header, by whole columns where they allow that."""
-        uri = self.part.uri
-        for block in sub_blocks(lines, _BLOCK_BYTES):
-            rows = row_columns(block, header)
-            found = seen.columns_of(rows, uri, line) if rows else None
-            if found is not None:
-                yield found
-            else:
-                each = read_rows(io.BytesIO(block), uri, header, line)
-                yield from seen.columns_of_rows(each, uri)
-            line += block.count(b"\n")
+        data, first = read_part_lines(uri, lines), lines.first
+        yield from read_lines(data, uri, header, first_line=first, regular=lines.regular)
 
 
 class _Roots:
@@ -180,9 +144,20 @@ class _Roots:
         self._hidden_folders: set[tuple[int, str]] = set()
         self._tally = tally
 
-    def columns_of(self, rows: InventoryColumns, file: str, line: int) -> Columns | None:
-        """The columns of entries; None if rows are unusual, or roots several."""
-        if len(self._roots) != 1:
+    def columns_of(self, rows: InventoryRows, file: str) -> Iterator[Columns]:
+        """The columns of the entries of rows."""
+        keys = self._keys(rows)
+        if keys is None:
+            entries = self._entries(rows, file)
+            while batch := list(itertools.islice(entries, BATCH_SIZE)):
+                yield list(zip(*batch, strict=True))
+            return
+        count = len(keys)
+        yield [keys, rows.sizes, rows.versions, Same(0, count), Same(file, count), rows.lines]
+
+    def _keys(self, rows: InventoryRows) -> Sequence[str] | None:
+        """The path of each row below the only root; None if rows are unusual, or roots several."""
+        if len(self._roots) != 1 or not all(rows.live):
             return None
         prefix, count = self._roots[0].prefix, len(rows.uris)
         text = "\n" + "\n".join(rows.uris)
@@ -191,27 +166,16 @@ class _Roots:
         text = text.replace("\n" + prefix, "\n")
         if any(mark in text for mark in ("\n\n", "/\n", "\n.", "/.", "__MACOSX")):
             return None
-        if text.endswith(("\n", "/")):
-            return None
         keys = text[1:].split("\n")
-        if len(keys) != count:
-            return None
-        lines = range(line, line + count)
-        return [keys, rows.sizes, rows.versions, Same(0, count), Same(file, count), lines]
+        return None if text.endswith(("\n", "/")) or len(keys) != count else keys
 
-    def columns_of_rows(self, rows: Iterable[InventoryRow], file: str) -> Iterator[Columns]:
-        """The columns of the entries of rows, in batches."""
-        entries = self._entries(rows, file)
-        while batch := list(itertools.islice(entries, BATCH_SIZE)):
-            yield list(zip(*batch, strict=True))
-
-    def _entries(self, rows: Iterable[InventoryRow], file: str) -> Iterator[_Entry]:
+    def _entries(self, rows: InventoryRows, file: str) -> Iterator[_Entry]:
         hidden_folders, tally = self._hidden_folders, self._tally
-        for row in rows:
-            if not row.live:
+        for uri, size, version, line, live in zip(*rows, strict=True):
+            if not live:
                 tally.ignored[REPLACED] += 1
                 continue
-            where = _canonical(row.uri)
+            where = _canonical(uri)
             outside = True
             for index, root in enumerate(self._roots):
                 if not where.startswith(root.prefix):
@@ -221,9 +185,9 @@ class _Roots:
                 hidden = root.hidden_folder(key)
                 if hidden and (index, hidden) not in hidden_folders:
                     hidden_folders.add((index, hidden))
-                    yield _Entry(hidden, 0, 0, index, file, row.line)
+                    yield _Entry(hidden, 0, 0, index, file, line)
                 elif not hidden and key and not key.endswith("/"):
-                    yield _Entry(key, row.size, row.version, index, file, row.line)
+                    yield _Entry(key, size, version, index, file, line)
             if outside:
                 tally.ignored[OUTSIDE] += 1
 
@@ -262,27 +226,12 @@ class GroupTask:
         tally = Tally()
         rules = [ObjectFilter(root) for root in self.roots]
         entries = join_columns(self.parts)
-        images = self._by_columns(entries, rules) if entries else []
-        if images is None:
-            found = _images(items_of(_Entry, entries), rules, tally)
-            images = list(zip(*found, strict=True))
+        images = _images(entries, rules, tally) if entries else []
         tally.listed = len(images[0]) if images else 0
         for root in rules:
             tally.ignored.update(root.rules.ignored)
             tally.label_files.add(root.rules.label_files)
         return Outcome(list(_batches(images)), tally)
-
-    def _by_columns(self, entries: Columns, rules: Sequence[ObjectFilter]) -> Columns | None:
-        """The columns of images; None if files are repeated, or names may say what is no image."""
-        if len(rules) != 1:
-            return None
-        keys, sizes, versions = entries[:3]
-        (root,) = rules
-        if len(set(keys)) != len(keys) or not root.rules.lists_all(keys, root.prefix):
-            return None
-        uris = [root.prefix + key for key in keys]
-        count = len(keys)
-        return [keys, uris, sizes, versions, Same((), count), Same(b"", count)]
 
 
 def _batches(images: Columns) -> Iterator[ImageBatch]:
@@ -290,7 +239,18 @@ def _batches(images: Columns) -> Iterator[ImageBatch]:
         yield ImageBatch.of_columns([column[start : start + _MOST_IMAGES] for column in images])
 
 
-def _images(
+def _images(entries: Columns, rules: Sequence[ObjectFilter], tally: Tally) -> Columns:
+    """The columns of the images among entries: of all, if no file is repeated and names say nothing else."""
+    keys, sizes, versions = entries[:3]
+    root = rules[0]
+    if len(rules) == 1 and len(set(keys)) == len(keys) and root.rules.lists_all(keys, root.prefix):
+        count = len(keys)
+        uris = [root.prefix + key for key in keys]
+        return [keys, uris, sizes, versions, Same((), count), Same(b"", count)]
+    return list(zip(*_listed(items_of(_Entry, entries), rules, tally), strict=True))
+
+
+def _listed(
     entries: Iterable[_Entry], rules: Sequence[ObjectFilter], tally: Tally
 ) -> Iterator[ImageRef]:
     for entry in _each_once(entries, tally):
@@ -305,15 +265,15 @@ def _images(
 
 def _each_once(entries: Iterable[_Entry], tally: Tally) -> list[_Entry]:
     """Returns the entries without repeated ones; of several versions, the newest."""
-    found: dict[tuple[int, str], _Entry] = {}
+    newest: dict[tuple[int, str], _Entry] = {}
     for entry in entries:
-        other = found.setdefault((entry.root, entry.key), entry)
-        if other.size != entry.size:
-            tally.refusals.append(_two_sizes(*sorted((other, entry), key=lambda e: e[-2:])))
+        known = newest.setdefault((entry.root, entry.key), entry)
+        if known.size != entry.size:
+            tally.refusals.append(_two_sizes(*sorted((known, entry), key=lambda e: e[-2:])))
             break
-        if other.version < entry.version:
-            found[entry.root, entry.key] = entry
-    return list(found.values())
+        if known.version < entry.version:
+            newest[entry.root, entry.key] = entry
+    return list(newest.values())
 
 
 def _two_sizes(first: _Entry, second: _Entry) -> Refusal:

@@ -233,11 +233,12 @@ def test_the_page_says_how_to_make_an_inventory_with_gcloud(tmp_path: Path) -> N
     )
     run_shell(f"gcloud() {{ cat printed; }}; {command}", tmp_path)
     with open(tmp_path / "photos.csv.gz", "rb") as file:
-        assert [(row.uri, row.size) for row in read_inventory(file, "photos.csv.gz")] == [
-            ("gs://pets/photos/a.jpg", 276224),
-            ('gs://pets/photos/say "hi",  ok .jpg', 0),
-            ("gs://pets/photos/größe.jpg", 12345678901),
-        ]
+        (rows,) = read_inventory(file, "photos.csv.gz")
+    assert list(zip(rows.uris, rows.sizes, strict=True)) == [
+        ("gs://pets/photos/a.jpg", 276224),
+        ('gs://pets/photos/say "hi",  ok .jpg', 0),
+        ("gs://pets/photos/größe.jpg", 12345678901),
+    ]
 
 
 def failing(capfd: pytest.CaptureFixture[str], *argv: str, code: int = 2) -> str:

@@ -111,8 +111,8 @@ def _boxes(names: Sequence[str], values: Mapping[str, Sequence[Any]]) -> str:
     if not found:
         return ""
     return (
-        f"The cells of {shown(found[0])} seem to be boxes, which are read from four columns. "
-        "docs/datasets/table_boxes.md has a command that splits such a column. To keep all columns as "
+        f"The cells of {shown(found[0])} seem to be boxes, which are read from four columns or from texts in "
+        "brackets in one column whose name says so (docs/datasets/table_boxes.md). To keep all columns as "
         "features label/<column>: --label_column none"
     )
 

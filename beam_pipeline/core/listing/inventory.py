@@ -10,21 +10,21 @@ is an old version of an object that was replaced. Other columns are ignored:
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
 import itertools
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple
 
 from beam_pipeline.core.errors import InventoryError
 from beam_pipeline.core.listing.cuts import RowGroupRange
-from beam_pipeline.core.listing.line_blocks import columns_of_lines
+from beam_pipeline.core.listing.line_blocks import columns_of_lines, is_regular, sub_blocks
 from beam_pipeline.core.listing.row_groups import numbered_batches
 from beam_pipeline.core.packing import Same
-from beam_pipeline.core.text import shown
+from beam_pipeline.core.text import is_utf8, shown
 
 _URI, _SIZE, _BUCKET, _NAME = "uri", "size", "bucket", "name"
 _GENERATION, _DELETED = "generation", "timeDeleted"
@@ -34,6 +34,9 @@ _FURTHER = (_GENERATION, _DELETED)
 _GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
 _SEPARATORS = ",;\t|"
 _ROWS_AT_ONCE = 1 << 14  # of Parquet
+_RECORDS_AT_ONCE = 1 << 12
+_BLOCK_BYTES = 1 << 20  # of lines that become columns at once, some 15,000 rows
+_EMPTY = (None, "")
 _MOST_OF_A_HEADER = 1 << 16  # characters; that of Storage Insights has a few hundred
 _MOST_DIGITS = 4_000  # Python refuses to parse more than 4,300
 _BEYOND = 1 << 63  # sizes and generations are stored as signed integers of 64 bits
@@ -43,22 +46,22 @@ _LEAST_GROUPS = 256
 _PLAIN_BYTES, _PACKED_BYTES = 2_500_000, 400_000  # a group's share of CSV, and of anything else
 
 
-class InventoryRow(NamedTuple):
-    """A file that an inventory lists.
+class InventoryRows(NamedTuple):
+    """Files that an inventory lists, by columns.
 
     Attributes:
-      uri: the file.
-      size: bytes.
-      version: its generation; 0 if the inventory has none.
-      line: the line of a CSV file or the row of a Parquet file, from 1.
-      live: True if it is the newest version of the file.
+      uris: the files.
+      sizes: bytes.
+      versions: their generations; 0 if the inventory has none.
+      lines: the lines of a CSV file or the rows of a Parquet file, from 1.
+      live: of each, True if it is the newest version of the file.
     """
 
-    uri: str
-    size: int
-    version: int
-    line: int
-    live: bool = True
+    uris: Sequence[str]
+    sizes: Sequence[int]
+    versions: Sequence[int]
+    lines: Sequence[int]
+    live: Sequence[bool]
 
 
 def groups_for(inventories: Mapping[str, int]) -> int:
@@ -76,23 +79,25 @@ def groups_for(inventories: Mapping[str, int]) -> int:
     return max(_LEAST_GROUPS, groups)
 
 
-def read_inventory(file: BinaryIO, uri: str) -> Iterator[InventoryRow]:
-    """Reads an inventory row by row; its format is detected from its first bytes.
+def read_inventory(
+    file: BinaryIO, uri: str, groups: RowGroupRange | None = None
+) -> Iterator[InventoryRows]:
+    """Reads an inventory some rows at a time; its format is detected from its first bytes.
 
     Args:
       file: the inventory, seekable, at its beginning.
       uri: its name, for messages.
+      groups: the row groups of a Parquet file to read; None for all.
 
     Raises:
-      InventoryError: it is damaged, has other columns, or a row names no file or no size.
+      InventoryError: it is damaged, has changed since it was cut, has other columns, or a row names no file or
+        no size.
     """
     if is_parquet(file):
-        return (row for rows in parquet_rows(file, uri) for row in rows)
+        return _parquet_rows(file, uri, groups)
     beginning = file.read(2)
     file.seek(0)
-    if beginning != _GZIP:
-        return _rows(_csv_cells(file, uri), uri, "line")
-    return _unzipped_rows(file, uri)
+    return _unzipped_rows(file, uri) if beginning == _GZIP else _csv_rows(file, uri)
 
 
 def is_parquet(file: BinaryIO) -> bool:
@@ -102,46 +107,67 @@ def is_parquet(file: BinaryIO) -> bool:
     return beginning == _PARQUET
 
 
-def _unzipped_rows(file: BinaryIO, uri: str) -> Iterator[InventoryRow]:
+def _unzipped_rows(file: BinaryIO, uri: str) -> Iterator[InventoryRows]:
     try:
         with gzip.GzipFile(fileobj=file) as unzipped:
-            yield from _rows(_csv_cells(unzipped, uri), uri, "line")
+            yield from _csv_rows(unzipped, uri)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InventoryError(
             f"--inventory {uri} is damaged or cut short ({error}); make it again"
         ) from error
 
 
-class _Cells(NamedTuple):
-    """A row of a file.
+def _typed(
+    lines: Sequence[int], cells: Mapping[str, Sequence[Any]], uri: str, unit: str = "line"
+) -> InventoryRows:
+    """Parses rows.
 
-    Attributes:
-      line: its line or row, from 1.
-      cells: column -> cell, for the columns that are read.
+    Args:
+      lines: their numbers.
+      cells: column -> its cells, for the columns that are read.
+      uri: the inventory, for messages.
+      unit: what the numbers count.
+
+    Raises:
+      InventoryError: a row names no file or no size.
     """
-
-    line: int
-    cells: dict[str, Any]
-
-
-def _rows(rows: Iterator[_Cells], uri: str, unit: str) -> Iterator[InventoryRow]:
-    for line, cells in rows:
-        try:
-            yield _row(line, cells)
-        except ValueError as error:
-            raise InventoryError(f"--inventory {uri}, {unit} {line}: {error}") from error
-
-
-def _row(line: int, cells: dict[str, Any]) -> InventoryRow:
-    """Parses a row. Raises ValueError."""
-    size = _whole_number(cells[_SIZE], _SIZE)
-    generation = cells.get(_GENERATION)
-    version = 0 if generation in (None, "") else _whole_number(generation, _GENERATION)
+    count = len(lines)
+    problems: dict[int, str] = {}
+    sizes = _whole_numbers(cells[_SIZE], _SIZE, problems)
+    versions: Sequence[int] = Same(0, count)
+    generations = cells.get(_GENERATION, ())
+    if any(generations):
+        texts = ["0" if cell in _EMPTY else cell for cell in generations]
+        versions = _whole_numbers(texts, _GENERATION, problems)
     if _URI in cells:
-        where = _text(cells[_URI], _URI)
+        uris = _texts(cells[_URI], _URI, problems)
     else:
-        where = f"gs://{_text(cells[_BUCKET], _BUCKET)}/{_text(cells[_NAME], _NAME)}"
-    return InventoryRow(where, size, version, line, cells.get(_DELETED) in (None, ""))
+        buckets = _texts(cells[_BUCKET], _BUCKET, problems)
+        names = _texts(cells[_NAME], _NAME, problems)
+        uris = [f"gs://{bucket}/{name}" for bucket, name in zip(buckets, names, strict=True)]
+    if problems:
+        row = min(problems)
+        raise InventoryError(f"--inventory {uri}, {unit} {lines[row]}: {problems[row]}")
+    live: Sequence[bool] = Same(True, count)
+    if _DELETED in cells:
+        live = [cell in _EMPTY for cell in cells[_DELETED]]
+    return InventoryRows(uris, sizes, versions, lines, live)
+
+
+def _whole_numbers(cells: Sequence[Any], column: str, problems: dict[int, str]) -> Sequence[int]:
+    """The numbers of a column; adds row -> what is wrong with it."""
+    if set(map(type, cells)) == {str}:
+        digits = "".join(cells)
+        if digits.isascii() and digits.isdecimal() and all(cells) and max(map(len, cells)) < 18:
+            return list(map(int, cells))
+    numbers = []
+    for row, cell in enumerate(cells):
+        try:
+            numbers.append(_whole_number(cell, column))
+        except ValueError as error:
+            problems.setdefault(row, str(error))
+            numbers.append(0)
+    return numbers
 
 
 def _whole_number(value: Any, column: str) -> int:
@@ -159,18 +185,19 @@ def _whole_number(value: Any, column: str) -> int:
     return value
 
 
-def _text(value: Any, column: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"the column {column} holds {shown(value)}, expected text")
-    if not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            text = value.encode("utf-8", "backslashreplace").decode()
-            raise ValueError(
-                f"the column {column} holds {shown(text)}, which is not UTF-8"
-            ) from None
-    return value
+def _texts(cells: Sequence[Any], column: str, problems: dict[int, str]) -> Sequence[str]:
+    """The texts of a column; adds row -> what is wrong with it."""
+    if set(map(type, cells)) == {str} and "" not in cells and is_utf8("".join(cells)):
+        return cells
+    for row, cell in enumerate(cells):
+        if not isinstance(cell, str) or not cell:
+            problem = f"the column {column} holds {shown(cell)}, expected text"
+            problems.setdefault(row, problem)
+        elif not is_utf8(cell):
+            text = cell.encode("utf-8", "backslashreplace").decode()
+            problem = f"the column {column} holds {shown(text)}, which is not UTF-8"
+            problems.setdefault(row, problem)
+    return cells
 
 
 def _columns(header: Sequence[str], uri: str) -> list[str]:
@@ -226,8 +253,8 @@ def csv_header(file: BinaryIO, uri: str) -> CsvHeader | None:
 
 def read_rows(
     file: BinaryIO, uri: str, header: CsvHeader, first_line: int
-) -> Iterator[InventoryRow]:
-    """Reads a CSV inventory from a line on, behind the header.
+) -> Iterator[InventoryRows]:
+    """Reads a CSV inventory from a line on; the first line is the header.
 
     Args:
       file: the inventory, at the beginning of that line.
@@ -243,59 +270,53 @@ def read_rows(
     if first_line == 1:
         text.readline()
         first_line = 2
-    return _rows(_cells_below(text, uri, header, first_line), uri, "line")
+    return _rows_below(text, uri, header, first_line)
 
 
-class InventoryColumns(NamedTuple):
-    """Files that an inventory lists, all of them the newest versions.
+def read_lines(
+    lines: bytes, uri: str, header: CsvHeader, *, first_line: int, regular: bool
+) -> Iterator[InventoryRows]:
+    """Reads whole lines of a CSV inventory that are in memory, as `read_rows` does.
 
-    Attributes:
-      uris: the files, in ASCII or other valid text, without line breaks.
-      sizes, versions: as in `InventoryRow`.
+    Args:
+      lines: the lines.
+      uri: the inventory, for messages.
+      header: its format.
+      first_line: the number of the first one.
+      regular: True if each line break is known to end a record.
     """
+    if first_line == 1:
+        lines = lines.removeprefix(codecs.BOM_UTF8)
+    if not regular and not is_regular(lines, header.delimiter):
+        yield from read_rows(io.BytesIO(lines), uri, header, first_line)
+        return
+    if first_line == 1:
+        lines, first_line = lines[lines.find(b"\n") + 1 or len(lines) :], 2
+    for block in sub_blocks(lines, _BLOCK_BYTES):
+        columns = _columns_at_once(block, header)
+        if columns is None:
+            yield from read_rows(io.BytesIO(block), uri, header, first_line)
+        else:
+            numbers = range(first_line, first_line + len(columns[0]))
+            yield _typed(numbers, _chosen(columns, header), uri)
+        first_line += block.count(b"\n")
 
-    uris: Sequence[str]
-    sizes: Sequence[int]
-    versions: Sequence[int]
 
-
-def row_columns(lines: bytes, header: CsvHeader) -> InventoryColumns | None:
-    """The columns of regular lines behind the header; None if a line has to be looked at by `read_rows`."""
+def _columns_at_once(block: bytes, header: CsvHeader) -> Sequence[Sequence[str]] | None:
     try:
-        text = lines.decode()
+        text = block.decode()
     except UnicodeDecodeError:
         return None
-    found = columns_of_lines(text, header.delimiter, header.cells)
-    if found is None:
-        return None
-    cells = {name: found[index] for name, index in header.columns}
-    count = len(found[0])
-    sizes = _whole_numbers(cells[_SIZE])
-    versions: Sequence[int] | None = Same(0, count)
-    if _GENERATION in cells and any(cells[_GENERATION]):
-        versions = _whole_numbers(cells[_GENERATION])
-    if sizes is None or versions is None or any(cells.get(_DELETED, ())):
-        return None
-    if _URI in cells:
-        uris = cells[_URI]
-        return None if "" in uris else InventoryColumns(uris, sizes, versions)
-    buckets, names = cells[_BUCKET], cells[_NAME]
-    if "" in buckets or "" in names:
-        return None
-    uris = [f"gs://{bucket}/{name}" for bucket, name in zip(buckets, names, strict=True)]
-    return InventoryColumns(uris, sizes, versions)
+    return columns_of_lines(text, header.delimiter, header.cells)
 
 
-def _whole_numbers(texts: Sequence[str]) -> Sequence[int] | None:
-    """Numbers of less than 18 digits; None if there are other texts."""
-    digits = "".join(texts)
-    plain = digits.isascii() and digits.isdecimal() and all(texts)
-    return list(map(int, texts)) if plain and max(map(len, texts)) < 18 else None
+def _chosen(columns: Sequence[Sequence[str]], header: CsvHeader) -> Mapping[str, Sequence[str]]:
+    return {name: columns[index] for name, index in header.columns}
 
 
-def _csv_cells(file: Any, uri: str) -> Iterator[_Cells]:
+def _csv_rows(file: Any, uri: str) -> Iterator[InventoryRows]:
     text = _text_of(file)
-    return _cells_below(text, uri, _header(text, uri), 2)
+    return _rows_below(text, uri, _header(text, uri), 2)
 
 
 def _text_of(file: Any) -> io.TextIOWrapper:
@@ -319,15 +340,37 @@ def _header(text: io.TextIOWrapper, uri: str) -> CsvHeader:
     return CsvHeader(delimiter, len(header), columns)
 
 
-def _cells_below(
+def _rows_below(
     text: io.TextIOWrapper, uri: str, header: CsvHeader, first_line: int
-) -> Iterator[_Cells]:
+) -> Iterator[InventoryRows]:
+    records = _records(text, uri, header, first_line)
+    error: InventoryError | None = None
+    while not error:
+        batch: list[tuple[int, list[str]]] = []
+        try:
+            batch.extend(itertools.islice(records, _RECORDS_AT_ONCE))
+        except InventoryError as caught:  # after those that were read before it
+            error = caught
+        if batch:
+            lines, cells = zip(*batch, strict=True)
+            yield _typed(lines, _chosen(list(zip(*cells, strict=True)), header), uri)
+        elif not error:
+            break
+    if error:
+        raise error
+    text.detach()
+
+
+def _records(
+    text: io.TextIOWrapper, uri: str, header: CsvHeader, first_line: int
+) -> Iterator[tuple[int, list[str]]]:
+    """Yields (line, cells) of each record; empty lines are none."""
     reader = csv.reader(text, delimiter=header.delimiter, strict=True)
     line = first_line
     try:
         for cells in reader:
             if len(cells) == header.cells:
-                yield _Cells(line, {name: cells[index] for name, index in header.columns})
+                yield line, cells
             elif cells:
                 raise InventoryError(
                     f"--inventory {uri}, line {line}: {len(cells)} fields where the header has "
@@ -336,116 +379,22 @@ def _cells_below(
             line = reader.line_num + first_line
     except csv.Error as error:
         raise InventoryError(f"--inventory {uri}, line {line}: not CSV: {error}") from error
-    text.detach()
 
 
-class ParquetRows:
-    """Some rows of a Parquet inventory; they can be iterated over one by one.
+def _parquet_rows(
+    file: BinaryIO, uri: str, groups: RowGroupRange | None
+) -> Iterator[InventoryRows]:
+    import pyarrow  # takes a third of a second to import, and few jobs need it
+    from pyarrow import parquet
 
-    Attributes:
-      first: the number of the first one, from 1.
-    """
-
-    def __init__(self, batch: Any, first: int, uri: str) -> None:
-        """Takes the rows.
-
-        Args:
-          batch: a `pyarrow.RecordBatch` of the columns that are read.
-          first: as the attribute.
-          uri: the file, for messages.
-        """
-        self.first = first
-        self._batch = batch
-        self._uri = uri
-
-    def __iter__(self) -> Iterator[InventoryRow]:
-        return _rows(self._cells(), self._uri, "row")
-
-    def _cells(self) -> Iterator[_Cells]:
-        with _parquet_errors(self._uri):
-            rows = self._batch.to_pylist()
-        return itertools.starmap(_Cells, enumerate(rows, self.first))
-
-    def columns(self) -> InventoryColumns | None:
-        """The columns of the rows; None if they have to be looked at one by one."""
-        batch, count = self._batch, len(self._batch)
-        cells = {name: batch.column(index) for index, name in enumerate(batch.schema.names)}
-        deleted = cells.get(_DELETED)
-        if not count or (deleted is not None and deleted.null_count < count):
-            return None
-        sizes = _arrow_numbers(cells[_SIZE])
-        versions: Sequence[int] | None = Same(0, count)
-        generations = cells.get(_GENERATION)
-        if generations is not None and generations.null_count < count:
-            versions = _arrow_numbers(generations)
-        if sizes is None or versions is None:
-            return None
-        if _URI in cells:
-            uris = _arrow_texts(cells[_URI])
-            return InventoryColumns(uris, sizes, versions) if uris else None
-        buckets, names = _arrow_texts(cells[_BUCKET]), _arrow_texts(cells[_NAME])
-        if buckets is None or names is None:
-            return None
-        uris = [f"gs://{bucket}/{name}" for bucket, name in zip(buckets, names, strict=True)]
-        return InventoryColumns(uris, sizes, versions)
-
-
-def parquet_rows(
-    file: BinaryIO, uri: str, groups: RowGroupRange | None = None
-) -> Iterator[ParquetRows]:
-    """Reads a Parquet inventory, or some of its row groups.
-
-    Args:
-      file: the inventory, seekable.
-      uri: its name, for messages.
-      groups: the row groups to read; None for all.
-
-    Raises:
-      InventoryError: it is damaged, has changed since it was cut, or has other columns.
-    """
-    with _parquet_errors(uri):
-        from pyarrow import parquet
-
+    try:
         opened = parquet.ParquetFile(file)
         columns = _columns(opened.schema_arrow.names, uri)
         batches = numbered_batches(opened, groups, rows_at_once=_ROWS_AT_ONCE, columns=columns)
         for first, batch in batches:
-            yield ParquetRows(batch, first, uri)
-
-
-@contextmanager
-def _parquet_errors(uri: str) -> Iterator[None]:
-    import pyarrow  # takes a third of a second to import, and few jobs need it
-
-    try:
-        yield
+            if len(batch):
+                yield _typed(range(first, first + len(batch)), batch.to_pydict(), uri, "row")
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InventoryError(
             f"--inventory {uri} is damaged or cut short ({error}); make it again"
         ) from error
-
-
-def _arrow_numbers(column: Any) -> Sequence[int] | None:
-    """Whole numbers; None if some are missing, negative or not below 2^63."""
-    from pyarrow import types
-
-    if column.null_count:
-        return None
-    found = column.to_pylist()
-    if types.is_integer(column.type):
-        return found if min(found) >= 0 and max(found) < _BEYOND else None
-    return _whole_numbers(found) if types.is_string(column.type) else None
-
-
-def _arrow_texts(column: Any) -> Sequence[str] | None:
-    """Texts; None if some are missing, empty or not UTF-8."""
-    from pyarrow import types
-
-    is_text = types.is_string(column.type) or types.is_large_string(column.type)
-    if column.null_count or not is_text:
-        return None
-    try:
-        found = column.to_pylist()
-    except UnicodeDecodeError:
-        return None
-    return None if "" in found else found

@@ -20,8 +20,8 @@ PIXELS = (
 )
 
 BOXES = (
-    "The cells of 'bbox' seem to be boxes, which are read from four columns. docs/datasets/table_boxes.md "
-    "has a command that splits such a column. To keep all columns as features label/<column>: "
+    "The cells of 'bbox' seem to be boxes, which are read from four columns or from texts in brackets in one "
+    "column whose name says so (docs/datasets/table_boxes.md). To keep all columns as features label/<column>: "
     "--label_column none"
 )
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import gzip
 import io
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow
 import pytest
@@ -11,17 +11,24 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from beam_pipeline.core.errors import InventoryError
-from beam_pipeline.core.listing.inventory import (
-    InventoryRow,
-    groups_for,
-    parquet_rows,
-    read_inventory,
-)
+from beam_pipeline.core.listing.inventory import groups_for, read_inventory
+
+
+class InventoryRow(NamedTuple):
+    uri: str
+    size: int
+    version: int
+    line: int
+    live: bool = True
 
 
 def read(data: bytes | str) -> list[InventoryRow]:
     file = io.BytesIO(data if isinstance(data, bytes) else data.encode())
-    return list(read_inventory(file, "i.csv"))
+    return [
+        InventoryRow(*row)
+        for rows in read_inventory(file, "i.csv")
+        for row in zip(*rows, strict=True)
+    ]
 
 
 def problem(data: bytes | str) -> str:
@@ -111,45 +118,50 @@ def test_text_of_parquet_that_is_not_utf8_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "uris", "sizes", "versions"),
+    ("columns", "rows"),
     [
-        ({"uri": ["a", "b"], "size": [1, 2]}, ["a", "b"], [1, 2], [0, 0]),
-        ({"bucket": ["p"], "name": ["é"], "size": ["7"]}, ["gs://p/é"], [7], [0]),
-        ({"uri": ["a"], "size": [1], "generation": [5], "timeDeleted": [None]}, ["a"], [1], [5]),
-        ({"uri": ["a"], "size": [1], "generation": pyarrow.nulls(1)}, ["a"], [1], [0]),
+        ({"uri": ["a", "b"], "size": [1, 2]}, [("a", 1, 0), ("b", 2, 0)]),
+        ({"bucket": ["p"], "name": ["é"], "size": ["7"]}, [("gs://p/é", 7, 0)]),
+        ({"uri": ["a"], "size": [1], "generation": [5], "timeDeleted": [None]}, [("a", 1, 5)]),
+        ({"uri": ["a"], "size": [1], "generation": pyarrow.nulls(1)}, [("a", 1, 0)]),
+        ({"uri": ["a"], "size": [" 1"]}, [("a", 1, 0)]),
+        ({"uri": ["a", "b"], "size": [1, 2], "generation": [None, 7]}, [("a", 1, 0), ("b", 2, 7)]),
+        ({"uri": ["a"], "size": [1], "timeDeleted": [""]}, [("a", 1, 0)]),
     ],
 )
-def test_rows_of_parquet_as_columns(
-    columns: dict[str, Any], uris: list[str], sizes: list[int], versions: list[int]
+def test_cells_of_parquet_are_numbers_or_texts(
+    columns: dict[str, Any], rows: list[tuple[str, int, int]]
 ) -> None:
-    """They hold what the rows hold."""
-    (rows,) = parquet_rows(io.BytesIO(as_parquet(columns)), "i.parquet")
-    found = rows.columns()
-    assert found
-    assert (list(found.uris), list(found.sizes), list(found.versions)) == (uris, sizes, versions)
-    assert [row.uri for row in rows] == uris
+    """Missing ones are 0 where they may be missing."""
+    assert [(row.uri, row.size, row.version) for row in read(as_parquet(columns))] == rows
 
 
 @pytest.mark.parametrize(
-    "columns",
+    ("columns", "message"),
     [
-        {"uri": ["a", ""], "size": [1, 2]},
-        {"uri": ["a", None], "size": [1, 2]},
-        {"uri": [b"a"], "size": [1]},
-        {"uri": ["a"], "size": [-1]},
-        {"uri": ["a"], "size": pyarrow.array([2**63], pyarrow.uint64())},
-        {"uri": ["a"], "size": [1.0]},
-        {"uri": ["a"], "size": [True]},
-        {"uri": ["a"], "size": [" 1"]},
-        {"uri": ["a", "b"], "size": [1, None]},
-        {"uri": ["a", "b"], "size": [1, 2], "generation": [None, 7]},
-        {"uri": ["a", "b"], "size": [1, 2], "timeDeleted": ["", None]},
+        ({"uri": ["a", ""], "size": [1, 2]}, "row 2: the column uri holds '', expected text"),
+        ({"uri": ["a", None], "size": [1, 2]}, "row 2: the column uri holds None, expected text"),
+        ({"uri": [b"a"], "size": [1]}, "row 1: the column uri holds b'a', expected text"),
+        ({"uri": ["a"], "size": [-1]}, "row 1: the column size holds -1, expected a whole number"),
+        (
+            {"uri": ["a"], "size": [1.0]},
+            "row 1: the column size holds 1.0, expected a whole number",
+        ),
+        (
+            {"uri": ["a"], "size": [True]},
+            "row 1: the column size holds True, expected a whole number",
+        ),
+        (
+            {"uri": ["", "b"], "size": [1, None], "generation": ["x", "y"]},
+            "row 1: the column generation holds 'x', expected a whole number",
+        ),
     ],
 )
-def test_unusual_rows_of_parquet_are_looked_at_one_by_one(columns: dict[str, Any]) -> None:
-    """They are errors, or their cells mean something else than a number or a text."""
-    (rows,) = parquet_rows(io.BytesIO(as_parquet(columns)), "i.parquet")
-    assert rows.columns() is None
+def test_a_cell_of_parquet_that_is_neither_is_an_error(
+    columns: dict[str, Any], message: str
+) -> None:
+    """Of the first row with one, its size before its generation before its name."""
+    assert problem(as_parquet(columns)) == f"--inventory i.csv, {message}"
 
 
 def test_other_columns_are_an_error() -> None:
