@@ -40,10 +40,13 @@ class Refusal(NamedTuple):
         return _BY_NAME.get(self.error, ConversionError)(self.message, tuple(self.ids))
 
 
-def refusal_order(refusal: Refusal) -> tuple[str, Sequence[str | tuple[int, str]]]:
+def refusal_order(
+    refusal: Refusal,
+) -> tuple[str, Sequence[str | tuple[int, str]], Sequence[str]]:
     """A key for sorting: of two messages that differ in a number, the one with the lower comes first."""
     pieces = _NUMBER.split(refusal.message)  # every other one is a number
-    return refusal.error, [(len(p), p) if n % 2 else p for n, p in enumerate(pieces)]
+    message = [(len(p), p) if n % 2 else p for n, p in enumerate(pieces)]
+    return refusal.error, message, tuple(refusal.ids)
 
 
 @dataclass(frozen=True)

@@ -118,6 +118,7 @@ class _RefusalNote:
 
     error: str
     message: str
+    ids: tuple[str, ...] = ()
 
 
 def write_note(folder: str, plan: Plan, run: Mapping[str, Any]) -> None:
@@ -187,7 +188,7 @@ def take_refusal(folder: str, job: str = "") -> ConversionError | None:
         return None
     if noted is None and data is not None:
         note = parse(_RefusalNote, data, *_damaged(uri))
-        noted = Refusal(note.error, note.message)
+        noted = Refusal(note.error, note.message, note.ids)
     assert noted is not None
     if files.exists(files.join(folder, MANIFEST_NAME)):
         delete_incomplete(folder)

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import pickle
+import random
+import tracemalloc
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.dataset.tally import NOT_COUNTED_AS_BAD, Tally
-from beam_pipeline.core.dead_letters import Reason
+from beam_pipeline.core.dataset.tally import (
+    NOT_COUNTED_AS_BAD,
+    Measured,
+    Tally,
+    Totals,
+    mean_seconds,
+    measured_samples,
+    most_measured,
+    without_totals,
+    written_bytes,
+)
+from beam_pipeline.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.core.failures import Refusal, refusal_order
+from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo
 from beam_pipeline.core.references import SampleRef
 from tests.core.dataset.tallies import dead_letter, label_files, sample
 
@@ -181,3 +196,108 @@ def test_unlabelled_samples_have_no_class() -> None:
     assert total.samples == {"train": 7}
     assert total.unlabelled == 6
     assert total.shown == {"unlabelled": ["5.jpg", "6.jpg", "7.jpg"]}
+
+
+# --- Sums of what shards report: their size does not depend on the number of shards
+
+
+CLASSES = 100
+
+
+def shard(number: int, classes: int = CLASSES) -> ShardInfo:
+    """A shard that has examples of every class."""
+    return ShardInfo(
+        "train",
+        number,
+        f"d-train.tfrecord-{number:05d}-of-99999",
+        *(classes, 10**8, 7),
+        tuple((i, 1) for i in range(classes)),
+        (("resized", 2),),
+        "codec 1",
+    )
+
+
+def test_totals_add_up() -> None:
+    """In any order, and by split."""
+    parts = [Totals.of_shards([one]) for one in (shard(0, 2), shard(1, 1)._replace(split="test"))]
+    parts[0].add_dead_letters([DeadLetter("read", "b", "/b", "unreadable", "gone")])
+    parts[1].add_images(ImageFigures((("turned", 1),)))
+    for order in (parts, parts[::-1]):
+        total = Totals()
+        for part in order:
+            total.add(part)
+        assert total.classes == {"train": Counter({0: 1, 1: 1}), "test": Counter({0: 1})}
+        assert total.images == ImageFigures((("resized", 4), ("turned", 1)), ("codec 1",))
+        assert total.dead.dead == Counter({"unreadable": 1})
+
+
+def test_a_report_without_totals_has_a_bounded_size() -> None:
+    """A shard with a thousand classes reports no more than one with ten."""
+    few, many = (len(pickle.dumps(without_totals(shard(1, n)))) for n in (10, 1000))
+    assert abs(few - many) < 10  # bytes: the number of examples has more digits
+    assert len(pickle.dumps(shard(1, 1000))) > 10 * many
+
+
+@pytest.mark.parametrize("shards", [1000, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_the_sum_does_not_grow_with_the_shards(shards: int) -> None:
+    """Neither what travels nor the memory that the sum takes."""
+    tracemalloc.start()
+    try:
+        total = Totals()
+        for number in range(shards):
+            total.add(Totals.of_shards([shard(number)]))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert total.classes["train"] == Counter(dict.fromkeys(range(CLASSES), shards))
+    assert len(pickle.dumps(total)) < 2000
+    assert peak < 200_000
+
+
+# --- The estimate of a data set's size from some of its samples
+
+
+def measured(sizes: list[tuple[int, int]]) -> list[Measured]:
+    return [Measured(bytes((i,)), size, written, 0.5) for i, (size, written) in enumerate(sizes)]
+
+
+def test_images_of_one_size_whatever_their_files() -> None:
+    """Scaled images have a size of their own."""
+    samples = measured([(100, 10), (900, 10), (500, 10)])
+    assert written_bytes(samples, 1000, 77) == 10_000
+
+
+def test_images_that_are_left_as_they_are() -> None:
+    """They have the size of their files, and 250 bytes of features."""
+    samples = measured([(size, size + 250) for size in (100, 900, 500)])
+    assert written_bytes(samples, 1000, 400_000) == 650_000
+
+
+def test_a_single_sample_or_files_of_one_size() -> None:
+    """There is no line through them, so their mean counts."""
+    assert written_bytes(measured([(100, 30)]), 10, 5) == 300
+    assert written_bytes(measured([(100, 30), (100, 50)]), 10, 5) == 400
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)), min_size=1, max_size=50),
+    st.integers(0, 10**6),
+    st.integers(0, 10**12),
+    st.integers(),
+)
+def test_the_order_of_samples_does_not_matter(
+    sizes: list[tuple[int, int]], samples: int, image_bytes: int, seed: int
+) -> None:
+    """Nor does anything else make it negative."""
+    found = measured(sizes)
+    estimate = written_bytes(found, samples, image_bytes)
+    assert estimate >= 0
+    random.Random(seed).shuffle(found)
+    assert written_bytes(found, samples, image_bytes) == estimate
+
+
+def test_a_few_hundred_samples_at_most_are_measured() -> None:
+    """And one in twenty of a small data set, so that it takes little of the time."""
+    assert [measured_samples(n) for n in (0, 10, 400, 2000, 10**9)] == [16, 16, 20, 100, 256]
+    assert most_measured() == 256
+    assert mean_seconds(measured([(1, 1), (2, 2)])) == 0.5
