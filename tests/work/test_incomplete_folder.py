@@ -77,6 +77,16 @@ def test_a_refusal_is_taken_once_by_the_launcher(tmp_path: Path, is_complete: bo
     assert (take_refusal(str(tmp_path)) is None) is is_complete
 
 
+def test_a_refusal_of_another_process_keeps_the_ids_of_its_questions(tmp_path: Path) -> None:
+    """The first launcher hears of it from memory, the second one reads the note."""
+    note_refusal(str(tmp_path), Refusal("QuestionError", "Which?", ("dates",)))
+    errors = [take_refusal(str(tmp_path)) for _ in range(2)]
+    assert [error and (str(error), tuple(error.given_ids)) for error in errors] == [
+        ("Which?", ("dates",)),
+        ("Which?", ("dates",)),
+    ]
+
+
 def test_the_refusal_of_another_job_is_not_taken(tmp_path: Path) -> None:
     """Two jobs that write to one folder note their refusals apart."""
     one, two = "1" * 32, "2" * 32
