@@ -192,7 +192,8 @@ def _folder_above(options: ConvertOptions) -> str:
 def _only_folder(source: Source, options: ConvertOptions) -> str:
     """The only path of --images, as typed; empty if there are several, or it is no folder."""
     typed, roots = options.inputs.images, source.roots
-    return typed[0] if len(typed) == len(roots) == 1 and not roots[0].archive else ""
+    single = len(typed) == len(roots) == 1 and not (roots[0].archive or roots[0].patterns)
+    return typed[0] if single else ""
 
 
 def _with_known_classes(

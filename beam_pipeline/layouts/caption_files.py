@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import posixpath
-import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -44,15 +43,12 @@ from beam_pipeline.layouts.shared.sidecars import (
     inspect_sidecars,
     json_fields,
 )
+from beam_pipeline.layouts.surroundings.doubts import ignored_label_files
 from beam_pipeline.layouts.surroundings.folders import (
     LABEL_FOLDERS,
-    TABLES,
-    Folder,
-    extension,
-    is_coco,
+    TEXTS,
+    is_of_numbers,
     look,
-    look_at_table,
-    names_images,
     tree,
 )
 from beam_pipeline.layouts.table import table_notes, table_numbering
@@ -68,7 +64,6 @@ _NO_CAPTIONS = ("readme", "license", "licence", "copying", "notice", "changelog"
 _LISTS = frozenset({"labels", "classes", "requirements"})
 _ENCODING_NAMES = {UTF_8: "UTF-8", "utf-16": "UTF-16"}
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-ENDINGS = (".txt", ".caption")
 
 _MOST_FOLDERS = 200
 _MOST_NAMES = 100_000  # in local folders
@@ -78,10 +73,8 @@ _LINES = 20  # of each
 _HEAD_BYTES = 4096
 _NEARLY_ALL = 0.9
 _IMAGES = IMAGE_EXTENSIONS - {""}
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _OBJECTS, _OBJECTS_REMOTE = 500, 50  # JSON files from which types of columns are inferred
 _IMAGES_WITHOUT = 500  # images, after which a folder without captions is not looked at any further
-_MOST_FILES = 20  # tables or JSON files looked at, in a folder
 
 
 class CaptionFiles:
@@ -123,7 +116,7 @@ class CaptionFiles:
         )
         if not found.ending and not any(is_remote(root.uri) for root in (*roots, *labels)):
             raise UsageError(_no_captions(labels, elsewhere=bool(elsewhere)))
-        ending = found.ending or ENDINGS[0]
+        ending = found.ending or TEXTS[0]
         by_name = any(root.patterns for root in typed)
         schema, table, left_out = inspect_sidecars(
             labels[0].uri, _rows(found), options, {CAPTION_COLUMN: "str"}
@@ -177,7 +170,7 @@ def _no_captions(labels: Sequence[ImageRoot], *, elsewhere: bool) -> str:
     where = some([root.uri for root in labels])
     expected = "with the names of the images" if elsewhere else "beside images, with their names"
     return (
-        f"no captions in {where}; expected files {' or '.join(ENDINGS)} {expected}. --labels names a "
+        f"no captions in {where}; expected files {' or '.join(TEXTS)} {expected}. --labels names a "
         "folder of captions elsewhere"
     )
 
@@ -241,30 +234,18 @@ def _other_captions(found: Found, folder: str) -> Iterator[Question]:
 def _has_other_labels(root: str) -> bool:
     """True if files in a folder or near it may be labels of the images, too."""
     here = look(root)
-    above = look(posixpath.dirname(here.path))
-    beside = [folder for folder in above.folders if folder != here.path]
-    if any(_is_of_labels(folder) for folder in beside):
+    inside = tree(here)
+    around = [*look(posixpath.dirname(here.path)).folders, *(folder.path for folder in inside)]
+    if any(_is_of_labels(path) for path in around if path != here.path):
         return True
-    if any(_is_rival(folder, here) for folder in tree(here)):
-        return True
-    tables = above.of_kind(TABLES)[:_MOST_FILES]
-    return any(names_images(look_at_table(path), here.path, above.path) for path in tables)
-
-
-def _is_rival(folder: Folder, here: Folder) -> bool:
-    """True if a folder is one of labels, or a table, an annotation or a file of COCO's is in it."""
-    if folder.path != here.path and _is_of_labels(folder.path):
-        return True
-    stems = [posixpath.splitext(name)[0] for name in folder.files]
-    kinds = [extension(name) for name in folder.files]
-    described = {stem for stem, kind in zip(stems, kinds, strict=True) if kind in ENDINGS}
-    objects = []
-    for stem, kind in zip(stems, kinds, strict=True):
-        if kind == ".xml" or (kind in TABLES and f"{folder.path}/{stem}" not in folder.folders):
-            return True  # img2dataset writes 00000.parquet beside 00000/
-        if kind == ".json" and stem not in described:
-            objects.append(f"{folder.path}/{stem}{kind}")
-    return any(map(is_coco, objects[:_MOST_FILES]))
+    own = {
+        path for folder in inside for path in folder.folders
+    }  # img2dataset: 00000.parquet, 00000/
+    tables = [path for folder in inside for path in folder.tables]
+    questions = {question.id for question in ignored_label_files(here, root)}
+    if tables and all(posixpath.splitext(path)[0] in own for path in tables):
+        questions.discard("tables_ignored")
+    return bool(questions - {"captions_ignored", "json_ignored"})
 
 
 def _is_of_labels(folder: str) -> bool:
@@ -299,9 +280,7 @@ class Found:
 
     images: int = 0
     folders: list[str] = field(default_factory=list)
-    captions: dict[str, list[str]] = field(
-        default_factory=lambda: {ending: [] for ending in ENDINGS}
-    )
+    captions: dict[str, list[str]] = field(default_factory=lambda: {ending: [] for ending in TEXTS})
     with_fields: list[str] = field(default_factory=list)
 
     def add(self, names: _Names, images: frozenset[str] | None = None) -> None:
@@ -327,13 +306,13 @@ class Found:
     @property
     def ending(self) -> str:
         """The ending of most captions; empty if there are none."""
-        ending = max(ENDINGS, key=lambda ending: len(self.captions[ending]))
+        ending = max(TEXTS, key=lambda ending: len(self.captions[ending]))
         return ending if self.captions[ending] else ""
 
     @property
     def other_ending(self) -> str:
         """The other ending, if half of the images or more have captions of that one, too; else empty."""
-        (other,) = (ending for ending in ENDINGS if ending != (self.ending or ENDINGS[0]))
+        (other,) = (ending for ending in TEXTS if ending != (self.ending or TEXTS[0]))
         return other if 2 * len(self.captions[other]) >= self.images > 0 else ""
 
     @property
@@ -425,16 +404,6 @@ def _kind_of(uri: str) -> str:
         return ""
     numbers = sum(map(is_of_numbers, lines[:_LINES]))
     return _NUMBERS if 2 * numbers > len(lines[:_LINES]) else _WORDS
-
-
-def is_of_numbers(line: str) -> bool:
-    """True if most words of a line are numbers, as in labels of YOLO, KITTI and DOTA.
-
-    >>> is_of_numbers("Car 0.00 0 1.85 387.63 181.54"), is_of_numbers("3"), is_of_numbers("3 cats")
-    (True, True, False)
-    """
-    words = line.replace(",", " ").split()
-    return 2 * sum(map(bool, map(_NUMBER.fullmatch, words))) > len(words)
 
 
 # --- caption files -------------------------------------------------------------------------------

@@ -91,12 +91,12 @@ def test_masks_among_images_can_be_left_out(capsys: pytest.CaptureFixture[str]) 
 
 def test_both_kinds_of_questions_are_recorded() -> None:
     """Those before the job, and those that the counts of classes raise."""
-    DOCUMENTED["images"].write()
+    DOCUMENTED["masks"].write()
     assert convert("--images", "data", "--output", "out") == 0
     assert manifest_of("out")["questions"] == [
-        "images/ in data would become a class, but such names are usual for a data set's images and label "
-        "files.",
-        "There is a single class, 'images', by folder names, so all 12 images have the same label.",
+        "images/, masks/ in data would become classes, but such names are usual for images and a mask for each.",
+        "'images' is one of 2 classes by folder names, with 12 images, but such a name is usual for a folder of "
+        "images.",
     ]
 
 

@@ -18,6 +18,14 @@ from typing import Any
 from beam_pipeline import cli
 from beam_pipeline.commands.convert import ConvertOptions
 from beam_pipeline.config import ConvertConfig
+from beam_pipeline.core.card.metadata_files import SCHEMA_NAME
+from beam_pipeline.core.dataset.manifest import (
+    CHECKSUM_ENTRY,
+    IMAGES_ENTRY,
+    LINES_ENTRY,
+    dump_json,
+)
+from beam_pipeline.core.dataset.names import MANIFEST_NAME
 from beam_pipeline.core.errors import ConversionError, QuestionError
 from beam_pipeline.core.records.example_proto import Example
 from beam_pipeline.inputs import check_questions, convert_config
@@ -50,6 +58,7 @@ class Row:
       files: its input, or what writes it into the working folder.
       stable: False if a library encodes the images, so that the shards' bytes change with its release;
         then the digests are of everything else in the examples.
+      every_file: True to compare the files beside the shards, too.
       runs: False if only what is known before the job counts.
     """
 
@@ -57,6 +66,7 @@ class Row:
     files: Tree | Callable[[], object]
     stable: bool = True
     runs: bool = True
+    every_file: bool = False
 
     def write(self) -> None:
         """Writes the input into the working folder."""
@@ -73,6 +83,8 @@ class Row:
             outcome["commands"] = {
                 command: _short(self._converted(command)) for command in outcome["commands"]
             }
+        if self.every_file:
+            outcome["files"] = _files()
         return outcome
 
     def _converted(self, command: str) -> dict[str, Any]:
@@ -93,10 +105,32 @@ def converted(argv: list[str], *, stable: bool, runs: bool = True) -> dict[str, 
             cli._run(argv)
         except QuestionError as error:
             assert not os.path.exists("out") or os.listdir("out") == []
-            return {**outcome, "questions": error.ids, **_commands(str(error))}
+            return {**outcome, "questions": list(error.ids), **_commands(str(error))}
         except ConversionError as error:
             return {**outcome, "error": ", ".join(error.ids)}
     return {**outcome, **_written(stable=stable)}
+
+
+def _files() -> dict[str, str]:
+    """File -> SHA-256, of those beside the shards.
+
+    Left out are the dead letters, which name the folder, the schema, which is younger, and of the manifest the
+    figures of images and the checksums; with compressed shards, what contains their sizes.
+    """
+    left_out = {"dead_letters.jsonl", SCHEMA_NAME}
+    if any(name.endswith(".gz") for name in os.listdir("out")):
+        left_out |= {MANIFEST_NAME, "dataset_info.json"}
+    digests = {}
+    for path in sorted(Path("out").iterdir()):
+        if path.is_file() and ".tfrecord-" not in path.name and path.name not in left_out:
+            data = path.read_bytes()
+            if path.name == MANIFEST_NAME:
+                manifest = json.loads(data)
+                for entry in (IMAGES_ENTRY, CHECKSUM_ENTRY, LINES_ENTRY):
+                    del manifest[entry]
+                data = dump_json(manifest)
+            digests[path.name] = hashlib.sha256(data).hexdigest()
+    return digests
 
 
 def _commands(message: str) -> dict[str, list[str]]:
@@ -148,7 +182,7 @@ def _written(*, stable: bool) -> dict[str, Any]:
     shown = sorted({keys[0], keys[len(keys) // 2], keys[-1]}) if keys else []
     digests = {
         shard: hashlib.sha256(
-            Path("out", shard).read_bytes() if stable else b"".join(map(_without_image, contents))
+            _plain_bytes(shard) if stable else b"".join(map(_without_image, contents))
         ).hexdigest()
         for shard, contents in records.items()
     }
@@ -176,8 +210,13 @@ def _named(example: Any) -> tuple[str, Any]:
 def _records() -> Iterator[tuple[str, list[bytes]]]:
     for name in sorted(os.listdir("out")):
         if ".tfrecord-" in name:
-            data = Path("out", name).read_bytes()
-            yield name, list(_contents(gzip.decompress(data) if name.endswith(".gz") else data))
+            yield name, list(_contents(_plain_bytes(name)))
+
+
+def _plain_bytes(name: str) -> bytes:
+    """A shard, decompressed: zlib and zlib-ng compress the same bytes differently."""
+    data = Path("out", name).read_bytes()
+    return gzip.decompress(data) if name.endswith(".gz") else data
 
 
 def _contents(shard: bytes) -> Iterator[bytes]:
@@ -218,7 +257,7 @@ def dumped(outcomes: Mapping[str, Any]) -> str:
     for name, outcome in sorted(outcomes.items()):
         facts = []
         for fact, value in outcome.items():
-            if isinstance(value, dict) and fact in ("examples", "shards", "commands"):
+            if isinstance(value, dict) and fact in ("examples", "shards", "commands", "files"):
                 inner = ",\n".join(f"   {json.dumps(k)}: {_line(v)}" for k, v in value.items())
                 facts.append(f"  {json.dumps(fact)}: {{\n{inner}\n  }}")
             else:

@@ -253,6 +253,23 @@ FURTHER = {
             )
         },
     ),
+    "xml_in_zip": Row(
+        "--images set.zip",
+        {
+            "set.zip": zip_bytes(
+                {**images("photos/{cat,dog}/{0..3}.jpg"), **{f"xml/{i}.xml": b"" for i in range(6)}}
+            )
+        },
+    ),
+    "notes_in_zip": Row(
+        "--images set.zip",
+        {
+            "set.zip": zip_bytes(
+                {**images("photos/{cat,dog}/{0..3}.jpg"), "README.txt": b"", ".x/labels.csv": b""}
+            )
+        },
+    ),
+    "images_of_a_bucket_below": Row("--images kaggle/*/*/*", folders("kaggle/images/{cat,dog}")),
     "texts_of_numbers": Row(
         "--images photos",
         {**folders("photos/{a,b}"), **texts("1.5 2.5\n", "photos/{a,b}/{0..3}.txt")},

@@ -2,17 +2,55 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
 import re
+import struct
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from beam_pipeline.core.images.png import grey_png
-from tests.beam_pipeline.test_golden import GIF, JPEG, WEBP, bmp, png
 
 Tree = Mapping[str, bytes | str]
 """Path of a file, or of a folder's files by `below` -> its content."""
+
+JPEG = base64.b64decode(  # 16 x 8 pixels
+    "/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDACgcHiMeGSgjISMtKygwPGRBPDc3PHtYXUlkkYCZlo+AjIqgtObDoKrarYqM"
+    "yP/L2u71////m8H////6/+b9//j/2wBDASstLTw1PHZBQXb4pYyl+Pj4+Pj4+Pj4+Pj4+Pj4+Pj4+Pj4+Pj4+Pj4+Pj4"
+    "+Pj4+Pj4+Pj4+Pj4+Pj4+Pj4+Pj/wAARCAAIABADASIAAhEBAxEB/8QAFQABAQAAAAAAAAAAAAAAAAAAAAT/xAAUEAEA"
+    "AAAAAAAAAAAAAAAAAAAA/8QAFQEBAQAAAAAAAAAAAAAAAAAAAgT/xAAUEQEAAAAAAAAAAAAAAAAAAAAA/9oADAMBAAIR"
+    "AxEAPwCYAF7/2Q=="
+)
+WEBP = base64.b64decode("UklGRh4AAABXRUJQVlA4TBEAAAAvD8ABAAdQjyKXp/+BiOh/AAA=")  # 16 x 8
+GIF = base64.b64decode(  # 16 x 8
+    "R0lGODdhEAAIAIEAAMgePAAAAAAAAAAAACwAAAAAEAAIAAAIFQABCBxIsKDBgwgTKlzIsKHDhwgDAgA7"
+)
+
+
+def bmp(number: int, width: int = 8, height: int = 4) -> bytes:
+    """A BMP of 24 bits a pixel; the width is a multiple of 4, so rows need no padding."""
+    pixels = bytes((number, 2 * number % 256, 3 * number % 256)) * (width * height)
+    header = struct.pack("<IiiHHIIiiII", 40, width, height, 1, 24, 0, len(pixels), 2835, 2835, 0, 0)
+    return struct.pack("<2sIHHI", b"BM", 54 + len(pixels), 0, 0, 54) + header + pixels
+
+
+def png(number: int, width: int = 100, height: int = 80) -> bytes:
+    """A grey PNG whose pixels are stored in one uncompressed block."""
+    rows = (b"\0" + bytes((number,)) * width) * height
+    stored = struct.pack("<BHH", 1, len(rows), len(rows) ^ 0xFFFF) + rows
+    data = b"\x78\x01" + stored + struct.pack(">I", zlib.adler32(rows))
+    chunks = (
+        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)),
+        (b"IDAT", data),
+        (b"IEND", b""),
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        for kind, body in chunks
+    )
+
 
 IMAGES = {"png": png, "bmp": bmp}
 

@@ -7,7 +7,6 @@ import glob
 import itertools
 import os
 import posixpath
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from beam_pipeline.core.archives.members import KINDS, ZIP, Entry, archive_kind
@@ -16,7 +15,7 @@ from beam_pipeline.core.listing.archives import Archive, top_folder
 from beam_pipeline.core.listing.braces import expand_braces
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
 from beam_pipeline.core.listing.globs import glob_regex, has_glob, split_pattern
-from beam_pipeline.core.questions import LABEL_FILES_IGNORED, Question
+from beam_pipeline.core.questions import Question
 from beam_pipeline.core.text import enumerated
 from beam_pipeline.core.uris import is_remote, scheme_of
 from beam_pipeline.storage import files
@@ -26,8 +25,6 @@ _LOOKED_AT = 20_000  # members of local archives, whose headers take a third of 
 _LOOKED_AT_REMOTE = 200  # members of a tar in a bucket, whose contents are read, too
 _FEW_ARCHIVES = 2
 _SHOWN = 2
-_TEXTS = frozenset({".txt", ".xml"})  # a few may be anything
-_LABELS = _TEXTS | {".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet"}
 
 
 def expanded(paths: Sequence[str]) -> tuple[str, ...]:
@@ -195,7 +192,7 @@ def opened_for_folders(
     """Looks into archives whose folders say the classes.
 
     Returns: the roots, whose archives know the folder around all others, which says no class;
-      and questions, if archives differ in it, or hold files that look like labels and would be passed over.
+      and questions, if archives differ in it.
 
     Raises:
       ListingError: an archive cannot be read.
@@ -203,22 +200,11 @@ def opened_for_folders(
     archives = [root for root in roots if root.archive]
     filters = {root.uri: MemberFilter(root) for root in archives}
     images: dict[str, list[str]] = {root.uri: [] for root in archives}
-    labels: Counter[str] = Counter()
-    first: dict[str, str] = {}
     for root, entry in first_entries(archives):
-        extension = posixpath.splitext(entry.name)[1].lower()
         if not entry.problem and filters[root.uri].lists(entry):
             images[root.uri].append(entry.name)
-        elif extension in _LABELS and "/." not in f"/{entry.name}":
-            labels[extension] += 1
-            first.setdefault(extension, f"{entry.name} in {root.uri}")
     everything = [name for names in images.values() for name in names]
     top = top_folder(everything)
-    found = [
-        where
-        for extension, where in first.items()
-        if extension not in _TEXTS or 2 * labels[extension] > len(everything)
-    ]
     unlike = {uri: own for uri, names in images.items() if (own := top_folder(names)) != top}
     different = bool(unlike) and all(images.values())
     questions = (_different_tops(*next(iter(unlike.items()))),) if different else ()
@@ -229,7 +215,7 @@ def opened_for_folders(
             else root
             for root in roots
         ),
-        (*questions, *([_passed_over(found)] if found else ())),
+        questions,
     )
 
 
@@ -240,13 +226,4 @@ def _different_tops(uri: str, top: str) -> Question:
         f"would begin with {top} and be others than theirs.",
         "If the last folder is the class:",
         {"label_from": "(?:.*/)?(?P<label>[^/]+)/[^/]+"},
-    )
-
-
-def _passed_over(found: Sequence[str]) -> Question:
-    return Question(
-        LABEL_FILES_IGNORED,
-        f"{enumerated(found, _SHOWN)} may say labels and would be passed over, as class folders say them.",
-        "Take a table out of the archive, and name it with --labels; where each image has a label "
-        "file of its own, unpack the archive and name its folder.",
     )

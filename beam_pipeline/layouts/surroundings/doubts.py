@@ -16,7 +16,6 @@ from collections.abc import Iterator, Sequence
 
 from beam_pipeline.core.questions import Question, question
 from beam_pipeline.core.text import counted, enumerated
-from beam_pipeline.layouts.caption_files import ENDINGS, is_of_numbers
 from beam_pipeline.layouts.label_files import shown
 from beam_pipeline.layouts.layout import Layout, SourceOptions
 from beam_pipeline.layouts.surroundings.alternatives import (
@@ -27,8 +26,8 @@ from beam_pipeline.layouts.surroundings.alternatives import (
 from beam_pipeline.layouts.surroundings.folders import (
     IMAGE_FOLDERS,
     LABEL_FOLDERS,
-    MASK_FOLDERS,
     MOST_FOLDERS,
+    TEXTS,
     Folder,
     TableLook,
     beginning,
@@ -36,7 +35,7 @@ from beam_pipeline.layouts.surroundings.folders import (
     folders_with_images,
     is_coco,
     is_of_colours,
-    is_split,
+    is_of_numbers,
     look,
     look_at_table,
     names_images,
@@ -69,8 +68,8 @@ def find_doubts(options: SourceOptions, layouts: Sequence[Layout]) -> list[Quest
     return (
         [*_parts(here, typed, alternatives_above(root, options, layouts))]
         or [*_sets_below(here, typed, alternatives_below(here, options, layouts))]
-        or [*_passed_over(here, typed), *masks_among(tree(here), typed)]
-        or [*_doubtful_names(here, typed)]
+        or [*ignored_label_files(here, typed), *masks_among(tree(here), typed)]
+        or [*_images_and_masks(here, typed)]
     )
 
 
@@ -110,18 +109,23 @@ def _sets_below(here: Folder, typed: str, below: Sequence[Alternative]) -> Itera
 # --- label files that would be ignored ------------------------------------------------------------
 
 
-def _passed_over(here: Folder, typed: str) -> list[Question]:
-    """Finds label files among the images or beside their folder, by kind."""
+def ignored_label_files(here: Folder, typed: str) -> list[Question]:
+    """Questions about label files among the images of a folder or beside it, by kind.
+
+    Args:
+      here: the folder.
+      typed: its path as typed, for paths in the same style.
+    """
     inside = tree(here)
     beside = [found for folder in _beside(here.path) for found in tree(look(folder))]
     tables = [path for folder in inside for path in folder.tables]
-    found = [
+    among = [
         *_tables(here, tables, typed),
         *_json_files(here, inside, beside, typed),
         *_xml_files(inside, typed),
-        *_text_files(inside, beside, typed),
     ]
-    return found or [*_tables(here, _naming_tables_above(here), typed)]
+    among = among or [*_tables(here, _naming_tables_above(here), typed)]
+    return [*among, *_text_files(inside, beside, typed)]
 
 
 def _beside(root: str) -> list[str]:
@@ -256,7 +260,7 @@ def _text_files(
     images = {os.path.splitext(name)[0] for folder in inside for name in folder.images}
     found: list[str] = []
     for folder in (*inside, *beside):
-        texts = (name for name in folder.files if extension(name) in ENDINGS)
+        texts = (name for name in folder.files if extension(name) in TEXTS)
         found += [f"{folder.path}/{name}" for name in texts if os.path.splitext(name)[0] in images]
     if not found or 2 * len(found) < len(images):
         return
@@ -332,78 +336,22 @@ def _as_typed(paths: Sequence[str], typed: str) -> tuple[str, ...]:
     return tuple(shown(pattern, typed) for pattern in patterns)
 
 
-# --- names that are not classes -------------------------------------------------------------------
+# --- images and masks -----------------------------------------------------------------------------
 
 
-def _doubtful_names(here: Folder, typed: str) -> Iterator[Question]:
-    """Doubts because of folder names that describe the kind of content, not a class."""
-    with_images = folders_with_images(here)
-    names = {posixpath.basename(folder).lower(): folder for folder in with_images}
-    images = [name for name in names if name in IMAGE_FOLDERS]
-    labels = [name for name in names if name in LABEL_FOLDERS]
-    if images or (labels and len(labels) == len(names)):
-        masks = [names[name] for name in labels if _are_masks(names[name])]
-        if len(images) == len(masks) == len(labels) == 1:
-            yield _pair(here, typed, names[images[0]], masks[0])
-        else:
-            yield _usual_names(here, typed, [names[name] for name in (*images, *labels)])
-    if names and all(map(is_split, with_images)) and all(look(f).images for f in with_images):
+def _images_and_masks(here: Folder, typed: str) -> Iterator[Question]:
+    """A folder of images beside one of masks, and no other folders of labels."""
+    names = {posixpath.basename(folder).lower(): folder for folder in folders_with_images(here)}
+    images = [folder for name, folder in names.items() if name in IMAGE_FOLDERS]
+    labels = [folder for name, folder in names.items() if name in LABEL_FOLDERS]
+    if len(images) == len(labels) == 1 and not any(
+        folder.files for folder in tree(look(labels[0]))
+    ):
+        both = [f"{posixpath.basename(folder)}/" for folder in (*images, *labels)]
         yield question(
-            "only_splits",
-            f"The only class folders in {shown(here.path, typed)} have names of splits: "
-            f"{enumerated([f'{posixpath.basename(folder)}/' for folder in with_images], _SHOWN)}.",
-            "Put class folders into them, such as train/cat/, or name a label file with --labels.",
+            "images_and_masks",
+            f"{enumerated(both, _SHOWN)} in {shown(here.path, typed)} would become classes, but such names "
+            "are usual for images and a mask for each.",
+            images=(shown(images[0], typed),),
+            masks=(shown(labels[0], typed),),
         )
-    split = [
-        folder
-        for name, folder in names.items()
-        if name not in IMAGE_FOLDERS and _has_splits(folder)
-    ]
-    if split:
-        below = [f"{shown(folder, typed)}/{_first_split(folder)}" for folder in split]
-        yield question(
-            "splits_below_classes",
-            f"Folders of splits are below the class folders ({enumerated(below, _SHOWN)}), so each "
-            "class would become several.",
-            "Put the splits above: train/<class>/ and test/<class>/.",
-        )
-
-
-def _are_masks(folder: str) -> bool:
-    """True if a folder named like one of label files holds only images."""
-    found = tree(look(folder))
-    return any(one.images for one in found) and not any(one.files for one in found)
-
-
-def _pair(here: Folder, typed: str, images: str, masks: str) -> Question:
-    found = [f"{posixpath.basename(folder)}/" for folder in (images, masks)]
-    return question(
-        "images_and_masks",
-        f"{enumerated(found, _SHOWN)} in {shown(here.path, typed)} would become classes, but such names "
-        "are usual for images and a mask for each.",
-        images=(shown(images, typed),),
-        masks=(shown(masks, typed),),
-    )
-
-
-def _usual_names(here: Folder, typed: str, folders: Sequence[str]) -> Question:
-    found = [f"{posixpath.basename(folder)}/" for folder in folders]
-    masks = any(posixpath.basename(folder).lower() in MASK_FOLDERS for folder in folders)
-    what = "images and a mask for each" if masks else "a data set's images and label files"
-    classes = "a class" if len(found) == 1 else "classes"
-    return question(
-        "usual_names",
-        f"{enumerated(found, _SHOWN)} in {shown(here.path, typed)} would become {classes}, but such "
-        f"names are usual for {what}.",
-        "Name the folder that holds class folders with --images, or a label file with --labels.",
-    )
-
-
-def _has_splits(folder: str) -> bool:
-    """True if all folders in a folder have names of splits."""
-    found = look(folder)
-    return bool(found.folders) and not found.images and all(map(is_split, found.folders))
-
-
-def _first_split(folder: str) -> str:
-    return posixpath.basename(look(folder).folders[0])

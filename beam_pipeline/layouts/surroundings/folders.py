@@ -39,6 +39,10 @@ LABEL_FOLDERS = MASK_FOLDERS | {"labels", "label", "label_2", "annotations", "an
 TABLES = frozenset([".csv", ".tsv", ".jsonl", ".ndjson", ".parquet"])
 """Extensions of tables."""
 
+TEXTS = (".txt", ".caption")
+"""Extensions of texts beside images: captions, or labels of YOLO and KITTI."""
+
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _OTHER_TABLES = re.compile(r"submission|\Adead_letters[.-]", re.IGNORECASE)
 """Names of tables that are no labels: answers to fill in, as on Kaggle, and reports of a conversion."""
 
@@ -226,3 +230,13 @@ def _are_most(exact: int, without_extension: int, rows: int) -> bool:
 
 def _is_in(path: str, folder: str) -> bool:
     return path.startswith(f"{folder}/")
+
+
+def is_of_numbers(line: str) -> bool:
+    """True if most words of a line are numbers, as in labels of YOLO, KITTI and DOTA.
+
+    >>> is_of_numbers("Car 0.00 0 1.85 387.63 181.54"), is_of_numbers("3"), is_of_numbers("3 cats")
+    (True, True, False)
+    """
+    words = line.replace(",", " ").split()
+    return 2 * sum(map(bool, map(_NUMBER.fullmatch, words))) > len(words)

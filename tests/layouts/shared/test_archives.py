@@ -14,7 +14,6 @@ from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.layouts import open_source
 from beam_pipeline.layouts.layout import Source, SourceOptions
-from beam_pipeline.layouts.shared import archives
 from beam_pipeline.layouts.shared.archives import archive_roots, expanded
 from tests.archives import make_tar, make_zip, tar_bytes
 from tests.harness import (
@@ -265,26 +264,10 @@ def test_an_inventory_lists_no_archives(working_folder: Path) -> None:
     assert convert("--images", "a.zip", "--inventory", "i.csv", "--output", "out") == 2
 
 
-def test_labels_in_an_archive_are_not_passed_over(
+def test_a_table_in_an_archive_is_a_question(
     working_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A table, or a text for each image, is a question; a README is none."""
-    make_zip(Path("a.zip"), {**PETS, "labels.csv": b"x", "README.txt": b""})
-    assert convert_asking("--images", "a.zip", "--output", "out") == 2
-    assert "labels.csv in " in capsys.readouterr().err
-    xmls = {f"xml/{i}.xml": b"" for i in range(4)}
-    make_zip(Path("b.zip"), {**PETS, **xmls})
-    (doubt,) = _source("b.zip").questions
-    assert doubt.reason.startswith("xml/0.xml in ")
-    make_zip(Path("c.zip"), {**PETS, "README.txt": b"", ".x/labels.csv": b""})
-    assert _source("c.zip").questions == ()
-
-
-def test_a_table_at_the_end_of_a_long_archive_is_a_question(
-    working_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The look before the job does not reach it; the listing does, and asks once."""
-    monkeypatch.setattr(archives, "_LOOKED_AT", 2)
+    """The listing finds it, wherever it lies, and asks once."""
     make_zip(Path("a.zip"), {**PETS, "labels.csv": b"x", "few.xml": b""})
     assert _source("a.zip").questions == ()
     assert convert_asking("--images", "a.zip", "--output", "out") == 2

@@ -1,0 +1,205 @@
+"""What each level of folders in the paths of classes is for: a split, images, masks, a date, a repeated set, the class.
+
+| paths | segments |
+|---|---|
+| `train_set/cat`, `test_set/cat` | split, class |
+| `color/apple`, `gray/apple`, `color/fig`, `gray/fig` | group, class |
+| `2021-05-03/cat`, `2021-05-04/dog` | date, class |
+| `dtd/images/banded`, `dtd/images/dotted` | wrapper, images, class |
+| `n01/images`, `n02/images` | class, images |
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from beam_pipeline.core.listing.folders import SPLIT_NAMES
+
+IMAGES = frozenset(["images", "image", "imgs", "img", "img1"])
+"""Usual names of folders of images, which are no classes; `img1` is that of tracking challenges."""
+
+MASKS = frozenset(["masks", "mask"])
+"""Usual names of folders of masks."""
+
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")  # those of train_images, and of TrainImages
+_MONTH = r"(?:0?[1-9]|1[0-2])"
+_DAY = r"(?:0?[1-9]|[12]\d|3[01])"
+_DATE = re.compile(
+    rf"(?<![^\W_])(?:19|20)\d\d(?:([-_./]){_MONTH}\1{_DAY}|[-/]{_MONTH}|(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))"
+    r"(?![^\W_])"
+)
+"""A day, as 2021-05-03, 2021/5/3 or 20210503, or a month, as 2021-05."""
+
+_SPLIT_ABOVE = "(?:(?P<split>train|val|test)/)?"
+
+
+class Role(enum.Enum):
+    """What a level of folders is for."""
+
+    SPLIT = "split"
+    IMAGES = "images"
+    MASKS = "masks"
+    DATE = "date"
+    GROUP = "group"
+    WRAPPER = "wrapper"
+    CLASS = "class"
+
+
+class Segment(NamedTuple):
+    """A level of folders, or all levels of the class.
+
+    Attributes:
+      role: what it is for.
+      names: the different folders, sorted; a date may lie in several levels, as 2021/05/03.
+      pattern: a regular expression for them; empty if no single one fits.
+    """
+
+    role: Role
+    names: Sequence[str]
+    pattern: str = ""
+
+
+def segments_of(classes: Collection[str]) -> list[Segment]:
+    """The levels of folders in the paths of classes, from the top.
+
+    >>> [(s.role.value, s.names) for s in segments_of(["a/train/cat", "a/train/dog", "a/val/cat"])]
+    [('wrapper', ['a']), ('split', ['train', 'val']), ('class', ['cat', 'dog'])]
+    """
+    paths = [_split(name) for name in sorted(classes)]
+    segments = _segments(paths, from_below=True)
+    names = next((segment.names for segment in segments if segment.role is Role.CLASS), ())
+    if len(names) < 2 and all(segment.role is not Role.DATE for segment in segments):
+        return _segments(paths, from_below=False)  # one class, which all paths end with
+    return segments
+
+
+def _segments(paths: Sequence[Sequence[str]], *, from_below: bool) -> list[Segment]:
+    above: list[Segment] = []
+    below: list[Segment] = []
+    while (
+        from_below
+        and min(map(len, paths), default=0) > 1
+        and (last := _last([path[-1] for path in paths]))
+    ):
+        below.insert(0, last)
+        paths = [path[:-1] for path in paths]
+    while min(map(len, paths), default=0) and (first := _first(paths, at_top=not above)):
+        above.append(first)
+        paths = [path[1:] for path in paths]
+    if not any(paths):
+        return [*above, *below]
+    names = sorted({"/".join(path) for path in paths})
+    lengths = set(map(len, paths))
+    pattern = "" if 0 in lengths else "[^/]+" if lengths == {1} else ".+"
+    return [*above, Segment(Role.CLASS, names, pattern), *below]
+
+
+def label_pattern(segments: Sequence[Segment]) -> str:
+    """The --label_from that takes each part by its role from an image's path; empty if no single one does.
+
+    >>> label_pattern(segments_of(["images_train/cat", "images_val/cat"]))
+    'images_(?P<split>train|val)/(?P<label>[^/]+)/[^/]+'
+    """
+    roles = [segment.role for segment in segments]
+    if not all(segment.pattern for segment in segments) or roles == [Role.SPLIT]:
+        return ""
+    parts, named = [], set()
+    for segment in segments:
+        name = {Role.CLASS: "label", Role.DATE: "date", Role.GROUP: "group"}.get(segment.role, "")
+        parts.append(
+            f"(?P<{name}>{segment.pattern})" if name and name not in named else segment.pattern
+        )
+        named.add(name)
+    above = "" if Role.SPLIT in roles else _SPLIT_ABOVE
+    return above + "/".join([*parts, "[^/]+"])
+
+
+def _split(path: str) -> list[str]:
+    """The folders of a path; a date is one, though it has slashes."""
+    joined = _DATE.sub(lambda date: date[0].replace("/", "\0"), path)
+    return [part.replace("\0", "/") for part in joined.split("/")]
+
+
+def _last(names: Sequence[str]) -> Segment | None:
+    """The lowest level, if it says no class."""
+    different = sorted(set(names))
+    lower = {name.lower() for name in different}
+    if lower <= IMAGES and len(different) == 1:
+        return Segment(Role.IMAGES, different, re.escape(different[0]))
+    if lower <= IMAGES | MASKS and lower & IMAGES and lower & MASKS:
+        return Segment(Role.MASKS, different)
+    if len({SPLIT_NAMES.get(name, "") for name in lower}) > 1 and lower <= SPLIT_NAMES.keys():
+        return Segment(Role.SPLIT, different, f"(?P<split>{'|'.join(different)})")
+    return _dates(names) or _wrapper(different)
+
+
+def _first(paths: Sequence[Sequence[str]], *, at_top: bool) -> Segment | None:
+    """The highest level, if it says no class."""
+    names = sorted({path[0] for path in paths})
+    leaf = any(len(path) == 1 for path in paths)
+    lower = {name.lower() for name in names}
+    if not leaf and len(names) == 1 and lower <= IMAGES:
+        return Segment(Role.IMAGES, names, re.escape(names[0]))
+    if not (leaf or at_top) and lower <= SPLIT_NAMES.keys():
+        return Segment(Role.SPLIT, names, f"(?P<split>{'|'.join(names)})")
+    odd = _splits_in_names(names) or _dates(names)
+    return odd or (None if leaf else _wrapper(names) or _repeated(paths))
+
+
+def _wrapper(names: Sequence[str]) -> Segment | None:
+    """A folder that all others lie in, or that lies in all of them."""
+    return Segment(Role.WRAPPER, names, re.escape(names[0])) if len(names) == 1 else None
+
+
+def _dates(names: Sequence[str]) -> Segment | None:
+    """A level of which most folders hold a date."""
+    dates = sorted({name for name in names if _DATE.search(name)})
+    if 2 * len(dates) <= len(set(names)):
+        return None
+    return Segment(Role.DATE, dates, ".+" if any("/" in name for name in names) else "[^/]+")
+
+
+def _repeated(paths: Sequence[Sequence[str]]) -> Segment | None:
+    """Folders of which most hold the same.
+
+    So are domains, folds, sessions, or copies of the images in several forms.
+    """
+    above: dict[tuple[str, ...], set[str]] = defaultdict(set)
+    for first, *below in paths:
+        above[tuple(below)].add(first)
+    shared = [folders for folders in above.values() if len(folders) > 1]
+    most = len(above) > 1 and 2 * sum(map(len, shared)) > len(paths)
+    return Segment(Role.GROUP, sorted(set().union(*shared)), "[^/]+") if most else None
+
+
+def _splits_in_names(names: Sequence[str]) -> Segment | None:
+    """Folders with words of two splits at least: half of all, or several that differ in nothing else."""
+    words = {name: [w for w in _WORDS.findall(name) if w.lower() in SPLIT_NAMES] for name in names}
+    word_of = {name: found[0] for name, found in words.items() if len(found) == 1}
+    if 2 * len(word_of) < len(names):
+        word_of = _same_but_for_the_word(word_of)
+    splits = {SPLIT_NAMES[word.lower()] for word in word_of.values()}
+    if len(splits) < 2 or all(name == word for name, word in word_of.items()):
+        return None
+    frames = {name.partition(word)[::2] for name, word in word_of.items()}
+    pattern = ""
+    if len(frames) == 1 and len(word_of) == len(names):
+        ((before, after),) = frames
+        alternatives = "|".join(sorted(set(word_of.values())))
+        pattern = f"{re.escape(before)}(?P<split>{alternatives}){re.escape(after)}"
+    return Segment(Role.SPLIT, sorted(word_of), pattern)
+
+
+def _same_but_for_the_word(word_of: Mapping[str, str]) -> dict[str, str]:
+    """Those folders of which another differs in nothing but the word for the split."""
+    frames = {name: name.partition(word)[::2] for name, word in word_of.items()}
+    shared = Counter(frames.values())
+    return {
+        name: word
+        for name, word in word_of.items()
+        if shared[frames[name]] > 1 and any(frames[name])
+    }
