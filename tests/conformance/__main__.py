@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import tempfile
 
@@ -20,7 +21,7 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as folder:
                 os.chdir(folder)
                 outcomes[name] = row.outcome()
-        if outcomes != expected(group):
+        if json.loads(json.dumps(outcomes)) != expected(group):
             (EXPECTED / f"{group}.json").write_text(dumped(outcomes), encoding="utf-8")
 
 
