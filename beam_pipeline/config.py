@@ -13,8 +13,8 @@ from beam_pipeline.core.dataset.names import TEMPORARY_SUFFIX_BYTES
 from beam_pipeline.core.dataset.plausibility import NO_CHECKS, LabelChecks
 from beam_pipeline.core.dataset.splits import SplitAssigner, check_strata, group_by
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.images.changes import PILLOW, ImageChanges, codec_in_use
-from beam_pipeline.core.images.preparation import IMAGE_ENCODINGS, RAW_FORMAT
+from beam_pipeline.core.images.changes import PILLOW, ImageChanges
+from beam_pipeline.core.images.preparation import IMAGE_ENCODINGS, RAW_FORMAT, codec_in_use
 from beam_pipeline.core.labels.class_files import KnownClasses
 from beam_pipeline.core.labels.classes import AUTO_ORDER
 from beam_pipeline.core.labels.exclusion import Exclusion, Sorter, Sorters

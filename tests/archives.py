@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from beam_pipeline.core.archives.members import Entry, content
+from beam_pipeline.core.archives import Entry, content
 
 Members = Mapping[str, bytes] | Iterable[tuple[str, bytes]]
 

@@ -18,7 +18,7 @@ from beam_pipeline.core.listing.label_files import LabelFiles
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files
-from beam_pipeline.storage.archive_listing import list_archive
+from beam_pipeline.storage.archives import list_archive
 from beam_pipeline.storage.base import FoundFile
 from beam_pipeline.storage.bucket_listing import (
     FanOut,

@@ -17,7 +17,7 @@ from beam_pipeline.core.errors import (
     CodecError,
     ConversionError,
 )
-from beam_pipeline.core.images.changes import check_codec
+from beam_pipeline.core.images.preparation import check_codec
 from beam_pipeline.core.records.formats import recorded_format
 from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.text import counted, shown

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from beam_pipeline.core.archives.members import Entry, Member
+from beam_pipeline.core.archives import Entry, Member
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.core.errors import (
     ContainerError,
@@ -49,7 +49,7 @@ from beam_pipeline.layouts.shared.sidecars import (
     json_fields,
 )
 from beam_pipeline.layouts.table import table_notes, table_numbering
-from beam_pipeline.storage.archive_listing import MemberFilter, OpenedArchive
+from beam_pipeline.storage.archives import MemberFilter, OpenedArchive
 
 CLASS, CAPTION, FIELDS = "cls", "txt", "json"
 SIDECARS = (CLASS, CAPTION, FIELDS)

@@ -11,7 +11,6 @@ from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.images.changes import (
     ANIMATED,
     COLOR_PROFILES,
-    IMAGE_CODECS,
     IMAGE_FORMATS,
     ORIENTATIONS,
     QUALITY,
@@ -19,7 +18,12 @@ from beam_pipeline.core.images.changes import (
     ImageChanges,
 )
 from beam_pipeline.core.images.geometry import RESIZE_MODES
-from beam_pipeline.core.images.preparation import FILTER_NAMES, IMAGE_CHECKS, IMAGE_ENCODINGS
+from beam_pipeline.core.images.preparation import (
+    FILTER_NAMES,
+    IMAGE_CHECKS,
+    IMAGE_CODECS,
+    IMAGE_ENCODINGS,
+)
 from beam_pipeline.options.group import OptionGroup, option
 from beam_pipeline.options.values import (
     parse_side_lengths,

@@ -31,8 +31,8 @@ _CLASSES = {
     "az": "obstore_services.AzureFiles",
     "gs": "google.GoogleStorage",
     "s3": "obstore_services.S3Files",
-    "tar": "archive_members.ArchiveMembers",
-    "zip": "archive_members.ArchiveMembers",
+    "tar": "archives.ArchiveMembers",
+    "zip": "archives.ArchiveMembers",
 }
 """Scheme -> module of this package and class. Other schemes are left to Beam's file systems."""
 

@@ -25,7 +25,7 @@ from beam_pipeline.core.dataset.changes import (
 from beam_pipeline.core.dataset.plan import Kept
 from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs, receipt_name
 from beam_pipeline.core.errors import ConversionError
-from beam_pipeline.core.images.changes import codec_here
+from beam_pipeline.core.images.preparation import codec_here
 from beam_pipeline.core.labels.class_files import Classes
 from beam_pipeline.core.records.sharding import KeyHasher, ShardPlan, ShardSpec
 from beam_pipeline.core.references import SampleRef

@@ -34,7 +34,7 @@ from beam_pipeline.core.errors import (
     ConversionError,
     OutputNotEmptyError,
 )
-from beam_pipeline.core.images.changes import other_codec
+from beam_pipeline.core.images.preparation import other_codec
 from beam_pipeline.core.records.features import ORIENTATION
 from beam_pipeline.core.records.formats import (
     format_of,

@@ -21,7 +21,7 @@ from beam_pipeline.core.errors import (
     ConversionError,
 )
 from beam_pipeline.core.failures import DEFAULT_POLICY, FailurePolicy, Refusal
-from beam_pipeline.core.images.changes import check_codec
+from beam_pipeline.core.images.preparation import check_codec
 from beam_pipeline.core.packing import unpack
 from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.records.shard_writer import sort_by_key_hash, write_shard

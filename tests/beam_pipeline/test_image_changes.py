@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from beam_pipeline.core.images.changes import codec_in_use
 from beam_pipeline.core.images.geometry import orienting
+from beam_pipeline.core.images.preparation import codec_in_use
 from tests.harness import (
     ALL_BAD,
     assert_the_same_bytes_everywhere,

@@ -22,9 +22,7 @@ from typing import Any, BinaryIO
 from google.protobuf.message import DecodeError
 from PIL import Image
 
-from beam_pipeline.core.archives.members import ArchiveError, Entry, content
-from beam_pipeline.core.archives.tar_members import tar_entries
-from beam_pipeline.core.archives.zip_members import zip_entries
+from beam_pipeline.core.archives import ArchiveError, Entry, content, tar_entries, zip_entries
 from beam_pipeline.core.dataset.manifest import check_manifest, parse_manifest
 from beam_pipeline.core.dataset.receipts import parse_receipt
 from beam_pipeline.core.errors import ConversionError, UsageError

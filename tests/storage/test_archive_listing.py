@@ -13,7 +13,7 @@ from beam_pipeline.core.errors import ListingError
 from beam_pipeline.core.listing.archives import Archive
 from beam_pipeline.core.listing.filters import ImageRoot, Listed
 from beam_pipeline.storage import files
-from beam_pipeline.storage.archive_listing import (
+from beam_pipeline.storage.archives import (
     OpenedArchive,
     archive_entries,
     list_archive,

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipeline.core.archives.members import member_uri
-from beam_pipeline.core.archives.tar_members import tar_entries
+from beam_pipeline.core.archives import member_uri, tar_entries
 from beam_pipeline.core.errors import ChangedFileError
 from beam_pipeline.storage import beam_filesystems, files
-from beam_pipeline.storage.archive_members import ArchiveMembers
+from beam_pipeline.storage.archives import ArchiveMembers
 from tests.archives import make_tar
 
 

@@ -22,17 +22,19 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cv2
 import numpy as np
 from PIL import Image
 
 from beam_pipeline.core.images import pillow_codec
-from beam_pipeline.core.images.changes import ImageChanges
 from beam_pipeline.core.images.geometry import Geometry, Rectangle
 from beam_pipeline.core.images.header import QUARTER_TURNS, ImageHeader
 from beam_pipeline.core.references import Size
+
+if TYPE_CHECKING:
+    from beam_pipeline.core.images.changes import ImageChanges
 
 _GREY, _COLOUR = "L", "RGB"
 _ORDERS = {_GREY: "L", _COLOUR: "BGR"}  # of the channels in OpenCV

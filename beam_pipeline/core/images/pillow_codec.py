@@ -16,7 +16,7 @@ import io
 import logging
 import math
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import PIL
 from PIL import (
@@ -32,7 +32,6 @@ from PIL import (
 
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images import png
-from beam_pipeline.core.images.changes import ImageChanges
 from beam_pipeline.core.images.geometry import Geometry, Rectangle
 from beam_pipeline.core.images.gif_bmp_jxl import bmp_header
 from beam_pipeline.core.images.header import (
@@ -47,6 +46,9 @@ from beam_pipeline.core.images.header import (
 from beam_pipeline.core.images.jpeg import PlainJpeg, plain_jpeg
 from beam_pipeline.core.images.pillow_header import PARSER_ERRORS, check_scans, open_as
 from beam_pipeline.core.references import Size
+
+if TYPE_CHECKING:
+    from beam_pipeline.core.images.changes import ImageChanges
 
 _ENOUGH = 2  # times the pixels wanted, on each side, that a JPEG is decoded to
 _REDUCING_GAP = 3.0  # above, other images are first scaled by a whole number, which is quicker

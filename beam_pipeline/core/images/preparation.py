@@ -3,7 +3,8 @@
 A new check is a function of the type `ImagePreparer` and a line in `IMAGE_CHECKS`; a new filter is a
 line in `FILTERS`, whose option has the same name. Sides are those of the file, before an image is
 turned or resized. `MAX_IMAGE_BYTES` is applied to the size that was listed, so that what it leaves out
-is not read.
+is not read. A new library that encodes images is a module with the functions of `CodecModule`, and a
+line in `IMAGE_CODECS`.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from xxhash import xxh3_128_digest
 
 from beam_pipeline.core.dead_letters import Reason
+from beam_pipeline.core.errors import CodecError, UsageError
 from beam_pipeline.core.images import jpeg, png
 from beam_pipeline.core.images.gif_bmp_jxl import (
     BMP_MAGIC,
@@ -30,6 +32,12 @@ from beam_pipeline.core.images.gif_bmp_jxl import (
     jxl_header,
 )
 from beam_pipeline.core.images.header import BadImageError, ImageHeader
+from beam_pipeline.core.text import shown
+
+if TYPE_CHECKING:
+    from beam_pipeline.core.images.changes import ImageChanges
+    from beam_pipeline.core.images.geometry import Geometry
+    from beam_pipeline.core.images.pillow_codec import Opened
 
 DIGEST_BYTES = 16
 NO_DIGEST = bytes(DIGEST_BYTES)
@@ -327,3 +335,112 @@ def _filtered(prepare: ImagePreparer, filters: Limits) -> ImagePreparer:
         return image, header
 
     return prepare_wanted
+
+
+class CodecModule(Protocol):
+    """The functions by which a library changes images."""
+
+    def codec_version(self) -> str:
+        """Names everything whose version may change the bytes; begins with the library's name."""
+
+    def rewrite(
+        self, data: bytes, opened: Opened, geometry: Geometry, changes: ImageChanges
+    ) -> tuple[bytes, ImageHeader]:
+        """Decodes an image, changes its geometry and encodes it, as `pillow_codec.rewrite` does."""
+
+
+class Codec(NamedTuple):
+    """A library that can change images.
+
+    Attributes:
+      library: its name.
+      package: that pip installs.
+      load: imports its module, which takes long.
+    """
+
+    library: str
+    package: str
+    load: Callable[[], CodecModule]
+
+
+def _pillow() -> CodecModule:
+    from beam_pipeline.core.images import pillow_codec
+
+    return pillow_codec
+
+
+def _opencv() -> CodecModule:
+    try:
+        from beam_pipeline.core.images import opencv_codec
+    except ImportError as error:
+        raise UsageError(
+            "--image_codec opencv needs the package opencv-python-headless, which cannot be imported here "
+            f"({shown(error)}): pip install 'beam-tfrecord[opencv]'; or leave the option out"
+        ) from error
+    return opencv_codec
+
+
+IMAGE_CODECS: Mapping[str, Codec] = MappingProxyType(
+    {
+        "pillow": Codec("Pillow", "Pillow", _pillow),
+        "opencv": Codec("OpenCV", "opencv-python-headless", _opencv),
+    }
+)
+"""--image_codec -> the library; the first, `changes.PILLOW`, is the default."""
+
+
+def codec_in_use(image_codec: str) -> str:
+    """Names what encodes images here, with versions.
+
+    Args:
+      image_codec: a name in `IMAGE_CODECS`.
+
+    Raises:
+      UsageError: it is not installed.
+    """
+    return IMAGE_CODECS[image_codec].load().codec_version()
+
+
+def codec_here(recorded: str) -> str:
+    """Names what would encode images here as a data set's were, with versions.
+
+    Args:
+      recorded: as `codec_in_use` had it when the data set was begun.
+
+    Raises:
+      UsageError: the library is not installed.
+    """
+    return _codec_of(recorded).load().codec_version()
+
+
+def check_codec(expected: str) -> None:
+    """Makes sure that images are encoded here by the versions that a data set was begun with.
+
+    Args:
+      expected: as `codec_in_use` has it; empty where it does not matter.
+
+    Raises:
+      CodecError: by others.
+      UsageError: the library is not installed.
+    """
+    if expected and expected != (here := codec_here(expected)):
+        raise CodecError(other_codec(expected, here))
+
+
+def other_codec(expected: str, here: str) -> str:
+    """The message for images that were encoded by another library, or by other versions."""
+    codec = _codec_of(expected)
+    advice = f"Install the same versions (the first decides: pip install {codec.package}==...)"
+    if codec is not _codec_of(here):
+        (name,) = (name for name, other in IMAGE_CODECS.items() if other is codec)
+        advice = f"Give --image_codec {name}"
+    return (
+        f"images are encoded by {expected}, and here by {here}, which may give other bytes. "
+        f"{advice}, or convert again with --overwrite"
+    )
+
+
+def _codec_of(recorded: str) -> Codec:
+    """The library that a name with versions begins with; the default for an unknown one."""
+    known = (codec for codec in IMAGE_CODECS.values() if recorded.startswith(codec.library))
+    return next(known, next(iter(IMAGE_CODECS.values())))

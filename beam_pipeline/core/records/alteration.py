@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from beam_pipeline.core.dead_letters import Reason
-from beam_pipeline.core.images.changes import IMAGE_CODECS, ImageChanges
+from beam_pipeline.core.images.changes import ImageChanges
 from beam_pipeline.core.images.geometry import (
     Affine,
     Geometry,
@@ -26,6 +26,7 @@ from beam_pipeline.core.images.geometry import (
     plan_geometry,
 )
 from beam_pipeline.core.images.header import UPRIGHT, BadImageError, ImageHeader
+from beam_pipeline.core.images.preparation import IMAGE_CODECS
 from beam_pipeline.core.labels.moved import Move, is_located, move_labels
 from beam_pipeline.core.labels.schema import Column
 from beam_pipeline.core.references import LabelValue, Size

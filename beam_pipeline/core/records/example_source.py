@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.images.changes import ImageChanges, check_codec
+from beam_pipeline.core.images.changes import ImageChanges
 from beam_pipeline.core.images.masks import FilePreparer, file_preparers
 from beam_pipeline.core.images.preparation import (
     IMAGE_CHECKS,
     IMAGE_ENCODINGS,
     Limits,
     PixelFormat,
+    check_codec,
     image_preparer,
 )
 from beam_pipeline.core.labels.schema import (

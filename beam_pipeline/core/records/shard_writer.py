@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, Protocol
 
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.core.errors import ChangedFileError
-from beam_pipeline.core.images.changes import codec_in_use
 from beam_pipeline.core.images.geometry import check_claimed_size
 from beam_pipeline.core.images.header import UPRIGHT, BadImageError, ImageHeader
 from beam_pipeline.core.images.masks import FilePreparer
@@ -23,6 +22,7 @@ from beam_pipeline.core.images.preparation import (
     NO_DIGEST,
     ImagePreparer,
     Limits,
+    codec_in_use,
     digest_of,
     outside_bytes,
     read_header,

@@ -12,7 +12,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import IO, NamedTuple
 
-from beam_pipeline.core.archives.tar_members import TarHeader
+from beam_pipeline.core.archives import TarHeader
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage
 from beam_pipeline.core.errors import ContainerError, UsageError
 from beam_pipeline.core.labels.classes import ClassNumbering

@@ -30,18 +30,16 @@ from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.layout import ContainerLabels, Source, SourceOptions
-from beam_pipeline.layouts.parquet.naming import (
-    first_parquet,
-    parquet_files,
-    split_notes,
-    split_questions,
-    splits_of,
-)
 from beam_pipeline.layouts.parquet.reader import (
     ROW,
     ClassNames,
     ParquetReader,
     first_fields,
+    first_parquet,
+    parquet_files,
+    split_notes,
+    split_questions,
+    splits_of,
 )
 from beam_pipeline.layouts.table import column_choices, table_notes, table_numbering
 from beam_pipeline.storage import files

@@ -9,7 +9,7 @@ import os
 import posixpath
 from collections.abc import Iterator, Sequence
 
-from beam_pipeline.core.archives.members import KINDS, ZIP, Entry, archive_kind
+from beam_pipeline.core.archives import KINDS, ZIP, Entry, archive_kind
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.listing.archives import Archive, top_folder
 from beam_pipeline.core.listing.braces import expand_braces
@@ -19,7 +19,7 @@ from beam_pipeline.core.questions import Question
 from beam_pipeline.core.text import enumerated
 from beam_pipeline.core.uris import is_remote, scheme_of
 from beam_pipeline.storage import files
-from beam_pipeline.storage.archive_listing import MemberFilter, archive_entries
+from beam_pipeline.storage.archives import MemberFilter, archive_entries
 
 _LOOKED_AT = 20_000  # members of local archives, whose headers take a third of a second
 _LOOKED_AT_REMOTE = 200  # members of a tar in a bucket, whose contents are read, too

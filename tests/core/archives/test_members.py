@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.archives.members import (
+from beam_pipeline.core.archives import (
     ZIP_HEADER,
     Member,
     archive_kind,

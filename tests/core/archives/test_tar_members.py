@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.archives.members import ArchiveError
-from beam_pipeline.core.archives.tar_members import tar_entries
+from beam_pipeline.core.archives import ArchiveError, tar_entries
 from tests.archives import contents_of, tar_bytes
 
 FILES = {

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.archives import zip_members
-from beam_pipeline.core.archives.members import ArchiveError
-from beam_pipeline.core.archives.zip_members import zip_entries
+from beam_pipeline.core import archives
+from beam_pipeline.core.archives import ArchiveError, zip_entries
 from tests.archives import contents_of, zip_bytes
 
 FILES = {"1.jpg": b"one" * 99, "cat/2.jpg": b"", "größe/猫.jpg": bytes(5000)}
@@ -192,7 +191,7 @@ def test_a_broken_archive_is_one_error(data: bytes, problem: str) -> None:
 
 def test_a_directory_has_a_believable_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is held in memory."""
-    monkeypatch.setattr(zip_members, "MAX_DIRECTORY_BYTES", 99)
+    monkeypatch.setattr(archives, "MAX_DIRECTORY_BYTES", 99)
     with pytest.raises(ArchiveError, match="its directory has 167 bytes, expected at most 99"):
         read(zip_bytes(FILES))
 

@@ -7,7 +7,7 @@ import importlib.util
 import pytest
 
 from beam_pipeline.core.errors import CodecError, UsageError
-from beam_pipeline.core.images.changes import (
+from beam_pipeline.core.images.preparation import (
     IMAGE_CODECS,
     check_codec,
     codec_here,

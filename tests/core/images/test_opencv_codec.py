@@ -11,11 +11,11 @@ from PIL import Image, ImageCms, ImageOps
 
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images import pillow_codec
-from beam_pipeline.core.images.changes import ImageChanges, codec_in_use
+from beam_pipeline.core.images.changes import ImageChanges
 from beam_pipeline.core.images.geometry import RESIZE_MODES, Resize, plan_geometry
 from beam_pipeline.core.images.header import BadImageError, ImageHeader
 from beam_pipeline.core.images.pillow_codec import open_image
-from beam_pipeline.core.images.preparation import read_header
+from beam_pipeline.core.images.preparation import codec_in_use, read_header
 
 pytestmark = pytest.mark.readers
 cv2 = pytest.importorskip("cv2", reason="opencv-python-headless is not installed")

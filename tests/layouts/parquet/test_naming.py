@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.layouts.parquet.naming import (
+from beam_pipeline.layouts.parquet.reader import (
     first_parquet,
     parquet_files,
     split_questions,

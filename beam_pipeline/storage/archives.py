@@ -1,13 +1,18 @@
-"""Archives, listed as folders are: by their members' headers, without reading a content."""
+"""Archives: listed as folders are, by their members' headers, and members as files (tar://, zip://).
+
+A member is read from a range of its archive.
+"""
 
 from __future__ import annotations
 
+import errno
+import io
 import posixpath
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from typing import BinaryIO
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import BinaryIO, NoReturn
 
-from beam_pipeline.core.archives.members import (
+from beam_pipeline.core.archives import (
     TAR,
     ZIP,
     ArchiveError,
@@ -15,15 +20,18 @@ from beam_pipeline.core.archives.members import (
     Member,
     content,
     member_uri,
+    parse_member_uri,
+    tar_entries,
+    zip_entries,
 )
-from beam_pipeline.core.archives.tar_members import tar_entries
-from beam_pipeline.core.archives.zip_members import zip_entries
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.core.errors import ListingError
 from beam_pipeline.core.listing.filters import ImageRoot, Listed, ObjectFilter
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.core.text import is_utf8, printable
 from beam_pipeline.storage import files
+from beam_pipeline.storage.base import FileSystem, FoundFile
+from beam_pipeline.storage.files import file_system
 
 _ENTRIES: Mapping[str, Callable[[BinaryIO], Iterator[Entry]]] = {TAR: tar_entries, ZIP: zip_entries}
 
@@ -152,3 +160,44 @@ class OpenedArchive:
 
     def _unreadable(self, error: OSError) -> ListingError:
         return ListingError(f"{self._uri} cannot be read: {error.strerror or error}")
+
+
+class ArchiveMembers(FileSystem):
+    """Members of archives in any storage. They are read, and nothing else."""
+
+    def read_listed(self, uri: str, size: int) -> bytes:
+        """Reads a member with one read of its archive. Raises OSError, ChangedFileError."""
+        archive, member = parse_member_uri(uri)
+        return content(
+            member, file_system(archive).read_part(archive, member.length, member.at), size
+        )
+
+    def read(self, uri: str, size: int = 0, offset: int = -1) -> bytes:
+        """Reads a member whose size is known. Raises OSError."""
+        data = self.read_listed(uri, size)
+        return data if offset < 0 else data[offset:]
+
+    def open_input(self, uri: str) -> BinaryIO:
+        """Refuses, since the size is unknown. Raises OSError."""
+        _refuse(uri)
+
+    def size_of(self, uri: str) -> int:
+        """Returns -1."""
+        return -1
+
+    def list_files(self, folder: str) -> Iterator[FoundFile]:
+        """Lists nothing."""
+        return iter(())
+
+    def open_output(self, uri: str, temporary: str, *, new: bool = False) -> NoReturn:
+        """Refuses. Raises OSError."""
+        _refuse(uri)
+
+    def delete(self, uris: Sequence[str]) -> None:
+        """Refuses. Raises OSError."""
+        for uri in uris:
+            _refuse(uri)
+
+
+def _refuse(uri: str) -> NoReturn:
+    raise io.UnsupportedOperation(errno.EROFS, "a member of an archive is only read", uri)
