@@ -32,10 +32,16 @@ from beam_pipeline.core.dead_letters import (
     DeadLetter,
     Reason,
     Stage,
-    image_dead_letter,
-    row_dead_letter,
 )
-from beam_pipeline.core.labels.meeting import ImageNames, are_exact, names_of
+from beam_pipeline.core.labels.join_letters import (
+    conflict,
+    conflicting_sizes,
+    join_letter,
+    orphan,
+    row_text,
+    source_of,
+)
+from beam_pipeline.core.labels.meeting import ImageNames, are_exact
 from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
 from beam_pipeline.core.listing.folders import (
     first_folder_split,
@@ -59,7 +65,6 @@ _LEAST_BUCKETS = 256
 _BUCKETS_FOR_ANY = 1024  # where the size of the label files is not known
 _BUCKET_BYTES = 2_000_000  # of label files: some 50,000 rows, and as many images
 _BY_FOLDER_BYTES = 20_000_000  # of label files: below, no bucket can have more than 500,000 rows
-_SHOWN = 3  # examples of names or values in a message
 
 
 @dataclass
@@ -124,7 +129,7 @@ class Joined:
         if keep:
             self.samples.append(keep.sample(image, split))
         else:
-            self.dead_letters.append(_image_dead_letter(image, Reason.UNLABELLED, message))
+            self.dead_letters.append(join_letter(image, Reason.UNLABELLED, message))
 
 
 def buckets_for(label_bytes: int | None) -> int:
@@ -198,7 +203,7 @@ def split_duplicates(images: Iterable[ImageRef]) -> tuple[list[ImageRef], list[D
             )
             if image.aliases:
                 message = f"its archive holds this path {len(same)} times; pack it again, with one"
-            dead_letters.append(_image_dead_letter(image, Reason.DUPLICATE_KEY, message))
+            dead_letters.append(join_letter(image, Reason.DUPLICATE_KEY, message))
     return unique, dead_letters
 
 
@@ -411,7 +416,7 @@ def _meant(
             (meant[number],) = indices
             continue
         joined.orphan_rows += 1
-        joined.dead_letters.append(_orphan(row, candidates, lookup))
+        joined.dead_letters.append(orphan(row, candidates, lookup))
         hesitant |= indices
     return meant, hesitant
 
@@ -513,7 +518,7 @@ def _sample(
                 line=row.line,
             )
     if len(claims) > 1:
-        return _conflicting_sizes(image, claims)
+        return conflicting_sizes(image, claims)
     merged = merger.merge(rows)
     if isinstance(merged, LabelRow):
         split = merged.split or first_folder_split(image.path) or DEFAULT_SPLIT
@@ -524,9 +529,9 @@ def _sample(
             f"{first.file} and {row.file} are both masks of this image; remove one, or name those "
             "that are meant with a pattern, such as --masks 'masks/**/*_labelIds.png'"
         )
-        return _image_dead_letter(image, Reason.CONFLICTING_LABELS, message)
-    message = f"{_source_of(first)} says {_said(first)}, {_source_of(row)} says {_said(row)}; "
-    return _conflict(image, row, f"{message}remove the wrong one")
+        return join_letter(image, Reason.CONFLICTING_LABELS, message)
+    message = f"{source_of(first)} says {row_text(first)}, {source_of(row)} says {row_text(row)}; "
+    return conflict(image, row, f"{message}remove the wrong one")
 
 
 def _with_class_of_folder(
@@ -541,90 +546,8 @@ def _with_class_of_folder(
             "is in a list without labels, and lies in no class folder; move it into one, or give the "
             "list a second column with labels"
         )
-        return _image_dead_letter(image, Reason.UNLABELLED, message)
+        return join_letter(image, Reason.UNLABELLED, message)
     return sample._replace(labels=(meaning.class_name or None, *sample.labels[1:]))
-
-
-def _conflicting_sizes(image: ImageRef, claims: Mapping[Size, LabelRow]) -> DeadLetter:
-    (first_size, first), (size, row), *_ = claims.items()
-    message = (
-        f"{_source_of(first)} claims an image of {first_size[0]} x {first_size[1]} pixels, "
-        f"{_source_of(row)} one of {size[0]} x {size[1]}; correct the wrong one"
-    )
-    return _conflict(image, row, message)
-
-
-def _conflict(image: ImageRef, row: LabelRow, message: str) -> DeadLetter:
-    return DeadLetter(
-        stage=Stage.JOIN.value,
-        key=image.key,
-        uri=image.uri,
-        reason=Reason.CONFLICTING_LABELS.value,
-        message=message,
-        file=row.file,
-        line=row.line,
-    )
-
-
-def _source_of(row: LabelRow) -> str:
-    return f"{row.file}, line {row.line}" if row.line else row.file
-
-
-def _said(row: LabelRow) -> str:
-    if row.split and all(value is None for value in row.values):
-        return f"the split {row.split}"
-    values = ", ".join(map(_shown, row.values))
-    return f"{values} in {row.split}" if row.split else values
-
-
-def _shown(value: Any) -> str:
-    """A value as a message shows it: of a list the first few, boxes without their lines."""
-    if not isinstance(value, tuple):
-        return repr(value)
-    items = [repr(item[:4] if isinstance(item, tuple) else item) for item in value[:_SHOWN]]
-    more = f" and {len(value) - _SHOWN} more" if len(value) > _SHOWN else ""
-    return f"[{', '.join(items)}{more}]"
-
-
-def _orphan(row: LabelRow, found: Sequence[ImageRef], names: ImageNames) -> DeadLetter:
-    """The dead letter of a row that names no image, or several."""
-    keys = sorted(image.key for image in found)
-    if not found:
-        reason, message = Reason.MISSING_IMAGE, _missing(row, names)
-    elif len(set(keys)) == 1:
-        uris = ", ".join(sorted(image.uri for image in found))
-        reason = Reason.AMBIGUOUS_KEY
-        message = (
-            f"names {uris}, which is not the only image of this path below a root; rename one, or give "
-            "--images a folder above both and write the path from there in the row"
-        )
-    else:
-        more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
-        shown = f"{', '.join(keys[:_SHOWN])}{more}"
-        reason = Reason.AMBIGUOUS_KEY
-        message = f"could mean {shown}; name the path relative to the root"
-    return row_dead_letter(
-        stage=Stage.JOIN,
-        key=row.name,
-        reason=reason,
-        message=message,
-        file=row.file,
-        line=row.line,
-    )
-
-
-def _missing(row: LabelRow, names: ImageNames) -> str:
-    """The name that was looked for; for a path, also images of its file name in other folders."""
-    if "/" not in names_of(row)[-1]:
-        return "no listed image has this name, with or without folder or extension"
-    elsewhere = sorted(image.key for image in names.called_like(row))
-    if not elsewhere:
-        return "no listed image has this path or its file name, with or without extension"
-    more = f" and {len(elsewhere) - _SHOWN} more" if len(elsewhere) > _SHOWN else ""
-    return (
-        "no listed image has this path, with or without extension; of the same file name there is "
-        f"{', '.join(elsewhere[:_SHOWN])}{more}"
-    )
 
 
 def labelled(
@@ -642,10 +565,4 @@ def labelled(
         version=image.version,
         claimed_size=claimed_size,
         digest=image.digest,
-    )
-
-
-def _image_dead_letter(image: ImageRef, reason: Reason, message: str) -> DeadLetter:
-    return image_dead_letter(
-        stage=Stage.JOIN, key=image.key, uri=image.uri, reason=reason, message=message
     )
