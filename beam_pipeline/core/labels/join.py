@@ -165,8 +165,8 @@ def label_by_folder(images: Columns, keep: KeepUnlabelled | None = None) -> Join
     splits = {folder: meaning.split or DEFAULT_SPLIT for folder, meaning in meanings.items()}
     joined = Joined()
     unlabelled = [row for row, folder in enumerate(folders) if not meanings[folder].class_name]
+    message = "lies in no class folder; move it into one, or give --labels"
     for row in unlabelled:
-        message = "lies in no class folder; move it into one, or give --labels"
         joined.add_unlabelled(_image(images, row), splits[folders[row]], message, keep)
     if unlabelled:
         rows = [row for row, folder in enumerate(folders) if meanings[folder].class_name]
@@ -364,9 +364,8 @@ def join_bucket(
     rows_of: dict[int, list[int]] = defaultdict(list)
     if not (keep or merger.complete or merger.by_folder or any(merger.unique)):
         bulk = _single_rows(meant, rows[_PROBLEM] if rows else ())
-    if len(bulk) < len(meant):
-        for row in sorted(set(range(len(meant))).difference(bulk)):
-            rows_of[meant[row]].append(row)
+    for row in sorted(set(range(len(meant))).difference(bulk)):
+        rows_of[meant[row]].append(row)
     if bulk:
         indices = [meant[row] for row in bulk] if len(bulk) < len(meant) else meant
         joined.columns = _at_once(images, rows, indices, bulk, merger)
