@@ -10,6 +10,7 @@ from typing import Any
 
 from beam_pipeline.core.dataset.duplicates import POLICIES
 from beam_pipeline.core.dataset.names import TEMPORARY_SUFFIX_BYTES
+from beam_pipeline.core.dataset.plan import PlanRequest
 from beam_pipeline.core.dataset.plausibility import NO_CHECKS, LabelChecks
 from beam_pipeline.core.dataset.splits import SplitAssigner, check_strata, group_by
 from beam_pipeline.core.errors import UsageError
@@ -42,9 +43,9 @@ from beam_pipeline.storage.read_ahead import (
     ReadOptions,
     usual_reading,
 )
-from beam_pipeline.work.digest_task import DigestSource
 from beam_pipeline.work.earlier_data_set import EarlierDataSet
 from beam_pipeline.work.encoding import EncodingOptions
+from beam_pipeline.work.image_tasks import DigestSource
 
 SETTLED_BY_REUSE = ("num_shards", "shard_size", "label_base", "label_order", "classes")
 """Recorded options in which a data set may differ from the one whose shards it reuses."""
@@ -264,6 +265,24 @@ class ConvertConfig:
             reading=self.reading,
             filters=self.options.images.filters,
             largest=self.source.examples.max_bytes,
+        )
+
+    @property
+    def plan_request(self) -> PlanRequest:
+        """What the plan depends on beside the samples."""
+        options = self.options
+        return PlanRequest(
+            name=self.name,
+            shards=options.splits.shards,
+            splits=options.splits.split_names,
+            none_empty=bool(options.splits.stratify or self.split_assigner.group_by),
+            record_format=self.record_format,
+            max_bad_fraction=options.images.max_bad_fraction,
+            numbering=self.source.numbering,
+            may_be_unlabelled=options.inputs.yes
+            or not (options.inputs.labels or options.inputs.masks),
+            checks=self.checks,
+            may_have_duplicates=options.images.duplicates != "error",
         )
 
     @property

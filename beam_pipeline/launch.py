@@ -9,21 +9,18 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NoReturn
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_pipeline.config import ConvertConfig
-from beam_pipeline.core.dataset.names import MANIFEST_NAME
 from beam_pipeline.core.errors import ConversionError, OutputError, UsageError
-from beam_pipeline.core.uris import is_remote
-from beam_pipeline.engines.base import Build, Engine
+from beam_pipeline.engines.base import Build
 from beam_pipeline.engines.registry import engine_for, import_engine
 from beam_pipeline.interrupts import interruptible
 from beam_pipeline.pipeline import build_pipeline, build_planning_pipeline
 from beam_pipeline.progress_bar import show_progress
-from beam_pipeline.startup import full_disk
-from beam_pipeline.storage import files
 from beam_pipeline.summary import print_summary, say_what_was_kept
 from beam_pipeline.terminal import say
 from beam_pipeline.work.incomplete_folder import read_note, take_refusal
@@ -85,6 +82,80 @@ def _refuse_value(message: str) -> NoReturn:
     raise UsageError(f"Apache Beam: {message}")
 
 
+class Run:
+    """A conversion on an engine, and the processes of this machine that help it."""
+
+    def __init__(
+        self, config: ConvertConfig, beam_argv: Sequence[str] = (), *, wait: bool = True
+    ) -> None:
+        """Starts nothing.
+
+        Args:
+          config: what to convert, and how.
+          beam_argv: Beam's options.
+          wait: wait for a job that goes on by itself.
+
+        Raises:
+          UsageError: the engine does not support an option.
+        """
+        self.config = config
+        self.engine = engine_for(beam_argv, wait=wait)
+        self._records = config.options.engine.shuffle == "records"
+        self._writers = 0 if self._records else _writers(config, beam_argv)
+
+    def convert(self) -> None:
+        """Converts into an output folder that is claimed and prepared.
+
+        Raises:
+          ConversionError: there is no complete data set, and why.
+        """
+        config, shard_plan = self.config, None
+        failures = dataclasses.replace(self.engine.failures, job=new_job())
+        try:
+            if self._records:
+                self._job(partial(build_planning_pipeline, config=config))
+                shard_plan = read_note(config.output)
+            build = partial(build_pipeline, config=config, shard_plan=shard_plan, failures=failures)
+            with writer_processes(self._writers):
+                self._job(build, failures.job)
+        except ConversionError:
+            with contextlib.suppress(OSError, ConversionError):  # the first error tells more
+                clean_up_refused(config.output)
+            raise
+
+    def plan(self, build: Build) -> None:
+        """Runs a job that only plans.
+
+        Args:
+          build: adds it to an empty pipeline.
+
+        Raises:
+          ConversionError: it failed, and why.
+        """
+        self.engine.prepare(self.config)
+        with writer_processes(self._writers, at_once=False):
+            self._job(build)
+
+    def _job(self, build: Build, job: str = "") -> None:
+        try:
+            self.engine.run(build)
+        except Exception as error:
+            refusal = take_refusal(self.config.output, job)
+            if refusal is None:
+                raise
+            raise refusal from error
+        refusal = take_refusal(self.config.output, job) if self.engine.waits else None
+        if refusal is not None:
+            raise refusal
+
+    def interrupted(self) -> str:
+        """The message of Ctrl-C; unfinished files of a local job are in `.incomplete`."""
+        resumable = not self._records and self.engine.ends_on_interrupt
+        return self.engine.interrupt() + (
+            ". The same command with --resume continues" if resumable else ""
+        )
+
+
 def convert(config: ConvertConfig, beam_argv: Sequence[str], *, wait: bool = True) -> None:
     """Converts as a program of its own: shows progress, ends on Ctrl-C, prints a summary.
 
@@ -97,18 +168,17 @@ def convert(config: ConvertConfig, beam_argv: Sequence[str], *, wait: bool = Tru
       ConversionError: there is no complete data set, and why.
     """
     started = time.monotonic()
-    engine = engine_for(beam_argv, wait=wait)
-    engine.prepare(config)
-    for patch in engine.patches:
+    run = Run(config, beam_argv, wait=wait)
+    run.engine.prepare(config)
+    for patch in run.engine.patches:
         patch.apply()  # until the program ends, as an engine's process is stopped at its exit
     with claimed(config.output, make=True):
         with interruptible(lambda: _INTERRUPTED_EARLY):
             before = _prepare(config)
-        with show_progress(), interruptible(lambda: _interrupted(config, engine)):
-            _run_job(config, engine, _writers(config, beam_argv))
-        if not engine.waits:
-            return
-        _report(config, before, time.monotonic() - started)
+        with show_progress(), interruptible(run.interrupted):
+            run.convert()
+        if run.engine.waits:
+            _report(config, before, time.monotonic() - started)
 
 
 def _report(config: ConvertConfig, before: Mapping[str, int], seconds: float) -> None:
@@ -173,45 +243,12 @@ def convert_for_program(
     Raises:
       ConversionError: there is no complete data set, and why.
     """
-    engine = engine_for(beam_argv)
-    engine.prepare(config)
+    run = Run(config, beam_argv)
+    run.engine.prepare(config)
     with claimed(config.output, make=True):
         _prepare(config)
         with show_progress() if progress else contextlib.nullcontext():
-            _run_job(config, engine, _writers(config, beam_argv))
-
-
-def convert_here(config: ConvertConfig) -> None:
-    """Converts on this machine for a program that goes on, into an output folder that is prepared.
-
-    Raises:
-      ConversionError: there is no complete data set, and why.
-    """
-    _run_job(config, engine_for(()), _writers(config, ()))
-
-
-def run_pipeline(build: Build, config: ConvertConfig, engine: Engine) -> None:
-    """Runs a pipeline that is not a whole conversion, such as that of `plan`.
-
-    Args:
-      build: adds the job to an empty pipeline.
-      config: the conversion.
-      engine: the engine to run it on.
-
-    Raises:
-      ConversionError: the job failed, and why.
-    """
-    engine.prepare(config)
-    _run(build, config, engine)
-
-
-def _run_job(config: ConvertConfig, engine: Engine, writers: int) -> None:
-    try:
-        _run_jobs(config, engine, writers)
-    except ConversionError:
-        with contextlib.suppress(OSError, ConversionError):  # the first error tells more
-            clean_up_refused(config.output)
-        raise
+            run.convert()
 
 
 def new_job() -> str:
@@ -219,64 +256,8 @@ def new_job() -> str:
     return os.urandom(16).hex()
 
 
-def _run_jobs(config: ConvertConfig, engine: Engine, writers: int) -> None:
-    shard_plan = None
-    failures = dataclasses.replace(engine.failures, job=new_job())
-    if config.options.engine.shuffle == "records":
-        _run(lambda pipeline: build_planning_pipeline(pipeline, config), config, engine)
-        shard_plan = read_note(config.output)
-    try:
-        with writer_processes(writers):
-            _run(
-                lambda pipeline: build_pipeline(
-                    pipeline, config, shard_plan=shard_plan, failures=failures
-                ),
-                config,
-                engine,
-                failures.job,
-            )
-    except Exception as error:
-        reason = full_disk(error)
-        if not reason:
-            raise
-        raise OutputError(f"a shard in {config.output} cannot be written: {reason}") from error
-    finally:
-        for name in files.list_folder(config.output) if shard_plan else ():
-            if name.startswith(f"beam-temp-{config.name}-"):  # where Beam's sink writes at first
-                files.delete_folder(files.join(config.output, name))
-
-
-def _run(build: Build, config: ConvertConfig, engine: Engine, job: str = "") -> None:
-    try:
-        engine.run(build)
-    except Exception as error:
-        refusal = take_refusal(config.output, job)
-        if refusal is None:
-            raise
-        raise refusal from error
-    refusal = take_refusal(config.output, job) if engine.waits else None
-    if refusal is not None:
-        raise refusal
-
-
-def _interrupted(config: ConvertConfig, engine: Engine) -> str:
-    """The message of Ctrl-C; unfinished files of a local job are in `.incomplete`."""
-    manifest = files.join(config.output, MANIFEST_NAME)
-    if engine.ends_on_interrupt and not is_remote(manifest) and files.exists(manifest):
-        return f"interrupted at the very end: {config.output} holds the complete data set"
-    resumable = config.options.engine.shuffle != "records" and engine.ends_on_interrupt
-    return engine.interrupt() + (". The same command with --resume continues" if resumable else "")
-
-
-def planners(config: ConvertConfig, beam_argv: Sequence[str]) -> int:
-    """The number of processes that help the engine of a job that only plans; they start if needed."""
-    return 0 if config.options.engine.shuffle == "records" else _writers(config, beam_argv)
-
-
 def _writers(config: ConvertConfig, beam_argv: Sequence[str]) -> int:
     """The number of processes that write shards beside the engine's own workers."""
-    if config.options.engine.shuffle == "records":
-        return 0
     if config.options.engine.writers is not None:
         return config.options.engine.writers
     own_engine = any(token.startswith(("--runner", "--direct_")) for token in beam_argv)

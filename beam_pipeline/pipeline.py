@@ -20,22 +20,21 @@ from beam_pipeline.layouts.layout import (
     FolderLabels,
     ListedLabels,
 )
-from beam_pipeline.transforms.assign_shards import AssignShards
 from beam_pipeline.transforms.assign_splits import AssignSplits
 from beam_pipeline.transforms.batches import SampleBatch
 from beam_pipeline.transforms.dataset_finisher import DatasetFinisher
-from beam_pipeline.transforms.drop_duplicates import DropDuplicates
-from beam_pipeline.transforms.find_duplicates import FindDuplicates
+from beam_pipeline.transforms.duplicates import DropDuplicates, FindDuplicates
 from beam_pipeline.transforms.finish_dataset import FinishDataset
-from beam_pipeline.transforms.join_labels import JoinLabels, LabelByFolder
-from beam_pipeline.transforms.list_images import ListImages, with_digests
-from beam_pipeline.transforms.measure_output import MeasureOutput
-from beam_pipeline.transforms.plan_shards import PlanShards
-from beam_pipeline.transforms.read_containers import ReadContainers
-from beam_pipeline.transforms.read_inventory import ReadInventory
-from beam_pipeline.transforms.read_labels import ListLabels, ReadLabels
-from beam_pipeline.transforms.write_records import IMAGES, WriteRecords
-from beam_pipeline.transforms.write_shards import WriteShards
+from beam_pipeline.transforms.labels import (
+    JoinLabels,
+    LabelByFolder,
+    ListLabels,
+    ReadContainers,
+    ReadLabels,
+)
+from beam_pipeline.transforms.listing import ListImages, ReadInventory, with_digests
+from beam_pipeline.transforms.planning import AssignShards, MeasureOutput, Planning, PlanShards
+from beam_pipeline.transforms.writing import IMAGES, WriteRecords, WriteShards
 from beam_pipeline.work.incomplete_folder import unpacking_folder
 from beam_pipeline.work.outcome import (
     BARE_NAMES,
@@ -45,6 +44,7 @@ from beam_pipeline.work.outcome import (
     REFUSALS,
     TALLY,
 )
+from beam_pipeline.work.shard_task import WriteRequest
 
 Stage = Mapping[str, beam.PCollection]
 """The outputs of a PTransform by their tags."""
@@ -83,12 +83,14 @@ def build_pipeline(
             | "WriteShards"
             >> WriteShards(
                 plan=plan,
-                output_folder=config.output,
-                encoding=encoding,
-                resume=options.output.resume,
-                reading=reading,
-                failures=failures,
-                earlier=config.earlier,
+                request=WriteRequest(
+                    folder=config.output,
+                    encoding=encoding,
+                    resume=options.output.resume,
+                    reading=reading,
+                    failures=failures,
+                    earlier=config.earlier,
+                ),
                 raises=False,
             )
         )
@@ -169,24 +171,16 @@ def plan_samples(
         | "AllTallies" >> beam.Flatten()
         | "PlanShards"
         >> PlanShards(
-            output_folder=config.output,
-            run=config.run,
-            resume=options.output.resume,
-            check_space=writes,
-            name=config.name,
-            shards=options.splits.shards,
-            splits=options.splits.split_names,
-            none_empty=bool(options.splits.stratify or splits.group_by),
-            record_format=config.record_format,
-            max_bad_fraction=options.images.max_bad_fraction,
-            numbering=config.source.numbering,
-            may_be_unlabelled=options.inputs.yes
-            or not (options.inputs.labels or options.inputs.masks),
-            checks=config.checks,
-            may_have_duplicates=options.images.duplicates != "error",
-            reuse=config.earlier,
-            failures=failures,
-            raises=False,
+            Planning(
+                request=config.plan_request,
+                output_folder=config.output,
+                run=config.run,
+                resume=options.output.resume,
+                writes=writes,
+                reuse=config.earlier,
+                failures=failures,
+                raises=False,
+            )
         )
     )
     return samples["samples"], plan, dead_letters

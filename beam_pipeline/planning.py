@@ -35,7 +35,7 @@ from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.engines.base import Engine
 from beam_pipeline.engines.registry import engine_for
 from beam_pipeline.interrupts import interruptible
-from beam_pipeline.launch import planners, run_pipeline
+from beam_pipeline.launch import Run
 from beam_pipeline.layouts.layout import FileLabels, FolderLabels, ListedLabels
 from beam_pipeline.options import ConvertOptions
 from beam_pipeline.pipeline import plan_samples
@@ -43,11 +43,10 @@ from beam_pipeline.progress_bar import human_size, show_progress
 from beam_pipeline.storage import files
 from beam_pipeline.summary import class_line, reuse_lines
 from beam_pipeline.terminal import say
-from beam_pipeline.transforms.assign_shards import AssignShards
 from beam_pipeline.transforms.batches import SampleBatch
-from beam_pipeline.transforms.preview_changes import PreviewChanges
+from beam_pipeline.transforms.planning import AssignShards, PreviewChanges
 from beam_pipeline.work.earlier_data_set import EarlierDataSet
-from beam_pipeline.work.writer_process import cores, writer_processes
+from beam_pipeline.work.writer_process import cores
 
 _SHOWN_SHARDS = 3
 _SHOWN_CLASSES = 10
@@ -127,8 +126,7 @@ class _Planned(NamedTuple):
 
 
 def _planned(config: ConvertConfig, beam_argv: Sequence[str]) -> _Planned:
-    engine = engine_for(beam_argv)
-    with _scratch_folder(_temp_location(engine)) as scratch:
+    with _scratch_folder(_temp_location(engine_for(beam_argv))) as scratch:
         path = files.join(scratch, "plan")
         here = dataclasses.replace(config, options=_anew(config.options), output=scratch)
 
@@ -147,9 +145,8 @@ def _planned(config: ConvertConfig, beam_argv: Sequence[str]) -> _Planned:
         with (
             show_progress(writes=False),
             interruptible(lambda: "interrupted", lambda: files.delete_folder(scratch)),
-            writer_processes(planners(here, beam_argv), at_once=False),
         ):
-            run_pipeline(build, here, engine)
+            Run(here, beam_argv).plan(build)
         return _Planned(*pickle.loads(files.read_bytes(path)))
 
 

@@ -115,9 +115,9 @@ def convert_samples(
                     name=name or name_from(folder),
                     made_by="beam_pipeline.convert_samples(...)",
                 )
-                from beam_pipeline.launch import convert_here  # imports Beam, which takes a second
+                from beam_pipeline.launch import Run  # imports Beam, which takes a second
 
-                convert_here(config)
+                Run(config).convert()
         except BaseException:
             delete_incomplete(folder)
             raise

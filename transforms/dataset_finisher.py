@@ -63,7 +63,7 @@ from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo
 from beam_pipeline.core.report.report_file import REPORT_NAME
 from beam_pipeline.storage import files
 from beam_pipeline.transforms.batches import DeadLetterBatch
-from beam_pipeline.transforms.write_dead_letters import WrittenPart, write_lines, write_parts
+from beam_pipeline.transforms.dead_letters import WrittenPart, write_lines, write_parts
 from beam_pipeline.work.earlier_data_set import EarlierDataSet
 from beam_pipeline.work.encoding import EncodingOptions
 from beam_pipeline.work.incomplete_folder import (

@@ -17,11 +17,11 @@ from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo
 from beam_pipeline.transforms.batches import DeadLetterBatch
 from beam_pipeline.transforms.dataset_finisher import DatasetFinisher, Reports
-from beam_pipeline.transforms.sum_totals import SumTotals
-from beam_pipeline.transforms.write_dead_letters import (
+from beam_pipeline.transforms.dead_letters import (
     FEW,
     IN_PARTS,
     DivideDeadLetters,
+    SumTotals,
     WriteDeadLetters,
 )
 from beam_pipeline.work.outcome import DEAD_LETTERS

@@ -20,13 +20,10 @@ from beam_pipeline.core.packed_batches import Batch
 from beam_pipeline.transforms import counters
 from beam_pipeline.work import progress
 from beam_pipeline.work.job import current_job, enter
-from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Outcome
-from beam_pipeline.work.part_task import Division, PartTask
+from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Division, Outcome, divide, step
 from beam_pipeline.work.spill import spill_parts
 from beam_pipeline.work.writer_process import Task, Tasks
 
-SMALL = 1 << 14
-"""Bytes of a task, a thousand references: done in about the time that it takes to send them elsewhere."""
 MOST_HELD = 1 << 16  # references
 _WELL_FILLED = 512  # references; four parts of 128 each take half as long again
 _LEAST_HELD = 1 << 14  # references that are worth a task
@@ -34,11 +31,6 @@ _LEAST_HELD = 1 << 14  # references that are worth a task
 Step = Task[Outcome] | Outcome
 Work = Callable[..., Iterable[Step]]
 _Result = Callable[[], Outcome]
-
-
-def task_or_outcome(task: Task[Outcome], size: int) -> Step:
-    """A task about `size` bytes, or its outcome where sending it elsewhere would take longer."""
-    return task.run() if size < SMALL else task
 
 
 class JobDoFn(beam.DoFn):
@@ -91,19 +83,19 @@ class InWorkers(JobDoFn):
           side: the side input; None if there is none.
         """
         steps = self._work(element) if side is None else self._work(element, side)
-        for step in steps:
-            yield from self._run(step, _Place(window, timestamp))
+        for made in steps:
+            yield from self._run(made, _Place(window, timestamp))
 
     def finish_bundle(self) -> Iterator[Any]:
         for result in self._tasks.rest():
             yield from self._ended(result)
 
-    def _run(self, step: Step, place: _Place) -> Iterator[Any]:
-        if isinstance(step, Outcome):
-            yield from map(place.put, self._outputs(step))
+    def _run(self, made: Step, place: _Place) -> Iterator[Any]:
+        if isinstance(made, Outcome):
+            yield from map(place.put, self._outputs(made))
             return
         self._places.append(place)
-        for result in self._tasks.submit(step):
+        for result in self._tasks.submit(made):
             yield from self._ended(result)
 
     def _ended(self, result: _Result) -> Iterator[Any]:
@@ -206,9 +198,9 @@ class Divide(InWorkers):
         yield from super().finish_bundle()
 
     def _divided(self, window: Any, held: _Held) -> Iterator[Any]:
-        task = PartTask(held.batches, held.division)
-        step = task_or_outcome(task, sum(map(len, held.batches)))
-        yield from self._run(step, _Place(window, held.timestamp))
+        size = sum(map(len, held.batches))
+        divided = step(size, divide, held.batches, held.division)
+        yield from self._run(divided, _Place(window, held.timestamp))
 
     def _outputs(self, outcome: Outcome) -> Iterator[Any]:
         yield from super()._outputs(replace(outcome, main=spill_parts(outcome.main)))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from beam_pipeline.core.dataset.names import (
     PARTS_ENTRY,
     names_in_manifest,
+    part_of,
 )
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.packing import Columns, items_of
 from beam_pipeline.storage import files
 
 
@@ -38,3 +42,14 @@ def shown_uri(folder: str, manifest: Mapping[str, Any]) -> str:
     parts = manifest.get(PARTS_ENTRY, 0)
     name = f"dead_letters-*-of-{parts:05d}.jsonl" if parts else names_in_manifest(manifest)[0]
     return files.join(folder, name)
+
+
+@dataclass(frozen=True)
+class PartDivision:
+    """The parts that list dead letters."""
+
+    parts: int
+
+    def numbers(self, columns: Columns) -> Sequence[int]:
+        """The part of each dead letter."""
+        return [part_of(letter, self.parts) for letter in items_of(DeadLetter, columns)]

@@ -36,9 +36,9 @@ from beam_pipeline.core.packing import (
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files
-from beam_pipeline.work.file_parts import FilePart
-from beam_pipeline.work.file_parts import read_lines as read_part_lines
 from beam_pipeline.work.outcome import Outcome
+from beam_pipeline.work.reading import FilePart
+from beam_pipeline.work.reading import read_lines as read_part_lines
 
 OUTSIDE, REPLACED = "outside --images", "replaced versions"
 """Names in the manifest for rows that are skipped."""
@@ -78,8 +78,6 @@ class InventoryTask:
     part: FilePart
     roots: tuple[ImageRoot, ...]
     groups: int
-
-    doing = "reading an inventory"
 
     def run(self) -> Outcome:
         """Reads the rows below the roots: (group, packed entries)."""
@@ -207,31 +205,22 @@ def _is_canonical(uris: str, prefix: str) -> bool:
     )
 
 
-@dataclass(frozen=True)
-class GroupTask:
-    """The rows of one group, of which each file is listed once.
+def list_group(parts: Sequence[bytes], roots: tuple[ImageRoot, ...]) -> Outcome:
+    """Lists the files of one group of rows, each once.
 
-    Attributes:
+    Args:
       parts: packed entries.
       roots: the folders of images.
     """
-
-    parts: Sequence[bytes]
-    roots: tuple[ImageRoot, ...]
-
-    doing = "listing the images of an inventory"
-
-    def run(self) -> Outcome:
-        """Lists the files."""
-        tally = Tally()
-        rules = [ObjectFilter(root) for root in self.roots]
-        entries = join_columns(self.parts)
-        images = _images(entries, rules, tally) if entries else []
-        tally.listed = len(images[0]) if images else 0
-        for root in rules:
-            tally.ignored.update(root.rules.ignored)
-            tally.label_files.add(root.rules.label_files)
-        return Outcome(list(_batches(images)), tally)
+    tally = Tally()
+    rules = [ObjectFilter(root) for root in roots]
+    entries = join_columns(parts)
+    images = _images(entries, rules, tally) if entries else []
+    tally.listed = len(images[0]) if images else 0
+    for root in rules:
+        tally.ignored.update(root.rules.ignored)
+        tally.label_files.add(root.rules.label_files)
+    return Outcome(list(_batches(images)), tally)
 
 
 def _batches(images: Columns) -> Iterator[ImageBatch]:

@@ -94,61 +94,47 @@ def _batches(columns: Columns) -> Iterator[SampleBatch]:
         yield SampleBatch.of_columns([c[start : start + _MOST_SAMPLES] for c in columns])
 
 
-@dataclass(frozen=True)
-class LabelTask:
-    """Images whose own paths say their labels.
+def label_images(
+    parts: Sequence[bytes],
+    names: NamePattern | None,
+    labelling: Labelling,
+    may_repeat: bool = False,
+) -> Outcome:
+    """Labels images whose own paths say their labels.
 
-    Attributes:
-      images: packed, in one or several parts.
+    Args:
+      parts: the images, packed.
       names: how names say labels; None if folders say the class.
       labelling: what becomes of them then.
       may_repeat: whether two images may have the same key.
     """
-
-    images: Sequence[bytes]
-    names: NamePattern | None
-    labelling: Labelling
-    may_repeat: bool = False
-
-    doing = "labelling images"
-
-    def run(self) -> Outcome:
-        """Labels the images."""
-        images = join_columns(self.images)
-        if not images:
-            return self.labelling.of(Joined())
-        dead_letters: list[DeadLetter] = []
-        if self.may_repeat:
-            unique, dead_letters = split_duplicates(items_of(ImageRef, images))
-            images = list(zip(*unique, strict=True)) if dead_letters else images
-        if not images:
-            joined = Joined()
-        elif self.names:
-            joined = self.names.label(items_of(ImageRef, images), self.labelling.keep)
-        else:
-            joined = label_by_folder(images, self.labelling.keep)
-        joined.dead_letters += dead_letters
-        return self.labelling.of(joined)
+    images = join_columns(parts)
+    if not images:
+        return labelling.of(Joined())
+    dead_letters: list[DeadLetter] = []
+    if may_repeat:
+        unique, dead_letters = split_duplicates(items_of(ImageRef, images))
+        images = list(zip(*unique, strict=True)) if dead_letters else images
+    if not images:
+        joined = Joined()
+    elif names:
+        joined = names.label(items_of(ImageRef, images), labelling.keep)
+    else:
+        joined = label_by_folder(images, labelling.keep)
+    joined.dead_letters += dead_letters
+    return labelling.of(joined)
 
 
-@dataclass(frozen=True)
-class JoinTask:
-    """The images and rows of a bucket.
+def join_parts(
+    images: Sequence[bytes], rows: Sequence[bytes], merger: RowMerger, labelling: Labelling
+) -> Outcome:
+    """Joins the images and rows of a bucket.
 
-    Attributes:
-      images, rows: packed, in parts.
+    Args:
+      images: packed, in parts.
+      rows: packed, in parts.
       merger: makes one row of all that name the same image.
       labelling: what becomes of the samples.
     """
-
-    images: Sequence[bytes]
-    rows: Sequence[bytes]
-    merger: RowMerger
-    labelling: Labelling
-
-    doing = "joining images and labels"
-
-    def run(self) -> Outcome:
-        """Joins them."""
-        images, rows = join_columns(self.images), join_columns(self.rows)
-        return self.labelling.of(join_bucket(images, rows, self.merger, self.labelling.keep))
+    joined = join_bucket(join_columns(images), join_columns(rows), merger, labelling.keep)
+    return labelling.of(joined)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.packed_batches import DeadLetterBatch
+from beam_pipeline.core.packing import Columns, items_by_part, join_columns
 
 BARE_NAMES = "bare_names"
 CHANGES = "changes"
@@ -16,6 +17,10 @@ DEAD_LETTERS = "dead_letters"
 REFUSALS = "refusals"
 TALLY = "tally"
 """Tags of the outputs that a stage may have beside its main one."""
+
+
+SMALL = 1 << 14
+"""Bytes of a call, a thousand references: done in about the time that it takes to send them elsewhere."""
 
 
 @dataclass
@@ -35,3 +40,47 @@ class Outcome:
     dead_letters: DeadLetterBatch = field(default_factory=DeadLetterBatch)
     tagged: Sequence[tuple[str, Any]] = ()
     counters: Mapping[str, int] = field(default_factory=dict)
+
+
+class Division(Protocol):
+    """Tells the part of each reference: it is pickled."""
+
+    @property
+    def parts(self) -> int:
+        """How many parts there are."""
+
+    def numbers(self, columns: Columns) -> Sequence[int]:
+        """The part of each reference."""
+
+
+def divide(batches: Sequence[bytes], division: Division) -> Outcome:
+    """Makes (part, packed references) of batches of packed references of one kind."""
+    columns = join_columns(batches)
+    if not columns:
+        return Outcome()
+    return Outcome(list(items_by_part(columns, division.numbers(columns))))
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function to call, in this process or another, where all of it is pickled.
+
+    Attributes:
+      function: the function.
+      arguments: its arguments.
+    """
+
+    function: Callable[..., Outcome]
+    arguments: tuple[Any, ...]
+
+    doing = "planning"
+
+    def run(self) -> Outcome:
+        """Calls it."""
+        return self.function(*self.arguments)
+
+
+def step(size: int, function: Callable[..., Outcome], *arguments: Any) -> Call | Outcome:
+    """A call about `size` bytes, or its outcome where sending it elsewhere would take longer."""
+    call = Call(function, arguments)
+    return call.run() if size < SMALL else call

@@ -56,40 +56,52 @@ class Written(NamedTuple):
     images: Sequence[tuple[int, bytes]] = ()
 
 
+@dataclass(frozen=True, kw_only=True)
+class WriteRequest:
+    """How the shards of a run are written.
+
+    Attributes:
+      folder: the output folder.
+      encoding: the encoding of the examples.
+      resume: keep shards of an earlier run that were made from the same samples.
+      reading: how far each writer reads ahead.
+      failures: how a shard that cannot be written is reported, and whether the engine may run this again,
+        so that a shard of this run is kept.
+      earlier: the data set that shards of the same samples are taken from.
+    """
+
+    folder: str
+    encoding: EncodingOptions
+    resume: bool = False
+    reading: ReadOptions = ONE_BY_ONE
+    failures: FailurePolicy = DEFAULT_POLICY
+    earlier: EarlierDataSet | None = None
+
+
 @dataclass(frozen=True)
 class ShardTask:
     """A shard to write.
 
     Attributes:
-      folder: the output folder.
+      request: how the shards of the run are written.
       spec: which shard it is.
       batches: its samples, packed, in any order.
       class_ids: class -> id, of its classes at least.
-      encoding: the encoding of its examples.
       record_format: the format of its file.
-      resume: whether it is kept if an earlier run wrote it of the same samples.
-      reading: how far it reads ahead.
-      failures: says whether the engine may run this again, so that a shard of this run is kept.
-      earlier: the data set that it is taken from if that has a shard of the same samples.
       ranges: the number of ranges of digests in which images are compared.
     """
 
-    folder: str
+    request: WriteRequest
     spec: ShardSpec
     batches: Sequence[bytes]
     class_ids: Mapping[str, int]
-    encoding: EncodingOptions
     record_format: RecordFormat
-    resume: bool = False
-    reading: ReadOptions = ONE_BY_ONE
-    failures: FailurePolicy = DEFAULT_POLICY
-    earlier: EarlierDataSet | None = None
     ranges: int = 1
 
     @property
     def uri(self) -> str:
         """The path of the shard."""
-        return files.join(self.folder, self.spec.file_name)
+        return files.join(self.request.folder, self.spec.file_name)
 
     @property
     def doing(self) -> str:
@@ -102,17 +114,17 @@ class ShardTask:
         A shard that is finished is not written: one in the output folder, of an earlier run, is kept,
         and one of the earlier data set is taken.
         """
-        inputs = shard_inputs(self.spec, self.batches, self.class_ids, self.encoding)
+        inputs = shard_inputs(self.spec, self.batches, self.class_ids, self.request.encoding)
         try:
-            keeps = self.resume or self.failures.retries
-            own = read_receipt(self.folder, self.spec.file_name, inputs) if keeps else None
+            keeps = self.request.resume or self.request.failures.retries
+            own = read_receipt(self.request.folder, self.spec.file_name, inputs) if keeps else None
         except ConversionError as error:
             return Written(None, [], Refusal.from_error(error))
         if own:
             changed = input_changes(own.inputs, inputs)
             if changed:
                 return Written(None, [], self._refused(changed))
-        found = self.earlier.look_up(inputs) if self.earlier else None
+        found = self.request.earlier.look_up(inputs) if self.request.earlier else None
         if own:
             if self._is_kept(own):
                 return self._written(own, found)
@@ -122,20 +134,20 @@ class ShardTask:
                 what = f"--resume: in {self.uri}, {error}"
                 return Written(None, [], Refusal.from_error(CodecError(what)))
         new = own is None or not files.exists(self.uri)
-        receipt = found.take(self.folder, new=new) if found else None
+        receipt = found.take(self.request.folder, new=new) if found else None
         if receipt:
             progress.add(len(inputs.refs), sum(ref.size for ref in inputs.refs))
         else:
             receipt = write_inputs(
-                folder=self.folder,
+                folder=self.request.folder,
                 inputs=inputs,
-                encoding=self.encoding,
+                encoding=self.request.encoding,
                 record_format=self.record_format,
-                reading=self.reading,
+                reading=self.request.reading,
                 new=new,
             )
-        if self.encoding.examples.resumable:
-            write_receipt(self.folder, receipt, new=own is None)
+        if self.request.encoding.examples.resumable:
+            write_receipt(self.request.folder, receipt, new=own is None)
         return self._written(receipt, found)
 
     def _is_kept(self, earlier: Receipt) -> bool:
@@ -144,14 +156,14 @@ class ShardTask:
         It would where images could not be read, and perhaps can be now. With an engine that may run
         this twice at once, both have to come to the same, so there the shard stays.
         """
-        if self.resume and not self.failures.retries and _has_unreadable(earlier):
-            complete = files.exists(files.join(self.folder, MANIFEST_NAME))
+        if self.request.resume and not self.request.failures.retries and _has_unreadable(earlier):
+            complete = files.exists(files.join(self.request.folder, MANIFEST_NAME))
             if not complete:
                 return False
         return files.holds(self.uri, earlier.info.bytes, earlier.info.crc32c)
 
     def _written(self, receipt: Receipt, found: EarlierShards | None) -> Written:
-        examples = self.encoding.examples
+        examples = self.request.encoding.examples
         images = written_images(receipt, examples.file_columns) if examples.resumable else []
         return Written(
             receipt.info,
@@ -163,7 +175,7 @@ class ShardTask:
 
     def _refused(self, changed: str) -> Refusal:
         """Tells why the existing shard is not the one that would be written."""
-        if self.resume:
+        if self.request.resume:
             what = (
                 f"--resume: since {self.uri} was written, its samples have changed: {changed}. "
                 "Restore them, or convert again with --overwrite"

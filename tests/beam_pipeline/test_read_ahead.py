@@ -22,7 +22,7 @@ from beam_pipeline.options.engine import EngineOptions
 from beam_pipeline.storage.read_ahead import ReadOptions
 from beam_pipeline.work.encoding import EncodingOptions
 from beam_pipeline.work.sample_spool import SpoolReader
-from beam_pipeline.work.shard_task import ShardTask
+from beam_pipeline.work.shard_task import ShardTask, WriteRequest
 from tests.harness import convert, digests, read_all, reasons_of
 from tests.pictures import picture, write_files, write_pictures
 
@@ -81,13 +81,15 @@ def test_what_is_too_large_to_read_is_not_read_ahead(tmp_path: Path, reading: Re
             size = 3 << 30
         refs.append(SampleRef(f"{number}.jpg", uri, size, "train", ("cat",)))
     task = ShardTask(
-        folder=str(tmp_path),
+        request=WriteRequest(
+            folder=str(tmp_path),
+            encoding=EncodingOptions(LabelledImages((label_column("class", ColumnKind.CLASS),))),
+            reading=reading,
+        ),
         spec=ShardSpec(split="train", number=0, of=1, file_name="shard"),
         batches=[pack(refs)],
         class_ids={"cat": 0},
-        encoding=EncodingOptions(LabelledImages((label_column("class", ColumnKind.CLASS),))),
         record_format=TFRecordFormat(),
-        reading=reading,
     )
     written = task.run()
     assert written.info

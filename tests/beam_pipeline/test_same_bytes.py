@@ -12,6 +12,7 @@ import pytest
 from apache_beam.testing import test_pipeline
 from apache_beam.testing.util import assert_that
 
+from beam_pipeline.core.dataset.plan import PlanRequest
 from beam_pipeline.core.dataset.splits import SplitAssigner
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.listing.filters import ImageRoot
@@ -19,10 +20,9 @@ from beam_pipeline.core.packing import unpack
 from beam_pipeline.core.records.sharding import ShardConfig
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
-from beam_pipeline.transforms.assign_shards import AssignShards
-from beam_pipeline.transforms.join_labels import LabelByFolder
-from beam_pipeline.transforms.list_images import ListImages
-from beam_pipeline.transforms.plan_shards import PlanShards
+from beam_pipeline.transforms.labels import LabelByFolder
+from beam_pipeline.transforms.listing import ListImages
+from beam_pipeline.transforms.planning import AssignShards, Planning, PlanShards
 from beam_pipeline.work import spill
 from beam_pipeline.work.outcome import TALLY
 from beam_pipeline.work.spill import unspill
@@ -174,16 +174,19 @@ def test_only_references_cross_the_shuffle(tmp_path: Path) -> None:
             (listed[TALLY], labelled[TALLY])
             | beam.Flatten()
             | PlanShards(
-                output_folder=str(tmp_path / "out"),
-                run={"options": {}},
-                resume=False,
-                name="d",
-                shards=ShardConfig(2),
-                splits=(),
-                record_format=TFRecordFormat(),
-                max_bad_fraction=0.0,
-                numbering=ClassNumbering(),
-                check_space=False,
+                Planning(
+                    request=PlanRequest(
+                        name="d",
+                        shards=ShardConfig(2),
+                        splits=(),
+                        record_format=TFRecordFormat(),
+                        max_bad_fraction=0.0,
+                        numbering=ClassNumbering(),
+                    ),
+                    output_folder=str(tmp_path / "out"),
+                    run={"options": {}},
+                    writes=False,
+                )
             )
         )
         assert_that(labelled["samples"] | AssignShards(plan=plan, seed=0), check)

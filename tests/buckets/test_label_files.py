@@ -11,8 +11,7 @@ import pytest
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.references import LabelRow
-from beam_pipeline.work.file_parts import FilePart
-from beam_pipeline.work.rows_task import RowsTask
+from beam_pipeline.work.reading import FilePart, RowsTask
 from tests.buckets.proxy import Fault
 from tests.buckets.services import Store
 from tests.harness import PATIENCE_S

@@ -11,9 +11,9 @@ from pyarrow import parquet
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.packing import unpack_columns
-from beam_pipeline.transforms.cut_files import cut_file
-from beam_pipeline.work.file_parts import FilePart
+from beam_pipeline.transforms.listing import cut_file
 from beam_pipeline.work.inventory_task import InventoryTask, cut_of
+from beam_pipeline.work.reading import FilePart
 from tests.buckets.services import Store
 
 pytestmark = pytest.mark.buckets

@@ -11,7 +11,7 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.transforms.plan_shards import SumTallies
+from beam_pipeline.transforms.planning import SumTallies
 
 
 def assert_items(batches: beam.PCollection, expected: Iterable[Any], label: str) -> None:

@@ -14,8 +14,8 @@ from beam_pipeline.core.records.sharding import ShardDivision, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.transforms import in_workers
-from beam_pipeline.transforms.assign_shards import AssignShards
 from beam_pipeline.transforms.batches import SampleBatch
+from beam_pipeline.transforms.planning import AssignShards
 
 LAYOUT = ShardPlan("d", (("test", 2), ("train", 5)), TFRecordFormat())
 SAMPLES = [

@@ -15,7 +15,7 @@ from beam_pipeline.core.records.sharding import KeyHasher, SplitFractions
 from beam_pipeline.core.references import LabelValue, SampleRef
 from beam_pipeline.transforms.assign_splits import AssignSplits
 from beam_pipeline.transforms.batches import SampleBatch
-from beam_pipeline.transforms.plan_shards import SumTallies
+from beam_pipeline.transforms.planning import SumTallies
 from beam_pipeline.work.outcome import TALLY
 
 SHARES = SplitFractions(

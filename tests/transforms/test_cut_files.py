@@ -19,9 +19,9 @@ from beam_pipeline.core.listing.cuts import (
     LineRange,
     RowGroupRange,
 )
-from beam_pipeline.transforms import cut_files
-from beam_pipeline.transforms.cut_files import CutFiles, cut_file
-from beam_pipeline.work.file_parts import (
+from beam_pipeline.transforms import listing
+from beam_pipeline.transforms.listing import CutFiles, cut_file
+from beam_pipeline.work.reading import (
     PART_BYTES,
     FilePart,
     ScanTask,
@@ -100,7 +100,7 @@ def test_a_file_that_cannot_be_looked_at_to_its_end_is_one_part(
         first, second, *_ = scan_tasks(*arguments)
         return [first, replace(second, uri=f"{tmp_path}/gone")]
 
-    monkeypatch.setattr(cut_files, "scan_tasks", broken_tasks)
+    monkeypatch.setattr(listing, "scan_tasks", broken_tasks)
     assert cut_file(str(path), comma, 100) == [FilePart(str(path))]
 
 
@@ -131,7 +131,7 @@ def test_files_are_cut_in_a_job(
     (tmp_path / "b").write_bytes(b"")
     write_parquet(tmp_path / "c.parquet", 7)
     paths = [str(tmp_path / name) for name in ("a.csv", "b", "c.parquet")]
-    monkeypatch.setattr(cut_files, "PART_BYTES", 300)
+    monkeypatch.setattr(listing, "PART_BYTES", 300)
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         parts = pipeline | beam.Create(paths) | CutFiles(cut_by=by_ending, spread=spread)
         expected = [part for path in paths for part in cut_file(path, by_ending, 300)]

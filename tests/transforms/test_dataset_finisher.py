@@ -25,7 +25,7 @@ from beam_pipeline.core.records.sharding import ShardInfo, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.transforms.batches import DeadLetterBatch
 from beam_pipeline.transforms.dataset_finisher import DatasetFinisher, Reports
-from beam_pipeline.transforms.write_dead_letters import WrittenPart
+from beam_pipeline.transforms.dead_letters import WrittenPart
 from beam_pipeline.work.encoding import EncodingOptions
 from beam_pipeline.work.incomplete_folder import take_refusal, write_note
 from beam_pipeline.work.output_folder import clean_up_refused, prepare_output

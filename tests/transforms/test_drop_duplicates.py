@@ -14,8 +14,8 @@ from beam_pipeline.core.images.preparation import digest_of
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE
 from beam_pipeline.transforms.batches import SampleBatch
-from beam_pipeline.transforms.drop_duplicates import DropDuplicates
-from beam_pipeline.work.digest_task import DigestSource
+from beam_pipeline.transforms.duplicates import DropDuplicates
+from beam_pipeline.work.image_tasks import DigestSource
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 from tests.transforms.outputs import assert_items, assert_total
 

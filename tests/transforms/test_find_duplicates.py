@@ -12,7 +12,7 @@ from beam_pipeline.core.dataset.duplicates import (
     WrittenImage,
     packed_images,
 )
-from beam_pipeline.transforms.find_duplicates import FindDuplicates
+from beam_pipeline.transforms.duplicates import FindDuplicates
 
 IMAGES = [WrittenImage(bytes([i % 50]) * 16, 7, "train", f"{i:02d}") for i in range(60)]
 

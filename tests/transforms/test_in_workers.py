@@ -20,14 +20,14 @@ from beam_pipeline.core.labels.meeting import NameDivision
 from beam_pipeline.core.packing import unpack
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.transforms.batches import ImageBatch
-from beam_pipeline.transforms.in_workers import SMALL, Divide, InWorkers, Step, task_or_outcome
-from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Outcome
+from beam_pipeline.transforms.in_workers import Divide, InWorkers, Step
+from beam_pipeline.work.outcome import DEAD_LETTERS, SMALL, TALLY, Outcome, step
 from beam_pipeline.work.writer_process import writer_processes
 from tests.transforms.tasks import LETTER, Doubled, Fatal
 
 
 def double_each(number: int) -> Iterator[Step]:
-    yield task_or_outcome(Doubled(number), SMALL if number % 3 else 0)
+    yield step(SMALL if number % 3 else 0, Doubled.run, Doubled(number))
 
 
 def double(pipeline: beam.Pipeline, numbers: list[int]) -> Any:

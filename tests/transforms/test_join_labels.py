@@ -14,8 +14,8 @@ from beam_pipeline.core.labels.schema import ColumnKind, label_column
 from beam_pipeline.core.references import ImageRef, LabelRow
 from beam_pipeline.transforms import in_workers
 from beam_pipeline.transforms.batches import ImageBatch, LabelBatch
-from beam_pipeline.transforms.join_labels import JoinLabels
-from beam_pipeline.transforms.plan_shards import SumTallies
+from beam_pipeline.transforms.labels import JoinLabels
+from beam_pipeline.transforms.planning import SumTallies
 from beam_pipeline.work.outcome import BARE_NAMES, DEAD_LETTERS, TALLY
 
 KEYS = [f"{folder}/{number}.jpg" for folder in "abc" for number in range(20)]

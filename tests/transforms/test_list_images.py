@@ -19,7 +19,7 @@ from beam_pipeline.storage.bucket_listing import (
     FanOut,
 )
 from beam_pipeline.transforms.batches import ImageBatch
-from beam_pipeline.transforms.list_images import ListImages, list_root
+from beam_pipeline.transforms.listing import ListImages, list_root
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 from tests.pictures import write_files
 from tests.transforms.buckets import (

@@ -10,7 +10,7 @@ import pytest
 from beam_pipeline.core.records.sharding import KeyHasher
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.transforms.batches import SampleBatch
-from beam_pipeline.transforms.measure_output import LowestSamples
+from beam_pipeline.transforms.planning import LowestSamples
 from tests.harness import convert, manifest_of, shard_names
 from tests.pictures import picture, write_files
 

@@ -13,14 +13,14 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
 import beam_pipeline
-from beam_pipeline.core.dataset.plan import Plan
+from beam_pipeline.core.dataset.plan import Plan, PlanRequest
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.errors import ListingError, OutputNotEmptyError
 from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.records.sharding import ShardConfig, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
-from beam_pipeline.transforms.plan_shards import PlanShards, SumTallies, plan_shards
+from beam_pipeline.transforms.planning import Planning, PlanShards, SumTallies
 from beam_pipeline.work import progress
 from beam_pipeline.work.incomplete_folder import read_note
 
@@ -42,6 +42,13 @@ JOINED = Tally(
     shown={"empty_file": ["5.jpg"]},
 )
 SHARDS = ShardPlan("pets", (("test", 3), ("train", 3)), TFRecordFormat())
+
+
+def planning(folder: Path, resume: bool = False, raises: bool = True, **wishes: Any) -> Planning:
+    request = PlanRequest(**WISHES | wishes)
+    return Planning(
+        request=request, output_folder=str(folder), run=RUN, resume=resume, raises=raises
+    )
 
 
 def total(*tallies: Tally) -> Tally:
@@ -78,7 +85,7 @@ def test_what_a_manifest_cannot_hold_is_refused_before_a_shard(tmp_path: Path) -
     """The entry is named, and there is no note of shards to come."""
     numbering = ClassNumbering(known=(("cat", 1), ("dog", 99999999999999999999)))
     wishes = {**WISHES, "numbering": numbering, "max_bad_fraction": 1}
-    plan = plan_shards(JOINED, str(tmp_path), RUN, False, **wishes)
+    plan = planning(tmp_path, **wishes).plan(JOINED)
     assert plan.refusal == Refusal(
         "UsageError",
         "a manifest cannot hold this data set: classes[1].id is 99999999999999999999, expected a whole "
@@ -89,7 +96,7 @@ def test_what_a_manifest_cannot_hold_is_refused_before_a_shard(tmp_path: Path) -
 
 def test_all_tallies_make_one_plan(tmp_path: Path) -> None:
     """Shards by number or size, classes with ids, and a note of them in the output folder."""
-    transform = PlanShards(output_folder=str(tmp_path), run=RUN, resume=False, **WISHES)
+    transform = PlanShards(planning(tmp_path))
     classes = (("cat", 1), ("dog", 2))
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         plans = pipeline | beam.Create([LISTED, JOINED]) | transform
@@ -104,13 +111,13 @@ def test_a_plan_is_announced(tmp_path: Path) -> None:
     """Progress needs the totals before the first sample is written."""
     heard = Heard()
     with progress.reported_to(heard):
-        plan_shards(JOINED, str(tmp_path), RUN, False, **WISHES)
+        planning(tmp_path).plan(JOINED)
     assert heard.totals == [(6, 321)]
 
 
 def test_a_plan_that_refuses_is_noted_all_the_same(tmp_path: Path) -> None:
     """The note says which files may have been left, also by a run that wrote none."""
-    plan = plan_shards(replace(LISTED, refusals=[Refusal("ListingError", "x")]), str(tmp_path), RUN, False, **WISHES)  # fmt: skip
+    plan = planning(tmp_path).plan(replace(LISTED, refusals=[Refusal("ListingError", "x")]))
     assert plan.refusal == Refusal("ListingError", "x")
     assert read_note(str(tmp_path)) == plan.shard_plan
 
@@ -118,13 +125,12 @@ def test_a_plan_that_refuses_is_noted_all_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize("same", [True, False])
 def test_a_resumed_run_has_the_shards_of_the_earlier_one(tmp_path: Path, same: bool) -> None:
     """Other shards are refused, and the note of the earlier run stays as it is."""
-    folder = str(tmp_path)
     whole = total(LISTED, JOINED)
-    plan = plan_shards(whole, folder, RUN, True, **WISHES)  # with no earlier run
+    plan = planning(tmp_path, resume=True).plan(whole)  # with no earlier run
     assert plan.refusal is None
     note = (tmp_path / ".incomplete/plan.json").read_bytes()
     more = whole if same else replace(whole, sample_bytes=Counter({"train": 300, "test": 31}))
-    again = plan_shards(more, folder, RUN, True, **WISHES)
+    again = planning(tmp_path, resume=True).plan(more)
     assert (tmp_path / ".incomplete/plan.json").read_bytes() == note
     if same:
         assert again == plan
@@ -136,16 +142,15 @@ def test_a_resumed_run_has_the_shards_of_the_earlier_one(tmp_path: Path, same: b
 
 def test_a_reason_found_earlier_is_the_one_that_is_given(tmp_path: Path) -> None:
     """What is wrong with the input explains why the shards are others."""
-    plan_shards(JOINED, str(tmp_path), RUN, False, **WISHES)
+    planning(tmp_path).plan(JOINED)
     broken = Tally(listed=9, refusals=[Refusal("ListingError", "/photos cannot be listed")])
-    assert plan_shards(broken, str(tmp_path), RUN, True, **WISHES).refusal == broken.refusals[0]
+    assert planning(tmp_path, resume=True).plan(broken).refusal == broken.refusals[0]
 
 
 def in_pipeline(folder: Path, tally: Tally, **options: Any) -> None:
     """Runs a pipeline that plans shards and has no launcher."""
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        planning = PlanShards(output_folder=str(folder), run=RUN, resume=False, **WISHES, **options)
-        _ = pipeline | beam.Create([tally]) | planning
+        _ = pipeline | beam.Create([tally]) | PlanShards(planning(folder, **options))
 
 
 def test_missing_input_fails_a_pipeline_that_does_not_collect_why(tmp_path: Path) -> None:
@@ -177,8 +182,8 @@ def test_a_folder_of_another_run_is_refused_before_the_first_shard(
 def test_a_plan_is_made_again_where_it_was_made_before(tmp_path: Path) -> None:
     """By an engine that tries again when some shards are there, and after a run that wrote none."""
     whole = total(LISTED, JOINED)
-    other = {**WISHES, "shards": ShardConfig({"train": 7}, shard_bytes=10)}
-    assert plan_shards(whole, str(tmp_path), RUN, False, **other).refusal is None
+    other = planning(tmp_path, shards=ShardConfig({"train": 7}, shard_bytes=10))
+    assert other.plan(whole).refusal is None
     for _ in range(2):
         in_pipeline(tmp_path, whole)
         (tmp_path / "pets-train.tfrecord-00000-of-00003").touch()

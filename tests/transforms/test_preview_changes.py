@@ -15,7 +15,7 @@ from beam_pipeline.core.dataset.changes import (
 from beam_pipeline.core.packing import unpack
 from beam_pipeline.core.records.sharding import ShardConfig
 from beam_pipeline.core.references import SampleRef
-from beam_pipeline.transforms.preview_changes import PreviewChanges
+from beam_pipeline.transforms.planning import PreviewChanges
 from tests.work.test_earlier_data_set import ENCODING, FIRST, DataSet
 
 

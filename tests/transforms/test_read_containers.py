@@ -16,9 +16,8 @@ from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.records.sharding import SplitFractions
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.layouts.layout import ContainerLabels
-from beam_pipeline.transforms import read_containers
-from beam_pipeline.transforms.join_labels import SplitAssigner
-from beam_pipeline.transforms.read_containers import ReadContainers
+from beam_pipeline.transforms import labels
+from beam_pipeline.transforms.labels import ReadContainers, SplitAssigner
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 from tests.transforms.outputs import assert_items, assert_total, counted
 
@@ -67,7 +66,7 @@ def read(
 @pytest.mark.parametrize("batch_size", [1, 2, 4096])
 def test_every_sample_is_counted_once(monkeypatch: pytest.MonkeyPatch, batch_size: int) -> None:
     """By split, class and bytes, whatever the size of the batches; dead letters are listed, too."""
-    monkeypatch.setattr(read_containers, "BATCH_SIZE", batch_size)
+    monkeypatch.setattr(labels, "BATCH_SIZE", batch_size)
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         found = pipeline | read("/a", "/b")
         samples = [sample(uri, number) for uri in ("/a", "/b") for number in (0, 1)]

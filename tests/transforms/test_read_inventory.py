@@ -14,7 +14,7 @@ from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.listing.label_files import LabelFile, LabelFiles
 from beam_pipeline.core.references import ImageRef
-from beam_pipeline.transforms.read_inventory import ReadInventory
+from beam_pipeline.transforms.listing import ReadInventory
 from beam_pipeline.work import inventory_task
 from beam_pipeline.work.inventory_task import OUTSIDE, REPLACED
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY

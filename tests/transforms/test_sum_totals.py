@@ -11,7 +11,7 @@ from beam_pipeline.core.dataset.tally import Totals
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo
 from beam_pipeline.transforms.batches import DeadLetterBatch
-from beam_pipeline.transforms.sum_totals import SumTotals
+from beam_pipeline.transforms.dead_letters import SumTotals
 
 
 def test_all_reports_are_summed_into_one() -> None:

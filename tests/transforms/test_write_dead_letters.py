@@ -21,7 +21,7 @@ from beam_pipeline.core.failures import DEFAULT_POLICY, FailurePolicy
 from beam_pipeline.core.packing import pack
 from beam_pipeline.core.records.sharding import ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
-from beam_pipeline.transforms.write_dead_letters import WrittenPart, _WritingPart, write_parts
+from beam_pipeline.transforms.dead_letters import WrittenPart, _WritingPart, write_parts
 
 MOST = 1000
 PLAN = Plan(ShardPlan("d", (("train", 1),), TFRecordFormat()), (), Tally(), None)

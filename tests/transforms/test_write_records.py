@@ -22,7 +22,7 @@ from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE
 from beam_pipeline.transforms.batches import SampleBatch
-from beam_pipeline.transforms.write_records import WriteRecords, group_samples, measure_shard
+from beam_pipeline.transforms.writing import WriteRecords, group_samples, measure_shard
 from beam_pipeline.work.encoding import EncodingOptions
 from beam_pipeline.work.outcome import DEAD_LETTERS, REFUSALS
 from tests.harness import read_all

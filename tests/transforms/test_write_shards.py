@@ -24,13 +24,13 @@ from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.records.sharding import ShardInfo, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
-from beam_pipeline.transforms.write_shards import WriteShards
+from beam_pipeline.transforms.writing import WriteShards
 from beam_pipeline.work import writer_process
 from beam_pipeline.work.encoding import EncodingOptions
 from beam_pipeline.work.incomplete_folder import take_refusal
 from beam_pipeline.work.outcome import DEAD_LETTERS, REFUSALS
 from beam_pipeline.work.receipt_files import read_receipt
-from beam_pipeline.work.shard_task import ShardTask, Written
+from beam_pipeline.work.shard_task import ShardTask, WriteRequest, Written
 from tests.pictures import write_pictures
 from tests.transforms.outputs import assert_items
 
@@ -66,17 +66,21 @@ def shards(tmp_path: Path) -> dict[int, list[SampleRef]]:
 def written_alone(folder: Path, shards: Mapping[int, Sequence[SampleRef]], number: int) -> Written:
     """A shard as the task that writes it reports it."""
     return ShardTask(
-        folder=str(folder),
+        request=WriteRequest(folder=str(folder), encoding=ENCODING),
         spec=PLAN.shard_plan.spec(number),
         batches=[pack(shards[number])],
         class_ids=PLAN.class_ids,
-        encoding=ENCODING,
         record_format=PLAN.shard_plan.record_format,
     ).run()
 
 
 def in_job(
-    pipeline: beam.Pipeline, folder: Path, shards: Mapping[int, Sequence[SampleRef]], **options: Any
+    pipeline: beam.Pipeline,
+    folder: Path,
+    shards: Mapping[int, Sequence[SampleRef]],
+    *,
+    raises: bool = True,
+    **options: Any,
 ) -> Any:
     """The outputs of a job that writes these shards, each in two batches."""
     elements = [
@@ -84,7 +88,11 @@ def in_job(
         for number, refs in shards.items()
     ]
     plan = pipeline | "Plan" >> beam.Create([PLAN])
-    writing = WriteShards(plan=plan, output_folder=str(folder), encoding=ENCODING, **options)
+    writing = WriteShards(
+        plan=plan,
+        request=WriteRequest(folder=str(folder), encoding=ENCODING, **options),
+        raises=raises,
+    )
     return pipeline | "Shards" >> beam.Create(elements) | writing
 
 
@@ -182,7 +190,7 @@ def test_samples_of_a_kind_of_ones_own_are_made_as_they_say(
     folder = tmp_path / "job"
     with beam.Pipeline(runner="FnApiRunner") as job:
         plan = job | "Plan" >> beam.Create([PLAN])
-        writing = WriteShards(plan=plan, output_folder=str(folder), encoding=own)
+        writing = WriteShards(plan=plan, request=WriteRequest(folder=str(folder), encoding=own))
         found = job | beam.Create([(0, [pack(shards[0])])]) | writing
         assert_that(found["shards"] | beam.Map(lambda info: info.classes), equal_to([((10, 1),)]))
     receipt = read_receipt(str(folder), PLAN.shard_plan.spec(0).file_name)
@@ -211,7 +219,7 @@ def test_shards_keep_the_window_of_their_samples(
         with writer_process.writer_processes(processes), beam.Pipeline(runner="FnApiRunner") as job:
             plan = job | "Plan" >> beam.Create([PLAN])
             folder = str(tmp_path / f"{processes}")
-            writing = WriteShards(plan=plan, output_folder=folder, encoding=ENCODING)
+            writing = WriteShards(plan=plan, request=WriteRequest(folder=folder, encoding=ENCODING))
             elements = [
                 TimestampedValue((number, [pack(refs)]), 100 * number)
                 for number, refs in shards.items()

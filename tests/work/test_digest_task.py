@@ -12,7 +12,8 @@ from beam_pipeline.core.images.preparation import digest_of
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE, ReadOptions
-from beam_pipeline.work.digest_task import DigestSource, DigestTask
+from beam_pipeline.work.image_tasks import DigestSource, with_digests
+from beam_pipeline.work.outcome import Outcome
 
 
 def refs(folder: Path) -> list[SampleRef]:
@@ -26,17 +27,26 @@ def refs(folder: Path) -> list[SampleRef]:
     return [*whole, SampleRef("e", str(folder / "a"), 3, "train", (), offset=1)]
 
 
+def digests(outcome: Outcome) -> dict[str, bytes]:
+    """Key -> digest; main are those without one."""
+    without = [ref for batch in outcome.main for ref in batch]
+    digested = [ref for _, batch in outcome.tagged for ref in batch]
+    assert not any(ref.digest for ref in without)
+    assert all(ref.digest for ref in digested)
+    return {ref.key: ref.digest for ref in [*without, *digested]}
+
+
 @pytest.mark.parametrize("reading", [ONE_BY_ONE, ReadOptions(prefetched=2), ReadOptions(4)])
 def test_images_are_read_for_their_digests(tmp_path: Path, reading: ReadOptions) -> None:
     """Those that cannot be read, or are not as listed, have none."""
-    found = DigestTask(refs(tmp_path), reading).run()
-    assert found == [digest_of(b"image"), b"", b"", b"", digest_of(b"mag")]
+    found = digests(with_digests(refs(tmp_path), reading))
+    assert found == {"a": digest_of(b"image"), "b": b"", "c": b"", "d": b"", "e": digest_of(b"mag")}
 
 
 def test_beside_a_bucket_digests_are_those_of_its_listing(tmp_path: Path) -> None:
     """MD5, so that images that are read meet those that are not."""
-    found = DigestTask(refs(tmp_path)[:1], ONE_BY_ONE, md5=True).run()
-    assert found == [hashlib.md5(b"image").digest()]
+    found = digests(with_digests(refs(tmp_path)[:1], ONE_BY_ONE, md5=True))
+    assert found == {"a": hashlib.md5(b"image").digest()}
 
 
 def test_a_fault_of_the_machine_is_no_image_without_copies(
@@ -49,7 +59,7 @@ def test_a_fault_of_the_machine_is_no_image_without_copies(
 
     monkeypatch.setattr(files, "read_image", fails)
     with pytest.raises(OSError, match="Too many open files"):
-        DigestTask(refs(tmp_path), ONE_BY_ONE).run()
+        with_digests(refs(tmp_path), ONE_BY_ONE)
 
 
 def test_what_its_writer_would_not_read_is_not_read() -> None:

@@ -29,7 +29,7 @@ from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files
 from beam_pipeline.work.earlier_data_set import EarlierDataSet
 from beam_pipeline.work.encoding import EncodingOptions
-from beam_pipeline.work.shard_task import ShardTask, shard_inputs
+from beam_pipeline.work.shard_task import ShardTask, WriteRequest, shard_inputs
 from tests.pictures import picture
 
 KEYS = [f"{i}.bmp" for i in range(24)]
@@ -49,7 +49,7 @@ FIRST = {key: Image(i % 5, "abc"[i % 3], "train") for i, key in enumerate(KEYS)}
 
 
 def inputs_of(task: ShardTask) -> ShardInputs:
-    return shard_inputs(task.spec, task.batches, task.class_ids, task.encoding)
+    return shard_inputs(task.spec, task.batches, task.class_ids, task.request.encoding)
 
 
 class DataSet:
@@ -106,7 +106,12 @@ class DataSet:
         hasher = KeyHasher(0)
         return [
             ShardTask(
-                folder=str(self.folder),
+                request=WriteRequest(
+                    folder=str(self.folder),
+                    encoding=ENCODING,
+                    failures=FailurePolicy(retries=True),
+                    earlier=earlier,
+                ),
                 spec=spec,
                 batches=[
                     pack(
@@ -117,10 +122,7 @@ class DataSet:
                     )
                 ],
                 class_ids=self.plan.class_ids,
-                encoding=ENCODING,
                 record_format=TFRecordFormat(),
-                failures=FailurePolicy(retries=True),
-                earlier=earlier,
             )
             for spec in self.plan.shard_plan.specs
         ]
@@ -251,7 +253,7 @@ def test_a_shard_that_vanishes_while_it_is_taken_is_written(first: DataSet, tmp_
     """The look-up found it sound; a note says what happened."""
     spec = first.plan.shard_plan.spec(1)
     (task,) = [
-        replace(task, folder=str(tmp_path / "again"))
+        replace(task, request=replace(task.request, folder=str(tmp_path / "again")))
         for task in first.tasks([first.ref(key, image) for key, image in FIRST.items()], None)
         if task.spec == spec
     ]
@@ -290,13 +292,15 @@ def test_dead_letters_that_may_have_passed_are_found_again(tmp_path: Path) -> No
         SampleRef("a", str(tmp_path / "0.bmp"), len(PICTURES[0]), "train", ("a",), version=1)
     )
     (task,) = again.tasks(refs, None)
-    gone = replace(task, folder=str(tmp_path / "gone")).run()
+    gone = replace(task, request=replace(task.request, folder=str(tmp_path / "gone"))).run()
     assert [letter.reason for letter in gone.dead_letters] == ["not_an_image", "unreadable"] or [
         letter.reason for letter in gone.dead_letters
     ] == ["unreadable", "not_an_image"]
     (tmp_path / "away.bmp").rename(tmp_path / "0.bmp")
     earlier = replace(again.as_earlier, folder=str(tmp_path / "gone"))
-    back = replace(task, folder=str(tmp_path / "back"), earlier=earlier).run()
+    back = replace(
+        task, request=replace(task.request, folder=str(tmp_path / "back"), earlier=earlier)
+    ).run()
     assert back.changes is not None
     assert not back.changes.reused
     assert back.changes.samples.added == ("a",)

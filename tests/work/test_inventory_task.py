@@ -16,9 +16,9 @@ from pyarrow import parquet
 
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.listing.filters import ImageRoot
-from beam_pipeline.transforms.cut_files import cut_file
-from beam_pipeline.work.file_parts import PART_BYTES, FilePart
-from beam_pipeline.work.inventory_task import GroupTask, InventoryTask, cut_of
+from beam_pipeline.transforms.listing import cut_file
+from beam_pipeline.work.inventory_task import InventoryTask, cut_of, list_group
+from beam_pipeline.work.reading import PART_BYTES, FilePart
 
 PETS, PHOTOS = ImageRoot("gs://pets"), ImageRoot("/photos")
 URIS = st.sampled_from(
@@ -50,7 +50,7 @@ def listed(parts: list[FilePart], roots: tuple[ImageRoot, ...]) -> tuple[list[An
         total.add(outcome.tally or Tally())
     images = []
     for packed in groups.values():
-        outcome = GroupTask(packed, roots).run()
+        outcome = list_group(packed, roots)
         images += [image for batch in outcome.main for image in batch]
         total.add(outcome.tally or Tally())
     return sorted(images), total

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,7 +18,8 @@ from beam_pipeline.core.packing import pack
 from beam_pipeline.core.records.sharding import SplitFractions
 from beam_pipeline.core.references import ImageRef, LabelRow
 from beam_pipeline.work import label_task
-from beam_pipeline.work.label_task import JoinTask, Labelling, LabelTask
+from beam_pipeline.work.label_task import Labelling, join_parts, label_images
+from beam_pipeline.work.outcome import Outcome
 
 IMAGES = [
     ImageRef(f"{folder}/{n}.jpg", f"/photos/{folder}/{n}.jpg", n)
@@ -41,9 +44,9 @@ class UnnamedCats:
         return LabelRow(uri, ("cat",), "", uri, 0, problem)
 
 
-def shown(task: LabelTask | JoinTask) -> Any:
-    """Samples, dead letters and counts of a task."""
-    outcome = task.run()
+def shown(label: Callable[[], Outcome]) -> Any:
+    """Samples, dead letters and counts of an outcome."""
+    outcome = label()
     samples = sorted(ref for batch in outcome.main for ref in batch)
     return samples, sorted(outcome.dead_letters), outcome.tally
 
@@ -63,8 +66,8 @@ def test_by_columns_or_one_by_one_the_outcome_is_the_same(
 ) -> None:
     """Samples, their splits, dead letters and counts."""
     labelling = Labelling(splits=splits, class_column=0, sorter=None, keep=None)
-    label = LabelTask([pack(IMAGES[:5]), pack(IMAGES[5:])], None, labelling)
-    join = JoinTask([pack(IMAGES)], [pack(ROWS[3:]), pack(ROWS[:3])], merger, labelling)
+    label = partial(label_images, [pack(IMAGES[:5]), pack(IMAGES[5:])], None, labelling)
+    join = partial(join_parts, [pack(IMAGES)], [pack(ROWS[3:]), pack(ROWS[:3])], merger, labelling)
     assert labelling.takes_columns is (splits.group_by is None)
     by_columns = shown(label), shown(join)
     assert len(by_columns[0][0]) == 18
@@ -78,7 +81,9 @@ def test_unlabelled_images_may_be_kept() -> None:
     keep = KeepUnlabelled.of((label_column("label", ColumnKind.BYTES),))
     labelling = Labelling(splits=SplitAssigner(None, 0), class_column=0, sorter=None, keep=keep)
     assert not labelling.takes_columns
-    samples, dead_letters, tally = shown(JoinTask([pack(IMAGES)], [pack(ROWS)], AGREE, labelling))
+    samples, dead_letters, tally = shown(
+        partial(join_parts, [pack(IMAGES)], [pack(ROWS)], AGREE, labelling)
+    )
     assert (len(samples), dead_letters, tally.unlabelled) == (18, [], 2)
 
 
@@ -86,8 +91,8 @@ def test_images_of_one_key_are_dead_letters_where_keys_may_repeat() -> None:
     """The others are labelled."""
     labelling = Labelling(splits=SplitAssigner(None, 0), class_column=0, sorter=None, keep=None)
     twice = ImageRef("cat/0.jpg", "/more/cat/0.jpg", 0)
-    task = LabelTask([pack(IMAGES), pack([twice])], None, labelling, may_repeat=True)
-    samples, dead_letters, _ = shown(task)
+    label = partial(label_images, [pack(IMAGES), pack([twice])], None, labelling, may_repeat=True)
+    samples, dead_letters, _ = shown(label)
     assert (len(samples), [letter.key for letter in dead_letters]) == (17, ["cat/0.jpg"] * 2)
 
 
@@ -95,14 +100,14 @@ def test_large_buckets_become_several_batches(monkeypatch: pytest.MonkeyPatch) -
     """Batches of a bounded size."""
     monkeypatch.setattr(label_task, "_MOST_SAMPLES", 7)
     labelling = Labelling(splits=SplitAssigner(None, 0), class_column=0, sorter=None, keep=None)
-    outcome = LabelTask([pack(IMAGES)], None, labelling).run()
+    outcome = label_images([pack(IMAGES)], None, labelling)
     assert [len(batch) for batch in outcome.main] == [7, 7, 4]
 
 
 def test_nothing_is_labelled_where_there_is_nothing() -> None:
     """Empty parts, and a bucket without images or rows."""
     labelling = Labelling(splits=SplitAssigner(None, 0), class_column=0, sorter=None, keep=None)
-    assert shown(LabelTask([pack(())], None, labelling)) == ([], [], Tally())
-    assert shown(JoinTask([], [], AGREE, labelling)) == ([], [], Tally())
-    _, dead_letters, tally = shown(JoinTask([], [pack(ROWS)], AGREE, labelling))
+    assert shown(partial(label_images, [pack(())], None, labelling)) == ([], [], Tally())
+    assert shown(partial(join_parts, [], [], AGREE, labelling)) == ([], [], Tally())
+    _, dead_letters, tally = shown(partial(join_parts, [], [pack(ROWS)], AGREE, labelling))
     assert len(dead_letters) == tally.orphan_rows == 16

@@ -12,7 +12,7 @@ import pytest
 
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.listing.filters import ImageRoot
-from beam_pipeline.work.list_folders import list_folders
+from beam_pipeline.work.listing import list_folders
 from beam_pipeline.work.writer_process import writer_processes
 from tests.pictures import write_files
 from tests.transforms.listings import found_in, make_tree, whole

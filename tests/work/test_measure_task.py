@@ -13,7 +13,8 @@ from beam_pipeline.core.records.sharding import KeyHasher
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE
 from beam_pipeline.work.encoding import EncodingOptions
-from beam_pipeline.work.measure_task import MeasureTask
+from beam_pipeline.work.image_tasks import measure_images
+from beam_pipeline.work.outcome import Call
 from tests.pictures import picture, write_files
 
 ENCODING = EncodingOptions(
@@ -31,8 +32,8 @@ def test_the_size_of_a_record_is_measured_and_a_bad_image_is_not(tmp_path: Path)
         SampleRef(key, f"{tmp_path}/{key}", os.path.getsize(tmp_path / key), "train", ("x",))
         for key in files
     ]
-    task = pickle.loads(pickle.dumps(MeasureTask(ENCODING, refs, ONE_BY_ONE)))
-    (tally,) = task.run().main
+    call = pickle.loads(pickle.dumps(Call(measure_images, (ENCODING, refs, ONE_BY_ONE))))
+    (tally,) = call.run().main
     large, small = tally.measured
     assert large.order == KeyHasher(3).order("a.jpg")
     assert (large.size, small.size) == (len(files["a.jpg"]), len(files["c.jpg"]))

@@ -21,9 +21,8 @@ from beam_pipeline.core.labels.tables import ColumnChoices, inspect_tables
 from beam_pipeline.core.listing.cuts import LineRange
 from beam_pipeline.layouts.shared.local_copy import LocalCopy
 from beam_pipeline.layouts.table import TableReader
-from beam_pipeline.transforms.cut_files import cut_file
-from beam_pipeline.work.file_parts import FilePart
-from beam_pipeline.work.rows_task import RowsTask
+from beam_pipeline.transforms.listing import cut_file
+from beam_pipeline.work.reading import FilePart, RowsTask
 
 CELLS = st.sampled_from(
     ["a.jpg", "c/b", "cat", "7", "", " x ", "é", '"q, r"', '"two\nlines"', 'b"', '"']

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from beam_pipeline.core.records.sharding import ShardSpec
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.work.encoding import EncodingOptions
-from beam_pipeline.work.shard_task import ShardTask, Written
+from beam_pipeline.work.shard_task import ShardTask, WriteRequest, Written
 from tests.pictures import picture, write_files
 
 NAME = "d-train.tfrecord-00000-of-00001"
@@ -31,14 +32,21 @@ def task(tmp_path: Path) -> ShardTask:
         path = tmp_path / "photos" / name
         refs.append(SampleRef(name, str(path), path.stat().st_size, "train", ()))
     return ShardTask(
-        folder=str(tmp_path / "out"),
+        request=WriteRequest(
+            folder=str(tmp_path / "out"),
+            encoding=EncodingOptions(LabelledImages(())),
+            failures=FailurePolicy(retries=True),
+        ),
         spec=ShardSpec(split="train", number=0, of=1, file_name=NAME),
         batches=[pack(refs)],
         class_ids={},
-        encoding=EncodingOptions(LabelledImages(())),
         record_format=TFRecordFormat(),
-        failures=FailurePolicy(retries=True),
     )
+
+
+def requested(task: ShardTask, **changes: Any) -> ShardTask:
+    """The task with another request."""
+    return replace(task, request=replace(task.request, **changes))
 
 
 def images_of(written: Written) -> list[WrittenImage]:
@@ -82,7 +90,7 @@ def test_a_shard_of_other_samples_is_left_alone(
     shard = tmp_path / "out" / NAME
     before = shard.read_bytes()
     other = SampleRef("1.jpg", f"{tmp_path}/photos/1.jpg", 5, "train", ())
-    refusal = replace(task, batches=[pack([other])], resume=resume).run().refusal
+    refusal = requested(replace(task, batches=[pack([other])]), resume=resume).run().refusal
     assert refusal is not None
     assert refusal.error == error
     assert refusal.message.startswith(start.format(shard=shard))
@@ -101,6 +109,8 @@ def test_an_image_that_could_not_be_read_is_tried_again(
     os.rename(f"{image}.away", image)
     if complete:
         (tmp_path / "out" / "manifest.json").write_text("{}")
-    task = replace(task, resume=True)
+    task = requested(task, resume=True)
     assert len(task.run().dead_letters) == 1
-    assert len(replace(task, failures=FailurePolicy(retries=False)).run().dead_letters) == int(kept)
+    assert len(requested(task, failures=FailurePolicy(retries=False)).run().dead_letters) == int(
+        kept
+    )

@@ -1,11 +1,11 @@
-"""Drops duplicates: samples in, the same out without copies, before their shards are planned.
+"""Finds images of the same bytes: drops copies before shards are planned, or counts those that were written.
 
-Only images that can have a copy are looked at, and no worker holds all of them:
+Before, only images that can have a copy are looked at, and no worker holds all of them:
 
     samples -+-> sizes that occur twice or more --.
-             +-> of another size --------------------------------------------------.
-             `-> of such a size -> digest, listed or read -> group by digest -> kept +-> samples
-                                                                             `-> dead letters
+             +-> of another size ------------------------------------------------------.
+             `-> of such a size -> digest, listed or read -> group by digest -> first -+-> samples
+                                                                            `-> dead letters
 
 In a bucket the listing has each object's MD5. Elsewhere images are read, a second time for those that
 are written later.
@@ -21,19 +21,24 @@ from functools import partial
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton
 
-from beam_pipeline.core.dataset.duplicates import CopyFinder, Sizes, range_of
+from beam_pipeline.core.dataset.duplicates import CopyFinder, Duplicates, Sizes
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.labels.unlabelled import is_unlabelled
-from beam_pipeline.core.packing import Columns, unpack
+from beam_pipeline.core.packing import unpack
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.transforms.batches import BATCH_SIZE, DeadLetterBatch, SampleBatch
 from beam_pipeline.transforms.in_workers import Divide, InWorkers, Step
-from beam_pipeline.work.digest_task import DigestSource, DigestTask
-from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Outcome
+from beam_pipeline.work.image_tasks import (
+    DIGESTED,
+    DigestSource,
+    RangeDivision,
+    compare_images,
+    digest_outcome,
+    with_digests,
+)
+from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Call, Outcome, step
 from beam_pipeline.work.spill import unspill_all
 
-_DIGESTED = "digested"  # an output's tag
-_DIGEST = SampleRef._fields.index("digest")
 _RANGES = 1024
 _IMAGES_A_TASK = 256
 
@@ -75,41 +80,10 @@ class _TakingDigests:
                 unread.append(ref)
             else:
                 unique.append(ref)
-        yield _outcome(unique, digested)
+        yield digest_outcome(unique, digested)
         for start in range(0, len(unread), _IMAGES_A_TASK):
             refs = unread[start : start + _IMAGES_A_TASK]
-            yield _DigestingTask(DigestTask(refs, self.source.reading, self.source.listed))
-
-
-@dataclass(frozen=True)
-class _DigestingTask:
-    """Samples with the digests that a task finds; those that cannot be read have no copy."""
-
-    task: DigestTask
-
-    doing = DigestTask.doing
-
-    def run(self) -> Outcome:
-        digests = zip(self.task.refs, self.task.run(), strict=True)
-        refs = [ref._replace(digest=digest) for ref, digest in digests]
-        return _outcome(
-            SampleBatch(ref for ref in refs if not ref.digest),
-            SampleBatch(ref for ref in refs if ref.digest),
-        )
-
-
-def _outcome(unique: SampleBatch, digested: SampleBatch) -> Outcome:
-    return Outcome([unique] if unique else [], tagged=[(_DIGESTED, digested)] if digested else [])
-
-
-@dataclass(frozen=True)
-class _RangeDivision:
-    """Ranges of digests."""
-
-    parts: int
-
-    def numbers(self, columns: Columns) -> Sequence[int]:
-        return [range_of(digest, self.parts) for digest in columns[_DIGEST]]
+            yield Call(with_digests, (refs, self.source.reading, self.source.listed))
 
 
 def _without_digest(ref: SampleRef) -> SampleRef:
@@ -182,14 +156,14 @@ class DropDuplicates(beam.PTransform):
         sizes = samples | "SharedSizes" >> beam.CombineGlobally(SharedSizes())
         taken = samples | "TakeDigests" >> beam.ParDo(
             InWorkers(_TakingDigests(self.source)), AsSingleton(sizes)
-        ).with_output_types(SampleBatch).with_outputs(_DIGESTED, main="unique")
+        ).with_output_types(SampleBatch).with_outputs(DIGESTED, main="unique")
         dropping = _Dropping(
             self.drops, self.class_column, self.file_columns, self.keeps_unlabelled
         )
         compared = (
-            taken[_DIGESTED]
+            taken[DIGESTED]
             | "Divide"
-            >> beam.ParDo(Divide(partial(_RangeDivision, _RANGES))).with_output_types(
+            >> beam.ParDo(Divide(partial(RangeDivision, _RANGES))).with_output_types(
                 tuple[int, bytes]
             )
             | "GroupByDigest" >> beam.GroupByKey()
@@ -203,3 +177,26 @@ class DropDuplicates(beam.PTransform):
             DEAD_LETTERS: compared[DEAD_LETTERS],
             TALLY: compared[TALLY],
         }
+
+
+def _compare(part: tuple[int, Iterable[bytes]]) -> Iterator[Step]:
+    """Finds the duplicates in a range of digests."""
+    parts = list(part[1])
+    yield step(sum(map(len, parts)), compare_images, parts)
+
+
+@dataclass(kw_only=True)
+class FindDuplicates(beam.PTransform):
+    """Compares images, given as (range of digests, packed `WrittenImage`s).
+
+    A range holds some 260,000 images, whatever the size of the data set.
+
+    Returns: a `Duplicates` for each range.
+    """
+
+    def expand(self, images: beam.PCollection[tuple[int, bytes]]) -> beam.PCollection[Duplicates]:
+        return (
+            images
+            | "GroupByDigest" >> beam.GroupByKey()
+            | "Compare" >> beam.ParDo(InWorkers(_compare)).with_output_types(Duplicates)
+        )

@@ -1,4 +1,4 @@
-"""Writes dead letters in parts where they are too many for one worker to sort.
+"""Sums what shards and stages report, and writes dead letters in parts where they are too many for one worker to sort.
 
     dead letters -+-> too few for parts: as they are -> FinishDataset writes dead_letters.jsonl
                   `-> many: by a hash -> group -> sort each part -> dead_letters-00000-of-00010.jsonl
@@ -9,7 +9,7 @@ The names of the parts are noted before they are written, so that a later run ma
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -24,30 +24,78 @@ from beam_pipeline.core.dataset.tally import Totals
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import OutputError
 from beam_pipeline.core.failures import FailurePolicy, Refusal
-from beam_pipeline.core.packing import Columns, items_of, pack, unpack
+from beam_pipeline.core.packing import pack, unpack
+from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo
 from beam_pipeline.storage import files
 from beam_pipeline.transforms.batches import DeadLetterBatch
 from beam_pipeline.transforms.in_workers import Divide, InWorkers
+from beam_pipeline.work.dead_letter_files import PartDivision
 from beam_pipeline.work.outcome import Outcome
 from beam_pipeline.work.spill import unspill_all
+
+
+class AddTotals(beam.CombineFn):
+    """Adds the totals of all parts."""
+
+    def create_accumulator(self) -> Totals:
+        return Totals()
+
+    def add_input(self, accumulator: Totals, totals: Totals) -> Totals:
+        accumulator.add(totals)
+        return accumulator
+
+    def merge_accumulators(self, accumulators: Iterable[Totals]) -> Totals:
+        total = Totals()
+        for accumulator in accumulators:
+            total.add(accumulator)
+        return total
+
+    def extract_output(self, accumulator: Totals) -> Totals:
+        return accumulator
+
+
+def _of_shard(shard: ShardInfo) -> Totals:
+    return Totals.of_shards([shard])
+
+
+def _of_dead_letters(batch: DeadLetterBatch) -> Totals:
+    totals = Totals()
+    totals.add_dead_letters(batch)
+    return totals
+
+
+def _of_images(figures: ImageFigures) -> Totals:
+    totals = Totals()
+    totals.add_images(figures)
+    return totals
+
+
+class SumTotals(beam.PTransform):
+    """Sums {"shards": ShardInfos, "dead_letters": DeadLetterBatches, "images": ImageFigures}.
+
+    "images" may be missing. Returns a PCollection of the one `Totals`, or of none if nothing was
+    reported.
+    """
+
+    def expand(self, inputs: Mapping[str, beam.PCollection]) -> beam.PCollection[Totals]:
+        of_each = {"shards": _of_shard, "dead_letters": _of_dead_letters, "images": _of_images}
+        return (
+            [
+                found | f"Totals of {name}" >> beam.Map(of_each[name]).with_output_types(Totals)
+                for name, found in inputs.items()
+            ]
+            | beam.Flatten()
+            | "Add" >> beam.CombineGlobally(AddTotals()).without_defaults()
+        )
+
 
 FEW, IN_PARTS = "few", "in_parts"
 
 
-@dataclass(frozen=True)
-class _PartDivision:
-    """The parts that list dead letters."""
-
-    parts: int
-
-    def numbers(self, columns: Columns) -> Sequence[int]:
-        return [part_of(letter, self.parts) for letter in items_of(DeadLetter, columns)]
-
-
-def _division(totals: Totals, most: int) -> _PartDivision | None:
+def _division(totals: Totals, most: int) -> PartDivision | None:
     """The division into parts; None where one file lists all dead letters."""
     parts = parts_for(totals.dead.dead.total(), most)
-    return _PartDivision(parts) if parts else None
+    return PartDivision(parts) if parts else None
 
 
 def _every_part(chosen: tuple[Plan, Sequence[str]]) -> Iterator[tuple[int, bytes]]:

@@ -1,16 +1,18 @@
-"""Writes records the conventional way: for few shards, expensive checks and many workers.
+"""Writes shards: each from its references, or from encoded records by Beam's own sink.
 
-Examples are encoded by as many workers as there are, shuffled as records, and written by Beam's
-own sink. Every image byte crosses the shuffle, so it is slower and needs more memory than
-`write_shards`, but its parallelism is not limited by the number of shards. The sink decides the order,
-so shards differ from run to run; the set of examples does not.
+The second is for few shards, expensive checks and many workers (`--shuffle=records`): examples are encoded
+by as many workers as there are, shuffled as records, and written by `beam.io.WriteToTFRecord`. Every image
+byte crosses the shuffle, so it is slower and needs more memory, but its parallelism is not limited by the
+number of shards. The sink decides the order, so shards differ from run to run; the set of examples does not.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.io.filesystem import CompressionTypes
@@ -25,7 +27,8 @@ from beam_pipeline.core.dataset.duplicates import (
 )
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.errors import LostSamplesError
+from beam_pipeline.core.errors import ConversionError, LostSamplesError, OutputError
+from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.records.record_format import AlteredSample
 from beam_pipeline.core.records.shard_reader import read_shard
 from beam_pipeline.core.records.shard_writer import image_figures, sort_by_key_hash
@@ -40,10 +43,108 @@ from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE, ReadOptions
 from beam_pipeline.transforms import counters
 from beam_pipeline.transforms.batches import DeadLetterBatch, SampleBatch
-from beam_pipeline.transforms.in_workers import JobDoFn
+from beam_pipeline.transforms.in_workers import InWorkers, JobDoFn
 from beam_pipeline.work.encoding import EncodingOptions
-from beam_pipeline.work.outcome import COMPARED, DEAD_LETTERS, REFUSALS
-from beam_pipeline.work.shard_task import reported
+from beam_pipeline.work.incomplete_folder import note_refusal
+from beam_pipeline.work.outcome import CHANGES, COMPARED, DEAD_LETTERS, REFUSALS, Outcome
+from beam_pipeline.work.shard_task import ShardTask, WriteRequest, Written, reported
+from beam_pipeline.work.spill import unspill_all
+
+
+class _WriteShard(InWorkers):
+    """Writes shards in writer processes, several at a time, or here where there are none."""
+
+    repeat = False  # what killed the process might kill this one
+
+    def __init__(self, request: WriteRequest, *, raises: bool) -> None:
+        super().__init__(self._tasks_of, raises=raises)
+        self._request = request
+        self._plan: Plan | None = None
+        self._class_ids: dict[str, int] = {}
+        self._ranges = 1
+
+    def _tasks_of(self, shard: tuple[int, Iterable[bytes]], plan: Plan) -> Iterator[Any]:
+        number, batches = shard
+        if plan is not self._plan:
+            self._plan, self._class_ids = plan, plan.class_ids
+            self._ranges = range_count(plan.tally.samples.total())
+        yield ShardTask(
+            request=self._request,
+            spec=plan.shard_plan.spec(number),
+            batches=unspill_all(batches),
+            class_ids=self._class_ids,
+            record_format=plan.shard_plan.record_format,
+            ranges=self._ranges,
+        )
+
+    def outcome(self, result: Callable[[], Any]) -> Outcome:
+        """The outcome of a shard; a refusal where it could not be written and no engine tries again."""
+        try:
+            written: Written = result()
+        except (ConversionError, OSError) as error:
+            refusal = self._refusal_for(error)
+            if self._request.failures.retries:
+                with contextlib.suppress(OSError, ConversionError):
+                    # If a retry succeeds, the note is removed with the rest of `.incomplete`.
+                    note_refusal(self._request.folder, refusal, self._request.failures.job)
+                raise
+            written = Written(None, [], refusal)
+        if self._raises and written.refusal:
+            raise written.refusal.to_error()
+        return _outcome(written)
+
+    def _refusal_for(self, error: ConversionError | OSError) -> Refusal:
+        if isinstance(error, OSError):
+            error = OutputError(f"a shard in {self._request.folder} cannot be written: {error}")
+        return Refusal.from_error(error)
+
+
+def _outcome(written: Written) -> Outcome:
+    tagged: list[tuple[str, Any]] = [(COMPARED, images) for images in written.images]
+    if written.refusal:
+        tagged.append((REFUSALS, written.refusal))
+    if written.changes:
+        tagged.append((CHANGES, written.changes))
+    info = written.info
+    if info is None:
+        return Outcome(tagged=tagged)
+    letters = DeadLetterBatch(written.dead_letters)
+    counted = {
+        counters.SHARDS_WRITTEN: 1,
+        counters.EXAMPLES_WRITTEN: info.examples,
+        counters.DEAD_LETTERS: len(letters),
+        counters.SAMPLES_DONE: info.examples + len(letters),
+        counters.BYTES_DONE: written.image_bytes,
+    }
+    return Outcome([info], dead_letters=letters, tagged=tagged, counters=counted)
+
+
+@dataclass(kw_only=True)
+class WriteShards(beam.PTransform):
+    """Reads, checks and encodes the images of each shard and writes it; a shard is one work item.
+
+    Attributes:
+      plan: PCollection of the one `Plan`.
+      request: how they are written.
+      raises: raise why a shard is not written; False where `FinishDataset` reports the refusals.
+
+    Returns (tagged): main, a `ShardInfo` for each shard; "dead_letters"; "refusals", the reasons why
+      shards were not written; "changes", a `ShardChanges` for each shard if there is an earlier data
+      set; "compared", the images as `FindDuplicates` takes them.
+    """
+
+    plan: beam.PCollection[Plan]
+    request: WriteRequest
+    raises: bool = True
+
+    def expand(
+        self, shards: beam.PCollection[tuple[int, Iterable[bytes]]]
+    ) -> beam.pvalue.DoOutputsTuple:
+        return shards | "WriteShard" >> beam.ParDo(
+            _WriteShard(self.request, raises=self.raises),
+            AsSingleton(self.plan),
+        ).with_outputs(DEAD_LETTERS, REFUSALS, CHANGES, COMPARED, main="shards")
+
 
 IMAGES = "images"  # an output's tag
 

@@ -1,20 +1,31 @@
-"""Lists images: roots in, batches of references out. No image is opened."""
+"""Lists images, of folders, archives, buckets and inventories; no image is opened."""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import apache_beam as beam
 
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.errors import ListingError
 from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.listing.cuts import (
+    ByLines,
+    ByRowGroups,
+    Cut,
+    LineRange,
+    RowGroupRange,
+)
 from beam_pipeline.core.listing.filters import ImageRoot, Listed, ObjectFilter
 from beam_pipeline.core.listing.label_files import LabelFiles
+from beam_pipeline.core.listing.line_blocks import LineBlock
+from beam_pipeline.core.listing.row_groups import cut_row_groups
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files
@@ -33,9 +44,83 @@ from beam_pipeline.storage.bucket_listing import (
 )
 from beam_pipeline.storage.local_listing import list_local_root
 from beam_pipeline.transforms.batches import BATCH_SIZE, DeadLetterBatch, ImageBatch
-from beam_pipeline.transforms.in_workers import InWorkers, Work
-from beam_pipeline.work.list_folders import list_folders
-from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Outcome
+from beam_pipeline.transforms.in_workers import InWorkers, Step, Work
+from beam_pipeline.work import writer_process
+from beam_pipeline.work.inventory_task import InventoryTask, cut_of, list_group
+from beam_pipeline.work.listing import list_folders
+from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Outcome, step
+from beam_pipeline.work.reading import (
+    PART_BYTES,
+    FilePart,
+    ScanTask,
+    line_ranges,
+    scan_tasks,
+)
+from beam_pipeline.work.spill import spill_parts, unspill_all
+
+CutBy = Callable[[str], Cut | None]
+"""Returns how a file may be cut, None if it may not; may raise OSError."""
+
+_PARQUET_SHARE = 4  # a row takes about a quarter of its text's bytes
+
+
+def cut_file(uri: str, cut_by: CutBy, part_bytes: int) -> list[FilePart]:
+    """The parts of a file; one that cannot be read or cut is one part.
+
+    Args:
+      uri: the file.
+      cut_by: tells how it may be cut.
+      part_bytes: the size of a part, roughly; of a Parquet file, before compression.
+    """
+    ranges: list[LineRange] | list[RowGroupRange] = []
+    try:
+        size, cut = files.size_of(uri), cut_by(uri)
+        if isinstance(cut, ByLines):
+            ranges = _cut_lines(uri, size, cut.delimiter, part_bytes)
+        elif isinstance(cut, ByRowGroups) and size >= part_bytes // _PARQUET_SHARE:
+            with files.open_input(uri) as file:
+                ranges = cut_row_groups(file, part_bytes)
+    except OSError:  # reading says why
+        ranges = []
+    return [FilePart(uri, part) for part in ranges] or [FilePart(uri)]
+
+
+def _cut_lines(uri: str, size: int, delimiter: str, part_bytes: int) -> list[LineRange]:
+    tasks = scan_tasks(uri, size, delimiter, part_bytes)
+    if tasks:
+        return list(line_ranges(_scanned(tasks)))
+    return [LineRange(0, size)] if 0 < size < 2 * part_bytes else []
+
+
+def _scanned(tasks: Sequence[ScanTask]) -> Iterator[LineBlock]:
+    running: writer_process.Tasks[LineBlock] = writer_process.Tasks(repeat=True)
+    started = (result for task in tasks for result in running.submit(task))
+    for result in itertools.chain(started, running.rest()):
+        yield result()
+
+
+def _cut(uri: str, cut_by: CutBy) -> Iterator[Outcome]:
+    yield Outcome(cut_file(uri, cut_by, PART_BYTES))
+
+
+@dataclass(kw_only=True)
+class CutFiles(beam.PTransform):
+    """Takes URIs of files; returns their `FilePart`s.
+
+    Attributes:
+      cut_by: tells how a file may be cut.
+      spread: some are large, so that their parts should go to several workers.
+    """
+
+    cut_by: CutBy
+    spread: bool
+
+    def expand(self, uris: beam.PCollection[str]) -> beam.PCollection[FilePart]:
+        parts = uris | "Cut" >> beam.ParDo(
+            InWorkers(partial(_cut, cut_by=self.cut_by))
+        ).with_output_types(FilePart)
+        return parts | "Spread" >> beam.Reshuffle() if self.spread else parts
+
 
 _IMAGES = "images"
 _REST = "rest"  # of a long range
@@ -226,3 +311,79 @@ def _merged(listed: Sequence[_Outputs]) -> _Outputs:
         parts = [outputs[tag] for outputs in listed if tag in outputs]
         merged[tag] = parts[0] if len(parts) == 1 else parts | f"All{tag.title()}" >> beam.Flatten()
     return merged
+
+
+_MANY_GROUPS = 256  # more than these, and inventories are large
+
+
+@dataclass(frozen=True)
+class _ReadingInventory:
+    """Reads a part of an inventory; a large one that cannot be cut here, bit by bit."""
+
+    roots: tuple[ImageRoot, ...]
+    groups: int
+
+    def __call__(self, part: FilePart) -> Iterator[Step]:
+        task = InventoryTask(part, self.roots, self.groups)
+        if part.read_at_once:
+            yield step(part.size, task.run)
+            return
+        tally = Tally()
+        yield Outcome(task.read(tally))
+        yield Outcome(tally=tally)
+
+
+class _Read(InWorkers):
+    """Keeps what the engine moves in a file where the job has one."""
+
+    def _outputs(self, outcome: Outcome) -> Iterator[Any]:
+        yield from super()._outputs(replace(outcome, main=spill_parts(outcome.main)))
+
+
+def _list_group(group: tuple[int, Iterable[bytes]], roots: tuple[ImageRoot, ...]) -> Iterator[Step]:
+    """The files of one group, each once."""
+    parts = unspill_all(group[1])
+    yield step(sum(map(len, parts)), list_group, parts, roots)
+
+
+@dataclass(kw_only=True)
+class ReadInventory(beam.PTransform):
+    """Takes the images of every root from inventories instead of listing the roots.
+
+    Attributes:
+      files: URIs of the inventories.
+      roots: folders of images; files elsewhere are skipped.
+      groups: in how many groups rows are compared, so that each file is listed once.
+      raises: raise what cannot be read; False where `PlanShards` collects it from the tallies.
+
+    Returns (tagged): as `ListImages`.
+    """
+
+    files: tuple[str, ...]
+    roots: tuple[ImageRoot, ...]
+    groups: int = 256
+    raises: bool = True
+
+    def expand(self, pipeline: beam.Pipeline) -> dict[str, beam.PCollection]:
+        rows = (
+            pipeline
+            | "Inventories" >> beam.Create(self.files)
+            | "CutFiles" >> CutFiles(cut_by=cut_of, spread=self.groups > _MANY_GROUPS)
+            | "ReadFile"
+            >> beam.ParDo(_Read(_ReadingInventory(self.roots, self.groups), raises=self.raises))
+            .with_output_types(tuple[int, bytes])
+            .with_outputs(TALLY, main="rows")
+        )
+        listed = (
+            rows["rows"]
+            | "GroupByKey" >> beam.GroupByKey()
+            | "ListGroup"
+            >> beam.ParDo(InWorkers(partial(_list_group, roots=self.roots), raises=self.raises))
+            .with_output_types(ImageBatch)
+            .with_outputs(DEAD_LETTERS, TALLY, main="images")
+        )
+        return {
+            "images": listed["images"],
+            DEAD_LETTERS: listed[DEAD_LETTERS],
+            TALLY: (rows[TALLY], listed[TALLY]) | "AllTallies" >> beam.Flatten(),
+        }

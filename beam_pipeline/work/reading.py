@@ -1,4 +1,4 @@
-"""Label files to read, as a unit of work for any worker.
+"""Parts of label files, which several workers read at once, and their rows.
 
 Nothing here imports Beam, so that a process that does nothing else starts in a tenth of a second.
 """
@@ -6,10 +6,11 @@ Nothing here imports Beam, so that a process that does nothing else starts in a 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import BinaryIO
+from functools import partial
+from typing import BinaryIO, NamedTuple
 
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
@@ -17,15 +18,112 @@ from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.labels.join import UnnamedImages
 from beam_pipeline.core.labels.meeting import BareNames, ByFolder
-from beam_pipeline.core.listing.cuts import LineRange
+from beam_pipeline.core.listing.cuts import LineRange, RowGroupRange
+from beam_pipeline.core.listing.line_blocks import LineBlock, scan_block
 from beam_pipeline.core.packed_batches import BATCH_SIZE, DeadLetterBatch, LabelBatch
 from beam_pipeline.core.references import LabelRow
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.layout import LabelReader, PartReader
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import REMOTE_READS
-from beam_pipeline.work.file_parts import FilePart, read_lines
 from beam_pipeline.work.outcome import BARE_NAMES, Outcome
+
+PART_BYTES = 8 << 20  # 8 MiB, some 200,000 rows
+
+
+class FilePart(NamedTuple):
+    """A part of a file, or a whole one.
+
+    Attributes:
+      uri: the file.
+      range: the part; None for the whole file, of an unknown size.
+    """
+
+    uri: str
+    range: LineRange | RowGroupRange | None = None
+
+    @property
+    def size(self) -> int:
+        """Its bytes; 0 if they are not known."""
+        return self.range.size if self.range else 0
+
+    @property
+    def read_at_once(self) -> bool:
+        """True if its rows are few enough to be in memory at once."""
+        return self.range is not None and self.range.read_at_once
+
+
+def read_lines(uri: str, lines: LineRange) -> bytes:
+    """Reads some lines of a file, the end of which is known. Raises OSError."""
+    data = files.read_part(uri, lines.size, lines.begin)
+    if len(data) < lines.size:
+        raise OSError(f"{uri} has become shorter while it was read")
+    return data
+
+
+@dataclass(frozen=True)
+class ScanTask:
+    """A part of a file that is looked at before it is read.
+
+    Attributes:
+      uri: the file.
+      start, size: the part, in bytes.
+      of: the bytes of the file.
+      delimiter: what stands between cells, as `scan_block` has it.
+    """
+
+    uri: str
+    start: int
+    size: int
+    of: int
+    delimiter: str
+
+    doing = "cutting a label file"
+
+    def run(self) -> LineBlock:
+        """Looks at the part. Raises OSError."""
+
+        def read(offset: int, size: int) -> bytes:
+            return files.read_part(self.uri, size, offset)
+
+        return scan_block(
+            read, start=self.start, size=self.size, of=self.of, delimiter=self.delimiter
+        )
+
+
+def scan_tasks(uri: str, size: int, delimiter: str, part_bytes: int) -> list[ScanTask]:
+    """The tasks that look at a file; none if it is small, or its first line may not be the header.
+
+    Raises:
+      OSError: it cannot be read.
+    """
+    make = partial(ScanTask, uri, of=size, delimiter=delimiter, size=part_bytes)
+    if size < 2 * part_bytes or not _begins_with_text(uri):
+        return []
+    return [make(start=start) for start in range(0, size, part_bytes)]
+
+
+def _begins_with_text(uri: str) -> bool:
+    """True if the first line is a record; in a file with empty lines before the header it is not."""
+    first = files.read_part(uri, 1 << 16, 0).partition(b"\n")[0]
+    return any(byte.isalnum() and byte.isascii() for byte in map(chr, first))
+
+
+def line_ranges(blocks: Iterable[LineBlock]) -> Iterator[LineRange]:
+    """Yields the ranges of a file; from the first block that is not regular on, all is one range.
+
+    Args:
+      blocks: as they were found, in order.
+    """
+    end, line = 0, 1
+    for block in blocks:
+        if not block.regular:
+            yield LineRange(end, -1, line)
+            return
+        if block.lines:
+            yield LineRange(block.begin, block.end, line, regular=True)
+        end, line = block.end, line + block.lines
+
 
 _NAME = LabelRow._fields.index("name")
 
@@ -47,8 +145,6 @@ class RowsTask:
     reader: LabelReader
     unnamed: UnnamedImages | None = None
     by_folder: ByFolder | None = None
-
-    doing = "reading labels"
 
     def run(self) -> Outcome:
         """Reads the rows."""
