@@ -18,7 +18,7 @@ from beam_pipeline.core.images.changes import PILLOW, ImageChanges
 from beam_pipeline.core.images.preparation import IMAGE_ENCODINGS, RAW_FORMAT, codec_in_use
 from beam_pipeline.core.labels.class_files import KnownClasses
 from beam_pipeline.core.labels.classes import AUTO_ORDER
-from beam_pipeline.core.labels.exclusion import Exclusion, Sorter, Sorters
+from beam_pipeline.core.labels.exclusion import Exclusion, SampleFilter, SampleFilters
 from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
 from beam_pipeline.core.listing.globs import has_glob
 from beam_pipeline.core.records.example_source import ExampleOptions, LabelledImages
@@ -194,10 +194,12 @@ class ConvertConfig:
         return (*self.source.uris, *self.inventory, self.output, *earlier)
 
     @property
-    def sorter(self) -> Sorter | None:
+    def sample_filter(self) -> SampleFilter | None:
         """Leaves out samples that are excluded, or whose class is none of --classes."""
-        sorters = tuple(sorter for sorter in (self.exclusion, self.known) if sorter)
-        return Sorters(sorters) if sorters else None
+        filters = tuple(
+            sample_filter for sample_filter in (self.exclusion, self.known) if sample_filter
+        )
+        return SampleFilters(filters) if filters else None
 
     @property
     def record_format(self) -> RecordFormat:

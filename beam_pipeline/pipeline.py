@@ -208,7 +208,7 @@ def label_samples(
                 unpack_to=unpacking_folder(config.output) if reads else "",
                 splits=splits,
                 class_column=class_column(source.columns),
-                sorter=config.sorter,
+                sample_filter=config.sample_filter,
                 raises=False,
             )
         ]
@@ -224,7 +224,7 @@ def label_samples(
             splits=splits,
             may_repeat=source.may_repeat_keys,
             names=labels.names,
-            sorter=config.sorter,
+            sample_filter=config.sample_filter,
             keep=config.unlabelled,
             buckets=config.inventory_groups,
         )
@@ -248,7 +248,7 @@ def label_samples(
         buckets=max(buckets_for(config.label_bytes), config.inventory_groups),
         by_folder=by_folder,
         keep=config.unlabelled,
-        sorter=config.sorter,
+        sample_filter=config.sample_filter,
         unnamed=labels.unnamed if isinstance(labels, FileLabels) else None,
     )
     return [images, rows, samples]

@@ -16,7 +16,7 @@ from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ContainerError, ListingError
 from beam_pipeline.core.failures import Refusal
-from beam_pipeline.core.labels.exclusion import Sorter
+from beam_pipeline.core.labels.exclusion import SampleFilter
 from beam_pipeline.core.labels.join import Joined, RowMerger, UnnamedImages
 from beam_pipeline.core.labels.meeting import (
     BareNames,
@@ -264,7 +264,7 @@ class LabelByFolder(beam.PTransform):
       may_repeat: whether two images may have the same key.
       keep: makes samples of images in no class folder; None makes them dead letters.
       names: how names say labels; None if folders say the class.
-      sorter: leaves out samples; None keeps all.
+      sample_filter: leaves out samples; None keeps all.
       buckets: in how many parts keys that may repeat are compared.
 
     Returns (tagged): main, `SampleBatch`es; "dead_letters"; "tally".
@@ -274,7 +274,7 @@ class LabelByFolder(beam.PTransform):
     may_repeat: bool
     keep: KeepUnlabelled | None = None
     names: NamePattern | None = None
-    sorter: Sorter | None = None
+    sample_filter: SampleFilter | None = None
     buckets: int = _BUCKETS
 
     def expand(self, images: beam.PCollection[ImageBatch]) -> beam.pvalue.DoOutputsTuple:
@@ -288,7 +288,7 @@ class LabelByFolder(beam.PTransform):
         labelling = Labelling(
             splits=self.splits,
             class_column=class_column(columns),
-            sorter=self.sorter,
+            sample_filter=self.sample_filter,
             keep=self.keep,
         )
         return images | "Label" >> _with_outputs(
@@ -312,7 +312,7 @@ class JoinLabels(beam.PTransform):
       buckets: in how many parts they are joined.
       by_folder: brings images and rows together by folder as well as by name; None for names alone.
       keep: makes samples of images without a row; None makes them dead letters.
-      sorter: leaves out samples; None keeps all.
+      sample_filter: leaves out samples; None keeps all.
 
     Returns (tagged): main, `SampleBatch`es; "dead_letters"; "tally".
     """
@@ -322,7 +322,7 @@ class JoinLabels(beam.PTransform):
     merge_rows: bool
     buckets: int
     keep: KeepUnlabelled | None = None
-    sorter: Sorter | None = None
+    sample_filter: SampleFilter | None = None
     unnamed: UnnamedImages | None = None
     complete: bool = False
     class_by_folder: bool = False
@@ -339,7 +339,7 @@ class JoinLabels(beam.PTransform):
         labelling = Labelling(
             splits=self.splits,
             class_column=class_column(self.columns),
-            sorter=self.sorter,
+            sample_filter=self.sample_filter,
             keep=self.keep,
             files=file_columns(self.columns),
         )
@@ -412,7 +412,7 @@ class ReadContainers(beam.PTransform):
         be read.
       splits: gives each sample its split.
       class_column: index of the class among the labels, or None.
-      sorter: leaves out samples; None keeps all.
+      sample_filter: leaves out samples; None keeps all.
       raises: raise what cannot be read; False where `PlanShards` collects it from the tallies.
 
     Returns (tagged): main, `SampleBatch`es; "dead_letters"; "tally".
@@ -422,12 +422,15 @@ class ReadContainers(beam.PTransform):
     unpack_to: str
     splits: SplitAssigner
     class_column: int | None
-    sorter: Sorter | None = None
+    sample_filter: SampleFilter | None = None
     raises: bool = True
 
     def expand(self, pipeline: beam.Pipeline) -> beam.pvalue.DoOutputsTuple:
         labelling = Labelling(
-            splits=self.splits, class_column=self.class_column, sorter=self.sorter, keep=None
+            splits=self.splits,
+            class_column=self.class_column,
+            sample_filter=self.sample_filter,
+            keep=None,
         )
         reading = _ReadingContainer(self.labels.reader, self.unpack_to, labelling)
         return (

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from beam_pipeline.core.dataset.splits import SplitAssigner
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.labels.exclusion import Sorter
+from beam_pipeline.core.labels.exclusion import SampleFilter
 from beam_pipeline.core.labels.join import (
     Joined,
     RowMerger,
@@ -36,29 +36,29 @@ class Labelling:
     Attributes:
       splits: gives each sample its split.
       class_column: index of the class among a sample's labels; None if there is none.
-      sorter: leaves out samples; None keeps all.
+      sample_filter: leaves out samples; None keeps all.
       keep: makes samples of images without labels; None makes them dead letters.
       files: the indices of the labels that are files.
     """
 
     splits: SplitAssigner
     class_column: int | None
-    sorter: Sorter | None
+    sample_filter: SampleFilter | None
     keep: KeepUnlabelled | None
     files: Sequence[int] = ()
 
     @property
     def takes_columns(self) -> bool:
         """True if nothing depends on a sample but its split, and that on its key alone."""
-        return not (self.sorter or self.keep or self.files or self.splits.group_by)
+        return not (self.sample_filter or self.keep or self.files or self.splits.group_by)
 
     def of(self, joined: Joined) -> Outcome:
         """The outcome of joined samples."""
         if self.takes_columns:
             return self._of_columns(joined)
         samples = joined.all_samples()
-        if self.sorter:
-            samples, left_out = self.sorter.sort_out(samples)
+        if self.sample_filter:
+            samples, left_out = self.sample_filter.apply(samples)
             joined.dead_letters += left_out
         samples, without_group = self.splits.assign(samples)
         dead_letters = DeadLetterBatch((*joined.dead_letters, *without_group))

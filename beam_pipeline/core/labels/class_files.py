@@ -92,7 +92,7 @@ class KnownClasses:
     column: int
     uri: str
 
-    def sort_out(self, samples: Iterable[SampleRef]) -> tuple[list[SampleRef], list[DeadLetter]]:
+    def apply(self, samples: Iterable[SampleRef]) -> tuple[list[SampleRef], list[DeadLetter]]:
         """Keeps samples whose classes are all known; all others become dead letters.
 
         A sample with several classes, or objects, is rejected if one of them is unknown: an image

@@ -11,28 +11,28 @@ from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.references import SampleRef
 
 
-class Sorter(Protocol):
-    """Sorts samples out once they have their labels."""
+class SampleFilter(Protocol):
+    """Leaves samples out once they have their labels."""
 
-    def sort_out(self, samples: Iterable[SampleRef]) -> tuple[list[SampleRef], list[DeadLetter]]:
+    def apply(self, samples: Iterable[SampleRef]) -> tuple[list[SampleRef], list[DeadLetter]]:
         """Splits the samples that stay from those that are left out."""
 
 
 @dataclass(frozen=True)
-class Sorters:
-    """Several sorters, one after the other.
+class SampleFilters:
+    """Several filters, one after the other.
 
     Attributes:
-      sorters: in their order.
+      filters: in their order.
     """
 
-    sorters: tuple[Sorter, ...]
+    filters: tuple[SampleFilter, ...]
 
-    def sort_out(self, samples: Iterable[SampleRef]) -> tuple[list[SampleRef], list[DeadLetter]]:
+    def apply(self, samples: Iterable[SampleRef]) -> tuple[list[SampleRef], list[DeadLetter]]:
         """Leaves out what one of them leaves out."""
         kept, dead_letters = list(samples), []
-        for sorter in self.sorters:
-            kept, found = sorter.sort_out(kept)
+        for sample_filter in self.filters:
+            kept, found = sample_filter.apply(kept)
             dead_letters += found
         return kept, dead_letters
 
@@ -69,7 +69,7 @@ class Exclusion:
                 lines.setdefault(key, number)
         return cls(uri, lines)
 
-    def sort_out(self, samples: Iterable[SampleRef]) -> tuple[list[SampleRef], list[DeadLetter]]:
+    def apply(self, samples: Iterable[SampleRef]) -> tuple[list[SampleRef], list[DeadLetter]]:
         """Splits the listed samples from all others."""
         kept, dead_letters = [], []
         for sample in samples:

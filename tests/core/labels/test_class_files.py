@@ -93,7 +93,7 @@ KNOWN = KnownClasses(("cat", "dog"), 0, "c.txt")
 @pytest.mark.parametrize("label", ["cat", ("cat", "dog", "cat"), ()])
 def test_samples_of_known_classes_are_kept(label: Any) -> None:
     """One class, a list of them, one an object, or none."""
-    assert KNOWN.sort_out([sample(label)]) == ([sample(label)], [])
+    assert KNOWN.apply([sample(label)]) == ([sample(label)], [])
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_samples_of_known_classes_are_kept(label: Any) -> None:
 )
 def test_a_sample_with_another_class_is_a_dead_letter(label: Any, said: str) -> None:
     """As a whole, if one of several is not known; the dead letter names each once."""
-    kept, dead_letters = KNOWN.sort_out([sample("cat"), sample(label)])
+    kept, dead_letters = KNOWN.apply([sample("cat"), sample(label)])
     assert kept == [sample("cat")]
     assert dead_letters == [
         DeadLetter(

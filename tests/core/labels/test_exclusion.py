@@ -7,7 +7,7 @@ import pytest
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.class_files import KnownClasses
-from beam_pipeline.core.labels.exclusion import Exclusion, Sorters
+from beam_pipeline.core.labels.exclusion import Exclusion, SampleFilters
 from beam_pipeline.core.references import SampleRef
 
 
@@ -31,7 +31,7 @@ def test_a_file_that_is_no_text_is_refused() -> None:
 def test_listed_samples_become_dead_letters() -> None:
     """Each with the file and the line that names it."""
     exclusion = Exclusion("/gone.txt", {"b.jpg": 7, "never.jpg": 8})
-    kept, dead_letters = exclusion.sort_out([ref("a.jpg"), ref("b.jpg")])
+    kept, dead_letters = exclusion.apply([ref("a.jpg"), ref("b.jpg")])
     assert kept == [ref("a.jpg")]
     message = "left out, as --exclude asks for"
     assert dead_letters == [
@@ -45,7 +45,7 @@ def test_sorters_follow_each_other() -> None:
     exclusion = Exclusion("/gone.txt", {"b.jpg": 7})
     known = KnownClasses(("cat",), 0, "/classes.txt")
     samples = [ref("a.jpg"), ref("b.jpg", "dog"), ref("c.jpg", "dog")]
-    kept, dead_letters = Sorters((exclusion, known)).sort_out(samples)
+    kept, dead_letters = SampleFilters((exclusion, known)).apply(samples)
     assert kept == [ref("a.jpg")]
     assert [(letter.key, letter.reason) for letter in dead_letters] == [
         ("b.jpg", "excluded"),
