@@ -118,10 +118,9 @@ def _command(*argv: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("cloud", ["gs"], indirect=True)
 def test_the_readme_command(cloud: Store, photos: Path, tmp_path: Path) -> None:
-    """The README's command for buckets, with a bucket that is there."""
+    """The README's command for buckets, here rather than on Dataflow, with a bucket that is there."""
     text = Path(REPOSITORY, "README.md").read_text(encoding="utf-8")
-    commands = re.findall(r"^beam-tfrecord (.*gs://.*)$", text, re.MULTILINE)
-    (command,) = (command for command in commands if "--runner" not in command)
+    (command,) = re.findall(r"^beam-tfrecord (.*gs://.*) --runner=\w+$", text, re.MULTILINE)
     cloud.put_folder(photos, "photos")
     done = _command(*command.replace("gs://my-bucket", cloud.uri).split())
     assert done.returncode == 0, done.stderr
