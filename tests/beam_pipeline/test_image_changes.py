@@ -291,23 +291,6 @@ def test_opencv_scales_jpegs_and_resume_and_repair_keep_to_it(
     assert before.items() <= digests("out").items()
 
 
-def test_a_turned_image_of_an_older_data_set_can_be_repaired(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its shard was written before orientation was read, and is written so again."""
-    from beam_pipeline.cli import main
-
-    write_files(".", {"photos/a/1.jpg": stored(6, "JPEG"), "photos/b/1.jpg": picture()})
-    with monkeypatch.context() as older:
-        older.setattr("beam_pipeline.core.images.jpeg.exif_orientation", lambda _: 1)
-        assert convert("--images", "photos", "--output", "out") == 0
-    before = digests("out")
-    assert "images" not in manifest_of("out")["counts"]
-    os.remove("out/out-train.tfrecord-00000-of-00001")
-    assert main(["repair", "out"]) == 0
-    assert digests("out") == before
-
-
 def test_an_animation_gives_its_first_frame_or_is_refused() -> None:
     """Where it has to be encoded anew."""
     frames = [Image.new("RGB", (60, 60), colour) for colour in ("red", "blue")]
