@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 
 from beam_pipeline.core import errors
-from beam_pipeline.core.errors import ERRORS, ConversionError, UsageError
+from beam_pipeline.core.errors import ERRORS, ChangedFileError, ConversionError, UsageError
 
 
 def test_every_error_is_registered() -> None:
@@ -23,7 +23,7 @@ def test_the_tree_names_every_error() -> None:
     """The page at the top of the module says what each is for."""
     assert errors.__doc__ is not None
     named = {word for word in errors.__doc__.split() if word.endswith("Error")}
-    assert named == {error.__name__ for error in ERRORS}
+    assert named == {error.__name__ for error in (*ERRORS, OSError, ChangedFileError)}
 
 
 def test_a_message_shows_no_secret() -> None:

@@ -205,7 +205,8 @@ def parse_cell(value: Any, column: Column, separator: str = "") -> LabelValue:
     try:
         return _parse_scalar(value, column)
     except (ValueError, OverflowError) as error:
-        raise _bad_cell(value, column) from error
+        text = value.strip() if isinstance(value, str) else value
+        raise _bad_cell(text, column) from error
 
 
 def list_items(value: Any, separator: str = "") -> Sequence[Any]:
