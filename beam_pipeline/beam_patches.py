@@ -10,7 +10,6 @@ import contextlib
 import importlib
 import logging
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, wraps
@@ -188,13 +187,11 @@ def silent_processes() -> _Undo:
 
 @Patch
 def as_in_a_script() -> _Undo:
-    """Lets Beam take a notebook for a script; does nothing elsewhere.
+    """Lets Beam take a notebook for a script.
 
     In IPython, Beam imports its interactive runner for every transform that is applied, to label it with
     the cell. The import fails without pandas and with pandas 3, and a conversion has no use for it.
     """
-    if "IPython" not in sys.modules:
-        return bool
     modules = [importlib.import_module(name) for name in _ASK_FOR_IPYTHON]
     return _all(*(_set(module, is_in_ipython=bool) for module in modules))
 

@@ -15,12 +15,15 @@ from typing import NoReturn
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_pipeline.config import ConvertConfig
+from beam_pipeline.core.dataset.manifest import MANIFEST_NAME
 from beam_pipeline.core.errors import ConversionError, OutputError, UsageError
+from beam_pipeline.core.uris import is_remote
 from beam_pipeline.engines.base import Build
 from beam_pipeline.engines.registry import engine_for, import_engine
 from beam_pipeline.interrupts import interruptible
 from beam_pipeline.pipeline import build_pipeline, build_planning_pipeline
 from beam_pipeline.progress_bar import show_progress
+from beam_pipeline.storage import files
 from beam_pipeline.summary import print_summary, say_what_was_kept
 from beam_pipeline.terminal import say
 from beam_pipeline.work.incomplete_folder import read_note, take_refusal
@@ -150,6 +153,9 @@ class Run:
 
     def interrupted(self) -> str:
         """The message of Ctrl-C; unfinished files of a local job are in `.incomplete`."""
+        manifest = files.join(self.config.output, MANIFEST_NAME)
+        if self.engine.ends_on_interrupt and not is_remote(manifest) and files.exists(manifest):
+            return f"interrupted at the very end: {self.config.output} holds the complete data set"
         resumable = not self._records and self.engine.ends_on_interrupt
         return self.engine.interrupt() + (
             ". The same command with --resume continues" if resumable else ""

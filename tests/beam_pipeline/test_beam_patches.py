@@ -115,11 +115,12 @@ def test_a_conversion_in_a_notebook_needs_nothing_of_beams_interactive_runner(
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
     monkeypatch.setitem(sys.modules, "apache_beam.runners.interactive", None)
     write_pictures(f"{tmp_path}/photos", ["cat/1.jpg", "dog/2.jpg"])
+    before = interactive_utils.is_in_ipython, apache_beam.pipeline.is_in_ipython
     dataset = beam_pipeline.convert(
         f"{tmp_path}/photos", output=f"{tmp_path}/out", writers=0, progress=False
     )
     assert dataset.splits == {"train": 2}
-    assert interactive_utils.is_in_ipython() is apache_beam.pipeline.is_in_ipython() is True
+    assert (interactive_utils.is_in_ipython, apache_beam.pipeline.is_in_ipython) == before
 
 
 def test_the_last_job_undoes_a_change() -> None:
@@ -195,7 +196,9 @@ def test_jobs_in_two_threads_are_those_of_one_and_leave_nothing(tmp_path: Path) 
     )
     command = [sys.executable, "-c", STATE, str(tmp_path / "photos"), str(tmp_path), "0", "1"]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (run.returncode, run.stderr) == (0, "")
+    # Beam itself warns at its import where an extra is missing.
+    errors = [line for line in run.stderr.splitlines() if "not found, and" not in line]
+    assert (run.returncode, errors) == (0, [])
     before, after, descriptors, data_sets = json.loads(run.stdout)
     assert after == before
     assert descriptors <= 0

@@ -567,8 +567,9 @@ def test_tables_named_like_splits_are_asked_about(
     said = capsys.readouterr().err
     assert "those of 'Test.csv', 'labels_val.csv' too" in said
     answer = next(line.strip() for line in said.splitlines() if "label_files" in line)
-    assert answer.startswith(f"beam-tfrecord convert {' '.join(argv)} --output out ")
-    assert answer.endswith(" --splits label_files")
+    assert answer.startswith(
+        f"beam-tfrecord convert {' '.join(argv)} --splits label_files --output "
+    )
     assert convert_asking(*argv, "--output", "out", "--splits", "label_files") == 0
     assert splits_of("out") == {"test": 3, "train": 7, "validation": 2}
     assert manifest_of("out")["options"]["splits_from"] == "label_files"
