@@ -28,7 +28,7 @@ def train(folder: str) -> float:
     elif "image/class/label" in features or "image/label" in features:
         batches = beam_pipeline.load(folder, split, **options)
         if "image/class/label" in features:
-            several = features["image/class/label"]["shape"] == [None]
+            several = features["image/class/label"].shape == (None,)
             units = len(dataset.classes)
             loss = "mse" if several else tf.keras.losses.SparseCategoricalCrossentropy(True)
     else:  # captions and other columns
