@@ -29,7 +29,7 @@ def train(folder: str) -> float:
         batches = beam_pipeline.load(folder, split, **options)
         if "image/class/label" in features:
             several = features["image/class/label"].shape == (None,)
-            units = len(dataset.classes)
+            units = max(dataset.classes, default=0) + 1  # ids may have gaps
             loss = "mse" if several else tf.keras.losses.SparseCategoricalCrossentropy(True)
     else:  # captions and other columns
         examples = beam_pipeline.load(folder, split, image_size=SIZE, as_dict=True)

@@ -299,8 +299,12 @@ class BucketFiles(FileSystem):
         try:
             return self.get(uri, None if offset < 0 else (offset, offset + size))[0]
         except PermissionError as error:
-            message = f"permission {self.permissions.get} is missing: {error.strerror}"
-            raise PermissionError(errno.EACCES, message, uri) from error
+            raise self.denied(error, uri) from error
+
+    def denied(self, error: PermissionError, uri: str) -> PermissionError:
+        """Returns the error of a read that names the missing permission."""
+        message = f"permission {self.permissions.get} is missing: {error.strerror}"
+        return PermissionError(errno.EACCES, message, uri)
 
     def open_input(self, uri: str) -> BinaryIO:
         return io.BufferedReader(_Reader(self, uri), _BUFFER_BYTES)
@@ -560,6 +564,8 @@ class _Reader(io.RawIOBase):
                 raise
             message = f"replaced or deleted while it was read: {error}"
             raise OSError(errno.ESTALE, message, self._uri) from error
+        except PermissionError as error:
+            raise self._files.denied(error, self._uri) from error
         except OSError as error:
             if error.errno != errno.ERANGE:  # the object ends before the position
                 raise

@@ -37,7 +37,7 @@ def test_a_table_among_the_images_is_a_question_that_its_command_answers(
     reason = "1 .csv file (labels.csv) would be ignored, and looks like a table of labels."
     assert question.startswith(f"- {reason}")
     answer = shlex.split(command)[2:]
-    assert answer[-2:] == ["--labels", f"{cloud.uri}/in/labels.csv"]
+    assert answer[2:4] == ["--labels", f"{cloud.uri}/in/labels.csv"]
     assert convert_asking(*answer) == 0
     assert {row["image/class/text"][0] for row in read_all(tmp_path / "out").values()} == {
         b"x",
@@ -49,12 +49,16 @@ def test_a_table_among_the_images_is_a_question_that_its_command_answers(
 
 
 @pytest.mark.parametrize("cloud", ["gs"], indirect=True)
-def test_a_text_beside_each_image_is_a_question(
+def test_a_text_beside_each_image_is_read_or_a_question(
     tmp_path: Path, cloud: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A named layout is not questioned."""
+    """YOLO's are recognised; others are a question, and a named layout is not questioned."""
     _put(cloud, **{f"{name[:-4]}.txt": b"0 0.5 0.5 0.25 0.5\n" for name in NAMES})
     argv = ["--images", f"{cloud.uri}/in", "--output", str(tmp_path / "out")]
+    assert convert_asking(*argv) == 0
+    assert "Layout yolo: " in capsys.readouterr().out
+    _put(cloud, **{f"{name[:-4]}.txt": b"0.5 0.25\n" for name in NAMES})
+    argv += ["--overwrite"]
     assert convert_asking(*argv) == 2
     assert (
         "- 12 .txt files (a/0.txt, a/10.txt, and 10 more) would be ignored, about as many as images"
