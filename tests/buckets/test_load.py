@@ -13,7 +13,10 @@ from tests.buckets.services import Store
 from tests.harness import NONE_BAD, REPOSITORY, convert
 from tests.pictures import write_pictures
 
-pytestmark = pytest.mark.buckets
+pytestmark = [
+    pytest.mark.buckets,
+    pytest.mark.parametrize("cloud", ["s3", "az"], indirect=True),
+]
 
 NAMES = [f"{'ab'[i % 2]}/{i}.jpg" for i in range(20)]
 
