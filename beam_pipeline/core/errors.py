@@ -46,9 +46,12 @@ class ConversionError(Exception):
       given_ids: names of what the error is about, for programs, such as the ids of questions.
     """
 
-    def __init__(self, message: str = "", given_ids: tuple[str, ...] = ()) -> None:
-        super().__init__(message)
-        self.given_ids = given_ids
+    # Without an `__init__`, as TensorFlow raises only such errors again under their own class.
+
+    @property
+    def given_ids(self) -> tuple[str, ...]:
+        """The names that were given."""
+        return tuple(self.args[1]) if len(self.args) > 1 else ()
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -57,7 +60,7 @@ class ConversionError(Exception):
         return self.given_ids or (re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower(),)
 
     def __str__(self) -> str:
-        return without_secrets(super().__str__())
+        return without_secrets(str(self.args[0]) if self.args else "")
 
 
 class UsageError(ConversionError):

@@ -118,5 +118,5 @@ def test_a_sink_of_beams_does_not_write_it(tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert "--shuffle=records writes TFRecords only, not toy" in done.stderr
-    done = with_the_format("main(['convert', '--help'])")
+    done = with_the_format("main(['convert', '--help', 'all'])")
     assert "--format tfrecord|toy" in done.stdout

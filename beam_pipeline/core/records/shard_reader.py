@@ -28,7 +28,13 @@ class MeasuredFile:
 
     def read(self, size: int = -1) -> bytes:
         """Reads the next bytes."""
-        data = self._file.read(size)
+        return self._measured(self._file.read(size))
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The lines, for formats of text."""
+        return map(self._measured, self._file)
+
+    def _measured(self, data: bytes) -> bytes:
         self.bytes += len(data)
         self.crc32c = crc32c_extend(self.crc32c, data)
         return data
