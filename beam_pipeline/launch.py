@@ -23,6 +23,7 @@ from beam_pipeline.engines.registry import engine_for, import_engine
 from beam_pipeline.interrupts import interruptible
 from beam_pipeline.pipeline import build_pipeline, build_planning_pipeline
 from beam_pipeline.progress_bar import show_progress
+from beam_pipeline.startup import full_disk
 from beam_pipeline.storage import files
 from beam_pipeline.summary import print_summary, say_what_was_kept
 from beam_pipeline.terminal import say
@@ -119,12 +120,27 @@ class Run:
                 self._job(partial(build_planning_pipeline, config=config))
                 shard_plan = read_note(config.output)
             build = partial(build_pipeline, config=config, shard_plan=shard_plan, failures=failures)
-            with writer_processes(self._writers):
-                self._job(build, failures.job)
+            self._written(build, failures.job, shard_plan is not None)
         except ConversionError:
             with contextlib.suppress(OSError, ConversionError):  # the first error tells more
                 clean_up_refused(config.output)
             raise
+
+    def _written(self, build: Build, job: str, by_beam: bool) -> None:
+        """Runs the job that writes; what Beam's own sink leaves behind is removed."""
+        folder = self.config.output
+        try:
+            with writer_processes(self._writers):
+                self._job(build, job)
+        except Exception as error:
+            reason = full_disk(error)
+            if not reason:
+                raise
+            raise OutputError(f"a shard in {folder} cannot be written: {reason}") from error
+        finally:
+            for name in files.list_folder(folder) if by_beam else ():
+                if name.startswith(f"beam-temp-{self.config.name}-"):  # where its sink writes first
+                    files.delete_folder(files.join(folder, name))
 
     def plan(self, build: Build) -> None:
         """Runs a job that only plans.

@@ -124,7 +124,7 @@ def test_a_writer_process_that_dies_costs_the_shard_that_it_was_writing(
     assert line.startswith(f"beam-tfrecord: error: the process that was writing {output}/d-train")
     assert "died (SIGKILL); the system may have run out of memory" in line
     assert "manifest.json" not in os.listdir(output)
-    assert len(_shards(output)) == SHARDS - 1
+    assert len(_shards(output)) >= SHARDS - 1  # it may die between the shard and its receipt
     assert convert(*argv, "--resume") == 0
     shards = {name: digest for name, digest in wanted.items() if name.startswith("d-train")}
     assert shards.items() <= dict(digests(output)).items()
