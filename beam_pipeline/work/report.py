@@ -83,12 +83,19 @@ def make_report(
 
 
 def _in_threads(make: Callable[[_Item], Thumbnail | None], items: Sequence[_Item]) -> list[Any]:
-    """Makes thumbnails, several at a time if the system has threads left."""
+    """Makes thumbnails, several at a time if the system has threads and memory left."""
     try:
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="thumbnails") as pool:
             return [*pool.map(make, items)]
-    except RuntimeError:
-        return [*map(make, items)]
+    except (RuntimeError, MemoryError):
+        return [_if_memory_allows(make, item) for item in items]
+
+
+def _if_memory_allows(make: Callable[[_Item], Thumbnail | None], item: _Item) -> Thumbnail | None:
+    try:
+        return make(item)
+    except MemoryError:
+        return None
 
 
 def _shown_splits(manifest: Mapping[str, Any]) -> Sequence[str]:

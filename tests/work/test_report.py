@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED
 from beam_pipeline.core.report.report_file import is_sealed
+from beam_pipeline.core.report.thumbnails import Thumbnail, thumbnail
+from beam_pipeline.work import report
 from beam_pipeline.work.output_folder import read_manifest
 from beam_pipeline.work.report import make_report, read_samples, some_of_each_reason
 from tests.harness import convert, digests
@@ -55,6 +58,22 @@ def test_a_report_shows_samples_and_what_was_left_out(photos: Path) -> None:
     assert page.count(b"data:image/png") == 24 + 1  # bare.png, which has no class
     for text in (b"bare.png", b"cat/broken.jpg", b"unlabelled", b"corrupt_image", b"9 px"):
         assert text in page
+
+
+def test_thumbnails_that_lack_memory_beside_each_other_are_made_one_by_one(
+    photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page is the same then."""
+
+    def alone(data: bytes, mask: bytes = b"") -> Thumbnail | None:
+        if threading.current_thread() is not threading.main_thread():
+            raise MemoryError
+        return thumbnail(data, mask)
+
+    monkeypatch.setattr(report, "thumbnail", alone)
+    output = str(photos / "out")
+    page = make_report(output, read_manifest(output), statistics=NOTHING_COUNTED)
+    assert page.count(b"data:image/png") == 24
 
 
 @pytest.mark.slow

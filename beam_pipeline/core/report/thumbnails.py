@@ -56,6 +56,9 @@ def thumbnail(data: bytes, mask: bytes = b"") -> Thumbnail | None:
     Args:
       data: the image.
       mask: a PNG of its size whose pixels are ids; empty if there is none.
+
+    Raises:
+      MemoryError: the image needs more than there is.
     """
     try:
         check_scans(data)
@@ -68,7 +71,7 @@ def thumbnail(data: bytes, mask: bytes = b"") -> Thumbnail | None:
             if drawn is not None and not _is_too_large(drawn):
                 small = _with_mask(small, drawn)
         return _encoded(small)
-    except (*PARSER_ERRORS, BadImageError, MemoryError):
+    except (*PARSER_ERRORS, BadImageError):
         return None
 
 
