@@ -38,7 +38,6 @@ from beam_pipeline.core.records.example_source import ExampleSource, LabelledIma
 from beam_pipeline.core.records.features import feature_kinds
 from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts import open_source
 from beam_pipeline.layouts.layout import (
     ContainerLabels,
     FileLabels,
@@ -46,7 +45,8 @@ from beam_pipeline.layouts.layout import (
     Labels,
     Source,
 )
-from beam_pipeline.layouts.shared.paths import label_files
+from beam_pipeline.layouts.opening import open_source
+from beam_pipeline.layouts.paths import label_files
 from beam_pipeline.layouts.table import split_columns, split_files, with_splits_of_files
 from beam_pipeline.options import ConvertOptions
 from beam_pipeline.reuse import with_reuse

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import graphlib
 import importlib.util
 import json
 import pkgutil
@@ -103,6 +104,26 @@ def test_no_two_modules_import_each_other() -> None:
 
     for name in edges:
         visit(name, ())
+
+
+def test_no_two_packages_import_each_other() -> None:
+    """Taken in the order of their imports, no package comes before itself.
+
+    A package is a folder; the one at the top, whose files import all of them, is left out.
+    """
+    files = dict(_modules())
+    packages = {name for name, path in files.items() if path.name == "__init__.py"}
+    package_of = {name: name if name in packages else name.rpartition(".")[0] for name in files}
+    graph: dict[str, set[str]] = {package: set() for package in packages}
+    for name, path in files.items():
+        for imported in _imports(path):
+            target = imported if imported in files else imported.rpartition(".")[0]
+            if target in files and package_of[name] != "beam_pipeline":
+                graph[package_of[name]].add(package_of[target])
+    sorter = graphlib.TopologicalSorter(
+        {package: targets - {package, "beam_pipeline"} for package, targets in graph.items()}
+    )
+    sorter.prepare()  # raises CycleError, with the packages of the circle
 
 
 def test_all_below_the_transforms_import_neither_beam_nor_tensorflow() -> None:

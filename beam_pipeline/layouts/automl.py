@@ -29,11 +29,11 @@ from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.references import Box, LabelRow, LabelValue
 from beam_pipeline.core.text import shown
 from beam_pipeline.core.uris import is_remote
+from beam_pipeline.layouts.heads import allow_long_cells, first_line, head
 from beam_pipeline.layouts.label_files import BadLabelError
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
-from beam_pipeline.layouts.shared.heads import allow_long_cells, first_line, head
-from beam_pipeline.layouts.shared.local_copy import LocalCopy, find_copies
-from beam_pipeline.layouts.shared.paths import image_roots, label_files
+from beam_pipeline.layouts.local_copy import LocalCopy, find_copies
+from beam_pipeline.layouts.paths import image_roots, label_files
 
 SETS = {
     "TRAIN": "train",

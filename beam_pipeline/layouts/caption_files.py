@@ -26,6 +26,7 @@ from beam_pipeline.core.questions import Question, question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import some
 from beam_pipeline.core.uris import is_remote
+from beam_pipeline.layouts.doubts import ignored_label_files
 from beam_pipeline.layouts.label_files import (
     BadLabelError,
     ImageLabels,
@@ -35,21 +36,20 @@ from beam_pipeline.layouts.label_files import (
     shown,
 )
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
-from beam_pipeline.layouts.shared.paths import image_roots
-from beam_pipeline.layouts.shared.sidecars import (
-    CAPTION_COLUMN,
-    KEY_COLUMN,
-    SIDECAR_OPTIONS,
-    inspect_sidecars,
-    json_fields,
-)
-from beam_pipeline.layouts.surroundings.doubts import ignored_label_files
-from beam_pipeline.layouts.surroundings.folders import (
+from beam_pipeline.layouts.nearby_folders import (
     LABEL_FOLDERS,
     TEXTS,
     is_of_numbers,
     look,
     tree,
+)
+from beam_pipeline.layouts.paths import image_roots
+from beam_pipeline.layouts.sidecars import (
+    CAPTION_COLUMN,
+    KEY_COLUMN,
+    SIDECAR_OPTIONS,
+    inspect_sidecars,
+    json_fields,
 )
 from beam_pipeline.layouts.table import table_notes, table_numbering
 from beam_pipeline.layouts.tree import beginning, has_folder, names_in

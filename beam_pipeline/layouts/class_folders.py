@@ -7,9 +7,9 @@ from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
 from beam_pipeline.core.listing.folders import FOLDER
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
+from beam_pipeline.layouts.archives import opened_for_folders
 from beam_pipeline.layouts.layout import FolderLabels, Source, SourceOptions
-from beam_pipeline.layouts.shared.archives import opened_for_folders
-from beam_pipeline.layouts.shared.paths import image_roots
+from beam_pipeline.layouts.paths import image_roots
 
 
 class ClassFolders:

@@ -7,7 +7,7 @@ from beam_pipeline.core.labels.name_pattern import SPLIT_GROUP, name_pattern
 from beam_pipeline.core.labels.tables import KIND_NAMES
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.layouts.layout import FolderLabels, Source, SourceOptions
-from beam_pipeline.layouts.shared.paths import image_roots
+from beam_pipeline.layouts.paths import image_roots
 
 
 class FileNames:

@@ -18,10 +18,10 @@ from beam_pipeline.core.labels.table_rows import head_rows
 from beam_pipeline.core.labels.tables import LABEL_NAMES, inspect_tables, path_columns
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.records.example_source import LabelledImages
+from beam_pipeline.layouts.heads import first_line, head
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
-from beam_pipeline.layouts.shared.heads import first_line, head
-from beam_pipeline.layouts.shared.local_copy import LocalCopy
-from beam_pipeline.layouts.shared.paths import image_roots
+from beam_pipeline.layouts.local_copy import LocalCopy
+from beam_pipeline.layouts.paths import image_roots
 from beam_pipeline.layouts.table import (
     TABLE_OPTIONS,
     TableReader,

@@ -32,7 +32,7 @@ from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.label_files import Splits, read_split_lists, shown
 from beam_pipeline.layouts.layout import ListedLabels, Source, SourceOptions
-from beam_pipeline.layouts.shared.paths import image_roots, label_files
+from beam_pipeline.layouts.paths import image_roots, label_files
 from beam_pipeline.layouts.tree import beginning, has_file, has_folder, once, subfolders
 from beam_pipeline.layouts.voc import IMAGES, LISTED, YEAR, years
 from beam_pipeline.storage import files

@@ -26,10 +26,10 @@ from beam_pipeline.core.packed_batches import LabelBatch
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.layouts.automl import automl_note, automl_source
 from beam_pipeline.layouts.class_folders import WHOLE_CLASSES
+from beam_pipeline.layouts.heads import allow_long_cells, head
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
-from beam_pipeline.layouts.shared.heads import allow_long_cells, head
-from beam_pipeline.layouts.shared.local_copy import LocalCopy, find_copies
-from beam_pipeline.layouts.shared.paths import image_roots, label_files
+from beam_pipeline.layouts.local_copy import LocalCopy, find_copies
+from beam_pipeline.layouts.paths import image_roots, label_files
 
 TABLE_OPTIONS = frozenset(
     {

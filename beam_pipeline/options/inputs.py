@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from beam_pipeline.layouts import AUTO, LAYOUTS
+from beam_pipeline.layouts.registry import AUTO, LAYOUTS
 from beam_pipeline.options.group import OptionGroup, option
-
-_LAYOUT_NAMES = tuple(layout.name for layout in LAYOUTS)
 
 
 @dataclass(frozen=True)
@@ -57,9 +55,9 @@ class InputOptions(OptionGroup):
         AUTO,
         common=True,
         metavar="LAYOUT",
-        choices=(AUTO, *_LAYOUT_NAMES),
+        choices=(AUTO, *LAYOUTS),
         choices_checked=False,  # `open_source` checks it and suggests a name
-        help=f"layout of images and labels: {', '.join(_LAYOUT_NAMES)} (default: %(default)s, "
+        help=f"layout of images and labels: {', '.join(LAYOUTS)} (default: %(default)s, "
         "which detects the layout from the files)",
     )
     yes: bool = option(

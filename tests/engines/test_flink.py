@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 from beam_pipeline.engines import flink
-from beam_pipeline.layouts import LAYOUTS
+from beam_pipeline.layouts.registry import LAYOUTS
 from tests.buckets.services import GoogleStore as Cloud
 from tests.engines.flink_cluster import (
     Cluster,
@@ -79,7 +79,7 @@ def shared_server(cluster: Cluster) -> Iterator[tuple[str, ...]]:
 
 
 @pytest.mark.promise("same_bytes")
-@pytest.mark.parametrize("layout", [layout.name for layout in LAYOUTS])
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_layout_on_one_cluster(
     cluster: Cluster,
     shared_server: tuple[str, ...],

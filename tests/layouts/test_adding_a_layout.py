@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-import beam_pipeline.layouts as registry
 from beam_pipeline.cli import main
+from beam_pipeline.layouts import registry
 from tests.harness import REPOSITORY, convert, dead_letters_of, manifest_of, read_all
 from tests.pictures import write_files, write_pictures
 
@@ -25,7 +25,7 @@ def with_the_layout(monkeypatch: pytest.MonkeyPatch) -> None:
     module = types.ModuleType(MODULE)
     monkeypatch.setitem(sys.modules, MODULE, module)
     exec(compile(code, "sidecar.py", "exec"), module.__dict__)
-    names = {"Sidecar": module.Sidecar, "LAYOUTS": registry.LAYOUTS}
+    names = {"LAYOUTS": registry.LAYOUTS}
     exec(line, names)
     monkeypatch.setattr(registry, "LAYOUTS", names["LAYOUTS"])
 

@@ -1,7 +1,9 @@
-"""Sources and the options that layouts share."""
+"""Sources, the options that layouts share, and the registry."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import BinaryIO
 
@@ -23,6 +25,7 @@ from beam_pipeline.layouts.layout import (
     Source,
     SourceOptions,
 )
+from beam_pipeline.layouts.registry import LAYOUTS, all_layouts
 
 
 class Reader:
@@ -90,3 +93,16 @@ def test_ids_from_names_have_no_first_one() -> None:
     options = SourceOptions((), class_ids="keep", label_base=0)
     with pytest.raises(UsageError, match=r"^--label_base means nothing with --class_ids keep"):
         options.numbering()
+
+
+def test_the_registry_names_layouts_as_they_name_themselves() -> None:
+    """Each entry leads to a layout of that name."""
+    assert [layout.name for layout in all_layouts()] == list(LAYOUTS)
+
+
+def test_the_names_of_layouts_import_none() -> None:
+    """As `--help` needs them."""
+    code = "import sys, beam_pipeline.options.inputs; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    modules = {entry.partition(":")[0] for entry in LAYOUTS.values()}
+    assert not modules & set(run.stdout.split())

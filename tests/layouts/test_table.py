@@ -18,7 +18,7 @@ from pyarrow import parquet
 
 from beam_pipeline.cli import main
 from beam_pipeline.core.labels.table_files import TableHead
-from beam_pipeline.layouts.shared.heads import head
+from beam_pipeline.layouts.heads import head
 from tests.harness import (
     ALL_BAD,
     NONE_BAD,

@@ -9,8 +9,8 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from beam_pipeline.layouts import open_source
 from beam_pipeline.layouts.layout import SourceOptions
+from beam_pipeline.layouts.opening import open_source
 from beam_pipeline.layouts.understanding import understanding
 from tests.pictures import write_files, write_pictures
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from beam_pipeline.cli import main
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ContainerError, ConversionError, UsageError
-from beam_pipeline.layouts import open_source
 from beam_pipeline.layouts.layout import ContainerLabels, Source, SourceOptions
+from beam_pipeline.layouts.opening import open_source
 from beam_pipeline.layouts.webdataset import WebDataset, sample_name
 from tests.archives import make_tar, make_zip
 from tests.harness import (

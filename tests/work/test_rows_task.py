@@ -19,7 +19,7 @@ from beam_pipeline.core.labels.meeting import BareNames, ByFolder
 from beam_pipeline.core.labels.table_files import TableHead
 from beam_pipeline.core.labels.tables import ColumnChoices, inspect_tables
 from beam_pipeline.core.listing.cuts import LineRange
-from beam_pipeline.layouts.shared.local_copy import LocalCopy
+from beam_pipeline.layouts.local_copy import LocalCopy
 from beam_pipeline.layouts.table import TableReader
 from beam_pipeline.transforms.listing import cut_file
 from beam_pipeline.work.reading import FilePart, RowsTask

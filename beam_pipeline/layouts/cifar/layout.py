@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import os
 import posixpath
@@ -22,6 +23,8 @@ from beam_pipeline.core.references import LabelValue, SampleRef
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.cifar.batches import (
     BINARY_SUFFIX,
+    CIFAR10,
+    CIFAR100,
     PIXELS,
     Batch,
     CifarError,
@@ -399,3 +402,7 @@ def _those_in(folder: str, names: Iterable[str]) -> list[str]:
 
 def _lacks(names: Iterable[str]) -> str:
     return f"lacks {', '.join(names)}"
+
+
+cifar10 = functools.partial(Cifar, "cifar10", CIFAR10)
+cifar100 = functools.partial(Cifar, "cifar100", CIFAR100)

@@ -30,7 +30,7 @@ from beam_pipeline.layouts.coco.file import (
 from beam_pipeline.layouts.coco.tasks import CLASS, Captions, Classes, Instances, Panoptic
 from beam_pipeline.layouts.label_files import shown
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
-from beam_pipeline.layouts.shared.paths import image_roots, label_files
+from beam_pipeline.layouts.paths import image_roots, label_files
 from beam_pipeline.layouts.tree import beginning, files_of, has_file, has_folder, subfolders
 from beam_pipeline.storage import files
 

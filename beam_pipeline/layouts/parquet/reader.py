@@ -50,9 +50,9 @@ from beam_pipeline.core.records.record_format import Sink
 from beam_pipeline.core.references import DEFAULT_SPLIT, SampleRef
 from beam_pipeline.core.text import enumerated, shown
 from beam_pipeline.core.uris import is_remote
+from beam_pipeline.layouts.heads import PARQUET_ENDING
 from beam_pipeline.layouts.layout import NoSink
-from beam_pipeline.layouts.shared.heads import PARQUET_ENDING
-from beam_pipeline.layouts.shared.paths import remote_matches
+from beam_pipeline.layouts.paths import remote_matches
 from beam_pipeline.layouts.tree import names_in
 from beam_pipeline.storage import files
 

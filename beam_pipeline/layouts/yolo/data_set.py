@@ -19,7 +19,7 @@ from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.text import is_utf8, shown, some
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts.shared.paths import image_roots
+from beam_pipeline.layouts.paths import image_roots
 from beam_pipeline.layouts.tree import (
     beginning,
     files_of,

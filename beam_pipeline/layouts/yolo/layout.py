@@ -56,7 +56,7 @@ from beam_pipeline.layouts.label_files import (
     shown,
 )
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
-from beam_pipeline.layouts.shared.paths import image_roots
+from beam_pipeline.layouts.paths import image_roots
 from beam_pipeline.layouts.tree import beginning, files_of, subfolders
 from beam_pipeline.layouts.yolo.data_set import (
     CLASS_FILES,

@@ -11,9 +11,9 @@ import pytest
 
 from beam_pipeline.cli import main
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.layouts import open_source
 from beam_pipeline.layouts.caption_files import CaptionFiles
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
+from beam_pipeline.layouts.opening import open_source
 from tests.archives import make_tar
 from tests.harness import (
     ALL_BAD,

@@ -16,7 +16,7 @@ from beam_pipeline.layouts.caption_files import (
 )
 from beam_pipeline.layouts.label_files import LabelFileReader, Place
 from beam_pipeline.layouts.layout import SourceOptions
-from beam_pipeline.layouts.shared.sidecars import inspect_sidecars
+from beam_pipeline.layouts.sidecars import inspect_sidecars
 from tests.pictures import write_files
 
 SAMPLE = {"__key__": "a", "caption": "a caption", "width": 3}

@@ -22,10 +22,10 @@ from beam_pipeline.cli import main
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ContainerError, UsageError
 from beam_pipeline.core.references import SampleRef
-from beam_pipeline.layouts import open_source
 from beam_pipeline.layouts.cifar.batches import CIFAR10, CIFAR100
 from beam_pipeline.layouts.cifar.layout import Cifar, CifarReader
 from beam_pipeline.layouts.layout import ContainerLabels, Source, SourceOptions
+from beam_pipeline.layouts.opening import open_source
 from tests.harness import (
     ALL_BAD,
     assert_the_same_bytes_everywhere,

@@ -12,9 +12,9 @@ import tensorflow as tf
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.references import LabelRow
-from beam_pipeline.layouts import open_source
 from beam_pipeline.layouts.coco.layout import Coco
 from beam_pipeline.layouts.layout import FileLabels, SourceOptions
+from beam_pipeline.layouts.opening import open_source
 from tests.harness import (
     assert_the_same_bytes_everywhere,
     convert,

@@ -13,8 +13,8 @@ from PIL import Image
 
 from beam_pipeline.cli import main
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.layouts import open_source
 from beam_pipeline.layouts.layout import Source, SourceOptions
+from beam_pipeline.layouts.opening import open_source
 from beam_pipeline.layouts.understanding import understanding
 from tests.harness import (
     NONE_BAD,

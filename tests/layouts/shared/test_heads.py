@@ -14,9 +14,9 @@ from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.table_files import TableHead
 from beam_pipeline.core.packed_batches import LabelBatch
 from beam_pipeline.core.references import LabelRow
-from beam_pipeline.layouts import open_source
+from beam_pipeline.layouts.heads import first_line, head
 from beam_pipeline.layouts.layout import FileLabels, SourceOptions
-from beam_pipeline.layouts.shared.heads import first_line, head
+from beam_pipeline.layouts.opening import open_source
 from tests.layouts.make_parquet import FEATURES, pets, write_parquet
 from tests.pictures import picture
 

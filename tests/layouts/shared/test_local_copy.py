@@ -6,7 +6,7 @@ import pytest
 
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.references import LabelRow
-from beam_pipeline.layouts.shared.local_copy import LocalCopy, find_copies
+from beam_pipeline.layouts.local_copy import LocalCopy, find_copies
 from tests.pictures import write_files
 
 

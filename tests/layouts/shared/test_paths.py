@@ -9,7 +9,7 @@ import pytest
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.listing.filters import ImageRoot
-from beam_pipeline.layouts.shared.paths import image_roots, label_files
+from beam_pipeline.layouts.paths import image_roots, label_files
 from tests.layouts.bucket import Bucket
 from tests.pictures import write_files
 

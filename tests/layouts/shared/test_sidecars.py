@@ -8,7 +8,7 @@ import pytest
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.layouts.layout import SourceOptions
-from beam_pipeline.layouts.shared.sidecars import inspect_sidecars, json_fields
+from beam_pipeline.layouts.sidecars import inspect_sidecars, json_fields
 
 
 def columns_of(row: dict[str, Any], **options: Any) -> tuple[dict[str, str], tuple[str, ...]]:

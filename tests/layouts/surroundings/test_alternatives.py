@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipeline.layouts import LAYOUTS, open_source
+from beam_pipeline.layouts.alternatives import certain_alternative
 from beam_pipeline.layouts.layout import SourceOptions
-from beam_pipeline.layouts.surroundings.alternatives import certain_alternative
+from beam_pipeline.layouts.opening import open_source
 from tests.pictures import write_files, write_pictures
 
 KITTI = "Car 0.00 0 1.62 1.00 1.00 5.00 6.00 1.52 1.63 3.88 -4.36 1.71 14.20 1.33\n"
@@ -29,7 +29,7 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def alternative_to(path: str) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
     """(layout, images, labels) of the better place for a folder."""
-    found = certain_alternative(SourceOptions((path,)), LAYOUTS)
+    found = certain_alternative(SourceOptions((path,)))
     return (found.layout.name, found.options.images, found.options.labels) if found else None
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline.layouts.layout import SourceOptions
-from beam_pipeline.layouts.surroundings.folders import (
+from beam_pipeline.layouts.nearby_folders import (
     Folder,
     TableLook,
     beginning,

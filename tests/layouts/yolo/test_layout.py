@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from beam_pipeline.layouts import open_source
 from beam_pipeline.layouts.layout import Source, SourceOptions
+from beam_pipeline.layouts.opening import open_source
 from tests.harness import (
     ALL_BAD,
     NONE_BAD,

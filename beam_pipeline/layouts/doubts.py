@@ -16,14 +16,15 @@ from collections.abc import Iterator, Sequence
 
 from beam_pipeline.core.questions import Question, question
 from beam_pipeline.core.text import counted, enumerated
-from beam_pipeline.layouts.label_files import shown
-from beam_pipeline.layouts.layout import Layout, SourceOptions
-from beam_pipeline.layouts.surroundings.alternatives import (
+from beam_pipeline.layouts.alternatives import (
     Alternative,
     alternatives_above,
     alternatives_below,
 )
-from beam_pipeline.layouts.surroundings.folders import (
+from beam_pipeline.layouts.label_files import shown
+from beam_pipeline.layouts.layout import SourceOptions
+from beam_pipeline.layouts.masks_among import masks_among
+from beam_pipeline.layouts.nearby_folders import (
     IMAGE_FOLDERS,
     LABEL_FOLDERS,
     MOST_FOLDERS,
@@ -43,7 +44,6 @@ from beam_pipeline.layouts.surroundings.folders import (
     only_folder,
     tree,
 )
-from beam_pipeline.layouts.surroundings.masks_among import masks_among
 
 _SHOWN = 3
 _SHOWN_COLUMNS = 6
@@ -54,20 +54,19 @@ _OBJECTS = re.compile(rb"^\s*(?:-?\d[\d.]*[\s,]+){4}", re.MULTILINE)  # such as 
 _VOC_ROOT = re.compile(rb"<annotation[\s>]")
 
 
-def find_doubts(options: SourceOptions, layouts: Sequence[Layout]) -> list[Question]:
+def find_doubts(options: SourceOptions) -> list[Question]:
     """Finds reasons why folder names may not be classes.
 
     Args:
       options: the options given.
-      layouts: all layouts, in the order in which they are tried.
     """
     root = only_folder(options)
     if not root:
         return []
     here, typed = look(root), options.images[0]
     return (
-        [*_parts(here, typed, alternatives_above(root, options, layouts))]
-        or [*_sets_below(here, typed, alternatives_below(here, options, layouts))]
+        [*_parts(here, typed, alternatives_above(root, options))]
+        or [*_sets_below(here, typed, alternatives_below(here, options))]
         or [*ignored_label_files(here, typed), *masks_among(tree(here), typed)]
         or [*_images_and_masks(here, typed)]
     )

@@ -8,7 +8,6 @@ if a layout recognises it and it holds exactly the images in the folder given. F
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.text import enumerated
 from beam_pipeline.layouts.label_files import shown
 from beam_pipeline.layouts.layout import Layout, Source, SourceOptions
-from beam_pipeline.layouts.surroundings.folders import (
+from beam_pipeline.layouts.nearby_folders import (
     IMAGE_FOLDERS,
     MOST_FOLDERS,
     Folder,
@@ -27,6 +26,7 @@ from beam_pipeline.layouts.surroundings.folders import (
     names_images,
     only_folder,
 )
+from beam_pipeline.layouts.registry import all_layouts, layout_named
 from beam_pipeline.storage import files
 
 _LAST_RESORTS = frozenset(["caption_files", "table", "automl", "class_folders"])
@@ -47,36 +47,31 @@ class Alternative(NamedTuple):
     why: str
 
 
-def certain_alternative(options: SourceOptions, layouts: Sequence[Layout]) -> Alternative | None:
+def certain_alternative(options: SourceOptions) -> Alternative | None:
     """Returns the data set to which the folder in --images certainly belongs; None if there is none.
 
     Args:
       options: the options given.
-      layouts: all layouts, in the order in which they are tried.
     """
     root = only_folder(options)
     if not root:
         return None
-    for alternative in alternatives_above(root, options, layouts):
+    for alternative in alternatives_above(root, options):
         if _lists_only(alternative, root):
             return alternative
     here = look(root)
     if here.images:
         return None
     with_images = folders_with_images(here)
-    below = alternatives_below(here, options, layouts)
+    below = alternatives_below(here, options)
     if len(below) == 1 and set(with_images) <= _folders_of(below[0]):
         return below[0]
     if below or len(with_images) != 1:
         return None
-    return _table_beside(here, with_images[0], options, layouts) or _splits_below(
-        with_images[0], options, layouts
-    )
+    return _table_beside(here, with_images[0], options) or _splits_below(with_images[0], options)
 
 
-def alternatives_above(
-    root: str, options: SourceOptions, layouts: Sequence[Layout]
-) -> list[Alternative]:
+def alternatives_above(root: str, options: SourceOptions) -> list[Alternative]:
     """Finds recognised folders above, if a folder's name is that of a part of a data set.
 
     Such names are `images` and similar ones, and splits in them: `images/train`.
@@ -88,24 +83,20 @@ def alternatives_above(
         above = [parent, posixpath.dirname(parent)]
     else:
         return []
-    found = (_recognised(layouts, options, folder) for folder in above)
+    found = (_recognised(options, folder) for folder in above)
     return [alternative for alternative in found if alternative]
 
 
-def alternatives_below(
-    here: Folder, options: SourceOptions, layouts: Sequence[Layout]
-) -> list[Alternative]:
+def alternatives_below(here: Folder, options: SourceOptions) -> list[Alternative]:
     """Finds recognised folders in a folder."""
-    found = (_recognised(layouts, options, folder) for folder in here.folders[:MOST_FOLDERS])
+    found = (_recognised(options, folder) for folder in here.folders[:MOST_FOLDERS])
     return [alternative for alternative in found if alternative]
 
 
-def _recognised(
-    layouts: Sequence[Layout], options: SourceOptions, folder: str
-) -> Alternative | None:
+def _recognised(options: SourceOptions, folder: str) -> Alternative | None:
     """Recognises a folder by any layout but captions, tables and class folders; None if none fits."""
     there = replace(options, images=(shown(folder, options.images[0]),))
-    for layout in layouts:
+    for layout in all_layouts():
         if layout.name not in _LAST_RESORTS:
             why = layout.recognise(there)
             if why:
@@ -146,9 +137,7 @@ def _opened(alternative: Alternative) -> Source | None:
         return None
 
 
-def _table_beside(
-    here: Folder, images: str, options: SourceOptions, layouts: Sequence[Layout]
-) -> Alternative | None:
+def _table_beside(here: Folder, images: str, options: SourceOptions) -> Alternative | None:
     """Finds the only table beside a folder of images whose rows name them."""
     tables = map(look_at_table, here.tables[:MOST_FOLDERS])
     naming = [
@@ -159,12 +148,10 @@ def _table_beside(
     typed = options.images[0]
     there = replace(options, images=(shown(images, typed),), labels=(shown(naming[0], typed),))
     why = f"{there.labels[0]} names the images in {there.images[0]}"
-    return Alternative(there, _named("table", layouts), why)
+    return Alternative(there, layout_named("table"), why)
 
 
-def _splits_below(
-    folder: str, options: SourceOptions, layouts: Sequence[Layout]
-) -> Alternative | None:
+def _splits_below(folder: str, options: SourceOptions) -> Alternative | None:
     """Finds a folder that holds only splits with class folders."""
     found = look(folder)
     if found.images or not found.folders:
@@ -176,8 +163,4 @@ def _splits_below(
     there = replace(options, images=(shown(folder, options.images[0]),))
     names = enumerated([posixpath.basename(split) for split in found.folders], _SHOWN)
     why = f"splits with class folders ({names}) in {there.images[0]}"
-    return Alternative(there, _named("class_folders", layouts), why)
-
-
-def _named(name: str, layouts: Sequence[Layout]) -> Layout:
-    return next(layout for layout in layouts if layout.name == name)
+    return Alternative(there, layout_named("class_folders"), why)

@@ -18,8 +18,8 @@ from beam_pipeline.core.labels.table_rows import head_rows
 from beam_pipeline.core.labels.tables import ColumnChoices, inspect_tables
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.uris import is_remote
+from beam_pipeline.layouts.heads import first_line
 from beam_pipeline.layouts.layout import SourceOptions
-from beam_pipeline.layouts.shared.heads import first_line
 from beam_pipeline.layouts.tree import names_in
 from beam_pipeline.storage import files
 

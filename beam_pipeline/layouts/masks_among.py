@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from beam_pipeline.core.questions import Question, question
 from beam_pipeline.core.text import counted
 from beam_pipeline.layouts.label_files import shown
-from beam_pipeline.layouts.surroundings.folders import Folder
+from beam_pipeline.layouts.nearby_folders import Folder
 
 _OF_IMAGE = re.compile(r"(.+)([_\- ](?:mask|seg|segmentation|gt))", re.IGNORECASE)
 

@@ -11,7 +11,7 @@ from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
 from beam_pipeline.core.listing.globs import glob_regex, has_glob, split_pattern
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts.shared.archives import archive_roots
+from beam_pipeline.layouts.archives import archive_roots
 from beam_pipeline.storage import files
 
 

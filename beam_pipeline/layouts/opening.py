@@ -1,0 +1,86 @@
+"""Opens the input of a conversion: by the layout named, or by the first that recognises it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.questions import LABEL_FILES_IGNORED
+from beam_pipeline.layouts.alternatives import certain_alternative
+from beam_pipeline.layouts.archives import archive_notes, archive_questions, expanded
+from beam_pipeline.layouts.doubts import find_doubts
+from beam_pipeline.layouts.layout import Layout, Source, SourceOptions
+from beam_pipeline.layouts.nearby_folders import only_folder
+from beam_pipeline.layouts.registry import AUTO, all_layouts, layout_named
+from beam_pipeline.layouts.tree import remembered
+
+_DEFAULT_LAYOUT = "class_folders"
+_DEFAULTS = SourceOptions(images=())
+_OPTION_FIELDS = (
+    *("key_column", "label_column", "columns", "list_column"),
+    *("one_hot", "labels_encoding", "label_from"),
+    *("label_base", "label_order", "class_ids"),
+    *("object_features", "yolo_task"),
+    *("masks", "mask_colors"),
+)
+
+
+def open_source(name: str, options: SourceOptions) -> tuple[Source, str]:
+    """Finds images and labels by the layout of that name, or by the first that recognises them.
+
+    Returns: the source, and why this layout was taken; empty if the user named it.
+
+    Raises:
+      UsageError: there is no such layout, or a path or option cannot be used.
+    """
+    with remembered():
+        return _open(name, options)
+
+
+def _open(name: str, options: SourceOptions) -> tuple[Source, str]:
+    options = dataclasses.replace(options, images=expanded(options.images))
+    layout, why = _recognise(options) if name == AUTO else (layout_named(name), "")
+    guessed = name == AUTO and layout.name == _DEFAULT_LAYOUT
+    alternative = certain_alternative(options) if guessed else None
+    notes: tuple[str, ...] = ()
+    if alternative:
+        notes = (_taken_instead(options, alternative.options),)
+        options, layout, why = alternative
+    for field in _OPTION_FIELDS:
+        if field not in layout.option_names and getattr(options, field) != getattr(
+            _DEFAULTS, field
+        ):
+            users = [user.name for user in all_layouts() if field in user.option_names]
+            raise UsageError(
+                f"--{field} means nothing for "
+                f"the layout {layout.name}{f' ({why})' if why else ''}; it is for {', '.join(users)}"
+            )
+    source = layout.open(options)
+    doubts = find_doubts(options) if guessed and not alternative else []
+    ignored = doubts or [q for q in source.questions if q.id == LABEL_FILES_IGNORED]
+    archives = any(root.archive for root in source.roots)
+    return dataclasses.replace(
+        source,
+        notes=(*notes, *archive_notes(source.roots), *source.notes),
+        questions=(*source.questions, *doubts, *archive_questions(source.roots)),
+        unseen=guessed and not ignored and (archives or not only_folder(options)),
+    ), why
+
+
+def _taken_instead(typed: SourceOptions, taken: SourceOptions) -> str:
+    """A note on the paths that were taken instead of those given."""
+    labels = f" --labels {' '.join(taken.labels)}" if taken.labels else ""
+    return (
+        f"--images {' '.join(taken.images)}{labels} was taken for --images {' '.join(typed.images)}; "
+        f"--layout {_DEFAULT_LAYOUT} takes the names of its folders as classes"
+    )
+
+
+def _recognise(options: SourceOptions) -> tuple[Layout, str]:
+    for layout in all_layouts():
+        if options.masks and "masks" not in layout.option_names:
+            continue
+        why = layout.recognise(options)
+        if why:
+            return layout, why
+    raise UsageError("no layout fits what --images and --labels name; say which with --layout")
