@@ -26,12 +26,10 @@ from beam_pipeline.core.dataset.duplicates import (
     range_count,
 )
 from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ConversionError, LostSamplesError, OutputError
 from beam_pipeline.core.failures import Refusal
-from beam_pipeline.core.records.record_format import AlteredSample
 from beam_pipeline.core.records.shard_reader import read_shard
-from beam_pipeline.core.records.shard_writer import image_figures, sort_by_key_hash
+from beam_pipeline.core.records.shard_writer import Rejected, image_figures, sort_by_key_hash
 from beam_pipeline.core.records.sharding import (
     KeyHasher,
     ShardInfo,
@@ -185,15 +183,15 @@ class _EncodeGroup(JobDoFn):
         events: Counter[str] = Counter()
         with self._encoding.maker(plan.class_ids, refs, self._reading) as maker:
             for ref in reported(refs):
-                sample = maker.make(ref)
-                if isinstance(sample, DeadLetter):
-                    dead_letters.append(sample)
-                else:
-                    labels = hashes[ref.labels]
-                    images.append(WrittenImage(sample.digest, labels, ref.split, ref.key))
-                    if isinstance(sample, AlteredSample):
-                        events.update(sample.events)
-                    yield TaggedOutput(_tag(ref.split), sample.record)
+                try:
+                    sample = maker.make(ref)
+                except Rejected as rejected:
+                    dead_letters.append(rejected.letter)
+                    continue
+                labels = hashes[ref.labels]
+                images.append(WrittenImage(sample.digest, labels, ref.split, ref.key))
+                events.update(sample.events)
+                yield TaggedOutput(_tag(ref.split), sample.record)
         counters.count(counters.SAMPLES_DONE, len(refs))
         counters.count(counters.BYTES_DONE, sum(ref.size for ref in refs))
         counters.count(counters.EXAMPLES_WRITTEN, len(refs) - len(dead_letters))

@@ -22,6 +22,16 @@ FileValue = tuple[str, int, int] | tuple[str, int, int, tuple[tuple[int, ...], .
 """A further file of a sample, not opened before its shard is written: its URI, its bytes as listed,
 its version as in `ImageRef` and, optionally, the description of its pixels in the labels."""
 
+
+class NamedFile(NamedTuple):
+    """A `FileValue` by the names of its parts."""
+
+    uri: str
+    size: int
+    version: int
+    segments: tuple[tuple[int, ...], ...] = ()
+
+
 LabelValue = Scalar | None | tuple[Scalar, ...] | tuple[Box, ...] | FileValue
 """A typed value of one label column; None for an empty cell, a tuple for a list feature."""
 
@@ -111,12 +121,8 @@ def files_of(ref: SampleRef, columns: Iterable[int]) -> list[tuple[int, str, int
       ref: the sample.
       columns: the indices of the labels that are files.
     """
-    found = []
-    for index in columns:
-        file: Any = ref.labels[index]
-        if file is not None:
-            found.append((index, file[0], file[1]))
-    return found
+    files: list[tuple[int, Any]] = [(index, ref.labels[index]) for index in columns]
+    return [(index, file[0], file[1]) for index, file in files if file is not None]
 
 
 def bytes_of(ref: SampleRef, columns: Collection[int]) -> int:

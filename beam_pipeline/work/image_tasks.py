@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 from beam_pipeline.core.dataset.duplicates import find_duplicates, range_of
 from beam_pipeline.core.dataset.tally import Measured, Tally
-from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.images.preparation import Limits, digest_of, outside_bytes
 from beam_pipeline.core.packed_batches import SampleBatch
 from beam_pipeline.core.packing import Columns
-from beam_pipeline.core.records.shard_writer import TRANSIENT_ERRORS, ImageReader
+from beam_pipeline.core.records.shard_writer import TRANSIENT_ERRORS, ImageReader, Rejected
 from beam_pipeline.core.records.sharding import KeyHasher
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files
@@ -25,7 +24,7 @@ from beam_pipeline.work.encoding import EncodingOptions
 from beam_pipeline.work.outcome import Outcome
 
 _DIGEST = SampleRef._fields.index("digest")
-_FRAMING_BYTES = 16  # of a TFRecord
+_RECORD_BYTES = 32  # of a TFRecord's framing, and of the digest in its shard's receipt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,10 +121,11 @@ def measure_images(
     with encoding.maker(class_ids, refs, reading) as maker:
         for ref in refs:
             started = time.thread_time()
-            sample = maker.make(ref)
-            if isinstance(sample, DeadLetter):
+            try:
+                sample = maker.make(ref)
+            except Rejected:
                 continue
-            written = sum(map(len, sample)) + _FRAMING_BYTES
+            written = sum(map(len, sample[:3])) + _RECORD_BYTES
             seconds = time.thread_time() - started
             measured.append(Measured(hasher.order(ref.key), ref.size, written, seconds))
     return Outcome([Tally(measured=measured)])

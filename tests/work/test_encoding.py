@@ -23,6 +23,7 @@ from beam_pipeline.core.records.record_format import EncodedSample
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE, ReadOptions
 from beam_pipeline.work.encoding import EncodingOptions
+from tests.core.records.fixtures import made
 from tests.pictures import picture, write_files
 
 ANIMAL = (further_column("age", ColumnKind.INT64), label_column("animal", ColumnKind.CLASS))
@@ -107,14 +108,14 @@ def test_a_maker_reads_the_images_it_is_asked_for(tmp_path: Path, reading: ReadO
         refs.append(SampleRef(path.name, str(path), path.stat().st_size, "train", ()))
     (tmp_path / "2.jpg").unlink()
     with EncodingOptions(LabelledImages(())).maker({}, refs, reading) as maker:
-        made = [maker.make(ref) for ref in refs]
-    assert [getattr(sample, "image", None) for sample in made] == [
+        samples = [made(maker, ref) for ref in refs]
+    assert [getattr(sample, "image", None) for sample in samples] == [
         picture(0),
         picture(1),
         None,
         picture(3),
     ]
-    assert getattr(made[2], "reason", "") == "unreadable"
+    assert getattr(samples[2], "reason", "") == "unreadable"
 
 
 @pytest.mark.parametrize("reading", [ONE_BY_ONE, ReadOptions(4), ReadOptions(prefetched=4)])
@@ -131,13 +132,13 @@ def test_a_file_that_is_filtered_by_its_bytes_is_not_read(
     ]
     filtering = ExampleOptions(filters={"max_image_bytes": size})
     with EncodingOptions(LabelledImages(()), options=filtering).maker({}, refs, reading) as maker:
-        made = [maker.make(ref) for ref in refs]
-    assert [getattr(sample, "reason", "") for sample in made] == [
+        samples = [made(maker, ref) for ref in refs]
+    assert [getattr(sample, "reason", "") for sample in samples] == [
         "filtered_max_image_bytes",
         "",
         "filtered_max_image_bytes",
     ]
-    assert getattr(made[1], "image", None) == picture(1)
+    assert getattr(samples[1], "image", None) == picture(1)
 
 
 @pytest.mark.parametrize("reading", [ONE_BY_ONE, ReadOptions(4), ReadOptions(prefetched=4)])
@@ -160,12 +161,12 @@ def test_masks_are_read_ahead_with_their_images(tmp_path: Path, reading: ReadOpt
         for n in range(6)
     ]
     with EncodingOptions(LabelledImages(columns)).maker({}, refs, reading) as maker:
-        made = [maker.make(ref) for ref in refs]
-    assert [getattr(sample, "reason", "") for sample in made] == [
+        samples = [made(maker, ref) for ref in refs]
+    assert [getattr(sample, "reason", "") for sample in samples] == [
         *("", "not_an_image", "unreadable", "changed_since_listing", "", ""),
     ]
-    assert getattr(made[2], "file", "") == f"{tmp_path}/2.png"
-    written = [isinstance(s, EncodedSample) and mask in s.before + s.after for s in made]
+    assert getattr(samples[2], "file", "") == f"{tmp_path}/2.png"
+    written = [isinstance(s, EncodedSample) and mask in s.before + s.after for s in samples]
     assert written == [True, False, False, False, False, True]
 
 
@@ -174,8 +175,8 @@ def test_a_sample_too_large_for_an_example_is_not_read(tmp_path: Path) -> None:
     columns = (segmentation_column("class", required=True),)
     ref = SampleRef("a", f"{tmp_path}/a", 2_000_000_000, "train", (("m", 500_000_000, 0),))
     with EncodingOptions(LabelledImages(columns)).maker({}, [ref], ONE_BY_ONE) as maker:
-        made = maker.make(ref)
-    assert (getattr(made, "reason", ""), getattr(made, "message", "")) == (
+        sample = made(maker, ref)
+    assert (getattr(sample, "reason", ""), getattr(sample, "message", "")) == (
         "too_large",
         "2500000000 bytes; an example holds 2 GiB",
     )

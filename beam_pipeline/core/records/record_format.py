@@ -11,7 +11,7 @@ image and never copies it; a format that needs a record in one piece joins them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, BinaryIO, ClassVar, NamedTuple, Protocol
@@ -19,7 +19,6 @@ from typing import Any, BinaryIO, ClassVar, NamedTuple, Protocol
 import google_crc32c
 
 from beam_pipeline.core.images.preparation import NO_DIGEST
-from beam_pipeline.core.references import LabelValue
 
 crc32c_extend = google_crc32c.extend
 """(crc, chunk) -> crc of what came before and the chunk; 0 starts. Releases the GIL."""
@@ -38,41 +37,21 @@ class EncodedSample(NamedTuple):
     Attributes:
       before, image, after: the parts.
       digest: of the bytes of the image's file, which may be others than `image`.
+      classes: the ids of its classes: one, one an object, or none.
+      events: what happened to an image that was changed, or might have been, and to its objects.
     """
 
     before: bytes
     image: bytes
     after: bytes
     digest: bytes = NO_DIGEST
+    classes: Sequence[int] = ()
+    events: Mapping[str, int] = MappingProxyType({})
 
     @property
     def record(self) -> bytes:
         """The example in one piece."""
         return self.before + self.image + self.after
-
-
-class AlteredSample(EncodedSample):
-    """A sample whose image was changed, or might have been.
-
-    Attributes:
-      labels: of its example, which follow the image.
-      events: what happened to the image, and to objects.
-    """
-
-    labels: tuple[LabelValue, ...]
-    events: Mapping[str, int]
-
-    @classmethod
-    def of(
-        cls,
-        sample: EncodedSample,
-        labels: tuple[LabelValue, ...],
-        events: Mapping[str, int],
-    ) -> AlteredSample:
-        """A sample, with what happened to it."""
-        altered = cls(*sample)
-        altered.labels, altered.events = labels, events
-        return altered
 
 
 class RecordSpan(NamedTuple):

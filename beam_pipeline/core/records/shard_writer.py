@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
+from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage
 from beam_pipeline.core.errors import ChangedFileError
 from beam_pipeline.core.images.geometry import check_claimed_size
 from beam_pipeline.core.images.header import UPRIGHT, BadImageError, ImageHeader
@@ -35,11 +35,7 @@ from beam_pipeline.core.records.image_statistics import (
     ImageStatistics,
     StatisticsGatherer,
 )
-from beam_pipeline.core.records.record_format import (
-    AlteredSample,
-    EncodedSample,
-    RecordWriter,
-)
+from beam_pipeline.core.records.record_format import EncodedSample, RecordWriter
 from beam_pipeline.core.records.sharding import (
     ImageFigures,
     KeyHasher,
@@ -47,7 +43,7 @@ from beam_pipeline.core.records.sharding import (
     ShardSpec,
 )
 from beam_pipeline.core.records.wire import MAX_EXAMPLE_BYTES
-from beam_pipeline.core.references import SampleRef, Size, bytes_of, files_of
+from beam_pipeline.core.references import NamedFile, SampleRef, Size, bytes_of, files_of
 
 MAX_IMAGE_BYTES = MAX_EXAMPLE_BYTES - (1 << 20)
 """The largest image: an example of 2 GiB holds it and 1 MiB of labels. A larger one is not read."""
@@ -64,14 +60,40 @@ Raises ChangedFileError if the whole file has another size now, and OSError.
 """
 
 
+class Rejected(Exception):  # noqa: N818
+    """A sample becomes no example: `letter` is its dead letter.
+
+    Args:
+      ref: the sample; one of a container is in that, wherever it was unpacked to.
+      stage, reason, message: as a dead letter has them.
+      file: the label file or mask that says what is wrong; empty for an image.
+      line: the line in that file.
+    """
+
+    def __init__(
+        self,
+        ref: SampleRef,
+        stage: Stage,
+        reason: Reason,
+        message: str,
+        file: str = "",
+        line: int = 0,
+    ) -> None:
+        super().__init__(message)
+        uri = ref.origin if ref.offset >= 0 and ref.origin else ref.uri
+        self.letter = DeadLetter(stage.value, ref.key, uri, reason.value, message, file, line)
+
+
 class Maker(Protocol):
-    """Turns references into examples or dead letters."""
+    """Turns references into examples."""
 
-    def make(self, ref: SampleRef) -> EncodedSample | DeadLetter:
-        """Makes one example. Raises OSError if the machine, not the sample, is at fault."""
+    def make(self, ref: SampleRef) -> EncodedSample:
+        """Makes one example.
 
-    def classes(self, ref: SampleRef) -> Sequence[int]:
-        """The ids of the sample's classes: one, one an object, or none."""
+        Raises:
+          Rejected: the sample is bad.
+          OSError: the machine, not the sample, is at fault.
+        """
 
     def codec(self) -> str:
         """Names what encodes images, with versions; empty where nothing can."""
@@ -108,10 +130,6 @@ class ExampleMaker:
     alteration: Alteration = field(default_factory=Alteration)
     gatherer: StatisticsGatherer = field(default_factory=StatisticsGatherer)
 
-    def classes(self, ref: SampleRef) -> Sequence[int]:
-        """The ids of the sample's classes: one, one an object, or none."""
-        return self.encoder.classes(ref)
-
     def codec(self) -> str:
         """Names what encodes images, with versions."""
         return codec_in_use(self.alteration.changes.image_codec)
@@ -120,76 +138,63 @@ class ExampleMaker:
         """The statistics of the examples made so far."""
         return self.gatherer.statistics()
 
-    def make(self, ref: SampleRef) -> EncodedSample | DeadLetter:
-        """Reads, checks and encodes one sample.
-
-        Raises:
-          OSError: the machine is out of memory or file handles, or storage does not answer, which
-            is not the sample's fault.
-        """
-        if self.filters and (found := outside_bytes(ref.size, self.filters)):
-            return _dead_letter(ref, Stage.CHECK, Reason.FILTERED_MAX_IMAGE_BYTES, found)
+    def make(self, ref: SampleRef) -> EncodedSample:
+        """Reads, checks and encodes one sample."""
+        if self.filters and (fault := outside_bytes(ref.size, self.filters)):
+            raise Rejected(ref, Stage.CHECK, Reason.FILTERED_MAX_IMAGE_BYTES, fault)
         size = bytes_of(ref, self.file_columns) if self.file_columns else ref.size
         if size > MAX_IMAGE_BYTES:
-            return _dead_letter(
-                ref, Stage.READ, Reason.TOO_LARGE, f"{size} bytes; an example holds 2 GiB"
-            )
-        image = self._read(ref, ref.uri, ref.size, ref.offset)
+            raise _too_large(ref, size)
         if not self.file_columns:
-            return image if isinstance(image, DeadLetter) else self._example(ref, image, {})
-        # Read whatever is wrong with the image, as the files are read ahead in this order.
-        files = {
-            index: self._read(ref, uri, size, -1)
-            for index, uri, size in files_of(ref, self.file_columns)
-        }
-        if isinstance(image, DeadLetter):
-            return image
-        return self._example(ref, image, files)
+            return self._example(ref, self._read(ref, ref.uri, ref.size, ref.offset), {})
+        # Each file is read whatever is wrong with those before, as they are read ahead in this order.
+        files: dict[int, bytes | Rejected] = {}
+        places = [(_IMAGE, ref.uri, ref.size, ref.offset)]
+        places += [(*file, -1) for file in files_of(ref, self.file_columns)]
+        for index, uri, size, offset in places:
+            try:
+                files[index] = self._read(ref, uri, size, offset)
+            except Rejected as rejected:
+                files[index] = rejected
+        return self._example(ref, _sound(files.pop(_IMAGE)), files)
 
-    def _read(self, ref: SampleRef, uri: str, size: int, offset: int) -> bytes | DeadLetter:
-        """Reads the image of a sample, or a file beside it. Raises OSError."""
+    def _read(self, ref: SampleRef, uri: str, size: int, offset: int) -> bytes:
+        """Reads the image of a sample, or a file beside it. Raises OSError and Rejected."""
         try:
             data = self.read_image(uri, size, offset)
         except ChangedFileError as error:
-            reason, what = Reason.CHANGED_SINCE_LISTING, str(error)
+            reason, fault = Reason.CHANGED_SINCE_LISTING, str(error)
         except OSError as error:
             if error.errno in TRANSIENT_ERRORS:
                 raise
-            reason, what = Reason.UNREADABLE, error.strerror or type(error).__name__
+            reason, fault = Reason.UNREADABLE, error.strerror or type(error).__name__
         else:
             if data:
                 return data
-            reason, what = Reason.EMPTY_FILE, "the file has no bytes"
-        letter = _dead_letter(ref, Stage.READ, reason, what)
+            reason, fault = Reason.EMPTY_FILE, "the file has no bytes"
         if uri == ref.uri:
-            return letter
-        return letter._replace(file=uri, message=f"the mask: {what}")
+            raise Rejected(ref, Stage.READ, reason, fault)
+        raise Rejected(ref, Stage.READ, reason, f"the mask: {fault}", uri)
 
     def _example(
-        self, ref: SampleRef, image: bytes, files: Mapping[int, bytes | DeadLetter]
-    ) -> EncodedSample | DeadLetter:
+        self, ref: SampleRef, source: bytes, files: Mapping[int, bytes | Rejected]
+    ) -> EncodedSample:
         """Checks and encodes a sample.
 
         Args:
           ref: the sample.
-          image: its image.
+          source: its image.
           files: index of a label -> the file that it names, or why that cannot be read.
         """
-        source = image
         try:
             image, header = self.prepare(source)
+            if header.orientation != UPRIGHT or self.alteration.always:
+                return self._altered(ref, image, header, files, source)
         except BadImageError as error:
-            return _dead_letter(ref, Stage.CHECK, error.reason, str(error))
-        if header.orientation != UPRIGHT or self.alteration.always:
-            return self._altered(ref, image, header, files, source)
-        letter = self._checked(ref, header)
-        if letter:
-            return letter
+            raise Rejected(ref, Stage.CHECK, error.reason, str(error)) from error
+        self._check_labels(ref, header)
         if files:
-            prepared = self._prepared(ref, files, header)
-            if isinstance(prepared, DeadLetter):
-                return prepared
-            ref = prepared
+            ref = self._prepared(ref, files, header)
         return self._encoded(ref, image, header, source)
 
     def _altered(
@@ -197,91 +202,97 @@ class ExampleMaker:
         ref: SampleRef,
         image: bytes,
         header: ImageHeader,
-        files: Mapping[int, bytes | DeadLetter],
+        files: Mapping[int, bytes | Rejected],
         source: bytes,
-    ) -> EncodedSample | DeadLetter:
+    ) -> EncodedSample:
         """Changes an image, and moves its labels with it; `source` is the image as its file has it."""
         alteration = self.alteration
+        measured = alteration.measured(header, ref.claimed_size or _mask_size(files))
         try:
-            measured = alteration.measured(header, ref.claimed_size or _size_of_one(files))
-            letter = self._checked(ref, measured)
-            if letter and letter.reason == Reason.BAD_BOX.value and header.orientation != UPRIGHT:
+            self._check_labels(ref, measured)
+        except Rejected as rejected:
+            letter = rejected.letter
+            if letter.reason == Reason.BAD_BOX.value and header.orientation != UPRIGHT:
                 hint = alteration.reading_hint(measured)
-                letter = letter._replace(message=f"{letter.message}; {hint}")
-            if letter:
-                return letter
-            if files:
-                prepared = self._prepared(ref, files, measured)
-                if isinstance(prepared, DeadLetter):
-                    return prepared
-                ref = prepared
-            altered = alteration.alter(image, header)
-        except BadImageError as error:
-            return _dead_letter(ref, Stage.CHECK, error.reason, str(error))
+                rejected.letter = letter._replace(message=f"{letter.message}; {hint}")
+            raise
+        if files:
+            ref = self._prepared(ref, files, measured)
+        altered = alteration.alter(image, header)
         try:
             labels, outside = alteration.labels(ref.labels, header, measured, altered.geometry)
         except BadImageError as error:  # a mask of another size
-            letter = _dead_letter(ref, Stage.CHECK, error.reason, str(error))
-            return letter._replace(file=ref.origin)
+            raise _bad_labels(ref, error) from error
         sample = self._encoded(ref._replace(labels=labels), altered.image, altered.header, source)
-        if isinstance(sample, DeadLetter):
-            return sample
         events = Counter(altered.events)
         if outside:
             events[Event.OBJECTS_OUTSIDE.value] = outside
-        return AlteredSample.of(sample, labels, events)
+        return sample._replace(events=events)
 
-    def _checked(self, ref: SampleRef, header: ImageHeader) -> DeadLetter | None:
-        """Compares the labels with the picture on which they were measured."""
+    def _check_labels(self, ref: SampleRef, header: ImageHeader) -> None:
+        """Compares the labels with the picture on which they were measured. Raises Rejected."""
         if ref.claimed_size:
             try:
                 check_claimed_size(ref.claimed_size, header, boxes=bool(self.box_columns))
             except BadImageError as error:
-                letter = _dead_letter(ref, Stage.CHECK, error.reason, str(error))
-                return letter._replace(file=ref.origin)
+                raise _bad_labels(ref, error) from error
         if not self.box_columns:
-            return None
+            return
         ids: Any = () if self.id_column is None else ref.labels[self.id_column] or ()
         try:
             for index, pixels in self.box_columns:
                 boxes: Any = ref.labels[index]
                 check_boxes(boxes or (), header, pixels=pixels, clip=self.clip_boxes, ids=ids)
         except BadBoxError as error:
-            letter = _dead_letter(ref, Stage.CHECK, Reason.BAD_BOX, str(error))
-            return letter._replace(file=ref.origin, line=error.line)
-        return None
+            raise Rejected(
+                ref, Stage.CHECK, Reason.BAD_BOX, str(error), ref.origin, error.line
+            ) from error
 
     def _encoded(
         self, ref: SampleRef, image: bytes, header: ImageHeader, source: bytes
-    ) -> EncodedSample | DeadLetter:
+    ) -> EncodedSample:
         """Writes the features around an image; `source` is the image as its file has it."""
         try:
             before, after = self.encoder.encode(ref, header, image)
         except BadImageError as error:  # a mask of another size
-            letter = _dead_letter(ref, Stage.CHECK, error.reason, str(error))
-            return letter._replace(file=ref.origin)
+            raise _bad_labels(ref, error) from error
         except OverflowError as error:
-            what = f"a number is too large for its feature: {error}"
-            letter = _dead_letter(ref, Stage.LABELS, Reason.BAD_LABEL_VALUE, what)
-            return letter._replace(file=ref.origin)
+            fault = f"a number is too large for its feature: {error}"
+            raise Rejected(ref, Stage.LABELS, Reason.BAD_LABEL_VALUE, fault, ref.origin) from error
         self.gatherer.add(header, len(image), ref.labels)
-        return EncodedSample(before, image, after, digest_of(source))
+        return EncodedSample(before, image, after, digest_of(source), self.encoder.classes(ref))
 
     def _prepared(
-        self, ref: SampleRef, files: Mapping[int, bytes | DeadLetter], header: ImageHeader
-    ) -> SampleRef | DeadLetter:
+        self, ref: SampleRef, files: Mapping[int, bytes | Rejected], header: ImageHeader
+    ) -> SampleRef:
         """The sample with what is written of each file instead of where it lies."""
         labels: list[Any] = list(ref.labels)
         for index, data in files.items():
-            if isinstance(data, DeadLetter):
-                return data
-            uri, _, _, *said = labels[index]
+            file = NamedFile(*labels[index])
             try:
-                labels[index] = self.file_columns[index](data, said[0] if said else (), header)
+                labels[index] = self.file_columns[index](_sound(data), file.segments, header)
             except BadImageError as error:
-                letter = _dead_letter(ref, Stage.CHECK, error.reason, f"the mask: {error}")
-                return letter._replace(file=uri)
+                fault = f"the mask: {error}"
+                raise Rejected(ref, Stage.CHECK, error.reason, fault, file.uri) from error
         return ref._replace(labels=tuple(labels))
+
+
+_IMAGE = -1  # the place of the image among the files of a sample
+
+
+def _sound(data: bytes | Rejected) -> bytes:
+    if isinstance(data, Rejected):
+        raise data
+    return data
+
+
+def _bad_labels(ref: SampleRef, error: BadImageError) -> Rejected:
+    """The label file, not the image, is at fault."""
+    return Rejected(ref, Stage.CHECK, error.reason, str(error), ref.origin)
+
+
+def _too_large(ref: SampleRef, size: int) -> Rejected:
+    return Rejected(ref, Stage.READ, Reason.TOO_LARGE, f"{size} bytes; an example holds 2 GiB")
 
 
 @dataclass(frozen=True)
@@ -296,11 +307,6 @@ class ExampleReader:
     read_example: ImageReader
     class_ids: Mapping[str, int]
 
-    def classes(self, ref: SampleRef) -> Sequence[int]:
-        """The ids of the sample's classes, which stand alone in its labels."""
-        names: Any = ref.labels[0]
-        return [self.class_ids[name] for name in names]
-
     def codec(self) -> str:
         """Empty, as images are not looked at."""
         return ""
@@ -309,17 +315,19 @@ class ExampleReader:
         """None, as examples are not parsed."""
         return NOTHING_COUNTED
 
-    def make(self, ref: SampleRef) -> EncodedSample | DeadLetter:
-        """Reads one example.
+    def make(self, ref: SampleRef) -> EncodedSample:
+        """Reads one example, whose classes are the one value among its labels.
 
         Raises:
+          Rejected: it is too large.
           OSError: it cannot be read, although the same job wrote it.
         """
         if ref.size > MAX_EXAMPLE_BYTES:
-            return _dead_letter(
-                ref, Stage.READ, Reason.TOO_LARGE, f"{ref.size} bytes; an example holds 2 GiB"
-            )
-        return EncodedSample(b"", self.read_example(ref.uri, ref.size, ref.offset), b"")
+            raise _too_large(ref, ref.size)
+        names: Any = ref.labels[0]
+        classes = [self.class_ids[name] for name in names]
+        record = self.read_example(ref.uri, ref.size, ref.offset)
+        return EncodedSample(b"", record, b"", classes=classes)
 
 
 def sort_by_key_hash(refs: Iterable[SampleRef], hasher: KeyHasher) -> list[SampleRef]:
@@ -361,19 +369,19 @@ def write_shard(
     classes: Counter[int] = Counter()
     events: Counter[str] = Counter()
     for ref in refs:
-        sample = maker.make(ref)
-        if isinstance(sample, DeadLetter):
-            dead_letters.append(sample)
+        try:
+            sample = maker.make(ref)
+        except Rejected as rejected:
+            dead_letters.append(rejected.letter)
             digests.append(NO_DIGEST)
             continue
         start = output.bytes
         output.write(sample, ref.key)
         sizes.append(output.bytes - start)
         digests.append(sample.digest)
-        if isinstance(sample, AlteredSample):
+        if sample.events:
             events.update(sample.events)
-            ref = ref._replace(labels=sample.labels)  # as they were written
-        for class_id in maker.classes(ref):
+        for class_id in sample.classes:
             classes[class_id] += 1
     output.finish()
     figures = image_figures(events, maker)
@@ -398,7 +406,7 @@ def image_figures(events: Mapping[str, int], maker: Maker) -> ImageFigures:
     return ImageFigures(tuple(sorted(events.items())), codecs)
 
 
-def _size_of_one(files: Mapping[int, bytes | DeadLetter]) -> Size | None:
+def _mask_size(files: Mapping[int, bytes | Rejected]) -> Size | None:
     """Width and height of a mask, which is of the size of the picture that it was drawn on."""
     for data in files.values():
         if isinstance(data, bytes):
@@ -406,9 +414,3 @@ def _size_of_one(files: Mapping[int, bytes | DeadLetter]) -> Size | None:
                 header = read_header(data)
                 return header.width, header.height
     return None
-
-
-def _dead_letter(ref: SampleRef, stage: Stage, reason: Reason, message: str) -> DeadLetter:
-    """A dead letter for a sample; one of a container is in that, wherever it was unpacked to."""
-    container = ref.origin if ref.offset >= 0 else ""
-    return image_dead_letter(stage, ref.key, container or ref.uri, reason, message)

@@ -305,7 +305,7 @@ class TFRecordWriter(RecordWriter):
 
     def write(self, sample: EncodedSample, key: str = "") -> None:
         """Writes the next record, which has no name."""
-        before, image, after, _ = sample
+        before, image, after = sample[:3]
         crc = crc32c_extend(crc32c_extend(crc32c_extend(0, before), image), after)
         header = frame_header(len(before) + len(image) + len(after))
         self._put(header + before, image, after + frame_footer(crc))

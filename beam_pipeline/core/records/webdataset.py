@@ -394,7 +394,7 @@ def _without_image(sample: EncodedSample) -> tuple[bytes, str, bytes]:
     The image is the value of the last entry in the part before it. A sample in one piece is returned as
     it is, without a key.
     """
-    before, image, after, _ = sample
+    before, image, after = sample[:3]
     if before:
         _, start = parse_varint(before, 1)  # behind the tag and the length of all features
         at = start

@@ -7,7 +7,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.records.record_format import EncodedSample
+from beam_pipeline.core.records.shard_writer import Maker, Rejected
 from beam_pipeline.core.records.wire import encode_example
+from beam_pipeline.core.references import SampleRef
 
 
 def with_kinds(features: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
@@ -50,6 +54,14 @@ FEATURES = st.dictionaries(
     | st.lists(INT64S, max_size=4),
     max_size=6,
 )
+
+
+def made(maker: Maker, ref: SampleRef) -> EncodedSample | DeadLetter:
+    """What a maker makes of a sample: the example, or the dead letter."""
+    try:
+        return maker.make(ref)
+    except Rejected as rejected:
+        return rejected.letter
 
 
 class Memory:

@@ -41,7 +41,7 @@ from beam_pipeline.core.records.sharding import KeyHasher, ShardInfo, ShardSpec
 from beam_pipeline.core.records.tfrecord import TFRecordFormat, read_records
 from beam_pipeline.core.references import Box, LabelValue, SampleRef
 from beam_pipeline.storage.files import open_output, read_image
-from tests.core.records.fixtures import Memory
+from tests.core.records.fixtures import Memory, made
 from tests.pictures import picture, write_files, write_pictures
 
 SPEC = ShardSpec("train", 3, 8, "birds-train.tfrecord-00003-of-00008")
@@ -68,9 +68,10 @@ def ref(folder: object, key: str, *labels: LabelValue, size: int | None = None) 
     return SampleRef(key, uri, size, "train", labels or ("cat", None))
 
 
-def dead_letter_of(sample: EncodedSample | DeadLetter) -> DeadLetter:
-    assert isinstance(sample, DeadLetter)
-    return sample
+def dead_letter_of(maker: ExampleMaker, sample: SampleRef) -> DeadLetter:
+    letter = made(maker, sample)
+    assert isinstance(letter, DeadLetter)
+    return letter
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip"])
@@ -207,7 +208,7 @@ def test_a_bad_sample_is_left_out_and_the_others_are_written(tmp_path: Path) -> 
 
 def test_a_file_that_is_gone_is_unreadable(tmp_path: Path) -> None:
     """The system's own words are the message."""
-    assert maker().make(ref(tmp_path, "gone.jpg")) == DeadLetter(
+    assert dead_letter_of(maker(), ref(tmp_path, "gone.jpg")) == DeadLetter(
         "read", "gone.jpg", f"{tmp_path}/gone.jpg", "unreadable", "No such file or directory"
     )
 
@@ -216,16 +217,14 @@ def test_a_link_to_nothing_is_unreadable(tmp_path: Path) -> None:
     """A dangling link was listed, and here it is said why there is no image."""
     os.symlink(tmp_path / "gone.jpg", tmp_path / "a.jpg")
     os.symlink(tmp_path / "b.jpg", tmp_path / "b.jpg")
-    messages = [
-        dead_letter_of(maker().make(ref(tmp_path, key))).message for key in ("a.jpg", "b.jpg")
-    ]
+    messages = [dead_letter_of(maker(), ref(tmp_path, key)).message for key in ("a.jpg", "b.jpg")]
     assert messages == ["No such file or directory", "Too many levels of symbolic links"]
 
 
 def test_a_folder_is_unreadable(tmp_path: Path) -> None:
     """It may have become one since it was listed."""
     os.mkdir(tmp_path / "a.jpg")
-    dead_letter = dead_letter_of(maker().make(ref(tmp_path, "a.jpg")))
+    dead_letter = dead_letter_of(maker(), ref(tmp_path, "a.jpg"))
     assert (dead_letter.stage, dead_letter.reason, dead_letter.message) == (
         "read",
         "unreadable",
@@ -239,7 +238,7 @@ def test_an_error_without_words_is_shown_by_its_name() -> None:
     def read_image(uri: str, size: int, offset: int) -> bytes:
         raise ConnectionResetError
 
-    dead_letter = dead_letter_of(maker(read_image).make(ref("gs://b", "a.jpg")))
+    dead_letter = dead_letter_of(maker(read_image), ref("gs://b", "a.jpg"))
     assert (dead_letter.reason, dead_letter.message) == ("unreadable", "ConnectionResetError")
 
 
@@ -257,7 +256,7 @@ def test_trouble_of_the_machine_is_not_the_samples_fault(number: int) -> None:
 def test_a_file_of_nothing_is_empty(tmp_path: Path) -> None:
     """It is told from a file that is no image."""
     write_files(str(tmp_path), {"a.jpg": b""})
-    assert maker().make(ref(tmp_path, "a.jpg")) == DeadLetter(
+    assert dead_letter_of(maker(), ref(tmp_path, "a.jpg")) == DeadLetter(
         "read", "a.jpg", f"{tmp_path}/a.jpg", "empty_file", "the file has no bytes"
     )
 
@@ -273,7 +272,7 @@ def test_a_file_that_no_example_can_hold_is_not_even_opened(size: int, too_large
         opened.append((uri, expected, offset))
         return picture()
 
-    sample = maker(read_image).make(ref("gs://b", "a.jpg", size=size))
+    sample = made(maker(read_image), ref("gs://b", "a.jpg", size=size))
     if too_large:
         assert sample == DeadLetter(
             "read",
@@ -300,7 +299,7 @@ def test_a_file_that_no_example_can_hold_is_not_even_opened(size: int, too_large
 def test_what_is_no_sound_image_is_left_out(tmp_path: Path, content: bytes, reason: str) -> None:
     """Reason and message are those of the check."""
     write_files(str(tmp_path), {"a.jpg": content})
-    dead_letter = dead_letter_of(maker().make(ref(tmp_path, "a.jpg")))
+    dead_letter = dead_letter_of(maker(), ref(tmp_path, "a.jpg"))
     assert (dead_letter.stage, dead_letter.key, dead_letter.uri) == (
         "check",
         "a.jpg",
@@ -316,9 +315,8 @@ def test_the_full_check_finds_what_the_quick_one_passes(tmp_path: Path) -> None:
     content = sound[:-30] + b"x" + sound[-29:]
     write_files(str(tmp_path), {"a.png": content})
     quick = maker(image_check="header").make(ref(tmp_path, "a.png"))
-    assert isinstance(quick, EncodedSample)
     assert quick.image == content
-    dead_letter = dead_letter_of(maker(image_check="full").make(ref(tmp_path, "a.png")))
+    dead_letter = dead_letter_of(maker(image_check="full"), ref(tmp_path, "a.png"))
     assert (dead_letter.stage, dead_letter.reason) == ("check", "corrupt_image")
     assert dead_letter.message.startswith("starts like PNG, but the chunk IDAT is damaged ")
 
@@ -327,7 +325,7 @@ def test_a_file_that_changed_since_it_was_listed_is_left_out(tmp_path: Path) -> 
     """Whatever it holds now; the message says what to do."""
     write_files(str(tmp_path), {"a.jpg": picture()})
     size = os.path.getsize(tmp_path / "a.jpg")
-    dead_letter = dead_letter_of(maker().make(ref(tmp_path, "a.jpg", size=size - 1)))
+    dead_letter = dead_letter_of(maker(), ref(tmp_path, "a.jpg", size=size - 1))
     assert (dead_letter.stage, dead_letter.reason, dead_letter.message) == (
         "read",
         "changed_since_listing",
@@ -350,7 +348,9 @@ def test_a_number_that_its_feature_cannot_hold_costs_the_sample(
     write_pictures(str(tmp_path), ["a.jpg"])
     columns = (Column("x", kind, "label/x", repeated=repeated),)
     sample = ref(tmp_path, "a.jpg", (value,) if repeated else value)
-    assert maker(columns=columns).make(sample._replace(origin="/labels/a.txt")) == DeadLetter(
+    assert dead_letter_of(
+        maker(columns=columns), sample._replace(origin="/labels/a.txt")
+    ) == DeadLetter(
         "labels",
         "a.jpg",
         f"{tmp_path}/a.jpg",
@@ -374,15 +374,14 @@ def objects(folder: object, *boxes: Box, origin: str = "/labels/a.txt") -> Sampl
     return ref(folder, "a.jpg", boxes, ("cat",) * len(boxes))._replace(origin=origin)
 
 
-def features_of(sample: EncodedSample | DeadLetter) -> dict[str, list[Any]]:
-    assert isinstance(sample, EncodedSample)
+def features_of(sample: EncodedSample) -> dict[str, list[Any]]:
     return {
         key: list(getattr(feature, feature.WhichOneof("kind")).value)
         for key, feature in Example.FromString(sample.record).features.feature.items()
     }
 
 
-def sides_of(sample: EncodedSample | DeadLetter) -> list[list[float]]:
+def sides_of(sample: EncodedSample) -> list[list[float]]:
     features = features_of(sample)
     return [features[f"image/object/bbox/{side}"] for side in ("xmin", "ymin", "xmax", "ymax")]
 
@@ -391,7 +390,7 @@ def test_a_bad_box_is_a_dead_letter_with_file_and_line(tmp_path: Path) -> None:
     """The picture is 9 pixels wide and 7 high, and the second box is turned round."""
     write_pictures(str(tmp_path), ["a.jpg"])
     sample = objects(tmp_path, SOUND, (8.0, 1.0, 1.0, 6.0, 5), (9.0, 0.0, 99.0, 7.0, 6))
-    assert detector().make(sample) == DeadLetter(
+    assert dead_letter_of(detector(), sample) == DeadLetter(
         "check",
         "a.jpg",
         f"{tmp_path}/a.jpg",
@@ -422,7 +421,7 @@ def test_a_dead_letter_names_file_and_line_as_far_as_they_are_known(
 ) -> None:
     """A file may have no lines, and labels may come from no file or from several."""
     write_pictures(str(tmp_path), ["a.jpg"])
-    dead_letter = dead_letter_of(detector(columns).make(objects(tmp_path, box, origin=source[0])))
+    dead_letter = dead_letter_of(detector(columns), objects(tmp_path, box, origin=source[0]))
     assert (dead_letter.stage, dead_letter.reason) == ("check", "bad_box")
     assert (dead_letter.file, dead_letter.line) == source
     assert problem in dead_letter.message
@@ -443,18 +442,18 @@ def test_boxes_that_reach_out_are_cut_where_asked_for(tmp_path: Path) -> None:
     """One that lies outside altogether is bad all the same, and so is one without area."""
     write_pictures(str(tmp_path), ["a.jpg"])
     wide: Box = (-20.0, -20.0, 4.5, 70.0, 1)
-    assert dead_letter_of(detector().make(objects(tmp_path, wide))).reason == "bad_box"
+    assert dead_letter_of(detector(), objects(tmp_path, wide)).reason == "bad_box"
     clipping = detector(clip_boxes=True)
     assert sides_of(clipping.make(objects(tmp_path, wide))) == [[0.0], [0.0], [0.5], [1.0]]
     for bad in ((9.0, 0.0, 20.0, 7.0, 3), (5.0, 0.0, 5.0, 7.0, 3)):
-        dead_letter = dead_letter_of(clipping.make(objects(tmp_path, wide, bad)))
+        dead_letter = dead_letter_of(clipping, objects(tmp_path, wide, bad))
         assert (dead_letter.reason, dead_letter.line) == ("bad_box", 3)
 
 
 def test_an_image_that_is_broken_is_said_to_be_broken(tmp_path: Path) -> None:
     """Its boxes cannot be judged without its size."""
     write_files(str(tmp_path), {"a.jpg": b"no image"})
-    dead_letter = dead_letter_of(detector().make(objects(tmp_path, (5.0, 0.0, 5.0, 7.0, 3))))
+    dead_letter = dead_letter_of(detector(), objects(tmp_path, (5.0, 0.0, 5.0, 7.0, 3)))
     assert (dead_letter.reason, dead_letter.file, dead_letter.line) == ("not_an_image", "", 0)
 
 
@@ -484,8 +483,6 @@ def test_an_image_may_lie_in_a_file_at_an_offset(tmp_path: Path) -> None:
     write_files(str(tmp_path), {"batch": first + second + b"behind"})
     at_first = maker().make(contained(tmp_path, offset=0, size=len(first)))
     at_second = maker().make(contained(tmp_path, offset=len(first), size=len(second)))
-    assert isinstance(at_first, EncodedSample)
-    assert isinstance(at_second, EncodedSample)
     assert (at_first.image, at_second.image) == (first, second)
     features = features_of(at_second)
     assert features["image/width"] == [20]
@@ -496,7 +493,7 @@ def test_an_image_may_lie_in_a_file_at_an_offset(tmp_path: Path) -> None:
 def test_a_file_that_ends_before_its_image_does_is_unreadable(tmp_path: Path, offset: int) -> None:
     """It may have been cut since its images were found."""
     write_files(str(tmp_path), {"batch": b"0123456789"})
-    dead_letter = dead_letter_of(maker().make(contained(tmp_path, offset=offset, size=5)))
+    dead_letter = dead_letter_of(maker(), contained(tmp_path, offset=offset, size=5))
     assert dead_letter == DeadLetter(
         "read",
         "batch/7",
@@ -508,7 +505,7 @@ def test_a_file_that_ends_before_its_image_does_is_unreadable(tmp_path: Path, of
 
 def test_a_container_that_is_gone_is_unreadable(tmp_path: Path) -> None:
     """The system's own words are the message, as for a file of one image."""
-    dead_letter = dead_letter_of(maker().make(contained(tmp_path, offset=5, size=5)))
+    dead_letter = dead_letter_of(maker(), contained(tmp_path, offset=5, size=5))
     assert (dead_letter.reason, dead_letter.message) == ("unreadable", "No such file or directory")
 
 
@@ -534,7 +531,7 @@ def test_bare_pixels_are_written_as_they_are_prepared(
     decoded = tf.io.decode_png(image) if encoding == "png" else tf.io.decode_raw(image, tf.uint8)
     expected = [planes[index + 6 * channel] for index in range(6) for channel in range(3)]
     assert tf.reshape(decoded, [-1]).numpy().tolist() == expected
-    short = dead_letter_of(bare.make(contained(tmp_path, offset=4, size=pixels.size - 1)))
+    short = dead_letter_of(bare, contained(tmp_path, offset=4, size=pixels.size - 1))
     assert (short.stage, short.reason) == ("check", "corrupt_image")
 
 
