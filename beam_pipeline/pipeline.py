@@ -10,8 +10,7 @@ from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.splits import check_strata
 from beam_pipeline.core.failures import DEFAULT_POLICY, FailurePolicy
-from beam_pipeline.core.labels.join import buckets_for, meets_by_folder
-from beam_pipeline.core.labels.meeting import ByFolder
+from beam_pipeline.core.labels.join import are_large, buckets_for
 from beam_pipeline.core.labels.schema import class_column
 from beam_pipeline.core.records.sharding import ShardPlan
 from beam_pipeline.layouts.layout import (
@@ -37,7 +36,6 @@ from beam_pipeline.transforms.planning import AssignShards, MeasureOutput, Plann
 from beam_pipeline.transforms.writing import IMAGES, WriteRecords, WriteShards
 from beam_pipeline.work.incomplete_folder import unpacking_folder
 from beam_pipeline.work.outcome import (
-    BARE_NAMES,
     CHANGES,
     COMPARED,
     DEAD_LETTERS,
@@ -229,16 +227,13 @@ def label_samples(
             buckets=config.inventory_groups,
         )
         return [images, samples]
-    by_folder = _by_folder(config)
     if isinstance(labels, ListedLabels):
         rows = pipeline | "ListLabels" >> ListLabels(labels=labels, raises=False)
     else:
         rows = pipeline | "ReadLabels" >> ReadLabels(
-            labels=labels, by_folder=by_folder, raises=False
+            labels=labels, spread=are_large(config.label_bytes), raises=False
         )
     joined = {"images": images["images"], "rows": rows["rows"]}
-    if by_folder:
-        joined[BARE_NAMES] = rows[BARE_NAMES]
     samples = joined | "JoinLabels" >> JoinLabels(
         splits=splits,
         columns=config.unlabelled.label_columns if config.unlabelled else source.columns,
@@ -246,17 +241,8 @@ def label_samples(
         complete=isinstance(labels, ListedLabels),
         class_by_folder=source.class_by_folder,
         buckets=max(buckets_for(config.label_bytes), config.inventory_groups),
-        by_folder=by_folder,
         keep=config.unlabelled,
         sample_filter=config.sample_filter,
         unnamed=labels.unnamed if isinstance(labels, FileLabels) else None,
     )
     return [images, rows, samples]
-
-
-def _by_folder(config: ConvertConfig) -> ByFolder | None:
-    """Brings images and rows of large tables together by folder; archives have names of their own."""
-    roots = config.source.roots
-    if not meets_by_folder(config.label_bytes) or any(root.archive for root in roots):
-        return None
-    return ByFolder.below(root.uri for root in roots)

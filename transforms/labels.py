@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import apache_beam as beam
-from apache_beam.pvalue import AsSingleton
 
 from beam_pipeline.core.dataset.splits import SplitAssigner
 from beam_pipeline.core.dataset.tally import Tally
@@ -18,12 +17,7 @@ from beam_pipeline.core.errors import ContainerError, ListingError
 from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.labels.exclusion import SampleFilter
 from beam_pipeline.core.labels.join import Joined, RowMerger, UnnamedImages
-from beam_pipeline.core.labels.meeting import (
-    BareNames,
-    ByFolder,
-    FolderDivision,
-    NameDivision,
-)
+from beam_pipeline.core.labels.meeting import NameDivision
 from beam_pipeline.core.labels.name_pattern import NamePattern
 from beam_pipeline.core.labels.schema import (
     CLASS_FOLDER_COLUMNS,
@@ -60,7 +54,7 @@ from beam_pipeline.transforms.in_workers import (
 )
 from beam_pipeline.transforms.listing import CutFiles, ListImages, list_root
 from beam_pipeline.work.label_task import Labelling, join_parts, label_images
-from beam_pipeline.work.outcome import BARE_NAMES, DEAD_LETTERS, TALLY, Outcome, step
+from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Outcome, step
 from beam_pipeline.work.reading import FilePart, RowsTask
 from beam_pipeline.work.spill import unspill_all
 
@@ -89,17 +83,15 @@ class _Reading:
     """Reads small files, or parts of files; large ones that cannot be cut here, bit by bit."""
 
     labels: FileLabels
-    by_folder: ByFolder | None
 
     def __call__(self, parts: Sequence[FilePart]) -> Iterator[Step]:
-        task = RowsTask(parts, self.labels.reader, self.labels.unnamed, self.by_folder)
+        task = RowsTask(parts, self.labels.reader, self.labels.unnamed)
         if len(parts) > 1 or parts[0].read_at_once:
             yield step(sum(part.size or _UNKNOWN_BYTES for part in parts), task.run)
             return
         tally, dead_letters = Tally(), DeadLetterBatch()
         for rows in task.read(tally, dead_letters):
-            bare = [(BARE_NAMES, task.bare_names([rows]))] if self.by_folder else []
-            yield Outcome([rows], tagged=bare)
+            yield Outcome([rows])
         yield task.outcome((), tally, dead_letters)
 
 
@@ -160,25 +152,22 @@ class ReadLabels(beam.PTransform):
 
     Attributes:
       labels: the files, and what reads them.
-      by_folder: brings rows and images together by folder; None for names alone.
+      spread: files are large, so that their parts should go to several workers.
       raises: raise what cannot be read; False where `PlanShards` collects it from the tallies.
 
-    Returns (tagged): main, `LabelBatch`es; "dead_letters", broken rows; "tally", `Tally`s; with
-      `by_folder`, "bare_names", the `BareNames` of the rows.
+    Returns (tagged): main, `LabelBatch`es; "dead_letters", broken rows; "tally", `Tally`s.
     """
 
     labels: FileLabels
-    by_folder: ByFolder | None = None
+    spread: bool = False
     raises: bool = True
 
     def expand(self, pipeline: beam.Pipeline) -> dict[str, beam.PCollection]:
         if not self.labels.folders:  # a few tables are not worth a listing's stages
             uris = pipeline | "Files" >> beam.Create(self.labels.files)
-            parts = uris | "CutFiles" >> CutFiles(
-                cut_by=self._cut_of, spread=self.by_folder is not None
-            )
+            parts = uris | "CutFiles" >> CutFiles(cut_by=self._cut_of, spread=self.spread)
             read = parts | "Alone" >> beam.Map(_alone) | "ReadFiles" >> self._read_files()
-            return {tag: read[tag] for tag in ("rows", DEAD_LETTERS, TALLY, BARE_NAMES)}
+            return {tag: read[tag] for tag in ("rows", DEAD_LETTERS, TALLY)}
         listed = (
             pipeline
             | "Folders" >> beam.Create(self.labels.folders, reshuffle=False)
@@ -193,7 +182,6 @@ class ReadLabels(beam.PTransform):
             DEAD_LETTERS: (listed[DEAD_LETTERS], read[DEAD_LETTERS])
             | "AllDeadLetters" >> beam.Flatten(),
             TALLY: (listed[TALLY], read[TALLY]) | "AllTallies" >> beam.Flatten(),
-            BARE_NAMES: read[BARE_NAMES],
         }
 
     def _cut_of(self, uri: str) -> Cut | None:
@@ -202,9 +190,9 @@ class ReadLabels(beam.PTransform):
 
     def _read_files(self) -> beam.PTransform:
         return (
-            beam.ParDo(InWorkers(_Reading(self.labels, self.by_folder), raises=self.raises))
+            beam.ParDo(InWorkers(_Reading(self.labels), raises=self.raises))
             .with_output_types(LabelBatch)
-            .with_outputs(DEAD_LETTERS, TALLY, BARE_NAMES, main="rows")
+            .with_outputs(DEAD_LETTERS, TALLY, main="rows")
         )
 
 
@@ -248,11 +236,6 @@ def _pack_by_bucket(buckets: int) -> beam.PTransform:
     """
     division = partial(NameDivision, buckets)
     return beam.ParDo(Divide(division)).with_output_types(tuple[int, bytes])
-
-
-def _folder_division(bare: BareNames, buckets: int, by_folder: ByFolder) -> FolderDivision:
-    """For a table in which names may repeat: by the folder as well, where rows give one."""
-    return FolderDivision(buckets, by_folder, bare)
 
 
 @dataclass(kw_only=True)
@@ -300,8 +283,6 @@ class LabelByFolder(beam.PTransform):
 class JoinLabels(beam.PTransform):
     """Joins {"images": ImageBatches, "rows": LabelBatches} into samples.
 
-    With `by_folder`, "bare_names" are the `BareNames` of the rows.
-
     Attributes:
       splits: gives each sample its split.
       columns: of the rows' values.
@@ -310,7 +291,6 @@ class JoinLabels(beam.PTransform):
       class_by_folder: whether the first column is the class, and is each image's folder.
       unnamed: what images without a row stand for; None to leave them out.
       buckets: in how many parts they are joined.
-      by_folder: brings images and rows together by folder as well as by name; None for names alone.
       keep: makes samples of images without a row; None makes them dead letters.
       sample_filter: leaves out samples; None keeps all.
 
@@ -326,11 +306,9 @@ class JoinLabels(beam.PTransform):
     unnamed: UnnamedImages | None = None
     complete: bool = False
     class_by_folder: bool = False
-    by_folder: ByFolder | None = None
 
     def expand(self, inputs: Mapping[str, beam.PCollection]) -> beam.pvalue.DoOutputsTuple:
-        pack = self._packing(inputs.get(BARE_NAMES))
-        inputs = {name: inputs[name] for name in ("images", "rows")}
+        pack = _pack_by_bucket(self.buckets)
         by_file_name = {
             "images": inputs["images"] | "ImagesByFileName" >> pack,
             "rows": inputs["rows"] | "RowsByFileName" >> pack,
@@ -350,18 +328,6 @@ class JoinLabels(beam.PTransform):
             | "GroupByFileName" >> beam.CoGroupByKey()
             | "JoinBucket" >> _with_outputs(_Joining(merger, labelling))
         )
-
-    def _packing(self, bare_names: beam.PCollection[BareNames] | None) -> beam.PTransform:
-        if not self.by_folder:
-            return _pack_by_bucket(self.buckets)
-        assert bare_names is not None
-        bare = (
-            bare_names | "AllBareNames" >> beam.CombineGlobally(BareNames.sum_of).without_defaults()
-        )
-        return beam.ParDo(
-            Divide(partial(_folder_division, buckets=self.buckets, by_folder=self.by_folder)),
-            AsSingleton(bare, default_value=BareNames()),
-        ).with_output_types(tuple[int, bytes])
 
 
 def _with_outputs(work: Work) -> beam.PTransform:

@@ -10,7 +10,6 @@ from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.packed_batches import DeadLetterBatch
 from beam_pipeline.core.packing import Columns, items_by_part, join_columns
 
-BARE_NAMES = "bare_names"
 CHANGES = "changes"
 COMPARED = "compared"
 DEAD_LETTERS = "dead_letters"

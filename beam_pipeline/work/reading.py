@@ -17,7 +17,6 @@ from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, row_dead_
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.labels.join import UnnamedImages
-from beam_pipeline.core.labels.meeting import BareNames, ByFolder
 from beam_pipeline.core.listing.cuts import LineRange, RowGroupRange
 from beam_pipeline.core.listing.line_blocks import LineBlock, scan_block
 from beam_pipeline.core.packed_batches import BATCH_SIZE, DeadLetterBatch, LabelBatch
@@ -26,7 +25,7 @@ from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.layout import LabelReader, PartReader
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import REMOTE_READS
-from beam_pipeline.work.outcome import BARE_NAMES, Outcome
+from beam_pipeline.work.outcome import Outcome
 
 PART_BYTES = 8 << 20  # 8 MiB, some 200,000 rows
 
@@ -138,13 +137,11 @@ class RowsTask:
       parts: the files.
       reader: reads them.
       unnamed: makes the rows of files that cannot be read; None for dead letters.
-      by_folder: tells which rows name their images without a folder; None if that does not matter.
     """
 
     parts: Sequence[FilePart]
     reader: LabelReader
     unnamed: UnnamedImages | None = None
-    by_folder: ByFolder | None = None
 
     def run(self) -> Outcome:
         """Reads the rows."""
@@ -158,14 +155,7 @@ class RowsTask:
         """The outcome of rows that were read."""
         tally.orphan_rows = len(dead_letters)
         tally.add_dead_letters(dead_letters)
-        bare = [(BARE_NAMES, self.bare_names(batches))] if self.by_folder else []
-        return Outcome(batches, tally, dead_letters, bare)
-
-    def bare_names(self, batches: Sequence[LabelBatch]) -> BareNames:
-        """The names that rows give without a folder."""
-        assert self.by_folder
-        names = (batch.columns()[_NAME] for batch in batches)
-        return BareNames.sum_of(map(self.by_folder.bare_names, names))
+        return Outcome(batches, tally, dead_letters)
 
     def read(self, tally: Tally, dead_letters: DeadLetterBatch) -> Iterator[LabelBatch]:
         """Yields the rows in batches, counts them, and adds those that are broken to dead letters."""

@@ -9,14 +9,13 @@ from apache_beam.testing.util import assert_that, equal_to
 from beam_pipeline.core.dataset.splits import SplitAssigner
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.labels.join import join_bucket
-from beam_pipeline.core.labels.meeting import ByFolder
 from beam_pipeline.core.labels.schema import ColumnKind, label_column
 from beam_pipeline.core.references import ImageRef, LabelRow
 from beam_pipeline.transforms import in_workers
 from beam_pipeline.transforms.batches import ImageBatch, LabelBatch
 from beam_pipeline.transforms.labels import JoinLabels
 from beam_pipeline.transforms.planning import SumTallies
-from beam_pipeline.work.outcome import BARE_NAMES, DEAD_LETTERS, TALLY
+from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 
 KEYS = [f"{folder}/{number}.jpg" for folder in "abc" for number in range(20)]
 IMAGES = [ImageRef(key, f"/photos/{key}", 5) for key in KEYS]
@@ -28,14 +27,11 @@ ROWS += [LabelRow("gone.jpg", ("cat",), "", "/labels.csv", 93)]
 
 
 @pytest.mark.parametrize(
-    ("buckets", "held", "by_folder"),
-    [
-        *((1, 10, None), (7, 1, None), (7, 1 << 16, None), (1024, 10, None), (1024, 1 << 16, None)),
-        *((buckets, 10, ByFolder.below(["/photos"])) for buckets in (7, 1024)),
-    ],
+    ("buckets", "held"),
+    [(1, 10), (7, 1), (7, 1 << 16), (1024, 10), (1024, 1 << 16)],
 )
 def test_buckets_and_bundles_play_no_part(
-    buckets: int, held: int, by_folder: ByFolder | None, monkeypatch: pytest.MonkeyPatch
+    buckets: int, held: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Samples, dead letters and counts are those of all images and rows at once."""
     monkeypatch.setattr(in_workers, "MOST_HELD", held)
@@ -52,15 +48,11 @@ def test_buckets_and_bundles_play_no_part(
             "images": pipeline | "Images" >> beam.Create(image_batches),
             "rows": pipeline | "Rows" >> beam.Create(row_batches),
         }
-        if by_folder:
-            bare = [by_folder.bare_names(row.name for row in batch) for batch in row_batches]
-            inputs[BARE_NAMES] = pipeline | "BareNames" >> beam.Create(bare)
         joined = inputs | JoinLabels(
             splits=SplitAssigner(None, 0),
             columns=(label_column("label", ColumnKind.BYTES),),
             merge_rows=False,
             buckets=buckets,
-            by_folder=by_folder,
         )
         samples = joined["samples"] | "EachSample" >> beam.FlatMap(list)
         dead_letters = joined[DEAD_LETTERS] | "EachLetter" >> beam.FlatMap(list)

@@ -15,10 +15,8 @@ from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels import table_rows
-from beam_pipeline.core.labels.meeting import BareNames, ByFolder
 from beam_pipeline.core.labels.table_files import TableHead
 from beam_pipeline.core.labels.tables import ColumnChoices, inspect_tables
-from beam_pipeline.core.listing.cuts import LineRange
 from beam_pipeline.layouts.local_copy import LocalCopy
 from beam_pipeline.layouts.table import TableReader
 from beam_pipeline.transforms.listing import cut_file
@@ -145,15 +143,6 @@ def test_a_parquet_table_that_changes_after_it_was_cut_is_refused(tmp_path: Path
         f"{path} is not a Parquet file, or is damaged or cut short (it has changed since its footer "
         "was read); write it again"
     )
-
-
-def test_names_without_a_folder_are_found(tmp_path: Path) -> None:
-    """They are needed to bring rows and images together by folder."""
-    path = tmp_path / "labels.csv"
-    path.write_text("filename,label\ncat/a.jpg,cat\nb.jpg,dog\n")
-    part = FilePart(str(path), LineRange(0, path.stat().st_size))
-    task = RowsTask([part], reader_of(path), by_folder=ByFolder.below(["/photos"]))
-    assert task.run().tagged == [("bare_names", BareNames(frozenset({"b"})))]
 
 
 def test_a_file_that_cannot_be_read_is_a_dead_letter(tmp_path: Path) -> None:

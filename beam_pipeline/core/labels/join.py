@@ -64,7 +64,7 @@ _NAME, _VALUES, _SPLIT, _FILE, _LINE, _PROBLEM, _ROW_SIZE = range(len(LabelRow._
 _LEAST_BUCKETS = 256
 _BUCKETS_FOR_ANY = 1024  # where the size of the label files is not known
 _BUCKET_BYTES = 2_000_000  # of label files: some 50,000 rows, and as many images
-_BY_FOLDER_BYTES = 20_000_000  # of label files: below, no bucket can have more than 500,000 rows
+_LARGE_BYTES = 20_000_000  # of label files
 
 
 @dataclass
@@ -143,12 +143,9 @@ def buckets_for(label_bytes: int | None) -> int:
     return max(_LEAST_BUCKETS, label_bytes // _BUCKET_BYTES)
 
 
-def meets_by_folder(label_bytes: int | None) -> bool:
-    """Tells whether images and rows meet by their folders as well as by their names.
-
-    It takes a further pass over the rows, which small tables do without.
-    """
-    return label_bytes is not None and label_bytes >= _BY_FOLDER_BYTES
+def are_large(label_bytes: int | None) -> bool:
+    """Tells whether parts of label files are worth sending to several workers."""
+    return label_bytes is not None and label_bytes >= _LARGE_BYTES
 
 
 def label_by_folder(images: Columns, keep: KeepUnlabelled | None = None) -> Joined:

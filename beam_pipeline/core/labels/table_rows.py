@@ -240,7 +240,7 @@ def _put_together(chunks: Iterator[TableRows], table: LabelTable) -> TableRows:
 
 
 def _columns_at_once(block: bytes, table: LabelTable, first_line: int) -> TableRows | None:
-    """The rows of regular lines; None if a line is empty, broken or no row of so many cells."""
+    """The rows of regular lines; None if a line is blank, broken or no row of so many cells."""
     if table.format is not Format.CSV:
         return None
     try:
@@ -248,13 +248,20 @@ def _columns_at_once(block: bytes, table: LabelTable, first_line: int) -> TableR
     except UnicodeDecodeError:
         return None
     columns = columns_of_lines(text, table.delimiter, len(table.header))
-    if columns is None:
+    if columns is None or _any_blank(columns):
         return None
     if first_line == 1 and table.header_lines:
         columns = [column[table.header_lines :] for column in columns]
         first_line += table.header_lines
     lines = range(first_line, first_line + len(columns[0]))
     return _with_points(TableRows(lines, dict(zip(table.header, columns, strict=True))), table)
+
+
+def _any_blank(columns: Sequence[Sequence[str]]) -> bool:
+    """True if all cells of a row are empty, as in the lines of commas that Excel leaves."""
+    if all(map(str.strip, columns[0])):
+        return False
+    return not all(any(map(str.strip, row)) for row in zip(*columns, strict=True))
 
 
 def _encoding(table: LabelTable, first_line: int) -> str:

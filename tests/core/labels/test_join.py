@@ -19,7 +19,7 @@ from beam_pipeline.core.labels.join import (
     buckets_for,
     split_duplicates,
 )
-from beam_pipeline.core.labels.meeting import BareNames, ByFolder, bucket_of
+from beam_pipeline.core.labels.meeting import bucket_of
 from beam_pipeline.core.labels.schema import ColumnKind, label_column
 from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
 from beam_pipeline.core.packing import Columns
@@ -884,27 +884,6 @@ def test_buckets_come_to_the_same_as_everything_at_once(
 ) -> None:
     """However many buckets there are, no row and image that could meet are kept apart."""
     assert in_order(join_by_buckets(images, rows, buckets)) == in_order(join_bucket(images, rows))
-
-
-@settings(max_examples=examples(400))
-@given(images=IMAGES, rows=ROWS, most=st.sampled_from([0, 2, 1000]))
-def test_buckets_by_folder_come_to_the_same(
-    images: list[ImageRef], rows: list[LabelRow], most: int
-) -> None:
-    """Only the hint at images of other folders is missing where no image has a row's path."""
-    by_folder = ByFolder.below(["/photos", "/labels", "gs://b/photos"])
-    bare = BareNames.sum_of(by_folder.bare_names([row.name]) for row in rows)
-    bare = BareNames(too_many=True) if len(bare.names) > most else bare
-    found = join_in(images, rows, lambda name: by_folder.bucket_of(name, 1 << 31, bare))
-    assert without_hints(in_order(found)) == without_hints(in_order(join_bucket(images, rows)))
-
-
-def without_hints(joined: Joined) -> Joined:
-    joined.dead_letters = sorted(
-        one._replace(message="") if one.reason == "missing_image" else one
-        for one in joined.dead_letters
-    )
-    return joined
 
 
 @pytest.mark.parametrize("name", ["./a.jpg/", "./a.jpg/.", "x/../a.jpg/"])

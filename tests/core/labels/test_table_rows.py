@@ -47,6 +47,7 @@ BREAKS = st.sampled_from(["\n", "\r\n"])
 @given(lines=LINES, line_break=BREAKS, first_line=st.sampled_from([1, 9]))
 @example(lines=["a.jpg,cat,7,test", '"q, r",dog, 8 ,val'], line_break="\n", first_line=9)
 @example(lines=["filename,label,age,split"], line_break="\n", first_line=1)
+@example(lines=["a.jpg,cat,7,test", ",, ,"], line_break="\n", first_line=9)
 def test_rows_read_by_columns_or_one_by_one_are_the_same(
     lines: list[str], line_break: str, first_line: int
 ) -> None:
