@@ -24,7 +24,7 @@ LAYOUTS: Mapping[str, str] = {
     "voc": "beam_pipeline.layouts.voc:Voc",
     "coco_panoptic": "beam_pipeline.layouts.coco.layout:CocoPanoptic",
     "coco": "beam_pipeline.layouts.coco.layout:Coco",
-    "yolo": "beam_pipeline.layouts.yolo.layout:Yolo",
+    "yolo": "beam_pipeline.layouts.yolo:Yolo",
     "masks": "beam_pipeline.layouts.masks:Masks",
     "imagefolder": "beam_pipeline.layouts.imagefolder:ImageFolder",
     "caption_files": "beam_pipeline.layouts.caption_files:CaptionFiles",

@@ -73,8 +73,7 @@ from beam_pipeline.layouts.coco.tasks import Captions, Classes, Instances, Panop
 from beam_pipeline.layouts.kitti import KittiFormat
 from beam_pipeline.layouts.label_files import BadLabelError
 from beam_pipeline.layouts.voc import parse_annotation
-from beam_pipeline.layouts.yolo.data_set import read_class_file, read_description
-from beam_pipeline.layouts.yolo.layout import (
+from beam_pipeline.layouts.yolo import (
     DETECT,
     OBB,
     POSE,
@@ -82,6 +81,7 @@ from beam_pipeline.layouts.yolo.layout import (
     LineFormat,
     line_lengths,
 )
+from beam_pipeline.layouts.yolo_data_set import read_class_file, read_description
 from tests.pictures import picture
 
 MOST_SECONDS = 5.0

@@ -8,10 +8,9 @@ import pytest
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.listing.filters import ImageRoot
-from beam_pipeline.layouts.yolo.data_set import (
+from beam_pipeline.layouts.yolo_data_set import (
+    DataSet,
     FolderPair,
-    Found,
-    find,
     label_roots,
     roots_of,
     topmost,
@@ -21,10 +20,10 @@ from tests.pictures import write_files
 LINE = "0 0.5 0.5 1 1\n"
 
 
-def found_in(folder: Path, files: dict[str, bytes | str], path: str = "") -> Found:
+def found_in(folder: Path, files: dict[str, bytes | str], path: str = "") -> DataSet:
     write_files(str(folder), files)
-    found = Found()
-    find(f"{folder}/{path}", found)
+    found = DataSet()
+    found.add(f"{folder}/{path}")
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from beam_pipeline.layouts.label_files import BadLabelError
-from beam_pipeline.layouts.yolo.layout import (
+from beam_pipeline.layouts.yolo import (
     LineFormat,
     guess_task,
     line_lengths,

@@ -58,16 +58,14 @@ from beam_pipeline.layouts.label_files import (
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.paths import image_roots
 from beam_pipeline.layouts.tree import beginning, files_of, subfolders
-from beam_pipeline.layouts.yolo.data_set import (
+from beam_pipeline.layouts.yolo_data_set import (
     CLASS_FILES,
     LABEL_FILES,
     USUAL_YAML,
     YAML_SUFFIXES,
+    DataSet,
     FolderPair,
-    Found,
     description_in,
-    find,
-    find_class_files,
     folder_pairs_in,
     label_roots,
     roots_of,
@@ -84,10 +82,10 @@ _CORNERS = 9  # of a class and four corners
 _LEAST_OUTLINE = 7  # of a class and three points
 _HIDDEN, _VISIBLE = 0, 2  # as in COCO
 _TXT = ".txt"
-_LOOKED_AT_REMOTE = 10
-_LOOKED_AT = 50  # label files from which the task is guessed
+_LOOKED_AT, _LOOKED_AT_REMOTE = 50, 10  # label files from which the task is guessed
 _HEAD_BYTES = 64 << 10
 _MASKS = OBJECT_FEATURES[0]
+_BATCH = 1 << 16  # files of a listing
 
 
 class Yolo:
@@ -102,15 +100,9 @@ class Yolo:
             folders = [files.canonical(path) for path in options.labels if path.strip()]
             if len(folders) < len(options.labels) or not all(map(_holds_labels, folders)):
                 return ""
-            where = ", ".join(map(shown, folders, options.labels))
-            return f"label files of YOLO in {where}"
-        reasons = []
-        for path in options.images:
-            reason = _recognise(path) if path.strip() else ""
-            if not reason:
-                return ""
-            reasons.append(reason)
-        return "; ".join(reasons)
+            return f"label files of YOLO in {', '.join(map(shown, folders, options.labels))}"
+        reasons = [_recognise(path) if path.strip() else "" for path in options.images]
+        return "; ".join(reasons) if all(reasons) else ""
 
     def open(self, options: SourceOptions) -> Source:
         """Finds the images, the label files, the classes and the splits.
@@ -118,46 +110,43 @@ class Yolo:
         Raises:
           UsageError: something is missing, an image is in two splits, or files disagree on classes.
         """
+        data = DataSet()
         if options.labels:
             typed = label_folders(options.labels, LABEL_FILES, "label files of YOLO")
             roots = image_roots(options.images)
-            found = Found([FolderPair("", folder.uri) for folder in typed])
-            find_class_files(found, [root.uri for root in roots])
+            data.pairs = [FolderPair("", folder.uri) for folder in typed]
+            data.find_class_files([root.uri for root in roots])
         else:
-            found = Found()
             for path in options.images:
-                find(path, found)
-            roots = roots_of([pair.images for pair in found.pairs])
-        lines, questions = _line_format(options, found)
-        folders = tuple((pair.images, pair.split) for pair in found.pairs if pair.split)
-        places = tuple(Place(pair.labels, pair.images) for pair in found.pairs)
-        splits = Splits(found.listed, folders)
-        reader = LabelFileReader(lines, places, splits, frozenset(found.skipped))
-        notes, more_questions = _missing_labels(found, roots)
-        if found.names is None:
-            notes = (*notes, "nothing names the classes, so their numbers are their names")
+                data.add(path)
+            roots = roots_of([pair.images for pair in data.pairs])
+        lines, questions = _line_format(options, data)
+        reader = LabelFileReader(
+            lines,
+            places=tuple(Place(pair.labels, pair.images) for pair in data.pairs),
+            splits=Splits(
+                data.listed, tuple((pair.images, pair.split) for pair in data.pairs if pair.split)
+            ),
+            skipped=frozenset(data.skipped),
+        )
+        notes, doubts = _missing_labels(data, roots)
+        if data.names is None:
+            notes.append("nothing names the classes, so their numbers are their names")
         if lines.task == SEGMENT and not lines.masks:
-            notes = (
-                *notes,
+            notes.append(
                 "of outlines, the boxes around them are written; --object_features masks adds a mask "
-                "of each object",
+                "of each object"
             )
+        ids = None if data.names is None else tuple((name, i) for i, name in data.names.items())
         return Source(
             layout=self.name,
             roots=roots,
-            labels=FileLabels(reader, folders=label_roots(found.pairs), unnamed=reader),
+            labels=FileLabels(reader, folders=label_roots(data.pairs), unnamed=reader),
             examples=LabelledImages(lines.columns),
-            numbering=_numbering(found.names),
-            notes=(*found.notes, *notes),
-            questions=(*questions, *more_questions),
+            numbering=ClassNumbering(from_name=True) if ids is None else ClassNumbering(known=ids),
+            notes=(*data.notes, *notes),
+            questions=(*questions, *doubts),
         )
-
-
-def _numbering(names: Mapping[int, str] | None) -> ClassNumbering:
-    """Numbers the classes by the ids in the label files."""
-    if names is None:
-        return ClassNumbering(from_name=True)
-    return ClassNumbering(known=tuple((name, i) for i, name in names.items()))
 
 
 def _recognise(path: str) -> str:
@@ -165,21 +154,19 @@ def _recognise(path: str) -> str:
     uri = files.canonical(path)
     if uri.lower().endswith(YAML_SUFFIXES):
         return f"{posixpath.basename(uri)} describes a data set of YOLO"
-    pairs = folder_pairs_in(uri)
     try:
         description = description_in(uri)
     except UsageError:  # open() reports the fault
         description = None
     if description:
         return f"{posixpath.basename(description.uri)} in {shown(uri, path)}"
-    for pair in pairs:
-        if not _holds_labels(pair.labels):
-            continue
-        if pair.images == pair.labels:
-            return f"label files of YOLO beside the images in {shown(pair.images, path)}"
-        labels, images = (shown(folder, path) for folder in (pair.labels, pair.images))
-        return f"label files of YOLO in {labels}, for the images in {images}"
-    return ""
+    pair = next((pair for pair in folder_pairs_in(uri) if _holds_labels(pair.labels)), None)
+    if pair is None:
+        return ""
+    if pair.images == pair.labels:
+        return f"label files of YOLO beside the images in {shown(pair.images, path)}"
+    labels, images = (shown(folder, path) for folder in (pair.labels, pair.images))
+    return f"label files of YOLO in {labels}, for the images in {images}"
 
 
 # --- label files ---------------------------------------------------------------------------------
@@ -204,62 +191,53 @@ def _holds_labels(folder: str) -> bool:
     """True if most of the first non-empty label files of a folder are YOLO's."""
     named = (*CLASS_FILES, *(f"{name}{_TXT}" for name in SPLIT_NAMES))
     score = 0
-    most = _LOOKED_AT_REMOTE if is_remote(folder) else _LOOKED_AT
-    for uri in islice(_first_labels(folder), most):
+    for uri in islice(
+        _first_labels(folder), _LOOKED_AT_REMOTE if is_remote(folder) else _LOOKED_AT
+    ):
         name = posixpath.basename(uri).lower()
-        if name in named or name.startswith(README):
-            continue
-        lengths = _lengths_of(uri)
-        if lengths != []:
-            score += -1 if lengths is None else 1
+        if name not in named and not name.startswith(README):
+            lengths = _lengths_of(uri)
+            score += -1 if lengths is None else bool(lengths)
     return score > 0
 
 
-def _line_format(options: SourceOptions, found: Found) -> tuple[LineFormat, tuple[Question, ...]]:
+def _line_format(options: SourceOptions, data: DataSet) -> tuple[LineFormat, list[Question]]:
     """Returns the format of all lines, and the questions about it.
 
     Raises:
       UsageError: key points without a description, or masks without outlines.
     """
-    questions: tuple[Question, ...] = ()
-    task = options.yolo_task or (POSE if found.keypoints else "")
-    if not task:
-        task = guess_task(_sampled_lengths(found))
-        if " or " in task:
-            question = Question(
-                "turned_boxes_or_outlines",
-                f"all lines looked at have 9 columns: boxes that are turned ({OBB}) or outlines of "
-                f"four points ({SEGMENT}); say which with --yolo_task {OBB} or --yolo_task {SEGMENT}",
-            )
-            questions, task = (question,), SEGMENT
+    questions = []
+    task = options.yolo_task or (POSE if data.keypoints else guess_task(_sampled_lengths(data)))
+    if " or " in task:
+        reason = (
+            f"all lines looked at have 9 columns: boxes that are turned ({OBB}) or outlines of "
+            f"four points ({SEGMENT}); say which with --yolo_task {OBB} or --yolo_task {SEGMENT}"
+        )
+        questions, task = [Question("turned_boxes_or_outlines", reason)], SEGMENT
     masks = _MASKS in options.object_features
     if masks and task != SEGMENT:
         raise UsageError(
             f"--object_features {_MASKS}: the label files have no outlines (--yolo_task is {task})"
         )
-    if task == POSE and not found.keypoints:
+    if task == POSE and not data.keypoints:
         raise UsageError(
             "label files of key points need kpt_shape, [number of key points, 2 or 3], in "
             f"{USUAL_YAML[0]}; name that file with --images"
         )
-    keypoints, dimensions = found.keypoints or (0, 2)
-    return LineFormat(
-        task=task, names=found.names, keypoints=keypoints, dimensions=dimensions, masks=masks
-    ), questions
+    return LineFormat(task, data.names, *(data.keypoints or (0, 2)), masks=masks), questions
 
 
-def _sampled_lengths(found: Found) -> list[int]:
+def _sampled_lengths(data: DataSet) -> list[int]:
     lengths: list[int] = []
-    for folder in topmost(pair.labels for pair in found.pairs):
-        uris = (uri for uri in _first_labels(folder) if uri not in found.skipped)
+    for folder in topmost(pair.labels for pair in data.pairs):
+        uris = (uri for uri in _first_labels(folder) if uri not in data.skipped)
         for uri in islice(uris, _LOOKED_AT):
             lengths += _lengths_of(uri) or []
     return lengths
 
 
-def _missing_labels(
-    found: Found, roots: Sequence[ImageRoot]
-) -> tuple[tuple[str, ...], tuple[Question, ...]]:
+def _missing_labels(data: DataSet, roots: Sequence[ImageRoot]) -> tuple[list[str], list[Question]]:
     """Returns (notes, questions) about images without a label file; none for remote folders.
 
     If no image of a folder has one, the folder may be unlabelled instead.
@@ -267,13 +245,11 @@ def _missing_labels(
     notes: list[str] = []
     questions: list[Question] = []
     if any(is_remote(root.uri) for root in roots):
-        return (), ()
+        return notes, questions
     images = missing = unlisted = 0
-    for pair in found.pairs:
-        folders = [ImageRoot(pair.images)] if pair.images else roots
-        stems = _stems(folders)
-        labelled = _stems([ImageRoot(pair.labels, (LABEL_FILES,))])
-        without = len(stems - labelled)
+    for pair in data.pairs:
+        stems = _stems([ImageRoot(pair.images)] if pair.images else roots)
+        without = len(stems - _stems([ImageRoot(pair.labels, (LABEL_FILES,))]))
         images, missing = images + len(stems), missing + without
         if stems and without == len(stems) and pair.images:
             reason = (
@@ -282,8 +258,8 @@ def _missing_labels(
                 "are not labelled"
             )
             questions.append(Question("folder_without_labels", reason))
-        if found.listed and pair.images and not pair.split:
-            unlisted += sum(f"{pair.images}/{stem}" not in found.listed for stem in stems)
+        if data.listed and pair.images and not pair.split:
+            unlisted += sum(f"{pair.images}/{stem}" not in data.listed for stem in stems)
     if missing:
         notes.append(
             f"{missing} of {images} images have no label file and count as images without objects, "
@@ -294,17 +270,17 @@ def _missing_labels(
             f"{unlisted} of {images} images are in no list file, so they go to a split {UNLISTED!r} "
             "unless --splits is given"
         )
-    return tuple(notes), tuple(questions)
+    return notes, questions
 
 
 def _stems(roots: Sequence[ImageRoot]) -> set[str]:
     """Returns the paths of the files in local folders, without extension."""
     return {
-        posixpath.splitext(found.key)[0]
+        posixpath.splitext(image.key)[0]
         for root in roots
         if os.path.isdir(root.uri)
-        for listed in list_local_root(root, _HEAD_BYTES)
-        for found in listed.images
+        for listed in list_local_root(root, _BATCH)
+        for image in listed.images
     }
 
 
@@ -352,55 +328,43 @@ class LineFormat(LabelFormat):
                 rows.append(self._object(fields, number))
             except BadLabelError as error:
                 raise BadLabelError(str(error), number) from error
-        if not rows:
-            return ImageLabels(self.nothing)
-        values: list[Any] = []
-        for column, items in zip(self.columns, zip(*rows, strict=True), strict=True):
-            spread = column.kind is ColumnKind.POINT or column.name == "keypoint/visibility"
-            values.append(tuple(part for item in items for part in item) if spread else items)
-        return ImageLabels(tuple(values))
+        values = [
+            tuple(part for item in items for part in item) if isinstance(items[0], list) else items
+            for items in zip(*rows, strict=True)
+        ]
+        return ImageLabels(tuple(values) or self.nothing)
 
     def _object(self, fields: Sequence[bytes], line: int) -> tuple[Any, ...]:
-        """Returns the values of one object, in the order of the columns."""
+        """Returns the values of one object, in the order of the columns; those of points are lists."""
         self._check_length(len(fields))
         name = self._class(fields[0])
         numbers = [_number(field) for field in fields[1:]]
         if self.task == POSE:
             return (_centred(numbers[:4], line), name, *self._keypoints(numbers[4:]))
-        outline = numbers
-        if len(numbers) > 4:
-            box = (
-                *(min(numbers[::2]), min(numbers[1::2])),
-                *(max(numbers[::2]), max(numbers[1::2])),
-                line,
-            )
-        else:
+        if len(numbers) == 4:
             box = _centred(numbers, line)
             left, top, right, bottom, _ = box
-            outline = [left, top, right, top, right, bottom, left, bottom]
+            numbers = [left, top, right, top, right, bottom, left, bottom]
+        else:
+            xs, ys = numbers[::2], numbers[1::2]
+            box = (min(xs), min(ys), max(xs), max(ys), line)
         if self.task == OBB:
-            return box, name, outline
-        if self.task == SEGMENT and self.masks:
-            return box, name, json.dumps([outline])
-        return box, name
+            return box, name, numbers
+        return (box, name, json.dumps([numbers])) if self.masks else (box, name)
 
     def _check_length(self, length: int) -> None:
-        pose = _BOX + self.keypoints * self.dimensions
-        wanted, expected = {
-            DETECT: (_BOX, f"the {_BOX} of a class and its box"),
-            OBB: (_CORNERS, f"the {_CORNERS} of a class and four corners"),
-            POSE: (
-                pose,
-                f"the {pose} of a class, its box and {self.keypoints} key points of "
-                f"{self.dimensions} values",
-            ),
-            SEGMENT: (
-                _BOX,
-                f"a class and the points of its outline, or the {_BOX} of a class and its box",
-            ),
-        }[self.task]
         is_outline = length >= _LEAST_OUTLINE and length % 2 == 1
-        if length == wanted or (is_outline and self.task == SEGMENT):
+        right, expected = _BOX, f"the {_BOX} of a class and its box"
+        if self.task == OBB:
+            right, expected = _CORNERS, f"the {_CORNERS} of a class and four corners"
+        elif self.task == POSE:
+            values = f"{self.keypoints} key points of {self.dimensions} values"
+            right = _BOX + self.keypoints * self.dimensions
+            expected = f"the {right} of a class, its box and {values}"
+        elif self.task == SEGMENT:
+            right = length if is_outline else _BOX
+            expected = f"a class and the points of its outline, or {expected}"
+        if length == right:
             return
         hint = ""
         if length == _BOX + 1:
@@ -411,10 +375,9 @@ class LineFormat(LabelFormat):
         raise BadLabelError(f"{counted(length, 'column')}, expected {expected}{hint}")
 
     def _class(self, field: bytes) -> str:
-        try:
-            number = parse_number(_text(field), ColumnKind.FLOAT)
-        except ValueError as error:
-            raise BadLabelError(f"the class is {_text(field)!r}, expected its number") from error
+        number = _parsed(field)
+        if number is None:
+            raise BadLabelError(f"the class is {_text(field)!r}, expected its number")
         if number < 0 or number % 1:
             raise BadLabelError(f"the class is {_text(field)!r}, expected a whole number from 0 on")
         if self.names is None:
@@ -452,13 +415,11 @@ def line_lengths(data: bytes) -> list[int] | None:
     """Returns the number of columns of each line; None if a line is not YOLO's: a class and fractions."""
     lengths = []
     for _, fields in fields_of_lines(data):
-        try:
-            numbers = [parse_number(_text(field), ColumnKind.FLOAT) for field in fields]
-        except ValueError:
+        numbers = list(map(_parsed, fields))
+        if len(fields) < _BOX or None in numbers:
             return None
-        if len(fields) < _BOX or numbers[0] < 0 or numbers[0] % 1:
-            return None
-        if any(not -1 <= number <= 2 for number in numbers[1:_BOX]):
+        number, *box = (value for value in numbers[:_BOX] if value is not None)
+        if number < 0 or number % 1 or any(not -1 <= value <= 2 for value in box):
             return None
         lengths.append(len(fields))
     return lengths
@@ -470,10 +431,17 @@ def _centred(numbers: Sequence[float], line: int) -> tuple[float, float, float, 
 
 
 def _number(field: bytes) -> float:
+    number = _parsed(field)
+    if number is None:
+        raise BadLabelError(f"{_text(field)!r} is not a number")
+    return number
+
+
+def _parsed(field: bytes) -> float | None:
     try:
         return parse_number(_text(field), ColumnKind.FLOAT)
-    except ValueError as error:
-        raise BadLabelError(f"{_text(field)!r} is not a number") from error
+    except ValueError:
+        return None
 
 
 def _text(field: bytes) -> str:

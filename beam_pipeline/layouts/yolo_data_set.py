@@ -1,0 +1,483 @@
+"""A YOLO data set: its images, label files, classes and splits, and the `data.yaml` that may describe them.
+
+    data.yaml    path: ../d, train: images/train, val: images/val or val.txt, names: [cat, dog]
+    images/train/a.jpg    labels/train/a.txt    classes.txt
+
+Source: https://docs.ultralytics.com/datasets/detect/#ultralytics-yolo-format
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
+from beam_pipeline.core.listing.folders import SPLIT_NAMES
+from beam_pipeline.core.text import is_utf8, shown, some
+from beam_pipeline.core.uris import is_remote
+from beam_pipeline.layouts.paths import image_roots
+from beam_pipeline.layouts.tree import (
+    beginning,
+    files_of,
+    has_file,
+    has_folder,
+    image_names,
+    stems_of,
+    subfolders,
+)
+from beam_pipeline.storage import files
+
+YAML_SUFFIXES = (".yaml", ".yml")
+USUAL_YAML = ("data.yaml", "dataset.yaml")
+CLASS_FILES = ("classes.txt", "obj.names", "_darknet.labels")
+"""Files with one class name per line, as written by LabelImg, Darknet, and Roboflow for Darknet."""
+
+LABEL_FILES = "**/*.txt"
+
+_SPLITS = ("train", "val", "valid", "validation", "test")
+_LARGEST = 1 << 20  # bytes of a description
+_MOST_DIGITS = 18  # of a class number, which an int64 holds
+_IMAGES, _LABELS, _TXT = "images", "labels", ".txt"
+
+
+class FolderPair(NamedTuple):
+    """A folder of images and the folder of their labels.
+
+    Attributes:
+      images, labels: URIs of the folders.
+      split: the split of all images in it; empty if their own folders or list files give it.
+    """
+
+    images: str
+    labels: str
+    split: str = ""
+
+
+class Description(NamedTuple):
+    """The content of `data.yaml`.
+
+    Attributes:
+      uri: its URI.
+      folder: the data set's folder, as given by `path`, or else the folder of the file.
+      splits: split -> folders and list files of its images, as written.
+      names: class id -> name; None if it has none.
+      keypoints: (key points per object, values per key point); None if there are none.
+      notes: notes for the user, one sentence each.
+    """
+
+    uri: str
+    folder: str
+    splits: Mapping[str, Sequence[str]]
+    names: Mapping[int, str] | None = None
+    keypoints: tuple[int, int] | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass
+class DataSet:
+    """The data sets in the paths of --images, taken together.
+
+    Attributes:
+      pairs: folders of images, each with the folder of its labels.
+      listed: URI of an image, without extension -> the split whose list file names it.
+      names: class id -> name; None if no file names the classes.
+      names_from: URI of the file that names them.
+      keypoints: (key points per object, values per key point); None if there are none.
+      skipped: URIs of text files that may be among label files but are not label files.
+      notes: notes for the user, one sentence each.
+    """
+
+    pairs: list[FolderPair] = field(default_factory=list)
+    listed: dict[str, str] = field(default_factory=dict)
+    names: Mapping[int, str] | None = None
+    names_from: str = ""
+    keypoints: tuple[int, int] | None = None
+    skipped: set[str] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, path: str) -> None:
+        """Adds the data set in a path of --images.
+
+        Raises:
+          UsageError: it is not a YOLO data set, or disagrees with another one on the classes.
+        """
+        if not path.strip():
+            raise UsageError("--images: an empty path")
+        uri = files.canonical(path)
+        is_yaml = uri.lower().endswith(YAML_SUFFIXES)
+        description = read_description(uri) if is_yaml else description_in(uri)
+        if description:
+            base, pairs = description.folder, self._described_pairs(description)
+            self.notes += description.notes
+        elif is_yaml:
+            raise UsageError(
+                f"--images {path} describes no data set of YOLO; expected names, and train, val or test"
+            )
+        else:
+            pairs = folder_pairs_in(uri)
+            if not pairs:
+                raise UsageError(
+                    f"--images {path}: no data set of YOLO; expected {_IMAGES}/ beside {_LABELS}/, "
+                    f"label files ({_TXT}) beside the images, or a description such as "
+                    f"{USUAL_YAML[0]}. --labels names a folder of label files elsewhere"
+                )
+            base = uri
+            if len(pairs) == 1 and pairs[0].images != pairs[0].labels:
+                base = f"{pairs[0].images}/".rpartition(f"/{_IMAGES}/")[0]
+                description = description_in(base) if base != uri else None
+            for name, split in SPLIT_NAMES.items():
+                if _is_list(f"{base}/{name}{_TXT}"):
+                    self._read_list(f"{base}/{name}{_TXT}", split, (base,))
+        if description:
+            if description.names is not None:
+                self._name_classes(description.names, description.uri)
+            self.keypoints = description.keypoints or self.keypoints
+        self.pairs += pairs
+        self.find_class_files([base])
+
+    def find_class_files(self, bases: Sequence[str]) -> None:
+        """Finds the files that name classes; the first one counts if nothing else names them.
+
+        Args:
+          bases: folders in which to look, beside those of images and labels.
+        """
+        near = [*bases]
+        for pair in self.pairs:
+            near += [pair.labels, posixpath.dirname(pair.labels), pair.images]
+        uris = (f"{folder}/{name}" for folder in filter(None, near) for name in CLASS_FILES)
+        for uri in dict.fromkeys(uris):
+            if uri not in self.skipped and has_file(uri):
+                self.skipped.add(uri)
+                if self.names is None or self.names_from == uri:
+                    self._name_classes(read_class_file(uri), uri)
+
+    def _name_classes(self, names: Mapping[int, str], uri: str) -> None:
+        if self.names is not None and self.names != names:
+            raise UsageError(
+                f"{self.names_from} and {uri} name the classes differently; convert the two data "
+                "sets on their own, or make the files agree"
+            )
+        self.names, self.names_from = names, uri
+
+    def _described_pairs(self, description: Description) -> list[FolderPair]:
+        """Returns the folders in a description; adds the images in its list files.
+
+        Raises:
+          UsageError: none of them exists, or an image is in two splits.
+        """
+        pairs: list[FolderPair] = []
+        missing = []
+        bases = (description.folder, posixpath.dirname(description.uri))
+        entries = [
+            (split, entry) for split in description.splits for entry in description.splits[split]
+        ]
+        for split, entry in entries:
+            uri = _resolved(entry.strip(), bases)
+            if not uri:
+                missing.append(entry)
+            elif uri.lower().endswith(_TXT):
+                folders = self._read_list(uri, split, bases)
+                pairs += [FolderPair(folder, _labels_of(folder)) for folder in folders]
+            elif has_folder(f"{uri}/{_IMAGES}"):
+                pairs.append(_pair(uri, split))
+            else:
+                pairs.append(FolderPair(uri, _labels_of(uri), split))
+        if not pairs:
+            raise UsageError(
+                f"{description.uri}: nothing of what it names is there: {some(missing)} in "
+                f"{description.folder}; correct its path"
+            )
+        if missing:
+            self.notes.append(
+                f"{description.uri} names {some(missing)}, which does not exist and is left out"
+            )
+        splits: dict[str, str] = {}
+        for pair in pairs:
+            split = splits.setdefault(pair.images, pair.split)
+            if split != pair.split and split and pair.split:
+                raise UsageError(
+                    f"{description.uri} names {pair.images} as {split} and as {pair.split}; an image "
+                    "can be in one split only, so leave it out of one of them"
+                )
+        return sorted(set(pairs))
+
+    def _read_list(self, uri: str, split: str, bases: Sequence[str]) -> list[str]:
+        """Returns the folders of the images in a list file, each once; adds the images themselves.
+
+        Raises:
+          UsageError: it cannot be read, names an image of another list, or names no existing image.
+        """
+        self.skipped.add(uri)
+        lines = [line.strip() for line in files.read_text(uri).splitlines() if line.strip()]
+        folders: dict[str, None] = {}
+        missing = []
+        for line in lines:
+            image = _listed_image(line.replace("\\", "/"), (posixpath.dirname(uri), *bases))
+            if not image:
+                missing.append(line)
+                continue
+            folders[posixpath.dirname(image)] = None
+            stem = posixpath.splitext(image)[0]
+            if self.listed.setdefault(stem, split) != split:
+                raise UsageError(
+                    f"{uri} names {line}, which another list gives to {self.listed[stem]}; an image "
+                    "can be in one split only, so take it out of one of the lists"
+                )
+        if lines and not folders:
+            raise UsageError(
+                f"{uri}: none of its {len(lines)} images exists, such as {lines[0]!r}, in "
+                f"{bases[0]}; correct its paths"
+            )
+        if missing:
+            self.notes.append(
+                f"{len(missing)} of {len(lines)} images in {uri}, such as {missing[0]!r}, are not there"
+            )
+        return list(folders)
+
+
+# --- folders and list files ----------------------------------------------------------------------
+
+
+def folder_pairs_in(uri: str) -> list[FolderPair]:
+    """Finds the folders of images and labels for a folder, by the names of folders."""
+    if has_folder(f"{uri}/{_IMAGES}") and has_folder(f"{uri}/{_LABELS}"):
+        return [_pair(uri)]
+    labels = _labels_of(uri)
+    if labels != uri and has_folder(labels):
+        return [FolderPair(uri, labels)]
+    below = subfolders(uri)
+    pairs = [
+        _pair(folder, _split_of(folder)) for folder in below if has_folder(f"{folder}/{_IMAGES}")
+    ]
+    if any(has_folder(pair.labels) for pair in pairs):
+        return pairs
+    beside = topmost(folder for folder in (uri, *below) if _labels_beside(folder))
+    return [FolderPair(folder, folder, _split_of(folder)) for folder in beside]
+
+
+def _split_of(folder: str) -> str:
+    return SPLIT_NAMES.get(posixpath.basename(folder).lower(), "")
+
+
+def _pair(folder: str, split: str = "") -> FolderPair:
+    return FolderPair(f"{folder}/{_IMAGES}", f"{folder}/{_LABELS}", split)
+
+
+def _labels_of(images: str) -> str:
+    """Returns the folder of the label files of a folder of images, by Ultralytics' rule.
+
+    >>> _labels_of("/coco8/images/train")
+    '/coco8/labels/train'
+    """
+    before, separator, after = f"{images}/".rpartition(f"/{_IMAGES}/")
+    return f"{before}/{_LABELS}/{after}".rstrip("/") if separator else images
+
+
+def _labels_beside(folder: str) -> bool:
+    """True if a folder has an image and a label file of the same name."""
+    stems = set(stems_of(folder, _TXT))
+    return bool(stems) and any(posixpath.splitext(name)[0] in stems for name in image_names(folder))
+
+
+def topmost(folders: Iterable[str]) -> list[str]:
+    """Returns the folders, sorted, without those inside others."""
+    outer: list[str] = []
+    for folder in sorted(set(folders), key=lambda folder: folder.count("/")):
+        if not folder.startswith(tuple(f"{above}/" for above in outer)):
+            outer.append(folder)
+    return sorted(outer)
+
+
+def roots_of(folders: Sequence[str]) -> tuple[ImageRoot, ...]:
+    """Returns the folders to list: the one above all of them, so that no two images have the same key."""
+    outer = topmost(folders)
+    if len(outer) == 1:
+        return (ImageRoot(outer[0]),)
+    scheme, separator, _ = outer[0].rpartition("://")
+    start = len(scheme + separator)
+    above = outer[0][:start] + posixpath.commonpath([folder[start:] for folder in outer])
+    if above.count("/") < min(folder.count("/") for folder in outer) - 3 or above in ("/", ""):
+        return image_roots(outer)  # far apart: the folders in between are not part of the data set
+    return (ImageRoot(above, within=tuple(f"{folder[len(above) + 1 :]}/" for folder in outer)),)
+
+
+def label_roots(pairs: Sequence[FolderPair]) -> tuple[ImageRoot, ...]:
+    """Returns the existing folders of label files. Raises UsageError if there are none."""
+    labels = topmost(pair.labels for pair in pairs)
+    roots = tuple(ImageRoot(folder, (LABEL_FILES,)) for folder in labels if has_folder(folder))
+    if not roots:
+        raise UsageError(f"no folder of label files: {some(labels)} is missing")
+    return roots
+
+
+def _resolved(entry: str, bases: Sequence[str]) -> str:
+    """Returns the URI of a folder or list file in a description; empty if it does not exist.
+
+    Roboflow writes `../train/images` for `train/images`, and Ultralytics reads it that way.
+    """
+    if is_remote(entry):
+        return entry.rstrip("/")
+    paths = dict.fromkeys([entry, entry.removeprefix("../")])
+    uris = (_joined(folder, path) for folder in bases for path in paths)
+    return next((uri for uri in uris if has_folder(uri) or has_file(uri)), "")
+
+
+def _joined(folder: str, path: str) -> str:
+    if is_remote(folder):
+        return f"{folder}/{posixpath.normpath(path)}"
+    return posixpath.normpath(posixpath.join(folder, path))
+
+
+def _is_list(uri: str) -> bool:
+    """True if a file exists whose first line names an image."""
+    line = beginning(uri).lstrip().partition(b"\n")[0] if has_file(uri) else b""
+    extension = posixpath.splitext(line.decode("utf-8", "replace").strip())[1].lower()
+    return extension in IMAGE_EXTENSIONS - {""}
+
+
+def _listed_image(line: str, bases: Sequence[str]) -> str:
+    """Returns the URI of an image in a list file; empty if it does not exist.
+
+    Paths are relative to the list's folder or the data set's. Darknet's lists and those of other
+    machines begin with folders above these, which are removed one by one.
+    """
+    if is_remote(line):
+        return line
+    if is_remote(bases[0]):
+        return _joined(bases[-1], line)
+    if line.startswith("/") and os.path.exists(line):
+        return line
+    parts = [part for part in line.split("/") if part not in ("", ".")]
+    tails = ("/".join(parts[start:]) for start in range(len(parts)))
+    paths = (f"{base}/{tail}" for tail in tails for base in bases)
+    return next((posixpath.normpath(path) for path in paths if os.path.exists(path)), "")
+
+
+# --- descriptions --------------------------------------------------------------------------------
+
+
+def description_in(folder: str) -> Description | None:
+    """Reads the description of a data set in its folder.
+
+    Raises:
+      UsageError: there are several, or the usual one is wrong.
+    """
+    uris = [uri for suffix in YAML_SUFFIXES for uri in files_of(folder, suffix)]
+    usual = [uri for name in USUAL_YAML for uri in uris if posixpath.basename(uri) == name]
+    descriptions = []
+    for uri in dict.fromkeys([*usual, *uris]):
+        description = read_description(uri)
+        if description and uri in usual:
+            return description
+        descriptions += [description] if description else []
+    if len(descriptions) > 1:
+        raise UsageError(
+            f"{some([description.uri for description in descriptions])} each describe a data set; "
+            "name one of them with --images"
+        )
+    return next(iter(descriptions), None)
+
+
+def read_description(uri: str) -> Description | None:
+    """Reads `data.yaml`; None if a file is not one.
+
+    Raises:
+      UsageError: it cannot be read, or its splits, names or key points are wrong.
+    """
+    content = _load(uri)
+    if not isinstance(content, dict) or not {"names", "nc"} & set(content):
+        return None
+    if not any(content.get(key) for key in _SPLITS):
+        return None
+    folder, notes = _folder(content.get("path"), uri)
+    splits: dict[str, list[str]] = {}
+    for key in filter(content.get, _SPLITS):
+        value = content[key]
+        entries = value if isinstance(value, list) else [value]
+        if not all(isinstance(entry, str) for entry in entries):
+            raise UsageError(
+                f"{uri}: {key} is {shown(value)}; expected a folder or a list file of images"
+            )
+        entries = [entry for entry in entries if entry.strip()]
+        if entries:
+            splits.setdefault(SPLIT_NAMES[key], []).extend(entries)
+    names, keypoints = _names(content.get("names"), uri), _keypoints(content.get("kpt_shape"), uri)
+    return Description(uri, folder, splits, names, keypoints, notes)
+
+
+def read_class_file(uri: str) -> dict[int, str]:
+    """Reads class id -> name from the lines of a file.
+
+    Raises:
+      UsageError: it cannot be read, or names a class twice.
+    """
+    text = files.read_text(uri, most=_LARGEST).rstrip()
+    return _checked(dict(enumerate(line.strip() for line in text.splitlines())), uri)
+
+
+def _load(uri: str) -> Any:
+    import yaml  # a 20 ms import
+
+    text = files.read_text(uri, most=_LARGEST)
+    try:
+        return yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506, it makes texts only
+    except yaml.YAMLError as error:
+        raise UsageError(f"{uri} is not YAML: {' '.join(str(error).split())}") from error
+    except RecursionError as error:
+        raise UsageError(f"{uri} is not YAML that can be read: it is nested too deep") from error
+
+
+def _folder(path: Any, uri: str) -> tuple[str, tuple[str, ...]]:
+    """Returns (the data set's folder, notes); the file's folder if `path` is of another machine."""
+    own = posixpath.dirname(uri)
+    if not isinstance(path, str) or path.strip() in ("", ".", "./"):
+        return own, ()
+    if is_remote(path) or is_remote(own):
+        return (path.rstrip("/") if is_remote(path) else own), ()
+    for folder in (files.canonical(posixpath.join(own, path)), files.canonical(path)):
+        if files.exists(folder):
+            return folder, ()
+    return own, (f"{uri}: its path {path} does not exist; its folders are looked up in {own}",)
+
+
+def _names(value: Any, uri: str) -> dict[int, str] | None:
+    if not value:
+        return None
+    names = dict(enumerate(value)) if isinstance(value, list) else value
+    if not isinstance(names, dict):
+        raise UsageError(f"{uri}: names is {shown(value)}; expected the classes, as in [cat, dog]")
+    for key in names:
+        if not (isinstance(key, int) or (key.isdecimal() and len(key) <= _MOST_DIGITS)):
+            raise UsageError(f"{uri}: names has the key {shown(key)}; expected class numbers")
+    return _checked({int(key): name for key, name in names.items()}, uri)
+
+
+def _checked(names: dict[int, Any], uri: str) -> dict[int, str]:
+    ids: dict[str, int] = {}
+    for i, name in sorted(names.items()):
+        if not isinstance(name, str) or not name.strip() or not is_utf8(name):
+            raise UsageError(f"{uri}: class {i} has the name {shown(name)}; expected a text")
+        first = ids.setdefault(name, i)
+        if first != i:
+            raise UsageError(
+                f"{uri}: classes {first} and {i} are both called {shown(name)}; rename one of them"
+            )
+    return {i: name for name, i in ids.items()}
+
+
+def _keypoints(value: Any, uri: str) -> tuple[int, int] | None:
+    if value is None or value == "":
+        return None
+    try:
+        count, dimensions = map(int, value)
+    except (ValueError, TypeError):
+        count = dimensions = 0
+    if count < 1 or dimensions not in (2, 3):
+        raise UsageError(
+            f"{uri}: kpt_shape is {shown(value)}; expected [number of key points, 2 or 3]"
+        )
+    return count, dimensions
