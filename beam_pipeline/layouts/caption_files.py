@@ -26,7 +26,6 @@ from beam_pipeline.core.questions import Question, question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import some
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts.doubts import ignored_label_files
 from beam_pipeline.layouts.label_files import (
     BadLabelError,
     ImageLabels,
@@ -36,9 +35,10 @@ from beam_pipeline.layouts.label_files import (
     shown,
 )
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
-from beam_pipeline.layouts.nearby_folders import (
+from beam_pipeline.layouts.nearby import (
     LABEL_FOLDERS,
     TEXTS,
+    ignored_label_files,
     is_of_numbers,
     look,
     tree,

@@ -6,11 +6,9 @@ import dataclasses
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.questions import LABEL_FILES_IGNORED
-from beam_pipeline.layouts.alternatives import certain_alternative
 from beam_pipeline.layouts.archives import archive_notes, archive_questions, expanded
-from beam_pipeline.layouts.doubts import find_doubts
 from beam_pipeline.layouts.layout import Layout, Source, SourceOptions
-from beam_pipeline.layouts.nearby_folders import only_folder
+from beam_pipeline.layouts.nearby import certain_alternative, class_doubts, only_folder
 from beam_pipeline.layouts.registry import AUTO, all_layouts, layout_named
 from beam_pipeline.layouts.tree import remembered
 
@@ -56,7 +54,7 @@ def _open(name: str, options: SourceOptions) -> tuple[Source, str]:
                 f"the layout {layout.name}{f' ({why})' if why else ''}; it is for {', '.join(users)}"
             )
     source = layout.open(options)
-    doubts = find_doubts(options) if guessed and not alternative else []
+    doubts = class_doubts(options) if guessed and not alternative else []
     ignored = doubts or [q for q in source.questions if q.id == LABEL_FILES_IGNORED]
     archives = any(root.archive for root in source.roots)
     return dataclasses.replace(

@@ -1,0 +1,574 @@
+"""Looks around a folder of images whose folders would be its classes, as no other layout fits.
+
+Users often name the folder above or below the one that a layout expects, and label files among the images or
+beside them would be ignored. So names, and the first bytes of a few files, are checked: an `Alternative` that
+certainly holds the same images is taken; anything less certain becomes a question. The search is bounded:
+thousands of names per folder, tens of folders, no images.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from beam_pipeline.core.errors import ConversionError
+from beam_pipeline.core.labels.cells import text_of
+from beam_pipeline.core.labels.table_rows import head_rows
+from beam_pipeline.core.labels.tables import ColumnChoices, inspect_tables
+from beam_pipeline.core.listing.folders import SPLIT_NAMES
+from beam_pipeline.core.questions import Question, question
+from beam_pipeline.core.text import counted, enumerated
+from beam_pipeline.core.uris import is_remote
+from beam_pipeline.layouts.heads import first_line
+from beam_pipeline.layouts.label_files import shown
+from beam_pipeline.layouts.layout import Layout, Source, SourceOptions
+from beam_pipeline.layouts.registry import all_layouts, layout_named
+from beam_pipeline.layouts.tree import names_in
+from beam_pipeline.storage import files
+
+TEXTS = (".txt", ".caption")
+"""Extensions of texts beside images: captions, or labels of YOLO and KITTI."""
+
+_MASK_FOLDERS = frozenset(["masks", "segmentationclass", "segmentationobject"])
+LABEL_FOLDERS = _MASK_FOLDERS | {"labels", "label", "label_2", "annotations", "annotation", "xmls"}
+"""Usual names of folders of label files or masks, in lower case."""
+
+_IMAGE_FOLDERS = frozenset(
+    ["images", "image", "imgs", "img", "image_2", "image_3", "jpegimages", "pngimages", "jpgs"]
+)
+_TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
+_NO_LABELS = re.compile(r"submission|\Adead_letters[.-]", re.IGNORECASE)
+"""Names of tables that are no labels: answers to fill in, as on Kaggle, and reports of a conversion."""
+
+_LAST_RESORTS = frozenset(["caption_files", "table", "automl", "class_folders"])
+_COCO = re.compile(
+    rb'[\xef\xbb\xbf\s]*\{(?s:.*)"(?:images|annotations|categories)"\s*:\s*\[', re.ASCII
+)
+_VOC = re.compile(rb"<annotation[\s>]")
+_YOLO = re.compile(rb"\d+(?:\s+[01]?\.?\d+(?:[eE]-?\d+)?){4,}")
+_OBJECTS = re.compile(rb"^\s*(?:-?\d[\d.]*[\s,]+){4}", re.MULTILINE)  # such as DOTA's corners
+_KITTI_FIELDS = (15, 16)
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_OF_IMAGE = re.compile(r"(.+)([_\- ](?:mask|seg|segmentation|gt))", re.IGNORECASE)
+
+_MOST_FOLDERS = 50  # subfolders searched in one folder
+_FEW_FOLDERS = 10
+_ROWS = 20  # rows of a table whose images are looked up
+_ENOUGH_NAMES = 3  # names without extension, such as numbers, that are also names of images
+_USUAL_ENDINGS = (".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG")
+_LOOKED_AT = 10  # text files to search for one that is not empty
+_EXAMPLES = 3
+_MOST_COLUMNS = 6
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+class Folder(NamedTuple):
+    """The names in a folder, as far as they were read.
+
+    Attributes:
+      path: the folder, without a slash at its end.
+      images: file names of images, sorted.
+      files: other file names, sorted.
+      folders: paths of folders, sorted.
+    """
+
+    path: str
+    images: Sequence[str]
+    files: Sequence[str]
+    folders: Sequence[str]
+
+    def of_kind(self, *extensions: str) -> list[str]:
+        """Returns the paths of the other files with one of these extensions, given in lower case."""
+        return [f"{self.path}/{name}" for name in self.files if name.lower().endswith(extensions)]
+
+    @property
+    def tables(self) -> list[str]:
+        """The paths of tables that may hold labels: no submission, no dead letters."""
+        paths = self.of_kind(*_TABLES)
+        return [path for path in paths if not _NO_LABELS.search(posixpath.basename(path))]
+
+
+def only_folder(options: SourceOptions) -> str:
+    """Returns the only path of --images if it is a local folder and no labels are given, else empty."""
+    if options.labels or len(options.images) != 1 or not options.images[0].strip():
+        return ""
+    root = files.canonical(options.images[0])
+    return root if not is_remote(root) and os.path.isdir(root) else ""
+
+
+def look(folder: str) -> Folder:
+    """Reads the names in a folder, without hidden ones; none if it cannot be read."""
+    return Folder(folder.rstrip("/"), *names_in(folder))
+
+
+def tree(here: Folder) -> list[Folder]:
+    """Reads a folder and its subfolders, two levels down, without folders of TFRecords."""
+    below = [look(folder) for folder in here.folders[:_MOST_FOLDERS]]
+    lowest = [look(path) for folder in below for path in folder.folders[:_FEW_FOLDERS]]
+    return [
+        folder
+        for folder in (here, *below, *lowest[:_MOST_FOLDERS])
+        if not any(".tfrecord" in name for name in folder.files)
+    ]
+
+
+def folders_with_images(here: Folder, levels: int = 3) -> list[str]:
+    """Returns the paths of the folders that hold images, up to some levels below a folder."""
+    below = map(look, here.folders[:_MOST_FOLDERS])
+    return [
+        folder.path
+        for folder in below
+        if folder.images or (levels > 1 and folders_with_images(folder, levels - 1))
+    ]
+
+
+def _name(path: str) -> str:
+    return posixpath.basename(path).lower()
+
+
+def _beginning(path: str) -> bytes:
+    head = first_line(path)
+    return head.data if head else b""
+
+
+def is_of_numbers(line: str) -> bool:
+    """True if most words of a line are numbers, as in labels of YOLO, KITTI and DOTA.
+
+    >>> is_of_numbers("Car 0.00 0 1.85 387.63 181.54"), is_of_numbers("3"), is_of_numbers("3 cats")
+    (True, True, False)
+    """
+    words = line.replace(",", " ").split()
+    return 2 * sum(map(bool, map(_NUMBER.fullmatch, words))) > len(words)
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+class TableLook(NamedTuple):
+    """The beginning of a table.
+
+    Attributes:
+      path: the file.
+      columns: its header; empty if it cannot be read as a table.
+      images: the names of images in its first rows.
+    """
+
+    path: str
+    columns: Sequence[str]
+    images: Sequence[str]
+
+    def names_images_in(self, folder: str, *, by_file_name: bool = False) -> bool:
+        """True if most of the first rows name files in a folder.
+
+        Names without extension count only if there are several: a single row that begins with 1 may
+        match `1.jpg` by chance.
+
+        Args:
+          folder: the folder; names may be relative to it or to that of the table.
+          by_file_name: True if names may be file names in any folder below, as those of another machine.
+        """
+        anywhere = [below.path for below in tree(look(folder))] if by_file_name else []
+        exact = without_extension = 0
+        for name in self.images:
+            base = posixpath.basename(name.replace("\\", "/"))
+            paths = [f"{folder}/{name}", f"{posixpath.dirname(self.path)}/{name}"]
+            paths += [f"{place}/{base}" for place in anywhere if base]
+            paths = [path for path in paths if path.startswith(f"{folder}/")]
+            if any(map(os.path.isfile, paths)):
+                exact += 1
+            elif any(os.path.isfile(path + ending) for path in paths for ending in _USUAL_ENDINGS):
+                without_extension += 1
+        if without_extension < _ENOUGH_NAMES:
+            without_extension = 0
+        return 2 * (exact + without_extension) > len(self.images)
+
+
+def look_at_tables(paths: Sequence[str]) -> list[TableLook]:
+    """Reads the headers and first rows of some tables; mere lists of images come only if all are."""
+    looks = []
+    for path in paths[:_MOST_FOLDERS]:
+        looks.append(TableLook(path, (), ()))
+        head = first_line(path)
+        try:
+            if head:
+                _, (table,) = inspect_tables([head], ColumnChoices(label_needed=False))
+                names = head_rows(head, table).cells(table.key_column)[:_ROWS]
+                looks[-1] = TableLook(path, table.header, [text_of(name) for name in names])
+        except ConversionError:
+            continue
+    return [table for table in looks if len(table.columns) != 1] or looks
+
+
+# --- data sets above and below --------------------------------------------------------------------
+
+
+class Alternative(NamedTuple):
+    """A data set to which the images of --images may belong.
+
+    Attributes:
+      options: its paths, and the options given.
+      layout: the layout that recognises it.
+      why: the files by which the layout recognises it.
+    """
+
+    options: SourceOptions
+    layout: Layout
+    why: str
+
+
+def certain_alternative(options: SourceOptions) -> Alternative | None:
+    """Returns the data set to which the folder in --images certainly belongs; None if there is none.
+
+    For `kitti/training/image_2` that is `kitti/training`. A layout recognises it, and it holds exactly
+    the images in the folder given.
+    """
+    root = only_folder(options)
+    if not root:
+        return None
+    for alternative in _above(root, options):
+        if _lists_only(alternative, root):
+            return alternative
+    here = look(root)
+    with_images = [] if here.images else folders_with_images(here)
+    if len(with_images) != 1:
+        return None
+    (folder,) = with_images
+    below = _below(here, options)
+    if below:
+        same = len(below) == 1 and files.canonical(below[0].options.images[0]) == folder
+        return below[0] if same else None
+    return _table_beside(here, folder, options) or _splits_below(folder, options)
+
+
+def _above(root: str, options: SourceOptions) -> list[Alternative]:
+    """Finds recognised folders above one called `images` or alike, or above a split in one."""
+    parent = posixpath.dirname(root)
+    above = []
+    if _name(root) in _IMAGE_FOLDERS:
+        above = [parent]
+    elif _name(root) in SPLIT_NAMES and _name(parent) in _IMAGE_FOLDERS:
+        above = [parent, posixpath.dirname(parent)]
+    return _recognised(above, options)
+
+
+def _below(here: Folder, options: SourceOptions) -> list[Alternative]:
+    return _recognised(here.folders[:_MOST_FOLDERS], options)
+
+
+def _recognised(folders: Sequence[str], options: SourceOptions) -> list[Alternative]:
+    """Those folders that any layout recognises but captions, tables and class folders."""
+    layouts = [layout for layout in all_layouts() if layout.name not in _LAST_RESORTS]
+    alternatives = []
+    for folder in folders:
+        there = replace(options, images=(shown(folder, options.images[0]),))
+        reasons = ((layout, layout.recognise(there)) for layout in layouts)
+        alternatives += [Alternative(there, layout, why) for layout, why in reasons if why][:1]
+    return alternatives
+
+
+def _lists_only(alternative: Alternative, root: str) -> bool:
+    """True if an alternative holds only images of a folder."""
+    try:
+        source: Source = alternative.layout.open(alternative.options)
+    except ConversionError:
+        return False
+    return bool(source.roots) and all(_no_more(listed.uri, root) for listed in source.roots)
+
+
+def _no_more(listed: str, root: str) -> bool:
+    """True if all images below a listed folder are below the root."""
+    if f"{listed}/".startswith(f"{root}/"):
+        return True
+    if not root.startswith(f"{listed}/"):
+        return False
+    here = look(listed)
+    towards = f"{listed}/{root[len(listed) + 1 :].partition('/')[0]}"
+    return not here.images and folders_with_images(here) == [towards] and _no_more(towards, root)
+
+
+def _table_beside(here: Folder, images: str, options: SourceOptions) -> Alternative | None:
+    """Finds the only table beside a folder of images whose rows name them."""
+    naming = [
+        table.path
+        for table in look_at_tables(here.tables)
+        if len(table.columns) != 1 and table.names_images_in(images)
+    ]
+    if len(naming) != 1:
+        return None
+    typed = options.images[0]
+    there = replace(options, images=(shown(images, typed),), labels=(shown(naming[0], typed),))
+    why = f"{there.labels[0]} names the images in {there.images[0]}"
+    return Alternative(there, layout_named("table"), why)
+
+
+def _splits_below(folder: str, options: SourceOptions) -> Alternative | None:
+    """Finds a folder that holds only splits with class folders."""
+    here = look(folder)
+    splits = list(map(look, here.folders))
+    if here.images or not splits:
+        return None
+    for split in splits:
+        if _name(split.path) not in SPLIT_NAMES or split.images or not folders_with_images(split):
+            return None
+    there = replace(options, images=(shown(folder, options.images[0]),))
+    names = enumerated([posixpath.basename(split.path) for split in splits], _EXAMPLES)
+    why = f"splits with class folders ({names}) in {there.images[0]}"
+    return Alternative(there, layout_named("class_folders"), why)
+
+
+# --- questions ------------------------------------------------------------------------------------
+
+
+def class_doubts(options: SourceOptions) -> list[Question]:
+    """Asks where other files nearby are reasons why names of folders may not be classes."""
+    root = only_folder(options)
+    if not root:
+        return []
+    here, typed = look(root), options.images[0]
+    return (
+        [*_parts(here, typed, _above(root, options))]
+        or [*_sets_below(here, typed, _below(here, options))]
+        or [*ignored_label_files(here, typed), *_masks_among(tree(here), typed)]
+        or [*_images_and_masks(here, typed)]
+    )
+
+
+def _parts(here: Folder, typed: str, above: Sequence[Alternative]) -> Iterator[Question]:
+    """Finds data sets above of which the folder is only a part."""
+    for alternative in above[:1]:
+        yield question(
+            "part_of_data_set",
+            f"{shown(here.path, typed)} is part of a data set of the layout {alternative.layout.name} "
+            f"in a folder above: {alternative.why}.",
+            images=alternative.options.images,
+            layout=alternative.layout.name,
+        )
+
+
+def _sets_below(here: Folder, typed: str, below: Sequence[Alternative]) -> Iterator[Question]:
+    """Finds folders that look like separate data sets."""
+    if not below:
+        return
+    layout, why = below[0].layout.name, below[0].why
+    images = [path for set_ in below if set_.layout.name == layout for path in set_.options.images]
+    yield question(
+        "data_sets_below",
+        f"{shown(here.path, typed)} holds {counted(len(images), 'data set')} of the layout {layout}, which "
+        f"would become classes: {why}.",
+        images=tuple(images),
+        layout=layout,
+    )
+
+
+def ignored_label_files(here: Folder, typed: str) -> list[Question]:
+    """Questions about label files among the images of a folder or beside it, by kind.
+
+    Args:
+      here: the folder.
+      typed: its path as typed, for paths in the same style.
+    """
+    inside = tree(here)
+    beside = [folder for place in _label_folders(here.path) for folder in tree(look(place))]
+    among = [
+        *_tables(here, [path for folder in inside for path in folder.tables], typed),
+        *_json_files(here, inside, beside, typed),
+        *_xml_files(inside, typed),
+    ]
+    if not among:
+        above = look_at_tables(look(posixpath.dirname(here.path)).tables)
+        naming = [table.path for table in above if table.names_images_in(here.path)]
+        among = [*_tables(here, naming, typed)]
+    return [*among, *_text_files(inside, beside, typed)]
+
+
+def _label_folders(root: str) -> Iterator[str]:
+    """Folders with usual names beside the images: for `images/train/`, `labels/` beside `images/`, too."""
+    parent = posixpath.dirname(root)
+    for place in (root, parent) if _name(parent) in _IMAGE_FOLDERS else (root,):
+        for folder in look(posixpath.dirname(place)).folders:
+            if _name(folder) in LABEL_FOLDERS and folder != place:
+                yield folder
+
+
+def _ignored(paths: Sequence[str], typed: str, kind: str = "") -> str:
+    """The beginning of a question about files, and their kind if it is known."""
+    names = enumerated([shown(path, typed) for path in paths], _EXAMPLES)
+    looks = "looks" if len(paths) == 1 else "look"
+    return f"{names} would be ignored" + (f", but {looks} like {kind}." if kind else ".")
+
+
+def _tables(here: Folder, paths: Sequence[str], typed: str) -> Iterator[Question]:
+    """A question about the tables whose rows name the images or, if there are none, about all."""
+    if not paths:
+        return
+    tables = look_at_tables(paths)
+    images: set[str] = set()
+    naming = [table for table in tables if table.names_images_in(here.path)]
+    if not naming and not here.images:  # the tables of some of the folders beside them
+        for table in tables:
+            folders = folders_with_images(here)[:_EXAMPLES]
+            folders = [folder for folder in folders if table.names_images_in(folder)]
+            if folders and posixpath.dirname(table.path) == here.path:
+                naming.append(table)
+                images.update(shown(folder, typed) for folder in folders)
+    naming = naming or [t for t in tables if t.names_images_in(here.path, by_file_name=True)]
+    colours = [] if naming else [table.path for table in tables if _is_of_colours(table.columns)]
+    if colours:
+        yield question(
+            "mask_colours",
+            _ignored(colours, typed, "the colours of masks"),
+            "Name the folders of images and of masks: --images ... --masks ... --mask_colors "
+            f"{shlex.quote(shown(colours[0], typed))}.",
+        )
+        return
+    columns = (naming or tables)[0].columns
+    described = f" with the columns {enumerated(columns, _MOST_COLUMNS)}" if columns else ""
+    meant = [table.path for table in naming] if len(paths) <= _MOST_FOLDERS and naming else paths
+    yield question(
+        "tables_ignored",
+        _ignored(meant, typed, f"labels{described}"),
+        images=tuple(sorted(images)) or (typed,),
+        labels=_as_typed(meant, typed),
+    )
+
+
+def _is_of_colours(columns: Sequence[str]) -> bool:
+    """True for a table of classes and their colours in masks, as CamVid's `class_dict.csv`."""
+    names = {name.lower() for name in columns}
+    return {"r", "g", "b"} <= names or {"red", "green", "blue"} <= names
+
+
+def _json_files(
+    here: Folder, inside: Sequence[Folder], beside: Sequence[Folder], typed: str
+) -> Iterator[Question]:
+    """A question about COCO's files among the images or beside them, or about other JSON among them."""
+    paths = [path for folder in inside for path in folder.of_kind(".json")]
+    around = [path for folder in beside for path in folder.of_kind(".json")]
+    coco = [path for path in (*paths, *around) if _COCO.match(_beginning(path))]
+    for part in ("instances_", posixpath.basename(here.path)):  # of many, those probably meant
+        coco = [path for path in coco if part in posixpath.basename(path)] or coco
+    if coco:
+        yield question(
+            "coco_ignored",
+            _ignored(coco, typed, "COCO's annotations"),
+            images=(typed,),
+            labels=_as_typed(coco, typed),
+            layout="coco",
+        )
+    elif paths:
+        yield question(
+            "json_ignored",
+            _ignored(paths, typed),
+            'If labels are in it, write them as JSON Lines, such as {"file_name": "a.jpg", "label": '
+            '"cat"}, and name the file with --labels.',
+        )
+
+
+def _xml_files(inside: Sequence[Folder], typed: str) -> Iterator[Question]:
+    paths = [path for folder in inside for path in folder.of_kind(".xml")]
+    if paths and _VOC.search(_beginning(paths[0])):
+        reason = _ignored(paths, typed, "Pascal VOC's annotations")
+        yield question("voc_ignored", reason, images=(typed,), labels=(typed,), layout="voc")
+    elif paths:
+        reason = _ignored(paths, typed)
+        yield question("xml_ignored", reason, "The only XML that is read is Pascal VOC's.")
+
+
+def _text_files(
+    inside: Sequence[Folder], beside: Sequence[Folder], typed: str
+) -> Iterator[Question]:
+    """A question about text files named like the images, if there are about as many as images."""
+    images = {os.path.splitext(name)[0] for folder in inside for name in folder.images}
+    paths = [path for folder in (*inside, *beside) for path in folder.of_kind(*TEXTS)]
+    paths = [path for path in paths if posixpath.splitext(posixpath.basename(path))[0] in images]
+    if not paths or 2 * len(paths) < len(images):
+        return
+    lines = (line.strip() for path in paths[:_LOOKED_AT] for line in _beginning(path).splitlines())
+    line = next(filter(None, lines), b"")
+    text = line.decode(errors="replace")
+    folder = posixpath.dirname(paths[0])
+    ignored = (
+        f"{counted(len(paths), 'text file')} with names of images, such as {shown(paths[0], typed)}, "
+        f"would be ignored; the first says {text[:40]!r}."
+    )
+    layout = "caption_files"
+    labels: tuple[str, ...] = (shown(folder, typed),)
+    if len(line.split()) in _KITTI_FIELDS:
+        layout = "kitti"
+    elif _YOLO.fullmatch(line):
+        layout = "yolo"
+    elif is_of_numbers(text) or any(_OBJECTS.search(_beginning(p)) for p in paths[:_LOOKED_AT]):
+        advice = (
+            "If they are labels, write a table such as filename,label and name it with --labels."
+        )
+        yield question("texts_ignored", ignored, advice)
+        return
+    elif any(folder == place.path and place.images for place in inside):
+        labels = ()  # captions beside their images
+    name = "captions_ignored" if layout == "caption_files" else f"{layout}_ignored"
+    yield question(name, ignored, images=(typed,), labels=labels, layout=layout)
+
+
+def _as_typed(paths: Sequence[str], typed: str) -> tuple[str, ...]:
+    """Returns files in the form of --labels: a few by name, many by one pattern per folder."""
+    if len(paths) <= _EXAMPLES:
+        return tuple(shown(path, typed) for path in paths)
+    folders = {posixpath.dirname(path) for path in paths}
+    if len(folders) > _EXAMPLES:
+        folders = {f"{posixpath.dirname(folder)}/*" for folder in folders}
+    endings = {posixpath.splitext(path)[1].lower() for path in paths}
+    patterns = sorted(f"{folder}/*{ending}" for folder in folders for ending in endings)
+    return tuple(shown(pattern, typed) for pattern in patterns)
+
+
+def _masks_among(inside: Sequence[Folder], typed: str) -> Iterator[Question]:
+    """A question about files named like a mask of an image beside them, of at least half of the images."""
+    masks = Counter[tuple[str, str]]()
+    images, first = 0, ""
+    for folder in inside:
+        stems = {os.path.splitext(name)[0] for name in folder.images}
+        for name in folder.images:
+            stem, extension = os.path.splitext(name)
+            match = _OF_IMAGE.fullmatch(stem)
+            if match and match[1] in stems:
+                masks[match[2], extension] += 1
+                first = first or f"{folder.path}/{name}"
+            else:
+                images += 1
+    if not masks or 2 * masks.total() < images:
+        return
+    mark, extension = masks.most_common(1)[0][0]
+    pattern = rf"(?:(?P<split>train|val|test)/)?(?P<label>.+)/.+(?<!{re.escape(mark)})[.]\w+"
+    yield question(
+        "masks_among_images",
+        f"{counted(masks.total(), 'file')} with names of masks, such as {shown(first, typed)}, would be "
+        "images like those beside them.",
+        f"If folders are the classes, --label_from {shlex.quote(pattern)} leaves the masks out. If the masks "
+        "are the labels:",
+        images=(typed,),
+        masks=(f"{typed.rstrip('/')}/**/*{mark}{extension}",),
+    )
+
+
+def _images_and_masks(here: Folder, typed: str) -> Iterator[Question]:
+    """A question about a folder of images beside one of masks, and no other folders of labels."""
+    folders = folders_with_images(here)
+    images = [folder for folder in folders if _name(folder) in _IMAGE_FOLDERS]
+    labels = [folder for folder in folders if _name(folder) in LABEL_FOLDERS]
+    if len(images) == len(labels) == 1 and not any(below.files for below in tree(look(labels[0]))):
+        both = [f"{posixpath.basename(folder)}/" for folder in (*images, *labels)]
+        yield question(
+            "images_and_masks",
+            f"{enumerated(both, _EXAMPLES)} in {shown(here.path, typed)} would become classes, but such names "
+            "are usual for images and a mask for each.",
+            images=(shown(images[0], typed),),
+            masks=(shown(labels[0], typed),),
+        )
