@@ -26,7 +26,6 @@ from beam_pipeline.engines.base import Build, Engine
 from beam_pipeline.engines.dataflow_job import DataflowJob, follow
 from beam_pipeline.engines.job_name import job_name
 from beam_pipeline.engines.packaging import DISTRIBUTION, build_package
-from beam_pipeline.storage import google_client
 from beam_pipeline.terminal import say
 
 MACHINE_TYPE = "e2-standard-4"
@@ -194,7 +193,9 @@ def private_addresses_note(options: PipelineOptions) -> str:
 
 
 def _project(*, authorized: bool) -> str:
-    project = google_client.default_project() if authorized else None
+    from beam_pipeline.storage.google import default_project  # imports Google's client
+
+    project = default_project() if authorized else None
     if not project:
         raise UsageError(
             "--runner=DataflowRunner runs in a project of Google Cloud, and neither the credentials "

@@ -5,12 +5,10 @@ A member is read from a range of its archive.
 
 from __future__ import annotations
 
-import errno
-import io
 import posixpath
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import BinaryIO, NoReturn
+from collections.abc import Callable, Iterator, Mapping
+from typing import BinaryIO
 
 from beam_pipeline.core.archives import (
     TAR,
@@ -31,7 +29,6 @@ from beam_pipeline.core.references import ImageRef
 from beam_pipeline.core.text import is_utf8, printable
 from beam_pipeline.storage import files
 from beam_pipeline.storage.base import FileSystem, FoundFile
-from beam_pipeline.storage.files import file_system
 
 _ENTRIES: Mapping[str, Callable[[BinaryIO], Iterator[Entry]]] = {TAR: tar_entries, ZIP: zip_entries}
 
@@ -49,9 +46,9 @@ def list_archive(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
     for entry, version in archive_entries(root):
         if not rules.lists(entry):
             continue
-        found = rules.reference(entry, version)
-        if isinstance(found, DeadLetter):
-            dead_letters.append(found)
+        image = rules.reference(entry, version)
+        if isinstance(image, DeadLetter):
+            dead_letters.append(image)
             continue
         if not entry.name.startswith(archive.top):
             raise ListingError(
@@ -59,7 +56,7 @@ def list_archive(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
                 "at the beginning lay, so the classes are unclear; say them by --labels, or by "
                 "--label_from with a regular expression for paths in the archive"
             )
-        images.append(found)
+        images.append(image)
         if len(images) >= batch_size:
             yield Listed(images, [], Counter())
             images = []
@@ -92,13 +89,10 @@ class MemberFilter:
     def reference(self, entry: Entry, version: int) -> ImageRef | DeadLetter:
         """Returns the reference to an image, or why there is none."""
         key = self._archive.key(entry.name)
+        reason, problem = Reason.UNUSABLE_MEMBER, entry.problem
         if not is_utf8(entry.name):
-            reason, problem = (
-                Reason.NAME_NOT_UTF8,
-                "the name is not valid UTF-8; pack it by another",
-            )
-        else:
-            reason, problem = Reason.UNUSABLE_MEMBER, entry.problem
+            reason = Reason.NAME_NOT_UTF8
+            problem = "the name is not valid UTF-8; pack it by another"
         if problem or entry.member is None:
             return image_dead_letter(Stage.LIST, printable(key), self._uri, reason, problem)
         return ImageRef(
@@ -166,38 +160,15 @@ class ArchiveMembers(FileSystem):
     """Members of archives in any storage. They are read, and nothing else."""
 
     def read_listed(self, uri: str, size: int) -> bytes:
-        """Reads a member with one read of its archive. Raises OSError, ChangedFileError."""
         archive, member = parse_member_uri(uri)
-        return content(
-            member, file_system(archive).read_part(archive, member.length, member.at), size
-        )
+        return content(member, files.read_part(archive, member.length, member.at), size)
 
     def read(self, uri: str, size: int = 0, offset: int = -1) -> bytes:
-        """Reads a member whose size is known. Raises OSError."""
-        data = self.read_listed(uri, size)
-        return data if offset < 0 else data[offset:]
-
-    def open_input(self, uri: str) -> BinaryIO:
-        """Refuses, since the size is unknown. Raises OSError."""
-        _refuse(uri)
+        """Reads a member whose size is known."""
+        return self.read_listed(uri, size)[max(offset, 0) :]
 
     def size_of(self, uri: str) -> int:
-        """Returns -1."""
         return -1
 
     def list_files(self, folder: str) -> Iterator[FoundFile]:
-        """Lists nothing."""
         return iter(())
-
-    def open_output(self, uri: str, temporary: str, *, new: bool = False) -> NoReturn:
-        """Refuses. Raises OSError."""
-        _refuse(uri)
-
-    def delete(self, uris: Sequence[str]) -> None:
-        """Refuses. Raises OSError."""
-        for uri in uris:
-            _refuse(uri)
-
-
-def _refuse(uri: str) -> NoReturn:
-    raise io.UnsupportedOperation(errno.EROFS, "a member of an archive is only read", uri)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import errno
+import io
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import BinaryIO, NamedTuple
 
+from google_crc32c import extend
+
 from beam_pipeline.core.errors import ChangedFileError
 from beam_pipeline.core.records.record_format import Sink
+
+CHUNK_BYTES = 1 << 20  # 1 MiB
 
 
 class FoundFile(NamedTuple):
@@ -34,6 +39,7 @@ class FileSystem(ABC):
     A new kind is a subclass in a new file, and a line in `files.py`. URIs are in the form that
     `files.canonical` returns: a local path is absolute, and no URI ends with a slash. Every method
     may be called from several threads at once, and raises OSError unless documented otherwise.
+    Methods that a storage cannot have, such as writing a member of an archive, refuse.
 
     Attributes:
       lists_ranges: True if listings are sorted by name and may begin and end at any name, so that
@@ -76,13 +82,9 @@ class FileSystem(ABC):
             raise ChangedFileError.of_sizes(len(data), size)
         return data
 
-    def read_part(self, uri: str, size: int, offset: int) -> bytes:
-        """Reads part of a file that may be far larger than memory; fewer bytes if the file ends before."""
-        return self.read(uri, size, offset)
-
-    @abstractmethod
     def open_input(self, uri: str) -> BinaryIO:
         """Opens a file for reading and seeking."""
+        raise _unsupported(uri)
 
     def read_if_there(self, uri: str) -> bytes | None:
         """Reads a whole file; returns None if it does not exist."""
@@ -208,7 +210,6 @@ class FileSystem(ABC):
 
     # Write.
 
-    @abstractmethod
     def open_output(
         self, uri: str, temporary: str, *, new: bool = False
     ) -> AbstractContextManager[Sink]:
@@ -222,6 +223,7 @@ class FileSystem(ABC):
           new: no other job may write this file at the same time. If the storage can detect that, an
             existing file is kept, and raises an OutputError if its bytes differ.
         """
+        raise _unsupported(uri)
 
     def copy_from(self, source: str, uri: str, temporary: str, *, new: bool = False) -> bool:
         """Makes a file of another file of this storage; no byte of it passes this machine.
@@ -246,13 +248,26 @@ class FileSystem(ABC):
         """Removes a folder if it is empty, where the storage has folders."""
         return
 
-    @abstractmethod
     def delete(self, uris: Sequence[str]) -> None:
         """Deletes files; missing ones are no error."""
+        for uri in uris:
+            raise _unsupported(uri)
 
     def delete_folder(self, folder: str) -> None:
         """Deletes everything in a folder, and the folder, if it exists."""
         self.delete([f"{folder}/{name}" for name in self.list_folder(folder)])
+
+
+def _unsupported(uri: str) -> OSError:
+    return io.UnsupportedOperation(errno.EROFS, "a member of an archive is only read", uri)
+
+
+def checksum_of(file: BinaryIO) -> int:
+    """Returns the CRC-32C of the rest of a file."""
+    crc = 0
+    while chunk := file.read(CHUNK_BYTES):
+        crc = extend(crc, chunk)
+    return crc
 
 
 def all_of(data: bytes, uri: str, size: int, offset: int) -> bytes:

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import errno
 import functools
-import importlib.util
+import importlib
 import io
-import threading
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, BinaryIO
+
+from apache_beam.io.filesystems import FileSystems
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.uris import scheme_of
 from beam_pipeline.storage.base import FileSystem, FoundFile
 
 _UNCOMPRESSED = "uncompressed"
-_CONTAINERS_KEPT = 8  # files that hold many images, such as CIFAR's batches of 30 MB
-
-
-_EXTRAS = {
-    "azfs": ("azure.storage.blob", "azure"),
-    "hdfs": ("hdfs", "hadoop"),
-}
+_EXTRAS = {"azfs": ("azure.storage.blob", "azure"), "hdfs": ("hdfs", "hadoop")}
 """Scheme -> the library that Beam needs for it, and Beam's extra that installs it."""
 
 _WEB = frozenset({"http", "https", "ftp"})
@@ -31,8 +26,6 @@ _WEB = frozenset({"http", "https", "ftp"})
 def _beam(uri: str) -> Any:
     """Returns Beam's file systems. Raises UsageError if none supports the URI."""
     _check_scheme(scheme_of(uri))
-    from apache_beam.io.filesystems import FileSystems
-
     return FileSystems
 
 
@@ -40,16 +33,15 @@ def _beam(uri: str) -> Any:
 def _check_scheme(scheme: str) -> None:
     """Checks that Beam has a file system for a scheme, and the library for it. Raises UsageError."""
     library, extra = _EXTRAS.get(scheme, ("", ""))
-    if library and not _is_installed(library):
+    try:
+        if library:
+            importlib.import_module(library)
+        else:
+            FileSystems.get_filesystem(f"{scheme}://x/y")
+    except ImportError as error:
         raise UsageError(
             f"{scheme}:// needs {library}, which is not installed: pip install 'apache-beam[{extra}]'"
-        )
-    if library:
-        return
-    from apache_beam.io.filesystems import FileSystems
-
-    try:
-        FileSystems.get_filesystem(f"{scheme}://x/y")
+        ) from error
     except ValueError as error:
         then = "download the files first" if scheme.lower() in _WEB else "copy the files there"
         raise UsageError(
@@ -58,44 +50,17 @@ def _check_scheme(scheme: str) -> None:
         ) from error
 
 
-def _is_installed(library: str) -> bool:
-    try:
-        return importlib.util.find_spec(library) is not None
-    except ImportError:  # not even its parent package is installed
-        return False
-
-
 class BeamFileSystem(FileSystem):
     """Files of any scheme that Beam has a file system for."""
 
-    def __init__(self) -> None:
-        self._container_lock = threading.Lock()
-        self._container = functools.lru_cache(_CONTAINERS_KEPT)(self._read_whole)
-
     def read(self, uri: str, size: int = 0, offset: int = -1) -> bytes:
-        """Reads a file, or part of it. Raises OSError.
-
-        For a part, the whole file is read once and cached: a request for each of its images would
-        take as long as reading it.
-        """
-        if offset < 0:
-            return self._read_whole(uri)
-        with self._container_lock:  # or parallel reads would fetch the same container
-            container = self._container(uri)
-        return container[offset : offset + size]
-
-    def read_part(self, uri: str, size: int, offset: int) -> bytes:
-        """Reads part of a file with a request of its own. Raises OSError."""
         with self.open_input(uri) as file:
+            if offset < 0:
+                return file.read()
             file.seek(offset)
             return file.read(size)
 
-    def _read_whole(self, uri: str) -> bytes:
-        with self.open_input(uri) as file:
-            return file.read()
-
     def open_input(self, uri: str) -> BinaryIO:
-        """Opens a file. Raises OSError."""
         systems = _beam(uri)
         try:
             raw: Any = systems.open(uri, compression_type=_UNCOMPRESSED)
@@ -110,29 +75,25 @@ class BeamFileSystem(FileSystem):
         return self.read(uri) if self.exists(uri) else None
 
     def exists(self, uri: str) -> bool:
-        """Tells whether there is a file or a folder."""
         return bool(_beam(uri).exists(uri))
 
     def size_of(self, uri: str) -> int:
-        """Returns bytes, or -1."""
         if not self.exists(uri):
             return -1
-        (found,) = _beam(uri).match([uri])
-        return int(found.metadata_list[0].size_in_bytes)
+        (match,) = _beam(uri).match([uri])
+        return int(match.metadata_list[0].size_in_bytes)
 
     def check_readable(self, folder: str) -> None:
         """Checks that Beam has a file system for the folder. Raises UsageError."""
         _beam(folder)
 
     def prepare_folder(self, folder: str, probe: str) -> None:
-        """Checks that Beam has a file system for the folder. Raises UsageError."""
-        _beam(folder)
+        self.check_readable(folder)
 
     def list_files(self, folder: str) -> Iterator[FoundFile]:
-        """Lists every file below a folder. Raises what Beam's file system raises."""
         prefix = folder + "/"
-        (found,) = _beam(folder).match([prefix + "**"])
-        for metadata in found.metadata_list:
+        (match,) = _beam(folder).match([prefix + "**"])
+        for metadata in match.metadata_list:
             if metadata.path != prefix:
                 yield FoundFile(metadata.path[len(prefix) :], metadata.size_in_bytes)
 
@@ -141,7 +102,6 @@ class BeamFileSystem(FileSystem):
         return RenamedFile(uri, temporary)
 
     def delete(self, uris: Sequence[str]) -> None:
-        """Deletes files."""
         there = [uri for uri in uris if self.exists(uri)]
         if there:
             _beam(there[0]).delete(there)

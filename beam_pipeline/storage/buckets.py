@@ -1,6 +1,7 @@
 """Buckets as file systems: everything that does not depend on the service.
 
-A driver, a subclass, makes the requests of one client library: `google.py` and `obstore_driver.py`.
+A driver, a subclass, makes the requests of one client library: `google.py`, and `obstore_driver.py` for
+`s3.py` and `azure.py`.
 Retries, uploads, comparisons with what another job wrote, and reading in chunks are the same for all, here.
 """
 
@@ -11,21 +12,23 @@ import errno
 import io
 import logging
 import math
+import mmap
 import os
 import random
+import tempfile
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import Any, BinaryIO, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import Any, BinaryIO, ClassVar, NamedTuple, TypeVar
 
-from google_crc32c import Checksum, extend
+from google_crc32c import Checksum
 
 from beam_pipeline.core.dataset.manifest import crc32c_text
 from beam_pipeline.core.errors import AnotherJobError, BucketError
 from beam_pipeline.core.text import terminal_line
-from beam_pipeline.storage.base import FileSystem, FoundFile
+from beam_pipeline.storage.base import FileSystem, FoundFile, checksum_of
 
 RETRY_SECONDS = 300.0
 """Seconds for which one request is retried."""
@@ -35,10 +38,8 @@ LONGEST_DELAY = 32.0
 TRANSIENT_STATUS = frozenset({408, 429, 500, 502, 503, 504})
 
 READ_BYTES = 8 << 20  # 8 MiB per request of a file that is read in order
-ONE_REQUEST_BYTES = 8 << 20  # 8 MiB; a larger file goes through `BucketFiles.stream`
+ONE_REQUEST_BYTES = 8 << 20  # 8 MiB; what is larger is collected in a temporary file
 PAGE_SIZE = 1000  # names that a listing request returns
-_STREAMED_BYTES = 1 << 20  # 1 MiB; buffers are joined up to this size before they are streamed
-_BUFFER_BYTES = 256 << 10  # 256 KiB
 _AT_ONCE = 16  # requests about many objects
 _QUIET_SECONDS = 10.0  # of retries that are not worth a warning
 _WARNING_SECONDS = 60.0  # between two warnings of a process
@@ -90,19 +91,6 @@ class Permissions(NamedTuple):
     delete: str
 
 
-class Stream(Protocol):
-    """An upload in progress. The object is visible after `complete`, and never before."""
-
-    def write(self, data: bytes) -> None:
-        """Adds bytes. Raises TakenError, BucketError, OSError."""
-
-    def complete(self, size: int, crc32c: str) -> None:
-        """Ends the upload of this many bytes in all. Raises as `write`."""
-
-    def close(self) -> None:
-        """Releases what it holds, whether complete or not."""
-
-
 class Waiting:
     """Warns that a request has been failing for a while, once a minute in a process."""
 
@@ -127,11 +115,6 @@ class Waiting:
             terminal_line(error),
             RETRY_SECONDS,
         )
-
-
-def lost(uri: str, reason: str) -> OSError:
-    """Returns the error of a lost upload, which a retry of the bundle must repeat."""
-    return OSError(errno.EAGAIN, reason, uri)
 
 
 class BucketFiles(FileSystem):
@@ -202,16 +185,18 @@ class BucketFiles(FileSystem):
         """Describes an object. Raises FileNotFoundError if there is none."""
 
     @abstractmethod
-    def put(self, uri: str, data: bytes, crc32c: str, *, new: bool) -> None:
-        """Writes an object with one request.
+    def put(self, uri: str, data: bytes | mmap.mmap, crc32c: str, *, new: bool) -> None:
+        """Writes an object, which is visible at the end and never before.
+
+        Args:
+          uri: the object.
+          data: its bytes; a mapped file if they are more than `ONE_REQUEST_BYTES`.
+          crc32c: of the data.
+          new: no object may have its name.
 
         Raises:
           TakenError: it should be new, and exists.
         """
-
-    @abstractmethod
-    def stream(self, uri: str, *, new: bool) -> Stream:
-        """Begins the upload of an object of any size."""
 
     @abstractmethod
     def copy(self, source: str, uri: str, *, new: bool) -> bool:
@@ -307,7 +292,9 @@ class BucketFiles(FileSystem):
         return PermissionError(errno.EACCES, message, uri)
 
     def open_input(self, uri: str) -> BinaryIO:
-        return io.BufferedReader(_Reader(self, uri), _BUFFER_BYTES)
+        reader = io.BufferedReader(_Reader(self, uri), READ_BYTES)
+        reader.peek(1)  # so that a missing object is an error here
+        return reader
 
     def size_of(self, uri: str) -> int:
         try:
@@ -328,11 +315,8 @@ class BucketFiles(FileSystem):
         return (stored.crc32c or self._checksum(uri)) == crc32c
 
     def _checksum(self, uri: str) -> str:
-        crc = 0
         with self.open_input(uri) as file:
-            while chunk := file.read(READ_BYTES):
-                crc = extend(crc, chunk)
-        return crc32c_text(crc)
+            return crc32c_text(checksum_of(file))
 
     def altered(self, folder: str, expected: Mapping[str, tuple[int, str]]) -> list[str]:
         stored = self.find_all(folder, expected) if expected else {}
@@ -395,7 +379,8 @@ class BucketFiles(FileSystem):
             if self._has(uri, stored, size, crc32c):
                 return
         except FileNotFoundError as error:
-            raise lost(uri, "an object was in its place and is gone again") from error
+            message = "an object was in its place and is gone again"
+            raise OSError(errno.EAGAIN, message, uri) from error
         raise AnotherJobError(
             f"another job is writing to this folder: {uri} is there already with "
             f"{stored.size} bytes, CRC-32C {stored.crc32c or 'unknown'}; this job has {size} bytes, "
@@ -421,9 +406,9 @@ class BucketFiles(FileSystem):
 class Upload:
     """An object that appears, complete, only if its `with` block ends without error.
 
-    Up to 8 MiB are sent with one request, more as the driver streams it. A new object is created
-    only if none of its name exists. If one exists, as when a retried bundle finds the shard that it
-    wrote before, it must hold the same bytes.
+    It is collected first, up to 8 MiB in memory and more in a temporary file: so a request can be
+    repeated from its beginning, and have the condition that no object has its name. If one exists,
+    as when a retried bundle finds the shard that it wrote before, it must hold the same bytes.
 
     Raises on exit:
       AnotherJobError: a new object's name is taken by other bytes.
@@ -435,44 +420,29 @@ class Upload:
         self._files = files
         self._uri = uri
         self._new = new
-        self._buffers: list[bytes] = []
-        self._pending = 0
-        self._size = 0
+        self._spool = tempfile.SpooledTemporaryFile(ONE_REQUEST_BYTES, prefix="beam-tfrecord-")
         self._checksum = Checksum()
-        self._stream: Stream | None = None
-        self._taken = False
+        self._size = 0
 
     def __enter__(self) -> Upload:
         self._files.check_name(self._uri)
         return self
 
     def write(self, *buffers: bytes) -> None:
-        """Adds buffers to the object; they must not change afterwards."""
-        self._buffers.extend(buffers)
-        self._pending += sum(map(len, buffers))
-        if self._pending > (ONE_REQUEST_BYTES if self._stream is None else _STREAMED_BYTES):
-            self._send(self._take())
-
-    def _take(self) -> bytes:
-        data = b"".join(self._buffers)
-        self._buffers, self._pending = [], 0
+        """Adds buffers to the object."""
+        data = b"".join(buffers)
         self._size += len(data)
         self._checksum.update(data)
-        return data
+        with self._spooling():
+            self._spool.write(data)
 
-    def _send(self, data: bytes) -> None:
-        if self._stream is None:
-            self._stream = self._files.stream(self._uri, new=self._new)
-        stream = self._stream
-        self._unless_taken(lambda: stream.write(data))
-
-    def _unless_taken(self, request: Callable[[], object]) -> None:
-        """Makes a request of the upload, unless the name has turned out to be taken."""
-        if not self._taken:
-            try:
-                request()
-            except TakenError:
-                self._taken = True
+    @contextlib.contextmanager
+    def _spooling(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            reason = f"a temporary file cannot be written: {error}; TMPDIR names another folder"
+            raise OSError(error.errno, reason, self._uri) from error
 
     def __exit__(
         self,
@@ -480,46 +450,42 @@ class Upload:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        try:
+        with self._spool:
             if kind is None:
-                self._finish()
-        finally:
-            if self._stream is not None:
-                self._stream.close()
+                self._send()
 
-    def _finish(self) -> None:
-        data = self._take()
-        crc32c = crc32c_text(int.from_bytes(self._checksum.digest(), "big"))
-        stream, files = self._stream, self._files
-        if stream is None:
-            self._unless_taken(lambda: files.put(self._uri, data, crc32c, new=self._new))
+    def _send(self) -> None:
+        data: bytes | mmap.mmap
+        if self._size > ONE_REQUEST_BYTES:
+            with self._spooling():
+                self._spool.flush()
+            # Not closed here, as a client's threads may hold it for a moment after an error.
+            data = mmap.mmap(self._spool.fileno(), 0, access=mmap.ACCESS_READ)
         else:
-            self._send(data)
-            self._unless_taken(lambda: stream.complete(self._size, crc32c))
-        if self._taken:
+            self._spool.seek(0)
+            data = self._spool.read()
+        crc32c = crc32c_text(int.from_bytes(self._checksum.digest(), "big"))
+        try:
+            self._files.put(self._uri, data, crc32c, new=self._new)
+        except TakenError:
             self._files.accept(self._uri, self._size, crc32c)
 
 
 class _Reader(io.RawIOBase):
-    """An object that is read in chunks of one version, one of which is held in memory."""
+    """An object that is read in parts of one version, each by a request."""
 
     def __init__(self, files: BucketFiles, uri: str) -> None:
         self._files = files
         self._uri = uri
-        self._version = ""  # of the first chunk
+        self._version = ""  # of the first part
         self._size: int | None = None  # unknown until the end is reached
         self._position = 0
-        self._chunk, self._chunk_start = b"", 0
-        self._load()
 
     def readable(self) -> bool:
         return True
 
     def seekable(self) -> bool:
         return True
-
-    def tell(self) -> int:
-        return self._position
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         if whence == os.SEEK_CUR:
@@ -534,30 +500,11 @@ class _Reader(io.RawIOBase):
         return offset
 
     def readinto(self, buffer: Any) -> int:
-        index = self._position - self._chunk_start
-        if not 0 <= index < len(self._chunk):
-            if self._size is not None and self._position >= self._size:
-                return 0
-            self._load()
-            index = 0
-        part = self._chunk[index : index + len(buffer)]
-        buffer[: len(part)] = part
-        self._position += len(part)
-        return len(part)
-
-    def readall(self) -> bytes:
-        parts = []
-        buffer = bytearray(READ_BYTES)
-        while length := self.readinto(buffer):
-            parts.append(bytes(memoryview(buffer)[:length]))
-        return b"".join(parts)
-
-    def _load(self) -> None:
-        """Fetches the chunk that begins at the position."""
-        start, data = self._position, b""
+        start, length, data = self._position, len(buffer), b""
+        if self._size is not None and start >= self._size:
+            return 0
         try:
-            span = (start, start + READ_BYTES)
-            data, version = self._files.get(self._uri, span, self._version)
+            data, version = self._files.get(self._uri, (start, start + length), self._version)
             self._version = self._version or version
         except (FileNotFoundError, TakenError) as error:
             if not self._version:
@@ -569,6 +516,14 @@ class _Reader(io.RawIOBase):
         except OSError as error:
             if error.errno != errno.ERANGE:  # the object ends before the position
                 raise
-        if len(data) < READ_BYTES:
+        if len(data) < length:
             self._size = start + len(data)
-        self._chunk, self._chunk_start = data, start
+        buffer[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+    def readall(self) -> bytes:
+        parts = []
+        while part := self.read(READ_BYTES):
+            parts.append(part)
+        return b"".join(parts)

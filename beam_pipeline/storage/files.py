@@ -19,22 +19,23 @@ from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.records.record_format import Sink
 from beam_pipeline.core.text import decoded
 from beam_pipeline.core.uris import is_remote, scheme_of
-from beam_pipeline.storage.base import FileSystem, all_of
+from beam_pipeline.storage.base import CHUNK_BYTES, FileSystem, all_of
 from beam_pipeline.storage.local import LocalFiles
 
-_CHUNK_BYTES = 1 << 20  # 1 MiB
 _NOT_NORMAL = re.compile(r"//|/\.\.?(/|\Z)|/\Z")
 _LOCAL = LocalFiles()
 _CLASSES = {
-    "abfs": "obstore_services.AzureFiles",
-    "abfss": "obstore_services.AzureFiles",
-    "az": "obstore_services.AzureFiles",
-    "gs": "google.GoogleStorage",
-    "s3": "obstore_services.S3Files",
-    "tar": "archives.ArchiveMembers",
-    "zip": "archives.ArchiveMembers",
+    "abfs": ("azure.AzureFiles", "azure"),
+    "abfss": ("azure.AzureFiles", "azure"),
+    "az": ("azure.AzureFiles", "azure"),
+    "gs": ("google.GoogleStorage", "gcp"),
+    "s3": ("s3.S3Files", "s3"),
+    "tar": ("archives.ArchiveMembers", ""),
+    "zip": ("archives.ArchiveMembers", ""),
 }
-"""Scheme -> module of this package and class. Other schemes are left to Beam's file systems."""
+"""Scheme -> module of this package and class, and the extra that installs what it imports.
+
+Other schemes are left to Beam's file systems."""
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -51,9 +52,16 @@ def file_system(uri: str) -> FileSystem:
 @functools.cache
 def _remote(scheme: str) -> FileSystem:
     """Makes the file system of a scheme; its module is imported when a URI first needs it."""
-    module, _, name = _CLASSES.get(scheme, "beam_filesystems.BeamFileSystem").partition(".")
-    made: FileSystem = getattr(importlib.import_module(f"{__package__}.{module}"), name)()
-    return made
+    path, extra = _CLASSES.get(scheme, ("beam_filesystems.BeamFileSystem", ""))
+    module, _, name = path.partition(".")
+    try:
+        system: FileSystem = getattr(importlib.import_module(f"{__package__}.{module}"), name)()
+    except ImportError as error:
+        raise UsageError(
+            f"{scheme}:// needs a library that is not installed ({error}): "
+            f"pip install '.[{extra}]' in the checkout of beam-tfrecord"
+        ) from error
+    return system
 
 
 def _by_uri(
@@ -71,7 +79,7 @@ def _by_uri(
 
 
 read_if_there = _by_uri(FileSystem.read_if_there)
-read_part = _by_uri(FileSystem.read_part)
+read_part = _by_uri(FileSystem.read)
 open_input = _by_uri(FileSystem.open_input)
 exists = _by_uri(FileSystem.exists)
 size_of = _by_uri(FileSystem.size_of)
@@ -225,7 +233,7 @@ def copy(source: str, uri: str, crc32c: int, *, new: bool = False) -> bool:
     try:
         with open_input(source) as file, open_output(uri, new=new) as sink:
             crc = 0
-            while chunk := file.read(_CHUNK_BYTES):
+            while chunk := file.read(CHUNK_BYTES):
                 crc = extend(crc, chunk)
                 sink.write(chunk)
             if crc != crc32c:

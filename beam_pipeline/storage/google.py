@@ -1,4 +1,12 @@
-"""Google Cloud Storage (gs://) through Google's client library; the client and downloads are in `google_client`."""
+"""Google Cloud Storage (gs://) through Google's client library.
+
+Its client takes about 1 ms of CPU for a GET, most of it in the layers above urllib3. That is more than
+everything else that is done with an image, so objects are requested by urllib3 here, with the client's
+credentials and endpoint. The library obstore takes as little, but it passes on no CRC-32C, does not
+survive a fork, and reads no name such as `a//b`.
+
+This module is imported when the first `gs://` URI is used.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +14,30 @@ import base64
 import errno
 import functools
 import http
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import http.client
+import io
+import json
+import mmap
+import os
+import threading
+import urllib.request
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
+from urllib.parse import quote, urlsplit
 
+import google.auth
+import requests.adapters
+import requests.certs
+import urllib3
+from google.api_core.exceptions import GoogleAPICallError, RetryError, from_http_status
+from google.api_core.retry import Retry
+from google.auth.credentials import AnonymousCredentials
+from google.auth.exceptions import GoogleAuthError, TransportError
+from google.auth.transport.urllib3 import AuthorizedHttp
+from google.cloud import storage
+from google_crc32c import value
+
+from beam_pipeline.core.dataset.manifest import crc32c_text
 from beam_pipeline.core.errors import CredentialsError
 from beam_pipeline.storage import buckets
 from beam_pipeline.storage.base import FoundFile
@@ -19,43 +48,52 @@ from beam_pipeline.storage.buckets import (
     TRANSIENT_STATUS,
     BucketFiles,
     Permissions,
+    Place,
     StoredObject,
     TakenError,
     Waiting,
-    lost,
     place_of,
 )
-from beam_pipeline.storage.google_client import (
-    CREDENTIALS_HELP,
-    TIMEOUT,
-    DamagedError,
-    client,
-    download,
+
+CHUNK_BYTES = 16 << 20  # 16 MiB per request of a large upload; a multiple of 256 KiB
+CONNECTIONS = 64
+"""Connections that are kept open, so that as many threads can read at once."""
+
+TIMEOUT = (10.0, 60.0)
+"""Seconds to wait for a connection, and for the next bytes of an answer."""
+
+_OPTIONS = {"retry": None, "timeout": TIMEOUT}
+_SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
+_METADATA_SERVER = "169.254.169.254"
+CREDENTIALS_HELP = (
+    "run `gcloud auth application-default login`, or name a key file in "
+    "GOOGLE_APPLICATION_CREDENTIALS, or run on a machine of Google Cloud with a service account"
+)
+_BROKEN_CONNECTION = (
+    ConnectionError,
+    TimeoutError,
+    TransportError,
+    http.client.HTTPException,
+    requests.ConnectionError,
+    requests.Timeout,
+    requests.exceptions.ChunkedEncodingError,
+    requests.exceptions.ContentDecodingError,
+    urllib3.exceptions.HTTPError,
 )
 
-CHUNK_BYTES = 16 << 20  # 16 MiB per request of an upload; a multiple of 256 KiB
-_CONTENT_TYPE = "application/octet-stream"
-_LOST_STATUS = (404, 410)
+
+class DamagedError(Exception):
+    """Other bytes arrived than were sent."""
 
 
 class _Listed(NamedTuple):
     """An object as listed; creating the library's `Blob`s would take a third of a listing's time."""
 
-    name: str
+    name: str  # relative to the prefix
     size: int
     generation: int
     crc32c: str
     md5: str
-
-    @classmethod
-    def of(cls, _: Any, item: dict[str, str]) -> _Listed:
-        return cls(
-            item["name"],
-            int(item.get("size", 0)),
-            int(item.get("generation", 0)),
-            item.get("crc32c", ""),
-            item.get("md5Hash", ""),
-        )
 
 
 class GoogleStorage(BucketFiles):
@@ -70,102 +108,117 @@ class GoogleStorage(BucketFiles):
     proves_conditions = True
 
     def check_credentials(self) -> None:
-        client()
+        session()
 
     def check_name(self, uri: str) -> None:
-        client()
+        session()
 
     def get(
         self, uri: str, span: tuple[int, int] | None = None, version: str = ""
     ) -> tuple[bytes, str]:
         """Reads as the protocol says; the CRC-32C of a whole object is compared."""
-        place = place_of(uri)
-        return self.retried(lambda: download(place, span, version), uri)
+        return self.retried(lambda: download(place_of(uri), span, version), uri)
 
     def find(self, uri: str) -> StoredObject:
         """Describes an object by a listing, which needs no other permission and has the checksum."""
-        listed, _ = self._page(uri, size=1, fields=",crc32c")
-        if not listed or listed[0].name != place_of(uri).name:
+        listed = next(self._listed(uri, fields=",crc32c", at_once=1), None)
+        if listed is None or listed.name:
             raise FileNotFoundError(errno.ENOENT, "no object has this name", uri)
-        return StoredObject(listed[0].size, listed[0].generation, listed[0].crc32c)
+        return StoredObject(listed.size, listed.generation, listed.crc32c)
 
     def find_all(self, folder: str, names: Iterable[str]) -> dict[str, StoredObject]:
         """Describes objects by one listing."""
         names = sorted(names)
         listed = self._listed(folder + "/", names[0], names[-1] + "0", ",crc32c")  # without the end
-        return {name: StoredObject(at.size, at.generation, at.crc32c) for name, at in listed}
+        return {at.name: StoredObject(at.size, at.generation, at.crc32c) for at in listed}
 
     def list_range(
         self, uri_prefix: str, start: str = "", end: str = "", *, digests: bool = False
     ) -> Iterator[FoundFile]:
-        for name, at in self._listed(uri_prefix, start, end, ",md5Hash" if digests else ""):
-            if name and not (name.endswith("/") and not at.size):
-                yield FoundFile(name, at.size, at.generation, base64.b64decode(at.md5))
+        fields = ",md5Hash" if digests else ""
+        for name, size, generation, _, md5 in self._listed(uri_prefix, start, end, fields):
+            if name and not (name.endswith("/") and not size):
+                yield FoundFile(name, size, generation, base64.b64decode(md5))
 
     def first_name(self, uri_prefix: str, start: str = "", end: str = "") -> str | None:
-        listed, _ = self._page(uri_prefix, start, end, size=1)
-        return listed[0].name[len(place_of(uri_prefix).name) :] if listed else None
+        return next(
+            (listed.name for listed in self._listed(uri_prefix, start, end, at_once=1)), None
+        )
 
     def _listed(
-        self, uri_prefix: str, start: str, end: str, fields: str
-    ) -> Iterator[tuple[str, _Listed]]:
-        """Yields names relative to the prefix, with the objects, page by page."""
-        prefix, token = place_of(uri_prefix).name, None
-        while True:
-            page, token = self._page(uri_prefix, start, end, token=token, fields=fields)
-            yield from ((listed.name[len(prefix) :], listed) for listed in page)
-            if not token:
-                return
-
-    def _page(
-        self,
-        uri_prefix: str,
-        start: str = "",
-        end: str = "",
-        *,
-        token: str | None = None,
-        size: int = 0,
-        fields: str = "",
-    ) -> tuple[list[_Listed], str | None]:
-        """Returns one page of a listing, and the token of the next."""
+        self, uri_prefix: str, start: str = "", end: str = "", fields: str = "", at_once: int = 0
+    ) -> Iterator[_Listed]:
+        """Yields the objects of a range, page by page, with the fields that are asked for."""
         bucket, prefix = place_of(uri_prefix)
+        token: str | None = None
+
+        def listed(_: Any, item: dict[str, str]) -> _Listed:
+            return _Listed(
+                item["name"][len(prefix) :],
+                int(item.get("size", 0)),
+                int(item.get("generation", 0)),
+                item.get("crc32c", ""),
+                item.get("md5Hash", ""),
+            )
 
         def request() -> tuple[list[_Listed], str | None]:
-            answer = client().list_blobs(
+            answer = session().client.list_blobs(
                 bucket,
                 prefix=prefix or None,
                 start_offset=prefix + start if start else None,
                 end_offset=prefix + end if end else None,
                 page_token=token,
-                page_size=size or PAGE_SIZE,
+                page_size=at_once or PAGE_SIZE,
                 fields=f"items(name,size,generation{fields}),nextPageToken",
-                retry=None,
-                timeout=TIMEOUT,
+                **_OPTIONS,
             )
-            answer.item_to_value = _Listed.of
+            answer.item_to_value = listed
             page = [*next(answer.pages, ())]
             return page, answer.next_page_token
 
-        with self.naming(uri_prefix, self.permissions.list):
-            return self.retried(request, uri_prefix)
+        while True:
+            with self.naming(uri_prefix, self.permissions.list):
+                page, token = self.retried(request, uri_prefix)
+            yield from page
+            if not token:
+                return
 
-    def put(self, uri: str, data: bytes, crc32c: str, *, new: bool) -> None:
-        options = {**_condition(new), "checksum": "crc32c", "retry": None, "timeout": TIMEOUT}
-        blob = _blob(uri)
+    def put(self, uri: str, data: bytes | mmap.mmap, crc32c: str, *, new: bool) -> None:
+        """Writes as the protocol says: more than 8 MiB by several requests, each repeated for itself."""
+        blob, waiting = _blob(uri), Waiting(self.title)
+        retry = Retry(
+            predicate=is_transient,
+            on_error=lambda error: waiting.add(self.text(error)),
+            initial=FIRST_DELAY,
+            maximum=LONGEST_DELAY,
+            timeout=buckets.RETRY_SECONDS,
+        )
+        is_large = isinstance(data, mmap.mmap)
+
+        def request() -> None:
+            try:
+                blob.upload_from_file(
+                    data if is_large else io.BytesIO(data),
+                    rewind=True,
+                    size=len(data),
+                    checksum="crc32c",
+                    **{**_OPTIONS, **_condition(new), **({"retry": retry} if is_large else {})},
+                )
+            except ValueError as error:  # the server has stored less of a chunk than was sent
+                raise DamagedError(f"the upload cannot continue: {error}") from error
+
         with self.naming(uri, self._to_create(new)):
-            self.retried(lambda: blob.upload_from_string(data, _CONTENT_TYPE, **options), uri)
-
-    def stream(self, uri: str, *, new: bool) -> _Resumable:
-        return _Resumable(self, uri, new, self._to_create(new))
+            self.retried(request, uri)
 
     def copy(self, source: str, uri: str, *, new: bool) -> bool:
         """Copies also between buckets; a large object takes several requests."""
         blob, copied = _blob(uri), _blob(source)
-        options = {**_condition(new), "retry": None, "timeout": TIMEOUT}
         token: str | None = None
 
         def request() -> str | None:
-            next_token: str | None = blob.rewrite(copied, token=token, **options)[0]
+            next_token: str | None = blob.rewrite(
+                copied, token=token, **_OPTIONS, **_condition(new)
+            )[0]
             return next_token
 
         joint = " and " if new else ", "
@@ -181,214 +234,283 @@ class GoogleStorage(BucketFiles):
 
     def delete_together(self, uris: Sequence[str]) -> None:
         for uri in uris:
-            blob = _blob(uri)
             try:
                 with self.naming(uri, self.permissions.delete, missing=False):
-                    self.retried(functools.partial(blob.delete, retry=None, timeout=TIMEOUT), uri)
+                    self.retried(functools.partial(_blob(uri).delete, **_OPTIONS), uri)
             except FileNotFoundError:  # or an earlier attempt deleted it
                 pass
 
     # Errors.
 
     def text(self, error: Any) -> str:
-        """Returns an answer by its code and the server's words, another error by its class."""
-        error = _api_error(error)
-        code = getattr(error, "code", None)
-        if code is None:
+        """Returns an answer by its status and the server's words, another error by its class."""
+        status = _status(error)
+        if not status:
             return f"{type(error).__name__}: {error}"
-        return " ".join(f"{int(code)} {_words(error)}".split())
+        body = getattr(getattr(error, "response", None), "text", "").strip()
+        words = _details(error).get("message") or body[:300] or http.HTTPStatus(status).phrase
+        return " ".join(f"{status} {words}".split())
 
     def permanent(self, error: Exception, uri: str) -> Exception | None:
-        client()  # raises an error if the library is not installed
-        from google.api_core import exceptions
-        from google.auth.exceptions import GoogleAuthError
-
-        if is_transient(error) or isinstance(
-            error, (DamagedError, _library_error("DataCorruption"))
-        ):
+        # The library's class of damaged uploads has moved between its versions 2 and 3.
+        is_damaged = isinstance(error, DamagedError) or type(error).__name__ == "DataCorruption"
+        if is_damaged or is_transient(error) or _is_forgotten(error):
             return None
-        if isinstance(error, exceptions.RetryError):
+        if isinstance(error, RetryError):
             return self.timeout(buckets.RETRY_SECONDS, self.text(error.cause), uri)
         if isinstance(error, GoogleAuthError):
             return CredentialsError(
                 f"{uri}: credentials cannot be used: {error}; {CREDENTIALS_HELP}"
             )
-        answer = _api_error(error)
-        if not isinstance(answer, exceptions.GoogleAPICallError):
+        if not isinstance(error, GoogleAPICallError):
             return error
-        text = self.text(answer)
-        if isinstance(answer, exceptions.Unauthorized):
+        text, status = self.text(error), _status(error)
+        if status == 401:
             return CredentialsError(f"{uri}: credentials are refused: {text}")
-        if isinstance(answer, exceptions.PreconditionFailed):
+        if status == 412:
             return TakenError(text)
-        if isinstance(answer, exceptions.Forbidden):
-            return PermissionError(errno.EACCES, text, uri)
-        if isinstance(answer, exceptions.NotFound):
-            return FileNotFoundError(errno.ENOENT, text, uri)
-        is_after_end = isinstance(answer, exceptions.RequestRangeNotSatisfiable)
-        return OSError(errno.ERANGE if is_after_end else errno.EIO, text, uri)
+        numbers = {403: errno.EACCES, 404: errno.ENOENT, 416: errno.ERANGE}
+        return OSError(numbers.get(status, errno.EIO), text, uri)
 
 
 def _blob(uri: str) -> Any:
-    """Returns the library's `Blob` of an object, without a request. Raises as `client`."""
+    """Returns the library's `Blob` of an object, without a request. Raises as `session`."""
     place = place_of(uri)
-    return client().bucket(place.bucket).blob(place.name)
+    return session().client.bucket(place.bucket).blob(place.name, chunk_size=CHUNK_BYTES)
 
 
 def _condition(new: bool) -> dict[str, int]:
     return {"if_generation_match": 0} if new else {}
 
 
-class _Resumable:
-    """A resumable upload. One chunk is held in memory and resent after a transient error."""
-
-    def __init__(self, driver: GoogleStorage, uri: str, new: bool, permission: str) -> None:
-        from google.api_core import retry
-
-        self._driver = driver
-        self._uri = uri
-        self._permission = permission
-        waiting = Waiting(driver.title)
-        self._writer = _writer_class()(
-            _blob(uri),
-            chunk_size=CHUNK_BYTES,
-            retry=retry.Retry(
-                predicate=is_transient,
-                on_error=lambda error: waiting.add(driver.text(error)),
-                initial=FIRST_DELAY,
-                maximum=LONGEST_DELAY,
-                timeout=buckets.RETRY_SECONDS,
-            ),
-            content_type=_CONTENT_TYPE,
-            checksum="crc32c",
-            timeout=TIMEOUT,
-            **_condition(new),
-        )
-
-    def write(self, data: bytes) -> None:
-        """Adds bytes, which the library sends when they fill a chunk."""
-        self._request(lambda: self._writer.write(data))
-
-    def complete(self, size: int, crc32c: str) -> None:
-        """Sends the rest, and checks that the object exists."""
-        self._request(self._writer.complete)
-        try:
-            stored = self._driver.find(self._uri)
-            is_whole = (stored.size, stored.crc32c) == (size, crc32c)
-        except FileNotFoundError:
-            is_whole = False
-        if not is_whole:
-            raise lost(self._uri, "the upload ended, but the object is not as it was sent")
-
-    def close(self) -> None:
-        """Does nothing: an upload that is not completed is discarded by the server after a week."""
-
-    def _request(self, request: Callable[[], object]) -> None:
-        with self._driver.naming(self._uri, self._permission):
-            try:
-                request()
-            except ValueError as error:  # the server has stored less of a chunk than was sent
-                raise lost(self._uri, f"the upload cannot go on: {error}") from error
-            except Exception as error:
-                raise self._failure(error) from error
-
-    def _failure(self, error: Any) -> Exception:
-        if isinstance(error, _library_error("DataCorruption")):
-            self._driver.delete_together([self._uri])
-            return lost(self._uri, "the upload arrived damaged and was deleted again")
-        if isinstance(error, _library_error("InvalidResponse")):
-            # A POST begins an upload; the answer is 404 if the bucket does not exist.
-            answer = error.response  # type: ignore[attr-defined]
-            if answer.status_code in _LOST_STATUS and answer.request.method == "PUT":
-                return lost(self._uri, "the server has forgotten the upload")
-        return self._driver.permanent(error, self._uri) or error
-
-
-@functools.cache
-def _writer_class() -> Any:
-    """Returns the library's writer of a resumable upload, with one change.
-
-    Python closes an open file when it is garbage collected, and `BlobWriter.close` completes the
-    upload: after a failed write, a truncated shard would appear. So `close` does nothing here, and
-    `complete` completes the upload.
-
-    The library's own remedy, `terminate`, does not work: version 3.17 sends its DELETE to the URL
-    that begins uploads, not to that of the upload, and if the request fails, the writer stays open.
-    """
-    from google.cloud.storage.fileio import BlobWriter
-
-    class Writer(BlobWriter):  # type: ignore[misc, unused-ignore]
-        def close(self) -> None:
-            """Does nothing."""
-
-        def complete(self) -> None:
-            """Sends the rest, which makes the object visible."""
-            super().close()
-
-    return Writer
-
-
 def is_transient(error: BaseException) -> bool:
     """True if the failure of the connection or the server is transient."""
-    from google.api_core import exceptions
-    from google.auth.exceptions import TransportError
-
-    answer = _api_error(error)
-    if isinstance(answer, exceptions.GoogleAPICallError):
-        if answer.code in TRANSIENT_STATUS:
-            return True
-        # Some exceeded quotas give 403, with reasons that a missing permission never has.
-        reasons = [item.get("reason", "") for item in answer.errors if isinstance(item, dict)]
-        return answer.code == 403 and any(text.endswith("ateLimitExceeded") for text in reasons)
-    return isinstance(error, (TransportError, *_broken_connections()))
+    status = _status(error)
+    if status == 403:  # for some exceeded quotas, with reasons that a missing permission never has
+        errors = _details(error).get("errors", ())
+        return any(str(item.get("reason")).endswith("ateLimitExceeded") for item in errors)
+    return status in TRANSIENT_STATUS or isinstance(error, _BROKEN_CONNECTION)
 
 
-def _api_error(error: Any) -> Any:
-    """Returns the error of `google.api_core` for an answer; resumable uploads raise another class."""
-    from google.api_core import exceptions
+def _is_forgotten(error: Any) -> bool:
+    """True if the server no longer knows an upload, which must be sent again from its beginning.
 
-    if isinstance(error, _library_error("InvalidResponse")):
-        return exceptions.from_http_response(error.response)  # type: ignore[attr-defined]
-    return error
+    A POST begins an upload; its answer is 404 if the bucket does not exist.
+    """
+    request = getattr(getattr(error, "response", None), "request", None)
+    return _status(error) in (404, 410) and getattr(request, "method", "") == "PUT"
 
 
-@functools.cache
-def _library_error(name: str) -> type[Exception]:
-    """Returns a class of errors of the client library, which its version 3 moved."""
+def _status(error: Any) -> int:
+    """Returns the HTTP status of an answer, also of one to a chunk of an upload; 0 for none."""
+    response = getattr(error, "response", None)
+    return int(getattr(error, "code", None) or getattr(response, "status_code", None) or 0)
+
+
+def _details(error: Any) -> dict[str, Any]:
+    """Returns what an answer of the JSON interface says about an error; empty for another answer."""
     try:
-        from google.cloud.storage import exceptions as library
-    except ImportError:  # before version 3
-        import google.resumable_media as library
-    error: type[Exception] = getattr(library, name)
-    return error
+        details = error.response.json()["error"]
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return {}
+    return details if isinstance(details, dict) else {}
 
 
-@functools.cache
-def _broken_connections() -> tuple[type[Exception], ...]:
-    """Returns the classes of the errors that a broken connection raises."""
-    import http.client
+# The client.
 
-    import requests
-    import urllib3
 
-    return (
-        ConnectionError,
-        TimeoutError,
-        http.client.HTTPException,
-        requests.ConnectionError,
-        requests.Timeout,
-        requests.exceptions.ChunkedEncodingError,
-        requests.exceptions.ContentDecodingError,
-        urllib3.exceptions.HTTPError,
+class Session(NamedTuple):
+    """The client of a process, and its sender of downloads, whose connections threads share."""
+
+    client: Any
+    sender: Any
+
+
+_lock = threading.Lock()
+_session: Session | None = None
+
+
+def session() -> Session:
+    """Returns the session of this process, made on first use.
+
+    Raises:
+      CredentialsError: there are no credentials, or they cannot be used.
+    """
+    global _session
+    current = _session
+    if current is None:
+        with _lock:
+            current = _session = _session or _new_session()
+    return current
+
+
+def _forget_session() -> None:
+    """Gives a forked process its own connections, and a lock that no thread holds."""
+    global _session, _lock
+    _session, _lock = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_session)
+
+
+def _new_session() -> Session:
+    # Else the library requests a bucket's metadata along with the first request, for its traces.
+    os.environ.setdefault("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
+    if os.environ.get("STORAGE_EMULATOR_HOST"):
+        credentials, project = AnonymousCredentials(), None
+    else:
+        credentials, project = _credentials()
+    client = storage.Client(project=project or "none", credentials=credentials)
+    return Session(client, sender_of(client, credentials))
+
+
+def sender_of(client: Any, credentials: Any) -> Any:
+    """Returns the sender of downloads, and lets the client keep as many connections open.
+
+    With its default of 10, some requests would pay for a new connection and a TLS handshake. The
+    client has no public option for this: neither its constructor nor `client_options` takes a
+    session or a pool size, except by `_http`, which only this function touches.
+    """
+    if getattr(client._http, "is_mtls", False):  # its own adapter holds the certificate
+        sender = AuthorizedHttp(credentials, max_refresh_attempts=1)
+        sender.configure_mtls_channel()
+        return sender
+    for scheme in ("https://", "http://"):
+        client._http.mount(scheme, requests.adapters.HTTPAdapter(pool_maxsize=CONNECTIONS))
+    return AuthorizedHttp(credentials, _manager(client.api_endpoint), max_refresh_attempts=1)
+
+
+def _manager(url: str) -> Any:
+    """Returns urllib3's manager of connections, with what `requests` would use.
+
+    That is the proxy and the certificates that the environment names.
+    """
+    environment = os.environ
+    trusted = environment.get("REQUESTS_CA_BUNDLE") or environment.get("CURL_CA_BUNDLE")
+    trusted = trusted or requests.certs.where()
+    options: dict[str, Any] = {
+        "maxsize": CONNECTIONS,
+        "cert_reqs": "CERT_REQUIRED",
+        "ca_cert_dir" if os.path.isdir(trusted) else "ca_certs": trusted,
+    }
+    scheme, host = urlsplit(url)[:2]
+    proxies = urllib.request.getproxies()
+    proxy = proxies.get(scheme) or proxies.get("all")
+    if not proxy or urllib.request.proxy_bypass(host):
+        return urllib3.PoolManager(**options)
+    return urllib3.ProxyManager(proxy if "://" in proxy else f"http://{proxy}", **options)
+
+
+def default_project() -> str | None:
+    """Returns the project that the credentials or the environment name.
+
+    Raises:
+      CredentialsError: there are no credentials, or they cannot be used.
+    """
+    return _credentials()[1]
+
+
+def _credentials() -> tuple[Any, str | None]:
+    """Returns application default credentials, or fails at once if there cannot be any.
+
+    Google's own search waits 20 seconds for the metadata server before it gives up.
+    """
+    if not (_credentials_named() or _metadata_server_answers()):
+        raise CredentialsError(f"gs://: no credentials found on this machine; {CREDENTIALS_HELP}")
+    try:
+        credentials, project = google.auth.default(scopes=[_SCOPE])
+    except (GoogleAuthError, ValueError, OSError) as error:
+        raise CredentialsError(
+            f"gs://: credentials cannot be used: {error}; {CREDENTIALS_HELP}"
+        ) from error
+    return credentials, project
+
+
+def _credentials_named() -> bool:
+    """True if a file or the environment names credentials."""
+    names = ("GOOGLE_APPLICATION_CREDENTIALS", "GCE_METADATA_HOST", "GCE_METADATA_ROOT")
+    folder = os.environ.get("CLOUDSDK_CONFIG") or os.path.expanduser("~/.config/gcloud")
+    return any(map(os.environ.get, names)) or os.path.exists(
+        os.path.join(folder, "application_default_credentials.json")
     )
 
 
-def _words(error: Any) -> str:
-    """Returns the server's message, which is plain text for downloads and JSON otherwise."""
-    answer = error.response
-    if answer is None or not answer.text.strip():
-        return http.HTTPStatus(error.code).phrase
+def _metadata_server_answers() -> bool:
+    """True if this machine runs in Google Cloud; elsewhere, another server may be at that address."""
+    connection = http.client.HTTPConnection(_METADATA_SERVER, timeout=1)
     try:
-        return str(answer.json()["error"]["message"])
-    except (KeyError, TypeError, ValueError):
-        return str(answer.text[:300])
+        connection.request("GET", "/", headers={"Metadata-Flavor": "Google"})
+        return connection.getresponse().getheader("Metadata-Flavor") == "Google"
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+# Downloads.
+
+
+def download(place: Place, span: tuple[int, int] | None, generation: str) -> tuple[bytes, str]:
+    """Requests an object, or part of it, once; the CRC-32C of a whole object is compared.
+
+    Args:
+      place: the object.
+      span: (first byte, byte after the last); None for the whole object.
+      generation: of the object, which must still exist; empty for the latest.
+
+    Returns: the bytes, and the object's generation; empty if the server does not say.
+
+    Raises:
+      CredentialsError: as `session`.
+      DamagedError: the bytes have another checksum than the object.
+      GoogleAPICallError: another answer than the object.
+      GoogleAuthError: there is no access token.
+      urllib3.exceptions.HTTPError: no answer, or not all of it.
+    """
+    client, sender = session()
+    bucket, name = (quote(part, safe="") for part in place)
+    url = f"{client.api_endpoint.rstrip('/')}/download/storage/v1/b/{bucket}/o/{name}?alt=media"
+    if generation:
+        url += f"&generation={generation}"
+    # An object that is stored compressed comes as it is stored.
+    headers = {"Accept-Encoding": "gzip", "User-Agent": "beam-tfrecord"}
+    if span is not None:
+        headers["Range"] = f"bytes={span[0]}-{span[1] - 1}"
+    answer = sender.urlopen(
+        "GET",
+        url,
+        headers=headers,
+        # Again at once, as the server may have closed a connection that was kept; then `retried` waits.
+        retries=urllib3.Retry(1, redirect=0, status=0, respect_retry_after_header=False),
+        timeout=urllib3.Timeout(connect=TIMEOUT[0], read=TIMEOUT[1]),
+        redirect=False,
+        decode_content=False,
+    )
+    data: bytes = answer.data
+    if answer.status == http.HTTPStatus.OK:
+        _check(data, answer.headers)
+        data = data if span is None else data[span[0] : span[1]]
+    elif answer.status != http.HTTPStatus.PARTIAL_CONTENT:
+        text = _ErrorText(data.decode("utf-8", "replace"))
+        raise from_http_status(answer.status, text.text, response=text)
+    return data, answer.headers.get("X-Goog-Generation", "")
+
+
+class _ErrorText(NamedTuple):
+    """The part of an answer that errors of Google's libraries show."""
+
+    text: str
+
+    def json(self) -> Any:
+        """Returns the JSON. Raises ValueError."""
+        return json.loads(self.text)
+
+
+def _check(data: bytes, headers: Any) -> None:
+    """Compares a whole object with the checksum that the server sends along."""
+    for entry in ",".join(headers.getlist("X-Goog-Hash")).split(","):
+        kind, _, expected = entry.strip().partition("=")
+        if kind == "crc32c" and (crc32c := crc32c_text(value(data))) != expected:
+            raise DamagedError(
+                f"{len(data)} bytes with CRC-32C {crc32c} arrived, expected {expected}"
+            )

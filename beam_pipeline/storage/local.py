@@ -11,12 +11,9 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import BinaryIO
 
-from google_crc32c import extend
-
 from beam_pipeline.core.errors import ChangedFileError
-from beam_pipeline.storage.base import FileSystem, FoundFile
+from beam_pipeline.storage.base import FileSystem, FoundFile, checksum_of
 
-_CHUNK_BYTES = 1 << 20  # 1 MiB
 _LARGE_BYTES = 16 << 20  # 16 MiB; compared with reading that much, one more call is negligible
 _MAX_BUFFERS = 512  # below Linux's IOV_MAX of 1,024
 _FLUSH_BYTES = 256 << 10  # 256 KiB
@@ -169,12 +166,9 @@ class LocalFiles(FileSystem):
             with self.open_input(uri) as file:
                 if os.fstat(file.fileno()).st_size != size:
                     return False
-                crc = 0
-                while chunk := file.read(_CHUNK_BYTES):
-                    crc = extend(crc, chunk)
+                return checksum_of(file) == crc32c
         except (FileNotFoundError, IsADirectoryError):
             return False
-        return crc == crc32c
 
     def is_older(self, uri: str, size: int, other: str) -> bool:
         """Compares the times of the last change; a pipe or folder is none. Raises FileNotFoundError."""

@@ -1,6 +1,6 @@
 """The driver of services that the library obstore reads and writes, such as S3 and Azure.
 
-The library is imported when the first URI of a service is used. It has no names with an empty part
+This module is imported when the first URI of a service is used. The library has no names with an empty part
 (`a//b`), a part `.` or `..`, or control characters: an object of such a name is an error, also where
 it is listed. It raises one of a few classes of errors, with a text such as
 
@@ -21,11 +21,13 @@ import html
 import mmap
 import os
 import re
-import tempfile
 import threading
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
+
+import obstore
+from obstore import exceptions
 
 from beam_pipeline.core.errors import ConversionError, CredentialsError, UsageError
 from beam_pipeline.storage.base import FoundFile
@@ -88,11 +90,9 @@ class ObstoreFiles(BucketFiles):
     """A service, through stores of the library: one for each bucket, with connections and credentials.
 
     Attributes:
-      extra: the extra of this package that installs what the service needs.
       credentials_help: what to do if there are no credentials.
     """
 
-    extra: ClassVar[str]
     credentials_help: ClassVar[str]
 
     def __init__(self) -> None:
@@ -100,8 +100,8 @@ class ObstoreFiles(BucketFiles):
         self._stores: dict[tuple[str, bool], Any] = {}
 
     @abstractmethod
-    def new_store(self, bucket: str, options: Mapping[str, Any]) -> Any:
-        """Makes a store of the library.
+    def new_store(self, bucket: str, options: dict[str, Any]) -> Any:
+        """Makes a store of the exceptions.
 
         Args:
           bucket: a `Place.bucket`.
@@ -112,9 +112,6 @@ class ObstoreFiles(BucketFiles):
           UsageError: a setting is missing.
           Exception: the library's, for a setting that it cannot use.
         """
-
-    def check_credentials(self) -> None:
-        self.library()
 
     def check_name(self, uri: str) -> None:
         self._named(uri)
@@ -134,7 +131,6 @@ class ObstoreFiles(BucketFiles):
         _check_process(self.title)
         key = (place_of(uri).bucket, patient)
         if key not in self._stores:
-            self.library()
             with self._lock:
                 if key not in self._stores:
                     self._stores[key] = self._new_store(bucket_uri(uri), patient)
@@ -162,37 +158,22 @@ class ObstoreFiles(BucketFiles):
             reason = str(error).partition("\n")[0]
             raise UsageError(f"{uri}: settings of {self.title} cannot be used: {reason}") from error
 
-    def library(self) -> Any:
-        """Returns the library. Raises UsageError if it is not installed."""
-        try:
-            import obstore
-        except ImportError as error:
-            raise self.not_installed(error) from error
-        return obstore
-
-    def not_installed(self, error: ImportError) -> UsageError:
-        """Returns the error of a missing library."""
-        return UsageError(
-            f"{self.title} needs {error.name}, which is not installed: "
-            f"pip install '.[{self.extra}]' in the checkout of beam-tfrecord"
-        )
-
-    def _named(self, uri: str, *, patient: bool = False) -> tuple[Any, Any, str]:
-        """Returns library, store and the object's name. Raises OSError if the library has no such name."""
+    def _named(self, uri: str, *, patient: bool = False) -> tuple[Any, str]:
+        """Returns store and name of an object. Raises OSError if the library has no such name."""
         name = place_of(uri).name
         if not name or name[0] == "/" or name[-1] == "/":  # the library would drop the slash
             reason = (
                 "the name cannot be read or written: it begins or ends with a slash, or is empty"
             )
             raise OSError(errno.EINVAL, reason, uri)
-        return self.library(), self.store(uri, patient=patient), name
+        return self.store(uri, patient=patient), name
 
     # Reading.
 
     def get(
         self, uri: str, span: tuple[int, int] | None = None, version: str = ""
     ) -> tuple[bytes, str]:
-        obstore, store, name = self._named(uri)
+        store, name = self._named(uri)
         options: dict[str, Any] = {"range": span} if span else {}
         if version:
             options["if_match"] = version
@@ -204,7 +185,7 @@ class ObstoreFiles(BucketFiles):
         return self.retried(request, uri)
 
     def find(self, uri: str) -> StoredObject:
-        obstore, store, name = self._named(uri)
+        store, name = self._named(uri)
 
         def request() -> StoredObject:
             answer = obstore.get(store, name, options={"head": True})
@@ -268,7 +249,7 @@ class ObstoreFiles(BucketFiles):
         """Yields the pages of a listing; after an error, it continues after the last name that came."""
         begins_inside = self.lists_ranges and first not in ("", f"{folder}/")
         offset = before(first) if begins_inside else None
-        obstore, store = self.library(), self.store(uri)
+        store = self.store(uri)
         last = ""
         pages: Any = None
 
@@ -296,54 +277,37 @@ class ObstoreFiles(BucketFiles):
 
     # Writing.
 
-    def put(self, uri: str, data: Any, crc32c: str, *, new: bool, patient: bool = False) -> None:
-        """Writes as the protocol says; the CRC-32C goes along as metadata.
+    def put(self, uri: str, data: bytes | mmap.mmap, crc32c: str, *, new: bool) -> None:
+        """Writes as the protocol says, with one request; the CRC-32C goes along as metadata.
 
         The request is signed with the SHA-256 of the content where the service checks that.
-
-        Args:
-          uri: the object.
-          data: bytes, or a buffer.
-          crc32c: of the data.
-          new: as the protocol says.
-          patient: as in `store`.
-
-        Raises: as the protocol says.
         """
-        obstore, store, name = self._named(uri, patient=patient)
+        if len(data) > MOST_BYTES:
+            reason = (
+                f"a file of more than {MOST_BYTES:,} bytes cannot be written to {self.title}; "
+                "use more shards (--num_shards)"
+            )
+            raise OSError(errno.EFBIG, reason, uri)
+        store, name = self._named(uri, patient=isinstance(data, mmap.mmap))
         mode = "create" if new else "overwrite"
         options = {"mode": mode, "use_multipart": False, "attributes": {CHECKSUM_KEY: crc32c}}
         with self.naming(uri, self.permissions.create):
             self.retried(lambda: obstore.put(store, name, data, **options), uri)
 
-    def stream(self, uri: str, *, new: bool) -> _Spool:
-        return _Spool(self, uri, new)
-
     def copy(self, source: str, uri: str, *, new: bool) -> bool:
         """Copies within a bucket."""
         if bucket_uri(source) != bucket_uri(uri):
             return False
-        obstore, store, name = self._named(uri, patient=True)
-        copied = self._named(source)[2]
-        if new and self._exists(uri):  # some services ignore that condition of a copy
+        store, name = self._named(uri, patient=True)
+        copied = self._named(source)[1]
+        if new and self.exists(uri):  # some services ignore that condition of a copy
             raise TakenError(uri)
         with self.naming(uri, f"{self.permissions.get} or {self.permissions.create}"):
             self.retried(lambda: obstore.copy(store, copied, name, overwrite=not new), uri)
         return True
 
-    def _exists(self, uri: str) -> bool:
-        try:
-            self.find(uri)
-        except FileNotFoundError:
-            return False
-        return True
-
     def delete_together(self, uris: Sequence[str]) -> None:
-        obstore, store, names = (
-            self.library(),
-            self.store(uris[0]),
-            [self._named(u)[2] for u in uris],
-        )
+        store, names = self.store(uris[0]), [self._named(uri)[1] for uri in uris]
         with self.naming(uris[0], self.permissions.delete):
             try:
                 self.retried(lambda: obstore.delete(store, names), uris[0])
@@ -356,16 +320,14 @@ class ObstoreFiles(BucketFiles):
         return answer_of(error).text
 
     def permanent(self, error: Exception, uri: str) -> Exception | None:
-        from obstore import exceptions as library
-
         if isinstance(error, ValueError):
             return OSError(errno.EINVAL, f"the name cannot be read or written: {error}", uri)
-        if not isinstance(error, (library.BaseError, OSError)):
+        if not isinstance(error, (exceptions.BaseError, OSError)):
             return error
         status, code, text = answer_of(error)
-        if isinstance(error, (library.AlreadyExistsError, library.PreconditionError)):
+        if isinstance(error, (exceptions.AlreadyExistsError, exceptions.PreconditionError)):
             return TakenError(text)
-        is_unknown = isinstance(error, library.UnauthenticatedError) or status == 401
+        is_unknown = isinstance(error, exceptions.UnauthenticatedError) or status == 401
         if is_unknown or code in _REFUSED_CODES:
             return CredentialsError(
                 f"{uri}: credentials are refused or cannot be had: {text}; {self.credentials_help}"
@@ -376,7 +338,7 @@ class ObstoreFiles(BucketFiles):
             return PermissionError(errno.EACCES, text, uri)
         if status == 416 or _AFTER_END in text:
             return OSError(errno.ERANGE, text, uri)
-        if isinstance(error, library.InvalidPathError):
+        if isinstance(error, exceptions.InvalidPathError):
             return OSError(errno.EINVAL, text, uri)
         if 300 <= status < 400 or "Received redirect" in text:
             return OSError(errno.EIO, f"{text}; the bucket may be in another region", uri)
@@ -385,52 +347,8 @@ class ObstoreFiles(BucketFiles):
         return None
 
 
-class _Spool:
-    """An upload that is collected in a temporary file and sent with one request at its end.
-
-    Only such a request can have the precondition that no object has its name.
-    """
-
-    def __init__(self, driver: ObstoreFiles, uri: str, new: bool) -> None:
-        self._driver = driver
-        self._uri = uri
-        self._new = new
-        self._size = 0
-        try:
-            self._file = tempfile.TemporaryFile(prefix="beam-tfrecord-")
-        except OSError as error:
-            raise self._failure(error) from error
-
-    def write(self, data: bytes) -> None:
-        self._size += len(data)
-        if self._size > MOST_BYTES:
-            raise OSError(
-                errno.EFBIG,
-                f"a file of more than {MOST_BYTES:,} bytes cannot be written to "
-                f"{self._driver.title}; use more shards (--num_shards)",
-                self._uri,
-            )
-        try:
-            self._file.write(data)
-            self._file.flush()
-        except OSError as error:
-            raise self._failure(error) from error
-
-    def _failure(self, error: OSError) -> OSError:
-        reason = f"a temporary file cannot be written: {error}; TMPDIR names another folder"
-        return OSError(error.errno, reason, self._uri)
-
-    def complete(self, size: int, crc32c: str) -> None:
-        # Not closed here, as the library's threads may hold it for a moment after an error.
-        content = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
-        self._driver.put(self._uri, content, crc32c, new=self._new, patient=True)
-
-    def close(self) -> None:
-        self._file.close()
-
-
 def _check_process(title: str) -> None:
-    """Notes the process that uses the library. Raises UsageError in one forked from it.
+    """Notes the process that uses the exceptions. Raises UsageError in one forked from it.
 
     The library's threads do not live on in a forked process, so a request there would never end.
     """

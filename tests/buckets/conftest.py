@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
-from beam_pipeline.storage import buckets, google
+from beam_pipeline.storage import buckets
 from tests.buckets.services import (
     MEBI,
     Store,
@@ -31,7 +33,9 @@ def cloud(request: pytest.FixtureRequest) -> Store:
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> int:
     """Requests of at most half a mebibyte."""
-    monkeypatch.setattr(google, "CHUNK_BYTES", MEBI // 2)
+    with contextlib.suppress(ImportError):
+        monkeypatch.setattr("beam_pipeline.storage.google.CHUNK_BYTES", MEBI // 2)
+        monkeypatch.setattr("google.cloud.storage.blob._MAX_MULTIPART_SIZE", MEBI // 4)
     monkeypatch.setattr(buckets, "ONE_REQUEST_BYTES", MEBI // 4)
     monkeypatch.setattr(buckets, "READ_BYTES", MEBI // 2)
     return MEBI // 2

@@ -23,8 +23,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import pytest
 
-from beam_pipeline.storage import buckets, files, obstore_services
-from beam_pipeline.storage.obstore_services import AzureFiles, S3Files
+from beam_pipeline.storage import buckets, files
 from tests.buckets.proxy import (
     COPIED,
     DELETED,
@@ -258,7 +257,12 @@ class MinioStore(_ObjectStore):
         write=("PUT", ""),
         delete=("POST", r"\?delete"),
     )
-    permissions = S3Files.permissions._asdict()
+    permissions = {  # noqa: RUF012
+        "list": "s3:ListBucket",
+        "get": "s3:GetObject",
+        "create": "s3:PutObject",
+        "delete": "s3:DeleteObject",
+    }
 
     def __init__(self, port: int, proxy: Proxy) -> None:
         self.proxy = proxy
@@ -318,7 +322,12 @@ class AzuriteStore(_ObjectStore):
         write=("PUT", ""),
         delete=("POST", "comp=batch"),
     )
-    permissions = AzureFiles.permissions._asdict()
+    permissions = {  # noqa: RUF012
+        "list": "to list (Storage Blob Data Reader)",
+        "get": "to read (Storage Blob Data Reader)",
+        "create": "to write (Storage Blob Data Contributor)",
+        "delete": "to delete (Storage Blob Data Contributor)",
+    }
 
     def __init__(self, port: int, proxy: Proxy) -> None:
         from obstore.store import AzureStore
@@ -469,10 +478,8 @@ def environment(
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(folder / "credentials"))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setattr(buckets, "RETRY_SECONDS", 3.0)  # a fault in the code shall not hang
-    obstore_services._settings.cache_clear()
     files._remote.cache_clear()
     yield folder
-    obstore_services._settings.cache_clear()
     files._remote.cache_clear()
 
 

@@ -16,13 +16,12 @@ from typing import Any, ClassVar
 
 import google_crc32c
 import pytest
-import urllib3
 
 from beam_pipeline.core.errors import CredentialsError
-from beam_pipeline.storage import google, google_client
 from beam_pipeline.storage.buckets import Place
-from beam_pipeline.storage.google_client import DamagedError, Session
-from tests.buckets.services import needs_google
+
+google = pytest.importorskip("beam_pipeline.storage.google", reason="needs google-cloud-storage")
+urllib3 = google.urllib3
 
 CONTENT = bytes(range(256)) * 40
 PATH = "/download/storage/v1/b/pets/o/cat%2Fa%20%231%25.jpg?alt=media"
@@ -87,21 +86,20 @@ class _Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """A server that clients of this process find in the environment."""
-    needs_google()
     with Server() as found:
         threading.Thread(target=found.serve_forever, args=(0.01,), daemon=True).start()
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://localhost:{found.server_port}")
-        google_client._forget_session()
+        google._forget_session()
         yield found
-        google_client._forget_session()
+        google._forget_session()
         found.shutdown()
 
 
 def get(span: tuple[int, int] | None = None, generation: str = "") -> tuple[bytes, str]:
     """Downloads the object."""
-    return google_client.download(Place("pets", "cat/a #1%.jpg"), span, generation)
+    return google.download(Place("pets", "cat/a #1%.jpg"), span, generation)
 
 
 def retried() -> bytes:
@@ -130,7 +128,7 @@ def test_a_part_of_one_generation(server: Server) -> None:
 def test_damage_is_noticed(server: Server) -> None:
     """Other bytes than those of the checksum are an error, that is worth another request."""
     server.answers[:0] = [(200, {"X-Goog-Hash": hash_of(b"other")}, CONTENT)]
-    with pytest.raises(DamagedError, match=r"^10240 bytes with CRC-32C .*, expected "):
+    with pytest.raises(google.DamagedError, match=r"^10240 bytes with CRC-32C .*, expected "):
         get()
     server.answers[:0] = [(200, {"X-Goog-Hash": hash_of(b"other")}, CONTENT)]
     assert retried() == CONTENT
@@ -209,8 +207,9 @@ def test_credentials_are_those_of_the_client(
 
     credentials = Credentials()
     credentials._quota_project_id = "payer"
-    made = google_client.client()
-    monkeypatch.setattr(google_client, "_session", Session(made, credentials, is_mtls=False))
+    made = google.session().client
+    session = google.Session(made, google.sender_of(made, credentials))
+    monkeypatch.setattr(google, "_session", session)
     server.answers[:0] = [(401, {}, b"expired")]
     assert get()[0] == CONTENT
     sent = [(head["authorization"], head["x-goog-user-project"]) for _, head in server.requests]
@@ -226,11 +225,11 @@ def test_a_proxy_is_used_except_for_hosts_that_need_none(
     """As the environment says."""
     monkeypatch.setenv("HTTP_PROXY", f"localhost:{server.server_port}")
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://storage.invalid")
-    google_client._forget_session()
+    google._forget_session()
     assert get()[0] == CONTENT
     assert server.requests[0][0] == f"http://storage.invalid{PATH}"
     monkeypatch.setenv("NO_PROXY", "storage.invalid")
-    google_client._forget_session()
+    google._forget_session()
     with pytest.raises(urllib3.exceptions.HTTPError):
         get()
 
@@ -247,10 +246,10 @@ def test_tls(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     context.load_cert_chain(tmp_path / "ca.pem", tmp_path / "key.pem")
     server.socket = context.wrap_socket(server.socket, server_side=True)
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"https://localhost:{server.server_port}")
-    google_client._forget_session()
+    google._forget_session()
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "ca.pem"))
     assert get()[0] == CONTENT
     monkeypatch.delenv("REQUESTS_CA_BUNDLE")
-    google_client._forget_session()
+    google._forget_session()
     with pytest.raises(urllib3.exceptions.HTTPError, match="CERTIFICATE_VERIFY_FAILED"):
         get()

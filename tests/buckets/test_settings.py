@@ -14,7 +14,8 @@ import pytest
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.storage import files
-from beam_pipeline.storage.obstore_services import container_of, region_of
+from beam_pipeline.storage.azure import container_of
+from beam_pipeline.storage.s3 import region_of
 from tests.buckets.proxy import Proxy
 from tests.buckets.services import KEY, SECRET, MinioStore
 

@@ -26,7 +26,6 @@ from beam_pipeline import launch, progress_bar
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.failures import Refusal
 from beam_pipeline.engines import dataflow
-from beam_pipeline.storage import google_client
 from beam_pipeline.work.incomplete_folder import note_refusal
 from tests.buckets.services import GoogleStore as Cloud
 from tests.engines.fake_dataflow import DONE, PROJECT, REGION, FakeDataflow, Step
@@ -58,7 +57,7 @@ def service(
     monkeypatch.setenv("HTTPS_PROXY", "http://localhost:9")  # nobody else is to be asked anything
     for name in ("CLOUDSDK_COMPUTE_REGION", "GOOGLE_CLOUD_PROJECT"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(google_client, "_session", None)
+    monkeypatch.setattr("beam_pipeline.storage.google._session", None)
     yield service
     service.stop()
 

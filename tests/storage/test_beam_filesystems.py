@@ -21,7 +21,6 @@ from apache_beam.io.filesystem import BeamIOError, FileMetadata, FileSystem
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.storage import files
 from beam_pipeline.storage.base import FoundFile
-from beam_pipeline.storage.beam_filesystems import BeamFileSystem
 
 SCHEMES = ("over", "copies", "refuses")
 
@@ -236,20 +235,6 @@ def test_a_rename_that_fails_for_another_reason_keeps_the_older_file(
     with pytest.raises(OSError, match="Rename operation failed"):
         files.write_bytes(uri, b"new")
     assert (tmp_path / "a").read_bytes() == b"old"
-
-
-def test_a_container_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Images of one file are cut from the same bytes."""
-    uri = f"over://{tmp_path}/batch"
-    files.write_bytes(uri, b"0123456789")
-    opened = []
-    plain = DiskFileSystem.open
-    monkeypatch.setattr(
-        DiskFileSystem, "open", lambda self, uri, *_: opened.append(uri) or plain(self, uri)
-    )
-    storage = BeamFileSystem()
-    assert [storage.read(uri, 2, offset) for offset in (0, 4, 9)] == [b"01", b"45", b"9"]
-    assert opened == [uri]
 
 
 @pytest.mark.parametrize(

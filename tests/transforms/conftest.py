@@ -7,7 +7,6 @@ from contextlib import ExitStack
 
 import pytest
 
-from beam_pipeline.storage import google_client
 from tests.buckets.services import needs_google
 from tests.listing_server import ListingServer, serving
 from tests.transforms.buckets import PAGE, Serve
@@ -17,13 +16,15 @@ from tests.transforms.buckets import PAGE, Serve
 def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
     """Starts a server of the bucket `pets` with objects of these names, which clients then ask."""
     needs_google()
+    from beam_pipeline.storage import google
+
     with ExitStack() as servers:
 
         def start(names: Iterable[str]) -> ListingServer:
             server = servers.enter_context(serving("pets", names, PAGE))
             monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
-            google_client._forget_session()
+            google._forget_session()
             return server
 
         yield start
-    google_client._forget_session()
+    google._forget_session()
