@@ -16,8 +16,8 @@ AUTO = "auto"
 
 LAYOUTS: Mapping[str, str] = {
     "file_names": "beam_pipeline.layouts.file_names:FileNames",
-    "cifar10": "beam_pipeline.layouts.cifar.layout:cifar10",
-    "cifar100": "beam_pipeline.layouts.cifar.layout:cifar100",
+    "cifar10": "beam_pipeline.layouts.cifar:cifar10",
+    "cifar100": "beam_pipeline.layouts.cifar:cifar100",
     "webdataset": "beam_pipeline.layouts.webdataset:WebDataset",
     "parquet": "beam_pipeline.layouts.parquet.layout:Parquet",
     "kitti": "beam_pipeline.layouts.kitti:Kitti",

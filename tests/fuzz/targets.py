@@ -62,10 +62,9 @@ from beam_pipeline.core.records.wire import encode_example
 from beam_pipeline.inspection.pictures import thumbnail
 from beam_pipeline.inspection.select import parse_conditions
 from beam_pipeline.inspection.sources import read_examples
+from beam_pipeline.layouts import cifar
 from beam_pipeline.layouts.automl import inspect_automl, read_automl
 from beam_pipeline.layouts.caption_files import caption_of
-from beam_pipeline.layouts.cifar import batches
-from beam_pipeline.layouts.cifar.layout import _archive_errors, _members
 from beam_pipeline.layouts.coco.describe import describe
 from beam_pipeline.layouts.coco.extras import Extras
 from beam_pipeline.layouts.coco.file import CocoReader, Task
@@ -452,14 +451,12 @@ def _meta() -> bytes:
 
 
 def _pickle(data: bytes) -> None:
-    batches.read_pickled(io.BytesIO(data), batches.CIFAR10, lambda _: None)
+    cifar.read_pickled(io.BytesIO(data), cifar.CIFAR10, lambda _: None)
 
 
 def _cifar_names(data: bytes) -> None:
     is_pickle = data.startswith(b"\x80")
-    batches.label_meanings(
-        batches.CIFAR10, {"batches.meta" if is_pickle else "batches.meta.txt": data}
-    )
+    cifar.label_meanings(cifar.CIFAR10, {"batches.meta" if is_pickle else "batches.meta.txt": data})
 
 
 def _tar() -> list[bytes]:
@@ -484,8 +481,8 @@ def _archive(data: bytes) -> None:
     """Both what is spoilt and what is spoilt and then compressed, which reaches further."""
     if not data.startswith(b"\x1f\x8b"):
         data = gzip.compress(data, 1)
-    with _archive_errors("a.tar.gz"):
-        for _, content in _members(io.BytesIO(data)):
+    with cifar.archive_errors("a.tar.gz"):
+        for _, content in cifar.members(io.BytesIO(data)):
             content.read(1 << 20)
 
 
@@ -667,14 +664,14 @@ TARGETS: dict[str, Target] = {
         (re.error, OverflowError, RecursionError),
         (b"(?P<", b"{2,}", b"\\1"),
     ),
-    "CIFAR pickles": Target(_pickle, _pickles(), (batches.CifarError,)),
+    "CIFAR pickles": Target(_pickle, _pickles(), (cifar.CifarError,)),
     "CIFAR records": Target(
-        lambda data: batches.read_records(io.BytesIO(data), batches.CIFAR10),
+        lambda data: cifar.read_records(io.BytesIO(data), cifar.CIFAR10, lambda _: None),
         [bytes(3073 * 2)],
-        (batches.CifarError,),
+        (cifar.CifarError,),
     ),
     "CIFAR names": Target(
-        _cifar_names, [b"a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n", _meta()], (batches.CifarError,)
+        _cifar_names, [b"a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n", _meta()], (cifar.CifarError,)
     ),
     "tar archive": Target(_members_of(tar_entries), _tar(), (ArchiveError,)),
     "zip archive": Target(

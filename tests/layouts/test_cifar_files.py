@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import re
 import struct
 import tracemalloc
 from typing import Any
@@ -11,11 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beam_pipeline.layouts.cifar.batches import (
+from beam_pipeline.layouts.cifar import (
     CIFAR10,
     CIFAR100,
     CifarError,
-    label_meanings,
     read_pickled,
     read_records,
 )
@@ -39,34 +39,25 @@ def refused(data: bytes) -> str:
     return str(caught.value)
 
 
-def renamed(data: bytes, module: bytes) -> bytes:
-    """A protocol 3 pickle with NumPy's internal package under its old or its new name."""
-    for name in (b"numpy._core", b"numpy.core"):
-        data = data.replace(b"c" + name + b".", b"c" + module + b".")
-    return data
-
-
-@pytest.mark.parametrize("protocol", [3, 4, 5])
+@pytest.mark.parametrize("protocol", [3, 4])
 @pytest.mark.parametrize("texts", [str, str.encode])
-def test_what_todays_python_pickles_is_read_too(protocol: int, texts: Any) -> None:
-    """Texts as str or bytes, arrays as each protocol has them, NumPy's old and new module names."""
+@pytest.mark.parametrize("package", [b"numpy.core", b"numpy._core"])
+def test_what_todays_python_pickles_is_read_too(protocol: int, texts: Any, package: bytes) -> None:
+    """Texts as str or bytes, NumPy's old and new module names, and another array beside the pixels."""
     pixels = np.frombuffer(pixels_of(3) + pixels_of(4), np.uint8).reshape(2, 3072)
     content = {
         texts("data"): pixels,
         texts("labels"): [3, 4],
         texts("filenames"): [texts("a"), "b"],
+        "more": pixels[:1],
     }
-    pickled = pickle.dumps(content, protocol)
-    pickles = [pickled]
-    if protocol == 3:
-        pickles += [renamed(pickled, b"numpy.core"), renamed(pickled, b"numpy._core")]
-        assert len(set(pickles)) == 2
-    for data in pickles:
-        copied: list[bytes] = []
-        batch = read_pickled(io.BytesIO(data), CIFAR10, copied.append)
-        assert b"".join(copied) == pixels.tobytes()
-        assert batch.labels == ([3, 4],)
-        assert batch.filenames == [texts("a"), "b"]
+    data = pickle.dumps(content, protocol)
+    if protocol == 3:  # whose names have no length
+        data = data.replace(b"cnumpy._core.", b"c" + package + b".")
+    copied: list[bytes] = []
+    labels, filenames = read_pickled(io.BytesIO(data), CIFAR10, copied.append)
+    assert b"".join(copied) == pixels.tobytes()
+    assert (labels, filenames) == (([3, 4],), [texts("a"), "b"])
 
 
 @pytest.mark.parametrize(
@@ -75,7 +66,6 @@ def test_what_todays_python_pickles_is_read_too(protocol: int, texts: Any) -> No
         b"numpy\nndarray",
         b"numpy\ndtype",
         b"numpy.core.multiarray\n_reconstruct",
-        b"numpy._core.numeric\n_frombuffer",
     ],
 )
 def test_a_pickle_cannot_change_what_the_next_one_finds(name: bytes) -> None:
@@ -119,11 +109,10 @@ def test_a_key_of_nested_tuples_does_not_end_the_process() -> None:
 @pytest.mark.slow
 def test_nested_lists_and_dicts_are_taken_apart_again() -> None:
     """A million of them are no batch, and no stack overflows when they are freed."""
-    assert refused(b"\x80\x02" + b"]" * 1_000_000 + b"a" * 999_999 + b".") == (
-        "holds of type list of 1, expected a dict"
-    )
+    lists = b"\x80\x02" + b"]" * 1_000_000 + b"a" * 999_999 + b"."
+    assert re.fullmatch(r"holds \[+\.\.\., expected a dict", refused(lists))
     nested = b"\x80\x02" + b"}K\x00" * 1_000_000 + b"}" + b"s" * 1_000_000 + b"."
-    assert refused(nested) == "'data' is not there, expected a NumPy array"
+    assert refused(nested).startswith("'data' is None, expected a NumPy array")
 
 
 @pytest.mark.parametrize(
@@ -156,14 +145,18 @@ def test_a_forged_type_does_not_reach_numpy() -> None:
     forged = pickle.dumps(
         {"data": np.zeros((2, 3072), np.dtype([("a", "u1")])), "labels": [0, 0]}, 4
     )
-    assert "and type V1, expected shape (images, 3072) and type u1" in refused(forged)
+    assert "and type 'V1', expected a NumPy array of shape (images, 3072) and type u1" in refused(
+        forged
+    )
     objects = pickle.dumps({"data": np.full((2, 3072), None), "labels": [0, 0]}, 4)
-    assert "and type O8, expected shape (images, 3072) and type u1" in refused(objects)
+    assert "and type 'O8', expected a NumPy array of shape (images, 3072) and type u1" in refused(
+        objects
+    )
 
 
 def test_a_file_larger_than_any_batch_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before it is unpickled, so that a wrong file does not fill the memory."""
-    monkeypatch.setattr("beam_pipeline.layouts.cifar.batches._MAX_FILE_BYTES", 5 << 20)
+    monkeypatch.setattr("beam_pipeline.layouts.cifar._MAX_FILE_BYTES", 5 << 20)
     images = 2000
     content = {
         "labels": [0] * images,
@@ -171,14 +164,6 @@ def test_a_file_larger_than_any_batch_is_refused(monkeypatch: pytest.MonkeyPatch
         "data": UInt8Array(images, 3072, bytes(images * 3072)),
     }
     assert refused(batch_10(**content)).startswith("more than 5 MiB, expected a file of CIFAR's")
-
-
-def test_further_entries_are_ignored() -> None:
-    """Another array beside the pixels is no fault."""
-    copied: list[bytes] = []
-    more = batch_10(more=UInt8Array(1, 3072, pixels_of(3)))
-    assert read_pickled(io.BytesIO(more), CIFAR10, copied.append).labels == ([1, 2],)
-    assert b"".join(copied) == TWO_IMAGES
 
 
 class _Dribble(io.BytesIO):
@@ -192,14 +177,7 @@ def test_records_may_come_in_any_pieces() -> None:
     """Labels are found wherever a piece ends, and all is handed on."""
     pictures = [Picture((i % 20, i), "", pixels_of(i)) for i in range(20)]
     copied: list[bytes] = []
-    batch = read_records(_Dribble(records(pictures)), CIFAR100, copied.append)
-    assert [list(labels) for labels in batch.labels] == [[*range(20)], [*range(20)]]
-    assert batch.filenames is None
+    labels, filenames = read_records(_Dribble(records(pictures)), CIFAR100, copied.append)
+    assert [list(numbers) for numbers in labels] == [[*range(20)], [*range(20)]]
+    assert filenames is None
     assert b"".join(copied) == records(pictures)
-
-
-def test_names_may_have_other_line_ends() -> None:
-    """And empty lines at the end."""
-    text = "\r\n".join(CIFAR10_NAMES).encode() + b"\r\n\r\n"
-    assert label_meanings(CIFAR10, {"batches.meta.txt": text}) == NAMED_10
-    assert label_meanings(CIFAR10, {}) is None
