@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
@@ -79,6 +80,9 @@ from beam_pipeline.work.output_folder import (
     is_somebody_elses,
     parsed_manifest,
 )
+
+COMMITTED = "data set complete: %s"
+"""The line of a worker's log on a new manifest, by which a service can tell that nights bring one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,6 +273,7 @@ class DatasetFinisher:
             self._withdraw(new_files[MANIFEST_NAME])
             return replaced
         delete_incomplete(self.output_folder)
+        logging.getLogger(__name__).info(COMMITTED, self.output_folder)
         return None
 
     def _changed_inputs(

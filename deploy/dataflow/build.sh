@@ -9,8 +9,8 @@ usage: deploy/dataflow/build.sh --project PROJECT --image REGION-docker.pkg.dev/
            --template gs://BUCKET/FOLDER/NAME.json [--docker]
 
   --project   the project that builds the image and has its repository
-  --image     name of the image, with a unique tag; a template must keep referring to the same
-              image, so `latest` is refused
+  --image     name of the image, with a unique tag; the template names the image by its digest,
+              which is printed
   --template  where to write the specification of the template
   --docker    build with Docker on this machine instead of Cloud Build
 END
@@ -50,5 +50,9 @@ else
   gcloud builds submit "$top" --project "$project" --config "$here/cloudbuild.yaml" \
     --substitutions "_IMAGE=$image"
 fi
-gcloud dataflow flex-template build "$template" --project "$project" --image "$image" \
+digest=$(gcloud artifacts docker images describe "$image" --project "$project" \
+  --format 'value(image_summary.digest)')
+[[ $digest == sha256:* ]] || { echo "build.sh: error: the registry names no digest of $image" >&2; exit 1; }
+echo "${image%:*}@$digest"
+gcloud dataflow flex-template build "$template" --project "$project" --image "${image%:*}@$digest" \
   --sdk-language PYTHON --metadata-file "$here/metadata.json"

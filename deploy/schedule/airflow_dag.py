@@ -9,9 +9,14 @@ continues where the job stopped.
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
+from functools import cached_property
+from http import HTTPStatus
+from typing import Any
 
+from airflow.providers.google.cloud.hooks.dataflow import DataflowHook
 from airflow.providers.google.cloud.operators.dataflow import DataflowStartFlexTemplateOperator
 from airflow.sdk import DAG
+from googleapiclient.errors import HttpError
 
 PROJECT = "my-project"
 REGION = "europe-west4"
@@ -20,6 +25,46 @@ IMAGES = "gs://my-photos/pets"
 OUTPUT = "gs://my-sets/pets"
 TEMP = "gs://my-temp/beam-tfrecord"
 WORKER_SERVICE_ACCOUNT = f"beam-tfrecord-worker@{PROJECT}.iam.gserviceaccount.com"
+MOST_HOURS = 18
+
+
+class FindingHook(DataflowHook):
+    """Takes the running job of a name as the one that was launched.
+
+    Dataflow answers 409 to a launch whose name an active job has. So does a retried task that lost
+    track of its job.
+    """
+
+    def launch_job_with_flex_template(
+        self, body: dict[str, Any], location: str, project_id: str
+    ) -> dict[str, str]:
+        """Launches the job, or finds it. Raises HttpError."""
+        try:
+            return super().launch_job_with_flex_template(
+                body=body, location=location, project_id=project_id
+            )
+        except HttpError as error:
+            if error.status_code != HTTPStatus.CONFLICT:
+                raise
+            name = body["launchParameter"]["jobName"]
+            # https://cloud.google.com/dataflow/docs/reference/rest/v1b3/projects.locations.jobs/list
+            jobs = self.get_conn().projects().locations().jobs()
+            request = jobs.list(projectId=project_id, location=location, filter="ACTIVE", name=name)
+            running: list[dict[str, str]] = request.execute().get("jobs", [])
+            if not running:  # it has just ended: a retry of the task launches another
+                raise
+            self.log.info("The job %s of the name %s runs already.", running[0]["id"], name)
+            return running[0]
+
+
+class ConvertOperator(DataflowStartFlexTemplateOperator):
+    """Launches the conversion, or waits for the one that runs."""
+
+    @cached_property
+    def hook(self) -> DataflowHook:
+        """Requests to Dataflow."""
+        return FindingHook(gcp_conn_id=self.gcp_conn_id)
+
 
 with DAG(
     dag_id="beam_tfrecord",
@@ -30,7 +75,7 @@ with DAG(
     max_active_runs=1,
     tags=["dataflow"],
 ) as dag:
-    DataflowStartFlexTemplateOperator(
+    ConvertOperator(
         task_id="convert",
         project_id=PROJECT,
         location=REGION,
@@ -47,6 +92,10 @@ with DAG(
                     "resume": "true",
                 },
                 "environment": {
+                    # Dataflow cancels a job that takes longer.
+                    "additionalExperiments": [
+                        f"max_workflow_runtime_walltime_seconds={3600 * MOST_HOURS}"
+                    ],
                     "additionalUserLabels": {"application": "beam-tfrecord"},
                     "flexrsGoal": "FLEXRS_COST_OPTIMIZED",
                     "maxWorkers": 20,
@@ -56,11 +105,9 @@ with DAG(
                 },
             }
         },
-        # Dataflow does not start a second job while one with this name runs. So a retried task that
-        # lost track of its job finds it again.
-        append_job_name=False,
+        append_job_name=False,  # so that a retried task finds its job
         deferrable=True,
         retries=2,
         retry_delay=timedelta(minutes=10),
-        execution_timeout=timedelta(hours=18),
+        execution_timeout=timedelta(hours=MOST_HOURS + 1),
     )

@@ -31,7 +31,7 @@ def version(text: str) -> tuple[int, ...]:
 
 def lowest(package: str) -> tuple[int, ...]:
     """The lowest version of a package that the project takes."""
-    (found,) = re.findall(rf'^  "{re.escape(package)}>=([\d.]+)",', PROJECT, re.MULTILINE)
+    (found,) = re.findall(rf'^  "{re.escape(package)}>=([\d.]+)[,"]', PROJECT, re.MULTILINE)
     return version(found)
 
 

@@ -15,6 +15,7 @@ import yaml
 
 from beam_pipeline import cli
 from tests.deploy.tools import DATAFLOW, SCHEDULE, load_script, tool
+from tests.engines.fake_dataflow import FakeDataflow
 from tests.harness import REPOSITORY
 
 BODY = json.loads((SCHEDULE / "cloud_scheduler_body.json").read_text(encoding="utf-8"))
@@ -138,23 +139,34 @@ def test_the_cron_job_converts_on_its_machine(tmp_path: Path) -> None:
 
 @pytest.mark.deploy
 def test_airflow_takes_the_dag(tmp_path: Path) -> None:
-    """Airflow imports it, and a night's task starts a job of the date."""
+    """Airflow imports it, a night's task starts a job of the date, and a retried task finds that job."""
     python = os.environ.get("BEAM_TFRECORD_AIRFLOW")
     if not python:
         pytest.skip(
             "needs BEAM_TFRECORD_AIRFLOW, the interpreter of an environment with "
             "tests/deploy/airflow_requirements.txt"
         )
+    service = FakeDataflow()
+    script = Path(REPOSITORY, "tests/deploy/dag_bag.py")
     done = subprocess.run(
-        [python, Path(REPOSITORY, "tests/deploy/dag_bag.py"), SCHEDULE / "airflow_dag.py"],
-        env={**os.environ, "AIRFLOW_HOME": str(tmp_path), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"},
+        [python, script, SCHEDULE / "airflow_dag.py", service.url],
+        env={
+            **os.environ,
+            "AIRFLOW_HOME": str(tmp_path),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW_CONN_GOOGLE_CLOUD_DEFAULT": "google-cloud-platform://",
+        },
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,
     )
+    service.stop()
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
+    (job,) = service.jobs
+    assert found.pop("launched") == [job.id, job.id]
+    assert job.body["name"] == "beam-tfrecord-20260131"
     body = found["beam_tfrecord"].pop("body")["launchParameter"]
     assert found == {
         "errors": [],
@@ -162,7 +174,7 @@ def test_airflow_takes_the_dag(tmp_path: Path) -> None:
             "schedule": "0 2 * * *",
             "catchup": False,
             "max_active_runs": 1,
-            "operator": "DataflowStartFlexTemplateOperator",
+            "operator": "ConvertOperator",
             "append_job_name": False,
             "deferrable": True,
             "retries": 2,

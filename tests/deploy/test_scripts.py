@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.tools import DATAFLOW, SCHEDULE, Programs, tool
+from tests.deploy.tools import DATAFLOW, DIGEST, SCHEDULE, Programs, tool
 from tests.harness import REPOSITORY
 
 IMAGE = "europe-west4-docker.pkg.dev/my-project/beam-tfrecord/beam-tfrecord:20260131"
@@ -45,23 +45,30 @@ def scripts(tmp_path: Path) -> Scripts:
     return Scripts(tmp_path)
 
 
+BY_DIGEST = f"{IMAGE.rpartition(':')[0]}@{DIGEST}"
 WRITES_THE_TEMPLATE = [
-    *("gcloud", "dataflow", "flex-template", "build", TEMPLATE),
-    *("--project", "my-project", "--image", IMAGE, "--sdk-language", "PYTHON"),
-    *("--metadata-file", str(DATAFLOW / "metadata.json")),
+    [
+        *("gcloud", "artifacts", "docker", "images", "describe", IMAGE),
+        *("--project", "my-project", "--format", "value(image_summary.digest)"),
+    ],
+    [
+        *("gcloud", "dataflow", "flex-template", "build", TEMPLATE),
+        *("--project", "my-project", "--image", BY_DIGEST, "--sdk-language", "PYTHON"),
+        *("--metadata-file", str(DATAFLOW / "metadata.json")),
+    ],
 ]
 
 
 def test_build_by_cloud_build(scripts: Scripts) -> None:
-    """The image first, of the whole repository, then the specification that names it."""
+    """The image first, of the whole repository, then the specification that names it by its digest."""
     done = scripts.run("build.sh", *BUILD)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{BY_DIGEST}\n", "")
     assert scripts.calls() == [
         [
             *("gcloud", "builds", "submit", REPOSITORY, "--project", "my-project"),
             *("--config", str(DATAFLOW / "cloudbuild.yaml"), "--substitutions", f"_IMAGE={IMAGE}"),
         ],
-        WRITES_THE_TEMPLATE,
+        *WRITES_THE_TEMPLATE,
     ]
 
 
@@ -74,7 +81,7 @@ def test_build_by_docker(scripts: Scripts) -> None:
             *("--build-arg", f"IMAGE={IMAGE}", "--tag", IMAGE, REPOSITORY),
         ],
         ["docker", "push", IMAGE],
-        WRITES_THE_TEMPLATE,
+        *WRITES_THE_TEMPLATE,
     ]
 
 

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from beam_pipeline.commands.command import PROGRAM
 from tests.buckets.services import needs_google
 from tests.deploy.tools import DEPLOY, SCHEDULE, TERRAFORM
+from transforms.dataset_finisher import COMMITTED
 
 pytestmark = pytest.mark.deploy
 
@@ -78,11 +80,12 @@ def test_the_body_that_is_posted_is_the_one_that_is_shown(tmp_path: Path) -> Non
         "subnetwork": unquoted(example["subnetwork"]),
         "max_workers": 20,
         "flexrs": True,
+        "most_hours": 18,
     }
     assert launch_body(tmp_path, values) == json.loads(body)
     plain = launch_body(tmp_path, {**values, "subnetwork": "", "flexrs": False})
     assert set(plain["launchParameter"]["environment"]) == {
-        *("additionalUserLabels", "maxWorkers", "serviceAccountEmail"),
+        *("additionalExperiments", "additionalUserLabels", "maxWorkers", "serviceAccountEmail"),
         *("stagingLocation", "tempLocation"),
     }
 
@@ -111,14 +114,21 @@ def test_the_schedule_posts_that_body_with_an_oauth_token(
 
 
 def test_a_night_without_a_data_set_is_told(resources: dict[str, dict[str, Any]]) -> None:
-    """Failed jobs by Dataflow's metric, refused launches by the schedule's log; only with an address."""
-    found = {name: text for name, text in resources.items() if "google_monitoring" in name}
-    assert {unquoted(one["count"]) for one in found.values()} == {
-        "${var.alert_email == null ? 0 : 1}"
-    }
-    filters = str([one["conditions"] for one in found.values() if "conditions" in one])
-    for part in ("dataflow.googleapis.com/job/is_failed", "${var.job_name}", "cloud_scheduler_job"):
-        assert part in filters
+    """Failed jobs by Dataflow's metric, refusals and silence by logs; only with an address.
+
+    Airflow's jobs end their name in a date, and 409 is a launch that found its job running.
+    """
+    alerts = {k: v for k, v in resources.items() if re.match("google_(monitoring|logging)", k)}
+    assert {unquoted(alert["count"]) for alert in alerts.values()} == {"${local.alerts}"}
+    text = (TERRAFORM / "alerting.tf").read_text(encoding="utf-8")
+    for part in (
+        "dataflow.googleapis.com/job/is_failed",
+        'job_name = starts_with(\\"${var.job_name}\\")',
+        "httpRequest.status != 409",
+        f"{PROGRAM}: error: ",
+        COMMITTED.split("%")[0],
+    ):
+        assert part in text
 
 
 ON = {

@@ -1,6 +1,6 @@
 """Dataflow's service as far as a launcher sees it: it takes jobs, and plays what becomes of them.
 
-It answers as the REST reference of v1b3 says (projects.locations.jobs, .messages, .getMetrics). Each look at
+It answers as the REST reference of v1b3 says (projects.locations.jobs, .messages, .getMetrics, flexTemplates.launch). Each look at
 a job's state takes its script one step on, once the counts of a step were asked for. What happens to a job
 otherwise is up to a test: `runs` is called with it, and the job runs until then.
 """
@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 PROJECT = "shapes-project"
 REGION = "europe-west4"
 _JOBS = re.compile(r"/v1b3/projects/([^/]+)/locations/([^/]+)/jobs(?:/([^/]+)(?:/(\w+))?)?")
+_LAUNCH = re.compile(r"/v1b3/projects/([^/]+)/locations/([^/]+)/flexTemplates:launch")
 _PATIENCE = 500  # looks at one state, for a launcher that never asks for counts
 _ENDS = ("DONE", "FAILED", "CANCELLED")
 
@@ -86,8 +87,8 @@ class FakeDataflow:
             def do_GET(self) -> None:
                 size = int(self.headers.get("Content-Length") or 0)
                 path, _, query = self.path.partition("?")
-                named = urllib.parse.parse_qs(query).get("name", [""])[0]
-                code, answer = service._answer(self.command, path, named, self.rfile.read(size))
+                asked = dict(urllib.parse.parse_qsl(query))
+                code, answer = service._answer(self.command, path, asked, self.rfile.read(size))
                 data = json.dumps(answer).encode()
                 self.send_response(code)
                 self.send_header("Content-Type", "application/json")
@@ -149,10 +150,13 @@ class FakeDataflow:
         return self._scripts[job.id][0].state
 
     def _answer(
-        self, method: str, path: str, named: str, body: bytes
+        self, method: str, path: str, asked: Mapping[str, str], body: bytes
     ) -> tuple[int, dict[str, Any]]:
         if path == "/token":
             return 200, {"access_token": "t", "expires_in": 3600, "token_type": "Bearer"}
+        if launch := _LAUNCH.fullmatch(path):
+            with self._lock:
+                return self._launch(*launch.groups(), json.loads(body)["launchParameter"])
         found = _JOBS.fullmatch(path)
         if not found:
             return _refused(404, "NOT_FOUND", f"{method} {path} is nothing here")
@@ -165,7 +169,8 @@ class FakeDataflow:
                     job
                     for job in self.jobs
                     if (job.project, job.region) == (project, region)
-                    and job.body["name"] == (named or job.body["name"])
+                    and job.body["name"] == asked.get("name", job.body["name"])
+                    and not (asked.get("filter") == "ACTIVE" and self.state(job) in _ENDS)
                 ]
                 return 200, {"jobs": [self._look(job) for job in listed]} if listed else {}
             known = [
@@ -182,6 +187,17 @@ class FakeDataflow:
             if what == "metrics":
                 return 200, self._metrics(job_id)
             return 200, self._look(known[0])
+
+    def _launch(
+        self, project: str, region: str, launched: dict[str, Any]
+    ) -> tuple[int, dict[str, Any]]:
+        """Refuses the name of an active job, which `_create` answers with that job."""
+        name = launched["jobName"]
+        if any(job.body["name"] == name and self.state(job) not in _ENDS for job in self.jobs):
+            return _refused(409, "ALREADY_EXISTS", f"There is already an active job named {name}")
+        body = {"name": name, "clientRequestId": "", "launched": launched}
+        code, answer = self._create(project, region, body)
+        return code, answer if code >= 400 else {"job": answer}
 
     def _create(
         self, project: str, region: str, body: dict[str, Any]

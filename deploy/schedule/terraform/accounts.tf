@@ -79,7 +79,7 @@ resource "google_storage_bucket_iam_member" "template" {
 
 resource "google_project_iam_member" "worker" {
   project = var.project
-  role    = google_project_iam_custom_role.worker.id
+  role    = "roles/dataflow.worker"
   member  = google_service_account.worker.member
 }
 

@@ -12,35 +12,7 @@ resource "google_project_iam_custom_role" "watcher" {
   permissions = [
     "dataflow.jobs.cancel",
     "dataflow.jobs.get",
-  ]
-}
-
-# roles/dataflow.worker without its Cloud Storage permissions, which cover every bucket of the project.
-# https://cloud.google.com/iam/docs/roles-permissions/dataflow#dataflow.worker
-resource "google_project_iam_custom_role" "worker" {
-  role_id = "beamTfrecordWorker"
-  title   = "beam-tfrecord: works for Dataflow"
-  permissions = [
-    "autoscaling.sites.readRecommendations",
-    "autoscaling.sites.writeMetrics",
-    "autoscaling.sites.writeState",
-    "compute.instanceGroupManagers.update",
-    "compute.instances.delete",
-    "compute.instances.setDiskAutoDelete",
-    "dataflow.jobs.get",
-    "dataflow.shuffle.read",
-    "dataflow.shuffle.write",
-    "dataflow.streamingWorkItems.ImportState",
-    "dataflow.streamingWorkItems.commitWork",
-    "dataflow.streamingWorkItems.getData",
-    "dataflow.streamingWorkItems.getWork",
-    "dataflow.streamingWorkItems.getWorkerMetadata",
-    "dataflow.workItems.lease",
-    "dataflow.workItems.sendMessage",
-    "dataflow.workItems.update",
-    "logging.logEntries.create",
-    "logging.logEntries.route",
-    "monitoring.timeSeries.create",
+    "dataflow.jobs.list",
   ]
 }
 

@@ -26,6 +26,7 @@ module "launch_body" {
   subnetwork             = var.subnetwork
   max_workers            = var.max_workers
   flexrs                 = var.flexrs
+  most_hours             = var.most_hours
 }
 
 # https://cloud.google.com/dataflow/docs/reference/rest/v1b3/projects.locations.flexTemplates/launch
@@ -35,7 +36,7 @@ resource "google_cloud_scheduler_job" "convert" {
   schedule  = var.schedule
   time_zone = var.time_zone
 
-  # A retried launch does not start a second job, because its name is already running.
+  # A retried launch starts no second job: Dataflow answers 409 while a job of this name runs.
   retry_config {
     retry_count = 3
   }

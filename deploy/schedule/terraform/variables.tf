@@ -93,6 +93,23 @@ variable "flexrs" {
   default     = true
 }
 
+variable "most_hours" {
+  description = "Dataflow cancels a job that takes longer, its wait with FlexRS included."
+  type        = number
+  default     = 18
+
+  validation {
+    condition     = var.most_hours > 0 && var.most_hours < 24
+    error_message = "Expected fewer than 24 hours, so that a night's job ends before the next."
+  }
+}
+
+variable "create_buckets" {
+  description = "Buckets to create, without gs://: name -> days after which objects are deleted, null for never. Give a number to the bucket of temp alone."
+  type        = map(number)
+  default     = {}
+}
+
 variable "subnetwork" {
   description = "regions/REGION/subnetworks/NAME with Private Google Access, for workers without public addresses. Empty: the default network, with public addresses."
   type        = string
@@ -100,7 +117,7 @@ variable "subnetwork" {
 }
 
 variable "alert_email" {
-  description = "Address that is told of jobs that fail and launches that are refused; null for none."
+  description = "Address that is told of jobs that fail, launches that are refused, and a day without a new data set; null for none."
   type        = string
   default     = null
 }

@@ -36,6 +36,11 @@ variable "max_workers" {
   type        = number
 }
 
+variable "most_hours" {
+  description = "Dataflow cancels a job that takes longer."
+  type        = number
+}
+
 variable "flexrs" {
   description = "Use FlexRS: the job costs less, and may wait for up to six hours."
   type        = bool
@@ -44,11 +49,12 @@ variable "flexrs" {
 locals {
   environment = merge(
     {
-      additionalUserLabels = { application = "beam-tfrecord" }
-      maxWorkers           = var.max_workers
-      serviceAccountEmail  = var.worker_service_account
-      stagingLocation      = "${var.temp}/staging"
-      tempLocation         = "${var.temp}/temp"
+      additionalExperiments = ["max_workflow_runtime_walltime_seconds=${3600 * var.most_hours}"]
+      additionalUserLabels  = { application = "beam-tfrecord" }
+      maxWorkers            = var.max_workers
+      serviceAccountEmail   = var.worker_service_account
+      stagingLocation       = "${var.temp}/staging"
+      tempLocation          = "${var.temp}/temp"
     },
     # The command line's flag is COST_OPTIMIZED, the API's enum is FLEXRS_COST_OPTIMIZED.
     var.flexrs ? { flexrsGoal = "FLEXRS_COST_OPTIMIZED" } : {},
