@@ -19,7 +19,7 @@ LAYOUTS: Mapping[str, str] = {
     "cifar10": "beam_pipeline.layouts.cifar:cifar10",
     "cifar100": "beam_pipeline.layouts.cifar:cifar100",
     "webdataset": "beam_pipeline.layouts.webdataset:WebDataset",
-    "parquet": "beam_pipeline.layouts.parquet.layout:Parquet",
+    "parquet": "beam_pipeline.layouts.parquet:Parquet",
     "kitti": "beam_pipeline.layouts.kitti:Kitti",
     "voc": "beam_pipeline.layouts.voc:Voc",
     "coco_panoptic": "beam_pipeline.layouts.coco.layout:CocoPanoptic",

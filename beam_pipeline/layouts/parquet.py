@@ -7,7 +7,7 @@ https://huggingface.co/docs/hub/datasets-image
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from beam_pipeline.core.errors import LabelTableError, UsageError
@@ -30,17 +30,17 @@ from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.layout import ContainerLabels, Source, SourceOptions
-from beam_pipeline.layouts.parquet.reader import (
+from beam_pipeline.layouts.parquet_rows import (
     ROW,
-    ClassNames,
     ParquetReader,
     first_fields,
     first_parquet,
+    name_classes,
     parquet_files,
     split_notes,
     split_questions,
-    splits_of,
 )
+from beam_pipeline.layouts.sidecars import SIDECAR_OPTIONS
 from beam_pipeline.layouts.table import column_choices, table_notes, table_numbering
 from beam_pipeline.storage import files
 
@@ -50,31 +50,11 @@ _SHOWN = 5
 _INTEGERS = frozenset(["int", "int64"])  # of --columns: ids stay ids
 
 
-@dataclass(frozen=True)
-class _Beginning:
-    """The beginning of a file.
-
-    Attributes:
-      uri: the file.
-      columns: what its columns hold.
-      rows: the labels of its first rows.
-    """
-
-    uri: str
-    columns: ParquetColumns
-    rows: Sequence[dict[str, Any]]
-
-
 class Parquet:
     """Rows hold an image and its labels."""
 
     name = "parquet"
-    option_names = frozenset(
-        {
-            *("label_column", "columns", "list_column", "one_hot"),
-            *("label_base", "label_order", "class_ids"),
-        }
-    )
+    option_names = SIDECAR_OPTIONS
 
     def recognise(self, options: SourceOptions) -> str:
         """Recognises Parquet files, without images beside them, the first of which holds images."""
@@ -85,13 +65,13 @@ class Parquet:
         if first is None or not all(firsts):
             return ""
         try:
-            columns = _columns_of(first.uri)
+            columns, _ = _beginning(first.uri, frozenset(), most=0)
         except UsageError:  # reported when the file is opened
             return f"{first.name} is called like a Parquet file"
         if not columns.hold_images:
             return ""
-        held = (*columns.images, *columns.image_lists)
-        return f"{first.name} holds images in its column {held[0]}"
+        column, *_ = (*columns.images, *columns.image_lists)
+        return f"{first.name} holds images in its column {column}"
 
     def open(self, options: SourceOptions) -> Source:
         """Looks at the schemas and the first rows of the first file and of the last.
@@ -103,118 +83,108 @@ class Parquet:
             raise UsageError(
                 f"--layout {self.name} takes labels from the rows of the images; leave out --labels"
             )
-        found = parquet_files(options.images)
-        splits = splits_of([file.name for file in found])
-        skipped = {name for name, kind in options.columns.items() if kind == SKIP_KIND}
-        ends = [_beginning(uri, skipped) for uri in dict.fromkeys((found[0].uri, found[-1].uri))]
-        first = ends[0]
-        image = _image_column(first, skipped)
-        labels = tuple(name for name in first.columns.labels if name not in skipped)
+        parquet = parquet_files(options.images)
+        uris = tuple(file.uri for file in parquet)
+        skipped = frozenset(name for name, kind in options.columns.items() if kind == SKIP_KIND)
+        most = _LOOKED_AT_REMOTE if is_remote(uris[0]) else _LOOKED_AT
+        columns, rows = _beginning(uris[0], skipped, most)
+        if uris[1:]:
+            rows += _beginning(uris[-1], skipped, most)[1]
+        image = _image_column(uris[0], columns, skipped)
+        labels = tuple(name for name in columns.labels if name not in skipped)
         classes = {
             name: names
-            for name, names in first.columns.classes.items()
+            for name, names in columns.classes.items()
             if name.partition(".")[0] in labels and options.columns.get(name) not in _INTEGERS
         }
-        schema, table, left_out = _inspect(ends, labels, classes, options)
-        has_path = image in first.columns.structs
+        if not rows:
+            raise UsageError(f"{uris[0]}: the file has no rows; expected one for each image")
+        for number, fields in enumerate(rows):
+            name_classes(fields, classes, "")
+            fields[ROW] = f"{uris[0]}/{number}"
+        schema, table, left_out = _inspect(uris[0], rows, columns, labels, classes, options)
+        has_path = image in columns.structs
         path = Column(f"{image}.path", ColumnKind.BYTES, "image/filename", required=True)
-        reader = ParquetReader(
-            found=found,
-            splits=splits,
-            image=image,
-            labels=labels,
-            classes=classes,
-            table=table,
-            schema=schema,
-            has_path=has_path,
-        )
+        reader = ParquetReader(parquet, image, labels, classes, table, schema, has_path)
         return Source(
             layout=self.name,
             roots=(),
-            labels=ContainerLabels(reader, tuple(file.uri for file in found)),
+            labels=ContainerLabels(reader, uris),
             examples=LabelledImages((*schema.columns, path) if has_path else schema.columns),
             numbering=_numbering(options, schema, classes),
             notes=(
-                *split_notes(splits),
+                *split_notes(parquet),
                 *table_notes(schema),
                 *_notes(schema, left_out, options),
             ),
             questions=(
                 *schema.questions,
-                *split_questions([file.name for file in found], splits),
-                *_further_images(first.columns, image, skipped),
+                *split_questions(parquet),
+                *_further_images(columns, image, skipped),
             ),
         )
 
 
-def _columns_of(uri: str) -> ParquetColumns:
-    """Raises UsageError: it cannot be read, or is not a Parquet file."""
+def _beginning(
+    uri: str, skipped: frozenset[str], most: int
+) -> tuple[ParquetColumns, list[dict[str, Any]]]:
+    """The columns of a file, and the labels of its first rows, without columns to skip.
+
+    Raises:
+      UsageError: it cannot be read, or is not a Parquet file.
+    """
     try:
         with files.open_input(uri) as file:
-            return parquet_columns(file, uri)
+            columns = parquet_columns(file, uri)
+            labels = tuple(name for name in columns.labels if name not in skipped)
+            return columns, first_fields(file, uri, columns, labels, most) if most else []
     except OSError as error:
         raise UsageError(f"--images {uri} cannot be read: {error.strerror or error}") from error
 
 
-def _beginning(uri: str, skipped: set[str]) -> _Beginning:
-    columns = _columns_of(uri)
-    labels = tuple(name for name in columns.labels if name not in skipped)
-    most = _LOOKED_AT_REMOTE if is_remote(uri) else _LOOKED_AT
-    with files.open_input(uri) as file:
-        return _Beginning(uri, columns, first_fields(file, uri, columns, labels, most))
-
-
-def _image_column(first: _Beginning, skipped: set[str]) -> str:
+def _image_column(uri: str, columns: ParquetColumns, skipped: frozenset[str]) -> str:
     """The column of images. Raises UsageError if it cannot be told."""
-    images = [name for name in first.columns.images if name not in skipped]
+    images = [name for name in columns.images if name not in skipped]
     by_lower = {name.lower(): name for name in reversed(images)}
     usual = [by_lower[name] for name in _IMAGE_NAMES if name in by_lower]
     if usual or len(images) == 1:
         return (usual or images)[0]
     if images:
         raise UsageError(
-            f"{first.uri}: which of the columns {', '.join(images)} holds the images? Leave out the "
+            f"{uri}: which of the columns {', '.join(images)} holds the images? Leave out the "
             f"others, as in --columns {','.join(f'{name}:skip' for name in images[1:])}"
         )
-    if first.columns.image_lists:
+    if columns.image_lists:
         raise UsageError(
-            f"{first.uri}: the column {first.columns.image_lists[0]!r} holds a list of images in each "
-            "row; expected one image a row. Write a file with a row for each image"
+            f"{uri}: the column {columns.image_lists[0]!r} holds a list of images in each row; "
+            "expected one image a row. Write a file with a row for each image"
         )
     raise UsageError(
-        f"{first.uri} holds no images; its columns are "
-        f"{', '.join((*first.columns.labels, *first.columns.others)) or 'none'}. If it is a table of "
+        f"{uri} holds no images; its columns are "
+        f"{', '.join((*columns.labels, *columns.others)) or 'none'}. If it is a table of "
         "labels, name it with --labels, and the images' folder with --images"
     )
 
 
 def _inspect(
-    ends: Sequence[_Beginning],
+    uri: str,
+    rows: Sequence[dict[str, Any]],
+    columns: ParquetColumns,
     labels: Sequence[str],
     classes: Mapping[str, tuple[str, ...]],
     options: SourceOptions,
 ) -> tuple[LabelSchema, LabelTable, Sequence[str]]:
-    """Settles the columns. Raises UsageError.
+    """Infers the columns. Raises UsageError.
 
     Returns: the schema, the table, and columns that are left out as no feature can hold them.
     """
-    names = ClassNames(classes, "")
-    rows: list[dict[str, Any]] = []
-    for end in ends:
-        for fields in end.rows:
-            names.replace_in(fields)
-            rows.append({ROW: f"{end.uri}/{len(rows)}", **fields})
-    if not rows:
-        raise UsageError(f"{ends[0].uri}: the file has no rows; expected one for each image")
     nested = [
         name
         for name in labels
         if name not in (OBJECTS_COLUMN, *options.columns)
         and any(_is_deep(row.get(name)) for row in rows)
     ]
-    columns = ends[0].columns
     unread = {*columns.images, *columns.image_lists, *columns.labels, *columns.others} - {*labels}
-    label = _label_column(columns, labels, classes, options)
     sides = find_boxes(labels)[1]
     typed = {**dict.fromkeys(columns.floats, "float"), **dict.fromkeys(columns.texts, "str")}
     kinds = {
@@ -223,26 +193,19 @@ def _inspect(
         **{name: kind for name, kind in options.columns.items() if name not in unread},
         **dict.fromkeys(nested, SKIP_KIND),
     }
+    label = _label_column(labels, classes, options)
     choices = replace(
-        column_choices(options),
-        key=ROW,
-        label=label,
-        kinds=kinds,
-        label_needed=False,
+        column_choices(options), key=ROW, label=label, kinds=kinds, label_needed=False
     )
     try:
-        head = TableHead(ends[0].uri, b"", True, tuple(rows))
-        schema, (table,) = inspect_tables([head], choices)
+        schema, (table,) = inspect_tables([TableHead(uri, b"", True, tuple(rows))], choices)
     except LabelTableError as error:
         raise UsageError(f"--images {error}") from error
     return schema, table, [*nested, *columns.others]
 
 
 def _label_column(
-    columns: ParquetColumns,
-    labels: Sequence[str],
-    classes: Mapping[str, tuple[str, ...]],
-    options: SourceOptions,
+    labels: Sequence[str], classes: Mapping[str, tuple[str, ...]], options: SourceOptions
 ) -> str:
     """The column of the label, if its name need not be guessed from the names of all columns."""
     if options.label_column or OBJECTS_COLUMN in labels:
@@ -300,7 +263,9 @@ def _notes(schema: LabelSchema, left_out: Sequence[str], options: SourceOptions)
     )
 
 
-def _further_images(columns: ParquetColumns, image: str, skipped: set[str]) -> Iterator[Question]:
+def _further_images(
+    columns: ParquetColumns, image: str, skipped: frozenset[str]
+) -> Iterator[Question]:
     """A question if there are images that would be left out."""
     further = [
         name

@@ -1,4 +1,4 @@
-"""Rows of Parquet files: references to unpacked images, and dead letters."""
+"""Parquet files: which are found, which splits they say, and what their rows become."""
 
 from __future__ import annotations
 
@@ -11,15 +11,20 @@ import pyarrow as pa
 import pytest
 
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.errors import ContainerError
+from beam_pipeline.core.errors import ContainerError, UsageError
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.layouts.layout import ContainerLabels, SourceOptions
-from beam_pipeline.layouts.parquet.layout import Parquet
-from beam_pipeline.layouts.parquet.reader import ClassNames
+from beam_pipeline.layouts.parquet import Parquet
+from beam_pipeline.layouts.parquet_rows import (
+    ParquetFile,
+    first_parquet,
+    name_classes,
+    parquet_files,
+)
 from beam_pipeline.storage import files
 from tests.harness import ALL_BAD, convert, dead_letters_of, read_all
 from tests.layouts.make_parquet import FEATURES, IMAGE, image_of, pets, write_parquet
-from tests.pictures import picture
+from tests.pictures import picture, write_files, write_pictures
 
 
 def items_of(*images: str, **options: Any) -> list[SampleRef | DeadLetter]:
@@ -167,17 +172,75 @@ def test_a_damaged_file(working_folder: Path) -> None:
 
 def test_names_replace_ids() -> None:
     """In columns, in lists, and in objects of both forms."""
-    names = ClassNames(
-        {"label": ("a", "b"), "tags": ("p", "q"), "objects.category": ("x", "y")}, ""
-    )
+    classes = {"label": ("a", "b"), "tags": ("p", "q"), "objects.category": ("x", "y")}
     for objects, expected in (
         ({"category": [1, 0]}, {"category": ["y", "x"]}),
         ([{"category": 1}], [{"category": "y"}]),
         (None, None),
     ):
         fields = {"label": 1, "tags": [0, 1], "objects": objects}
-        assert names.replace_in(fields) == ""
+        assert name_classes(fields, classes, "") == ""
         assert fields == {"label": "b", "tags": ["p", "q"], "objects": expected}
-    assert names.replace_in({"objects": {"category": [7]}}) == (
+    assert name_classes({"objects": {"category": [7]}}, classes, "") == (
         "column 'objects.category': 7; expected 0 to 1"
     )
+
+
+# --- names of files -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "split"),
+    [
+        ("data/train-00000-of-00001.parquet", "train"),
+        ("data/train-00000-of-00005-0a1b2c3d4e5f6789.parquet", "train"),
+        ("data/validation-00000-of-00001.parquet", "validation"),
+        ("data/val.parquet", "validation"),
+        ("dev-00000-of-00001.parquet", "validation"),
+        ("default/train/0000.parquet", "train"),
+        ("default/partial-train/0000.parquet", "train"),
+        ("default/test/0000.parquet", "test"),
+        ("test/train-00000-of-00001.parquet", "train"),
+        ("pets.parquet", ""),
+        ("train_test.parquet", ""),
+        ("support-00000-of-00001.parquet", ""),
+    ],
+)
+def test_names_say_splits(name: str, split: str) -> None:
+    """The file's own name first, then the folders from the inside out."""
+    assert ParquetFile(f"/x/{name}", name).split == split
+
+
+def test_files_below_a_folder(working_folder: Path) -> None:
+    """All of them, without hidden ones, in the order of their names."""
+    paths = ["b.parquet", "a/x.PARQUET", "a/x.csv", ".cache/y.parquet", "a/.z.parquet"]
+    write_files("hf", dict.fromkeys(paths, b""))
+    assert [file.name for file in parquet_files(["hf"])] == ["a/x.PARQUET", "b.parquet"]
+    assert [file.name for file in parquet_files(["hf/*/x*", "hf/b.parquet"])] == [
+        "a/x.PARQUET",
+        "b.parquet",
+    ]
+
+
+def test_two_files_of_one_name(working_folder: Path) -> None:
+    """Keys would not tell their images apart; one file named twice is one."""
+    write_files(".", {"train/0.parquet": b"", "test/0.parquet": b""})
+    with pytest.raises(UsageError, match=r"would both be called 0\.parquet"):
+        parquet_files(["train", "test"])
+    assert len(parquet_files(["train", "train/0.parquet"])) == 1
+    for path in ("none", "none.parquet", "none*.parquet", "train/x*", " "):
+        with pytest.raises(UsageError, match="--images"):
+            parquet_files([path])
+    assert [file.name for file in parquet_files(["."])] == ["test/0.parquet", "train/0.parquet"]
+
+
+def test_the_first_file(working_folder: Path) -> None:
+    """None if there are images in its folder, or none in a folder of few levels."""
+    write_files(".", {"hf/default/train/0000.parquet": b"", "hf/README.md": b""})
+    first = first_parquet("hf")
+    assert first is not None
+    assert first.name == "default/train/0000.parquet"
+    write_pictures("hf/default", ["a.jpg"])
+    assert first_parquet("hf") is None
+    assert first_parquet("none") is None
+    assert first_parquet("none*.parquet") is None
