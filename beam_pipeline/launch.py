@@ -130,7 +130,8 @@ class Run:
         """Runs the job that writes; what Beam's own sink leaves behind is removed."""
         folder = self.config.output
         try:
-            with writer_processes(self._writers):
+            at_once = self.config.options.engine.writers is not None
+            with writer_processes(self._writers, at_once=at_once):
                 self._job(build, job)
         except Exception as error:
             reason = full_disk(error)

@@ -3,19 +3,11 @@
 A program of its own calls `run`; the command line puts its import of Beam into `importing_beam`. In a
 program that imports this package, neither changes anything but what Beam logs while it is imported.
 
-Measured with `beam-tfrecord convert` of 300 images as whole processes, each trick on and off in turn; medians of
-11 runs on two cores that were also busy with other work, so differences below 0.1 s are noise:
-
-| trick | wall, on and off | CPU, on and off |
-|---|---|---|
-| Beam is imported without the clients of services | 1.58 s, 2.10 s | 1.67 s, 2.10 s |
-| no garbage collection while importing, few later | 1.58 s, 1.59 s | 1.67 s, 1.65 s |
-| `os._exit` instead of the interpreter's exit | 1.58 s, 1.52 s | 1.67 s, 1.58 s |
-| all of them | 1.58 s, 2.61 s | 1.67 s, 2.80 s |
-
-The second saved 0.1 s of CPU in another series. The third is there for runs that fail: a thread that
-waits for storage would keep the process alive. Keeping back Beam's warnings saves no time, but hides two
-about the missing clients.
+Measured with `beam-tfrecord convert` of ten images as whole processes, medians of 11 runs on two busy cores: without
+these tricks and with writer processes from the start it takes 1.5 times the CPU time. Most of that is the
+import of clients of services, and of libraries from which Beam calls something in rare cases. `os._exit`
+instead of the interpreter's exit is for runs that fail: a thread that waits for storage would keep the process
+alive. Keeping back Beam's warnings saves no time, but hides two about the missing clients.
 """
 
 from __future__ import annotations
@@ -30,6 +22,9 @@ import resource
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
+from importlib import import_module
+from types import ModuleType
 from typing import Any, NoReturn
 
 from beam_pipeline.core.errors import ConversionError
@@ -43,7 +38,10 @@ from beam_pipeline.terminal import (
 )
 
 _NOT_NEEDED = (
+    "absl",
+    "apache_beam.io.gcp.bigquery",
     "apitools",
+    "boto3",
     "bson",
     "google.api_core",
     "google.auth",
@@ -51,7 +49,18 @@ _NOT_NEEDED = (
     "pandas",
     "pyarrow",
     "pymongo",
+    "regex",
     "requests",
+)
+_CALLED_LATER = (
+    "beartype.door",
+    "beartype.roar",
+    "cryptography.fernet",
+    "fastavro",
+    "fastavro.read",
+    "fastavro.write",
+    "httplib2",
+    "yaml",
 )
 _WHOLE_IMPORT = "BEAM_TFRECORD_WHOLE_IMPORT"
 _LEAST_FILES = 32  # with fewer, imports fail in many ways
@@ -233,26 +242,56 @@ def importing_beam(*, lean: bool) -> Iterator[None]:
         gc.enable()
 
 
+class _CalledLater(ModuleType):
+    """Stands in for a module of which Beam calls something in rare cases: it is imported then."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name.endswith("Exception"):
+            return type(name, (Exception,), {})
+        return _is_subhint if name == "is_subhint" else partial(_call, self.__name__, name)
+
+
+def _call(module: str, name: str, *arguments: Any, **options: Any) -> Any:
+    return getattr(import_module(module), name)(*arguments, **options)
+
+
+def _is_subhint(sub: Any, base: Any) -> bool:
+    """Tells whether a type hint is part of another, as beartype does, which is imported for generic ones."""
+    if isinstance(sub, type) and isinstance(base, type):
+        return issubclass(sub, base)
+    from beartype.door import is_subhint
+    from beartype.roar import BeartypeDoorException
+
+    try:
+        return is_subhint(sub, base)
+    except BeartypeDoorException:
+        return False
+
+
 @contextlib.contextmanager
 def _without_clients() -> Iterator[None]:
     """Hides clients of services that Beam imports wherever they are installed, to see whether they are.
 
-    Beam is built to work without them. Afterwards they can be imported as usual. Should a new version
-    of Beam need one of them, the process starts again and hides nothing.
+    Beam is built to work without them. Libraries that it does need, for a call that few jobs make, are imported
+    by that call. Afterwards all can be imported as usual. Should a new version of Beam need one of them,
+    the process starts again and hides nothing.
     """
     if "apache_beam" in sys.modules or _WHOLE_IMPORT in os.environ:
         yield
         return
-    hidden = [name for name in _NOT_NEEDED if name not in sys.modules]
-    modules: dict[str, Any] = sys.modules
-    modules.update(dict.fromkeys(hidden))  # None: there is no such module
+    hidden: dict[str, Any] = dict.fromkeys(_NOT_NEEDED)  # None: there is no such module
+    hidden.update((name, _CalledLater(name)) for name in _CALLED_LATER)
+    hidden = {name: module for name, module in hidden.items() if name not in sys.modules}
+    sys.modules.update(hidden)
     try:
         yield
-    except ImportError as error:
+    except (ImportError, AttributeError, TypeError, RecursionError) as error:
         if is_shortage(error):
             raise
         os.environ[_WHOLE_IMPORT] = "1"
         os.execv(sys.executable, sys.orig_argv)  # noqa: S606 -- this very command
     finally:
         for name in hidden:
-            del modules[name]
+            del sys.modules[name]

@@ -22,7 +22,7 @@ from beam_pipeline.work import progress
 from beam_pipeline.work.job import current_job, enter
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Division, Outcome, divide, step
 from beam_pipeline.work.spill import spill_parts
-from beam_pipeline.work.writer_process import Task, Tasks
+from beam_pipeline.work.writer_process import Task, Tasks, expect
 
 MOST_HELD = 1 << 16  # references
 _WELL_FILLED = 512  # references; four parts of 128 each take half as long again
@@ -122,6 +122,7 @@ class InWorkers(JobDoFn):
             if tally.listed:
                 counters.count(counters.IMAGES_LISTED, tally.listed)
                 progress.listed(tally.listed)
+                expect(tally.listed)
             yield TaggedOutput(TALLY, tally)
 
 

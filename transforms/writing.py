@@ -26,6 +26,7 @@ from beam_pipeline.core.dataset.duplicates import (
     range_count,
 )
 from beam_pipeline.core.dataset.plan import Plan
+from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.errors import ConversionError, LostSamplesError, OutputError
 from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.records.shard_reader import read_shard
@@ -47,6 +48,7 @@ from beam_pipeline.work.incomplete_folder import note_refusal
 from beam_pipeline.work.outcome import CHANGES, COMPARED, DEAD_LETTERS, REFUSALS, Outcome
 from beam_pipeline.work.shard_task import ShardTask, WriteRequest, Written, reported
 from beam_pipeline.work.spill import unspill_all
+from beam_pipeline.work.writer_process import FEW_BYTES, FEW_SAMPLES, are_running
 
 
 class _WriteShard(InWorkers):
@@ -66,7 +68,7 @@ class _WriteShard(InWorkers):
         if plan is not self._plan:
             self._plan, self._class_ids = plan, plan.class_ids
             self._ranges = range_count(plan.tally.samples.total())
-        yield ShardTask(
+        task = ShardTask(
             request=self._request,
             spec=plan.shard_plan.spec(number),
             batches=unspill_all(batches),
@@ -74,6 +76,15 @@ class _WriteShard(InWorkers):
             record_format=plan.shard_plan.record_format,
             ranges=self._ranges,
         )
+        starts_none = self._takes_little(plan.tally) and not are_running()
+        yield self.outcome(task.run) if starts_none else task
+
+    def _takes_little(self, tally: Tally) -> bool:
+        """True if all shards are written here sooner than a process starts: few images, and none is decoded."""
+        options = self._request.encoding.options
+        decodes = options.changes.encodes or options.image_check == "full"
+        few = tally.samples.total() <= FEW_SAMPLES and tally.sample_bytes.total() <= FEW_BYTES
+        return few and not decodes
 
     def outcome(self, result: Callable[[], Any]) -> Outcome:
         """The outcome of a shard; a refusal where it could not be written and no engine tries again."""

@@ -28,7 +28,7 @@ class EngineOptions(OptionGroup):
         parse=int,
         between=(0, 1000),
         help="writer processes on this machine; 0 leaves writing to the engine's workers (default: "
-        "one per core; 0 with --runner or --direct_...)",
+        "one per core, and none for a few hundred images; 0 with --runner or --direct_...)",
     )
     read_ahead: int | None = option(
         None,

@@ -4,8 +4,9 @@ Threads gain nothing here: each image takes a dozen short system calls, and two 
 passing Python's lock back and forth than they win. A process has its own lock, does not import Beam and
 starts in a tenth of a second, so a local job has one per core.
 
-`writer_processes` starts them in the launcher; `submit` uses them where they exist. Over its connection,
-a process receives tasks. For each it sends its `Counts`, at once and a few times a second, then the
+`writer_processes` provides them in the launcher, and starts them as soon as there is enough to do: each costs
+as much time as some hundred images. `submit` uses them where they exist. Over its connection, a process
+receives tasks. For each it sends its `Counts`, at once and a few times a second, then the
 result.
 """
 
@@ -34,6 +35,10 @@ from beam_pipeline.work.output_claim import held_claims
 
 _Result = TypeVar("_Result", covariant=True)
 _SHARD_TASK = "beam_pipeline.work.shard_task"
+
+FEW_SAMPLES = 512
+FEW_BYTES = 64 << 20  # 64 MiB
+"""The most samples, of images that are copied, that take less time to write here than processes to start."""
 
 
 class Task(Protocol[_Result]):
@@ -129,6 +134,18 @@ class _WriterPool:
         self._idle: SimpleQueue[_WriterProcess] = SimpleQueue()
         self._stopped = False
         self._lock = threading.Lock()
+        self._expected = 0
+
+    @property
+    def is_running(self) -> bool:
+        """True if the processes were started."""
+        return self._threads is not None and self.count > 0
+
+    def expect(self, samples: int) -> None:
+        """Starts the processes once more samples are expected than are written without them."""
+        self._expected += samples
+        if self._expected > FEW_SAMPLES and not self._threads:
+            self._start_if_possible()
 
     def start(self) -> None:
         """Starts the processes. Raises OSError or RuntimeError if the system has no room for them."""
@@ -146,15 +163,18 @@ class _WriterPool:
 
     def submit(self, task: Task[_Result]) -> Future[_Result] | None:
         """Hands a task to a process; None if none can be started."""
+        self._start_if_possible()
+        if not self._threads or not self.count:
+            return None
+        return self._threads.submit(copy_context().run, self._run, task)
+
+    def _start_if_possible(self) -> None:
         with self._lock:
             if self.count and not self._threads:
                 try:
                     self.start()
                 except (OSError, RuntimeError):
                     self.count = 0
-        if not self._threads or not self.count:
-            return None
-        return self._threads.submit(copy_context().run, self._run, task)
 
     def _run(self, task: Task[_Result]) -> _Result:
         process = self._idle.get()
@@ -203,7 +223,7 @@ def writer_processes(count: int, *, at_once: bool = True) -> Iterator[None]:
 
     Args:
       count: how many; 0 for none.
-      at_once: whether they are started now, and not when there is something to do.
+      at_once: whether they are started now, and not when there is enough to do.
     """
     if not count:
         yield
@@ -229,6 +249,18 @@ def submit(task: Task[_Result]) -> Future[_Result] | None:
     """Hands a task to a writer process; None if this job has none."""
     pool = _POOL.get()
     return pool.submit(task) if pool else None
+
+
+def expect(samples: int) -> None:
+    """Tells the pool of this job that there are some more samples to write."""
+    if pool := _POOL.get():
+        pool.expect(samples)
+
+
+def are_running() -> bool:
+    """True if writer processes of this job were started."""
+    pool = _POOL.get()
+    return pool is not None and pool.is_running
 
 
 def backlog() -> int:

@@ -95,6 +95,21 @@ def test_tasks_run_in_other_processes() -> None:
             os.kill(pid, 0)
 
 
+def test_processes_start_when_there_is_enough_to_do() -> None:
+    """Not for a few samples; a task starts them, too. Asked for at once, they are there."""
+    with writer_processes(2, at_once=False):
+        writer_process.expect(writer_process.FEW_SAMPLES)
+        assert not writer_process.are_running()
+        writer_process.expect(1)
+        assert writer_process.are_running()
+    with writer_processes(1, at_once=False):
+        assert run(Task()).image_bytes != os.getpid()
+        assert writer_process.are_running()
+    with writer_processes(1):
+        assert writer_process.are_running()
+    assert not writer_process.are_running()
+
+
 def test_an_error_of_a_task_is_raised_here_and_its_process_goes_on() -> None:
     """With its type and message."""
     with writer_processes(1):
