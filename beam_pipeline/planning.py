@@ -31,7 +31,7 @@ from beam_pipeline.core.dataset.tally import Tally, mean_seconds
 from beam_pipeline.core.labels.classes import ClassNumbering, numbering_note
 from beam_pipeline.core.labels.join import buckets_for
 from beam_pipeline.core.records.sharding import ShardPlan
-from beam_pipeline.core.text import counted, enumerated
+from beam_pipeline.core.text import counted, enumerated, human_size
 from beam_pipeline.engines.base import Engine
 from beam_pipeline.engines.registry import engine_for
 from beam_pipeline.interrupts import interruptible
@@ -39,7 +39,7 @@ from beam_pipeline.launch import Run
 from beam_pipeline.layouts.layout import FileLabels, FolderLabels, ListedLabels
 from beam_pipeline.options import ConvertOptions
 from beam_pipeline.pipeline import plan_samples
-from beam_pipeline.progress_bar import human_size, show_progress
+from beam_pipeline.progress_bar import show_progress
 from beam_pipeline.storage import files
 from beam_pipeline.summary import class_line, reuse_lines
 from beam_pipeline.terminal import say

@@ -25,8 +25,7 @@ from beam_pipeline.core.records.example_view import ExampleView
 from beam_pipeline.core.records.formats import recorded_format
 from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.core.report.report_file import REPORT_NAME
-from beam_pipeline.core.text import counted, enumerated
-from beam_pipeline.progress_bar import human_size
+from beam_pipeline.core.text import counted, enumerated, human_size
 from beam_pipeline.storage import files
 from beam_pipeline.terminal import complain, say
 from beam_pipeline.work.dead_letter_files import read_dead_letters, shown_uri

@@ -21,6 +21,7 @@ from beam_pipeline.transforms import counters
 from beam_pipeline.work import progress
 from beam_pipeline.work.job import current_job, enter
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Division, Outcome, divide, step
+from beam_pipeline.work.progress import Counts
 from beam_pipeline.work.spill import spill_parts
 from beam_pipeline.work.writer_process import Task, Tasks, expect
 
@@ -121,7 +122,7 @@ class InWorkers(JobDoFn):
                 raise tally.refusals[0].to_error()
             if tally.listed:
                 counters.count(counters.IMAGES_LISTED, tally.listed)
-                progress.listed(tally.listed)
+                progress.report(Counts(listed=tally.listed))
                 expect(tally.listed)
             yield TaggedOutput(TALLY, tally)
 

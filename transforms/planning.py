@@ -43,6 +43,7 @@ from beam_pipeline.work.image_tasks import measure_images
 from beam_pipeline.work.incomplete_folder import EarlierRun, write_note
 from beam_pipeline.work.outcome import Call, Outcome
 from beam_pipeline.work.output_folder import check_unwritten, read_earlier
+from beam_pipeline.work.progress import Counts
 from beam_pipeline.work.shard_task import shard_inputs
 from beam_pipeline.work.spill import unspill_all
 
@@ -193,7 +194,8 @@ class Planning:
     def plan(self, tally: Tally) -> Plan:
         """Makes the plan and notes it."""
         plan = make_plan(tally, self.request, self.reuse.kept if self.reuse else NOTHING_KEPT)
-        progress.announce(tally.samples.total(), tally.sample_bytes.total())
+        samples, size = tally.samples.total(), tally.sample_bytes.total()
+        progress.report(Counts(samples=samples, image_bytes=size, is_total=True))
         run = with_settled(self.run, plan.settled)
         refusal: Refusal | None
         try:

@@ -137,3 +137,13 @@ def some(names: Sequence[str]) -> str:
 def quoted(names: Sequence[str]) -> str:
     """Returns names in quotes, `'a', 'b'`, or `none`."""
     return ", ".join(map(repr, names)) or "none"
+
+
+def human_size(size: int) -> str:
+    """Bytes in the largest decimal unit that leaves a number above 1."""
+    value = float(size)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} TB"

@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from operator import sub
 
 from apache_beam.metrics.metric import MetricsFilter
 from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner, DataflowRuntimeException
@@ -15,10 +16,13 @@ from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineS
 from beam_pipeline.core.errors import JobError
 from beam_pipeline.progress_bar import Display, display
 from beam_pipeline.transforms import counters
+from beam_pipeline.work.progress import Counts
 
 ROUND_MS = 4000
 """The least time between two queries of the counters; Beam waits in steps of 5 seconds."""
 
+_PLANNED = (counters.SAMPLES_PLANNED, counters.BYTES_PLANNED)
+_DONE = (counters.IMAGES_LISTED, counters.SAMPLES_DONE, counters.BYTES_DONE)
 _BEAM = "apache_beam.runners.dataflow.dataflow_runner"
 _STATE = re.compile(r"is in state JOB_STATE_(\w+)")
 _MESSAGE = re.compile(r"JOB_MESSAGE_(\w+): (.*)", re.DOTALL)
@@ -66,7 +70,7 @@ def follow(result: PipelineResult, runner: PipelineRunner, job: DataflowJob) -> 
         followed.
     """
     show = display()
-    counts = _Counts(show)
+    counts = _Increments(show)
     state = PipelineState.UNKNOWN
     with contextlib.closing(show), _told_by_beam(_JobLog(show)):
         try:
@@ -137,29 +141,26 @@ class _JobLog(logging.Handler):
             self._show.note(f"Dataflow: {message[1].lower()}: {''.join(error)}")
 
 
-class _Counts:
+class _Increments:
     """Shows the workers' counters as increments since the last query."""
 
     def __init__(self, show: Display) -> None:
         self._show = show
-        self._listed = self._samples = self._bytes = 0
+        self._before = Counts()
         self._started = False
 
-    def update(self, found: Mapping[str, int]) -> None:
+    def update(self, values: Mapping[str, int]) -> None:
         """Shows new values: counter -> value so far."""
-        listed = found.get(counters.IMAGES_LISTED, 0)
-        planned = found.get(counters.SAMPLES_PLANNED, 0)
-        samples = found.get(counters.SAMPLES_DONE, 0)
-        image_bytes = found.get(counters.BYTES_DONE, 0)
-        if listed > self._listed and not planned:
-            self._show.listed(listed - self._listed)
-            self._listed = listed
-        if planned and not self._started:
-            self._show.start(planned, found.get(counters.BYTES_PLANNED, 0))
+        samples, size = (values.get(name, 0) for name in _PLANNED)
+        if samples and not self._started:
             self._started = True
-        if self._started and samples > self._samples:
-            self._show.add(samples - self._samples, image_bytes - self._bytes)
-            self._samples, self._bytes = samples, image_bytes
+            self._show.report(Counts(samples=samples, image_bytes=size, is_total=True))
+        now = Counts._make(
+            (*map(max, self._before, (values.get(name, 0) for name in _DONE)), False)
+        )
+        if now != self._before:
+            self._show.report(Counts._make(map(sub, now, self._before)))
+            self._before = now
 
 
 def _query(result: PipelineResult) -> Mapping[str, int]:

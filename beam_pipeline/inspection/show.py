@@ -11,12 +11,11 @@ from typing import Any, NamedTuple
 
 from beam_pipeline.core.images.header import image_extension
 from beam_pipeline.core.records.example_view import FeatureList
-from beam_pipeline.core.text import counted, terminal_line
+from beam_pipeline.core.text import counted, human_size, terminal_line
 from beam_pipeline.inspection.pictures import COLUMNS, beside, colour_of
 from beam_pipeline.inspection.select import FoundExample
 from beam_pipeline.inspection.sources import Source
 from beam_pipeline.inspection.statistics import MOST_TEXTS, FeatureFigures, Figures, text_of
-from beam_pipeline.progress_bar import human_size
 from beam_pipeline.terminal import draw
 
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"

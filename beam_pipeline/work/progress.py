@@ -13,25 +13,32 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import Protocol
+from collections.abc import Callable
+from typing import NamedTuple
 
 from beam_pipeline.work.job import Resource
 
 _INTERVAL = 0.1  # seconds between two reports of a reporter
 
 
-class Listener(Protocol):
-    """Takes counts; may be called by several threads at once."""
+class Counts(NamedTuple):
+    """What was done since the last report of a reporter, or the totals of the job.
 
-    def listed(self, images: int) -> None:
-        """Takes the images that were listed since the last report."""
+    Attributes:
+      listed: images that were listed.
+      samples: samples that were written or left out.
+      image_bytes: the bytes of their images.
+      is_total: True for the samples and bytes of the whole job.
+    """
 
-    def start(self, samples: int, image_bytes: int) -> None:
-        """Takes the totals of the whole job."""
+    listed: int = 0
+    samples: int = 0
+    image_bytes: int = 0
+    is_total: bool = False
 
-    def add(self, samples: int, image_bytes: int) -> None:
-        """Takes what was done since the last report of one reporter."""
 
+Listener = Callable[[Counts], object]
+"""Takes counts; may be called by several threads at once."""
 
 _LISTENER = Resource[Listener]()
 
@@ -41,30 +48,17 @@ def reported_to(listener: Listener) -> contextlib.AbstractContextManager[None]:
     return _LISTENER.given(listener)
 
 
-def listed(images: int) -> None:
-    """Reports images that were listed."""
+def report(counts: Counts) -> None:
+    """Reports counts to the listener of the job, if it has one."""
     if listener := _LISTENER.get():
-        listener.listed(images)
-
-
-def announce(samples: int, image_bytes: int) -> None:
-    """Reports the totals of the whole job."""
-    if listener := _LISTENER.get():
-        listener.start(samples, image_bytes)
-
-
-def add(samples: int, image_bytes: int) -> None:
-    """Reports samples that were written or left out."""
-    if listener := _LISTENER.get():
-        listener.add(samples, image_bytes)
+        listener(counts)
 
 
 class Reporter:
     """Adds up samples, and reports them a few times a second."""
 
     def __init__(self) -> None:
-        self._samples = 0
-        self._bytes = 0
+        self._samples = self._bytes = 0
         self._next = time.monotonic() + _INTERVAL if _LISTENER.get() else None
 
     def add(self, image_bytes: int) -> None:
@@ -80,6 +74,6 @@ class Reporter:
         """Reports what was counted since the last report."""
         if self._next is None:
             return
-        add(self._samples, self._bytes)
+        report(Counts(samples=self._samples, image_bytes=self._bytes))
         self._samples = self._bytes = 0
         self._next = time.monotonic() + _INTERVAL

@@ -32,7 +32,7 @@ from beam_pipeline.storage.read_ahead import ONE_BY_ONE, ReadOptions
 from beam_pipeline.work import progress
 from beam_pipeline.work.earlier_data_set import EarlierDataSet, EarlierShards
 from beam_pipeline.work.encoding import EncodingOptions
-from beam_pipeline.work.progress import Reporter
+from beam_pipeline.work.progress import Counts, Reporter
 from beam_pipeline.work.receipt_files import read_receipt, write_receipt
 
 
@@ -136,7 +136,8 @@ class ShardTask:
         new = own is None or not files.exists(self.uri)
         receipt = found.take(self.request.folder, new=new) if found else None
         if receipt:
-            progress.add(len(inputs.refs), sum(ref.size for ref in inputs.refs))
+            size = sum(ref.size for ref in inputs.refs)
+            progress.report(Counts(samples=len(inputs.refs), image_bytes=size))
         else:
             receipt = write_inputs(
                 folder=self.request.folder,

@@ -26,12 +26,13 @@ from contextvars import copy_context
 from functools import partial
 from multiprocessing.connection import Connection, Pipe
 from queue import SimpleQueue
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from beam_pipeline.core.errors import WriterProcessError
 from beam_pipeline.work import progress
 from beam_pipeline.work.job import Resource
 from beam_pipeline.work.output_claim import held_claims
+from beam_pipeline.work.progress import Counts
 
 _Result = TypeVar("_Result", covariant=True)
 _SHARD_TASK = "beam_pipeline.work.shard_task"
@@ -50,13 +51,6 @@ class Task(Protocol[_Result]):
 
     def run(self) -> _Result:
         """Does it."""
-
-
-class Counts(NamedTuple):
-    """Samples and bytes that a writer process has done since its last message."""
-
-    samples: int
-    image_bytes: int
 
 
 class _WriterProcess:
@@ -97,7 +91,7 @@ class _WriterProcess:
             result: _Result | Exception | Counts = self._answer
             while isinstance(result, Counts):
                 if any(result):
-                    progress.add(*result)
+                    progress.report(result)
                 result = self._connection.recv()
         except (EOFError, OSError) as error:
             raise self.death(task) from error
@@ -322,26 +316,14 @@ def serve(file_descriptor: int) -> None:
     threading.Thread(target=_exit_with_launcher, daemon=True).start()
     connection = Connection(file_descriptor)
     importlib.import_module(_SHARD_TASK)  # while the launcher still plans
-    with progress.reported_to(_ToLauncher(connection)):
+    # One thread runs tasks and reports, so messages do not mix.
+    with progress.reported_to(partial(_send, connection)):
         _serve(connection)
 
 
-class _ToLauncher:
-    """Sends counts over a connection. One thread runs tasks and reports, so messages do not mix."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def listed(self, images: int) -> None:
-        """Does nothing: no image is listed here."""
-
-    def start(self, samples: int, image_bytes: int) -> None:
-        """Does nothing: totals are known to the launcher."""
-
-    def add(self, samples: int, image_bytes: int) -> None:
-        """Sends counts; if the launcher is gone, this process ends anyway."""
-        with contextlib.suppress(OSError):
-            self._connection.send(Counts(samples, image_bytes))
+def _send(connection: Connection, message: Any) -> None:
+    with contextlib.suppress(OSError):  # the launcher is gone, so this process ends anyway
+        connection.send(message)
 
 
 def _serve(connection: Connection) -> None:
@@ -355,7 +337,7 @@ def _serve(connection: Connection) -> None:
             result = error
         else:
             try:
-                connection.send(Counts(0, 0))  # it begins
+                connection.send(Counts())  # it begins
                 result = task.run()
             except Exception as error:  # the launcher handles them all
                 result = error

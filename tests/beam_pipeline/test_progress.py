@@ -15,8 +15,10 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline.cli import main
-from beam_pipeline.progress_bar import human_size, show_progress
+from beam_pipeline.core.text import human_size
+from beam_pipeline.progress_bar import Display, show_progress
 from beam_pipeline.work import progress
+from beam_pipeline.work.progress import Counts
 from tests.pictures import write_pictures
 
 
@@ -50,7 +52,7 @@ def test_plain_lines_say_how_far_the_job_is(
     """In a log: a line at the beginning and one now and then."""
     monkeypatch.setattr("beam_pipeline.progress_bar._LINE_INTERVAL", 0.0)
     with show_progress():
-        progress.announce(1000, 5_000_000)
+        progress.report(Counts(samples=1000, image_bytes=5_000_000, is_total=True))
         reporter = progress.Reporter()
         for _ in range(10):
             reporter.add(5000)
@@ -66,51 +68,34 @@ def test_listed_images_are_counted_from_the_beginning(
 ) -> None:
     """At once and then now and then, until the totals are known; a job that only plans shows no more."""
     with show_progress():
-        progress.listed(1)
-        progress.listed(4096)
+        progress.report(Counts(listed=1))
+        progress.report(Counts(listed=4096))
     assert capsys.readouterr().err == "1 image listed\n"
     monkeypatch.setattr("beam_pipeline.progress_bar._LINE_INTERVAL", 0.0)
     with show_progress(writes=False):
-        progress.listed(1)
-        progress.listed(4096)
-        progress.announce(4097, 5_000_000)
+        progress.report(Counts(listed=1))
+        progress.report(Counts(listed=4096))
+        progress.report(Counts(samples=4097, image_bytes=5_000_000, is_total=True))
     assert capsys.readouterr().err == "1 image listed\n4097 images listed\n"
 
 
 def test_workers_without_a_listener_report_nothing() -> None:
     """On another machine nobody listens, and nothing is counted or kept."""
-    progress.listed(1)
-    progress.announce(1, 1)
-    progress.add(1, 1)
+    progress.report(Counts(listed=1))
+    progress.report(Counts(samples=1, image_bytes=1, is_total=True))
+    progress.report(Counts(samples=1, image_bytes=1))
     reporter = progress.Reporter()
     reporter.add(1)
     reporter.flush()
     assert (reporter._samples, reporter._bytes) == (0, 0)
 
 
-class Sum:
-    """A display that adds up."""
+class Sum(Display):
+    """A display that only adds up."""
 
-    def __init__(self) -> None:
-        self.total = self.done = (0, 0)
-        self.found = self.reports = 0
-
-    def listed(self, images: int) -> None:
-        assert self.total == (0, 0), "images are listed before the totals are known"
-        self.found += images
-
-    def start(self, samples: int, image_bytes: int) -> None:
-        self.total = (samples, image_bytes)
-
-    def add(self, samples: int, image_bytes: int) -> None:
-        self.done = (self.done[0] + samples, self.done[1] + image_bytes)
-        self.reports += 1
-
-    def note(self, text: str) -> None:
-        """Nothing is noted of a job on this machine."""
-
-    def close(self) -> None:
-        """Sums stay."""
+    def report(self, counts: Counts) -> None:
+        assert not (counts.listed and self._total), "images are listed before the totals are known"
+        super().report(counts)
 
 
 @pytest.mark.slow
@@ -137,10 +122,8 @@ def test_every_sample_is_reported_once(
     monkeypatch.setattr("beam_pipeline.progress_bar.display", lambda: listener)
     inputs = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", "--num_shards=4")
     assert main(["convert", *inputs, *argv, "--yes"]) == 0
-    assert listener.found == 40
-    assert listener.total == total
-    assert listener.done == total
-    assert listener.reports >= 4
+    assert listener._total == (0, *total, True)
+    assert listener._done == (40, *total, False)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.transforms.planning import Planning, PlanShards, SumTallies
 from beam_pipeline.work import progress
 from beam_pipeline.work.incomplete_folder import read_note
+from beam_pipeline.work.progress import Counts
 
 RUN: dict[str, Any] = {"name": "pets", "seed": 0, "options": {}, "features": {}}
 WISHES: dict[str, Any] = {
@@ -56,19 +57,6 @@ def total(*tallies: Tally) -> Tally:
     for tally in tallies:
         whole.add(tally)
     return whole
-
-
-class Heard:
-    """Keeps what is announced."""
-
-    def __init__(self) -> None:
-        self.totals: list[tuple[int, int]] = []
-
-    def start(self, samples: int, image_bytes: int) -> None:
-        self.totals.append((samples, image_bytes))
-
-    def add(self, samples: int, image_bytes: int) -> None:
-        raise AssertionError("nothing is written yet")
 
 
 def test_tallies_add_up_wherever_they_are_added() -> None:
@@ -109,10 +97,10 @@ def test_all_tallies_make_one_plan(tmp_path: Path) -> None:
 
 def test_a_plan_is_announced(tmp_path: Path) -> None:
     """Progress needs the totals before the first sample is written."""
-    heard = Heard()
-    with progress.reported_to(heard):
+    reports: list[Counts] = []
+    with progress.reported_to(reports.append):
         planning(tmp_path).plan(JOINED)
-    assert heard.totals == [(6, 321)]
+    assert reports == [Counts(samples=6, image_bytes=321, is_total=True)]
 
 
 def test_a_plan_that_refuses_is_noted_all_the_same(tmp_path: Path) -> None:

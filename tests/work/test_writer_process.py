@@ -13,8 +13,11 @@ import pytest
 
 from beam_pipeline.core.errors import OutputError, WriterProcessError
 from beam_pipeline.work import progress, writer_process
+from beam_pipeline.work.progress import Counts
 from beam_pipeline.work.shard_task import Written
 from beam_pipeline.work.writer_process import Tasks, backlog, cores, submit, writer_processes
+
+COUNTS = [Counts(samples=2, image_bytes=30), Counts(samples=1, image_bytes=5)]
 
 
 @dataclass(frozen=True)
@@ -35,8 +38,8 @@ class Task:
         if self.does == "exit":
             os._exit(3)
         if self.does == "report":
-            progress.add(2, 30)
-            progress.add(1, 5)
+            progress.report(COUNTS[0])
+            progress.report(COUNTS[1])
         return Written(None, [], image_bytes=os.getpid())
 
 
@@ -53,19 +56,6 @@ class DiesElsewhere(Task):
         if os.getpid() != self.maker:
             os.kill(os.getpid(), signal.SIGKILL)
         return super().run()
-
-
-class Heard:
-    """Keeps the counts that are reported."""
-
-    def __init__(self) -> None:
-        self.counts: list[tuple[int, int]] = []
-
-    def start(self, samples: int, image_bytes: int) -> None:
-        raise AssertionError("totals come from the launcher")
-
-    def add(self, samples: int, image_bytes: int) -> None:
-        self.counts.append((samples, image_bytes))
 
 
 def run(task: Task) -> Written:
@@ -120,10 +110,10 @@ def test_an_error_of_a_task_is_raised_here_and_its_process_goes_on() -> None:
 
 def test_progress_comes_before_the_result() -> None:
     """It goes to the listener of the launcher's process."""
-    heard = Heard()
-    with progress.reported_to(heard), writer_processes(1):
+    reports: list[Counts] = []
+    with progress.reported_to(reports.append), writer_processes(1):
         run(Task("report"))
-    assert heard.counts == [(2, 30), (1, 5)]
+    assert reports == COUNTS
 
 
 @pytest.mark.parametrize(("does", "how"), [("be killed", "SIGKILL"), ("exit", "exit code 3")])
@@ -179,22 +169,22 @@ def test_jobs_in_two_threads_have_processes_and_listeners_of_their_own() -> None
     """The end of one does not touch the other."""
     both, ended = threading.Barrier(2), threading.Event()
 
-    def job(number: int) -> tuple[set[int], list[tuple[int, int]]]:
-        heard = Heard()
-        with progress.reported_to(heard), writer_processes(1):
+    def job(number: int) -> tuple[set[int], list[Counts]]:
+        reports: list[Counts] = []
+        with progress.reported_to(reports.append), writer_processes(1):
             pids = {run(Task("report")).image_bytes}
             both.wait(60)
             if number:
                 assert ended.wait(60)
             pids.add(run(Task()).image_bytes)
         ended.set()
-        return pids, heard.counts
+        return pids, reports
 
     with ThreadPoolExecutor(2) as threads:
-        (first, heard), (second, also_heard) = threads.map(job, range(2))
+        (first, reports), (second, other_reports) = threads.map(job, range(2))
     assert len(first) == len(second) == 1
     assert first != second
-    assert heard == also_heard == [(2, 30), (1, 5)]
+    assert reports == other_reports == COUNTS
 
 
 def test_cores_are_those_that_this_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
