@@ -87,12 +87,12 @@ def _convert(
     check_buckets(config, writes=True)
     check_questions(config)
     with importing_beam(lean=False):
-        from beam_pipeline.launch import beam_option_names, convert_for_program
+        from beam_pipeline.launch import Run, beam_parser
 
-    unknown = beam_option_names(beam_argv).unknown(beam_argv) if beam_argv else []
+    unknown = beam_parser(beam_argv).parse_known_args(beam_argv)[1] if beam_argv else []
     if unknown:
         raise UsageError(f"beam_options: Apache Beam does not know {unknown[0]}")
-    convert_for_program(config, beam_argv, progress=progress)
+    Run(config, beam_argv).in_program(progress=progress)
     return Dataset.open(config.output)
 
 

@@ -8,7 +8,6 @@ import dataclasses
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import NoReturn
 
@@ -40,46 +39,23 @@ from beam_pipeline.work.writer_process import cores, writer_processes
 _INTERRUPTED_EARLY = "interrupted before the job began. The same command starts again"
 
 
-@dataclass(frozen=True)
-class BeamOptionNames:
-    """The options of Apache Beam.
-
-    Attributes:
-      parser: reads all of them.
-      all: their names.
-    """
-
-    parser: argparse.ArgumentParser
-    all: Sequence[str]
-
-    def unknown(self, argv: Sequence[str]) -> list[str]:
-        """The arguments that Beam does not know. Raises UsageError for a value that it refuses."""
-        return self.parser.parse_known_args(argv)[1]
-
-
-def beam_option_names(argv: Sequence[str] = ()) -> BeamOptionNames:
-    """All options that Beam knows, with those of the engine that an option names.
+def beam_parser(argv: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """A parser of all options that Beam knows, with those of the engine that an option names.
 
     Args:
       argv: Beam's options.
 
     Raises:
-      UsageError: Beam refuses a value.
+      UsageError: Beam refuses a value; so does the parser.
     """
-    names = _those_known_now()
-    if argv:
-        import_engine(names.parser.parse_known_args(argv)[0].runner)
-        names = _those_known_now()
-    return names
-
-
-def _those_known_now() -> BeamOptionNames:
     parsers: list[argparse.ArgumentParser] = []
     PipelineOptions([]).get_all_options(add_extra_args_fn=parsers.append)
     (parser,) = parsers
-    # Beam's would print all of its options.
-    parser.error = _refuse_value  # type: ignore[method-assign]
-    return BeamOptionNames(parser, [o for a in parser._actions for o in a.option_strings])
+    parser.error = _refuse_value  # type: ignore[method-assign]  # Beam's would print all of its options
+    if not argv:
+        return parser
+    import_engine(parser.parse_known_args(argv)[0].runner)
+    return beam_parser()
 
 
 def _refuse_value(message: str) -> NoReturn:
@@ -107,6 +83,39 @@ class Run:
         self._records = config.options.engine.shuffle == "records"
         self._writers = 0 if self._records else _writers(config, beam_argv)
 
+    def as_program(self) -> None:
+        """Converts as a program of its own: shows progress, ends on Ctrl-C, prints a summary.
+
+        Raises:
+          ConversionError: there is no complete data set, and why.
+        """
+        started = time.monotonic()
+        self.engine.prepare(self.config)
+        for patch in self.engine.patches:
+            patch.apply()  # until the program ends, as an engine's process is stopped at its exit
+        with claimed(self.config.output, make=True):
+            with interruptible(lambda: _INTERRUPTED_EARLY):
+                before = self._prepare()
+            with show_progress(), interruptible(self._interrupted):
+                self.convert()
+            if self.engine.waits:
+                self._report(before, time.monotonic() - started)
+
+    def in_program(self, *, progress: bool = True) -> None:
+        """Converts for a program that goes on, such as a notebook: prints no summary, keeps Ctrl-C as it is.
+
+        Args:
+          progress: whether progress is shown.
+
+        Raises:
+          ConversionError: there is no complete data set, and why.
+        """
+        self.engine.prepare(self.config)
+        with claimed(self.config.output, make=True):
+            self._prepare()
+            with show_progress() if progress else contextlib.nullcontext():
+                self.convert()
+
     def convert(self) -> None:
         """Converts into an output folder that is claimed and prepared.
 
@@ -114,19 +123,20 @@ class Run:
           ConversionError: there is no complete data set, and why.
         """
         config, shard_plan = self.config, None
-        failures = dataclasses.replace(self.engine.failures, job=new_job())
+        job = new_job()
+        failures = dataclasses.replace(self.engine.failures, job=job)
         try:
             if self._records:
                 self._job(partial(build_planning_pipeline, config=config))
                 shard_plan = read_note(config.output)
             build = partial(build_pipeline, config=config, shard_plan=shard_plan, failures=failures)
-            self._written(build, failures.job, shard_plan is not None)
+            self._written(build, job)
         except ConversionError:
             with contextlib.suppress(OSError, ConversionError):  # the first error tells more
                 clean_up_refused(config.output)
             raise
 
-    def _written(self, build: Build, job: str, by_beam: bool) -> None:
+    def _written(self, build: Build, job: str) -> None:
         """Runs the job that writes; what Beam's own sink leaves behind is removed."""
         folder = self.config.output
         try:
@@ -139,7 +149,7 @@ class Run:
                 raise
             raise OutputError(f"a shard in {folder} cannot be written: {reason}") from error
         finally:
-            for name in files.list_folder(folder) if by_beam else ():
+            for name in files.list_folder(folder) if self._records else ():
                 if name.startswith(f"beam-temp-{self.config.name}-"):  # where its sink writes first
                     files.delete_folder(files.join(folder, name))
 
@@ -168,7 +178,7 @@ class Run:
         if refusal is not None:
             raise refusal
 
-    def interrupted(self) -> str:
+    def _interrupted(self) -> str:
         """The message of Ctrl-C; unfinished files of a local job are in `.incomplete`."""
         manifest = files.join(self.config.output, MANIFEST_NAME)
         if self.engine.ends_on_interrupt and not is_remote(manifest) and files.exists(manifest):
@@ -178,100 +188,52 @@ class Run:
             ". The same command with --resume continues" if resumable else ""
         )
 
+    def _prepare(self) -> dict[str, int]:
+        """Prepares the output folder; returns the versions of the shards if it holds a data set.
 
-def convert(config: ConvertConfig, beam_argv: Sequence[str], *, wait: bool = True) -> None:
-    """Converts as a program of its own: shows progress, ends on Ctrl-C, prints a summary.
+        Raises:
+          OutputError: it cannot be read or written to.
+          ConversionError: it holds something else.
+        """
+        config, output = self.config, self.config.options.output
+        try:
+            if output.resume:
+                prepare_resume(config.output, config.run, config.open_options)
+            else:
+                prepare_output(config.output, output.overwrite)
+            return shard_versions(config.output)
+        except OSError as error:
+            where = f" ({error.filename})" if error.filename else ""
+            raise OutputError(
+                f"--output {config.output} cannot be prepared: {error.strerror or error}{where}"
+            ) from error
 
-    Args:
-      config: what to convert, and how.
-      beam_argv: Beam's options.
-      wait: wait for a job that goes on by itself.
+    def _report(self, before: Mapping[str, int], seconds: float) -> None:
+        """Says what a complete data set holds, or that none of its shards has changed.
 
-    Raises:
-      ConversionError: there is no complete data set, and why.
-    """
-    started = time.monotonic()
-    run = Run(config, beam_argv, wait=wait)
-    run.engine.prepare(config)
-    for patch in run.engine.patches:
-        patch.apply()  # until the program ends, as an engine's process is stopped at its exit
-    with claimed(config.output, make=True):
-        with interruptible(lambda: _INTERRUPTED_EARLY):
-            before = _prepare(config)
-        with show_progress(), interruptible(run.interrupted):
-            run.convert()
-        if run.engine.waits:
-            _report(config, before, time.monotonic() - started)
+        Args:
+          before: the versions of the shards as they were before; empty if there were none.
+          seconds: the time that it took.
 
-
-def _report(config: ConvertConfig, before: Mapping[str, int], seconds: float) -> None:
-    """Says what a complete data set holds, or that none of its shards has changed.
-
-    Args:
-      config: the conversion.
-      before: the versions of the shards as they were before; empty if there were none.
-      seconds: the time that it took.
-
-    Raises:
-      OutputError: it cannot be read.
-    """
-    folder, output = config.output, config.options.output
-    try:
-        if before and shard_versions(folder) == before:
-            say(f"{folder} is up to date: all is as it was when it was written")
-        else:
-            whole = not (output.resume or output.reuse)
-            print_summary(folder, config.exclusion, seconds=seconds, wrote_all=whole)
-            if not config.options.output.no_card:
+        Raises:
+          OutputError: it cannot be read.
+        """
+        folder, output = self.config.output, self.config.options.output
+        try:
+            if before and shard_versions(folder) == before:
+                say(f"{folder} is up to date: all is as it was when it was written")
+                return
+            wrote_all = not (output.resume or output.reuse)
+            print_summary(folder, self.config.exclusion, seconds=seconds, wrote_all=wrote_all)
+            if not output.no_card:
                 say_what_was_kept(folder)
-    except BrokenPipeError:  # the reader of our output has gone
-        raise
-    except OSError as error:
-        raise OutputError(
-            f"{folder} holds a complete data set, which cannot be read to sum it up: "
-            f"{error.strerror or error}; `beam-tfrecord verify` checks it"
-        ) from error
-
-
-def _prepare(config: ConvertConfig) -> dict[str, int]:
-    """Prepares the output folder; returns the versions of the shards if it holds a data set.
-
-    Raises:
-      OutputError: it cannot be read or written to.
-      ConversionError: it holds something else.
-    """
-    try:
-        if config.options.output.resume:
-            prepare_resume(config.output, config.run, config.open_options)
-        else:
-            prepare_output(config.output, config.options.output.overwrite)
-        return shard_versions(config.output)
-    except OSError as error:
-        where = f" ({error.filename})" if error.filename else ""
-        raise OutputError(
-            f"--output {config.output} cannot be prepared: {error.strerror or error}{where}"
-        ) from error
-
-
-def convert_for_program(
-    config: ConvertConfig, beam_argv: Sequence[str], *, progress: bool = True
-) -> None:
-    """Converts for a program that goes on, such as a notebook: prints no summary, keeps Ctrl-C as it is.
-
-    Args:
-      config: what to convert, and how.
-      beam_argv: Beam's options.
-      progress: whether progress is shown.
-
-    Raises:
-      ConversionError: there is no complete data set, and why.
-    """
-    run = Run(config, beam_argv)
-    run.engine.prepare(config)
-    with claimed(config.output, make=True):
-        _prepare(config)
-        with show_progress() if progress else contextlib.nullcontext():
-            run.convert()
+        except BrokenPipeError:  # the reader of our output has gone
+            raise
+        except OSError as error:
+            raise OutputError(
+                f"{folder} holds a complete data set, which cannot be read to sum it up: "
+                f"{error.strerror or error}; `beam-tfrecord verify` checks it"
+            ) from error
 
 
 def new_job() -> str:

@@ -17,7 +17,6 @@ from apache_beam.pvalue import AsIter, AsSingleton
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core import errors
 from beam_pipeline.core.dataset.changes import ShardChanges, changes_file
-from beam_pipeline.core.dataset.duplicates import described
 from beam_pipeline.core.dataset.estimate import (
     Estimate,
     Machines,
@@ -28,10 +27,8 @@ from beam_pipeline.core.dataset.estimate import (
 )
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import Tally, mean_seconds
-from beam_pipeline.core.labels.classes import ClassNumbering, numbering_note
 from beam_pipeline.core.labels.join import buckets_for
-from beam_pipeline.core.records.sharding import ShardPlan
-from beam_pipeline.core.text import counted, enumerated, human_size
+from beam_pipeline.core.text import counted, human_size
 from beam_pipeline.engines.base import Engine
 from beam_pipeline.engines.registry import engine_for
 from beam_pipeline.interrupts import interruptible
@@ -41,7 +38,13 @@ from beam_pipeline.options import ConvertOptions
 from beam_pipeline.pipeline import plan_samples
 from beam_pipeline.progress_bar import show_progress
 from beam_pipeline.storage import files
-from beam_pipeline.summary import class_line, reuse_lines
+from beam_pipeline.summary import (
+    class_lines,
+    duplicate_lines,
+    ignored_lines,
+    reuse_lines,
+    split_line,
+)
 from beam_pipeline.terminal import say
 from beam_pipeline.transforms.batches import SampleBatch
 from beam_pipeline.transforms.planning import AssignShards, PreviewChanges
@@ -49,7 +52,6 @@ from beam_pipeline.work.earlier_data_set import EarlierDataSet
 from beam_pipeline.work.writer_process import cores
 
 _SHOWN_SHARDS = 3
-_SHOWN_CLASSES = 10
 
 
 def print_plan(
@@ -213,21 +215,26 @@ def _plan_lines(plan: Plan, config: ConvertConfig) -> Iterator[str]:
     yield f"{counted(tally.samples.total(), 'sample')}, {size}, would go to {config.output}; nothing was written"
     yield ""
     for split, count in plan.shard_plan.shards:
-        yield (
-            f"  {split}: {counted(tally.samples[split], 'sample')} in {counted(count, 'shard')}, "
-            f"{human_size(tally.written_bytes(split))}"
-        )
+        samples = counted(tally.samples[split], "sample")
+        yield split_line(split, samples, count, tally.written_bytes(split))
     if tally.measured:
         yield _encoding_line(tally)
-    yield from _shard_lines(plan.shard_plan)
-    yield from _class_lines(plan, config.source.numbering)
+    names = [spec.file_name for spec in plan.shard_plan.specs]
+    more = f", ... {names[-1]}" if len(names) > _SHOWN_SHARDS else ""
+    yield f"  shards: {', '.join(names[:_SHOWN_SHARDS])}{more}"
+    numbering, counts = config.source.numbering, tally.classes
+    if plan.classes:
+        classes = [(i, name, counts[name] if counts else None) for name, i in plan.classes]
+        yield from class_lines(classes, chosen=bool(numbering.from_name or numbering.known))
+    else:
+        yield "  no classes"
     yield from (f"  note: {note}" for note in plan.notes)
     if tally.unlabelled:
         yield f"  unlabelled: {tally.unlabelled}, to be written without label features"
-    if tally.ignored:
-        passed = ", ".join(f"{n} {what}" for what, n in sorted(tally.ignored.items()))
-        yield f"  ignored: {passed}"
-    yield from _duplicate_lines(tally, config)
+    yield from ignored_lines(tally.ignored)
+    if tally.duplicates.compared or config.digest_source(writes=False):
+        lines = [*duplicate_lines(tally.duplicates, "duplicates")]
+        yield from lines or ["  duplicates: none"]
     yield (
         f"  dead letters so far: {tally.dead.total() or 'none'}; images are not opened, so broken "
         "ones are not counted yet"
@@ -243,26 +250,11 @@ def _reuse_lines(
     """Says what changed since the earlier data set, and which shards would be written."""
     tally = plan.tally
     gone = earlier.samples_elsewhere([split for split, _ in plan.shard_plan.shards])
-    found = changes_file(earlier.folder, changes, gone=gone)
+    figures = changes_file(earlier.folder, changes, gone=gone)
     listed = tally.sample_bytes.total()
     written = sum(map(tally.written_bytes, tally.samples))
-    found["bytes"]["written"] = found["bytes"]["written"] * written // (listed or 1)
-    yield ""
-    yield from reuse_lines(found, planned=True)
-    yield from (f"  note: {note}" for note in found["notes"])
-
-
-def _duplicate_lines(tally: Tally, config: ConvertConfig) -> Iterator[str]:
-    """Says which images have the same bytes, as far as the listing or reading them told."""
-    if not tally.duplicates.compared and not config.digest_source(writes=False):
-        return
-    found = tally.duplicates
-    if not found.groups:
-        yield "  duplicates: none"
-        return
-    first, *more = described(found)
-    yield f"  duplicates: {first}"
-    yield from (f"    {line}" for line in more)
+    figures["bytes"]["written"] = figures["bytes"]["written"] * written // (listed or 1)
+    return reuse_lines(figures, planned=True)
 
 
 def _encoding_line(tally: Tally) -> str:
@@ -296,27 +288,6 @@ def _join_lines(config: ConvertConfig) -> Iterator[str]:
         yield "  labels: each image's folder; nothing to join"
     else:
         yield "  labels: in the same files as the images; nothing to join"
-
-
-def _shard_lines(shard_plan: ShardPlan) -> Iterator[str]:
-    names = [spec.file_name for spec in shard_plan.specs]
-    more = f", ... {names[-1]}" if len(names) > _SHOWN_SHARDS else ""
-    yield f"  shards: {', '.join(names[:_SHOWN_SHARDS])}{more}"
-
-
-def _class_lines(plan: Plan, numbering: ClassNumbering) -> Iterator[str]:
-    if not plan.classes:
-        yield "  no classes"
-        return
-    counts = plan.tally.classes
-    if not counts:
-        names = enumerated([f"{i} {name}" for name, i in plan.classes], _SHOWN_CLASSES)
-        yield f"  {counted(len(plan.classes), 'class/classes')} in masks: {names}"
-        return
-    yield class_line([(i, name, counts[name]) for name, i in plan.classes])
-    note = "" if numbering.from_name or numbering.known else numbering_note(plan.classes)
-    if note:
-        yield f"  note: {note}"
 
 
 def _estimate_lines(found: Estimate, machines: Machines) -> Iterator[str]:

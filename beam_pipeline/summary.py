@@ -10,19 +10,17 @@ from beam_pipeline.core.card.side_files import CARD_NAMES
 from beam_pipeline.core.dataset.changes import CHANGES_NAME, parse_changes, summary_of
 from beam_pipeline.core.dataset.duplicates import (
     DUPLICATES_NAME,
+    Duplicates,
     described,
     parse_duplicates,
 )
 from beam_pipeline.core.dataset.manifest import IMAGES_ENTRY, MANIFEST_NAME
-from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.images.preparation import FILTER_REASONS
 from beam_pipeline.core.labels.classes import numbering_note
 from beam_pipeline.core.labels.exclusion import Exclusion
 from beam_pipeline.core.labels.moved import is_located
 from beam_pipeline.core.labels.schema import ColumnKind
 from beam_pipeline.core.records.alteration import Event
-from beam_pipeline.core.records.example_view import ExampleView
-from beam_pipeline.core.records.formats import recorded_format
 from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.core.report.report_file import REPORT_NAME
 from beam_pipeline.core.text import counted, enumerated, human_size
@@ -33,9 +31,7 @@ from beam_pipeline.work.output_folder import is_somebody_elses, read_manifest
 
 _SHOWN = 3
 _SHOWN_CLASSES = 10
-_USUAL_SIDE = 224  # pixels, of most pretrained models
-_USUAL_SIZE = (_USUAL_SIDE, _USUAL_SIDE)
-_SMALL_IMAGE = 1 << 20  # bytes; larger ones are not of fewer pixels, and not read for a hint
+_USUAL_SIZE = (224, 224)  # pixels, of most pretrained models
 _MASKS = ("image/segmentation/class", "image/panoptic")
 _LABELS = ("image/class", "image/label", "image/object/class", *_MASKS)
 
@@ -102,17 +98,13 @@ def _lines(
     yield from _change_lines(folder)
     yield ""
     for name, split in manifest["splits"].items():
-        yield (
-            f"  {name}: {counted(split['examples'], 'example')} in "
-            f"{counted(len(split['shards']), 'shard')}, "
-            f"{human_size(split['bytes'])}"
+        yield split_line(
+            name, counted(split["examples"], "example"), len(split["shards"]), split["bytes"]
         )
     yield from _class_lines(manifest)
     if "unlabelled" in counts:
         yield f"  unlabelled: {counted(counts['unlabelled'], 'sample')}, without label features"
-    if counts["ignored_files"]:
-        passed = ", ".join(f"{n} {what}" for what, n in counts["ignored_files"].items())
-        yield f"  ignored, hidden or without an image extension: {passed}"
+    yield from ignored_lines(counts["ignored_files"])
     if counts["label_rows_repeated"]:
         yield f"  repeated label rows: {counts['label_rows_repeated']}"
     if IMAGES_ENTRY in manifest:
@@ -126,7 +118,7 @@ def _lines(
     kinds = {ColumnKind(column["kind"]) for column in manifest["options"]["columns"]}
     yield from _image_lines(counts.get("images", {}), any(map(is_located, kinds)))
     yield from _dead_letter_lines(folder, manifest)
-    yield from _duplicate_lines(folder, counts["examples"])
+    yield from _duplicates_of(folder, counts["examples"])
     for reason in manifest.get("questions", ()):
         yield f"  accepted with --yes: {reason}"
     yield from time_line
@@ -136,6 +128,18 @@ def _lines(
         yield f"  report: {report}"
     yield ""
     yield from _reading_lines(folder, manifest)
+
+
+def split_line(name: str, samples: str, shards: int, size: int) -> str:
+    """The line of a split: `  train: 3 samples in 1 shard, 2.1 kB`."""
+    return f"  {name}: {samples} in {counted(shards, 'shard')}, {human_size(size)}"
+
+
+def ignored_lines(ignored: Mapping[str, int]) -> Iterator[str]:
+    """The files that are neither images nor labels: kind or extension -> how many."""
+    if ignored:
+        numbers = ", ".join(f"{number} {kind}" for kind, number in sorted(ignored.items()))
+        yield f"  ignored, hidden or without an image extension: {numbers}"
 
 
 def size_line(images: Mapping[str, Any]) -> str:
@@ -182,12 +186,8 @@ def _change_lines(folder: str) -> Iterator[str]:
     """Lines on the changes since the data set whose shards were reused; none without one."""
     uri = files.join(folder, CHANGES_NAME)
     data = files.read_if_there(uri)
-    if data is None:
-        return
-    changes = parse_changes(data, uri)
-    yield ""
-    yield from reuse_lines(changes)
-    yield from (f"  note: {note}" for note in changes["notes"])
+    if data is not None:
+        yield from reuse_lines(parse_changes(data, uri))
 
 
 def reuse_lines(changes: Mapping[str, Any], *, planned: bool = False) -> Iterator[str]:
@@ -198,15 +198,15 @@ def reuse_lines(changes: Mapping[str, Any], *, planned: bool = False) -> Iterato
       planned: nothing is written yet; of shards to write, the bytes of images are estimated.
     """
     samples, shards, size = (changes[name] for name in ("samples", "shards", "bytes"))
-    reused, written = human_size(size["reused"]), human_size(size["written"])
+    reuse, write = ("to reuse", "to write") if planned else ("reused", "written")
+    yield ""
     yield f"Since {changes['since']}: {summary_of(samples)}"
-    number = counted(shards["reused"], "shard")
-    if planned:
-        yield (
-            f"  {number} to reuse, {reused}; {shards['written']} to write, about {written} of images"
-        )
-    else:
-        yield f"  {number} reused, {reused}; {shards['written']} written, {written}"
+    yield (
+        f"  {counted(shards['reused'], 'shard')} {reuse}, {human_size(size['reused'])}; "
+        f"{shards['written']} {write}, {'about ' * planned}{human_size(size['written'])}"
+        f"{' of images' * planned}"
+    )
+    yield from (f"  note: {note}" for note in changes["notes"])
 
 
 def _class_lines(manifest: Mapping[str, Any]) -> Iterator[str]:
@@ -223,36 +223,46 @@ def _class_lines(manifest: Mapping[str, Any]) -> Iterator[str]:
                 else "  no classes"
             )
         return
-    if "splits" not in classes[0]:
-        names = enumerated([f"{c['id']} {c['name']}" for c in classes], _SHOWN_CLASSES)
-        yield f"  {counted(len(classes), 'class/classes')} in masks: {names}"
+    figure = next((name for name in ("objects", "examples") if name in classes[0]), "")
+    figures = [(c["id"], c["name"], c[figure] if figure else None) for c in classes]
+    options = manifest["options"]
+    chosen = options.get("label_from_name") or options.get("classes")
+    yield from class_lines(figures, objects=figure == "objects", chosen=bool(chosen))
+    if not figure:
         return
-    figure = "objects" if "objects" in classes[0] else "examples"
-    of = ", objects of each" if figure == "objects" else ""
-    yield class_line([(c["id"], c["name"], c[figure]) for c in classes], of)
     if len(classes) > _SHOWN_CLASSES:
         smallest, *_, largest = sorted(classes, key=lambda c: (c[figure], -c["id"]))
         yield (
             f"  largest class: {largest['name']} ({largest[figure]}), smallest: {smallest['name']} "
             f"({smallest[figure]})"
         )
-    options = manifest["options"]
-    chosen = options.get("label_from_name") or options.get("classes")
-    note = "" if chosen else numbering_note([(c["name"], c["id"]) for c in classes])
-    if note:
-        yield f"  note: {note}"
     yield from _class_differences(classes)
 
 
-def class_line(classes: Sequence[tuple[int, str, int]], of: str = "") -> str:
+def class_lines(
+    classes: Sequence[tuple[int, str, int | None]], *, objects: bool = False, chosen: bool = False
+) -> Iterator[str]:
     """Lists classes as (id, name, samples): `  2 classes: 0 cat (15), 1 dog (4)`.
 
     If a name is a number, the id is set apart from it: `  2 classes: 0 is '1' (15), 1 is '2' (4)`.
+
+    Args:
+      classes: id, name, and the number of examples; None in masks, which are not counted.
+      objects: numbers are of objects.
+      chosen: ids were chosen, so that nothing is to be noted of their order.
     """
+    total = counted(len(classes), "class/classes")
+    if classes[0][2] is None:
+        names = enumerated([f"{i} {name}" for i, name, _ in classes], _SHOWN_CLASSES)
+        yield f"  {total} in masks: {names}"
+        return
     numbers = any(name[:1].isdecimal() for _, name, _ in classes)
     form = "{} is {!r} ({})" if numbers else "{} {} ({})"
-    shown = enumerated([form.format(*found) for found in classes], _SHOWN_CLASSES)
-    return f"  {counted(len(classes), 'class/classes')}{of}: {shown}"
+    names = enumerated([form.format(*figures) for figures in classes], _SHOWN_CLASSES)
+    yield f"  {total}{', objects of each' * objects}: {names}"
+    note = "" if chosen else numbering_note([(name, i) for i, name, _ in classes])
+    if note:
+        yield f"  note: {note}"
 
 
 def _class_differences(classes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -296,24 +306,27 @@ def _dead_letter_lines(folder: str, manifest: Mapping[str, Any]) -> Iterator[str
         yield from (f"      {text}" for text in first[reason])
 
 
-def _duplicate_lines(folder: str, examples: int) -> Iterator[str]:
-    """Warns of images of the same bytes; no lines if there are none."""
+def _duplicates_of(folder: str, examples: int) -> Iterator[str]:
     uri = files.join(folder, DUPLICATES_NAME)
     data = files.read_if_there(uri)
     if data is None:
         return
-    found = parse_duplicates(data, uri)
-    if found.groups:
-        first, *more = described(found)
-        yield f"  warning: {first}"
-        yield from (f"    {line}" for line in more)
-        copies = counted(found.copies, "copy/copies")
+    duplicates = parse_duplicates(data, uri)
+    yield from duplicate_lines(duplicates, "warning")
+    if duplicates.groups:
+        copies = counted(duplicates.copies, "copy/copies")
         yield f"    --duplicates first would leave out {copies}; {uri} lists some groups"
-    if found.compared < examples:
+    if duplicates.compared < examples:
         yield (
-            f"  note: duplicates were looked for among {found.compared} of {examples} images; an "
+            f"  note: duplicates were looked for among {duplicates.compared} of {examples} images; an "
             "older version wrote the shards of the others, and noted no digests"
         )
+
+
+def duplicate_lines(duplicates: Duplicates, heading: str) -> Iterator[str]:
+    """Lines on images of the same bytes; none if there are none."""
+    for number, line in enumerate(described(duplicates)):
+        yield f"    {line}" if number else f"  {heading}: {line}"
 
 
 def location(dead_letter: Mapping[str, Any]) -> str:
@@ -330,7 +343,7 @@ def _reading_lines(folder: str, manifest: Mapping[str, Any]) -> Iterator[str]:
     split = DEFAULT_SPLIT if DEFAULT_SPLIT in splits else splits[0]
     options = manifest["options"]
     columns = [column["feature"] for column in options["columns"] if column["feature"] in _LABELS]
-    batches = f"batch_size=32, image_size={_reading_size(folder, manifest, split)}"
+    batches = f"batch_size=32, image_size={_reading_size(manifest.get(IMAGES_ENTRY))}"
     if not columns:
         batches += ", as_dict=True"
     yield "Read it:"
@@ -339,25 +352,7 @@ def _reading_lines(folder: str, manifest: Mapping[str, Any]) -> Iterator[str]:
     yield f"  dataset = beam_pipeline.load({folder!r}, split={split!r}, {batches})"
 
 
-def _reading_size(folder: str, manifest: Mapping[str, Any], split: str) -> tuple[int, int]:
-    """Returns (height, width) for training: the first image's where it is smaller than usual."""
-    for shard in manifest["splits"][split]["shards"]:
-        if shard["examples"] and shard["bytes"] <= shard["examples"] * _SMALL_IMAGE:
-            size = _first_size(folder, manifest, shard["path"])
-            return size if 0 < max(size) < _USUAL_SIDE and min(size) > 0 else _USUAL_SIZE
-    return _USUAL_SIZE
-
-
-def _first_size(folder: str, manifest: Mapping[str, Any], path: str) -> tuple[int, int]:
-    """Returns (height, width) of a shard's first image; zeros where they are not to be had."""
-    uri = files.join(folder, path)
-    try:
-        with files.open_input(uri) as file:
-            record = next(iter(recorded_format(manifest["options"]).records(file, uri)))
-        example = ExampleView(record, uri)
-        height, width = (
-            example.values_of(key, "int64")[0] for key in ("image/height", "image/width")
-        )
-    except (OSError, ConversionError, IndexError, StopIteration):
-        return 0, 0  # renamed, or the data set has just been damaged: `verify` tells
-    return height, width
+def _reading_size(images: Mapping[str, Any] | None) -> tuple[int, int]:
+    """Returns (height, width) for training: the largest of the images where they are smaller than usual."""
+    size = (images["height"][1], images["width"][1]) if images else _USUAL_SIZE
+    return size if max(size) < max(_USUAL_SIZE) else _USUAL_SIZE

@@ -70,9 +70,9 @@ def run_convert(options: ConvertOptions, call: Call, *, wait: bool = True) -> No
       ConversionError: the job wrote no complete data set; the message gives the reason.
     """
     config = start(options, call, writes=True)
-    from beam_pipeline.launch import convert
+    from beam_pipeline.launch import Run
 
-    convert(config, call.beam_argv, wait=wait)
+    Run(config, call.beam_argv, wait=wait).as_program()
 
 
 def start(options: ConvertOptions, call: Call, *, writes: bool) -> ConvertConfig:
@@ -97,9 +97,10 @@ def start(options: ConvertOptions, call: Call, *, writes: bool) -> ConvertConfig
     check_questions(config)
     local = not call.beam_argv and not any(map(is_remote, config.uris))
     with importing_beam(lean=local):
-        from beam_pipeline.launch import beam_option_names
+        from beam_pipeline.launch import beam_parser
     if call.beam_argv:
-        names = beam_option_names(call.beam_argv)
-        known = (*(option.flag for option in ConvertOptions.options()), *names.all)
-        refuse_unknown(names.unknown(call.beam_argv), known)
+        parser = beam_parser(call.beam_argv)
+        known = (option.flag for option in ConvertOptions.options())
+        unknown = parser.parse_known_args(call.beam_argv)[1]
+        refuse_unknown(unknown, (*known, *parser._option_string_actions))
     return config

@@ -32,7 +32,7 @@ from beam_pipeline.engines.flink import (
 from beam_pipeline.engines.job_name import job_name
 from beam_pipeline.engines.registry import engine_for
 from beam_pipeline.inputs import convert_config
-from beam_pipeline.launch import beam_option_names
+from beam_pipeline.launch import beam_parser
 from beam_pipeline.options import ConvertOptions
 from tests.harness import REPOSITORY
 from tests.pictures import write_pictures
@@ -240,15 +240,15 @@ def test_the_commands_of_a_page_are_understood(page: str) -> None:
         arguments, beam_argv = _parser().parse_known_args(argv)
         assert arguments.output
         assert "--runner=FlinkRunner" in beam_argv
-        assert beam_option_names().unknown(beam_argv) == []
+        assert beam_parser().parse_known_args(beam_argv)[1] == []
 
 
 def test_options_of_flink_are_known_before_it_is_chosen() -> None:
     """In a process that has not imported its engine yet."""
     argv = ["--runner=flink", "--execution_mode_for_batch=PIPELINED", "--never_heard_of=1"]
     script = (
-        "import sys; from beam_pipeline.launch import beam_option_names; "
-        "print(*beam_option_names(sys.argv[1:]).unknown(sys.argv[1:]))"
+        "import sys; from beam_pipeline.launch import beam_parser; "
+        "print(*beam_parser(sys.argv[1:]).parse_known_args(sys.argv[1:])[1])"
     )
     done = subprocess.run(
         [sys.executable, "-c", script, *argv], capture_output=True, text=True, check=True
@@ -261,4 +261,4 @@ def test_every_option_of_the_page_is_one_of_beams() -> None:
     text = Path(REPOSITORY, PAGES[0]).read_text(encoding="utf-8")
     named = re.findall(r"^\| `(--\w+)[^|]*\|", text, re.MULTILINE)
     assert len(named) == 8
-    assert set(named) <= set(beam_option_names().all)
+    assert set(named) <= beam_parser()._option_string_actions.keys()
