@@ -1,12 +1,11 @@
-"""The protocol of a command, and code that commands share."""
+"""What a command is, and code that commands share."""
 
 from __future__ import annotations
 
 import argparse
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from beam_pipeline.core.errors import UsageError
 
@@ -26,43 +25,31 @@ class Call:
     beam_argv: Sequence[str] = ()
 
 
-class Command(Protocol):
+def add_folder(parser: argparse.ArgumentParser) -> None:
+    """Adds the argument of most commands."""
+    parser.add_argument("folder", metavar="DIR", help="output folder of a conversion")
+
+
+@dataclass(frozen=True)
+class Command:
     """A command; the module of the same name holds it as `COMMAND`.
 
     Attributes:
       description: text for `beam-tfrecord COMMAND --help`; empty lines separate paragraphs, and
         lines that start with two spaces are not wrapped.
+      run: runs it; returns False if it found faults, and raises ConversionError if it failed.
+      add_arguments: adds its arguments; by default the output folder of a conversion.
       usage: its arguments in one line, for the help; empty to list them all.
       examples: command lines with headings, shown at the end of the help.
       takes_beam_options: True if it passes unknown options on to Apache Beam.
     """
 
     description: str
-    usage: str
-    examples: str
-    takes_beam_options: bool
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Adds the command's arguments."""
-
-    def run(self, call: Call) -> bool:
-        """Runs the command; returns False if it found faults.
-
-        Raises:
-          ConversionError: the command failed; the message gives the reason.
-        """
-
-
-class DatasetCommand:
-    """A command whose only argument is the output folder of a conversion."""
-
-    usage = ""
-    examples = ""
-    takes_beam_options = False
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Adds the folder."""
-        parser.add_argument("folder", metavar="DIR", help="output folder of a conversion")
+    run: Callable[[Call], bool]
+    add_arguments: Callable[[argparse.ArgumentParser], object] = add_folder
+    usage: str = ""
+    examples: str = ""
+    takes_beam_options: bool = False
 
 
 def refuse_unknown(unknown: Sequence[str], known: Iterable[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from beam_pipeline.commands.command import Call, refuse_unknown
+from beam_pipeline.commands.command import Call, Command, refuse_unknown
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.inputs import check_buckets, check_questions, convert_config
@@ -17,16 +17,30 @@ from beam_pipeline.startup import importing_beam
 from beam_pipeline.terminal import say
 
 
-class Convert:
-    """Converts a data set."""
+def options() -> Sequence[Option]:
+    """Every option of the command, for generated files such as a template's list of parameters."""
+    return [*ConvertOptions.options(), *WaitOptions.options()]
 
-    description = (
-        "Lists images, joins them with labels, and writes shuffled, sharded TFRecords.\n\n"
-        "Options that are not listed here, such as --runner, are passed to Apache Beam. "
-        "docs/options.md lists every option."
-    )
-    usage = "--images PATH... --output DIR [OPTION...]"
-    examples = """\
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    ConvertOptions.add_arguments(parser)
+    WaitOptions.add_arguments(parser)
+
+
+def _run(call: Call) -> bool:
+    wait = not WaitOptions.from_arguments(call.arguments).no_wait
+    run_convert(ConvertOptions.from_arguments(call.arguments), call, wait=wait)
+    return True
+
+
+COMMAND = Command(
+    "Lists images, joins them with labels, and writes shuffled, sharded TFRecords.\n\n"
+    "Options that are not listed here, such as --runner, are passed to Apache Beam. "
+    "docs/options.md lists every option.",
+    _run,
+    _add_arguments,
+    usage="--images PATH... --output DIR [OPTION...]",
+    examples="""\
 One folder per class, or any other layout that is detected:
   beam-tfrecord convert --images photos/ --output tfrecords/
 
@@ -40,27 +54,9 @@ Continue after an interruption, or bring a data set up to date:
 On Dataflow, between buckets:
   beam-tfrecord convert --images gs://my-photos/ --output gs://my-sets/pets \\
       --runner=DataflowRunner --project=my-project --region=europe-west4
-"""
-    takes_beam_options = True
-
-    def options(self) -> Sequence[Option]:
-        """Every option, for generated files such as a template's list of parameters."""
-        return [*ConvertOptions.options(), *WaitOptions.options()]
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Adds the options of a conversion, and `--no_wait`."""
-        ConvertOptions.add_arguments(parser)
-        WaitOptions.add_arguments(parser)
-
-    def run(self, call: Call) -> bool:
-        """Converts the data set."""
-        options = ConvertOptions.from_arguments(call.arguments)
-        wait = not WaitOptions.from_arguments(call.arguments).no_wait
-        run_convert(options, call, wait=wait)
-        return True
-
-
-COMMAND = Convert()
+""",
+    takes_beam_options=True,
+)
 
 
 def run_convert(options: ConvertOptions, call: Call, *, wait: bool = True) -> None:

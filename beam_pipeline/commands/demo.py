@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from PIL import Image, ImageDraw
 
-from beam_pipeline.commands.command import PROGRAM, Call
+from beam_pipeline.commands.command import PROGRAM, Call, Command
 from beam_pipeline.commands.convert import run_convert
 from beam_pipeline.commands.inspect import show_some
 from beam_pipeline.core.errors import UsageError
@@ -87,52 +87,47 @@ def _draw(shape: str, colour: tuple[int, int, int], size: int, rng: random.Rando
     return image
 
 
-class Demo:
-    """Draws a small data set and converts it."""
-
-    description = (
-        "Draws images of coloured shapes, writes a CSV file with their classes and sizes, "
-        "converts them, and shows some examples. Options of Apache Beam are passed on."
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "folder",
+        metavar="DIR",
+        nargs="?",
+        default="beam-tfrecord-demo",
+        help="folder for images and TFRecords (default: %(default)s)",
     )
-    usage = ""
-    examples = ""
-    takes_beam_options = True
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Adds the folder."""
-        parser.add_argument(
-            "folder",
-            metavar="DIR",
-            nargs="?",
-            default="beam-tfrecord-demo",
-            help="folder for images and TFRecords (default: %(default)s)",
-        )
-
-    def run(self, call: Call) -> bool:
-        """Draws the images, prints the command that converts them, and runs it."""
-        folder = make_demo(call.arguments.folder)
-        options = ConvertOptions(
-            inputs=InputOptions(images=(folder.images,), labels=(folder.labels,)),
-            splits=SplitOptions(splits=parse_splits(_SPLITS)),
-            output=OutputOptions(output=folder.output, name=_NAME, overwrite=True),
-        )
-        say(
-            f"Drew {folder.images}/ and {folder.labels}. Now converting them with:",
-            "",
-            f"  {PROGRAM} convert --images {folder.images} --labels {folder.labels} "
-            f"--output {folder.output} --name {_NAME} --splits {_SPLITS} --overwrite",
-            "",
-        )
-        run_convert(options, call)
-        say("", f"{_SHOWN} of the examples:", "")
-        show_some(folder.output, _SHOWN)
-        say(
-            "See more of them, or convert images of your own:",
-            "",
-            f"  {PROGRAM} inspect {folder.output}",
-            f"  {PROGRAM} convert --images photos/ --output tfrecords/",
-        )
-        return True
 
 
-COMMAND = Demo()
+def _run(call: Call) -> bool:
+    """Draws the images, prints the command that converts them, and runs it."""
+    folder = make_demo(call.arguments.folder)
+    options = ConvertOptions(
+        inputs=InputOptions(images=(folder.images,), labels=(folder.labels,)),
+        splits=SplitOptions(splits=parse_splits(_SPLITS)),
+        output=OutputOptions(output=folder.output, name=_NAME, overwrite=True),
+    )
+    say(
+        f"Drew {folder.images}/ and {folder.labels}. Now converting them with:",
+        "",
+        f"  {PROGRAM} convert --images {folder.images} --labels {folder.labels} "
+        f"--output {folder.output} --name {_NAME} --splits {_SPLITS} --overwrite",
+        "",
+    )
+    run_convert(options, call)
+    say("", f"{_SHOWN} of the examples:", "")
+    show_some(folder.output, _SHOWN)
+    say(
+        "See more of them, or convert images of your own:",
+        "",
+        f"  {PROGRAM} inspect {folder.output}",
+        f"  {PROGRAM} convert --images photos/ --output tfrecords/",
+    )
+    return True
+
+
+COMMAND = Command(
+    "Draws images of coloured shapes, writes a CSV file with their classes and sizes, "
+    "converts them, and shows some examples. Options of Apache Beam are passed on.",
+    _run,
+    _add_arguments,
+    takes_beam_options=True,
+)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from beam_pipeline.commands.command import Call
+from beam_pipeline.commands.command import Call, Command
 from beam_pipeline.core.dataset.changes import (
     SampleChanges,
     compare_samples,
@@ -58,35 +58,30 @@ def _samples(folder: str, manifest: Mapping[str, Any]) -> Iterator[SampleRef]:
                 yield from written_samples(receipt)
 
 
-class Diff:
-    """Compares two data sets."""
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("old", metavar="OLD", help="output folder of a conversion")
+    parser.add_argument("new", metavar="NEW", help="output folder of a later conversion")
 
-    description = (
-        "Lists the samples by which two data sets differ, a line each: added, removed, changed (the "
-        "image or its split) or relabelled. Reads their manifests and receipts, no shard and no "
-        "image. The last lines count them and name options that differ."
+
+def _run(call: Call) -> bool:
+    old, new = (files.canonical(path) for path in (call.arguments.old, call.arguments.new))
+    manifests = [read_manifest(folder) for folder in (old, new)]
+    changes = compare(old, new)
+    then, now = ({name: m[name] for name in ("seed", "options")} for m in manifests)
+    say(
+        *(f"{kind} {key}" for kind, keys in changes._asdict().items() for key in keys),
+        f"{old} and {new}: {changes.summary}",
+        *(f"option {text.removeprefix('options.')}" for text in option_changes(then, now)),
     )
-    usage = "OLD NEW"
-    examples = "  beam-tfrecord diff sets/2026-11-21 sets/2026-11-22\n"
-    takes_beam_options = False
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Adds the two folders."""
-        parser.add_argument("old", metavar="OLD", help="output folder of a conversion")
-        parser.add_argument("new", metavar="NEW", help="output folder of a later conversion")
-
-    def run(self, call: Call) -> bool:
-        """Compares and prints."""
-        old, new = (files.canonical(path) for path in (call.arguments.old, call.arguments.new))
-        manifests = [read_manifest(folder) for folder in (old, new)]
-        found = compare(old, new)
-        then, now = ({name: m[name] for name in ("seed", "options")} for m in manifests)
-        say(
-            *(f"{kind} {key}" for kind, keys in found._asdict().items() for key in keys),
-            f"{old} and {new}: {found.summary}",
-            *(f"option {text.removeprefix('options.')}" for text in option_changes(then, now)),
-        )
-        return True
+    return True
 
 
-COMMAND = Diff()
+COMMAND = Command(
+    "Lists the samples by which two data sets differ, a line each: added, removed, changed (the "
+    "image or its split) or relabelled. Reads their manifests and receipts, no shard and no "
+    "image. The last lines count them and name options that differ.",
+    _run,
+    _add_arguments,
+    usage="OLD NEW",
+    examples="  beam-tfrecord diff sets/2026-11-21 sets/2026-11-22\n",
+)

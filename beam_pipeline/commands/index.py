@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from beam_pipeline.commands.command import Call, DatasetCommand
+from beam_pipeline.commands.command import Command
 from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.records.formats import DEFAULT_FORMAT, recorded_format
 from beam_pipeline.core.records.record_format import RecordFormat
@@ -18,10 +18,10 @@ from beam_pipeline.work.output_claim import claimed
 from beam_pipeline.work.output_folder import check_no_links, read_manifest
 
 
-def write_index(folder: str) -> None:
+def write_index(folder: str) -> bool:
     """Writes an index file for each shard and prints one line with the counts.
 
-    Replaces older index files of these shards atomically.
+    Replaces older index files of these shards atomically. Returns True.
 
     Args:
       folder: a complete data set.
@@ -36,6 +36,7 @@ def write_index(folder: str) -> None:
     with claimed(folder):
         check_no_links(folder)
         _write_index(folder, read_manifest(folder))
+    return True
 
 
 def _write_index(folder: str, manifest: Mapping[str, Any]) -> None:
@@ -80,18 +81,8 @@ def _index_shard(folder: str, entry: dict[str, Any], record_format: RecordFormat
     return len(spans)
 
 
-class Index(DatasetCommand):
-    """Writes index files."""
-
-    description = (
-        "Writes NAME-SPLIT.tfindex-00000-of-00016 beside each shard: for each record, a line with "
-        "its offset and size in bytes."
-    )
-
-    def run(self, call: Call) -> bool:
-        """Writes the index files and prints the counts."""
-        write_index(call.arguments.folder)
-        return True
-
-
-COMMAND = Index()
+COMMAND = Command(
+    "Writes NAME-SPLIT.tfindex-00000-of-00016 beside each shard: for each record, a line with "
+    "its offset and size in bytes.",
+    lambda call: write_index(call.arguments.folder),
+)

@@ -8,7 +8,7 @@ import difflib
 from collections.abc import Sequence, Set
 from functools import partial
 
-from beam_pipeline.commands.command import PROGRAM, Call
+from beam_pipeline.commands.command import PROGRAM, Call, Command
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.inspection.export import exporting
@@ -167,17 +167,75 @@ def _number(text: str) -> int:
     return number
 
 
-class Inspect:
-    """Shows what is in TFRecords."""
-
-    description = (
-        "Shows figures and examples of a data set: its splits, classes and features, and some "
-        "examples with their images. Reads any TFRecords of tf.train.Example, compressed or not, "
-        "here or in a bucket; data sets of this program need no scan to count or to find a key.\n\n"
-        "Exits with code 1 if no example is found or a file is damaged."
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "paths",
+        metavar="DIR|FILE",
+        nargs="+",
+        help="output folder of a conversion, or folders, files and globs of any TFRecords",
     )
-    usage = "DIR|FILE... [OPTION...]"
-    examples = f"""\
+    text = partial(add, default="")
+    text("--split", metavar="NAME", help="examples of this split only")
+    text(
+        "--class",
+        dest="class_name",
+        metavar="NAME",
+        help="examples of this class only, by its name or id",
+    )
+    text("--key", metavar="KEY", help="the one sample with this key")
+    text(
+        "--where",
+        metavar="CONDITIONS",
+        help="examples with such values only: FEATURE, one of = != < <= > >=, and a value; "
+        "several joined by `and`",
+    )
+    add(
+        "--num",
+        metavar="N",
+        type=_number,
+        default=SHOWN,
+        help="examples to show or write (default: %(default)s)",
+    )
+    text("--to", metavar="DIR", help="write the examples to this new folder")
+    add(
+        "--all",
+        dest="read_all",
+        action="store_true",
+        help=f"read every example for the figures (default: {EXAMPLES_OF_A_SAMPLE} of a larger data "
+        "set; all with --class or --where)",
+    )
+
+
+def _run(call: Call) -> bool:
+    """Shows figures and examples, or the sample of a key."""
+    given = call.arguments
+    if given.key and (given.class_name or given.where):
+        raise UsageError("--key names one sample; leave out --class and --where")
+    selection = Selection(
+        class_name=given.class_name,
+        conditions=parse_conditions(given.where) if given.where else (),
+        num=given.num,
+        read_all=given.read_all,
+        writes=bool(given.to),
+    )
+    source = open_source(given.paths)
+    if given.split:
+        source = source.of_split(given.split)
+    if given.key:
+        return _show_key(source, given.key, given.to)
+    return show(source, selection, given.to)
+
+
+COMMAND = Command(
+    "Shows figures and examples of a data set: its splits, classes and features, and some "
+    "examples with their images. Reads any TFRecords of tf.train.Example, compressed or not, "
+    "here or in a bucket; data sets of this program need no scan to count or to find a key.\n\n"
+    "Exits with code 1 if no example is found or a file is damaged.",
+    _run,
+    _add_arguments,
+    usage="DIR|FILE... [OPTION...]",
+    examples=f"""\
 A data set, or files of any other program:
   {PROGRAM} inspect tfrecords/
   {PROGRAM} inspect 'gs://my-sets/pets-train.tfrecord-*'
@@ -188,67 +246,5 @@ Small photographs, written to a folder as images and JSON Lines:
 
 One sample by its key, as in dead_letters.jsonl and image/source_id:
   {PROGRAM} inspect tfrecords/ --key cat/1.jpg
-"""
-    takes_beam_options = False
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Adds the files and what to show of them."""
-        add = parser.add_argument
-        add(
-            "paths",
-            metavar="DIR|FILE",
-            nargs="+",
-            help="output folder of a conversion, or folders, files and globs of any TFRecords",
-        )
-        text = partial(add, default="")
-        text("--split", metavar="NAME", help="examples of this split only")
-        text(
-            "--class",
-            dest="class_name",
-            metavar="NAME",
-            help="examples of this class only, by its name or id",
-        )
-        text("--key", metavar="KEY", help="the one sample with this key")
-        text(
-            "--where",
-            metavar="CONDITIONS",
-            help="examples with such values only: FEATURE, one of = != < <= > >=, and a value; "
-            "several joined by `and`",
-        )
-        add(
-            "--num",
-            metavar="N",
-            type=_number,
-            default=SHOWN,
-            help="examples to show or write (default: %(default)s)",
-        )
-        text("--to", metavar="DIR", help="write the examples to this new folder")
-        add(
-            "--all",
-            dest="read_all",
-            action="store_true",
-            help=f"read every example for the figures (default: {EXAMPLES_OF_A_SAMPLE} of a larger data "
-            "set; all with --class or --where)",
-        )
-
-    def run(self, call: Call) -> bool:
-        """Shows figures and examples, or the sample of a key."""
-        given = call.arguments
-        if given.key and (given.class_name or given.where):
-            raise UsageError("--key names one sample; leave out --class and --where")
-        selection = Selection(
-            class_name=given.class_name,
-            conditions=parse_conditions(given.where) if given.where else (),
-            num=given.num,
-            read_all=given.read_all,
-            writes=bool(given.to),
-        )
-        source = open_source(given.paths)
-        if given.split:
-            source = source.of_split(given.split)
-        if given.key:
-            return _show_key(source, given.key, given.to)
-        return show(source, selection, given.to)
-
-
-COMMAND = Inspect()
+""",
+)

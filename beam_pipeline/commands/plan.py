@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
-from beam_pipeline.commands.command import Call
+from beam_pipeline.commands.command import Call, Command
 from beam_pipeline.commands.convert import start
 from beam_pipeline.core.dataset.estimate import Machines
 from beam_pipeline.core.errors import UsageError
@@ -46,36 +46,32 @@ class EstimateOptions(OptionGroup):
         return Machines(self.workers or Machines.workers, vcpus, _GB_PER_VCPU * vcpus)
 
 
-class Plan:
-    """Previews a conversion."""
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    ConvertOptions.add_arguments(parser)
+    EstimateOptions.add_arguments(parser)
 
-    description = (
-        "Previews a conversion without writing anything: lists images, joins labels, and prints "
-        "samples, splits, classes, shards and dead letters (samples that would be left out). With "
-        "images or output in Google Cloud Storage, with --runner=DataflowRunner, or with an option "
-        "of the estimate, it also estimates time and cost on Dataflow. Takes the options of convert."
-    )
-    usage = "--images PATH... --output DIR [OPTION...]"
-    examples = """\
+
+def _run(call: Call) -> bool:
+    options = ConvertOptions.from_arguments(call.arguments)
+    estimated = EstimateOptions.from_arguments(call.arguments)
+    config = start(options, call, writes=False)
+    from beam_pipeline.planning import print_plan
+
+    print_plan(config, estimated.machines, estimated.prices, call.beam_argv)
+    return True
+
+
+COMMAND = Command(
+    "Previews a conversion without writing anything: lists images, joins labels, and prints "
+    "samples, splits, classes, shards and dead letters (samples that would be left out). With "
+    "images or output in Google Cloud Storage, with --runner=DataflowRunner, or with an option "
+    "of the estimate, it also estimates time and cost on Dataflow. Takes the options of convert.",
+    _run,
+    _add_arguments,
+    usage="--images PATH... --output DIR [OPTION...]",
+    examples="""\
   beam-tfrecord plan --images photos/ --labels labels.csv --output tfrecords/
   beam-tfrecord plan --images photos/ --output tfrecords/ --workers 50
-"""
-    takes_beam_options = True
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Adds the options of a conversion and those of the estimate."""
-        ConvertOptions.add_arguments(parser)
-        EstimateOptions.add_arguments(parser)
-
-    def run(self, call: Call) -> bool:
-        """Plans and prints."""
-        options = ConvertOptions.from_arguments(call.arguments)
-        estimated = EstimateOptions.from_arguments(call.arguments)
-        config = start(options, call, writes=False)
-        from beam_pipeline.planning import print_plan
-
-        print_plan(config, estimated.machines, estimated.prices, call.beam_argv)
-        return True
-
-
-COMMAND = Plan()
+""",
+    takes_beam_options=True,
+)

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from beam_pipeline.commands.command import Call, DatasetCommand
+from beam_pipeline.commands.command import Command
 from beam_pipeline.commands.verify import check_shards, dead_letter_faults, manifest_faults
 from beam_pipeline.core.dataset.manifest import crc32c_text, shard_paths
 from beam_pipeline.core.dataset.names import INCOMPLETE_FOLDER
@@ -199,18 +199,9 @@ def _start(
     return work
 
 
-class Repair(DatasetCommand):
-    """Rewrites damaged shards."""
-
-    description = (
-        "Checks a data set as verify does, and rewrites each damaged or missing shard from its "
-        "images, provided they have not changed, and each file that the manifest determines. Exits "
-        "with code 1 if a fault remains."
-    )
-
-    def run(self, call: Call) -> bool:
-        """Checks the shards, rewrites the damaged ones and prints the result."""
-        return repair(call.arguments.folder)
-
-
-COMMAND = Repair()
+COMMAND = Command(
+    "Checks a data set as verify does, and rewrites each damaged or missing shard from its "
+    "images, provided they have not changed, and each file that the manifest determines. Exits "
+    "with code 1 if a fault remains.",
+    lambda call: repair(call.arguments.folder),
+)

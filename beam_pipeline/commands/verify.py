@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from beam_pipeline.commands.command import Call, DatasetCommand
+from beam_pipeline.commands.command import Command
 from beam_pipeline.core.dataset.manifest import (
     LINES_ENTRY,
     MANIFEST_NAME,
@@ -188,18 +188,9 @@ def dead_letter_faults(folder: str, manifest: Mapping[str, Any]) -> Iterator[str
         yield f"{uri}: its lines do not have the checksum of the manifest: damaged or edited"
 
 
-class Verify(DatasetCommand):
-    """Checks a data set."""
-
-    description = (
-        "Reads every shard and compares it with the manifest: framing, checksums, examples and "
-        "counts; checks the manifest, receipts and all files that it determines. Prints each fault "
-        "with its location and exits with code 1 if there are any."
-    )
-
-    def run(self, call: Call) -> bool:
-        """Checks the data set and prints the faults."""
-        return verify(call.arguments.folder)
-
-
-COMMAND = Verify()
+COMMAND = Command(
+    "Reads every shard and compares it with the manifest: framing, checksums, examples and "
+    "counts; checks the manifest, receipts and all files that it determines. Prints each fault "
+    "with its location and exits with code 1 if there are any.",
+    lambda call: verify(call.arguments.folder),
+)

@@ -14,13 +14,8 @@ from beam_pipeline.layouts.tree import remembered
 
 _DEFAULT_LAYOUT = "class_folders"
 _DEFAULTS = SourceOptions(images=())
-_OPTION_FIELDS = (
-    *("key_column", "label_column", "columns", "list_column"),
-    *("one_hot", "labels_encoding", "label_from"),
-    *("label_base", "label_order", "class_ids"),
-    *("object_features", "yolo_task"),
-    *("masks", "mask_colors"),
-)
+_ANY_LAYOUT = ("images", "labels", "unlabelled", "split_by")
+"""Fields that mean something for every layout; the others do where it names them."""
 
 
 def open_source(name: str, options: SourceOptions) -> tuple[Source, str]:
@@ -44,10 +39,9 @@ def _open(name: str, options: SourceOptions) -> tuple[Source, str]:
     if alternative:
         notes = (_taken_instead(options, alternative.options),)
         options, layout, why = alternative
-    for field in _OPTION_FIELDS:
-        if field not in layout.option_names and getattr(options, field) != getattr(
-            _DEFAULTS, field
-        ):
+    for field, value in vars(options).items():
+        used = field in (*_ANY_LAYOUT, *layout.option_names)
+        if not used and value != getattr(_DEFAULTS, field):
             users = [user.name for user in all_layouts() if field in user.option_names]
             raise UsageError(
                 f"--{field} means nothing for "

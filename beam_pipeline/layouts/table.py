@@ -31,12 +31,10 @@ from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.local_copy import LocalCopy, find_copies
 from beam_pipeline.layouts.paths import image_roots, label_files
 
-TABLE_OPTIONS = frozenset(
-    {
-        *("key_column", "label_column", "columns", "list_column", "one_hot", "labels_encoding"),
-        *("label_base", "label_order", "class_ids"),
-    }
+_COLUMN_OPTIONS = (
+    *("key_column", "label_column", "columns", "list_column", "one_hot", "labels_encoding"),
 )
+TABLE_OPTIONS = frozenset({*_COLUMN_OPTIONS, "label_base", "label_order", "class_ids"})
 _FIRST_DETECTION_ID = 1  # 0 is the background's
 _WORD_BEGINS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
@@ -228,14 +226,6 @@ def _image_names(heads: Sequence[TableHead], tables: Sequence[LabelTable]) -> It
 
 
 def _refuse_column_options(options: SourceOptions, note: str) -> None:
-    used = {
-        "--key_column": options.key_column,
-        "--label_column": options.label_column,
-        "--columns": options.columns,
-        "--list_column": options.list_column,
-        "--one_hot": options.one_hot,
-        "--labels_encoding": options.labels_encoding,
-    }
-    for option, value in used.items():
-        if value:
-            raise LabelTableError(f"{option} means nothing: {note}")
+    for name in _COLUMN_OPTIONS:
+        if getattr(options, name):
+            raise LabelTableError(f"--{name} means nothing: {note}")

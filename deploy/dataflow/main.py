@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 
 from beam_pipeline.cli import EXIT_USAGE, PROGRAM, main
-from beam_pipeline.commands.convert import COMMAND as CONVERT
+from beam_pipeline.commands import convert
 from beam_pipeline.core.errors import UsageError
 
 IMAGE_VARIABLE = "BEAM_TFRECORD_IMAGE"  # the image sets it to its own name
@@ -49,7 +49,7 @@ def command_line(argv: Sequence[str], environment: Mapping[str, str]) -> list[st
 
 
 def _translated(argv: Sequence[str]) -> Iterator[str]:
-    options = {option.flag: option for option in CONVERT.options()}
+    options = {option.flag: option for option in convert.options()}
     for token in argv:
         name, equals, value = token.partition("=")
         option = options.get(name)

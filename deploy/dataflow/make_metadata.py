@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from beam_pipeline.commands import convert
 from beam_pipeline.commands.command import PROGRAM
-from beam_pipeline.commands.convert import COMMAND as CONVERT
 from beam_pipeline.options.group import Option
 from beam_pipeline.options.values import parse_size
 
@@ -45,7 +45,7 @@ _SIZE = r"^[0-9]+(\.[0-9]+)?\s*[A-Za-z]*$"
 
 def metadata() -> dict[str, Any]:
     """The template's metadata as it goes into its specification file."""
-    options = [option for option in CONVERT.options() if option.name not in LEFT_OUT]
+    options = [option for option in convert.options() if option.name not in LEFT_OUT]
     return {
         "name": PROGRAM,
         "description": "Turns images and their labels into shuffled TFRecords.",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline import cli
-from beam_pipeline.commands.convert import COMMAND as CONVERT
+from beam_pipeline.commands import convert
 from beam_pipeline.core.errors import UsageError
 from tests.deploy.tools import DATAFLOW, load_script
 
@@ -180,7 +180,7 @@ def test_options_that_beam_has_too() -> None:
     """`--labels` is the only name that is ours and Beam's, and main.py tells them apart."""
     from beam_pipeline.launch import beam_parser
 
-    ours = {option.flag for option in CONVERT.options()}
+    ours = {option.flag for option in convert.options()}
     assert ours & beam_parser()._option_string_actions.keys() == {"--labels"}
 
 

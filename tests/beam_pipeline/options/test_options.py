@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline.cli import main
-from beam_pipeline.commands.convert import COMMAND as CONVERT
+from beam_pipeline.commands import convert
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.records.sharding import ShardConfig, SplitFractions
 from beam_pipeline.layouts.layout import SourceOptions
@@ -224,7 +224,7 @@ def test_help_shows_the_common_options_and_help_all_every_one(
             main(["convert", *argv])
         shown.append(capsys.readouterr().out)
     common, every = (re.findall(r"^  (--\w+)", text, re.MULTILINE) for text in shown)
-    flags = [option.flag for option in CONVERT.options()]
+    flags = [option.flag for option in convert.options()]
     assert sorted(every) == sorted(flags)
     assert len(common) == 12
     assert (
