@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -32,8 +32,7 @@ from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.core.text import counted
 from beam_pipeline.core.uris import is_remote, scheme_of, without_secrets
 from beam_pipeline.layouts.layout import Source
-from beam_pipeline.options import ConvertOptions
-from beam_pipeline.options.engine import EngineOptions
+from beam_pipeline.options import ConvertOptions, EngineOptions
 from beam_pipeline.options.values import LABEL_FILES
 from beam_pipeline.storage import files
 from beam_pipeline.storage.bucket_listing import lists_digests
@@ -344,37 +343,25 @@ class ConvertConfig:
             **({"classes": dict(source.numbering.known)} if self.known else {}),
             **format_options(self.record_format),
             **self._recorded_if_given,
-            **{name: value for name, value in self._further_label_options if value},
             **self.changes.recorded(),
         }
 
     @property
     def _recorded_if_given(self) -> dict[str, Any]:
         """Options that are recorded only where they are not at their defaults."""
-        given = {
-            "splits_from": LABEL_FILES if self.options.splits.by_label_file else "",
-            "split_by": self.options.splits.split_by,
-            "stratify": self.options.splits.stratify,
-            "unlabelled": "keep" if self.unlabelled else "",
-            "filters": self.options.images.filters,
-            "duplicates": "first" if self.options.images.duplicates == "first" else "",
-        }
-        return {name: value for name, value in given.items() if value}
-
-    @property
-    def _mask_colours(self) -> list[list[int]]:
-        """Red, green, blue and id of each colour of masks."""
+        images, labels, splits = self.options.images, self.options.labels, self.options.splits
         examples = self.source.examples
         colours = examples.mask_colours if isinstance(examples, LabelledImages) else ()
-        return [list(colour) for colour in colours]
-
-    @property
-    def _further_label_options(self) -> Sequence[tuple[str, Any]]:
-        """Options that are recorded where they are not at their default."""
-        labels = self.options.labels
-        return (
-            ("one_hot", list(labels.one_hot)),
-            ("labels_encoding", labels.labels_encoding),
-            ("label_from", labels.label_from),
-            ("mask_colors", self._mask_colours),
-        )
+        given = {
+            "splits_from": LABEL_FILES if splits.by_label_file else "",
+            "split_by": splits.split_by,
+            "stratify": splits.stratify,
+            "unlabelled": "keep" if self.unlabelled else "",
+            "filters": images.filters,
+            "duplicates": "first" if images.duplicates == "first" else "",
+            "one_hot": list(labels.one_hot),
+            "labels_encoding": labels.labels_encoding,
+            "label_from": labels.label_from,
+            "mask_colors": [list(colour) for colour in colours],  # red, green, blue, id
+        }
+        return {name: value for name, value in given.items() if value}

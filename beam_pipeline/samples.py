@@ -21,10 +21,7 @@ from beam_pipeline.core.uris import is_remote
 from beam_pipeline.dataset import Dataset
 from beam_pipeline.inputs import name_from, output_folder
 from beam_pipeline.layouts.layout import ContainerLabels, Source
-from beam_pipeline.options import ConvertOptions
-from beam_pipeline.options.engine import EngineOptions
-from beam_pipeline.options.output import OutputOptions
-from beam_pipeline.options.splits import SplitOptions
+from beam_pipeline.options import ConvertOptions, EngineOptions, OutputOptions, SplitOptions
 from beam_pipeline.options.values import SPLIT_NAME
 from beam_pipeline.work.incomplete_folder import delete_incomplete, unpacking_folder
 from beam_pipeline.work.output_claim import claimed

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from beam_pipeline.commands.convert import COMMAND
-from beam_pipeline.options import ConvertOptions
-from beam_pipeline.options.engine import WaitOptions
+from beam_pipeline.options import ConvertOptions, WaitOptions
 from beam_pipeline.options.group import Option
 
 PAGE = Path(__file__).with_name("options.md")

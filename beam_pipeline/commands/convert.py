@@ -10,8 +10,7 @@ from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.inputs import check_buckets, check_questions, convert_config
 from beam_pipeline.layouts.understanding import understanding
-from beam_pipeline.options import ConvertOptions
-from beam_pipeline.options.engine import WaitOptions
+from beam_pipeline.options import ConvertOptions, WaitOptions
 from beam_pipeline.options.group import Option
 from beam_pipeline.startup import importing_beam
 from beam_pipeline.terminal import say

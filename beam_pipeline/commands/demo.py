@@ -14,10 +14,7 @@ from beam_pipeline.commands.command import PROGRAM, Call, Command
 from beam_pipeline.commands.convert import run_convert
 from beam_pipeline.commands.inspect import show_some
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.options import ConvertOptions
-from beam_pipeline.options.inputs import InputOptions
-from beam_pipeline.options.output import OutputOptions
-from beam_pipeline.options.splits import SplitOptions
+from beam_pipeline.options import ConvertOptions, InputOptions, OutputOptions, SplitOptions
 from beam_pipeline.options.values import parse_splits
 from beam_pipeline.terminal import say
 

@@ -1,6 +1,6 @@
 """Options of a conversion, in groups. `ConvertOptions` is their registry.
 
-A new option is a field of a group; a new group is a file here and a field of `ConvertOptions`.
+A new option is a field of a group; a new group is a field of `ConvertOptions`.
 """
 
 from __future__ import annotations
@@ -14,16 +14,24 @@ from typing import TYPE_CHECKING, Any
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.layouts.layout import SourceOptions
-from beam_pipeline.options.engine import EngineOptions
 from beam_pipeline.options.group import Option, OptionGroup
 from beam_pipeline.options.images import ImageOptions
-from beam_pipeline.options.inputs import InputOptions
-from beam_pipeline.options.labels import LabelOptions
-from beam_pipeline.options.output import OutputOptions
-from beam_pipeline.options.splits import SplitOptions
+from beam_pipeline.options.output import EngineOptions, OutputOptions, SplitOptions, WaitOptions
+from beam_pipeline.options.source import InputOptions, LabelOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+__all__ = [
+    "ConvertOptions",
+    "EngineOptions",
+    "ImageOptions",
+    "InputOptions",
+    "LabelOptions",
+    "OutputOptions",
+    "SplitOptions",
+    "WaitOptions",
+]
 
 
 @dataclass(frozen=True)

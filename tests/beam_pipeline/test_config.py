@@ -13,12 +13,14 @@ from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.records.sharding import SplitFractions
 from beam_pipeline.inputs import convert_config
-from beam_pipeline.options import ConvertOptions
-from beam_pipeline.options.engine import EngineOptions
-from beam_pipeline.options.images import ImageOptions
-from beam_pipeline.options.inputs import InputOptions
-from beam_pipeline.options.output import OutputOptions
-from beam_pipeline.options.splits import SplitOptions
+from beam_pipeline.options import (
+    ConvertOptions,
+    EngineOptions,
+    ImageOptions,
+    InputOptions,
+    OutputOptions,
+    SplitOptions,
+)
 from tests.pictures import write_files, write_pictures
 
 

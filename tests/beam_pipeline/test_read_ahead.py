@@ -17,8 +17,7 @@ from beam_pipeline.core.records.sharding import ShardSpec
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.layouts.layout import ContainerLabels, FolderLabels, Source
-from beam_pipeline.options import ConvertOptions
-from beam_pipeline.options.engine import EngineOptions
+from beam_pipeline.options import ConvertOptions, EngineOptions
 from beam_pipeline.storage.read_ahead import ReadOptions
 from beam_pipeline.work.encoding import EncodingOptions
 from beam_pipeline.work.sample_spool import SpoolReader

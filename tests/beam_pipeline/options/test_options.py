@@ -15,13 +15,15 @@ from beam_pipeline.commands import convert
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.records.sharding import ShardConfig, SplitFractions
 from beam_pipeline.layouts.layout import SourceOptions
-from beam_pipeline.options import ConvertOptions
-from beam_pipeline.options.engine import EngineOptions
-from beam_pipeline.options.images import ImageOptions
-from beam_pipeline.options.inputs import InputOptions
-from beam_pipeline.options.labels import LabelOptions
-from beam_pipeline.options.output import OutputOptions
-from beam_pipeline.options.splits import SplitOptions
+from beam_pipeline.options import (
+    ConvertOptions,
+    EngineOptions,
+    ImageOptions,
+    InputOptions,
+    LabelOptions,
+    OutputOptions,
+    SplitOptions,
+)
 from tests.deploy.tools import load_script
 from tests.harness import REPOSITORY
 

@@ -16,8 +16,7 @@ from beam_pipeline.core.dataset.plausibility import (
 from beam_pipeline.core.errors import QuestionError
 from beam_pipeline.core.listing.label_files import LabelFile, LabelFiles
 from beam_pipeline.core.questions import Question, question_error
-from beam_pipeline.options import ConvertOptions
-from beam_pipeline.options.inputs import InputOptions
+from beam_pipeline.options import ConvertOptions, InputOptions
 
 FOLDERS = LabelChecks("folder names")
 

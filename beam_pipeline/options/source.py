@@ -1,4 +1,4 @@
-"""Options for reading labels and numbering classes."""
+"""Options that name images and labels, and say how labels are read."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.classes import CLASS_IDS, LABEL_ORDERS
 from beam_pipeline.core.labels.schema import OBJECT_FEATURES, YOLO_TASKS
 from beam_pipeline.core.labels.unlabelled import UNLABELLED_CHOICES
+from beam_pipeline.layouts.registry import AUTO, LAYOUTS
 from beam_pipeline.options.group import OptionGroup, option
 from beam_pipeline.options.values import (
     parse_columns,
@@ -17,6 +18,66 @@ from beam_pipeline.options.values import (
     parse_list_column,
     parse_names,
 )
+
+
+@dataclass(frozen=True)
+class InputOptions(OptionGroup):
+    """The images and label files, as typed."""
+
+    title = "inputs"
+
+    images: tuple[str, ...] = option(
+        (),
+        common=True,
+        metavar="PATH",
+        repeated=True,
+        required=True,
+        help="image folders (with everything below them), globs, files, archives such as photos.zip "
+        "and pets-{000..099}.tar, or Parquet files that hold images",
+    )
+    labels: tuple[str, ...] = option(
+        (),
+        common=True,
+        metavar="PATH",
+        repeated=True,
+        help="label files or globs: CSV, TSV, JSON Lines, Parquet or COCO JSON (default: the layout's "
+        "own label files)",
+    )
+    masks: tuple[str, ...] = option(
+        (),
+        metavar="PATH",
+        repeated=True,
+        help="folders or globs of masks: PNGs named like the images, whose pixels are class ids (default: "
+        "the layout's own)",
+    )
+    inventory: tuple[str, ...] = option(
+        (),
+        metavar="PATH",
+        repeated=True,
+        help="CSV or Parquet files that list the images, with columns uri and size, or bucket, name "
+        "and size; read instead of listing the image folders",
+    )
+    exclude: str = option(
+        "",
+        metavar="FILE",
+        help="file with keys of images to leave out (paths relative to --images), one per line; - reads "
+        "standard input",
+    )
+    layout: str = option(
+        AUTO,
+        common=True,
+        metavar="LAYOUT",
+        choices=(AUTO, *LAYOUTS),
+        choices_checked=False,  # `open_source` checks it and suggests a name
+        help=f"layout of images and labels: {', '.join(LAYOUTS)} (default: %(default)s, "
+        "which detects the layout from the files)",
+    )
+    yes: bool = option(
+        False,
+        common=True,
+        help="accept unsafe guesses about the labels instead of stopping to ask; the manifest records "
+        "the questions",
+    )
 
 
 @dataclass(frozen=True)
