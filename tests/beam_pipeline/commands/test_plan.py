@@ -53,7 +53,7 @@ def test_it_says_what_convert_then_writes(
     names = [shard["path"] for split in splits.values() for shard in split["shards"]]
     assert lines[4] == f"  shards: {names[0]}, {names[1]}, {names[2]}, ... {names[3]}"
     assert lines[5] == "  2 classes: 0 cat (15), 1 dog (4)"
-    assert lines[6] == "  ignored: 1 .txt"
+    assert lines[6] == "  ignored, hidden or without an image extension: 1 .txt"
     assert lines[7].startswith("  dead letters so far: 2; images are not opened")
     assert lines[8:10] == ["    missing_image: 1 (gone.jpg)", "    unlabelled: 1 (19.jpg)"]
     assert lines[10].startswith("  labels: 227 B of label files, joined with the images by CoGroup")
