@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import re
 import shlex
@@ -144,30 +146,6 @@ def test_a_folder_that_is_not_empty_is_refused_and_left_alone(
     assert os.listdir(tmp_path / "out") == ["thesis.txt"]
 
 
-@pytest.mark.slow
-def test_overwrite_replaces_what_an_earlier_run_wrote_and_nothing_else(
-    photos: str, tmp_path: Path
-) -> None:
-    """Old shards go, also those that the new run does not write; a stranger's file stays."""
-    argv = ("--images", photos, "--output", f"{tmp_path}/out", "--name", "d")
-    assert convert(*argv, "--num_shards", "5") == 0
-    write_files(str(tmp_path / "out"), {"thesis.txt": "precious"})
-    assert convert(*argv, "--num_shards", "2", "--overwrite") == 0
-    assert shard_names(tmp_path / "out") == [f"d-train.tfrecord-0000{i}-of-00002" for i in (0, 1)]
-    assert (tmp_path / "out/thesis.txt").read_text() == "precious"
-
-
-@pytest.mark.parametrize("name", ["other-train.tfrecord-00000-of-00001", "labels.txt"])
-def test_overwrite_refuses_files_that_no_manifest_lists(
-    photos: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
-    """A file that looks like ours but is not stops the run, and nothing is removed."""
-    write_files(str(tmp_path / "out"), {name: "somebody's"})
-    assert convert("--images", photos, "--output", f"{tmp_path}/out", "--overwrite") == 2
-    assert f"holds {name}, which no manifest there lists" in capsys.readouterr().err
-    assert (tmp_path / "out" / name).read_text() == "somebody's"
-
-
 def test_a_manifest_that_lists_files_elsewhere_is_not_believed(
     photos: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -264,20 +242,6 @@ def test_the_summary_says_what_a_person_wants_to_know(
 
 
 @pytest.mark.slow
-def test_options_take_dashes_for_underscores(photos: str, tmp_path: Path) -> None:
-    """`--num-shards` is `--num_shards`; values keep their dashes."""
-    argv = ("--images", photos, "--output", f"{tmp_path}/out", "--num-shards=2", "--name=a-b")
-    assert convert(*argv) == 0
-    assert shard_names(tmp_path / "out")[0] == "a-b-train.tfrecord-00000-of-00002"
-
-
-def test_the_name_comes_from_the_output_folder(photos: str, tmp_path: Path) -> None:
-    """What a file name should not hold becomes an underscore."""
-    assert convert("--images", photos, "--output", f"{tmp_path}/my set/") == 0
-    assert shard_names(tmp_path / "my set") == ["my_set-train.tfrecord-00000-of-00001"]
-
-
-@pytest.mark.slow
 def test_a_job_in_a_terminal_less_process_prints_plain_lines(photos: str, tmp_path: Path) -> None:
     """No control characters, no tracebacks, no warnings of Beam's."""
     done = convert_in_process_of_its_own("--images", photos, "--output", f"{tmp_path}/out")
@@ -290,22 +254,31 @@ def test_a_job_in_a_terminal_less_process_prints_plain_lines(photos: str, tmp_pa
     assert wrote.startswith("Wrote 10 examples, ")
 
 
-@pytest.mark.slow
-def test_the_converter_imports_no_tensorflow(photos: str, tmp_path: Path) -> None:
-    """TensorFlow costs seconds and belongs to the readers."""
-    code = (
-        "import sys; from beam_pipeline.cli import main; "
-        f"code = main(['convert', '--images', {photos!r}, '--output', {str(tmp_path / 'out')!r}]); "
-        "sys.exit(code or 'tensorflow' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+LONGEST = "n" * 184
+
+
+@pytest.mark.parametrize(
+    ("more", "shard"),
+    [
+        (("--num-shards=2", "--name=a-b"), "a-b-train.tfrecord-00000-of-00002"),
+        (("--output", "{}/my set/"), "my_set-train.tfrecord-00000-of-00001"),
+        (("--name", LONGEST), f"{LONGEST}-train.tfrecord-00000-of-00001"),
+    ],
+    ids=["dashes for underscores", "of the output folder", "the longest that is not refused"],
+)
+def test_names_of_shards(photos: str, tmp_path: Path, more: tuple[str, ...], shard: str) -> None:
+    """Values keep their dashes; what a file name should not hold becomes an underscore."""
+    output = ("--output", f"{tmp_path}/out")
+    assert convert("--images", photos, *output, *(text.format(tmp_path) for text in more)) == 0
+    (folder,) = {path.parent for path in tmp_path.glob("*/manifest.json")}
+    assert shard_names(folder)[0] == shard
 
 
 @pytest.mark.slow
 def test_verify_and_help_import_no_beam(photos: str, tmp_path: Path) -> None:
-    """Commands that run no job, help, and wrong options do without Beam."""
+    """Commands that run no job, help, and wrong options do without Beam, and without the completion of shells."""
     assert convert("--images", photos, "--output", f"{tmp_path}/out") == 0
-    for argv, expected in (
+    calls = [
         (["verify", f"{tmp_path}/out"], 0),
         (["--help"], 0),
         (["convert", "--help"], 0),
@@ -313,50 +286,45 @@ def test_verify_and_help_import_no_beam(photos: str, tmp_path: Path) -> None:
         (["convert", "--images", photos, "--output", "x", "--seed=a"], 2),
         (["plan", "--images", photos, "--output", "x", "--workers=0"], 2),
         (["convert", "--images", "nowhere", "--output", "x"], 2),
-    ):
-        code = (
-            "import sys; from beam_pipeline.cli import main\n"
-            f"try: code = main({argv!r})\n"
-            "except SystemExit as end: code = end.code\n"
-            "print(code, 'apache_beam' in sys.modules)"
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        )
-        assert done.stdout.splitlines()[-1] == f"{expected} False", argv
-
-
-def help_of(*command: str, every: bool = False) -> str:
-    """The help as a person with a terminal of 80 columns sees it."""
-    done = subprocess.run(
-        [sys.executable, "-m", "beam_pipeline", *command, "--help", *["all"] * every],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "COLUMNS": "80"},
+    ]
+    code = (
+        "import sys; from beam_pipeline.cli import main\n"
+        f"for argv, expected in {calls!r}:\n"
+        "    try: code = main(argv)\n"
+        "    except SystemExit as end: code = end.code\n"
+        "    assert code == expected, argv\n"
+        "    assert not {'apache_beam', 'argcomplete'} & sys.modules.keys(), argv"
     )
-    return done.stdout
+    subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("command", [(), *((name,) for name in COMMANDS)])
+def help_of(*command: str) -> str:
+    """The help as a person with a terminal of 80 columns sees it."""
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text), pytest.MonkeyPatch.context() as patched:
+        patched.setenv("COLUMNS", "80")
+        with pytest.raises(SystemExit, match="0"):
+            main([*command[:1], "--help", *command[1:]])
+    return text.getvalue()
+
+
+@pytest.mark.parametrize("command", [(), *((name, "all") for name in COMMANDS)])
 def test_help_fits_80_columns(command: tuple[str, ...]) -> None:
     """No line is longer, none is cut, and every command says what it does."""
-    lines = help_of(*command, every=bool(command)).splitlines()
-    assert lines[0].startswith(" ".join(["usage: beam-tfrecord", *command]))
+    lines = help_of(*command).splitlines()
+    assert lines[0].startswith(" ".join(["usage: beam-tfrecord", *command[:1]]))
     assert [line for line in lines if len(line) > 80 or line != line.rstrip()] == []
     assert len(" ".join(lines[2 : lines.index("", 2)])) > 30  # the description
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("command", ["convert", "plan"])
-def test_help_shows_the_groups_in_order_and_examples_at_the_end(command: str) -> None:
+@pytest.mark.parametrize(
+    ("command", "rest"), [("convert", ["examples"]), ("plan", ["estimate", "examples"])]
+)
+def test_help_shows_the_groups_in_order(command: str, rest: list[str]) -> None:
     """Headings, in the order in which a person thinks of them."""
-    headings = re.findall(r"^(\w.*):$", help_of(command, every=True), re.MULTILINE)
+    headings = re.findall(r"^(\w.*):$", help_of(command, "all"), re.MULTILINE)
     groups = ["options", "inputs", "labels", "splits and shards", "images", "output", "engine"]
-    assert headings[: len(groups)] == groups
-    rest = headings[len(groups) :]
-    assert (rest[0] if command == "convert" else rest[:2]) in ("examples", ["estimate", "examples"])
+    assert headings[: len(groups) + len(rest)] == [*groups, *rest]
 
 
 @pytest.mark.slow
@@ -435,24 +403,7 @@ def test_shells_complete_commands_options_and_values() -> None:
     assert completions("beam-tfrecord convert --compression g") == ["gzip"]
 
 
-def test_completion_costs_nothing_at_other_times() -> None:
-    """The library is imported while a shell asks for completions, and else never."""
-    code = (
-        "import sys; from beam_pipeline.cli import main\n"
-        "assert main(['verify', 'nowhere']) == 1\nassert 'argcomplete' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-
-
 def test_options_before_the_command_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """The command is found behind them, and they are named."""
     assert main(["--verbose", "verify", "nowhere"]) == 2
     assert "unknown option --verbose" in capsys.readouterr().err
-
-
-def test_the_longest_name_that_is_not_refused_can_be_written(photos: str, tmp_path: Path) -> None:
-    """With all that is added to it while a file is written."""
-    name = "n" * 184
-    output = str(tmp_path / "out")
-    assert convert("--images", photos, "--output", output, "--name", name) == 0
-    assert shard_names(output) == [f"{name}-train.tfrecord-00000-of-00001"]
