@@ -142,7 +142,8 @@ def _repair(folder: str, manifest: Mapping[str, Any]) -> bool:
         else:
             remaining.append(f"{files.join(folder, name)} {fault}")
     remaining += [*of_manifest, *dead_letter_faults(folder, manifest)]
-    complain(*remaining)
+    if remaining:
+        complain(*remaining)
     delete_incomplete(folder)
     sound = len(shard_paths(manifest)) - len(damaged)
     were = "was" if sound == 1 else "were"
