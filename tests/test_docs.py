@@ -141,9 +141,10 @@ def test_every_command_of_the_page_on_inspect_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_five_minutes_run(tmp_path: Path) -> None:
-    """Every command of docs/start.md, in order, then its training, which prints its epochs."""
-    text = Path(REPOSITORY, "docs/start.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", ["start.md", "ko/start.md"])
+def test_the_five_minutes_run(tmp_path: Path, page: str) -> None:
+    """Every command of the page, in order, then its training, which prints its epochs."""
+    text = Path(REPOSITORY, "docs", page).read_text(encoding="utf-8")
     for command in re.findall(r"```bash\n(.*?)```", text, re.DOTALL):
         run_shell(command, tmp_path)
     (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)

@@ -43,14 +43,8 @@ def parse_example(
 ) -> dict[str, Any]:
     """The values of a serialized `tf.train.Example` by key, without TensorFlow.
 
-    | the manifest says | value |
-    |---|---|
-    | bytes, one value | bytes |
-    | int64, one value | int |
-    | float, one value | numpy.float32 |
-    | bytes, several | list of bytes |
-    | int64 or float, several | array of int64 or float32, one dimension |
-    | optional, one value, and the example has none | None |
+    A single value is bytes, an int or a numpy.float32. Several are a list of bytes, or an array of int64 or
+    float32 with one dimension. An optional single value that the example lacks is None.
 
     Args:
       record: the serialized example.
