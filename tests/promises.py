@@ -16,7 +16,7 @@ from tests.harness import REPOSITORY
 
 PAGE = Path(REPOSITORY, "docs", "reference", "promises.md")
 HEAD = """\
-# Promises, with the tests that hold them
+# Promises and their tests
 
 Written by `python -m tests.promises` from the marks in the tests. [Reliability](../reliability.md) gives the
 summary.
@@ -49,7 +49,7 @@ PROMISES: Mapping[str, Mapping[str, Promise]] = {
         ),
         "bad_image": Promise(
             "an image is missing, empty, truncated, corrupt, too large or not an image",
-            "a dead letter with its reason; the rest goes on",
+            "a dead letter with its reason; the rest is converted",
         ),
         "bad_label": Promise(
             "a label does not parse, a row has no image, two rows disagree",
@@ -74,7 +74,7 @@ PROMISES: Mapping[str, Mapping[str, Promise]] = {
         ),
         "killed_overwriting": Promise(
             "the job is killed while `--overwrite` removes a data set",
-            "a run without options refuses; `--overwrite` goes on, and so does `--resume` once the "
+            "a run without options refuses; `--overwrite` continues, and so does `--resume` once the "
             "manifest is gone: before that, the old data set is whole",
         ),
         "threads": Promise(
@@ -127,7 +127,7 @@ PROMISES: Mapping[str, Mapping[str, Promise]] = {
     "The output folder": {
         "two_jobs": Promise(
             "two jobs write to one folder",
-            "one wins, the other says so; nothing is mixed",
+            "one wins, the other reports it; nothing is mixed",
         ),
         "refused": Promise(
             "a run fails before its first shard", "nothing is left but its dead letters"
@@ -142,11 +142,11 @@ PROMISES: Mapping[str, Mapping[str, Promise]] = {
         ),
         "damaged_later": Promise(
             "a shard, or a file beside it, is damaged or lost later",
-            "`verify` says where; `repair` writes shards, and what the manifest determines, again",
+            "`verify` locates it; `repair` writes shards, and what the manifest determines, again",
         ),
         "unreadable_manifest": Promise(
             "a manifest cannot be read any more",
-            "`--overwrite` replaces the data set, whose receipts say what is its",
+            "`--overwrite` replaces the data set, whose receipts list its files",
         ),
     },
     "Data sets that grow": {
@@ -191,10 +191,10 @@ PROMISES: Mapping[str, Mapping[str, Promise]] = {
             "an error or a dead letter, in bounded memory",
         ),
         "terminal": Promise(
-            "names and cells hold control characters", "none reaches a terminal as it is"
+            "names and cells contain control characters", "none reaches a terminal as it is"
         ),
         "secrets": Promise(
-            "rows hold signed URLs or passwords", "they are in no file and in no line of output"
+            "rows contain signed URLs or passwords", "they are in no file and in no line of output"
         ),
         "fuzz": Promise(
             "files of any bytes: images, records, tables, annotations, archives",
@@ -229,7 +229,7 @@ PROMISES: Mapping[str, Mapping[str, Promise]] = {
         ),
         "bucket_two_jobs": Promise(
             "two jobs write to one folder of a bucket",
-            "one wins or none, and who lost says so; a manifest never lists another job's shards, and "
+            "one wins or none, and the loser reports it; a manifest never lists another job's shards, and "
             "where none won, `--overwrite` starts afresh",
         ),
         "bucket_killed": Promise(
@@ -244,7 +244,7 @@ PROMISES: Mapping[str, Mapping[str, Promise]] = {
         "flink_ctrl_c": Promise("Ctrl-C while Flink works", "the job is cancelled on the cluster"),
         "flink_launcher": Promise(
             "`kill -9` of the launcher of a job on Flink",
-            "the job goes on; the next start names it and how to cancel it, and writes nothing",
+            "the job continues; the next start names it and how to cancel it, and writes nothing",
         ),
         "dataflow_fails": Promise(
             "a job on Dataflow fails, is refused or cancelled",
@@ -252,7 +252,7 @@ PROMISES: Mapping[str, Mapping[str, Promise]] = {
         ),
         "dataflow_ctrl_c": Promise(
             "Ctrl-C while a job runs on Dataflow",
-            "the job goes on there; exit code 130, with the command that cancels it",
+            "the job continues there; exit code 130, with the command that cancels it",
         ),
     },
 }
