@@ -156,15 +156,15 @@ class FileSystem(ABC):
 
         Storage without folders returns the relative paths of all files below.
         """
-        return sorted(found.name for found in self.list_files(folder))
+        return sorted(file.name for file in self.list_files(folder))
 
     def files_in(self, folder: str) -> dict[str, FoundFile]:
         """Returns name -> file for the files that `list_folder` names."""
-        return {found.name: found for found in self.list_files(folder)}
+        return {file.name: file for file in self.list_files(folder)}
 
     def sizes_in(self, folder: str) -> dict[str, int]:
         """Returns name -> bytes for the files that `list_folder` names."""
-        return {name: found.size for name, found in self.files_in(folder).items()}
+        return {name: file.size for name, file in self.files_in(folder).items()}
 
     def list_range(
         self, uri_prefix: str, start: str = "", end: str = "", *, digests: bool = False
@@ -268,10 +268,3 @@ def checksum_of(file: BinaryIO) -> int:
     while chunk := file.read(CHUNK_BYTES):
         crc = extend(crc, chunk)
     return crc
-
-
-def all_of(data: bytes, uri: str, size: int, offset: int) -> bytes:
-    """Returns part of a file as read. Raises OSError if the file ended before all of it."""
-    if len(data) < size:
-        raise OSError(errno.EIO, f"the file ends before byte {offset + size}", uri)
-    return data

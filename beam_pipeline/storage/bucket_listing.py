@@ -92,11 +92,11 @@ def list_bucket(root: ImageRoot, batch_size: int, fan_out: FanOut) -> Iterator[L
     Raises:
       ListingError: the bucket cannot be listed.
     """
-    for found in list_range(whole_range(root), batch_size, fan_out.first):
-        if isinstance(found, NameRange):
-            yield from list_all(cut(found, fan_out), batch_size, fan_out)
+    for part in list_range(whole_range(root), batch_size, fan_out.first):
+        if isinstance(part, NameRange):
+            yield from list_all(cut(part, fan_out), batch_size, fan_out)
         else:
-            yield found
+            yield part
 
 
 def list_all(ranges: Iterable[NameRange], batch_size: int, fan_out: FanOut) -> Iterator[Listed]:
@@ -108,11 +108,11 @@ def list_all(ranges: Iterable[NameRange], batch_size: int, fan_out: FanOut) -> I
     ranges = list(ranges)
     while ranges:
         rest: list[NameRange] = []
-        for found in list_ranges(ranges, batch_size, fan_out):
-            if isinstance(found, NameRange):
-                rest.append(found)
+        for part in list_ranges(ranges, batch_size, fan_out):
+            if isinstance(part, NameRange):
+                rest.append(part)
             else:
-                yield found
+                yield part
         ranges = [piece for long in rest for piece in cut(long, fan_out)]
 
 
@@ -147,11 +147,10 @@ def list_range(part: NameRange, batch_size: int, most: int) -> Iterator[Listed |
     rest: NameRange | None = None
     try:
         listed = storage.list_range(folder, *limits, digests=part.root.digests)
-        for number, found in enumerate(listed, 1):
+        for number, (key, size, version, digest) in enumerate(listed, 1):
             if number == most:  # not listed here; the rest begins with it
-                rest = part._replace(limits=limits._replace(start=found.name))
+                rest = part._replace(limits=limits._replace(start=key))
                 break
-            key, size, version, digest = found
             if names.lists(key):
                 images.append(ImageRef(key, names.prefix + key, size, version, digest=digest))
             elif number == 1 and _seen_before(folder, names.hidden_folder(key), limits):
@@ -183,10 +182,10 @@ def cut(part: NameRange, fan_out: FanOut) -> Iterator[NameRange]:
     try:
         with ThreadPoolExecutor(fan_out.threads) as pool:
             first = partial(file_system(part.root.uri).first_name, _folder(part.root))
-            found = find_key_ranges(first, fan_out.ranges, within=part.limits, map_probes=pool.map)
+            cuts = find_key_ranges(first, fan_out.ranges, within=part.limits, map_probes=pool.map)
     except (BucketError, OSError) as error:
         raise _listing_error(part.root, error) from error
-    for limits in found.ranges:
+    for limits in cuts.ranges:
         yield part._replace(limits=limits)
 
 
@@ -195,8 +194,7 @@ def _folder(root: ImageRoot) -> str:
 
 
 def _listing_error(root: ImageRoot, error: Exception) -> ListingError:
-    what = error.strerror if isinstance(error, OSError) and error.strerror else error
-    return ListingError(f"{root.uri} cannot be listed: {what}")
+    return ListingError(f"{root.uri} cannot be listed: {getattr(error, 'strerror', None) or error}")
 
 
 def _in_parallel(iterators: Iterable[Iterator[_T]], threads: int) -> Iterator[_T]:

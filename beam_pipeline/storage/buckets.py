@@ -145,10 +145,6 @@ class BucketFiles(FileSystem):
     # What a driver does.
 
     @abstractmethod
-    def check_name(self, uri: str) -> None:
-        """Checks that an object can have this URI, and makes the client. Raises OSError, UsageError."""
-
-    @abstractmethod
     def permanent(self, error: Exception, uri: str) -> Exception | None:
         """Returns the error to raise for one of the library; None if the request may succeed later.
 
@@ -281,15 +277,17 @@ class BucketFiles(FileSystem):
     def read(self, uri: str, size: int = 0, offset: int = -1) -> bytes:
         if offset >= 0 and size <= 0:
             return b""
-        try:
-            return self.get(uri, None if offset < 0 else (offset, offset + size))[0]
-        except PermissionError as error:
-            raise self.denied(error, uri) from error
+        return self.fetch(uri, None if offset < 0 else (offset, offset + size))[0]
 
-    def denied(self, error: PermissionError, uri: str) -> PermissionError:
-        """Returns the error of a read that names the missing permission."""
-        message = f"permission {self.permissions.get} is missing: {error.strerror}"
-        return PermissionError(errno.EACCES, message, uri)
+    def fetch(
+        self, uri: str, span: tuple[int, int] | None = None, version: str = ""
+    ) -> tuple[bytes, str]:
+        """Reads as `get`; a PermissionError names the permission."""
+        try:
+            return self.get(uri, span, version)
+        except PermissionError as error:
+            message = f"permission {self.permissions.get} is missing: {error.strerror}"
+            raise PermissionError(errno.EACCES, message, uri) from error
 
     def open_input(self, uri: str) -> BinaryIO:
         reader = io.BufferedReader(_Reader(self, uri), READ_BYTES)
@@ -340,22 +338,16 @@ class BucketFiles(FileSystem):
         with Upload(self, probe, new=True):
             pass
         try:
-            if not (self.proves_conditions or self._is_kept(probe)):
-                raise BucketError(
-                    f"{bucket_uri(folder)}: the service replaces an object in spite of the "
-                    "condition If-None-Match, so another job's shards would not be safe; "
-                    "write to another service, or to a local folder"
-                )
+            if not self.proves_conditions:
+                with contextlib.suppress(TakenError):
+                    self.put(probe, b"", crc32c_text(0), new=True)
+                    raise BucketError(
+                        f"{bucket_uri(folder)}: the service replaces an object in spite of the "
+                        "condition If-None-Match, so another job's shards would not be safe; "
+                        "write to another service, or to a local folder"
+                    )
         finally:
             self.delete([probe])
-
-    def _is_kept(self, uri: str) -> bool:
-        """True if the service refuses to create an object that exists."""
-        try:
-            self.put(uri, b"", crc32c_text(0), new=True)
-        except TakenError:
-            return True
-        return False
 
     def open_output(self, uri: str, temporary: str, *, new: bool = False) -> Upload:
         return Upload(self, uri, new=new)
@@ -425,7 +417,6 @@ class Upload:
         self._size = 0
 
     def __enter__(self) -> Upload:
-        self._files.check_name(self._uri)
         return self
 
     def write(self, *buffers: bytes) -> None:
@@ -500,19 +491,17 @@ class _Reader(io.RawIOBase):
         return offset
 
     def readinto(self, buffer: Any) -> int:
-        start, length, data = self._position, len(buffer), b""
+        start, length, data = self._position, min(len(buffer), READ_BYTES), b""
         if self._size is not None and start >= self._size:
             return 0
         try:
-            data, version = self._files.get(self._uri, (start, start + length), self._version)
+            data, version = self._files.fetch(self._uri, (start, start + length), self._version)
             self._version = self._version or version
         except (FileNotFoundError, TakenError) as error:
             if not self._version:
                 raise
             message = f"replaced or deleted while it was read: {error}"
             raise OSError(errno.ESTALE, message, self._uri) from error
-        except PermissionError as error:
-            raise self._files.denied(error, self._uri) from error
         except OSError as error:
             if error.errno != errno.ERANGE:  # the object ends before the position
                 raise

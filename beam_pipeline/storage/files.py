@@ -19,7 +19,7 @@ from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.records.record_format import Sink
 from beam_pipeline.core.text import decoded
 from beam_pipeline.core.uris import is_remote, scheme_of
-from beam_pipeline.storage.base import CHUNK_BYTES, FileSystem, all_of
+from beam_pipeline.storage.base import CHUNK_BYTES, FileSystem
 from beam_pipeline.storage.local import LocalFiles
 
 _NOT_NORMAL = re.compile(r"//|/\.\.?(/|\Z)|/\Z")
@@ -131,7 +131,10 @@ def read_image(uri: str, size: int, offset: int = -1) -> bytes:
     """
     if offset < 0:
         return file_system(uri).read_listed(uri, size)
-    return all_of(file_system(uri).read(uri, size, offset), uri, size, offset)
+    data = file_system(uri).read(uri, size, offset)
+    if len(data) < size:
+        raise OSError(errno.EIO, f"the file ends before byte {offset + size}", uri)
+    return data
 
 
 def read_bytes(uri: str) -> bytes:

@@ -20,14 +20,14 @@ import json
 import mmap
 import os
 import threading
-import urllib.request
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import google.auth
 import requests.adapters
 import requests.certs
+import requests.utils
 import urllib3
 from google.api_core.exceptions import GoogleAPICallError, RetryError, from_http_status
 from google.api_core.retry import Retry
@@ -108,9 +108,6 @@ class GoogleStorage(BucketFiles):
     proves_conditions = True
 
     def check_credentials(self) -> None:
-        session()
-
-    def check_name(self, uri: str) -> None:
         session()
 
     def get(
@@ -248,7 +245,9 @@ class GoogleStorage(BucketFiles):
         if not status:
             return f"{type(error).__name__}: {error}"
         body = getattr(getattr(error, "response", None), "text", "").strip()
-        words = _details(error).get("message") or body[:300] or http.HTTPStatus(status).phrase
+        words = (
+            _details(error).get("message") or body[:300] or http.client.responses.get(status, "")
+        )
         return " ".join(f"{status} {words}".split())
 
     def permanent(self, error: Exception, uri: str) -> Exception | None:
@@ -288,7 +287,7 @@ def is_transient(error: BaseException) -> bool:
     status = _status(error)
     if status == 403:  # for some exceeded quotas, with reasons that a missing permission never has
         errors = _details(error).get("errors", ())
-        return any(str(item.get("reason")).endswith("ateLimitExceeded") for item in errors)
+        return any("ateLimitExceeded" in str(item) for item in errors)
     return status in TRANSIENT_STATUS or isinstance(error, _BROKEN_CONNECTION)
 
 
@@ -381,22 +380,16 @@ def sender_of(client: Any, credentials: Any) -> Any:
 
 
 def _manager(url: str) -> Any:
-    """Returns urllib3's manager of connections, with what `requests` would use.
-
-    That is the proxy and the certificates that the environment names.
-    """
-    environment = os.environ
-    trusted = environment.get("REQUESTS_CA_BUNDLE") or environment.get("CURL_CA_BUNDLE")
-    trusted = trusted or requests.certs.where()
+    """Returns urllib3's manager of connections, with the proxy and certificates of the environment."""
+    settings = requests.Session().merge_environment_settings(url, {}, None, None, None)
+    trusted = requests.certs.where() if settings["verify"] is True else settings["verify"]
     options: dict[str, Any] = {
         "maxsize": CONNECTIONS,
         "cert_reqs": "CERT_REQUIRED",
         "ca_cert_dir" if os.path.isdir(trusted) else "ca_certs": trusted,
     }
-    scheme, host = urlsplit(url)[:2]
-    proxies = urllib.request.getproxies()
-    proxy = proxies.get(scheme) or proxies.get("all")
-    if not proxy or urllib.request.proxy_bypass(host):
+    proxy = requests.utils.select_proxy(url, settings["proxies"])
+    if not proxy:
         return urllib3.PoolManager(**options)
     return urllib3.ProxyManager(proxy if "://" in proxy else f"http://{proxy}", **options)
 

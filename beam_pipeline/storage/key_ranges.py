@@ -26,6 +26,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from posixpath import commonprefix
 from typing import NamedTuple, Protocol
 
 PROBES_PER_RANGE = 4
@@ -186,17 +187,17 @@ class _Part:
             return self.name[: self.same] + chr(between) if between else ""
         return _after(self.name[: self._tried])
 
-    def learn(self, found: str | None) -> tuple[_Part, ...]:
+    def learn(self, later: str | None) -> tuple[_Part, ...]:
         """Returns the range, or its pieces, given the first name at or after `point`."""
-        if found is not None and not found.startswith(self.name[: self.same]):
+        if later is not None and not later.startswith(self.name[: self.same]):
             return (replace(self, whole=True),)  # control characters, where ranges are not cut
         if self.same == len(self.name):  # do others begin with this name?
-            return (replace(self, whole=True) if found is None else replace(self, name=found),)
+            return (replace(self, whole=True) if later is None else replace(self, name=later),)
         if self.same == self.most:
-            return self._cut(found)
-        if found is None:
+            return self._cut(later)
+        if later is None:
             return (replace(self, same=self._tried, step=2 * self.step),)
-        return (replace(self, most=_common(self.name, found)),)
+        return (replace(self, most=len(commonprefix((self.name, later)))),)
 
     def settled(self) -> _Part:
         """Returns the range with the conclusions that need no request: no name is beyond its end."""
@@ -226,14 +227,14 @@ class _Part:
             middle = _SURROGATES.stop
         return middle if low < middle < self.beyond else 0
 
-    def _cut(self, found: str | None) -> tuple[_Part, ...]:
+    def _cut(self, later: str | None) -> tuple[_Part, ...]:
         low, between = ord(self.name[self.same]), self._between
-        if found is None:
+        if later is None:
             return (replace(self, beyond=between)._of_one_character(),)
         share = 0.5 if between in _BOUNDARIES else (between - low) / (self.beyond - low)
         point = self.point
         left = replace(self, end=point, beyond=between, weight=self.weight * share)
-        right = replace(self, start=point, name=found, weight=self.weight * (1 - share))
+        right = replace(self, start=point, name=later, weight=self.weight * (1 - share))
         return left._of_one_character(), right._of_one_character()
 
     def _of_one_character(self) -> _Part:
@@ -249,9 +250,3 @@ def _after(text: str) -> str:
     if code in _SURROGATES:
         code = _SURROGATES.stop
     return text[:-1] + chr(code) if code < _BEYOND else ""
-
-
-def _common(one: str, other: str) -> int:
-    """Returns how many characters two texts share at their beginning."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((index for index, (a, b) in pairs if a != b), min(len(one), len(other)))

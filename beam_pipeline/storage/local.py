@@ -43,28 +43,18 @@ def open_regular(path: str) -> int:
     raise OSError(errno.EINVAL, "a pipe, socket or device, not a file", path)
 
 
-def read_file(path: str) -> bytes:
-    """Reads a whole file. Raises OSError."""
-    with open(open_regular(path), "rb", buffering=0) as file:
-        return file.readall()
-
-
-def read_listed(path: str, size: int) -> bytes:
-    """Reads a file that was listed earlier, with one read.
+def read_and_close(file: int, path: str, size: int) -> bytes:
+    """Reads a file that is open at its beginning, with one read, and closes it.
 
     Args:
+      file: its descriptor.
       path: a local path.
       size: its bytes as listed; no more are read.
 
     Raises:
       ChangedFileError: it has another size now, or is no longer a file.
-      OSError: it cannot be opened or read.
+      OSError: it cannot be read.
     """
-    return read_and_close(os.open(path, _READ), path, size)
-
-
-def read_and_close(file: int, path: str, size: int) -> bytes:
-    """Reads a file that is open at its beginning, as `read_listed` does, and closes it."""
     try:
         if size > _LARGE_BYTES:
             _check_listed(file, path, size)  # before memory is allocated
@@ -114,39 +104,21 @@ def open_prefetched(path: str) -> int:
     return file
 
 
-def read_range(path: str, size: int, offset: int) -> bytes:
-    """Reads part of a file; returns fewer bytes if it ends before. Raises OSError."""
-    file = open_regular(path)
-    try:
-        return os.pread(file, size, offset)
-    finally:
-        os.close(file)
-
-
 class LocalFiles(FileSystem):
     """Files of the operating system, by their absolute paths."""
 
     def read(self, uri: str, size: int = 0, offset: int = -1) -> bytes:
-        """Reads a file, or part of it with one read. Raises OSError."""
-        return read_file(uri) if offset < 0 else read_range(uri, size, offset)
+        with open(open_regular(uri), "rb", buffering=0) as file:
+            return file.readall() if offset < 0 else os.pread(file.fileno(), size, offset)
 
     def read_listed(self, uri: str, size: int) -> bytes:
-        """Reads a file with one read, up to its listed size. Raises OSError."""
         return read_and_close(os.open(uri, _READ), uri, size)
-
-    def read_if_there(self, uri: str) -> bytes | None:
-        """Reads a regular file; None if it does not exist. Raises OSError, also for a pipe or device."""
-        try:
-            return read_file(uri)
-        except FileNotFoundError:
-            return None
 
     def open_input(self, uri: str) -> BinaryIO:
         """Opens a regular file. Raises OSError, also for a folder, pipe or device."""
         return os.fdopen(open_regular(uri), "rb")
 
     def size_of(self, uri: str) -> int:
-        """Returns bytes, or -1."""
         try:
             return os.stat(uri).st_size
         except FileNotFoundError:
@@ -157,7 +129,6 @@ class LocalFiles(FileSystem):
         return os.path.lexists(uri)
 
     def is_link(self, uri: str) -> bool:
-        """Tells whether the path is a symbolic link."""
         return os.path.islink(uri)
 
     def holds(self, uri: str, size: int, crc32c: int) -> bool:
@@ -198,7 +169,6 @@ class LocalFiles(FileSystem):
                 yield FoundFile(os.path.relpath(path, folder), status.st_size, status.st_mtime_ns)
 
     def list_folder(self, folder: str) -> list[str]:
-        """Returns the names in a folder, sorted."""
         try:
             return sorted(os.listdir(folder))
         except FileNotFoundError:
@@ -207,8 +177,8 @@ class LocalFiles(FileSystem):
     def files_in(self, folder: str) -> dict[str, FoundFile]:
         """Returns name -> file for the files in a folder itself. Raises OSError."""
         with os.scandir(folder) as entries:
-            found = [(entry.name, entry.stat()) for entry in entries if entry.is_file()]
-        return {name: FoundFile(name, at.st_size, at.st_mtime_ns) for name, at in found}
+            files = [(entry.name, entry.stat()) for entry in entries if entry.is_file()]
+        return {name: FoundFile(name, at.st_size, at.st_mtime_ns) for name, at in files}
 
     def open_output(self, uri: str, temporary: str, *, new: bool = False) -> AtomicFile:
         """Opens an `AtomicFile`; `new` is ignored, as the system cannot detect other writers."""
@@ -235,11 +205,9 @@ class LocalFiles(FileSystem):
         return True
 
     def make_folder(self, folder: str) -> None:
-        """Makes a folder and its parents."""
         os.makedirs(folder, exist_ok=True)
 
     def remove_folder(self, folder: str) -> None:
-        """Removes a folder if it is empty."""
         try:
             os.rmdir(folder)
         except OSError as error:
@@ -247,7 +215,6 @@ class LocalFiles(FileSystem):
                 raise
 
     def delete(self, uris: Sequence[str]) -> None:
-        """Deletes files."""
         for uri in uris:
             try:
                 os.unlink(uri)
@@ -255,7 +222,6 @@ class LocalFiles(FileSystem):
                 pass
 
     def delete_folder(self, folder: str) -> None:
-        """Deletes a folder with everything in it."""
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -314,24 +280,22 @@ class AtomicFile:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        is_complete = False
         try:
+            try:
+                if kind is None:
+                    self._flush()
+                    _sync(self._file)
+            finally:
+                os.close(self._file)
             if kind is None:
-                self._flush()
-                _sync(self._file)
-        except BaseException:
-            os.close(self._file)
-            os.unlink(self._temporary)
-            raise
-        os.close(self._file)
-        if kind is not None:
-            os.unlink(self._temporary)
-            return
-        try:
-            os.replace(self._temporary, self._path)
-        except OSError:  # such as a folder of this name
-            os.unlink(self._temporary)
-            raise
-        sync_folder(os.path.dirname(self._path))
+                os.replace(self._temporary, self._path)  # not onto a folder of this name
+                is_complete = True
+        finally:
+            if not is_complete:
+                os.unlink(self._temporary)
+        if is_complete:
+            sync_folder(os.path.dirname(self._path))
 
 
 def sync_folder(folder: str) -> None:

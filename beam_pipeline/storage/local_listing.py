@@ -136,9 +136,9 @@ class LocalListing:
                 self.done += len(files.names)
                 yield files
 
-    def _enter(self, found: Subfolder) -> Folder | None:
+    def _enter(self, subfolder: Subfolder) -> Folder | None:
         """A folder to list; None if it is one of the folders above itself."""
-        parent, path, is_link = found
+        parent, path, is_link = subfolder
         identity = _identity(path)
         if identity in parent.above:
             return None
@@ -255,14 +255,10 @@ def _decoded(
         if is_utf8(uri):
             chosen.append((key, uri))
             continue
+        name, path = printable(key), printable(uri)
+        message = "the name is not valid UTF-8; rename the file"
         dead_letters.append(
-            image_dead_letter(
-                stage=Stage.LIST,
-                key=printable(key),
-                uri=printable(uri),
-                reason=Reason.NAME_NOT_UTF8,
-                message="the name is not valid UTF-8; rename the file",
-            )
+            image_dead_letter(Stage.LIST, name, path, Reason.NAME_NOT_UTF8, message)
         )
     return [key for key, _ in chosen], [uri for _, uri in chosen]
 
@@ -275,8 +271,8 @@ def _with_status(
     Raises:
       ListingError: the size of a file cannot be read, so that it would look as if it had changed.
     """
-    sizes, versions, others = [], [], set()
-    for uri in uris:
+    rows: list[tuple[str, str, int, int]] = []
+    for key, uri in zip(keys, uris, strict=True):
         try:
             status = os.stat(uri)
         except OSError as error:
@@ -285,28 +281,12 @@ def _with_status(
                     f"the size of {printable(uri)} cannot be read ({error.strerror}); make the file and "
                     "its folder accessible or move it out of the images' folder"
                 ) from error
-            # gone, or a link that leads nowhere: reading it reports the reason
-            sizes.append(0)
-            versions.append(0)
+            rows.append((key, uri, 0, 0))  # gone, or a dangling link: reading it reports the reason
             continue
-        if not stat.S_ISREG(status.st_mode):
-            others.add(uri)
-            continue
-        sizes.append(status.st_size)
-        versions.append(status.st_mtime_ns)
-    if others:
-        dead_letters += [_no_file(k, u) for k, u in zip(keys, uris, strict=True) if u in others]
-        keys = [key for key, uri in zip(keys, uris, strict=True) if uri not in others]
-        uris = [uri for uri in uris if uri not in others]
-    count = len(keys)
-    return [keys, uris, sizes, versions, Same((), count), Same(b"", count)]
-
-
-def _no_file(key: str, uri: str) -> DeadLetter:
-    return image_dead_letter(
-        stage=Stage.LIST,
-        key=key,
-        uri=uri,
-        reason=Reason.NOT_A_FILE,
-        message="a socket, pipe or device, not a file",
-    )
+        if stat.S_ISREG(status.st_mode):
+            rows.append((key, uri, status.st_size, status.st_mtime_ns))
+        else:
+            message = "a socket, pipe or device, not a file"
+            dead_letters.append(image_dead_letter(Stage.LIST, key, uri, Reason.NOT_A_FILE, message))
+    columns = map(list, zip(*rows, strict=True)) if rows else ([], [], [], [])
+    return [*columns, Same((), len(rows)), Same(b"", len(rows))]

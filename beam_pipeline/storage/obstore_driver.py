@@ -101,7 +101,7 @@ class ObstoreFiles(BucketFiles):
 
     @abstractmethod
     def new_store(self, bucket: str, options: dict[str, Any]) -> Any:
-        """Makes a store of the exceptions.
+        """Makes a store of the library.
 
         Args:
           bucket: a `Place.bucket`.
@@ -112,9 +112,6 @@ class ObstoreFiles(BucketFiles):
           UsageError: a setting is missing.
           Exception: the library's, for a setting that it cannot use.
         """
-
-    def check_name(self, uri: str) -> None:
-        self._named(uri)
 
     def store(self, uri: str, *, patient: bool = False) -> Any:
         """Returns the store of a URI's bucket, made on first use; threads share it.

@@ -61,6 +61,17 @@ def needs_google(more: dict[str, str] | None = None) -> None:
             pytest.skip(f"needs {package}: pip install '.[gcp,gcs]'")
 
 
+class Done(NamedTuple):
+    """What a command gave: exit code and output."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+Run = Callable[..., Done]
+
+
 class Kinds(NamedTuple):
     """Regular expressions of the verb and of path and query, for each kind of request."""
 

@@ -308,9 +308,7 @@ def test_an_object_that_may_not_be_read(cloud: Store) -> None:
 
 READ_FAULTS = {
     "503": Fault("GET", status=503, times=2),
-    "429": Fault("GET", status=429, times=2),
     "cut": Fault("GET", cut=True, times=2),
-    "late": Fault("GET", delay=0.2, times=1),
 }
 
 
@@ -342,7 +340,7 @@ def test_a_deletion_is_retried(cloud: Store, fault: dict[str, int]) -> None:
 
 
 @pytest.mark.promise("bucket_trouble")
-@pytest.mark.parametrize("fault", [{"status": 503}, {"status": 429}, {"cut": True}])
+@pytest.mark.parametrize("fault", [{"status": 503}, {"cut": True}])
 def test_trouble_that_does_not_end_fails_the_bundle(
     cloud: Store, fault: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,17 +1,22 @@
-"""The driver over obstore: names, stores, and the library's errors, whose texts say what happened."""
+"""The driver over obstore: names, stores, the library's errors, whose texts say what happened, and retries."""
 
 from __future__ import annotations
 
 import errno
+import itertools
+import logging
+import math
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from obstore import exceptions
 
 from beam_pipeline.core.errors import BucketError, CredentialsError, UsageError
+from beam_pipeline.storage import buckets
 from beam_pipeline.storage.buckets import Permissions, Place, TakenError, bucket_uri, place_of
 from beam_pipeline.storage.obstore_driver import Answer, ObstoreFiles, answer_of, before
 
@@ -39,11 +44,10 @@ class Shelf(ObstoreFiles):
 
     title = "Shelf"
     container = "shelf"
-    extra = "shelf"
     credentials_help = "ask the librarian"
     permissions = Permissions("look", "take", "put", "burn")
 
-    def new_store(self, bucket: str, options: Mapping[str, Any]) -> Any:
+    def new_store(self, bucket: str, options: dict[str, Any]) -> Any:
         return bucket, options["client_options"]
 
 
@@ -63,7 +67,6 @@ def test_places(uri: str, place: Place) -> None:
 
 def test_a_bucket_has_one_store_for_short_and_one_for_long_requests() -> None:
     """An upload of gigabytes may wait for its answer longer than a reader."""
-    pytest.importorskip("obstore")
     shelf = Shelf()
     short, long = shelf.store("shelf://a/1"), shelf.store("shelf://a/2", patient=True)
     assert shelf.store("shelf://a/3") is short
@@ -75,7 +78,6 @@ def test_a_bucket_has_one_store_for_short_and_one_for_long_requests() -> None:
 @pytest.mark.parametrize("bucket", ["", "my pets", "b\xfccket", "pets?x", "pets\n"])
 def test_a_name_that_no_bucket_has(bucket: str) -> None:
     """Is an error at once, as the library ends the process for some of them."""
-    pytest.importorskip("obstore")
     with pytest.raises(UsageError) as caught:
         Shelf().store(f"shelf://{bucket}/a/1.jpg")
     assert str(caught.value) == (
@@ -86,10 +88,9 @@ def test_a_name_that_no_bucket_has(bucket: str) -> None:
 
 def test_a_setting_that_the_library_cannot_use() -> None:
     """Is told in one line."""
-    pytest.importorskip("obstore")
 
     class Locked(Shelf):
-        def new_store(self, bucket: str, options: Mapping[str, Any]) -> Any:
+        def new_store(self, bucket: str, options: dict[str, Any]) -> Any:
             raise ValueError("the key is bent\n\nDebug source: ...")
 
     with pytest.raises(UsageError) as caught:
@@ -112,32 +113,31 @@ def test_errors_name_bucket_and_permission() -> None:
         raise PermissionError(errno.EACCES, "no")
 
 
-@pytest.mark.parametrize("scheme", ["s3", "az"])
-def test_the_library_is_not_installed(scheme: str) -> None:
+LIBRARIES = {
+    "s3": ("obstore.store", "import of obstore.store halted; None in sys.modules", "s3"),
+    "az": ("obstore.store", "import of obstore.store halted; None in sys.modules", "azure"),
+    "gs": ("google.auth", "import of google.auth halted; None in sys.modules", "gcp"),
+}
+
+
+@pytest.mark.parametrize("scheme", LIBRARIES)
+def test_a_library_that_is_not_installed(scheme: str) -> None:
     """The command that installs it is named."""
+    module, reason, extra = LIBRARIES[scheme]
     code = (
-        "import sys\n"
-        "sys.modules['obstore'] = sys.modules['obstore.store'] = None\n"
-        "from beam_pipeline.cli import main\n"
-        "sys.exit(main(sys.argv[1:]))\n"
+        f"import sys; sys.modules[{module!r}] = None; from beam_pipeline.cli import main; "
+        f"sys.exit(main(['verify', '{scheme}://bucket/out']))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, "verify", f"{scheme}://bucket/out"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    extra = {"s3": "s3", "az": "azure"}[scheme]
     assert done.stderr == (
-        f"beam-tfrecord: error: {scheme}:// needs a library that is not installed (import of "
-        f"obstore.store halted; None in sys.modules): pip install '.[{extra}]' in the checkout of beam-tfrecord\n"
+        f"beam-tfrecord: error: {scheme}:// needs a library that is not installed ({reason}): "
+        f"pip install '.[{extra}]' in the checkout of beam-tfrecord\n"
     )
 
 
 def test_a_forked_process_is_told_to_be_spawned() -> None:
     """The library's threads are gone there, and a request would wait for them for ever."""
-    pytest.importorskip("obstore")
     code = (
         "import os\n"
         "from tests.buckets.test_obstore import Shelf\n"
@@ -247,8 +247,7 @@ def test_each_error_is_one_of_ours(
     kind: str, text: str, expected: type[Exception] | None, number: int
 ) -> None:
     """None where the same request may succeed later."""
-    library = pytest.importorskip("obstore.exceptions")
-    found = Shelf().permanent(getattr(library, kind)(text), URI)
+    found = Shelf().permanent(getattr(exceptions, kind)(text), URI)
     if expected is None:
         assert found is None
         return
@@ -259,9 +258,91 @@ def test_each_error_is_one_of_ours(
 
 def test_a_fault_of_the_program_is_not_repeated() -> None:
     """An error that is none of the library's is raised as it is."""
-    pytest.importorskip("obstore")
     error = TypeError("no such argument")
     assert Shelf().permanent(error, URI) is error
     name = Shelf().permanent(ValueError('Path "a//b" contained empty path segment'), URI)
     assert isinstance(name, OSError)
     assert name.errno == errno.EINVAL
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds that pass in sleep only; the list holds those of each sleep."""
+    slept: list[float] = []
+    monkeypatch.setattr(buckets.time, "sleep", slept.append)
+    monkeypatch.setattr(buckets.time, "monotonic", lambda: 1000 + sum(slept))
+    monkeypatch.setattr(buckets.random, "uniform", lambda low, high: high)
+    monkeypatch.setattr(buckets.Waiting, "warned", -math.inf)
+    return slept
+
+
+def _failing(times: int) -> Callable[[], str]:
+    """A request that fails so often, then gives an answer."""
+    counter = itertools.count()
+
+    def request() -> str:
+        if next(counter) < times:
+            raise ConnectionError("503 SlowDown")
+        return "answer"
+
+    return request
+
+
+class Patient(Shelf):
+    """Every error may pass, except the one that it is made with."""
+
+    title = "S3"
+
+    def __init__(self, lasting: Exception | None = None) -> None:
+        super().__init__()
+        self._lasting = lasting
+
+    def permanent(self, error: Exception, uri: str) -> Exception | None:
+        return self._lasting
+
+    def text(self, error: Exception) -> str:
+        return str(error)
+
+
+def _get(request: Callable[[], str], error: Exception | None = None) -> str:
+    return Patient(error).retried(request, URI)
+
+
+def test_delays_grow(clock: list[float]) -> None:
+    """Each twice the one before."""
+    assert _get(_failing(5)) == "answer"
+    assert clock == [0.2, 0.4, 0.8, 1.6, 3.2]
+
+
+def test_ten_seconds_of_retrying_are_said(
+    clock: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    """In one line with the reason; a shorter trouble is not mentioned."""
+    with caplog.at_level(logging.WARNING):
+        _get(_failing(5))
+        assert caplog.messages == []
+        clock.clear()
+        _get(_failing(7))
+    assert caplog.messages == [
+        "S3 has given no good answer for 13 s, the last: 503 SlowDown; retrying for 300 s in all"
+    ]
+
+
+def test_in_the_end_the_last_reason_is_told(clock: list[float]) -> None:
+    """After five minutes."""
+    with pytest.raises(TimeoutError) as caught:
+        _get(_failing(10**9))
+    assert caught.value.errno == errno.ETIMEDOUT
+    assert caught.value.filename == URI
+    assert str(caught.value.strerror).startswith("S3 gave no good answer for 2")
+    assert str(caught.value.strerror).endswith(" s; the last: 503 SlowDown")
+    assert sum(clock) <= buckets.RETRY_SECONDS
+
+
+def test_a_permanent_error_is_raised_at_once(clock: list[float]) -> None:
+    """As the caller has translated it."""
+    error = PermissionError(errno.EACCES, "403", URI)
+    with pytest.raises(PermissionError) as caught:
+        _get(_failing(1), error)
+    assert caught.value is error
+    assert clock == []

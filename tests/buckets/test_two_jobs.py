@@ -27,6 +27,10 @@ from tests.transforms.test_dataset_finisher import SHARDS as SHARDS_OF_PLAN
 pytestmark = pytest.mark.buckets
 
 OPTIONS = ("", "--overwrite", "--resume", "--reuse")
+PAIRS = [
+    *(("gs", *pair) for pair in combinations_with_replacement(OPTIONS, 2)),
+    *((cloud, first, "--overwrite") for cloud in ("s3", "az") for first in ("", "--overwrite")),
+]
 SHARDS = 8
 COMMON = ("--name", "d", "--num_shards", str(SHARDS))
 
@@ -69,7 +73,7 @@ def _side(cloud: Store, folder: Path, name: str) -> Side:
 
 
 @pytest.mark.promise("bucket_two_jobs")
-@pytest.mark.parametrize(("first", "second"), combinations_with_replacement(OPTIONS, 2))
+@pytest.mark.parametrize(("cloud", "first", "second"), PAIRS, indirect=["cloud"])
 def test_of_two_jobs_one_wins_or_none_and_nothing_is_mixed(
     cloud: Store, sides: Sequence[Side], first: str, second: str
 ) -> None:

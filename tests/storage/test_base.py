@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import errno
-
 import pytest
 
-from beam_pipeline.storage.base import FileSystem, all_of
 from tests.storage.fixtures import MemoryFiles
 
 
@@ -46,28 +43,3 @@ def test_what_a_storage_cannot_do_does_nothing(storage: MemoryFiles) -> None:
     storage.check_readable("x://b/gone")
     assert storage.version_of("x://b/out/2") == 0
     assert storage.files == before
-
-
-def test_storage_does_not_list_ranges_unless_it_says_so() -> None:
-    """The two methods of ranges are for those that do."""
-
-    class WithoutRanges(MemoryFiles):
-        lists_ranges = FileSystem.lists_ranges
-        list_range = FileSystem.list_range
-        first_name = FileSystem.first_name
-
-    storage = WithoutRanges()
-    assert not storage.lists_ranges
-    with pytest.raises(NotImplementedError):
-        storage.list_range("x://b/")
-    with pytest.raises(NotImplementedError):
-        storage.first_name("x://b/")
-
-
-def test_part_of_a_file_is_all_of_it_or_an_error() -> None:
-    """The error names the file and the byte that was asked for."""
-    assert all_of(b"abc", "x://b/f", 3, 10) == b"abc"
-    assert all_of(b"", "x://b/f", 0, 10) == b""
-    with pytest.raises(OSError, match="the file ends before byte 13") as caught:
-        all_of(b"ab", "x://b/f", 3, 10)
-    assert (caught.value.errno, caught.value.filename) == (errno.EIO, "x://b/f")

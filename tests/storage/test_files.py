@@ -6,7 +6,6 @@ import errno
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -117,23 +116,6 @@ def test_a_file_holds_what_its_length_and_checksum_say(tmp_path: Path) -> None:
     assert not files.holds(str(path), 9, 0xE3069283)
     assert not files.holds(str(tmp_path), 9, 0xE3069283)
     assert not files.holds(str(tmp_path / "none"), 9, 0xE3069283)
-
-
-@pytest.mark.timeout(20)
-@pytest.mark.parametrize("read", [files.read_bytes, files.open_input, files.read_if_there])
-def test_a_pipe_is_not_waited_for(tmp_path: Path, read: Callable[[str], object]) -> None:
-    """Opening it would hang until somebody writes to it."""
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(OSError, match="a pipe, socket or device, not a file"):
-        read(str(tmp_path / "pipe"))
-
-
-def test_a_folder_and_an_impossible_name_are_no_files(tmp_path: Path) -> None:
-    """Each is an OSError, as callers expect."""
-    with pytest.raises(IsADirectoryError):
-        files.open_input(str(tmp_path))
-    with pytest.raises(OSError, match="no name of a file"):
-        files.open_input(f"{tmp_path}/a\0b")
 
 
 def test_a_file_that_cannot_be_linked_is_copied(tmp_path: Path) -> None:

@@ -15,14 +15,17 @@ import pytest
 
 from beam_pipeline.core.errors import ChangedFileError
 from beam_pipeline.storage.base import FoundFile
-from beam_pipeline.storage.local import (
-    LocalFiles,
+from beam_pipeline.storage.local import LocalFiles, open_regular
+from beam_pipeline.storage.read_ahead import Prefetch, ReadOptions, Request
+
+read_file, read_listed = LocalFiles().read, LocalFiles().read_listed
+READS: list[Callable[[str], Any]] = [
     open_regular,
     read_file,
-    read_listed,
-    read_range,
-)
-from beam_pipeline.storage.read_ahead import Prefetch, ReadOptions, Request
+    LocalFiles().read_if_there,
+    LocalFiles().open_input,
+    partial(read_file, size=1, offset=0),
+]
 
 
 @pytest.mark.parametrize("length", [0, 1, 1000, 1 << 20, (1 << 20) + 1, 3_000_000])
@@ -79,40 +82,43 @@ def test_a_pipe_never_hangs(tmp_path: Path) -> None:
         pytest.raises(ChangedFileError),
     ):
         ahead.read(*request)
-    reads: list[Callable[[str], Any]] = [
-        open_regular,
-        read_file,
-        LocalFiles().open_input,
-        partial(read_range, size=1, offset=0),
-    ]
-    for read in reads:
-        with pytest.raises(OSError, match="a pipe, socket or device, not a file"):
-            read(path)
 
 
 def no_read(uri: str, size: int, offset: int) -> bytes:
     raise AssertionError("the prefetched file is read")
 
 
-def test_a_file_that_is_gone_says_so(tmp_path: Path) -> None:
-    """The error is the system's own, with its number."""
-    reads: list[Callable[[str], Any]] = [read_file, partial(read_listed, size=10)]
-    for read in reads:
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("read", READS)
+def test_only_regular_files_are_read(tmp_path: Path, read: Callable[[str], Any]) -> None:
+    """Others are refused at once, with their names, and leave no descriptor open."""
+    pipe, folder, missing = (str(tmp_path / name) for name in ("pipe", "folder", "missing"))
+    os.mkfifo(pipe)
+    os.mkdir(folder)
+    before = os.listdir("/proc/self/fd")
+    for path in (pipe, os.devnull):
+        with pytest.raises(OSError, match="a pipe, socket or device, not a file") as caught:
+            read(path)
+        assert (caught.value.errno, caught.value.filename) == (errno.EINVAL, path)
+    with pytest.raises(IsADirectoryError) as caught:
+        read(folder)
+    assert caught.value.filename == folder
+    for path in (f"{tmp_path}/a\0b", f"{tmp_path}/a\ud800b"):  # for which Python raises ValueError
+        with pytest.raises(OSError, match="no name of a file") as caught:
+            read(path)
+        assert caught.value.filename == path
+    if getattr(read, "__name__", "") != "read_if_there":
         with pytest.raises(FileNotFoundError):
-            read(str(tmp_path / "a.jpg"))
+            read(missing)
+    assert os.listdir("/proc/self/fd") == before
 
 
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    """It can be opened, but not read."""
-    reads: list[Callable[[str], Any]] = [
-        open_regular,
-        read_file,
-        partial(read_listed, size=10),
-        LocalFiles().open_input,
-    ]
-    for read in reads:
-        with pytest.raises(IsADirectoryError):
-            read(str(tmp_path))
+def test_a_listed_file_that_is_gone_or_a_folder(tmp_path: Path) -> None:
+    """The error is the system's own."""
+    with pytest.raises(FileNotFoundError):
+        read_listed(str(tmp_path / "a.jpg"), 10)
+    with pytest.raises(IsADirectoryError):
+        read_listed(str(tmp_path), 10)
 
 
 @pytest.mark.parametrize("path", ["a.jpg", "", "/", "pipe", "long"])
@@ -138,9 +144,9 @@ def test_part_of_a_file_is_read(tmp_path: Path) -> None:
     """As many bytes as there are from the offset on, and no more than asked for."""
     path = tmp_path / "a"
     path.write_bytes(b"0123456789")
-    assert read_range(str(path), 4, 3) == b"3456"
-    assert read_range(str(path), 4, 8) == b"89"
-    assert read_range(str(path), 4, 10) == b""
+    assert read_file(str(path), 4, 3) == b"3456"
+    assert read_file(str(path), 4, 8) == b"89"
+    assert read_file(str(path), 4, 10) == b""
 
 
 def test_files_are_listed_at_any_depth(tmp_path: Path) -> None:
@@ -228,18 +234,6 @@ def test_a_link_is_the_file_that_it_names(tmp_path: Path) -> None:
         os.close(file)
 
 
-def test_pipes_and_devices_are_refused(tmp_path: Path) -> None:
-    """At once, with the name; no descriptor stays open."""
-    pipe = str(tmp_path / "pipe")
-    os.mkfifo(pipe)
-    before = os.listdir("/proc/self/fd")
-    for path in (pipe, os.devnull):
-        with pytest.raises(OSError, match="a pipe, socket or device, not a file") as caught:
-            open_regular(path)
-        assert (caught.value.errno, caught.value.filename) == (errno.EINVAL, path)
-    assert os.listdir("/proc/self/fd") == before
-
-
 def test_a_socket_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The system itself does not open it."""
     monkeypatch.chdir(tmp_path)  # a socket's path has at most 107 bytes
@@ -247,21 +241,3 @@ def test_a_socket_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         server.bind("s")
         with pytest.raises(OSError, match="No such device or address"):
             open_regular("s")
-
-
-def test_a_folder_and_a_missing_file_have_the_errors_of_the_system(tmp_path: Path) -> None:
-    """Callers tell them apart by their classes."""
-    with pytest.raises(IsADirectoryError) as caught:
-        open_regular(str(tmp_path))
-    assert caught.value.filename == str(tmp_path)
-    with pytest.raises(FileNotFoundError):
-        open_regular(str(tmp_path / "none"))
-
-
-@pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
-def test_an_impossible_name_is_an_error_of_files(tmp_path: Path, name: str) -> None:
-    """Python says ValueError, for which no caller looks."""
-    path = f"{tmp_path}/{name}"
-    with pytest.raises(OSError, match="no name of a file") as caught:
-        open_regular(path)
-    assert caught.value.filename == path

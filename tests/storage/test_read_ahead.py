@@ -262,8 +262,8 @@ def test_prefetched_files_are_read_as_others_are(
 def read_local(uri: str, size: int, offset: int) -> bytes:
     """The plain function for files on disk."""
     if offset < 0:
-        return local.read_listed(uri, size)
-    return local.read_range(uri, size, offset)
+        return local.LocalFiles().read_listed(uri, size)
+    return local.LocalFiles().read(uri, size, offset)
 
 
 def outcome(read: ImageReader, request: Request) -> bytes | str:

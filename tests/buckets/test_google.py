@@ -1,10 +1,11 @@
-"""Single GET requests, to a server that answers as it is told."""
+"""Google's client: single GET requests, to a server that answers as it is told, and credentials."""
 
 from __future__ import annotations
 
 import base64
 import gzip
 import multiprocessing
+import os
 import shutil
 import ssl
 import subprocess
@@ -19,6 +20,7 @@ import pytest
 
 from beam_pipeline.core.errors import CredentialsError
 from beam_pipeline.storage.buckets import Place
+from tests.buckets.services import Run
 
 google = pytest.importorskip("beam_pipeline.storage.google", reason="needs google-cloud-storage")
 urllib3 = google.urllib3
@@ -253,3 +255,45 @@ def test_tls(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     google._forget_session()
     with pytest.raises(urllib3.exceptions.HTTPError, match="CERTIFICATE_VERIFY_FAILED"):
         get()
+
+
+@pytest.fixture
+def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine without settings of Google's."""
+    for name in [name for name in os.environ if "GOOGLE" in name]:
+        monkeypatch.delenv(name)
+    monkeypatch.delenv("STORAGE_EMULATOR_HOST", raising=False)
+    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
+    google._forget_session()
+    yield
+    google._forget_session()
+
+
+@pytest.mark.usefixtures("nobody")
+@pytest.mark.promise("no_credentials")
+def test_no_credentials(tmp_path: Path, run: Run) -> None:
+    """Are missed at once, by all commands, with what to do about it."""
+    for argv in (
+        ["convert", "--images", "gs://b/photos", "--output", str(tmp_path / "out")],
+        ["convert", "--images", str(tmp_path), "--output", "gs://b/out"],
+        ["verify", "gs://b/out"],
+    ):
+        code, _, stderr = run(*argv)
+        assert code == 2
+        assert "gs://: no credentials found on this machine" in stderr
+        assert "gcloud auth application-default login" in stderr
+
+
+@pytest.mark.usefixtures("nobody")
+@pytest.mark.parametrize("content", [None, "{not JSON", '{"type": "service_account"}', "{}"])
+def test_a_credentials_file_that_is_no_use(
+    tmp_path: Path, content: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is missing or broken is named."""
+    path = tmp_path / "key.json"
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(path))
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(CredentialsError, match="gs://: credentials cannot be used") as caught:
+        google.session()
+    assert str(path) in str(caught.value)

@@ -1,0 +1,284 @@
+"""What a job reads from a bucket beside images: archives, label files, lists, digests."""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.packing import unpack_columns
+from beam_pipeline.core.references import LabelRow
+from beam_pipeline.transforms.listing import cut_file
+from beam_pipeline.work.inventory_task import InventoryTask, cut_of
+from beam_pipeline.work.reading import FilePart, RowsTask
+from tests.archives import make_tar, make_zip
+from tests.buckets.proxy import Fault
+from tests.buckets.services import Run, Store
+from tests.harness import (
+    ALL_BAD,
+    NONE_BAD,
+    PATIENCE_S,
+    convert,
+    convert_asking,
+    digests,
+    manifest_of,
+    read_all,
+    reasons_of,
+)
+from tests.pictures import picture, write_pictures
+
+pytestmark = pytest.mark.buckets
+
+SPLIT = [f"{split}/{'ab'[i % 2]}/{i}.jpg" for split in ("train", "test") for i in range(10)]
+
+
+CLASSES = {f"{'ab'[i % 2]}/{i}.jpg": picture(i) for i in range(12)}
+SAMPLES = {
+    name: content
+    for i in range(6)
+    for name, content in ((f"{i:03d}.jpg", picture(i)), (f"{i:03d}.cls", str(i % 3).encode()))
+}
+
+
+@pytest.fixture
+def archives(tmp_path: Path, cloud: Store) -> Path:
+    """The same archives on this machine, in in/, and in the bucket."""
+    folder = tmp_path / "in"
+    make_zip(folder / "photos.zip", CLASSES)
+    make_tar(folder / "photos.tar", CLASSES)
+    make_tar(folder / "set" / "s-train-0.tar", SAMPLES)
+    make_tar(folder / "set" / "s-val-0.tar", SAMPLES)
+    cloud.put_folder(folder, "in")
+    return folder
+
+
+def _shards(folder: Path) -> dict[str, str]:
+    return {name: digest for name, digest in digests(folder).items() if ".tfrecord" in name}
+
+
+@pytest.mark.parametrize(
+    ("cloud", "name"),
+    [
+        ("gs", "photos.zip"),
+        ("gs", "photos.tar"),
+        ("gs", "set/s-*-0.tar"),
+        ("gs", "set/s-{train,val}-0.tar"),
+        ("s3", "photos.zip"),
+        ("az", "set/s-*-0.tar"),
+    ],
+    indirect=["cloud"],
+)
+def test_archives_in_a_bucket_give_the_bytes_of_local_ones(
+    name: str, archives: Path, tmp_path: Path, cloud: Store
+) -> None:
+    """Found by name, glob or braces; the classes of folders, and those beside the images."""
+    for images, out in ((archives / name, "here"), (f"{cloud.uri}/in/{name}", "there")):
+        argv = ("--images", str(images), "--output", str(tmp_path / out), "--name=x", NONE_BAD)
+        assert convert(*argv) == 0
+    assert _shards(tmp_path / "there") == _shards(tmp_path / "here") != {}
+
+
+@pytest.mark.parametrize("cloud", ["gs"], indirect=True)
+def test_a_replaced_archive_is_noticed(archives: Path, tmp_path: Path, cloud: Store) -> None:
+    """By its generation where a run is resumed."""
+    argv = ["--images", f"{cloud.uri}/in/photos.zip", "--output", str(tmp_path / "out")]
+    assert convert(*argv) == 0
+    cloud.put("in/photos.zip", (archives / "photos.zip").read_bytes())
+    assert convert(*argv, "--resume") == 1
+
+
+@pytest.mark.parametrize("cloud", ["gs"], indirect=True)
+def test_a_missing_archive_is_named(
+    archives: Path, tmp_path: Path, cloud: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a range of names, each has to be there."""
+    images = f"{cloud.uri}/in/set/s-{{train,val,test}}-0.tar"
+    assert convert("--images", images, "--output", str(tmp_path / "out"), ALL_BAD) != 0
+    assert f"{cloud.uri}/in/set/s-test-0.tar cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("cloud", ["gs"], indirect=True)
+def test_the_dead_letters_are_those_of_a_local_archive(tmp_path: Path, cloud: Store) -> None:
+    """An image that is none, in an archive in a bucket."""
+    make_zip(tmp_path / "in" / "a.zip", {**CLASSES, "a/bad.jpg": b"no image"})
+    cloud.put_folder(tmp_path / "in", "in")
+    argv = ["--images", f"{cloud.uri}/in/a.zip", "--output", str(tmp_path / "out"), ALL_BAD]
+    assert convert(*argv) == 0
+    assert reasons_of(tmp_path / "out") == {"a.zip/a/bad.jpg": "not_an_image"}
+    letter = json.loads((tmp_path / "out" / "dead_letters.jsonl").read_text())
+    assert letter["uri"].startswith(f"zip://{cloud.uri}/in/a.zip#at=")
+
+
+NAMES = [f"{'ab'[i % 2]}/{i}.jpg" for i in range(12)]
+TABLE = "filename,label\n" + "".join(f"{name},{'xyz'[i % 3]}\n" for i, name in enumerate(NAMES))
+
+
+def _put(cloud: Store, **others: bytes) -> None:
+    for i, name in enumerate(NAMES):
+        cloud.put(f"in/{name}", picture(i))
+    for name, content in others.items():
+        cloud.put(f"in/{name}", content)
+
+
+@pytest.mark.parametrize("cloud", ["gs"], indirect=True)
+def test_a_table_among_the_images_is_a_question_that_its_command_answers(
+    tmp_path: Path, cloud: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is asked of the bucket for it; --yes goes on by folders, and is recorded."""
+    _put(cloud, **{"labels.csv": TABLE.encode()})
+    argv = ["--images", f"{cloud.uri}/in", "--output", str(tmp_path / "out")]
+    cloud.proxy.take_log()
+    assert convert_asking(*argv) == 2
+    assert not any("labels.csv" in request.path for request in cloud.proxy.take_log())
+    *_, question, command, _ = capsys.readouterr().err.strip().splitlines()
+    reason = "1 .csv file (labels.csv) would be ignored, and looks like a table of labels."
+    assert question.startswith(f"- {reason}")
+    answer = shlex.split(command)[2:]
+    assert answer[2:4] == ["--labels", f"{cloud.uri}/in/labels.csv"]
+    assert convert_asking(*answer) == 0
+    assert {row["image/class/text"][0] for row in read_all(tmp_path / "out").values()} == {
+        b"x",
+        b"y",
+        b"z",
+    }
+    assert convert(*argv, "--overwrite") == 0
+    assert manifest_of(tmp_path / "out")["questions"] == [reason]
+
+
+@pytest.mark.parametrize("cloud", ["gs"], indirect=True)
+def test_a_text_beside_each_image_is_read_or_a_question(
+    tmp_path: Path, cloud: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """YOLO's are recognised; others are a question, and a named layout is not questioned."""
+    _put(cloud, **{f"{name[:-4]}.txt": b"0 0.5 0.5 0.25 0.5\n" for name in NAMES})
+    argv = ["--images", f"{cloud.uri}/in", "--output", str(tmp_path / "out")]
+    assert convert_asking(*argv) == 0
+    assert "Layout yolo: " in capsys.readouterr().out
+    _put(cloud, **{f"{name[:-4]}.txt": b"0.5 0.25\n" for name in NAMES})
+    argv += ["--overwrite"]
+    assert convert_asking(*argv) == 2
+    assert (
+        "- 12 .txt files (a/0.txt, a/10.txt, and 10 more) would be ignored, about as many as images"
+    ) in capsys.readouterr().err
+    assert convert_asking(*argv, "--layout", "class_folders") == 0
+
+
+@pytest.mark.parametrize("cloud", ["gs"], indirect=True)
+def test_a_data_set_among_the_images_is_no_question(tmp_path: Path, cloud: Store) -> None:
+    """Its JSON files are no labels."""
+    _put(cloud)
+    assert convert("--images", f"{cloud.uri}/in", "--output", str(tmp_path / "first")) == 0
+    cloud.put_folder(tmp_path / "first", "in/old")
+    assert "in/old/manifest.json" in cloud.names("in/old")
+    assert convert_asking("--images", f"{cloud.uri}/in", "--output", str(tmp_path / "second")) == 0
+
+
+AT_ONCE = 20
+
+
+class _Meeting:
+    """A reader that goes on when enough files are being read; the first one comes last."""
+
+    def __init__(self) -> None:
+        self._met = threading.Barrier(AT_ONCE)
+        self._others = threading.Semaphore(0)
+
+    def read(self, file: BinaryIO, uri: str) -> Iterator[LabelRow | DeadLetter]:
+        self._met.wait(PATIENCE_S)
+        text = file.read().decode()
+        if text == "broken":
+            raise LabelTableError(f"{uri} is broken")
+        if text == "0":
+            assert self._others.acquire(timeout=PATIENCE_S)
+        self._others.release()
+        yield LabelRow(text, (), "", uri, 0)
+
+
+@pytest.mark.parametrize("cloud", ["gs"], indirect=True)
+def test_small_label_files_are_read_at_once(cloud: Store) -> None:
+    """Rows come in the order of the files, and what one file has wrong is said of that file alone."""
+    names = [f"{number:02}.txt" for number in range(AT_ONCE + 1)]
+    for number, name in enumerate(names):
+        cloud.put(name, b"broken" if number == 5 else b"%d" % number)
+    cloud.proxy.spoil(Fault("GET", "/o/03.txt", status=403))
+    task = RowsTask([FilePart(f"{cloud.uri}/{name}") for name in names], _Meeting())
+    outcome = task.run()
+    (rows,) = outcome.main
+    assert [row.name for row in rows] == [
+        str(number) for number in range(AT_ONCE + 1) if number not in (3, 5)
+    ]
+    (letter,) = outcome.dead_letters
+    assert letter.key == f"{cloud.uri}/03.txt"
+    assert letter.message.startswith(
+        "cannot be read: permission storage.objects.get is missing: 403"
+    )
+    assert outcome.tally
+    assert outcome.tally.label_rows == AT_ONCE
+    assert [refusal.message for refusal in outcome.tally.refusals] == [
+        f"{cloud.uri}/05.txt is broken"
+    ]
+
+
+@pytest.mark.parametrize("cloud", ["gs"], indirect=True)
+def test_row_groups_are_read_from_a_bucket(cloud: Store) -> None:
+    """Its parts have every row of a file once."""
+    file = io.BytesIO()
+    columns = {"uri": [f"gs://pets/{n}.jpg" for n in range(100)], "size": [7] * 100}
+    parquet.write_table(pyarrow.table(columns), file, row_group_size=30)
+    cloud.put("i.parquet", file.getvalue())
+    parts = cut_file(f"{cloud.uri}/i.parquet", cut_of, 10)
+    assert len(parts) == 4
+
+    def read(parts: list[FilePart]) -> list[tuple[int, bytes]]:
+        tasks = [InventoryTask(part, (ImageRoot("gs://pets"),), 1) for part in parts]
+        return [rows for task in tasks for rows in task.read(Tally())]
+
+    assert len(read(parts)) == 4
+    keys = [key for _, packed in read(parts) for key in unpack_columns(packed)[0]]
+    assert keys == [f"{n}.jpg" for n in range(100)]
+
+
+@pytest.mark.parametrize("cloud", ["gs"], indirect=True)
+def test_the_listing_tells_which_images_are_copies(cloud: Store, tmp_path: Path, run: Run) -> None:
+    """`plan` reports them and reads no image; a conversion reads each that it writes once."""
+    contents = write_pictures(str(tmp_path / "photos"), SPLIT)
+    cloud.put_folder(tmp_path / "photos", "photos")
+    cloud.put("photos/train/a/copy.jpg", contents["test/a/0.jpg"])
+    argv = ["--images", f"{cloud.uri}/photos", "--output", f"{cloud.uri}/set", "--name", "x"]
+    cloud.proxy.take_log()
+    planned = run("plan", *argv, "--yes")
+    assert "duplicates: 2 images in 1 group of the same bytes" in planned.stdout
+    assert "such as test/a/0.jpg (test) and train/a/copy.jpg (train)" in planned.stdout
+    assert not [r for r in cloud.proxy.take_log() if r.query.get("alt") == "media"]
+    assert convert(*argv, "--duplicates", "first") == 0
+    reads = [r.path for r in cloud.proxy.take_log() if r.path.endswith(".jpg")]
+    assert len(reads) == len(set(reads)) == len(SPLIT)
+    manifest = json.loads(cloud.get("set/manifest.json"))
+    assert manifest["dead_letters"] == {"duplicate": 1}
+    assert manifest["counts"]["examples"] == len(SPLIT)
+
+
+@pytest.mark.parametrize("cloud", ["gs"], indirect=True)
+def test_images_beside_a_bucket_meet_those_in_it(cloud: Store, tmp_path: Path) -> None:
+    """Those on the disk are read; where both have a copy, the first by its key stays."""
+    contents = write_pictures(str(tmp_path / "more"), ["c/0.jpg", "c/1.jpg"])
+    cloud.put("photos/b/copy.jpg", contents["c/1.jpg"])
+    cloud.put("photos/b/other.jpg", contents["c/1.jpg"][:-2] + b"\xff\xd9\x00")
+    argv = ["--images", f"{cloud.uri}/photos", "--images", f"{tmp_path}/more"]
+    argv += ["--output", f"{tmp_path}/out", "--duplicates", "first", "--max_bad_fraction", "1"]
+    assert convert(*argv) == 0
+    letters = [json.loads(line) for line in (tmp_path / "out/dead_letters.jsonl").open()]
+    copies = [letter["key"] for letter in letters if letter["reason"] == "duplicate"]
+    assert copies == ["c/1.jpg"]
