@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import itertools
 import posixpath
-from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.schema import Column
 from beam_pipeline.core.labels.table_files import UTF_8, LabelTable
 from beam_pipeline.core.labels.tables import LabelSchema
 from beam_pipeline.core.labels.typed_rows import typed_row
-from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
+from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.questions import Question, question
 from beam_pipeline.core.records.example_source import LabelledImages
@@ -52,7 +51,7 @@ from beam_pipeline.layouts.sidecars import (
     json_fields,
 )
 from beam_pipeline.layouts.table import table_notes, table_numbering
-from beam_pipeline.layouts.tree import beginning, has_folder, names_in
+from beam_pipeline.layouts.tree import LocalNames, beginning, has_folder, walk
 from beam_pipeline.storage import files
 
 _JSON = ".json"
@@ -65,14 +64,11 @@ _LISTS = frozenset({"labels", "classes", "requirements"})
 _ENCODING_NAMES = {UTF_8: "UTF-8", "utf-16": "UTF-16"}
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
-_MOST_FOLDERS = 200
-_MOST_NAMES = 100_000  # in local folders
-_MOST_REMOTE_NAMES = 5_000  # five requests of a listing
+_MOST_FOLDERS, _MOST_REMOTE_FOLDERS = 200, 20
 _TEXTS, _TEXTS_REMOTE = 50, 10  # captions looked at
 _LINES = 20  # of each
 _HEAD_BYTES = 4096
 _NEARLY_ALL = 0.9
-_IMAGES = IMAGE_EXTENSIONS - {""}
 _OBJECTS, _OBJECTS_REMOTE = 500, 50  # JSON files from which types of columns are inferred
 _IMAGES_WITHOUT = 500  # images, after which a folder without captions is not looked at any further
 
@@ -89,14 +85,14 @@ class CaptionFiles:
         if images is None or labels is None:
             return ""
         if labels:
-            found = [look_for_captions(images, labels)]
+            sets = [look_for_captions(images, labels)]
         else:
-            found = [look_for_captions([folder], enough=_IMAGES_WITHOUT) for folder in images]
-        if not all(one.cover_images and one.are_texts() for one in found):
+            sets = [look_for_captions([folder], enough=_IMAGES_WITHOUT) for folder in images]
+        if not all(captions.cover_images and captions.are_texts() for captions in sets):
             return ""
         if not labels and any(map(_has_other_labels, images)):
             return ""
-        first = found[0].captions[found[0].ending][0]
+        first = sets[0].uris[sets[0].ending][0]
         if labels:
             return f"captions such as {shown(first, options.labels[0])}"
         return f"a caption beside each image, such as {shown(first, options.images[0])}"
@@ -111,18 +107,22 @@ class CaptionFiles:
         typed = _folders(options.labels, "--labels") if options.labels else ()
         labels = typed or tuple(ImageRoot(root.uri) for root in roots)
         elsewhere = {root.uri for root in labels} - {root.uri for root in roots}
-        found = look_for_captions(
+        captions = look_for_captions(
             [root.uri for root in roots], [root.uri for root in labels] if elsewhere else ()
         )
-        if not found.ending and not any(is_remote(root.uri) for root in (*roots, *labels)):
-            raise UsageError(_no_captions(labels, elsewhere=bool(elsewhere)))
-        ending = found.ending or TEXTS[0]
+        if not captions.ending and not any(is_remote(root.uri) for root in (*roots, *labels)):
+            raise UsageError(
+                f"no captions in {some([root.uri for root in labels])}; expected files "
+                f"{' or '.join(TEXTS)} with the names of the images, beside them or in a folder named "
+                "with --labels"
+            )
+        ending = captions.ending or TEXTS[0]
         by_name = any(root.patterns for root in typed)
         schema, table, left_out = inspect_sidecars(
-            labels[0].uri, _rows(found), options, {CAPTION_COLUMN: "str"}
+            labels[0].uri, _rows(captions), options, {CAPTION_COLUMN: "str"}
         )
         reader = LabelFileReader(
-            CaptionFormat(table, schema, options.labels_encoding, bool(found.with_fields)),
+            CaptionFormat(table, schema, options.labels_encoding, bool(captions.with_fields)),
             tuple(Place(uri) for uri in sorted(elsewhere)),
         )
         return Source(
@@ -137,10 +137,10 @@ class CaptionFiles:
             ),
             examples=LabelledImages(schema.columns),
             numbering=table_numbering(options, schema),
-            notes=(*table_notes(schema), *left_out, *_folder_notes(found, roots)),
+            notes=(*table_notes(schema), *left_out, *_folder_notes(captions, roots)),
             questions=(
                 *schema.questions,
-                *(_other_captions(found, labels[0].uri) if not by_name else ()),
+                *(_second_captions(captions, labels[0].uri) if not by_name else ()),
             ),
         )
 
@@ -166,15 +166,6 @@ def _folders(paths: Sequence[str], option: str) -> tuple[ImageRoot, ...]:
     return roots
 
 
-def _no_captions(labels: Sequence[ImageRoot], *, elsewhere: bool) -> str:
-    where = some([root.uri for root in labels])
-    expected = "with the names of the images" if elsewhere else "beside images, with their names"
-    return (
-        f"no captions in {where}; expected files {' or '.join(TEXTS)} {expected}. --labels names a "
-        "folder of captions elsewhere"
-    )
-
-
 def _pattern(ending: str) -> str:
     """A glob of all files with an ending, in any case.
 
@@ -185,10 +176,10 @@ def _pattern(ending: str) -> str:
     return f"**/*.{letters}"
 
 
-def _rows(found: Found) -> list[dict[str, Any]]:
+def _rows(captions: Captions) -> list[dict[str, Any]]:
     """The columns of some samples, from the beginning and the end of the data set."""
     rows: list[dict[str, Any]] = [{KEY_COLUMN: "", CAPTION_COLUMN: "a caption"}]
-    uris = found.with_fields
+    uris = captions.with_fields
     most = _OBJECTS_REMOTE if uris and is_remote(uris[0]) else _OBJECTS
     for uri in uris if len(uris) <= most else (*uris[: most // 2], *uris[-most // 2 :]):
         try:
@@ -199,9 +190,9 @@ def _rows(found: Found) -> list[dict[str, Any]]:
     return rows
 
 
-def _folder_notes(found: Found, roots: Sequence[ImageRoot]) -> Iterator[str]:
+def _folder_notes(captions: Captions, roots: Sequence[ImageRoot]) -> Iterator[str]:
     """A note on folders whose names may be taken for classes."""
-    below = {posixpath.basename(folder) for folder in found.folders} - {
+    below = {posixpath.basename(folder) for folder in captions.folders} - {
         posixpath.basename(root.uri) for root in roots
     }
     named = sorted(
@@ -214,127 +205,82 @@ def _folder_notes(found: Found, roots: Sequence[ImageRoot]) -> Iterator[str]:
         )
 
 
-def _other_captions(found: Found, folder: str) -> Iterator[Question]:
+def _second_captions(captions: Captions, folder: str) -> Iterator[Question]:
     """Asks which captions are meant if images have two."""
-    if not found.other_ending:
-        return
-    ending, other = found.ending, found.other_ending
-    yield question(
-        "two_captions",
-        f"Images have captions {ending} and {other}; those in {ending} would be written.",
-        "For the others:",
-        labels=(f"{folder}/**/*{other}",),
-        layout=CaptionFiles.name,
-    )
-
-
-# --- other files that may be the labels -----------------------------------------------------------
-
-
-def _has_other_labels(root: str) -> bool:
-    """True if files in a folder or near it may be labels of the images, too."""
-    here = look(root)
-    inside = tree(here)
-    around = [*look(posixpath.dirname(here.path)).folders, *(folder.path for folder in inside)]
-    if any(_is_of_labels(path) for path in around if path != here.path):
-        return True
-    own = {
-        path for folder in inside for path in folder.folders
-    }  # img2dataset: 00000.parquet, 00000/
-    tables = [path for folder in inside for path in folder.tables]
-    questions = {question.id for question in ignored_label_files(here, root)}
-    if tables and all(posixpath.splitext(path)[0] in own for path in tables):
-        questions.discard("tables_ignored")
-    return bool(questions - {"captions_ignored", "json_ignored"})
-
-
-def _is_of_labels(folder: str) -> bool:
-    return posixpath.basename(folder).lower() in LABEL_FOLDERS
+    ending, second = captions.ending, captions.second_ending
+    if second:
+        yield question(
+            "two_captions",
+            f"Images have captions {ending} and {second}; those in {ending} would be written.",
+            "For the others:",
+            labels=(f"{folder}/**/*{second}",),
+            layout=CaptionFiles.name,
+        )
 
 
 # --- captions by their names ---------------------------------------------------------------------
 
 
-class _Names(NamedTuple):
-    """The names in a folder: of images and of other files."""
-
-    folder: str
-    images: Collection[str]
-    others: Sequence[str]
-
-    def stems(self) -> frozenset[str]:
-        """The images' names without extension."""
-        return frozenset(_parts(name)[0] for name in self.images)
-
-
 @dataclass
-class Found:
+class Captions:
     """Captions and JSON objects of images, as far as the folders were looked at.
 
     Attributes:
       images: how many images there are.
       folders: the folders with images.
-      captions: ending -> URIs of the caption files, of those with an image.
+      uris: ending -> URIs of the caption files, of those with an image.
       with_fields: URIs of the caption files with a JSON object beside them.
     """
 
     images: int = 0
     folders: list[str] = field(default_factory=list)
-    captions: dict[str, list[str]] = field(default_factory=lambda: {ending: [] for ending in TEXTS})
+    uris: dict[str, list[str]] = field(default_factory=lambda: {ending: [] for ending in TEXTS})
     with_fields: list[str] = field(default_factory=list)
 
-    def add(self, names: _Names, images: frozenset[str] | None = None) -> None:
-        """Adds the captions in a folder.
+    def add(self, folder: str, names: Sequence[str], images: Collection[str]) -> None:
+        """Adds those of a folder.
 
         Args:
-          names: those in the folder.
-          images: names of the images that they may belong to, without extension; by default, those in
-            the folder.
+          folder: its URI.
+          names: the files in it that are no images.
+          images: names of the images that they may belong to, without extension.
         """
-        if not names.others:  # as in most folders
-            return
-        images = names.stems() if images is None else images
-        objects = {stem for stem, ending in map(_parts, names.others) if ending == _JSON}
-        for name in names.others:
-            stem, ending = _parts(name)
-            if ending in self.captions and stem in images and not is_no_caption(name):
-                uri = f"{names.folder}/{name}"
-                self.captions[ending].append(uri)
+        parts = [(name, *_parts(name)) for name in names]
+        objects = {stem for _, stem, ending in parts if ending == _JSON}
+        for name, stem, ending in parts:
+            if ending in self.uris and stem in images and not is_no_caption(name):
+                self.uris[ending].append(f"{folder}/{name}")
                 if stem in objects:
-                    self.with_fields.append(uri)
+                    self.with_fields.append(f"{folder}/{name}")
 
     @property
     def ending(self) -> str:
         """The ending of most captions; empty if there are none."""
-        ending = max(TEXTS, key=lambda ending: len(self.captions[ending]))
-        return ending if self.captions[ending] else ""
+        ending = max(TEXTS, key=lambda ending: len(self.uris[ending]))
+        return ending if self.uris[ending] else ""
 
     @property
-    def other_ending(self) -> str:
+    def second_ending(self) -> str:
         """The other ending, if half of the images or more have captions of that one, too; else empty."""
-        (other,) = (ending for ending in TEXTS if ending != (self.ending or TEXTS[0]))
-        return other if 2 * len(self.captions[other]) >= self.images > 0 else ""
+        (second,) = (ending for ending in TEXTS if ending != (self.ending or TEXTS[0]))
+        return second if 2 * len(self.uris[second]) >= self.images > 0 else ""
 
     @property
     def cover_images(self) -> bool:
         """True if nearly every image has a caption."""
-        return any(len(uris) >= _NEARLY_ALL * self.images > 0 for uris in self.captions.values())
+        return any(len(uris) >= _NEARLY_ALL * self.images > 0 for uris in self.uris.values())
 
     def are_texts(self) -> bool:
         """True if captions hold words, not the numbers of objects' labels; some of them are read."""
-        uris = self.captions.get(self.ending, [])
+        uris = self.uris.get(self.ending, [])
         most = _TEXTS_REMOTE if uris and is_remote(uris[0]) else _TEXTS
-        looked_at = uris[:: len(uris) // most + 1]
-        numbers = Counter(filter(None, map(_kind_of, looked_at)))
-        return numbers[_WORDS] > 0 and numbers[_WORDS] >= _NEARLY_ALL * numbers.total()
-
-
-_WORDS, _NUMBERS = "words", "numbers"
+        read = [_are_numbers(uri) for uri in uris[:: len(uris) // most + 1]]
+        return read.count(False) >= _NEARLY_ALL * (len(read) - read.count(None)) > 0
 
 
 def look_for_captions(
     images: Sequence[str], labels: Sequence[str] = (), *, enough: int = 0
-) -> Found:
+) -> Captions:
     """Looks at the names in folders of images; in large ones, only at some.
 
     Args:
@@ -342,50 +288,25 @@ def look_for_captions(
       labels: URIs of folders with their captions; by default, captions lie beside the images.
       enough: after so many images without a single caption beside them, looks no further; 0 for never.
     """
-    found = Found()
+    captions = Captions()
     stems = set[str]()
-    for names in itertools.chain.from_iterable(map(_named_folders, images)):
-        found.images += len(names.images)
-        if names.images:
-            found.folders.append(names.folder)
+    for folder, names in itertools.chain.from_iterable(map(_folders_below, images)):
+        captions.images += len(names.images)
+        captions.folders += [folder] if names.images else []
+        here = {_parts(name)[0] for name in names.images}
         if labels:
-            stems |= names.stems()
-            continue
-        found.add(names)
-        if 0 < enough <= found.images and not found.ending:
-            break
-    for names in itertools.chain.from_iterable(map(_named_folders, labels)):
-        found.add(names, frozenset(stems))
-    return found
-
-
-def _named_folders(root: str) -> Iterator[_Names]:
-    """The names in a folder and those below it, up to a number of them."""
-    yield from _remote_folders(root) if is_remote(root) else _local_folders(root)
-
-
-def _local_folders(root: str) -> Iterator[_Names]:
-    names, waiting = 0, [root.rstrip("/") or "/"]
-    for _ in range(_MOST_FOLDERS):
-        if not waiting or names > _MOST_NAMES:
-            return
-        folder = waiting.pop()
-        here = names_in(folder)
-        names += len(here.images) + len(here.files)
-        waiting += reversed(here.folders)
-        yield _Names(folder, here.images, here.files)
-
-
-def _remote_folders(root: str) -> Iterator[_Names]:
-    images, others = defaultdict[str, set[str]](set), defaultdict[str, list[str]](list)
-    for listed in itertools.islice(files.list_files(root), _MOST_REMOTE_NAMES):
-        folder, name = posixpath.split(files.join(root, listed.name))
-        if _parts(name)[1] in _IMAGES:
-            images[folder].add(name)
+            stems |= here
         else:
-            others[folder].append(name)
-    for folder in sorted({*images, *others}):
-        yield _Names(folder, images[folder], others[folder])
+            captions.add(folder, names.files, here)
+        if not labels and 0 < enough <= captions.images and not captions.ending:
+            break
+    for folder, names in itertools.chain.from_iterable(map(_folders_below, labels)):
+        captions.add(folder, names.files, stems)
+    return captions
+
+
+def _folders_below(root: str) -> Iterator[tuple[str, LocalNames]]:
+    return walk(root, _MOST_REMOTE_FOLDERS if is_remote(root) else _MOST_FOLDERS)
 
 
 def _parts(name: str) -> tuple[str, str]:
@@ -394,16 +315,29 @@ def _parts(name: str) -> tuple[str, str]:
     return stem, ending.lower()
 
 
-def _kind_of(uri: str) -> str:
-    """Tells whether most lines of a file are words or numbers; empty if there are none."""
+def _are_numbers(uri: str) -> bool | None:
+    """True if most of the first lines of a file are numbers; None if there are none."""
     data = beginning(uri, _HEAD_BYTES)
-    lines = [
-        line for line in data.decode(encoding_of(data), "replace").splitlines() if line.strip()
-    ]
-    if not lines:
-        return ""
-    numbers = sum(map(is_of_numbers, lines[:_LINES]))
-    return _NUMBERS if 2 * numbers > len(lines[:_LINES]) else _WORDS
+    text = data.decode(encoding_of(data), "replace")
+    lines = [line for line in text.splitlines() if line.strip()][:_LINES]
+    return 2 * sum(map(is_of_numbers, lines)) > len(lines) if lines else None
+
+
+def _has_other_labels(root: str) -> bool:
+    """True if files in a folder or near it may be labels of the images, too."""
+    here = look(root)
+    inside = tree(here)
+    around = [*look(posixpath.dirname(here.path)).folders, *(folder.path for folder in inside)]
+    if any(
+        posixpath.basename(path).lower() in LABEL_FOLDERS for path in around if path != here.path
+    ):
+        return True
+    own = {path for folder in inside for path in folder.folders}
+    tables = [path for folder in inside for path in folder.tables]
+    rivals = {question.id for question in ignored_label_files(here, root)}
+    if tables and all(posixpath.splitext(path)[0] in own for path in tables):
+        rivals.discard("tables_ignored")  # img2dataset: 00000.parquet, 00000/
+    return bool(rivals - {"captions_ignored", "json_ignored"})
 
 
 # --- caption files -------------------------------------------------------------------------------

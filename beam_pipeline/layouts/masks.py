@@ -11,7 +11,6 @@ import functools
 import itertools
 import os
 import posixpath
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -33,13 +32,12 @@ from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.label_files import Splits, read_split_lists, shown
 from beam_pipeline.layouts.layout import ListedLabels, Source, SourceOptions
 from beam_pipeline.layouts.paths import image_roots, label_files
-from beam_pipeline.layouts.tree import beginning, has_file, has_folder, once, subfolders
+from beam_pipeline.layouts.tree import beginning, has_folder, once, subfolders
 from beam_pipeline.layouts.voc import IMAGES, LISTED, YEAR, years
 from beam_pipeline.storage import files
 
 _LOOKED_AT = 3  # masks whose first bytes are read
 _HEAD_BYTES = 64
-_COLOUR_TABLES = ("class_dict.csv", "labelmap.txt", "label_colors.txt")  # usual names
 _BOTH = "--labels and --masks both say labels; name one of them"
 MOST_NAMES = 4000  # looked at on either side
 _CERTAIN = 0.9  # of the masks found that meet an image, for folders to be taken without --masks
@@ -91,9 +89,9 @@ class Masks:
             return ""
         typed = options.images[0]
         uri = files.canonical(typed)
-        sets = voc_masks(uri)
-        if sets and not any(has_folder(f"{one.folder}/Annotations") for one in sets):
-            places = ", ".join(shown(one.folder, typed) for one in sets)
+        sets = voc_masks([typed])
+        if sets and not any(has_folder(f"{year.folder}/Annotations") for year in sets):
+            places = ", ".join(shown(year.folder, typed) for year in sets)
             return f"{CLASSES}/ beside JPEGImages/ in {places}"
         pairs = look_for_pairs(uri)
         return pairs.why.replace(uri, shown(uri, typed)) if pairs else ""
@@ -106,8 +104,9 @@ class Masks:
         """
         if options.labels:
             raise UsageError(_BOTH)
-        sets = _voc_sets(options)
-        if sets:
+        sets = voc_masks(options.images)
+        given = {files.canonical(path) for path in options.masks}
+        if sets and (not given or given == {year.masks[0] for year in sets}):
             return _open_voc(sets, options)
         pairs = _given_pairs(options) if options.masks else _found_pairs(options)
         notes = list(_notes(pairs.names))
@@ -199,14 +198,14 @@ def without_others(
 
 
 def _found_pairs(options: SourceOptions) -> Pairs:
-    found = [look_for_pairs(files.canonical(path)) for path in options.images if path.strip()]
-    pairs = [one for one in found if one]
-    if len(options.images) != 1 or len(pairs) != 1:
+    paths = [files.canonical(path) for path in options.images if path.strip()]
+    pairs = look_for_pairs(paths[0]) if len(paths) == len(options.images) == 1 else None
+    if pairs is None:
         raise UsageError(
             f"--images {' '.join(options.images)}: no masks found there; expected images/ beside masks/ "
             "with names that meet, or name the folder of masks with --masks"
         )
-    return pairs[0]
+    return pairs
 
 
 def _known_kind(pairs: Pairs) -> tuple[ImageRoot, ...]:
@@ -260,8 +259,8 @@ def _colours(options: SourceOptions) -> MaskColours | None:
     try:
         data = files.read_bytes(uri)
     except OSError as error:
-        what = f"--mask_colors {uri} cannot be read: {error.strerror or error}"
-        raise UsageError(what) from error
+        problem = f"--mask_colors {uri} cannot be read: {error.strerror or error}"
+        raise UsageError(problem) from error
     return parse_mask_colours(data, uri)
 
 
@@ -283,15 +282,16 @@ def _bits(masks: Sequence[ImageRoot], colours: MaskColours | None) -> int:
     if heads and all(map(is_coloured, heads)):
         raise UsageError(
             f"the masks are in colours, such as {uris[0]}, and colours are no class ids. Say which "
-            f"class each stands for with --mask_colors {_colour_table(masks)}, lines of name,r,g,b, or "
+            f"class each stands for with --mask_colors FILE, lines of name,r,g,b, or "
             "save masks with one channel"
         )
     return 16 if (16, 0) in map(png_kind, heads) else 8
 
 
 def _first_masks(masks: Sequence[ImageRoot]) -> list[str]:
-    found = [files.join(root.uri, key) for root in masks for key in first_keys([root], _LOOKED_AT)]
-    return found[:_LOOKED_AT]
+    return [files.join(root.uri, key) for root in masks for key in first_keys([root], _LOOKED_AT)][
+        :_LOOKED_AT
+    ]
 
 
 def _only_black_and_white(masks: Sequence[ImageRoot]) -> list[str]:
@@ -308,16 +308,6 @@ def _only_black_and_white(masks: Sequence[ImageRoot]) -> list[str]:
         "the first masks hold 0 and 255 alone, and 255 usually means void. A table with the lines "
         "background,0,0,0 and object,255,255,255 for --mask_colors would make these 0 and 1"
     ]
-
-
-def _colour_table(masks: Sequence[ImageRoot]) -> str:
-    """A table of colours in the folder of masks or beside it, by its usual name; else FILE."""
-    for root in masks:
-        for folder in (root.uri, posixpath.dirname(root.uri)):
-            for name in _COLOUR_TABLES:
-                if has_file(f"{folder}/{name}"):
-                    return shlex.quote(f"{folder}/{name}")
-    return "FILE"
 
 
 # --- Pascal VOC -----------------------------------------------------------------------------------
@@ -339,65 +329,43 @@ class VocMasks(NamedTuple):
     Attributes:
       folder: which holds the others.
       standard: whether the classes are VOC's own.
-      objects: whether it has masks of objects.
+      masks: the folders of masks: of classes and, if there are any, of objects.
     """
 
     folder: str
     standard: bool
-    objects: bool
-
-    @property
-    def images(self) -> str:
-        """The folder of images."""
-        return f"{self.folder}/{IMAGES}"
-
-    @property
-    def masks(self) -> tuple[str, ...]:
-        """The folders of masks: of classes and, if there are any, of objects."""
-        names = (CLASSES, OBJECTS) if self.objects else (CLASSES,)
-        return tuple(f"{self.folder}/{name}" for name in names)
+    masks: tuple[str, ...]
 
 
-def voc_masks(uri: str) -> list[VocMasks]:
-    """The sets that a path of --images means; see `years`."""
+def voc_masks(paths: Sequence[str]) -> list[VocMasks]:
+    """The sets that paths of --images mean; see `years`."""
     return [
         VocMasks(
             folder,
             YEAR.fullmatch(posixpath.basename(folder)) is not None,
-            has_folder(f"{folder}/{OBJECTS}"),
+            tuple(f"{folder}/{n}" for n in (CLASSES, OBJECTS) if has_folder(f"{folder}/{n}")),
         )
-        for folder in years(uri)
+        for path in paths
+        if path.strip()
+        for folder in years(files.canonical(path))
         if has_folder(f"{folder}/{CLASSES}")
     ]
 
 
-def _voc_sets(options: SourceOptions) -> list[VocMasks]:
-    """The sets kept like VOC's, if --images or --masks mean one; --masks is its folder of classes."""
-    paths = [files.canonical(path) for path in options.images if path.strip()]
-    found = [one for uri in paths for one in voc_masks(uri)]
-    given = {files.canonical(path) for path in options.masks}
-    if options.masks and given != {f"{one.folder}/{CLASSES}" for one in found}:
-        return []
-    return found
-
-
 def _open_voc(sets: Sequence[VocMasks], options: SourceOptions) -> Source:
-    images = image_roots([one.images for one in sets])
-    masks = image_roots([folder for one in sets for folder in one.masks], option="--masks")
-    lists = read_split_lists([f"{one.folder}/{LISTS}" for one in sets], LISTED)
+    images = image_roots([f"{year.folder}/{IMAGES}" for year in sets])
+    lists = read_split_lists([f"{year.folder}/{LISTS}" for year in sets], LISTED)
     colours = _colours(options)
+    with_objects = len(sets) == 1 and len(sets[0].masks) > 1 and not colours
+    folders = sets[0].masks if with_objects else tuple(year.masks[0] for year in sets)
+    masks = image_roots(folders, option="--masks")
     bits = _bits([root for root in masks if posixpath.basename(root.uri) == CLASSES], colours)
     columns = [segmentation_column("class", required=True, bits=bits)]
-    folders = [f"{one.folder}/{CLASSES}" for one in sets]
-    if len(sets) == 1 and sets[0].objects and not colours:
+    if with_objects:
         columns.append(segmentation_column("object", required=False))
-        folders = list(sets[0].masks)
-    else:
-        masks = tuple(root for root in masks if posixpath.basename(root.uri) == CLASSES)
-    reader = MaskReader(
-        MaskNames(), tuple(folders) if len(columns) > 1 else (), Splits(lists.splits, bare=True)
-    )
-    standard = all(one.standard for one in sets)
+    splits = Splits(lists.splits, bare=True)
+    reader = MaskReader(MaskNames(), folders if with_objects else (), splits)
+    standard = all(year.standard for year in sets)
     names = tuple((name, i) for i, name in enumerate(VOC_CLASSES)) if standard else ()
     notes = []
     if lists.splits:
@@ -465,78 +433,57 @@ def _local_keys(root: ImageRoot) -> Iterator[str]:
 
 
 def look_for_pairs(folder: str) -> Pairs | None:
-    """Images and masks in a local folder that certainly belong together; None if there are none.
+    """Images and masks in a folder that certainly belong together; None if there are none.
 
-    Found are `images/` beside `masks/`, with splits in both or in neither; the two in each folder of a
-    split; and `train/` beside `train_labels/`, as CamVid has them. Names in them tell.
+    They are in one of these shapes, and names of files agree: `images/` beside `masks/`, with splits in
+    both or in neither; the two in each folder of a split; and `train/` beside `train_labels/`, as CamVid
+    has them.
     """
-    for pairs in (_beside(folder), _in_splits(folder), _split_beside(folder)):
+    names = [posixpath.basename(below) for below in subfolders(folder)]
+    splits = [name for name in names if name.lower() in SPLIT_NAMES]
+    in_splits = [
+        (f"{split}/{images}", f"{split}/{masks}")
+        for split in splits
+        for images, masks in _image_and_mask_folders(f"{folder}/{split}")
+    ]
+    beside_splits = sorted(
+        (split, f"{split}{ending}")
+        for split in splits
+        for ending in _MASK_ENDINGS
+        if f"{split}{ending}" in names
+    )
+    shapes = (
+        (_image_and_mask_folders(folder), False),
+        (in_splits if len(in_splits) == len(splits) else [], True),
+        (beside_splits, True),
+    )
+    for shape, in_one_root in shapes:
+        pairs = _pairs(folder, shape, in_one_root) if shape else None
         if pairs and pairs.names.met >= _CERTAIN and pairs.names.certain:
             return pairs
     return None
 
 
-def _beside(folder: str) -> Pairs | None:
-    found = _image_and_mask_folders(folder)
-    if not found:
+def _pairs(folder: str, shape: Sequence[tuple[str, str]], in_one_root: bool) -> Pairs | None:
+    """The images and masks in pairs of folders, which are roots or lie in one root."""
+    names: tuple[tuple[str, str], ...] = ()
+    images, masks = ((ImageRoot(f"{folder}/{name}"),) for name in shape[0])
+    if in_one_root:
+        images, masks = (
+            (ImageRoot(folder, within=tuple(f"{name}/" for name in side)),)
+            for side in zip(*shape, strict=True)
+        )
+        names = tuple(sorted({(posixpath.basename(m), posixpath.basename(i)) for i, m in shape}))
+    keys = first_keys(masks)
+    if not keys or {posixpath.splitext(key)[1].lower() for key in keys} - _PNG:
         return None
-    images, masks = (f"{folder}/{name}" for name in found)
-    return _pairs(
-        (ImageRoot(images),), (ImageRoot(masks),), f"{found[1]}/ beside {found[0]}/ in {folder}"
-    )
+    why = f"{shape[0][1]}/ beside {shape[0][0]}/ in {folder}"
+    return Pairs(images, masks, find_names(first_keys(images), keys, names), why)
 
 
-def _in_splits(folder: str) -> Pairs | None:
-    splits = [below for below in subfolders(folder) if _is_split(below)]
-    found = {posixpath.basename(below): _image_and_mask_folders(below) for below in splits}
-    if not found or not all(found.values()):
-        return None
-    images = tuple(f"{split}/{pair[0]}/" for split, pair in found.items() if pair)
-    masks = tuple(f"{split}/{pair[1]}/" for split, pair in found.items() if pair)
-    folders = tuple(sorted({(pair[1], pair[0]) for pair in found.values() if pair}))
-    why = f"{masks[0]} beside {images[0]} in {folder}"
-    return _pairs(
-        (ImageRoot(folder, within=images),), (ImageRoot(folder, within=masks),), why, folders
-    )
-
-
-def _split_beside(folder: str) -> Pairs | None:
-    names = {posixpath.basename(below) for below in subfolders(folder)}
-    folders = tuple(
-        (f"{name}{ending}", name)
-        for name in sorted(names)
-        for ending in _MASK_ENDINGS
-        if name.lower() in SPLIT_NAMES and f"{name}{ending}" in names
-    )
-    if not folders:
-        return None
-    images = tuple(f"{name}/" for _, name in folders)
-    masks = tuple(f"{name}/" for name, _ in folders)
-    why = f"{masks[0]} beside {images[0]} in {folder}"
-    return _pairs(
-        (ImageRoot(folder, within=images),), (ImageRoot(folder, within=masks),), why, folders
-    )
-
-
-def _pairs(
-    images: tuple[ImageRoot, ...],
-    masks: tuple[ImageRoot, ...],
-    why: str,
-    folders: tuple[tuple[str, str], ...] = (),
-) -> Pairs | None:
-    mask_keys = first_keys(masks)
-    if not mask_keys or {posixpath.splitext(key)[1].lower() for key in mask_keys} - _PNG:
-        return None
-    return Pairs(images, masks, find_names(first_keys(images), mask_keys, folders), why)
-
-
-def _image_and_mask_folders(folder: str) -> tuple[str, str] | None:
-    """Names of the one folder of images and the one of masks in a folder; None without either."""
+def _image_and_mask_folders(folder: str) -> list[tuple[str, str]]:
+    """Names of the one folder of images and the one of masks in a folder; none without either."""
     names = [posixpath.basename(below) for below in subfolders(folder)]
     images = [name for name in names if name.lower() in _IMAGES]
     masks = [name for name in names if name.lower() in _MASKS]
-    return (images[0], masks[0]) if len(images) == len(masks) == 1 else None
-
-
-def _is_split(folder: str) -> bool:
-    return posixpath.basename(folder).lower() in SPLIT_NAMES
+    return [(images[0], masks[0])] if len(images) == len(masks) == 1 else []

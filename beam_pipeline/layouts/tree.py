@@ -80,6 +80,16 @@ def subfolders(folder: str) -> list[str]:
     return list(names_in(folder).folders)
 
 
+def walk(root: str, most: int) -> Iterator[tuple[str, LocalNames]]:
+    """Yields the first folders of a tree, each before those in it, with the names in it."""
+    waiting = [root.rstrip("/") or "/"]
+    while waiting and (most := most - 1) >= 0:
+        folder = waiting.pop()
+        names = names_in(folder)
+        waiting += reversed(names.folders)
+        yield folder, names
+
+
 def has_folder(uri: str) -> bool:
     """True if there is a folder of this name. In a bucket, the folder around it is listed."""
     return uri in names_in(posixpath.dirname(uri)).folders if is_remote(uri) else os.path.isdir(uri)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline.layouts.caption_files import (
-    Found,
+    Captions,
     is_of_numbers,
     look_for_captions,
 )
@@ -15,7 +15,7 @@ from tests.layouts import bucket
 from tests.pictures import write_files
 
 
-def found_in(folder: Path, *files: str) -> Found:
+def found_in(folder: Path, *files: str) -> Captions:
     """What is found in a folder of empty files."""
     write_files(str(folder), dict.fromkeys(files, ""))
     return look_for_captions([str(folder)])
@@ -49,7 +49,7 @@ def test_a_caption_has_the_name_of_an_image_in_its_folder(tmp_path: Path) -> Non
         *("a.jpg", "a.txt", "v1.5.PNG", "v1.5.TXT", "v1.txt", "b/c.jpg", "c.txt", "b/a.txt"),
         *("README.txt", "readme.jpg", "labels.txt", "labels.png", ".d.jpg", ".d.txt"),
     )
-    assert found.captions == {".txt": [f"{tmp_path}/a.txt", f"{tmp_path}/v1.5.TXT"], ".caption": []}
+    assert found.uris == {".txt": [f"{tmp_path}/a.txt", f"{tmp_path}/v1.5.TXT"], ".caption": []}
     assert (found.images, found.ending, found.cover_images) == (5, ".txt", False)
 
 
@@ -57,7 +57,7 @@ def test_captions_may_lie_in_a_folder_of_their_own(tmp_path: Path) -> None:
     """By the images' names alone."""
     write_files(str(tmp_path), dict.fromkeys(["i/x/a.jpg", "i/b.jpg", "t/a.txt", "t/z.txt"], ""))
     found = look_for_captions([f"{tmp_path}/i"], [f"{tmp_path}/t"])
-    assert found.captions[".txt"] == [f"{tmp_path}/t/a.txt"]
+    assert found.uris[".txt"] == [f"{tmp_path}/t/a.txt"]
     assert found.images == 2
 
 
@@ -65,10 +65,10 @@ def test_the_ending_is_that_of_most_captions(tmp_path: Path) -> None:
     """If half of the images have both, the other one is told, too."""
     names = [f"{i}.jpg" for i in range(4)] + [f"{i}.caption" for i in range(4)]
     found = found_in(tmp_path, *names, "0.txt")
-    assert (found.ending, found.other_ending, found.cover_images) == (".caption", "", True)
-    assert found_in(tmp_path, "1.txt").other_ending == ".txt"
-    assert Found().ending == ""
-    assert not Found().cover_images
+    assert (found.ending, found.second_ending, found.cover_images) == (".caption", "", True)
+    assert found_in(tmp_path, "1.txt").second_ending == ".txt"
+    assert Captions().ending == ""
+    assert not Captions().cover_images
 
 
 def test_json_beside_a_caption_is_found(tmp_path: Path) -> None:
@@ -101,5 +101,5 @@ def test_a_bucket_is_looked_at_by_its_names(tmp_path: Path) -> None:
     files = ("a/0.jpg", "a/0.caption", "a/0.json", "a/1.jpg", "b/1.caption")
     write_files(str(tmp_path), dict.fromkeys(files, "x"))
     found = look_for_captions([f"bucket://{tmp_path}"])
-    assert found.captions[".caption"] == [f"bucket://{tmp_path}/a/0.caption"] == found.with_fields
+    assert found.uris[".caption"] == [f"bucket://{tmp_path}/a/0.caption"] == found.with_fields
     assert found.images == 2

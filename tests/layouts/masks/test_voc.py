@@ -25,21 +25,16 @@ def year(working_folder: Path) -> str:
 )
 def test_a_year_is_found_from_around(year: str, path: str) -> None:
     """The folder above, itself, and that of its images."""
-    assert voc_masks(os.path.normpath(os.path.join(os.getcwd(), path))) == [
-        VocMasks(year, True, False)
-    ]
+    assert voc_masks([path]) == [VocMasks(year, True, (f"{year}/SegmentationClass",))]
 
 
 def test_a_set_of_ones_own_has_no_standard_classes(year: str) -> None:
     """Its folder is not called as a year."""
     os.rename(year, "mine")
     os.mkdir("mine/SegmentationObject")
-    found = VocMasks(f"{os.getcwd()}/mine", False, True)
-    assert voc_masks(f"{os.getcwd()}/mine") == [found]
-    assert found.masks == (
-        f"{found.folder}/SegmentationClass",
-        f"{found.folder}/SegmentationObject",
-    )
+    mine = f"{os.getcwd()}/mine"
+    masks = (f"{mine}/SegmentationClass", f"{mine}/SegmentationObject")
+    assert voc_masks(["mine"]) == [VocMasks(mine, False, masks)]
 
 
 def test_boxes_come_first(year: str) -> None:
