@@ -24,17 +24,19 @@ from beam_pipeline.core.listing.cuts import Cut, LineRange, RowGroupRange
 from beam_pipeline.core.listing.folders import FOLDER, named_split
 from beam_pipeline.core.packed_batches import LabelBatch
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.layouts.automl import automl_note, automl_source
+from beam_pipeline.layouts.automl import is_automl
 from beam_pipeline.layouts.class_folders import WHOLE_CLASSES
 from beam_pipeline.layouts.heads import allow_long_cells, head
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.local_copy import LocalCopy, find_copies
 from beam_pipeline.layouts.paths import image_roots, label_files
 
-_COLUMN_OPTIONS = (
-    *("key_column", "label_column", "columns", "list_column", "one_hot", "labels_encoding"),
+TABLE_OPTIONS = frozenset(
+    {
+        *("key_column", "label_column", "columns", "list_column", "one_hot", "labels_encoding"),
+        *("label_base", "label_order", "class_ids"),
+    }
 )
-TABLE_OPTIONS = frozenset({*_COLUMN_OPTIONS, "label_base", "label_order", "class_ids"})
 _FIRST_DETECTION_ID = 1  # 0 is the background's
 _WORD_BEGINS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
@@ -100,10 +102,12 @@ class Table:
         if not options.labels:
             raise UsageError("--layout table needs --labels")
         heads = [head(uri) for uri in label_files(options.labels)]
-        note = automl_note(heads)
-        if note:
-            _refuse_column_options(options, note)
-            return automl_source(options, heads, [note])
+        rows = [beginning.uri for beginning in heads if is_automl(beginning)]
+        if rows:
+            raise LabelTableError(
+                f"{rows[0]} has no header, and its first line is a set and an image, as AutoML has it; it is "
+                "read with --layout automl"
+            )
         schema, tables = inspect_tables(heads, replace(column_choices(options), may_be_lists=True))
         uris = tuple(table.uri for table in tables)
         roots = image_roots(options.images, frozenset(uris))
@@ -223,9 +227,3 @@ def _image_names(heads: Sequence[TableHead], tables: Sequence[LabelTable]) -> It
     """Returns the names of images in the first rows of the tables."""
     for beginning, table in zip(heads, tables, strict=True):
         yield from map(text_of, head_rows(beginning, table).cells(table.key_column))
-
-
-def _refuse_column_options(options: SourceOptions, note: str) -> None:
-    for name in _COLUMN_OPTIONS:
-        if getattr(options, name):
-            raise LabelTableError(f"--{name} means nothing: {note}")

@@ -63,7 +63,7 @@ from beam_pipeline.inspection.pictures import thumbnail
 from beam_pipeline.inspection.select import parse_conditions
 from beam_pipeline.inspection.sources import read_examples
 from beam_pipeline.layouts import cifar
-from beam_pipeline.layouts.automl import inspect_automl, read_automl
+from beam_pipeline.layouts.automl import inspect_automl
 from beam_pipeline.layouts.caption_files import caption_of
 from beam_pipeline.layouts.coco.describe import describe
 from beam_pipeline.layouts.coco.extras import Extras
@@ -302,8 +302,8 @@ def _all(read: Callable[[io.BytesIO, str], Iterable[object]]) -> Callable[[bytes
 
 
 def _automl(data: bytes) -> None:
-    rows = inspect_automl([TableHead("f", data[:4096], len(data) <= 4096)])
-    for _ in read_automl(io.BytesIO(data), "f", "utf-8", rows):
+    reader, _ = inspect_automl([TableHead("f", data[:4096], len(data) <= 4096)])
+    for _ in reader.read(io.BytesIO(data), "f"):
         pass
 
 

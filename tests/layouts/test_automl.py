@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 from collections.abc import Mapping
@@ -11,12 +12,23 @@ from typing import Any
 import pytest
 
 from beam_pipeline.cli import main
-from beam_pipeline.layouts.automl import Automl
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core.labels.table_files import TableHead
+from beam_pipeline.core.references import LabelRow
+from beam_pipeline.layouts.automl import (
+    SETS as WORDS,
+)
+from beam_pipeline.layouts.automl import (
+    Automl,
+    AutomlReader,
+    inspect_automl,
+    is_automl,
+)
 from beam_pipeline.layouts.layout import SourceOptions
 from tests.harness import (
     ALL_BAD,
     NONE_BAD,
-    assert_the_same_bytes_everywhere,
     convert,
     dead_letters_of,
     digests,
@@ -86,74 +98,6 @@ def test_a_row_an_image_is_its_class(automl: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.slow
-def test_a_row_an_object_is_its_box(automl: Path) -> None:
-    """Rows of one image add up, in their order; a row without a box is an image without objects;
-    ids begin at 1."""
-    argv = ["--images", "my-project-vcm/streets", "--labels", "streets.csv", "--output", "out"]
-    assert convert(*argv, "--writers=0", NONE_BAD) == 0
-    found = {key: labels_of(features) for key, features in read_all("out").items()}
-    assert found == {f"{i:04d}.png": expected_street(i) for i in range(18)}
-    assert split_of_each("out") == {f"{i:04d}.png": SPLIT_OF[SETS[i % 6]] for i in range(18)}
-    assert Path("out/labels.txt").read_text() == "car\nstreet sign\n"
-    assert Path("out/label_map.pbtxt").read_text() == (
-        'item {\n  id: 1\n  name: "car"\n}\n\nitem {\n  id: 2\n  name: "street sign"\n}\n'
-    )
-    manifest = manifest_of("out")
-    assert [(c["id"], c["name"], c["objects"]) for c in manifest["classes"]] == [
-        (1, "car", 12),
-        (2, "street sign", 9),
-    ]
-    assert manifest["counts"]["label_rows"] == 24
-    assert manifest["counts"]["label_rows_repeated"] == 0
-    assert main(["verify", "out"]) == 0
-
-
-@pytest.mark.slow
-def test_a_row_with_several_labels_is_several_classes(automl: Path) -> None:
-    """As many as the row has, or none."""
-    argv = ["--images", "my-project-vcm/flowers", "--labels", "several.csv", "--output", "out"]
-    assert convert(*argv, "--writers=0", NONE_BAD) == 0
-    expected = {}
-    for number in range(18):
-        first = number % 3
-        names = [*FLOWERS, *FLOWERS][first : first + number % 4]
-        expected[f"{FLOWERS[first]}/img{number // 3:03d}.jpg"] = {
-            "image/class/label": [FLOWERS.index(name) for name in names],
-            "image/class/text": [name.encode() for name in names],
-        }
-    assert {key: labels_of(features) for key, features in read_all("out").items()} == expected
-    assert manifest_of("out")["features"]["image/class/label"] == {
-        "kind": "int64",
-        "optional": False,
-        "shape": [None],
-    }
-    assert main(["verify", "out"]) == 0
-
-
-@pytest.mark.slow
-def test_the_same_bytes_with_other_workers(automl: Path) -> None:
-    """Whoever reads the rows and writes the shards."""
-    argv = ["--images", "my-project-vcm/streets", "--labels", "streets.csv", "--name", "d"]
-    argv += ["--num_shards", "2", NONE_BAD]
-    assert_the_same_bytes_everywhere(*argv)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("layout", ["table", "automl"])
-def test_the_layout_may_be_named(
-    automl: Path, layout: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A person to whom it is a table gets the same, and is told."""
-    argv = ["--images", "my-project-vcm/streets", "--labels", "streets.csv", "--name", "d"]
-    assert convert(*argv, "--writers=0", "--output", "auto") == 0
-    capsys.readouterr()
-    assert convert(*argv, "--writers=0", "--output", layout, "--layout", layout) == 0
-    assert digests(layout) == digests("auto")
-    note = f"Note: {automl}/streets.csv has no header: its first line is a set and an image"
-    assert (note in capsys.readouterr().out) == (layout == "table")
-
-
-@pytest.mark.slow
 def test_images_in_a_bucket_are_met_by_their_uris(automl: Path) -> None:
     """Labels in the bucket, too: their first line is seen when they are opened."""
     remote = f"{bucket.Bucket.scheme()}://{automl}/my-project-vcm"
@@ -204,35 +148,6 @@ def test_a_copy_may_be_of_any_part_of_the_bucket(
     assert note in capsys.readouterr().out
     found = {key.rpartition("/")[2]: labels_of(f) for key, f in read_all("out").items()}
     assert found == {f"{i:04d}.png": expected_street(i) for i in range(18)}
-
-
-@pytest.mark.slow
-def test_splits_by_fraction_count_before_sets(automl: Path) -> None:
-    """`--splits` is the person's own word."""
-    argv = ["--images", "my-project-vcm/streets", "--labels", "streets.csv", "--output", "out"]
-    assert convert(*argv, "--writers=0", "--splits", "a=0.5,b=0.5") == 0
-    assert {name: s["examples"] for name, s in manifest_of("out")["splits"].items()} in [
-        {"a": a, "b": 18 - a} for a in range(3, 16)
-    ]
-
-
-@pytest.mark.slow
-def test_label_base_counts_for_boxes(automl: Path) -> None:
-    """Ids from 0 need no background, and make no label map."""
-    argv = ["--images", "my-project-vcm/streets", "--labels", "streets.csv", "--output", "out"]
-    assert convert(*argv, "--writers=0", "--label_base=0") == 0
-    assert [c["id"] for c in manifest_of("out")["classes"]] == [0, 1]
-    assert "label_map.pbtxt" not in os.listdir("out")
-
-
-def test_classes_that_only_some_splits_have_are_said(
-    automl: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A summary says which split lacks which class."""
-    argv = ["--images", "my-project-vcm/streets", "--labels", "streets.csv", "--output", "out"]
-    assert convert(*argv, "--writers=0") == 0
-    said = capsys.readouterr().out
-    assert "note: test has no street sign\n  note: validation has no car\n" in said
 
 
 def test_bad_boxes_and_rows_are_dead_letters_with_their_places(
@@ -346,34 +261,6 @@ def test_bad_boxes_and_rows_are_dead_letters_with_their_places(
     assert (counts["label_rows"], counts["label_rows_repeated"]) == (17, 1)
 
 
-@pytest.mark.slow
-def test_boxes_may_be_clipped(tmp_path: Path) -> None:
-    """With the option, one that reaches out is cut at the image's edge."""
-    write_pictures(f"{tmp_path}/b", ["1.jpg"])
-    write_files(str(tmp_path), {"l.csv": "TRAIN,gs://b/1.jpg,car,-0.5,0.25,,,0.5,1.5,,\n"})
-    argv = ["--images", f"{tmp_path}/b", "--labels", f"{tmp_path}/l.csv", "--writers=0"]
-    assert convert(*argv, "--clip_boxes", "--output", f"{tmp_path}/out") == 0
-    example = read_all(tmp_path / "out")["1.jpg"]
-    sides = ("xmin", "ymin", "xmax", "ymax")
-    assert [example[f"image/object/bbox/{s}"] for s in sides] == [[0.0], [0.25], [0.5], [1.0]]
-
-
-def test_two_rows_that_disagree_about_a_class_are_a_conflict(tmp_path: Path) -> None:
-    """Rows of classes do not add up; the same said twice is said once."""
-    write_pictures(f"{tmp_path}/b", ["1.jpg", "2.jpg"])
-    rows = "TRAIN,gs://b/1.jpg,cat\nTRAIN,gs://b/1.jpg,dog\nTEST,gs://b/2.jpg,cat\nTEST,gs://b/2.jpg,cat\n"
-    write_files(str(tmp_path), {"l.csv": rows})
-    argv = ["--images", f"{tmp_path}/b", "--labels", f"{tmp_path}/l.csv", "--writers=0", ALL_BAD]
-    assert convert(*argv, "--output", f"{tmp_path}/out") == 0
-    assert set(read_all(tmp_path / "out")) == {"2.jpg"}
-    (dead_letter,) = dead_letters_of(tmp_path / "out")
-    assert (dead_letter["key"], dead_letter["reason"], dead_letter["line"]) == (
-        "1.jpg",
-        "conflicting_labels",
-        2,
-    )
-
-
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
@@ -382,8 +269,13 @@ def test_two_rows_that_disagree_about_a_class_are_a_conflict(tmp_path: Path) -> 
             "--key_column means nothing for the layout automl (no header in ",
         ),
         (
-            ["--labels", "flowers.csv", "--layout", "table", "--list_column", "x=;"],
-            "--list_column means nothing: {here}/flowers.csv has no header: its first line is",
+            ["--labels", "flowers.csv", "--list_column", "x=;"],
+            "--list_column means nothing for the layout automl (no header in {here}/flowers.csv",
+        ),
+        (
+            ["--labels", "flowers.csv", "--layout", "table"],
+            "{here}/flowers.csv has no header, and its first line is a set and an image, as AutoML has it; "
+            "it is read with --layout automl",
         ),
         (["--layout", "automl"], "--layout automl needs --labels"),
         (
@@ -436,3 +328,271 @@ def test_recognising_never_fails(automl: Path) -> None:
         assert Automl().recognise(SourceOptions(("my-project-vcm",), (path,))) == ""
     assert Automl().recognise(SourceOptions(("my-project-vcm",))) == ""
     assert Automl().recognise(SourceOptions(("x",), ("flowers.csv", "gs://b/l.csv"))) == ""
+
+
+ONE_CLASS, CLASSES, BOXES = (
+    AutomlReader(boxes=False, several=False),
+    AutomlReader(boxes=False, several=True),
+    AutomlReader(boxes=True, several=False),
+)
+
+
+def head(content: str | bytes, uri: str = "rows.csv") -> TableHead:
+    return TableHead(uri, content.encode() if isinstance(content, str) else content, True)
+
+
+def read(content: str, rows: AutomlReader) -> list[LabelRow | DeadLetter]:
+    return list(rows.read(io.BytesIO(content.encode()), "rows.csv"))
+
+
+def said(content: str, rows: AutomlReader) -> list[tuple[Any, ...]]:
+    """(split, name, values) of each row, all of which must be sound."""
+    found = read(content, rows)
+    assert all(isinstance(row, LabelRow) and not row.problem for row in found), found
+    return [(row.split, row.name, row.values) for row in found if isinstance(row, LabelRow)]
+
+
+def problems(content: str, rows: AutomlReader) -> list[str]:
+    return [row.problem for row in read(content, rows) if isinstance(row, LabelRow)]
+
+
+# --- recognition --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "TRAIN,gs://b/a.jpg,cat",
+        "training , gs://b/a,cat",
+        "UNASSIGNED,a.jpg",
+        "Validate,folder/a.PNG,,,,,,,,,",
+        ",gs://b/a.jpg,cat",
+        "gs://b/a.jpg,cat",
+        "gs://b/a",
+        "\ufeffTEST,gs://b/a.jpg,cat",
+        "\r\n\r\nTEST,gs://b/a.jpg,cat\r\n",
+        '"TEST","gs://b/a.jpg","cat"',
+    ],
+)
+def test_a_row_of_automl_is_known_by_its_set_and_image(first: str) -> None:
+    """Or by a URI in the first cell."""
+    assert is_automl(head(first))
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "",
+        "\n\n",
+        "filename,label",
+        ",filename,label",
+        "a.jpg,cat",
+        "TRAIN,label",
+        "set,gs://b/a.jpg,cat",
+        "train",
+        '{"image": "gs://b/a.jpg", "label": "cat"}',
+        'TRAIN,"gs://b/a.jpg,cat',
+        "image_uri,label\ngs://b/a.jpg,cat",
+    ],
+)
+def test_a_header_or_anything_else_is_no_row_of_automl(first: str) -> None:
+    """Only the first line is looked at."""
+    assert not is_automl(head(first))
+
+
+# --- what rows say ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        ("TRAIN,gs://b/a.jpg,cat\nTRAIN,gs://b/b.jpg,dog\n", ONE_CLASS),
+        ("TRAIN,gs://b/a.jpg\n", ONE_CLASS),
+        ("TRAIN,gs://b/a.jpg,cat,cat,,\n", ONE_CLASS),
+        ("TRAIN,gs://b/a.jpg,cat\nTRAIN,gs://b/b.jpg,dog,cat\n", CLASSES),
+        ("TRAIN,gs://b/a.jpg,1,2,3,4,5\n", CLASSES),
+        ("TRAIN,gs://b/a.jpg,0,1,2,3,4,5,6,7,8\n", CLASSES),
+        ("TRAIN,gs://b/a.jpg,cat\nTRAIN,gs://b/b.jpg,cat,.1,.2,,,.3,.4,,\n", BOXES),
+        ("TRAIN,gs://b/a.jpg,cat,0,0,,,1,1,,\n", BOXES),
+        ("TRAIN,gs://b/a.jpg,cat,0,0,1,0,1,1,0,1\n", BOXES),
+        ("TRAIN,gs://b/a.jpg,cat,0.1,0.2,0.3,0.4\n", BOXES),
+        ("gs://b/a.jpg,cat,-0.01,0.2,,,1.01,0.4,,\n", BOXES),
+    ],
+)
+def test_the_beginning_says_whether_rows_are_classes_or_boxes(
+    content: str, rows: AutomlReader
+) -> None:
+    """One row with coordinates makes boxes, one with two labels makes several classes."""
+    assert inspect_automl([head(content)])[0] == rows
+    assert inspect_automl([head("TEST,gs://b/z.jpg\n"), head(content)])[0] == rows
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            "filename,label\na.jpg,cat\n",
+            "rows.csv, line 1: names no image: 'filename,label'; expected rows such as "
+            "TRAIN,gs://bucket/a.jpg,label, and no header",
+        ),
+        (
+            '\n"TRAIN,gs://b/a.jpg\n',
+            "rows.csv, line 2: line 2: not CSV: unexpected end of data; look for a quote that is "
+            "not closed; expected rows such as TRAIN,gs://bucket/a.jpg,label, and no header",
+        ),
+        (
+            "\n,,\n",
+            "rows.csv: the file is empty; expected rows such as TRAIN,gs://bucket/a.jpg,label",
+        ),
+    ],
+)
+def test_a_file_that_begins_with_something_else_is_an_error(content: str, message: str) -> None:
+    """The message shows what a row should look like."""
+    with pytest.raises(LabelTableError) as caught:
+        inspect_automl([head(content)])
+    assert str(caught.value) == message
+
+
+# --- classes ------------------------------------------------------------------------------------
+
+
+def test_a_row_is_a_set_an_image_and_its_class() -> None:
+    """Sets are the usual splits in any case; without one the split is left to others."""
+    content = "".join(
+        f"{word},gs://b/{i}.jpg, daisy \n"
+        for i, word in enumerate([*WORDS, "train", "Validation", "unassigned"])
+    )
+    assert said(content, ONE_CLASS) == [
+        ("train", "gs://b/0.jpg", ("daisy",)),
+        ("train", "gs://b/1.jpg", ("daisy",)),
+        ("validation", "gs://b/2.jpg", ("daisy",)),
+        ("validation", "gs://b/3.jpg", ("daisy",)),
+        ("test", "gs://b/4.jpg", ("daisy",)),
+        ("", "gs://b/5.jpg", ("daisy",)),
+        ("", "gs://b/6.jpg", ("daisy",)),
+        ("train", "gs://b/7.jpg", ("daisy",)),
+        ("validation", "gs://b/8.jpg", ("daisy",)),
+        ("", "gs://b/9.jpg", ("daisy",)),
+    ]
+
+
+def test_the_set_may_be_left_out() -> None:
+    """Then the image stands first: a URI, or a name with an image's extension."""
+    content = "gs://b/a,daisy\nfolder/b.jpg,rose\n"
+    assert said(content, ONE_CLASS) == [
+        ("", "gs://b/a", ("daisy",)),
+        ("", "folder/b.jpg", ("rose",)),
+    ]
+
+
+def test_rows_that_are_not_as_the_beginning_are_faults() -> None:
+    """None or two labels where there is one, and a box where there are none."""
+    content = "TRAIN,gs://b/a.jpg,,\nTRAIN,gs://b/b.jpg,x,y\nTRAIN,gs://b/c.jpg,x,.1,.2,,,.3,.4\n"
+    assert problems(content, ONE_CLASS) == [
+        "no label",
+        "2 labels (x, y), in a file whose beginning has one a row; move the row to its beginning "
+        "if images may have several",
+        "a box, in a file whose beginning has none; expected labels alone, or boxes from the "
+        "file's first rows on",
+    ]
+
+
+# --- boxes --------------------------------------------------------------------------------------
+
+
+def test_two_vertices_are_a_box_as_written() -> None:
+    """An inverted box stays one, so that it is found when the image is read."""
+    content = (
+        "TRAIN,gs://b/a.jpg,car,0.1,0.2,,,0.5,0.6,,\n"
+        "TRAIN,gs://b/a.jpg,bus,0.1,0.2,,,0.5,0.6\n"
+        "TRAIN,gs://b/a.jpg,car,0.1,0.2,0.5,0.6\n"
+        "TRAIN,gs://b/a.jpg,car,0.5,0.6,,,0.1,0.2,,\n"
+    )
+    assert [values for _, _, values in said(content, BOXES)] == [
+        (((0.1, 0.2, 0.5, 0.6, 1),), ("car",)),
+        (((0.1, 0.2, 0.5, 0.6, 2),), ("bus",)),
+        (((0.1, 0.2, 0.5, 0.6, 3),), ("car",)),
+        (((0.5, 0.6, 0.1, 0.2, 4),), ("car",)),
+    ]
+
+
+@pytest.mark.parametrize(
+    "vertices",
+    [
+        "0.1,0.2,0.5,0.2,0.5,0.6,0.1,0.6",
+        "0.5,0.6,0.1,0.6,0.1,0.2,0.5,0.2",
+        "0.1,0.4,0.3,0.2,0.5,0.4,0.3,0.6",
+    ],
+)
+def test_four_vertices_are_the_smallest_rectangle_around_them(vertices: str) -> None:
+    """Whichever is first, and of a polygon that is no rectangle, too."""
+    assert said(f"TRAIN,gs://b/a.jpg,car,{vertices}\n", BOXES) == [
+        ("train", "gs://b/a.jpg", (((0.1, 0.2, 0.5, 0.6, 1),), ("car",)))
+    ]
+
+
+@pytest.mark.parametrize("row", ["TRAIN,gs://b/a.jpg", "TRAIN,gs://b/a.jpg,,,,,,,,,"])
+def test_an_image_may_have_no_objects(row: str) -> None:
+    """With or without the empty cells of a box."""
+    assert said(f"{row}\n", BOXES) == [("train", "gs://b/a.jpg", ((), ()))]
+
+
+@pytest.mark.parametrize(
+    ("cells", "problem"),
+    [
+        ("car", "the label 'car' has no box, where other rows of the file have one"),
+        (",0.1,0.2,,,0.5,0.6,,", "a box without a label"),
+        ("car,0.1,x,,,0.5,0.6,,", "'x' is not a coordinate, a fraction of the image"),
+        ("car,0.1,,,,0.5,0.6,,", "'' is not a coordinate, a fraction of the image"),
+        ("car,0.1,nan,,,0.5,0.6,,", "'nan' is not a coordinate, a fraction of the image"),
+        ("car,0.1,1e999,,,0.5,0.6,,", "'1e999' is not a coordinate, a fraction of the image"),
+        ("car,0.1,0_1,,,0.5,0.6,,", "'0_1' is not a coordinate, a fraction of the image"),
+        ("car,0.1,0.2", "1 vertices of a box, expected 2 or 4: ['0.1', '0.2']"),
+        (
+            "car,0,0,1,0,1,1",
+            "3 vertices of a box, expected 2 or 4: ['0', '0', '1', '0', '1', '1']",
+        ),
+        ("car,0,0,1,0,1,1,0,1,9", "9 cells after the label, expected 8"),
+    ],
+)
+def test_a_box_that_cannot_be_understood_is_a_fault_of_its_image(cells: str, problem: str) -> None:
+    """With what was found and what was expected; the row keeps name and line."""
+    assert read(f"\nTRAIN,gs://b/a.jpg,{cells}\n", BOXES) == [
+        LabelRow("gs://b/a.jpg", ((), ()), "train", "rows.csv", 2, problem)
+    ]
+
+
+# --- broken rows --------------------------------------------------------------------------------
+
+
+def test_a_set_that_is_none_is_a_fault_of_its_image() -> None:
+    """The image is known, so it becomes a dead letter and is in no split."""
+    (row,) = read("HOLDOUT,gs://b/a.jpg,cat\n", ONE_CLASS)
+    assert isinstance(row, LabelRow)
+    assert (row.name, row.values, row.line) == ("gs://b/a.jpg", (None,), 1)
+    assert row.problem == ("'HOLDOUT' names no set; expected TRAIN, VALIDATION, TEST or UNASSIGNED")
+
+
+@pytest.mark.parametrize("row", ["cat,dog", "TRAIN", "TRAIN,,cat", "a"])
+def test_a_row_that_names_no_image_is_a_dead_letter(row: str) -> None:
+    """It says file, line and what was found; the next rows are read."""
+    dead_letter, last = read(f"{row}\nTRAIN,gs://b/a.jpg,cat\n", ONE_CLASS)
+    assert dead_letter == DeadLetter(
+        "labels", "", "", "bad_row", f"names no image: {row!r}", "rows.csv", 1
+    )
+    assert last == LabelRow("gs://b/a.jpg", ("cat",), "train", "rows.csv", 2)
+
+
+def test_a_quote_that_is_not_closed_is_a_dead_letter() -> None:
+    """As in any other table."""
+    first, dead_letter = read('TRAIN,gs://b/a.jpg,cat\nTRAIN,"gs://b/b.jpg,cat\n', ONE_CLASS)
+    assert isinstance(first, LabelRow)
+    assert dead_letter == DeadLetter(
+        "labels",
+        "",
+        "",
+        "bad_row",
+        "line 2: not CSV: unexpected end of data; look for a quote that is not closed",
+        "rows.csv",
+        2,
+    )
