@@ -16,11 +16,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
-from xml.sax import SAXException, SAXParseException
-from xml.sax.handler import ContentHandler
-from xml.sax.xmlreader import AttributesImpl, Locator
-
-from defusedxml import DTDForbidden
+from xml.parsers import expat
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.cells import parse_number
@@ -283,29 +279,22 @@ def parse_annotation(data: bytes) -> ImageLabels:
     Raises:
       BadLabelError: it is broken XML, has a document type, or an object is not VOC's.
     """
-    from defusedxml.sax import parseString  # a 20 ms import
-
-    handler = _Objects()
+    annotation = _Annotation()
     try:
-        parseString(data, handler, forbid_dtd=True)
-    except SAXParseException as error:
-        line = error.getLineNumber() or 0
-        raise BadLabelError(f"not well-formed XML: {error.getMessage()}", line) from error
-    except DTDForbidden as error:
-        raise BadLabelError(
-            "a document type (<!DOCTYPE>) can make a few lines of XML fill the memory or read other "
-            "files, so it is refused; annotations need none, remove it",
-            handler.line,
-        ) from error
-    except (SAXException, ValueError, LookupError) as error:  # mostly unknown encodings
-        raise BadLabelError(
-            f"XML that cannot be read: {error}; save it as UTF-8", handler.line
-        ) from error
-    if handler.root != _ROOT:
-        raise BadLabelError(f"the root element is <{handler.root}>, expected <{_ROOT}>", 1)
-    rows = [_values(number, element) for number, element in enumerate(handler.objects, 1)]
+        annotation.parser.Parse(data, True)
+    except BadLabelError:
+        raise
+    except expat.ExpatError as error:
+        problem = f"not well-formed XML: {expat.ErrorString(error.code)}"
+        raise BadLabelError(problem, error.lineno) from error
+    except (ValueError, LookupError) as error:  # mostly unknown encodings
+        problem = f"XML that cannot be read: {error}; save it as UTF-8"
+        raise BadLabelError(problem, annotation.line) from error
+    if annotation.root != _ROOT:
+        raise BadLabelError(f"the root element is <{annotation.root}>, expected <{_ROOT}>", 1)
+    rows = [_values(number, element) for number, element in enumerate(annotation.objects, 1)]
     values = tuple(zip(*rows, strict=True)) if rows else ((),) * len(COLUMNS)
-    return ImageLabels(values, handler.size)
+    return ImageLabels(values, annotation.size)
 
 
 @dataclass(frozen=True)
@@ -335,22 +324,31 @@ class _Object:
     box_line: int = 0
 
 
-class _Objects(ContentHandler):
-    """Collects the objects of an annotation, without the boxes of their parts, further down."""
+class _Annotation:
+    """Collects the objects of an annotation, without the boxes of their parts, further down.
+
+    Attributes:
+      root: the name of the root element.
+      objects: the objects so far.
+      parser: parses the file.
+    """
 
     def __init__(self) -> None:
-        super().__init__()
         self.root = ""
         self.objects: list[_Object] = []
+        self.parser = expat.ParserCreate()
+        self.parser.StartDoctypeDeclHandler = self._refuse
+        self.parser.StartElementHandler = self._start
+        self.parser.CharacterDataHandler = lambda text: self._text.append(text)
+        self.parser.EndElementHandler = self._end
         self._sides: dict[str, str] = {}
         self._path: list[str] = []
         self._text: list[str] = []
-        self._locator: Locator | None = None
 
     @property
     def line(self) -> int:
         """The current line, from 1."""
-        return (self._locator.getLineNumber() or 0) if self._locator else 0
+        return self.parser.CurrentLineNumber
 
     @property
     def size(self) -> Size | None:
@@ -363,10 +361,14 @@ class _Objects(ContentHandler):
             return None
         return (width, height) if width > 0 and height > 0 else None
 
-    def setDocumentLocator(self, locator: Locator) -> None:  # noqa: N802, the name is SAX's
-        self._locator = locator
+    def _refuse(self, *_: object) -> None:
+        raise BadLabelError(
+            "a document type (<!DOCTYPE>) can make a few lines of XML fill the memory or read other "
+            "files, so it is refused; annotations need none, remove it",
+            self.line,
+        )
 
-    def startElement(self, name: str, attrs: AttributesImpl) -> None:  # noqa: N802
+    def _start(self, name: str, _: object) -> None:
         self._path.append(name)
         self._text.clear()
         if len(self._path) == 1:
@@ -376,10 +378,7 @@ class _Objects(ContentHandler):
         elif self._path == [*_OBJECT, _BOX]:
             self.objects[-1].box_line = self.line
 
-    def characters(self, content: str) -> None:
-        self._text.append(content)
-
-    def endElement(self, name: str) -> None:  # noqa: N802
+    def _end(self, name: str) -> None:
         if self._path[:2] == _OBJECT and 2 < len(self._path) <= _DEEPEST:
             texts = self.objects[-1].texts.setdefault("/".join(self._path[2:]), [])
             texts.append("".join(self._text).strip())
