@@ -26,7 +26,6 @@ from beam_pipeline.layouts.label_files import (
     LabelFileReader,
     LabelFormat,
     Place,
-    SplitLists,
     Splits,
     fields_of_lines,
     label_folders,
@@ -89,6 +88,7 @@ class Kitti:
         places = tuple(Place(folder.uri, bare=True) for folder in folders)
         reader = LabelFileReader(KittiFormat(), places, Splits(lists.splits, bare=True))
         base = options.numbering(base=1).base
+        stems = [name for root in folders if lists.names for name in stems_of(root.uri, _TXT)]
         return Source(
             layout=self.name,
             roots=image_roots(images),
@@ -99,7 +99,7 @@ class Kitti:
                 options.label_order,
                 known=tuple(zip(OBJECT_TYPES, range(base, base + len(OBJECT_TYPES)), strict=True)),
             ),
-            notes=tuple(_list_notes(lists, [folder.uri for folder in folders])),
+            notes=lists.notes(stems, "label files", _LISTS),
         )
 
 
@@ -128,16 +128,6 @@ def _image_folder(path: str, *, required: bool) -> str:
             f"expects {_IMAGES}/ beside {_LABELS}/, or the folder of label files with --labels"
         )
     return path
-
-
-def _list_notes(lists: SplitLists, label_folders: Sequence[str]) -> list[str]:
-    """Notes on the lists, and on label files in none of them."""
-    notes = [
-        f"{counted(len(listed), 'image')} of {posixpath.splitext(posixpath.basename(uri))[0]} by {uri}"
-        for uri, listed in lists.names.items()
-    ]
-    names = [name for folder in label_folders for name in stems_of(folder, _TXT)] if notes else []
-    return [*notes, *lists.unlisted_note(names, "label files", _LISTS)]
 
 
 def _list_folder(images: str) -> str:

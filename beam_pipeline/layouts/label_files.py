@@ -244,21 +244,30 @@ class SplitLists(NamedTuple):
     splits: dict[str, str]
     names: dict[str, list[str]]
 
-    def unlisted_note(self, names: Sequence[str], kind: str, folder: str) -> list[str]:
-        """A note on label files that no list names.
+    def notes(self, names: Sequence[str], kind: str, folder: str) -> tuple[str, ...]:
+        """Notes on names in lists without a label file, and on label files in no list.
 
         Args:
           names: those of all label files, without extension.
           kind: a description of these files.
           folder: the folder of the lists, for the message.
         """
+        known = set(names)
+        notes = []
+        for uri, listed in self.names.items():
+            without = [name for name in listed if name not in known]
+            if without:
+                notes.append(
+                    f"{len(without)} of {len(listed)} names in {uri}, such as {without[0]!r}, have none of "
+                    f"the {kind}"
+                )
         unlisted = sum(name not in self.splits for name in names)
-        if not self.splits or not unlisted:
-            return []
-        return [
-            f"{unlisted} of {len(names)} {kind} are in no list of {folder}/, so their images "
-            f"go to a split {UNLISTED!r} unless --splits is given"
-        ]
+        if self.splits and unlisted:
+            notes.append(
+                f"{unlisted} of {len(names)} {kind} are in no list of {folder}/, so their images "
+                f"go to a split {UNLISTED!r} unless --splits is given"
+            )
+        return tuple(notes)
 
 
 def read_split_lists(folders: Sequence[str], names: Sequence[str]) -> SplitLists:

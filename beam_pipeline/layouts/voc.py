@@ -30,7 +30,6 @@ from beam_pipeline.layouts.label_files import (
     LabelFileReader,
     LabelFormat,
     Place,
-    SplitLists,
     Splits,
     label_folders,
     read_split_lists,
@@ -103,7 +102,7 @@ class Voc:
             labels=FileLabels(reader, folders=folders),
             examples=LabelledImages(COLUMNS),
             numbering=options.numbering(base=1),
-            notes=tuple(_list_notes(lists, uris)),
+            notes=lists.notes(_stems(uris) if lists.names else [], ".xml files", _LISTS),
         )
 
 
@@ -217,11 +216,13 @@ def _mirrors(labels: str, images: str) -> bool:
     return labels == images or names.issuperset(map(posixpath.basename, subfolders(labels)))
 
 
+def _stems(folders: Sequence[str]) -> list[str]:
+    return [name for folder in folders for name in stems_of(folder, _XML)]
+
+
 def _check_names_differ(folders: Sequence[str]) -> None:
     """Raises UsageError if two folders hold annotations with the same name."""
-    if len(folders) < 2:
-        return
-    counts = Counter(name for folder in folders for name in stems_of(folder, _XML))
+    counts = Counter(_stems(folders) if len(folders) > 1 else ())
     twice = sorted(name for name, count in counts.items() if count > 1)
     if twice:
         raise UsageError(
@@ -229,26 +230,6 @@ def _check_names_differ(folders: Sequence[str]) -> None:
             f"as {twice[0]}{_XML}, so they cannot be one data set. VOC2012 holds all that VOC2008 to "
             "VOC2011 hold; name only one of these, or convert each folder on its own"
         )
-
-
-def _list_notes(lists: SplitLists, label_folders: Sequence[str]) -> list[str]:
-    """Notes on names in lists without an annotation, and on annotations in no list."""
-    if not lists.names:
-        return []
-    annotated = {name for folder in label_folders for name in stems_of(folder, _XML)}
-    notes = []
-    for uri, listed in lists.names.items():
-        without = [name for name in listed if name not in annotated]
-        if without:
-            notes.append(
-                f"{len(without)} of {len(listed)} names in {uri}, such as {without[0]!r}, have no "
-                ".xml file"
-            )
-    tasks = (
-        "In the VOC sets themselves these are images of other tasks, in which objects without a box"
-    )
-    unlisted = lists.unlisted_note(sorted(annotated), ".xml files", _LISTS)
-    return [*notes, *(f"{note}. {tasks} may be seen" for note in unlisted)]
 
 
 # --- annotations ---------------------------------------------------------------------------------

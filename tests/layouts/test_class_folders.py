@@ -12,7 +12,6 @@ from beam_pipeline.layouts.class_folders import ClassFolders
 from beam_pipeline.layouts.layout import SourceOptions
 from tests.harness import (
     NONE_BAD,
-    assert_the_same_bytes_everywhere,
     convert,
     dead_letters_of,
     manifest_of,
@@ -83,13 +82,6 @@ def test_folders_of_splits_stand_above_those_of_classes(folders: Path) -> None:
     assert list(manifest_of("one")["splits"]) == ["all"]
 
 
-@pytest.mark.slow
-def test_the_same_bytes_with_other_workers(folders: Path) -> None:
-    """Whoever lists the folders and writes the shards."""
-    argv = ["--images", "cars", "--name", "d", "--num_shards", "2", "--label_order", "numeric"]
-    assert_the_same_bytes_everywhere(*argv)
-
-
 NUMBERS = {
     (("0", 0), ("1", 1), ("2", 2), ("10", 3)): (
         "  note: class names are integers and get other ids: 0 -> 0, 1 -> 1, 2 -> 2, 10 -> 3; they "
@@ -107,6 +99,8 @@ NUMBERS = {
         "writes the integers themselves"
     ),
 }
+
+
 """(class, id) of each -> the line of the summary."""
 
 
@@ -186,18 +180,6 @@ def test_an_image_in_no_class_folder_is_a_dead_letter(folders: Path) -> None:
     ]
 
 
-def test_classes_that_only_some_splits_have_are_said(
-    folders: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A folder that is missing or misspelt in one split shows."""
-    os.rename("cars/test/van", "cars/test/vann")
-    assert convert("--images", "cars", "--output", "out", "--writers=0") == 0
-    said = capsys.readouterr().out
-    assert "note: test has no van\n" in said
-    assert "note: train has no vann\n" in said
-    assert "note: validation has no vann\n" in said
-
-
 # --- the class id under another key -------------------------------------------------------------
 
 
@@ -218,18 +200,6 @@ def test_the_class_id_can_take_the_place_of_the_source_id(folders: Path) -> None
     assert manifest["options"]["features"] == {"image/source_id": "image/class/label"}
     assert {c["id"]: c["examples"] for c in manifest["classes"]} == {0: 4, 1: 4, 2: 4, 10: 4}
     assert main(["verify", "out"]) == 0
-
-
-def test_verify_counts_classes_under_their_own_key(
-    folders: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A class count that is wrong in the manifest is found there, too."""
-    argv = ["--images", "digits", "--output", "out", "--writers=0"]
-    assert convert(*argv, "--features", "image/source_id=label") == 0
-    manifest = Path("out/manifest.json").read_text()
-    Path("out/manifest.json").write_text(manifest.replace('"examples": 4', '"examples": 5', 1))
-    assert main(["verify", "out"]) == 1
-    assert "class 0 (0): 4 examples, the manifest says 5" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

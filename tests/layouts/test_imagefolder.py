@@ -16,18 +16,16 @@ from beam_pipeline.layouts.layout import SourceOptions
 from tests.harness import (
     ALL_BAD,
     NONE_BAD,
-    assert_the_same_bytes_everywhere,
     convert,
     dead_letters_of,
     digests,
-    float32,
     manifest_of,
     problems_of,
     read_all,
     reasons_of,
 )
 from tests.layouts import bucket
-from tests.layouts.make_imagefolder import SIZE, SPLITS, make, objects_of
+from tests.layouts.make_imagefolder import make
 from tests.pictures import write_files, write_pictures
 
 
@@ -46,24 +44,6 @@ def labels_of(features: Mapping[str, Any]) -> dict[str, Any]:
     """The features that come from the labels."""
     prefixes = ("image/class/", "image/object/", "image/label", "label/")
     return {key: value for key, value in features.items() if key.startswith(prefixes)}
-
-
-def expected_objects(number: int) -> dict[str, Any]:
-    """What the example of a number must hold, from the objects drawn in it."""
-    objects = objects_of(number)
-    width, height = SIZE
-    corners = [(x, y, x + w, y + h) for x, y, w, h in objects["bbox"]]
-    xmin, ymin, xmax, ymax = zip(*corners, strict=True) if corners else ((),) * 4
-    return {
-        "image/object/bbox/xmin": float32([x / width for x in xmin]),
-        "image/object/bbox/ymin": float32([y / height for y in ymin]),
-        "image/object/bbox/xmax": float32([x / width for x in xmax]),
-        "image/object/bbox/ymax": float32([y / height for y in ymax]),
-        "image/object/class/label": list(objects["categories"]),
-        "image/object/class/text": [str(c).encode() for c in objects["categories"]],
-        "image/object/id": list(objects["id"]),
-        "image/object/area": float32(objects["area"]),
-    }
 
 
 def test_metadata_among_the_images(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,53 +66,6 @@ def test_metadata_among_the_images(folders: Path, capsys: pytest.CaptureFixture[
     assert main(["verify", "out"]) == 0
 
 
-def test_objects_in_each_split(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A file of the same name in each split is met by the row of that split; boxes become fractions,
-    further lists features of the objects; integer categories are ids, from 0 on."""
-    assert convert("--images", "cppe", "--output", "out", "--writers=0", NONE_BAD) == 0
-    assert (
-        "Layout imagefolder: train/metadata.jsonl in cppe names images in its column file_name\n"
-        in capsys.readouterr().out
-    )
-    assert {key: labels_of(features) for key, features in read_all("out").items()} == {
-        f"{split}/{i:04d}.png": expected_objects(i)
-        for split, images in SPLITS.items()
-        for i in range(images)
-    }
-    manifest = manifest_of("out")
-    assert {name: s["examples"] for name, s in manifest["splits"].items()} == SPLITS
-    assert [(c["id"], c["name"], c["objects"]) for c in manifest["classes"]] == [
-        (0, "0", 14),
-        (2, "2", 7),
-    ]
-    assert not {"label_map.pbtxt", "labels.txt"} & set(os.listdir("out"))
-    assert main(["verify", "out"]) == 0
-
-
-def test_captions_are_texts(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A column `text` is no class, though it is the only one."""
-    assert convert("--images", "captions", "--output", "out", "--writers=0", NONE_BAD) == 0
-    assert (
-        "Note: no column is called label, class, category, class_name, target, labels, classes, so "
-        "there is no label but the features label/text; --label_column NAME makes a column the label"
-    ) in capsys.readouterr().out
-    assert {key: labels_of(features) for key, features in read_all("out").items()} == {
-        f"{split}/{i:04d}.png": {
-            "label/text": [f"a picture with {len(objects_of(i)['bbox'])} boxes".encode()]
-        }
-        for split, images in SPLITS.items()
-        for i in range(images)
-    }
-    assert manifest_of("out")["classes"] == []
-
-
-@pytest.mark.slow
-def test_the_same_bytes_with_other_workers(folders: Path) -> None:
-    """Whoever reads the rows and writes the shards."""
-    argv = ["--images", "cppe", "--name", "d", "--num_shards", "2", NONE_BAD]
-    assert_the_same_bytes_everywhere(*argv)
-
-
 @pytest.mark.slow
 def test_a_folder_in_a_bucket(folders: Path) -> None:
     """It is recognised as a folder on this machine is, and the examples are the same."""
@@ -146,22 +79,6 @@ def test_a_folder_in_a_bucket(folders: Path) -> None:
     assert convert("--images", remote, *argv, "--output", "remote") == 0
     assert convert("--images", "cppe", *argv, "--output", "local") == 0
     assert digests("remote") == digests("local")
-
-
-@pytest.mark.slow
-def test_metadata_named_as_labels_is_a_table(folders: Path) -> None:
-    """All files at once, or one; objects are understood there, too."""
-    argv = ["--images", "cppe", "--name", "d", "--writers=0", ALL_BAD]
-    labels = [f"cppe/{split}/metadata.jsonl" for split in SPLITS]
-    assert convert(*argv, "--labels", *labels, "--output", "named") == 0
-    assert convert(*argv, "--output", "found") == 0
-    named, found = digests("named"), digests("found")
-    # All that names the layout.
-    differ = {name for name in found if found[name] != named[name]}
-    assert differ == {"manifest.json", "README.md", "report.html"}
-    assert manifest_of("named")["options"]["layout"] == "table"
-    assert convert(*argv, "--labels", labels[0], "--output", "train") == 0
-    assert set(read_all("train")) == {f"train/{i:04d}.png" for i in range(16)}
 
 
 # --- classes of objects -------------------------------------------------------------------------
@@ -427,33 +344,6 @@ def test_lists_that_fit_no_feature_are_said(
     assert note in capsys.readouterr().out
     assert convert(*argv, "--output", "quiet", "--columns", "objects.segmentation:skip") == 0
     assert "Note:" not in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_two_files_that_disagree_are_a_conflict(folders: Path) -> None:
-    """One in the split's folder and one above it."""
-    write_pictures("new", ["train/1.png", "train/2.png"])
-    write_files(
-        "new",
-        {
-            "metadata.csv": "file_name,label\ntrain/1.png,cat\ntrain/2.png,cat\n",
-            "train/metadata.csv": "file_name,label\n1.png,cat\n2.png,dog\n",
-        },
-    )
-    assert convert("--images", "new", "--output", "out", "--writers=0", ALL_BAD) == 0
-    assert set(read_all("out")) == {"train/1.png"}
-    assert dead_letters_of("out") == [
-        {
-            "stage": "join",
-            "key": "train/2.png",
-            "uri": f"{folders}/new/train/2.png",
-            "reason": "conflicting_labels",
-            "message": f"{folders}/new/metadata.csv, line 3 says 'cat', "
-            f"{folders}/new/train/metadata.csv, line 3 says 'dog'; remove the wrong one",
-            "file": f"{folders}/new/train/metadata.csv",
-            "line": 3,
-        }
-    ]
 
 
 @pytest.mark.parametrize(

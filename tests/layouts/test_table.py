@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import os
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,29 +18,32 @@ from PIL import Image
 from pyarrow import parquet
 
 from beam_pipeline.cli import main
+from beam_pipeline.core.dead_letters import DeadLetter, Reason
+from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.table_files import TableHead
-from beam_pipeline.layouts.heads import head
+from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.packed_batches import LabelBatch
+from beam_pipeline.core.references import LabelRow
+from beam_pipeline.layouts.heads import first_line, head
+from beam_pipeline.layouts.layout import FileLabels, SourceOptions
+from beam_pipeline.layouts.local_copy import LocalCopy, find_copies
+from beam_pipeline.layouts.opening import open_source
 from tests.harness import (
     ALL_BAD,
     NONE_BAD,
-    assert_the_same_bytes_everywhere,
     convert,
     convert_asking,
     dead_letters_of,
     float32,
     manifest_of,
+    problems_of,
     read_all,
-    read_shard,
     reasons_of,
-    shard_names,
     split_of_each,
 )
-from tests.layouts import make_captions, make_table_boxes
-from tests.layouts.make_multi_label import PHOTOS, TAGS, make, tags_of
+from tests.layouts.make_multi_label import make
+from tests.layouts.make_parquet import FEATURES, pets, write_parquet
 from tests.pictures import picture, write_files, write_pictures
-
-LISTS = ["--list_column", "tags=;", "--list_column", "people= "]
-SEVERAL = ["--images", "photos", "--label_column", "tags", "--writers=0", NONE_BAD]
 
 
 @pytest.fixture
@@ -53,48 +57,6 @@ def labels_of(features: Mapping[str, Any]) -> dict[str, Any]:
     """The features that come from the labels."""
     prefixes = ("image/class/", "image/label", "label/")
     return {key: value for key, value in features.items() if key.startswith(prefixes)}
-
-
-def expected(number: int) -> dict[str, Any]:
-    """What the example of a photograph must hold, from how the table was made."""
-    return {
-        "image/class/label": [TAGS.index(tag) for tag in tags_of(number % 16)],
-        "image/class/text": [tag.encode() for tag in tags_of(number % 16)],
-        "label/people": [20 + number, 30][: number % 3],
-        "label/rating": [number % 5 + 0.5],
-    }
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("argv", [["--labels", "labels.csv", *LISTS], ["--labels", "labels.jsonl"]])
-def test_a_list_of_labels_is_several_classes(tagged: Path, argv: list[str]) -> None:
-    """From cells with a separator as from lists of JSON; no tag and no person are empty lists."""
-    assert convert(*SEVERAL, *argv, "--output", "out") == 0
-    assert {key: labels_of(features) for key, features in read_all("out").items()} == {
-        f"IMG_{number:04d}.jpg": expected(number) for number in range(PHOTOS)
-    }
-    manifest = manifest_of("out")
-    assert {
-        key: (manifest["features"][key]["optional"], manifest["features"][key]["shape"])
-        for key in ("image/class/label", "image/class/text", "label/people", "label/rating")
-    } == {
-        "image/class/label": (False, [None]),
-        "image/class/text": (False, [None]),
-        "label/people": (False, [None]),
-        "label/rating": (True, []),
-    }
-    assert [(c["id"], c["name"], c["examples"]) for c in manifest["classes"]] == [
-        (i, tag, PHOTOS // 2) for i, tag in enumerate(TAGS)
-    ]
-    assert Path("out/labels.txt").read_text().split() == list(TAGS)
-    assert main(["verify", "out"]) == 0
-
-
-@pytest.mark.slow
-def test_the_same_bytes_with_other_workers(tagged: Path) -> None:
-    """Whoever reads the rows and writes the shards."""
-    argv = [*SEVERAL, "--labels", "labels.csv", *LISTS, "--name", "d", "--num_shards", "2"]
-    assert_the_same_bytes_everywhere(*argv)
 
 
 @pytest.mark.slow
@@ -268,52 +230,11 @@ def test_uris_of_a_bucket_name_their_local_copies(
     assert reasons_of(tmp_path / "out") == {"dog/1.jpg": "conflicting_labels"}
 
 
-# --- the class id under another key -------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_the_class_id_can_take_the_place_of_the_source_id(tmp_path: Path) -> None:
-    """For a table as for folders; a further column can have a key of its own, too."""
-    write_pictures(f"{tmp_path}/p", ["a.jpg", "b.jpg"])
-    write_files(str(tmp_path), {"l.csv": "filename,breed,age\na.jpg,poodle,3\nb.jpg,beagle,4\n"})
-    argv = ["--images", f"{tmp_path}/p", "--labels", f"{tmp_path}/l.csv", "--writers=0", NONE_BAD]
-    argv += ["--label_column", "breed", "--output", f"{tmp_path}/out"]
-    assert convert(*argv, "--features", "image/source_id=label,years=age") == 0
-    found = {
-        features["image/filename"][0].decode(): features
-        for name in shard_names(tmp_path / "out")
-        for features in read_shard(tmp_path / "out", name)
-    }
-    assert {key: (f["image/source_id"], f["years"]) for key, f in found.items()} == {
-        "a.jpg": ([1], [3]),
-        "b.jpg": ([0], [4]),
-    }
-    for features in found.values():
-        assert not {"image/class/label", "label/age"} & set(features)
-        assert "image/class/text" in features
-    kinds = {key: what["kind"] for key, what in manifest_of(tmp_path / "out")["features"].items()}
-    assert (kinds["image/source_id"], kinds["years"]) == ("int64", "int64")
-    assert main(["verify", f"{tmp_path}/out"]) == 0
-
-
-@pytest.mark.slow
-def test_classes_that_only_some_splits_have_are_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """With several classes an image as with one."""
-    write_pictures(f"{tmp_path}/p", ["a.jpg", "b.jpg", "c.jpg"])
-    rows = "a,cat;dog,train\nb,cat,test\nc,owl,test\n"
-    write_files(str(tmp_path), {"l.csv": f"filename,labels,split\n{rows}"})
-    argv = ["--images", f"{tmp_path}/p", "--labels", f"{tmp_path}/l.csv", "--writers=0", NONE_BAD]
-    assert convert(*argv, "--list_column", "labels=;", "--output", f"{tmp_path}/out") == 0
-    said = capsys.readouterr().out
-    assert "note: test has no dog\n" in said
-    assert "note: train has no owl\n" in said
-
-
 # --- tables as people have them -------------------------------------------------------------------
 
 QUOTE = '"'
+
+
 PICTURES = [f"{number:02d}.jpg" for number in range(12)]
 
 
@@ -333,27 +254,6 @@ def converted(table: str, *argv: str, none_bad: str = NONE_BAD) -> dict[str, dic
         key: {name: value for name, value in features.items() if name.startswith(prefixes)}
         for key, features in read_all("out").items()
     }
-
-
-@pytest.mark.slow
-def test_boxes_in_a_table_become_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows of an image add up, one without a box is an image without objects; ids begin at 1."""
-    monkeypatch.chdir(tmp_path)
-    make_table_boxes.make(".")
-    argv = ("--images", "train", "--labels", "train_labels.csv", NONE_BAD, "--name", "shapes")
-    assert_the_same_bytes_everywhere(*argv)
-    found = read_all("one")
-    classes = {"disc": 1, "square": 2}
-    for name, boxes in make_table_boxes.objects().items():
-        assert found[name]["image/object/class/text"] == [label.encode() for label, *_ in boxes]
-        assert found[name]["image/object/class/label"] == [classes[label] for label, *_ in boxes]
-        for index, side in enumerate(("xmin", "ymin", "xmax", "ymax"), 1):
-            length = (make_table_boxes.HEIGHT, make_table_boxes.WIDTH)[index % 2]
-            assert found[name][f"image/object/bbox/{side}"] == float32(
-                box[index] / length for box in boxes
-            )
-    assert "image/object/width" not in manifest_of("one")["features"]
-    assert Path("one/label_map.pbtxt").read_text().count("item {") == 2
 
 
 def turned_picture() -> bytes:
@@ -420,18 +320,6 @@ def test_bad_boxes_of_a_table_are_dead_letters_with_their_lines(pictures: Path) 
     ]
 
 
-def test_captions_of_an_image_are_a_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the order of the rows, and no row is a conflict or repeated."""
-    monkeypatch.chdir(tmp_path)
-    make_captions.make(".")
-    argv = ("--images", "Images", "--labels", "captions.txt", NONE_BAD, "--output", "out")
-    assert convert(*argv) == 0
-    assert {name: features["label/caption"] for name, features in read_all("out").items()} == {
-        name: [text.encode() for text in texts] for name, texts in make_captions.captions().items()
-    }
-    assert manifest_of("out")["features"]["label/caption"]["shape"] == [None]
-
-
 def test_one_hot_columns_are_classes(pictures: Path) -> None:
     """With --one_hot and without; the manifest records the option where it was given."""
     rows = [f"{name},{i % 2}.0,{1 - i % 2}.0" for i, name in enumerate(PICTURES)]
@@ -482,16 +370,6 @@ def test_a_table_of_excel_in_german_is_read(
     out = capsys.readouterr().out
     assert "Note: l.csv is not UTF-8 and is read as Windows-1252, with words such as 'Größe'" in out
     assert "Note: l.csv: numbers with a decimal comma in Größe are read as with a point" in out
-
-
-def test_a_list_as_imagenet_has_it_is_read(
-    pictures: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """No header, a space between name and class, and a note."""
-    write_files(".", {"train.txt": "".join(f"{name} {i % 3}\n" for i, name in enumerate(PICTURES))})
-    found = converted("train.txt")
-    assert [found[name]["image/class/text"] for name in PICTURES[:3]] == [[b"0"], [b"1"], [b"2"]]
-    assert "Note: train.txt has no header; its first line is an image" in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -704,8 +582,324 @@ def test_groups_come_from_a_table_and_classes_from_folders(listed: Path) -> None
     assert convert_asking(*argv, "folder", "--overwrite") == 2
 
 
+@pytest.fixture
+def root(tmp_path: Path) -> ImageRoot:
+    """A folder of images, copied from somewhere."""
+    write_files(str(tmp_path), {"flowers/rose/1.jpg": "x", "flowers/tulip/1.jpg": "x", "2.jpg": ""})
+    return ImageRoot(str(tmp_path))
+
+
+def test_a_copy_is_found_by_the_longest_path(root: ImageRoot) -> None:
+    """What stands before the path of the first copy that is there stands before all."""
+    names = ["gs://b/gone.jpg", "gs://b/flowers/rose/1.jpg", "gs://b/flowers/gone/9.jpg"]
+    copies = find_copies(names, [root])
+    assert copies == LocalCopy(("gs://b/",))
+    assert [copies.name(name) for name in (*names, "gs://c/1.jpg", "a.jpg")] == [
+        "gone.jpg",
+        "flowers/rose/1.jpg",
+        "flowers/gone/9.jpg",
+        "gs://c/1.jpg",
+        "a.jpg",
+    ]
+    assert copies.notes == (
+        "rows name images in gs://b/; taken are their copies of the same path in --images",
+    )
+
+
+def test_a_copy_may_be_of_a_folder_of_the_bucket(root: ImageRoot) -> None:
+    """Of each place in a bucket that has copies here."""
+    copies = find_copies(
+        ["gs://b/2021/flowers/rose/1.jpg", "s3://c/deep/2.jpg", "gs://b/2021/2.jpg"], [root]
+    )
+    assert copies == LocalCopy(("gs://b/2021/", "s3://c/deep/"))
+    assert copies.name("s3://c/deep/x/3.jpg") == "x/3.jpg"
+    assert copies.name("s3://c/2.jpg") == "s3://c/2.jpg"
+
+
+def test_a_folder_in_a_copied_one_is_not_copied_on_its_own(root: ImageRoot) -> None:
+    """A file of the same name, found first, does not stand for one that was left out of the copy."""
+    copies = find_copies(["gs://b/gone/2.jpg", "gs://b/flowers/rose/1.jpg"], [root])
+    assert copies == LocalCopy(("gs://b/",))
+    assert copies.name("gs://b/gone/2.jpg") == "gone/2.jpg"
+
+
+def test_copies_that_lie_otherwise_are_known_by_their_file_names(root: ImageRoot) -> None:
+    """Only if not one has the path that it has in the bucket."""
+    copies = find_copies(["gs://b/1.jpg", "gs://b/x/3.jpg"], [root])
+    assert copies == LocalCopy(by_file_name=True)
+    assert copies.name("gs://b/x/1.jpg") == "1.jpg"
+    assert copies.notes == (
+        "rows name images by URIs, and none of the first ones has a copy of the same path in "
+        "--images; rows and images are matched by their bare file names",
+    )
+
+
+def test_the_search_is_given_up_after_a_thousand_images_without_copy(root: ImageRoot) -> None:
+    """So that a table of images that are all elsewhere costs no more than that."""
+    gone = [f"gs://b/gone/x{number}.jpg" for number in range(1000)]
+    assert find_copies([*gone[1:], "gs://b/2.jpg"], [root]) == LocalCopy(("gs://b/",))
+    assert find_copies([*gone, "gs://b/2.jpg"], [root]) == LocalCopy(by_file_name=True)
+
+
+def test_nothing_is_looked_for_where_names_or_images_are_no_matter_of_copies(
+    root: ImageRoot,
+) -> None:
+    """Local names stay as they are, and so do URIs where images are listed in a bucket."""
+    assert find_copies(["a.jpg", "gs://b/2.jpg"], [root]) == LocalCopy()
+    assert find_copies([], [root]) == LocalCopy()
+    assert find_copies(["gs://b/2.jpg"], [root, ImageRoot("gs://b")]) == LocalCopy()
+    assert LocalCopy().name("gs://b/2.jpg") == "gs://b/2.jpg"
+    rows = iter([LabelRow("gs://b/2.jpg", (), "", "f", 1)])
+    assert LocalCopy().rename(rows) is rows
+
+
+# --- paths of another place -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("names", "beginning"),
+    [
+        (["/home/bob/data/flowers/rose/1.jpg", "/home/bob/data/2.jpg"], "/home/bob/data/"),
+        (["C:\\data\\2.jpg", "C:\\data\\flowers\\tulip\\1.jpg"], "C:/data/"),
+        (["images/2.jpg", "images/flowers/rose/1.jpg", "images/gone.jpg"], "images/"),
+        (["../old/2.jpg"], "../old/"),
+        (["images/2", "images/flowers/rose/1"], "images/"),
+        (["//server/share/2.jpg"], "//server/share/"),
+    ],
+)
+def test_a_path_of_another_place_is_found_by_its_tail(
+    root: ImageRoot, names: list[str], beginning: str
+) -> None:
+    """What stands before the tail of those that are there is removed from all, and said."""
+    copies = find_copies(names, [root])
+    assert copies == LocalCopy((beginning,))
+    assert copies.name(f"{beginning}x/9.jpg") == "x/9.jpg"
+    assert copies.name(f"{beginning}x/9.jpg".replace("/", "\\")) == "x/9.jpg"
+    assert copies.name("9.jpg") == "9.jpg"
+    assert copies.notes == (
+        f"rows name images in {beginning}; taken are their copies of the same path in --images",
+    )
+
+
+def test_several_places_are_found(root: ImageRoot) -> None:
+    """As two people add to one table; names without a folder stay."""
+    names = ["5.jpg", "/home/bob/2.jpg", "D:\\pics\\flowers\\rose\\1.jpg"]
+    copies = find_copies(names, [root])
+    assert copies == LocalCopy(("/home/bob/", "D:/pics/"))
+    assert [copies.name(name) for name in names] == ["5.jpg", "2.jpg", "flowers/rose/1.jpg"]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["flowers/rose/1.jpg", "flowers/tulip/1.jpg"],  # as they are
+        ["flowers/2.jpg", "flowers/rose/1.jpg"],  # the second is there as it stands
+        ["train/2.jpg", "test/2.jpg"],  # two paths, one image
+        ["x/2.jpg", "x/flowers/2.jpg", "x/y/flowers/rose/1.jpg"],  # one place in another
+        ["gone/8.jpg", "gone/9.jpg"],  # a relative path is not matched by its file name
+        ["/old/a/8.jpg", "/old/b/8.jpg"],  # file names that do not tell images apart
+        ["2.jpg", "5.jpg"],
+        ["x/2.jpg", "gs://b/2.jpg"],
+        [""],
+    ],
+)
+def test_an_ambiguous_path_stays_as_it_stands(root: ImageRoot, names: list[str]) -> None:
+    """No row is guessed: its dead letter says what was not found."""
+    assert find_copies(names, [root]) == LocalCopy()
+
+
+def test_a_path_from_the_label_files_folder_stays(root: ImageRoot) -> None:
+    """The join finds it; and a path below the root as it stands."""
+    images, folder = root.uri, root.uri.rpartition("/")[2]
+    label_file = f"{images.rpartition('/')[0]}/labels.csv"
+    names = [f"{folder}/2.jpg"]
+    assert find_copies(names, [root], [label_file]) == LocalCopy()
+    assert find_copies(names, [root]) == LocalCopy((f"{folder}/",))
+    assert find_copies([f"{images}/2.jpg"], [root]) == LocalCopy()
+
+
+def test_a_backslash_may_be_part_of_a_name(root: ImageRoot) -> None:
+    """A file that is called so is the one that is meant."""
+    write_files(root.uri, {"x\\2.jpg": "x"})
+    assert find_copies(["x\\2.jpg"], [root]) == LocalCopy()
+
+
+def test_folders_that_are_gone_leave_file_names(root: ImageRoot) -> None:
+    """Paths whose folders were all left behind are matched by their file names, if these differ."""
+    many = [f"patient{number}/{number}.jpg" for number in range(20)]
+    write_files(root.uri, {f"{number}.jpg": "x" for number in range(20)})
+    copies = find_copies(many, [root])
+    assert copies == LocalCopy(paths_by_file_name=True)
+    assert copies.name("patient77/77.jpg") == "77.jpg"
+    assert copies.name("a\\b\\77.jpg") == "77.jpg"
+    assert copies.name("gs://b/77.jpg") == "gs://b/77.jpg"
+    deeper = find_copies(["/old/x/8_deep.jpg", "/old/y/9_deep.jpg"], [root])
+    assert deeper == LocalCopy(paths_by_file_name=True)
+    assert deeper.notes == (
+        "rows name images by paths of another place, whose folders are not those in --images; rows "
+        "and images are matched by their bare file names",
+    )
+    assert find_copies([*many, "0.jpg", "x/0.jpg"], [root]) == LocalCopy()
+
+
+CSV_LIMIT = 128 << 10  # characters of a cell, unless somebody says otherwise
+
+
+@pytest.fixture(autouse=True)
+def the_limit_of_a_fresh_process() -> Iterator[None]:
+    """Nobody has raised the csv module's limit yet."""
+    before = csv.field_size_limit(CSV_LIMIT)
+    yield
+    csv.field_size_limit(before)
+
+
+def rows_of(folder: Path, layout: str, text: str) -> list[LabelRow | DeadLetter]:
+    """The rows of a file, read as on a worker that has not seen the job start."""
+    path = folder / "labels.csv"
+    path.write_text(text)
+    options = SourceOptions((str(folder),), (str(path),))
+    labels = open_source(layout, options)[0].labels
+    assert isinstance(labels, FileLabels)
+    csv.field_size_limit(CSV_LIMIT)
+    with path.open("rb") as file:
+        rows: list[LabelRow | DeadLetter] = []
+        for part in labels.reader.read(file, str(path)):
+            rows += part if isinstance(part, LabelBatch) else [part]
+        return rows
+
+
+@pytest.mark.parametrize("layout", ["table", "automl"])
+def test_a_cell_may_be_long(tmp_path: Path, layout: str) -> None:
+    """Python's csv refuses a cell of more than 128 Ki characters; a mask may have more."""
+    mask = "1" * 200_000
+    header = "filename,label\n" if layout == "table" else ""
+    (row,) = rows_of(tmp_path, layout, f"{header}a.jpg,{mask}\n")
+    assert isinstance(row, LabelRow)
+    assert row.values == (mask,)
+
+
+def test_a_cell_beyond_belief_is_a_dead_letter(tmp_path: Path) -> None:
+    """16 Mi characters are a file in which a quote is not closed; what is behind them is read."""
+    endless = "x" * ((16 << 20) + 1)
+    dead_letter, last = rows_of(tmp_path, "table", f"filename,label\na.jpg,{endless}\nb.jpg,cat\n")
+    assert dead_letter[3:] == (
+        Reason.BAD_ROW.value,
+        "line 2: not CSV: field larger than field limit (16777216); look for a quote that is not "
+        "closed",
+        f"{tmp_path}/labels.csv",
+        2,
+    )
+    assert last == LabelRow("b.jpg", ("cat",), "", f"{tmp_path}/labels.csv", 3)
+
+
+def test_a_head_says_whether_it_is_the_whole_file(tmp_path: Path) -> None:
+    """4 MiB of it, or 64 KiB for its first line."""
+    path = tmp_path / "labels.csv"
+    path.write_bytes(b"x" * (4 << 20))
+    assert head(str(path)) == TableHead(str(path), b"x" * (4 << 20), True)
+    assert first_line(str(path)) == TableHead(str(path), b"x" * (64 << 10), False)
+    path.write_bytes(b"x" * ((4 << 20) + 1))
+    assert head(str(path)) == TableHead(str(path), b"x" * (4 << 20), False)
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    """An error where its columns are needed, nothing where it is only looked at."""
+    assert first_line(f"{tmp_path}/gone.csv") is None
+    with pytest.raises(LabelTableError, match=r"gone\.csv cannot be read: No such file"):
+        head(f"{tmp_path}/gone.csv")
+
+
+NO_IMAGE = b"\x00\xff"
+
+
+@pytest.mark.parametrize(
+    ("rows", "features", "message"),
+    [
+        (
+            pets(range(2)),
+            FEATURES,
+            "{uri} holds the images themselves, in its column 'image', not only labels; convert it "
+            "with --images {uri}, without --labels",
+        ),
+        (
+            [{"name": "a", "jpg": picture(1)}],
+            None,
+            "{uri} holds the images themselves, in its column 'jpg', not only labels; convert it with "
+            "--images {uri}, without --labels",
+        ),
+        (
+            [{"name": "a", "raw": NO_IMAGE}, {"name": "b", "raw": NO_IMAGE}],
+            None,
+            "{uri}: no row can be used; row 1 has bytes that are not UTF-8 text in raw",
+        ),
+        ([], {"name": {}}, "{uri}: the file has no rows; expected a row for each image or object"),
+    ],
+)
+def test_a_parquet_file_without_rows_of_labels(
+    rows: list[Any], features: Any, message: str, tmp_path: Path
+) -> None:
+    """The error says which of the reasons it is; a look at the file finds nothing."""
+    uri = f"{tmp_path}/x.parquet"
+    write_parquet(uri, rows, features)
+    with pytest.raises(LabelTableError) as caught:
+        head(uri)
+    assert str(caught.value) == message.format(uri=uri)
+    assert first_line(uri) == TableHead(uri, b"", "images themselves" not in message, ())
+
+
+def test_faulty_rows_beside_good_ones(tmp_path: Path) -> None:
+    """The good ones are the head; the others become dead letters when the file is read."""
+    uri = f"{tmp_path}/x.parquet"
+    write_parquet(uri, [{"name": b"a"}, {"name": NO_IMAGE}])
+    assert head(uri) == TableHead(uri, b"", True, ({"name": "a"},))
+
+
 @pytest.mark.slow
-def test_lists_give_the_same_bytes_everywhere(listed: Path) -> None:
-    """On every engine, with any number of workers."""
-    argv = ["--images", "data/images", "--labels", "train.txt", "TestList.txt"]
-    assert_the_same_bytes_everywhere(*argv, "--splits", "label_files", "--name=x")
+def test_several_numbers_are_features_of_their_own(working_folder: Path) -> None:
+    """The label is one of them, or none; empty cells are features left out."""
+    write_files("data", {"metadata.csv": "filename,label,age,height\na,0.5,31,1.75\nb,1.5,,1.5\n"})
+    write_pictures("data", ["a.png", "b.png"])
+    argv = ["--images", "data/*.png", "--writers=0", NONE_BAD]
+    keys = ("image/label", "label/label", "label/age", "label/height")
+
+    def said(folder: str) -> dict[str, dict[str, list[float]]]:
+        return {
+            key: {name: features[name] for name in keys if name in features}
+            for key, features in read_all(folder).items()
+        }
+
+    assert convert(*argv, "--output", "one") == 0
+    assert said("one") == {
+        "a.png": {"image/label": [0.5], "label/age": [31], "label/height": [1.75]},
+        "b.png": {"image/label": [1.5], "label/height": [1.5]},
+    }
+    assert convert(*argv, "--label_column=none", "--columns=age:float", "--output", "none") == 0
+    assert said("none") == {
+        "a.png": {"label/label": [0.5], "label/age": [31.0], "label/height": [1.75]},
+        "b.png": {"label/label": [1.5], "label/height": [1.5]},
+    }
+
+
+@pytest.mark.slow
+def test_a_label_that_is_no_number_is_a_dead_letter(tmp_path: Path) -> None:
+    """With its place; an image without a row and a row without an image are others."""
+    names = [f"{i}.png" for i in range(8)]
+    write_pictures(f"{tmp_path}/data", names)
+    rows = ["0, 1.5", "1, 2.5", "2, n/a", "3, tall", "4, inf", "5, 3.5", "6, 4.25", "nobody, 5.5"]
+    table = "filename,label\n" + "\n".join(rows)
+    write_files(f"{tmp_path}/data", {"metadata.csv": table})
+    argv = ["--images", f"{tmp_path}/data", "--output", f"{tmp_path}/out", "--writers=0"]
+    assert convert(*argv, "--max_bad_fraction=1") == 0
+    assert set(read_all(tmp_path / "out")) == {"0.png", "1.png", "5.png", "6.png"}
+    assert problems_of(tmp_path / "out") == [
+        ("7.png", "unlabelled", 0, "no label row names this image"),
+        ("2.png", "bad_label_value", 4, "column 'label': is empty"),
+        ("3.png", "bad_label_value", 5, "column 'label': 'tall' is not a number"),
+        ("4.png", "bad_label_value", 6, "column 'label': 'inf' is not a number"),
+        (
+            "nobody",
+            "missing_image",
+            9,
+            "no listed image has this name, with or without folder or extension",
+        ),
+    ]

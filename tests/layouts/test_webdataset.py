@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipeline.cli import main
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ContainerError, ConversionError, UsageError
 from beam_pipeline.layouts.layout import ContainerLabels, Source, SourceOptions
@@ -18,55 +17,17 @@ from beam_pipeline.layouts.webdataset import WebDataset, sample_name
 from tests.archives import make_tar, make_zip
 from tests.harness import (
     NONE_BAD,
-    assert_the_same_bytes_everywhere,
     convert,
     convert_asking,
-    float32,
-    manifest_of,
     read_all,
     split_of_each,
 )
-from tests.layouts.make_archives import make
 from tests.pictures import picture
 
 
 def opened(*images: str, **options: Any) -> Source:
     """The source of some archives."""
     return WebDataset().open(SourceOptions(images=images, **options))
-
-
-def test_classes_captions_and_columns(
-    working_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """All that lies beside an image is its labels; the archives' names say the splits."""
-    make(".")
-    argv = ["--images", "pets-train-{000..001}.tar", "pets-val-*.tar", "--output", "out"]
-    assert convert(*argv, NONE_BAD) == 0
-    out = capsys.readouterr().out
-    assert f"Layout webdataset: train00000.json beside train00000.jpg in {Path.cwd()}" in out
-    assert "Note: left out, since they are objects or lists of them: source\n" in out
-    expected = {}
-    for split, shards in (("train", 2), ("val", 1)):
-        for number in range(8 * shards):
-            shard, i = divmod(number, 8)
-            name = f"pets-{split}-{shard:03d}.tar/{split}{shard}{i:04d}.jpg"
-            expected[name] = {
-                "image/class/label": [number % 2],
-                "image/class/text": [str(number % 2).encode()],
-                "image/encoded": [picture(number, size=(32, 32))],
-                "label/caption": [f"a {('cat', 'dog')[number % 2]} in the garden".encode()],
-                "label/width": [32],
-                "label/score": float32([number / 8]),
-            }
-    examples = read_all("out")
-    assert {
-        name: {key: features[key] for key in expected[name]} for name, features in examples.items()
-    } == expected
-    assert split_of_each("out") == {
-        name: "validation" if "val" in name else "train" for name in expected
-    }
-    assert set(manifest_of("out")["features"]) == {*examples[name], "image/class/label"}
-    assert main(["verify", "out"]) == 0
 
 
 IMAGE = picture(1)
@@ -244,13 +205,6 @@ def test_an_archive_cut_short_stops_the_run(working_folder: Path) -> None:
     Path("b.tar").write_bytes(data[:2000])
     with pytest.raises(ContainerError, match=r"b\.tar: it ends at byte 2000"):
         list(source.labels.reader.read(str(working_folder / "b.tar"), "nowhere"))
-
-
-@pytest.mark.slow
-def test_the_same_bytes_everywhere(working_folder: Path) -> None:
-    """However many threads and processes read and write."""
-    make(".")
-    assert_the_same_bytes_everywhere("--images", "pets-*.tar", "--name=x", "--num_shards=3")
 
 
 @pytest.mark.parametrize(

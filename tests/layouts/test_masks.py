@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -18,9 +19,15 @@ from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.references import ImageRef, LabelRow
 from beam_pipeline.layouts.label_files import Splits
 from beam_pipeline.layouts.layout import SourceOptions
-from beam_pipeline.layouts.masks import VOC_CLASSES, MaskReader, Masks
+from beam_pipeline.layouts.masks import (
+    MaskReader,
+    Masks,
+    VocMasks,
+    first_keys,
+    look_for_pairs,
+    voc_masks,
+)
 from tests.harness import (
-    assert_the_same_bytes_everywhere,
     convert,
     convert_asking,
     dead_letters_of,
@@ -31,7 +38,6 @@ from tests.harness import (
 )
 from tests.layouts import bucket
 from tests.layouts.make_segmentation import (
-    COLOURS,
     SIZE,
     folders,
     grey,
@@ -43,7 +49,6 @@ from tests.layouts.make_segmentation import (
 from tests.pictures import picture, write_files
 
 CLASS = "image/segmentation/class"
-OBJECT = "image/segmentation/object"
 
 
 @pytest.fixture
@@ -56,10 +61,6 @@ def here(working_folder: Path) -> Path:
 def ids(number: int) -> bytes:
     """The pixels of a scene's mask."""
     return scene(number)[1].tobytes()
-
-
-def number_of(key: str) -> int:
-    return int(key.partition("scene_")[2][:3])
 
 
 def test_the_bytes_of_grey_masks_are_kept(here: Path) -> None:
@@ -92,49 +93,6 @@ def test_the_bytes_of_grey_masks_are_kept(here: Path) -> None:
     assert Path("out/labels.txt").read_text(encoding="utf-8") == "background\ndisc\nsquare\n"
     shards = [name for name in digests("out") if ".tfrecord" in name]
     assert {n: digests("found")[n] for n in shards} == {n: digests("out")[n] for n in shards}
-
-
-@pytest.mark.slow
-def test_colours_become_the_ids_of_their_table(here: Path) -> None:
-    """CamVid: train_labels/ beside train/, with an addition to the names."""
-    table = ("--mask_colors", "camvid/class_dict.csv")
-    assert convert_asking("--images", "camvid", *table, "--output", "out") == 0
-    for key, features in read_all("out").items():
-        pixels = ids(number_of(key)).replace(b"\xff", b"\3")
-        assert features[f"{CLASS}/encoded"] == [grey_png(pixels, *SIZE)]
-    manifest = manifest_of("out")
-    assert [c["name"] for c in manifest["classes"]] == list(COLOURS)
-    assert manifest["options"]["mask_colors"][1] == [128, 64, 128, 1]
-    assert manifest["splits"].keys() == {"train", "validation"}
-
-
-@pytest.mark.slow
-def test_voc_has_masks_of_classes_and_objects(here: Path) -> None:
-    """Indexes of palettes, splits by the lists, VOC's own class names; without a mask, a dead letter."""
-    write_files("VOCdevkit/VOC2012", {"JPEGImages/other.jpg": jpeg(scene(1)[0])})
-    os.remove("VOCdevkit/VOC2012/SegmentationObject/scene_002.png")
-    assert convert_asking("--images", "VOCdevkit", "--output", "out") == 0
-    examples = read_all("out")
-    assert len(examples) == 12
-    for key, features in examples.items():
-        expected = grey_png(ids(number_of(key)), *SIZE)
-        assert features[f"{CLASS}/encoded"] == [expected]
-        assert features.get(f"{OBJECT}/encoded") == (None if "002" in key else [expected])
-        assert features.get(f"{OBJECT}/format") == (None if "002" in key else [b"png"])
-    manifest = manifest_of("out")
-    assert [c["name"] for c in manifest["classes"]] == list(VOC_CLASSES)
-    assert {name: split["examples"] for name, split in manifest["splits"].items()} == {
-        "train": 9,
-        "validation": 3,
-    }
-    assert manifest["dead_letters"] == {"unlabelled": 1}
-    assert manifest["features"][f"{OBJECT}/encoded"]["optional"]
-
-
-@pytest.mark.slow
-def test_the_same_bytes_on_every_engine(here: Path) -> None:
-    """Palettes are written anew, the same everywhere."""
-    assert_the_same_bytes_everywhere("--images", "VOCdevkit", "--num_shards", "2", "--name", "d")
 
 
 ROWS = [[0, 1, 2], [255, 1, 0]]
@@ -201,18 +159,6 @@ def test_masks_of_16_bits_are_kept(working_folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_images_without_a_mask_may_be_kept(here: Path) -> None:
-    """They have no mask and are marked."""
-    os.remove("shapes/masks/train/scene_000.png")
-    assert convert("--images", "shapes", "--unlabelled", "keep", "--output", "out") == 0
-    examples = read_all("out")
-    assert len(examples) == 12
-    without = {k for k, f in examples.items() if f["image/labelled"] == [0]}
-    assert without == {"train/scene_000.jpg"}
-    assert {k for k, f in examples.items() if f"{CLASS}/encoded" not in f} == without
-
-
-@pytest.mark.slow
 def test_a_mask_that_changes_is_noticed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`--resume` names the image; `repair` does not write another shard than there was."""
     argv = ("--images", "shapes", "--output", "out", "--writers", "0")
@@ -231,17 +177,6 @@ def test_a_mask_that_changes_is_noticed(here: Path, capsys: pytest.CaptureFixtur
     os.remove(f"out/{shard}")
     assert main(["repair", "out"]) == 1
     assert "Restore the images, or convert again with --overwrite" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_masks_count_where_shards_are_planned(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The bytes of a split are those of its images and masks."""
-    files = folders()
-    size = sum(len(data) for name, data in files.items() if name.startswith("shapes/"))
-    assert convert("--images", "shapes", "--output", "out") == 0
-    assert f"12 samples, {size / 1000:.1f} kB to write" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -354,3 +289,127 @@ def test_masks_in_a_bucket(here: Path) -> None:
     assert convert("--images", "shapes", *options, "--output", "local") == 0
     shards = [name for name in digests("local") if ".tfrecord" in name]
     assert {n: digests("remote")[n] for n in shards} == {n: digests("local")[n] for n in shards}
+
+
+def put(*names: str) -> None:
+    write_files(".", dict.fromkeys(names, "x"))
+
+
+@pytest.mark.parametrize(
+    ("names", "why", "images", "masks", "found"),
+    [
+        (
+            ["images/a.jpg", "masks/a.png"],
+            "masks/ beside images/ in .",
+            ("images", ()),
+            ("masks", ()),
+            MaskNames(),
+        ),
+        (
+            ["images/training/a.jpg", "annotations/training/a.png"],
+            "annotations/ beside images/ in .",
+            ("images", ()),
+            ("annotations", ()),
+            MaskNames(),
+        ),
+        (
+            ["train/images/a.jpg", "train/masks/a.png", "val/images/b.jpg", "val/masks/b.png"],
+            "train/masks/ beside train/images/ in .",
+            ("", ("train/images/", "val/images/")),
+            ("", ("train/masks/", "val/masks/")),
+            MaskNames(folders=(("masks", "images"),)),
+        ),
+        (
+            ["train/a.png", "train_labels/a_L.png", "test/b.png", "test_labels/b_L.png"],
+            "test_labels/ beside test/ in .",
+            ("", ("test/", "train/")),
+            ("", ("test_labels/", "train_labels/")),
+            MaskNames(
+                Addition(mask_suffix="_L"), (("test_labels", "test"), ("train_labels", "train"))
+            ),
+        ),
+    ],
+)
+def test_folders_beside_each_other_are_pairs(
+    working_folder: Path,
+    names: list[str],
+    why: str,
+    images: tuple[str, Sequence[str]],
+    masks: tuple[str, Sequence[str]],
+    found: MaskNames,
+) -> None:
+    """With splits above, below or in the names; nothing is opened."""
+    put(*names)
+    pairs = look_for_pairs(str(working_folder))
+    assert pairs is not None
+    roots = [
+        ImageRoot(str(working_folder / folder), within=tuple(within))
+        for folder, within in (images, masks)
+    ]
+    assert [*pairs.images, *pairs.masks] == roots
+    assert pairs.names.names == found
+    assert Masks().recognise(SourceOptions((".",))) == why
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["images/a.jpg", "labels/a.txt"],
+        ["images/a.jpg", "masks/b.png"],
+        ["images/a.jpg", "masks/a.jpg"],
+        ["images/a.jpg", "masks/a.png", "labels/a.png"],
+        ["cat/a.jpg", "dog/b.jpg"],
+        ["train/cat/a.jpg", "val/cat/b.jpg"],
+        ["images/a.jpg", "images/b.jpg", "masks/a_x.png", "masks/a_y.png", "masks/b_x.png"],
+    ],
+)
+def test_what_is_not_certain_is_not_taken(working_folder: Path, names: list[str]) -> None:
+    """Label files, names that do not meet, JPEGs, two folders of masks, classes, several kinds."""
+    put(*names)
+    assert look_for_pairs(str(working_folder)) is None
+    assert Masks().recognise(SourceOptions((".",))) == ""
+
+
+def test_names_are_looked_at_in_order(working_folder: Path) -> None:
+    """The first few, without hidden ones."""
+    put("b/1.png", "a/2.png", "a/.hidden.png", ".x/3.png", "a/notes.txt")
+    root = ImageRoot(str(working_folder))
+    assert first_keys([root]) == ["a/2.png", "b/1.png"]
+    assert first_keys([root], 1) == ["a/2.png"]
+    assert first_keys([ImageRoot(f"{working_folder}/nowhere")]) == []
+
+
+@pytest.fixture
+def year(working_folder: Path) -> str:
+    """A year without masks of objects."""
+    folder = f"{working_folder}/VOCdevkit/VOC2012"
+    for name in ("JPEGImages", "SegmentationClass"):
+        os.makedirs(f"{folder}/{name}")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "path", [".", "VOCdevkit", "VOCdevkit/VOC2012", "VOCdevkit/VOC2012/JPEGImages"]
+)
+def test_a_year_is_found_from_around(year: str, path: str) -> None:
+    """The folder above, itself, and that of its images."""
+    assert voc_masks([path]) == [VocMasks(year, True, (f"{year}/SegmentationClass",))]
+
+
+def test_a_set_of_ones_own_has_no_standard_classes(year: str) -> None:
+    """Its folder is not called as a year."""
+    os.rename(year, "mine")
+    os.mkdir("mine/SegmentationObject")
+    mine = f"{os.getcwd()}/mine"
+    masks = (f"{mine}/SegmentationClass", f"{mine}/SegmentationObject")
+    assert voc_masks(["mine"]) == [VocMasks(mine, False, masks)]
+
+
+def test_boxes_come_first(year: str) -> None:
+    """With Annotations/ the layout voc is recognised; --layout masks takes the masks."""
+    options = SourceOptions(("VOCdevkit",))
+    assert Masks().recognise(options) == (
+        "SegmentationClass/ beside JPEGImages/ in VOCdevkit/VOC2012"
+    )
+    os.mkdir(f"{year}/Annotations")
+    assert Masks().recognise(options) == ""

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import io
 import pickle
+import tracemalloc
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from beam_pipeline.core.references import LabelRow
-from beam_pipeline.layouts.label_files import LabelFileReader, Place, Splits
+from beam_pipeline.layouts.label_files import BadLabelError, LabelFileReader, Place, Splits
 from beam_pipeline.layouts.layout import FileLabels, SourceOptions
-from beam_pipeline.layouts.voc import Voc, VocFormat
+from beam_pipeline.layouts.voc import (
+    COLUMNS,
+    Voc,
+    VocFormat,
+    parse_annotation,
+)
 from tests.harness import (
     ALL_BAD,
     NONE_BAD,
-    assert_the_same_bytes_everywhere,
     convert,
     dead_letters_of,
     digests,
-    float32,
     manifest_of,
     read_all,
     sources_of,
@@ -29,7 +32,6 @@ from tests.harness import (
 )
 from tests.layouts import bucket
 from tests.layouts.make_voc import BOX, CAT, Box, labelimg_xml, make, photo
-from tests.layouts.objects import objects_of
 from tests.pictures import picture, write_files
 
 CLASSES = (
@@ -57,77 +59,7 @@ def write_set(folder: Path | str, annotations: Mapping[str, str | bytes | None])
     )
 
 
-def expected_objects(size: tuple[int, int], *objects: tuple[Any, ...]) -> dict[str, Any]:
-    """The features of objects given as (class, id, difficult, truncated, view, *box in pixels)."""
-    names, ids, difficult, truncated, views, *sides = list(zip(*objects, strict=True)) or [()] * 9
-    width, height = size
-    boxes = {
-        f"bbox/{side}": float32([value / length for value in values])
-        for side, values, length in zip(
-            ("xmin", "ymin", "xmax", "ymax"), sides, (width, height) * 2, strict=True
-        )
-    }
-    return {
-        **boxes,
-        "class/text": [name.encode() for name in names],
-        "class/label": list(ids),
-        "difficult": list(difficult),
-        "truncated": list(truncated),
-        "view": [view.encode() for view in views],
-    }
-
-
-OBJECTS = {
-    "000001.jpg": ((353, 500), ("dog", 3, 0, 1, "Left", 60, 230, 180, 365)),
-    "000005.jpg": (
-        (500, 375),
-        ("chair", 2, 0, 0, "Rear", 250, 200, 330, 340),
-        ("chair", 2, 1, 1, "Unspecified", 9, 240, 75, 375),
-    ),
-    "000007.jpg": ((500, 333), ("car", 1, 0, 1, "Unspecified", 133, 44, 500, 327)),
-    "000009.jpg": (
-        (500, 375),
-        ("horse", 4, 0, 0, "Right", 72, 165, 281, 322),
-        ("person", 5, 0, 0, "Right", 155, 130, 225, 280),
-    ),
-    "2008_000008.jpg": (
-        (500, 442),
-        ("horse", 4, 0, 0, "Left", 61, 92, 455, 408),
-        ("person", 5, 0, 1, "Unspecified", 162, 44.5, 287.9816, 171),
-    ),
-    "2011_003276.jpg": ((500, 333), ("car", 1, 0, 0, "Unspecified", 1, 1, 500, 333)),
-}
 """What make() draws: image -> (width, height), objects."""
-
-
-@pytest.mark.slow
-def test_two_years_become_one_data_set_with_vocs_own_splits(voc: Path) -> None:
-    """Every object of both years, boxes as fractions and without those of its parts; the splits
-    are those of ImageSets/Main, not of the lists of a class or another task."""
-    assert convert("--images", "VOCdevkit", "--output", "out", NONE_BAD) == 0
-    examples = read_all("out")
-    assert {key: objects_of(features) for key, features in examples.items()} == {
-        key: expected_objects(*objects) for key, objects in OBJECTS.items()
-    }
-    for key, features in examples.items():
-        year = "VOC2012" if "_" in key else "VOC2007"
-        image = voc / "VOCdevkit" / year / "JPEGImages" / key
-        assert features["image/encoded"] == [image.read_bytes()]
-    assert split_of_each("out") == {
-        "000001.jpg": "test",
-        "000005.jpg": "train",
-        "000007.jpg": "validation",
-        "000009.jpg": "validation",
-        "2008_000008.jpg": "train",
-        "2011_003276.jpg": "validation",
-    }
-    assert [(c["id"], c["name"], c["objects"]) for c in manifest_of("out")["classes"]] == [
-        (1, "car", 2),
-        (2, "chair", 2),
-        (3, "dog", 1),
-        (4, "horse", 2),
-        (5, "person", 2),
-    ]
 
 
 @pytest.mark.slow
@@ -181,16 +113,6 @@ def test_the_layout_is_seen_from_names_and_the_first_annotation(
     assert capsys.readouterr().out.splitlines()[0] == f"Layout voc: {why}"
     assert manifest_of("out")["options"]["layout"] == "voc"
     assert len(read_all("out")) == images
-
-
-def test_what_labelimg_writes_needs_no_lists(voc: Path) -> None:
-    """images/ beside annotations/: all in train; an annotation without objects gives empty lists."""
-    assert convert("--images", "labelled", "--output", "out", NONE_BAD) == 0
-    assert {key: objects_of(features) for key, features in read_all("out").items()} == {
-        "IMG_0001.jpg": expected_objects((160, 120), ("mug", 1, 0, 0, "Unspecified", 30, 40, 91, 120)),
-        "IMG_0002.jpg": expected_objects((160, 120)),
-    }  # fmt: skip
-    assert list(manifest_of("out")["splits"]) == ["train"]
 
 
 @pytest.mark.slow
@@ -277,10 +199,9 @@ def test_images_in_no_list_have_a_split_of_their_own_and_are_counted(
     notes = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Note: ")]
     assert notes == [
         f"Note: 2 of 2 names in {voc}/VOCdevkit/VOC2012/ImageSets/Main/test.txt, such as "
-        "'2012_000001', have no .xml file",
+        "'2012_000001', have none of the .xml files",
         "Note: 1 of 4 .xml files are in no list of ImageSets/Main/, so their images go to a "
-        "split 'unlisted' unless --splits is given. In the VOC sets themselves these are "
-        "images of other tasks, in which objects without a box may be seen",
+        "split 'unlisted' unless --splits is given",
     ]
 
 
@@ -300,26 +221,6 @@ def test_a_folder_with_some_annotations_leaves_the_other_images_out(voc: Path) -
     assert [(d["key"], d["reason"]) for d in dead_letters_of("out")] == [
         ("2007_000027.jpg", "unlabelled")
     ]
-
-
-@pytest.mark.slow
-def test_splits_overrides_the_lists(voc: Path) -> None:
-    """--splits puts each image where the hash of its name says."""
-    argv = ("--images", "VOCdevkit", "--splits", "train=0.5,test=0.5", "--output", "out", NONE_BAD)
-    assert convert(*argv) == 0
-    found = split_of_each("out")
-    assert len(found) == 6
-    assert set(found.values()) == {"train", "test"}
-    assert found["000007.jpg"] == found["2011_003276.jpg"] == "train"  # of the list validation
-
-
-@pytest.mark.slow
-def test_classes_that_a_split_lacks_are_noted(
-    voc: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Classes may differ between splits; the summary says so."""
-    assert convert("--images", "VOCdevkit", "--output", "out", NONE_BAD) == 0
-    assert "  note: validation has no chair, dog\n" in capsys.readouterr().out
 
 
 def test_all_twenty_classes_have_vocs_own_ids(voc: Path) -> None:
@@ -481,15 +382,6 @@ def test_what_is_not_vocs_is_left_to_other_layouts(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_every_engine_gives_the_same_bytes(voc: Path) -> None:
-    """Shards, manifest, label map and dead letters are those of one thread, byte for byte."""
-    write_files("VOCdevkit/VOC2007/Annotations", {"000099.xml": CAT, "000007.xml": "<annotation>"})
-    argv = ("--images", "VOCdevkit", "--name", "d", "--num_shards", "2", ALL_BAD)
-    assert_the_same_bytes_everywhere(*argv)
-    assert [d["key"] for d in dead_letters_of("one")] == ["000099", "000007.jpg"]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("images", "labels", "why"),
     [
@@ -589,3 +481,155 @@ def test_an_image_of_another_size_than_its_annotation_says(
         "the label file is for an image of 18 x 14 pixels, this one has 9 x 7; take the image"
     )
     assert dead_letters["other.jpg"]["file"] == f"{tmp_path}/set/annotations/other.xml"
+
+
+BOMB = (
+    '<?xml version="1.0"?>\n<!DOCTYPE annotation [\n<!ENTITY a "boom">\n'
+    + "".join(f'<!ENTITY {chr(i + 1)} "{f"&{chr(i)};" * 10}">\n' for i in range(ord("a"), ord("j")))
+    + "]>\n<annotation><filename>&j;</filename></annotation>\n"
+)
+
+
+REFUSED = (
+    "a document type (<!DOCTYPE>) can make a few lines of XML fill the memory or read other files, "
+    "so it is refused; annotations need none, remove it"
+)
+
+
+BAD_FILES: dict[str, tuple[str | bytes, int, str]] = {
+    "bomb": (BOMB, 2, REFUSED),
+    "external": (
+        '<!DOCTYPE annotation [<!ENTITY x SYSTEM "file:///etc/passwd">]>\n' + CAT,
+        1,
+        REFUSED,
+    ),
+    "dtd": ('\n<!DOCTYPE annotation SYSTEM "http://localhost:1/voc.dtd">\n' + CAT, 2, REFUSED),
+    "cut": (CAT[:60], 3, "not well-formed XML: unclosed token"),
+    "mismatched": (CAT.replace("</name>", "</nam>"), 15, "not well-formed XML: mismatched tag"),
+    "empty": ("", 1, "not well-formed XML: no element found"),
+    "entity": (CAT.replace(">cat<", ">&cat;<"), 15, "not well-formed XML: undefined entity"),
+    "latin1": (
+        CAT.replace(">cat<", ">ch\xeane<").encode("latin-1"),
+        15,
+        "not well-formed XML: not well-formed (invalid token)",
+    ),
+    "gb2312": (
+        f'<?xml version="1.0" encoding="gb2312"?>\n{CAT}',
+        1,
+        "XML that cannot be read: multi-byte encodings are not supported; save it as UTF-8",
+    ),
+    "coco": ("<annotations/>\n", 1, "the root element is <annotations>, expected <annotation>"),
+    "nameless": (CAT.replace("<name>cat</name>", "<name/>"), 14, "object 1 has no <name>"),
+    "names": (
+        CAT.replace("<name>cat</name>", "<name>cat</name><name>dog</name>"),
+        14,
+        "object 1 has 2 <name>, expected one",
+    ),
+    "polygon": (
+        CAT.replace("bndbox>", "polygon>"),
+        14,
+        "object 1 ('cat') has no <bndbox>; it holds <name>, <pose>, <truncated>, <difficult>, "
+        "<polygon>, and boxes are all that is read of places",
+    ),
+    "boxes": (
+        CAT.replace("\t</object>", "\t\t<bndbox/>\n\t</object>"),
+        14,
+        "object 1 ('cat') has 2 <bndbox>, expected one",
+    ),
+    "second": (
+        labelimg_xml("a.jpg", (100, 50), [("cat", BOX), ("dog", ("1", "2", "x", "4"))]),
+        26,
+        "object 2 ('dog'): <bndbox/xmax> is 'x', expected a number",
+    ),
+    "missing": (
+        CAT.replace("\t\t\t<ymin>20</ymin>\n", ""),
+        14,
+        "object 1 ('cat'): <bndbox/ymin> is missing or empty, expected a number",
+    ),
+    "nan": (CAT.replace(">30<", ">nan<"), 14, "object 1 ('cat'): <bndbox/xmax> is 'nan', expected a number"),
+    "infinite": (CAT.replace(">30<", ">-inf<"), 14, "object 1 ('cat'): <bndbox/xmax> is '-inf', expected a number"),
+    "large": (CAT.replace(">30<", ">1e39<"), 14, "object 1 ('cat'): <bndbox/xmax> is '1e39', expected a number"),
+    "difficult": (
+        CAT.replace("<difficult>0", "<difficult>no"),
+        14,
+        "object 1 ('cat'): <difficult> is 'no', expected an integer",
+    ),
+}  # fmt: skip
+
+
+"""name -> (text of the annotation, line, message)."""
+
+
+@pytest.mark.parametrize(("text", "line", "message"), BAD_FILES.values(), ids=BAD_FILES)
+def test_an_annotation_that_cannot_be_read_is_an_error(
+    text: str | bytes, line: int, message: str
+) -> None:
+    """XML bombs, files that would read others, broken XML, objects without a box: the error has the
+    line and says what was found."""
+    with pytest.raises(BadLabelError) as caught:
+        parse_annotation(text.encode() if isinstance(text, str) else text)
+    assert (str(caught.value), caught.value.line) == (message, line)
+
+
+def test_an_annotation_without_objects_has_empty_lists() -> None:
+    """One for each column, as with objects."""
+    assert parse_annotation(labelimg_xml("a.jpg", (100, 50), []).encode()) == (
+        ((),) * len(COLUMNS),
+        (100, 50),
+        "",
+    )
+    values, *_ = parse_annotation(CAT.encode())
+    assert len(values) == len(COLUMNS)
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        "<annotation><object><name>cat</name><bndbox><xmin>1</xmin><ymin>2</ymin><xmax>3</xmax>"
+        "<ymax>4</ymax></bndbox></object></annotation>",
+        '<?xml version="1.0" encoding="utf-8"?><annotation verified="yes"><source><annotation>x'
+        "</annotation><object>no</object></source><object><bndbox><ymax> 4 </ymax><xmax>3.0</xmax>"
+        "<ymin>2</ymin><xmin>1</xmin></bndbox><name>\n cat </name><pose/><truncated></truncated>"
+        "<part><name>ear</name><bndbox><xmin>9</xmin></bndbox></part></object></annotation>",
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_order_blanks_and_optional_elements_do_not_count(annotation: str, encoding: str) -> None:
+    """Missing or empty flags are 0, a missing pose is Unspecified, elements of other depth than an
+    object's own are passed over."""
+    assert parse_annotation(annotation.encode(encoding))[0] == (
+        ((1.0, 2.0, 3.0, 4.0, 1),),
+        ("cat",),
+        (0,),
+        (0,),
+        ("Unspecified",),
+    )
+
+
+def test_an_annotation_in_utf_16_and_with_character_references() -> None:
+    """XML says its own encoding, and what a reference stands for."""
+    text = CAT.replace(">cat<", ">Kätzchen &amp; &#20;&#x732b;<".replace("&#20;", ""))
+    values, *_ = parse_annotation(text.encode("utf-16"))
+    assert values[1] == ("Kätzchen & 猫",)
+
+
+def test_deep_nesting_costs_no_memory() -> None:
+    """Ten thousand levels inside an object are passed over, and their paths are not kept."""
+    deep = "<a>" * 10_000 + "</a>" * 10_000
+    data = CAT.replace("\t</object>", f"{deep}\t</object>").encode()
+    parse_annotation(data)  # imports what it needs
+    tracemalloc.start()
+    try:
+        values, *_ = parse_annotation(data)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert values[1] == ("cat",)
+    assert peak < 10 << 20
+
+
+def test_an_error_names_the_objects_line() -> None:
+    """The line is that of the object's start tag."""
+    with pytest.raises(BadLabelError, match="no <name>") as caught:
+        parse_annotation(b"<annotation>\n\n<object>\n</object></annotation>")
+    assert caught.value.line == 3

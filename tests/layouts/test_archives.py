@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import zipfile
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from tests.archives import make_tar, make_zip, tar_bytes
 from tests.harness import (
     ALL_BAD,
     NONE_BAD,
-    assert_the_same_bytes_everywhere,
     convert,
     convert_asking,
     dead_letters_of,
@@ -161,30 +159,6 @@ def test_what_cannot_be_read_is_a_dead_letter(working_folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_same_bytes_everywhere(working_folder: Path) -> None:
-    """However many threads and processes list and write."""
-    for i in range(3):
-        make_zip(Path(f"{i}.zip"), {f"{i}/{path}": content for path, content in PETS.items()})
-        make_tar(Path(f"{i}.tar"), {f"t{i}/{path}": content for path, content in PETS.items()})
-    assert_the_same_bytes_everywhere("--images", "*.zip", "*.tar", "--name=x", "--num_shards=3")
-
-
-@pytest.mark.slow
-def test_stored_deflated_and_tar_have_the_same_images(working_folder: Path) -> None:
-    """And two archives of the same name and members give the same shards."""
-    make_tar(Path("a/pets.tar"), PETS)
-    make_tar(Path("b/pets.tar"), PETS)
-    for folder in "ab":
-        argv = ["--images", f"{folder}/pets.tar", "--output", f"out{folder}", "--name=x"]
-        assert convert(*argv) == 0
-    shards = [
-        {name: digest for name, digest in digests(out).items() if ".tfrecord" in name}
-        for out in ("outa", "outb")
-    ]
-    assert shards[0] == shards[1] != {}
-
-
-@pytest.mark.slow
 def test_a_run_is_resumed_unless_an_archive_has_changed(
     working_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -289,27 +263,6 @@ def test_archives_with_different_folders_are_a_question(working_folder: Path) ->
     argv = ["--images", "a.zip", "b.zip", "--output", "out", NONE_BAD]
     assert convert(*argv, "--label_from", "(?:.*/)?(?P<label>[^/]+)/[^/]+") == 0
     assert set(_classes("out").values()) == {"cat", "dog"}
-
-
-@pytest.mark.slow
-def test_an_archive_may_be_the_class(working_folder: Path) -> None:
-    """A pattern of paths sees the whole key, too."""
-    for name in ("cat", "dog"):
-        make_tar(Path(f"{name}.tar"), {"1.jpg": picture(1)})
-    argv = ["--images", "cat.tar", "dog.tar", "--output", "out", NONE_BAD]
-    assert convert(*argv, "--label_from", r"(?P<label>\w+)\.tar/.*") == 0
-    assert _classes("out") == {"cat.tar/1.jpg": "cat", "dog.tar/1.jpg": "dog"}
-
-
-@pytest.mark.slow
-def test_nothing_is_unpacked(working_folder: Path) -> None:
-    """The output holds shards and what describes them."""
-    make_zip(Path("a.zip"), PETS, zipfile.ZIP_DEFLATED)
-    before = sorted(os.listdir("."))
-    assert convert("--images", "a.zip", "--output", "out", NONE_BAD) == 0
-    assert sorted(os.listdir(".")) == [*before, "out"]
-    assert [name for name in os.listdir("out") if name.endswith(".jpg")] == []
-    shutil.rmtree("out")
 
 
 def test_a_folder_with_an_archives_name_is_a_folder(working_folder: Path) -> None:
