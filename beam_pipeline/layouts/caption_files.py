@@ -9,21 +9,24 @@ Sources: https://github.com/kohya-ss/sd-scripts, https://github.com/rom1504/img2
 from __future__ import annotations
 
 import itertools
+import json
 import posixpath
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.errors import LabelTableError, UsageError
+from beam_pipeline.core.labels.object_lists import OBJECTS_COLUMN
 from beam_pipeline.core.labels.schema import Column
-from beam_pipeline.core.labels.table_files import UTF_8, LabelTable
-from beam_pipeline.core.labels.tables import LabelSchema
+from beam_pipeline.core.labels.table_files import UTF_8, LabelTable, TableHead
+from beam_pipeline.core.labels.table_rows import json_float
+from beam_pipeline.core.labels.tables import SKIP_KIND, LabelSchema, inspect_tables
 from beam_pipeline.core.labels.typed_rows import typed_row
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.questions import Question, question
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.text import some
+from beam_pipeline.core.text import is_utf8, shown, some
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.label_files import (
     BadLabelError,
@@ -31,7 +34,7 @@ from beam_pipeline.layouts.label_files import (
     LabelFileReader,
     LabelFormat,
     Place,
-    shown,
+    typed_path,
 )
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.nearby import (
@@ -43,16 +46,19 @@ from beam_pipeline.layouts.nearby import (
     tree,
 )
 from beam_pipeline.layouts.paths import image_roots
-from beam_pipeline.layouts.sidecars import (
-    CAPTION_COLUMN,
-    KEY_COLUMN,
-    SIDECAR_OPTIONS,
-    inspect_sidecars,
-    json_fields,
-)
-from beam_pipeline.layouts.table import table_notes, table_numbering
+from beam_pipeline.layouts.table import column_choices, table_notes, table_numbering
 from beam_pipeline.layouts.tree import LocalNames, beginning, has_folder, walk
 from beam_pipeline.storage import files
+
+KEY_COLUMN, CLASS_COLUMN, CAPTION_COLUMN = "__key__", "cls", "caption"
+
+SIDECAR_OPTIONS = frozenset(
+    {
+        *("label_column", "columns", "list_column", "one_hot"),
+        *("label_base", "label_order", "class_ids"),
+    }
+)
+"""The options of layouts whose columns are such files."""
 
 _JSON = ".json"
 MOST_BYTES = (
@@ -94,8 +100,8 @@ class CaptionFiles:
             return ""
         first = sets[0].uris[sets[0].ending][0]
         if labels:
-            return f"captions such as {shown(first, options.labels[0])}"
-        return f"a caption beside each image, such as {shown(first, options.images[0])}"
+            return f"captions such as {typed_path(first, options.labels[0])}"
+        return f"a caption beside each image, such as {typed_path(first, options.images[0])}"
 
     def open(self, options: SourceOptions) -> Source:
         """Looks at names of the images, and at some of the JSON files beside them.
@@ -431,3 +437,65 @@ def fields_beside(uri: str) -> dict[str, Any]:
         return json_fields(data.decode(UTF_8))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"the {_JSON} beside the caption cannot be used: {error}") from error
+
+
+# --- files beside an image ------------------------------------------------------------------------
+
+
+def json_fields(text: str) -> dict[str, Any]:
+    """The columns of a JSON object. Raises ValueError, RecursionError."""
+    fields: Any = json.loads(text, parse_float=json_float)
+    if not isinstance(fields, dict):
+        raise ValueError(f"expected a JSON object, found {shown(fields)}")
+    if "\\u" in text and not is_utf8(json.dumps(fields, ensure_ascii=False)):
+        raise ValueError("it escapes half a character")
+    return fields
+
+
+def inspect_sidecars(
+    uri: str,
+    rows: Sequence[Mapping[str, Any]],
+    options: SourceOptions,
+    kinds: Mapping[str, str] | None = None,
+) -> tuple[LabelSchema, LabelTable, tuple[str, ...]]:
+    """Settles the columns by some samples.
+
+    Args:
+      uri: of all files, for messages.
+      rows: the columns of each sample, with its name as `KEY_COLUMN`.
+      options: the options given.
+      kinds: column -> type name of `KIND_NAMES`, of columns whose type is known.
+
+    Returns: the schema; the table that the samples are rows of; notes for the user.
+
+    Raises:
+      UsageError: the columns cannot be told.
+    """
+    nested = dict.fromkeys(
+        name
+        for row in rows
+        for name, value in row.items()
+        if name != OBJECTS_COLUMN and name not in options.columns and _is_nested(value)
+    )
+    choices = column_choices(options)
+    has_class = any(CLASS_COLUMN in row for row in rows)
+    has_caption = any(CAPTION_COLUMN in row for row in rows)
+    choices = replace(
+        choices,
+        key=KEY_COLUMN,
+        label=choices.label or (CLASS_COLUMN if has_class else ""),
+        kinds={**(kinds or {}), **options.columns, **dict.fromkeys(nested, SKIP_KIND)},
+        label_needed=choices.label_needed and not has_caption,
+    )
+    try:
+        schema, (table,) = inspect_tables([TableHead(uri, b"", True, tuple(rows))], choices)
+    except LabelTableError as error:
+        raise UsageError(f"the labels beside the images of {error}") from error
+    notes = [f"left out, since they are objects or lists of them: {', '.join(nested)}"]
+    return schema, table, tuple(notes if nested else ())
+
+
+def _is_nested(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(isinstance(item, (list, dict)) for item in value)
+    return isinstance(value, dict)

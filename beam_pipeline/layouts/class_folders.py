@@ -1,15 +1,16 @@
-"""Class folders: `root/<class>/*` or `root/<split>/<class>/*`, with classes nested to any depth."""
+"""Labels in the paths of images: class folders, `root/<class>/*` or `root/<split>/<class>/*`, and --label_from."""
 
 from __future__ import annotations
 
 from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.labels.name_pattern import SPLIT_GROUP, name_pattern
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
+from beam_pipeline.core.labels.tables import KIND_NAMES
 from beam_pipeline.core.listing.folders import FOLDER
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.layouts.archives import opened_for_folders
 from beam_pipeline.layouts.layout import FolderLabels, Source, SourceOptions
-from beam_pipeline.layouts.paths import image_roots
+from beam_pipeline.layouts.paths import image_roots, opened_for_folders
 
 
 class ClassFolders:
@@ -50,3 +51,48 @@ WHOLE_CLASSES = Question(
     "of a table: --labels TABLE --split_by COLUMN",
 )
 """The question of --split_by folder where folders are the classes."""
+
+
+class FileNames:
+    """An image's name contains its labels."""
+
+    name = "file_names"
+    option_names = frozenset({"label_from", "columns", "label_base", "label_order"})
+
+    def recognise(self, options: SourceOptions) -> str:
+        """Recognises the option --label_from."""
+        return "--label_from is given" if options.label_from else ""
+
+    def open(self, options: SourceOptions) -> Source:
+        """Lists every image below the folders.
+
+        Raises:
+          UsageError: a path does not exist, labels are given, or an option names no group.
+        """
+        if not options.label_from:
+            raise UsageError("--layout file_names needs --label_from")
+        if options.labels:
+            raise UsageError(
+                "--label_from takes labels from the names of images; leave it or --labels out"
+            )
+        kinds = {name: KIND_NAMES.get(kind) for name, kind in options.columns.items()}
+        pattern = name_pattern(options.label_from, kinds)
+        groups = name_pattern(options.label_from, {}).columns
+        unknown = sorted(set(kinds) - {column.name for column in groups})
+        if unknown:
+            raise UsageError(
+                f"--columns: no group {unknown[0]!r} in --label_from {options.label_from}; its groups "
+                f"are {', '.join(column.name for column in groups)}"
+            )
+        if not pattern.columns:
+            raise UsageError(
+                f"--label_from {options.label_from} has no group but {SPLIT_GROUP}; expected one "
+                "called label, as in (?P<label>.+)"
+            )
+        return Source(
+            layout=self.name,
+            roots=image_roots(options.images),
+            labels=FolderLabels(pattern),
+            examples=LabelledImages(pattern.columns),
+            numbering=options.numbering(),
+        )

@@ -30,7 +30,7 @@ from beam_pipeline.layouts.label_files import (
     fields_of_lines,
     label_folders,
     read_split_lists,
-    shown,
+    typed_path,
 )
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.paths import image_roots
@@ -58,12 +58,14 @@ class Kitti:
             labels = [_label_folder(path) for path in options.labels]
             if not all(map(_is_label_folder, labels)):
                 return ""
-            where = ", ".join(map(shown, map(files.canonical, labels), options.labels))
+            where = ", ".join(map(typed_path, map(files.canonical, labels), options.labels))
             return f"label files of KITTI in {where}"
         folders = [_training_folder(path) for path in options.images]
         if not all(folder and has_folder(f"{folder}/{_LABELS}") for folder in folders):
             return ""
-        return f"{_IMAGES}/ beside {_LABELS}/ in {', '.join(map(shown, folders, options.images))}"
+        return (
+            f"{_IMAGES}/ beside {_LABELS}/ in {', '.join(map(typed_path, folders, options.images))}"
+        )
 
     def open(self, options: SourceOptions) -> Source:
         """Finds the folder of the images and that of their labels.

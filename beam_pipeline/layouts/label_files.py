@@ -223,7 +223,7 @@ def holds_files(root: ImageRoot) -> bool:
     return any(listed.images for listed in list_local_root(root, 1))
 
 
-def shown(uri: str, typed: str) -> str:
+def typed_path(uri: str, typed: str) -> str:
     """Returns a local path in the user's style: relative if the typed path is."""
     if is_remote(uri) or os.path.isabs(os.path.expanduser(typed)):
         return uri

@@ -29,7 +29,7 @@ from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.references import ImageRef, LabelRow
 from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts.label_files import Splits, read_split_lists, shown
+from beam_pipeline.layouts.label_files import Splits, read_split_lists, typed_path
 from beam_pipeline.layouts.layout import ListedLabels, Source, SourceOptions
 from beam_pipeline.layouts.paths import image_roots, label_files
 from beam_pipeline.layouts.tree import beginning, has_folder, once, subfolders
@@ -91,10 +91,10 @@ class Masks:
         uri = files.canonical(typed)
         sets = voc_masks([typed])
         if sets and not any(has_folder(f"{year.folder}/Annotations") for year in sets):
-            places = ", ".join(shown(year.folder, typed) for year in sets)
+            places = ", ".join(typed_path(year.folder, typed) for year in sets)
             return f"{CLASSES}/ beside JPEGImages/ in {places}"
         pairs = look_for_pairs(uri)
-        return pairs.why.replace(uri, shown(uri, typed)) if pairs else ""
+        return pairs.why.replace(uri, typed_path(uri, typed)) if pairs else ""
 
     def open(self, options: SourceOptions) -> Source:
         """Finds images and masks, and looks at the first few masks' headers.

@@ -26,7 +26,7 @@ from beam_pipeline.core.questions import Question, question
 from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.heads import first_line
-from beam_pipeline.layouts.label_files import shown
+from beam_pipeline.layouts.label_files import typed_path
 from beam_pipeline.layouts.layout import Layout, Source, SourceOptions
 from beam_pipeline.layouts.registry import all_layouts, layout_named
 from beam_pipeline.layouts.tree import names_in
@@ -245,7 +245,7 @@ def certain_alternative(options: SourceOptions) -> Alternative | None:
     if below:
         same = len(below) == 1 and files.canonical(below[0].options.images[0]) == folder
         return below[0] if same else None
-    return _table_beside(here, folder, options) or _splits_below(folder, options)
+    return _table_beside(here, folder, options)
 
 
 def _above(root: str, options: SourceOptions) -> list[Alternative]:
@@ -268,7 +268,7 @@ def _recognised(folders: Sequence[str], options: SourceOptions) -> list[Alternat
     layouts = [layout for layout in all_layouts() if layout.name not in _LAST_RESORTS]
     alternatives = []
     for folder in folders:
-        there = replace(options, images=(shown(folder, options.images[0]),))
+        there = replace(options, images=(typed_path(folder, options.images[0]),))
         reasons = ((layout, layout.recognise(there)) for layout in layouts)
         alternatives += [Alternative(there, layout, why) for layout, why in reasons if why][:1]
     return alternatives
@@ -304,24 +304,11 @@ def _table_beside(here: Folder, images: str, options: SourceOptions) -> Alternat
     if len(naming) != 1:
         return None
     typed = options.images[0]
-    there = replace(options, images=(shown(images, typed),), labels=(shown(naming[0], typed),))
+    there = replace(
+        options, images=(typed_path(images, typed),), labels=(typed_path(naming[0], typed),)
+    )
     why = f"{there.labels[0]} names the images in {there.images[0]}"
     return Alternative(there, layout_named("table"), why)
-
-
-def _splits_below(folder: str, options: SourceOptions) -> Alternative | None:
-    """Finds a folder that holds only splits with class folders."""
-    here = look(folder)
-    splits = list(map(look, here.folders))
-    if here.images or not splits:
-        return None
-    for split in splits:
-        if _name(split.path) not in SPLIT_NAMES or split.images or not folders_with_images(split):
-            return None
-    there = replace(options, images=(shown(folder, options.images[0]),))
-    names = enumerated([posixpath.basename(split.path) for split in splits], _EXAMPLES)
-    why = f"splits with class folders ({names}) in {there.images[0]}"
-    return Alternative(there, layout_named("class_folders"), why)
 
 
 # --- questions ------------------------------------------------------------------------------------
@@ -337,7 +324,6 @@ def class_doubts(options: SourceOptions) -> list[Question]:
         [*_parts(here, typed, _above(root, options))]
         or [*_sets_below(here, typed, _below(here, options))]
         or [*ignored_label_files(here, typed), *_masks_among(tree(here), typed)]
-        or [*_images_and_masks(here, typed)]
     )
 
 
@@ -346,7 +332,7 @@ def _parts(here: Folder, typed: str, above: Sequence[Alternative]) -> Iterator[Q
     for alternative in above[:1]:
         yield question(
             "part_of_data_set",
-            f"{shown(here.path, typed)} is part of a data set of the layout {alternative.layout.name} "
+            f"{typed_path(here.path, typed)} is part of a data set of the layout {alternative.layout.name} "
             f"in a folder above: {alternative.why}.",
             images=alternative.options.images,
             layout=alternative.layout.name,
@@ -361,7 +347,7 @@ def _sets_below(here: Folder, typed: str, below: Sequence[Alternative]) -> Itera
     images = [path for set_ in below if set_.layout.name == layout for path in set_.options.images]
     yield question(
         "data_sets_below",
-        f"{shown(here.path, typed)} holds {counted(len(images), 'data set')} of the layout {layout}, which "
+        f"{typed_path(here.path, typed)} holds {counted(len(images), 'data set')} of the layout {layout}, which "
         f"would become classes: {why}.",
         images=tuple(images),
         layout=layout,
@@ -400,7 +386,7 @@ def _label_folders(root: str) -> Iterator[str]:
 
 def _ignored(paths: Sequence[str], typed: str, kind: str = "") -> str:
     """The beginning of a question about files, and their kind if it is known."""
-    names = enumerated([shown(path, typed) for path in paths], _EXAMPLES)
+    names = enumerated([typed_path(path, typed) for path in paths], _EXAMPLES)
     looks = "looks" if len(paths) == 1 else "look"
     return f"{names} would be ignored" + (f", but {looks} like {kind}." if kind else ".")
 
@@ -418,7 +404,7 @@ def _tables(here: Folder, paths: Sequence[str], typed: str) -> Iterator[Question
             folders = [folder for folder in folders if table.names_images_in(folder)]
             if folders and posixpath.dirname(table.path) == here.path:
                 naming.append(table)
-                images.update(shown(folder, typed) for folder in folders)
+                images.update(typed_path(folder, typed) for folder in folders)
     naming = naming or [t for t in tables if t.names_images_in(here.path, by_file_name=True)]
     colours = [] if naming else [table.path for table in tables if _is_of_colours(table.columns)]
     if colours:
@@ -426,7 +412,7 @@ def _tables(here: Folder, paths: Sequence[str], typed: str) -> Iterator[Question
             "mask_colours",
             _ignored(colours, typed, "the colours of masks"),
             "Name the folders of images and of masks: --images ... --masks ... --mask_colors "
-            f"{shlex.quote(shown(colours[0], typed))}.",
+            f"{shlex.quote(typed_path(colours[0], typed))}.",
         )
         return
     columns = (naming or tables)[0].columns
@@ -496,11 +482,11 @@ def _text_files(
     text = line.decode(errors="replace")
     folder = posixpath.dirname(paths[0])
     ignored = (
-        f"{counted(len(paths), 'text file')} with names of images, such as {shown(paths[0], typed)}, "
+        f"{counted(len(paths), 'text file')} with names of images, such as {typed_path(paths[0], typed)}, "
         f"would be ignored; the first says {text[:40]!r}."
     )
     layout = "caption_files"
-    labels: tuple[str, ...] = (shown(folder, typed),)
+    labels: tuple[str, ...] = (typed_path(folder, typed),)
     if len(line.split()) in _KITTI_FIELDS:
         layout = "kitti"
     elif _YOLO.fullmatch(line):
@@ -520,13 +506,13 @@ def _text_files(
 def _as_typed(paths: Sequence[str], typed: str) -> tuple[str, ...]:
     """Returns files in the form of --labels: a few by name, many by one pattern per folder."""
     if len(paths) <= _EXAMPLES:
-        return tuple(shown(path, typed) for path in paths)
+        return tuple(typed_path(path, typed) for path in paths)
     folders = {posixpath.dirname(path) for path in paths}
     if len(folders) > _EXAMPLES:
         folders = {f"{posixpath.dirname(folder)}/*" for folder in folders}
     endings = {posixpath.splitext(path)[1].lower() for path in paths}
     patterns = sorted(f"{folder}/*{ending}" for folder in folders for ending in endings)
-    return tuple(shown(pattern, typed) for pattern in patterns)
+    return tuple(typed_path(pattern, typed) for pattern in patterns)
 
 
 def _masks_among(inside: Sequence[Folder], typed: str) -> Iterator[Question]:
@@ -549,26 +535,10 @@ def _masks_among(inside: Sequence[Folder], typed: str) -> Iterator[Question]:
     pattern = rf"(?:(?P<split>train|val|test)/)?(?P<label>.+)/.+(?<!{re.escape(mark)})[.]\w+"
     yield question(
         "masks_among_images",
-        f"{counted(masks.total(), 'file')} with names of masks, such as {shown(first, typed)}, would be "
+        f"{counted(masks.total(), 'file')} with names of masks, such as {typed_path(first, typed)}, would be "
         "images like those beside them.",
         f"If folders are the classes, --label_from {shlex.quote(pattern)} leaves the masks out. If the masks "
         "are the labels:",
         images=(typed,),
         masks=(f"{typed.rstrip('/')}/**/*{mark}{extension}",),
     )
-
-
-def _images_and_masks(here: Folder, typed: str) -> Iterator[Question]:
-    """A question about a folder of images beside one of masks, and no other folders of labels."""
-    folders = folders_with_images(here)
-    images = [folder for folder in folders if _name(folder) in _IMAGE_FOLDERS]
-    labels = [folder for folder in folders if _name(folder) in LABEL_FOLDERS]
-    if len(images) == len(labels) == 1 and not any(below.files for below in tree(look(labels[0]))):
-        both = [f"{posixpath.basename(folder)}/" for folder in (*images, *labels)]
-        yield question(
-            "images_and_masks",
-            f"{enumerated(both, _EXAMPLES)} in {shown(here.path, typed)} would become classes, but such names "
-            "are usual for images and a mask for each.",
-            images=(shown(images[0], typed),),
-            masks=(shown(labels[0], typed),),
-        )

@@ -6,9 +6,9 @@ import dataclasses
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.questions import LABEL_FILES_IGNORED
-from beam_pipeline.layouts.archives import archive_notes, archive_questions, expanded
 from beam_pipeline.layouts.layout import Layout, Source, SourceOptions
 from beam_pipeline.layouts.nearby import certain_alternative, class_doubts, only_folder
+from beam_pipeline.layouts.paths import archive_notes, archive_questions, expanded
 from beam_pipeline.layouts.registry import AUTO, all_layouts, layout_named
 from beam_pipeline.layouts.tree import remembered
 

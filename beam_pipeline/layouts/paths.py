@@ -1,18 +1,25 @@
-"""Resolves typed paths to folders to list and files to read."""
+"""Resolves typed paths to folders and archives to list, and files to read."""
 
 from __future__ import annotations
 
+import dataclasses
 import glob
+import itertools
 import os
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from beam_pipeline.core.archives import KINDS, ZIP, Entry, archive_kind
 from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.listing.archives import Archive, top_folder
+from beam_pipeline.core.listing.braces import expand_braces
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
 from beam_pipeline.core.listing.globs import glob_regex, has_glob, split_pattern
-from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts.archives import archive_roots
+from beam_pipeline.core.questions import Question
+from beam_pipeline.core.text import enumerated
+from beam_pipeline.core.uris import is_remote, scheme_of
 from beam_pipeline.storage import files
+from beam_pipeline.storage.archives import MemberFilter, archive_entries
 
 
 def image_roots(
@@ -106,3 +113,214 @@ def remote_matches(uri: str) -> list[str]:
     matcher = glob_regex(pattern)
     names = (found.name for found in files.list_files(root))
     return [files.join(root, name) for name in names if matcher.fullmatch(name)]
+
+
+# --- archives -------------------------------------------------------------------------------------
+
+
+_LOOKED_AT = 20_000  # members of local archives, whose headers take a third of a second
+_LOOKED_AT_REMOTE = 200  # members of a tar in a bucket, whose contents are read, too
+_FEW_ARCHIVES = 2
+_SHOWN = 2
+
+
+def expanded(paths: Sequence[str]) -> tuple[str, ...]:
+    """Paths with their brace patterns expanded; a path that exists as it stands is none.
+
+    Raises:
+      UsageError: a pattern stands for too many paths.
+    """
+    found: list[str] = []
+    for path in paths:
+        plain = "{" not in path or (not is_remote(path) and os.path.lexists(files.canonical(path)))
+        found += [path] if plain else expand_braces(path)
+    return tuple(found)
+
+
+def archive_roots(paths: Sequence[str]) -> tuple[tuple[ImageRoot, ...], tuple[str, ...]]:
+    """The archives among some paths, each a root, and the other paths.
+
+    A key begins with the archive's file name, or with its path below the folders before a wildcard.
+    Where all names have a split's word in them, as `train-01.tar` and `val-01.tar`, the members of
+    each archive have that split.
+
+    Raises:
+      UsageError: an archive does not exist, is compressed as a whole, or is called as another is.
+    """
+    found: dict[str, str] = {}
+    others: list[str] = []
+    for path in paths:
+        archives = _archives(path)
+        if archives is None:
+            others.append(path)
+            continue
+        for uri, name in archives:
+            found[uri] = name
+    by_name: dict[str, str] = {}
+    for uri, name in sorted(found.items()):
+        if name in by_name:
+            raise UsageError(
+                f"--images: {by_name[name]} and {uri} have the same name, which begins the keys of their "
+                "images; rename one, or name both by a glob below a folder above them, such as "
+                f"'{_folder_above(by_name[name], uri)}/*/{posixpath.basename(name)}'"
+            )
+        by_name[name] = uri
+    roots = (
+        ImageRoot(uri, archive=Archive(archive_kind(uri), name))
+        for uri, name in sorted(found.items())
+    )
+    return tuple(_with_splits(list(roots))), tuple(others)
+
+
+def _archives(path: str) -> Sequence[tuple[str, str]] | None:
+    """(URI, name) of the archives that a path or glob names; None if it names none."""
+    uri = files.canonical(path)
+    if scheme_of(uri) in KINDS:
+        raise UsageError(f"--images {path}: name the archive itself, not a member of it")
+    if not is_remote(uri) and os.path.isdir(uri):
+        return _folder_of_archives(uri)
+    if not archive_kind(uri):
+        return None
+    if is_remote(uri):
+        if not has_glob(uri):
+            return [(uri, posixpath.basename(uri))]
+        folder, pattern = split_pattern(uri)
+        matcher = glob_regex(pattern)
+        found = files.list_files(folder)
+        names = [file.name for file in found if matcher.fullmatch(file.name)]
+        matches = [files.join(folder, name) for name in names]
+    elif os.path.lexists(uri):
+        return [(uri, posixpath.basename(uri))]
+    elif not has_glob(uri):
+        raise UsageError(f"--images {path}: no such archive")
+    else:
+        folder, _ = split_pattern(uri)
+        matches = [found for found in glob.glob(uri, recursive=True) if os.path.isfile(found)]
+    if not matches:
+        raise UsageError(f"--images {path}: no such archives")
+    return [(match, match[len(folder.rstrip("/")) + 1 :]) for match in matches]
+
+
+def _folder_of_archives(folder: str) -> Sequence[tuple[str, str]] | None:
+    """(URI, name) of the archives in a folder that holds no images and no folders; else None."""
+    found = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                extension = posixpath.splitext(entry.name)[1].lower()
+                if entry.name.startswith("."):
+                    continue
+                if extension in IMAGE_EXTENSIONS or entry.is_dir():
+                    return None
+                if extension[1:] in KINDS and entry.is_file():
+                    found.append((files.join(folder, entry.name), entry.name))
+    except OSError:
+        return None  # the listing of the images says so
+    return found or None
+
+
+def _folder_above(first: str, second: str) -> str:
+    folders = zip(first.split("/"), second.split("/"), strict=False)
+    return "/".join(a for a, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], folders))
+
+
+def _with_splits(roots: Sequence[ImageRoot]) -> Iterator[ImageRoot]:
+    """Archives, each with the split that its name says, if all of them say one."""
+    splits = [root.archive.said_splits for root in roots if root.archive]
+    said = len(roots) > 1 and all(len(found) == 1 for found in splits)
+    for root, found in zip(roots, splits, strict=True):
+        assert root.archive
+        split = next(iter(found)) if said else ""
+        yield dataclasses.replace(root, archive=root.archive._replace(split=split))
+
+
+def archive_notes(roots: Sequence[ImageRoot]) -> Iterator[str]:
+    """Notes for the user on how archives are understood, a sentence each."""
+    archives = [root.archive for root in roots if root.archive]
+    splits: dict[str, list[str]] = {}
+    for archive in archives:
+        splits.setdefault(archive.split, []).append(archive.name)
+    if any(splits):
+        said = (f"{split} ({enumerated(names, _SHOWN)})" for split, names in sorted(splits.items()))
+        yield f"the names of the archives say their splits: {', '.join(said)}; --splits overrides them"
+    top = next((archive.top for archive in archives if archive.top), "")
+    if top:
+        yield f"everything lies in {top}, which is part of no class"
+
+
+def archive_questions(roots: Sequence[ImageRoot]) -> Iterator[Question]:
+    """Questions about the archives' names, if only some of them say a split."""
+    archives = [root.archive for root in roots if root.archive]
+    found = {archive.name: archive.said_splits for archive in archives}
+    others = [name for name, splits in found.items() if len(splits) != 1]
+    if not others or not any(splits - {"train"} for splits in found.values()) or len(found) < 2:
+        return
+    some = [name for name in found if name not in others]
+    named = f"{enumerated(some, _SHOWN)} name" if some else "None names one split; names are"
+    yield Question(
+        "splits_of_archives",
+        f"{named} a split, and {enumerated(others, _SHOWN)} no single one, so none is taken from the "
+        "archives' names. Rename the archives, or name those of one split and say --splits train=1.",
+    )
+
+
+def first_entries(roots: Sequence[ImageRoot]) -> Iterator[tuple[ImageRoot, Entry]]:
+    """(archive, file in it) of the beginnings of archives: all of them if they are few and local.
+
+    Raises:
+      ListingError: an archive cannot be read.
+    """
+    left = _LOOKED_AT
+    ends = list(dict.fromkeys((*roots[:1], *roots[-1:], *roots)))
+    for number, root in enumerate(ends):
+        assert root.archive
+        remote = is_remote(root.uri)
+        if left <= 0 or (remote and number >= _FEW_ARCHIVES):
+            return
+        most = _LOOKED_AT_REMOTE if remote and root.archive.kind != ZIP else left
+        for entry, _ in itertools.islice(archive_entries(root), most):
+            left -= 1
+            yield root, entry
+
+
+def opened_for_folders(
+    roots: Sequence[ImageRoot],
+) -> tuple[tuple[ImageRoot, ...], tuple[Question, ...]]:
+    """Looks into archives whose folders say the classes.
+
+    Returns: the roots, whose archives know the folder around all others, which says no class;
+      and questions, if archives differ in it.
+
+    Raises:
+      ListingError: an archive cannot be read.
+    """
+    archives = [root for root in roots if root.archive]
+    filters = {root.uri: MemberFilter(root) for root in archives}
+    images: dict[str, list[str]] = {root.uri: [] for root in archives}
+    for root, entry in first_entries(archives):
+        if not entry.problem and filters[root.uri].lists(entry):
+            images[root.uri].append(entry.name)
+    everything = [name for names in images.values() for name in names]
+    top = top_folder(everything)
+    unlike = {uri: own for uri, names in images.items() if (own := top_folder(names)) != top}
+    different = bool(unlike) and all(images.values())
+    questions = (_different_tops(*next(iter(unlike.items()))),) if different else ()
+    return (
+        tuple(
+            dataclasses.replace(root, archive=root.archive._replace(top=top))
+            if root.archive
+            else root
+            for root in roots
+        ),
+        questions,
+    )
+
+
+def _different_tops(uri: str, top: str) -> Question:
+    return Question(
+        "different_tops",
+        f"Everything in {uri} lies in {top}, but not everything in the other archives, so its classes "
+        f"would begin with {top} and be others than theirs.",
+        "If the last folder is the class:",
+        {"label_from": "(?:.*/)?(?P<label>[^/]+)/[^/]+"},
+    )

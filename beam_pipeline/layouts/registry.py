@@ -15,7 +15,7 @@ from beam_pipeline.layouts.layout import Layout
 AUTO = "auto"
 
 LAYOUTS: Mapping[str, str] = {
-    "file_names": "beam_pipeline.layouts.file_names:FileNames",
+    "file_names": "beam_pipeline.layouts.class_folders:FileNames",
     "cifar10": "beam_pipeline.layouts.cifar:cifar10",
     "cifar100": "beam_pipeline.layouts.cifar:cifar100",
     "webdataset": "beam_pipeline.layouts.webdataset:WebDataset",

@@ -33,7 +33,7 @@ from beam_pipeline.layouts.label_files import (
     Splits,
     label_folders,
     read_split_lists,
-    shown,
+    typed_path,
 )
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.paths import image_roots
@@ -67,13 +67,13 @@ class Voc:
                 _is_annotation(_first_xml(u)) for u in uris
             ):
                 return ""
-            return f".xml files of Pascal VOC in {', '.join(map(shown, uris, options.labels))}"
+            return f".xml files of Pascal VOC in {', '.join(map(typed_path, uris, options.labels))}"
         reasons = []
         for path in options.images:
             sets = [voc_set for voc_set in _find_sets(path) if voc_set.is_certain]
             if not sets:
                 return ""
-            where = ", ".join(shown(voc_set.folder, path) for voc_set in sets)
+            where = ", ".join(typed_path(voc_set.folder, path) for voc_set in sets)
             reasons.append(f"{sets[0].reason} {where}")
         return "; ".join(reasons)
 

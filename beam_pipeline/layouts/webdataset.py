@@ -34,19 +34,19 @@ from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.references import DEFAULT_SPLIT, ImageRef, SampleRef
 from beam_pipeline.core.text import counted, enumerated, printable, shown
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts.archives import (
-    archive_notes,
-    archive_questions,
-    archive_roots,
-)
-from beam_pipeline.layouts.layout import ContainerLabels, Source, SourceOptions
-from beam_pipeline.layouts.sidecars import (
+from beam_pipeline.layouts.caption_files import (
     CAPTION_COLUMN,
     CLASS_COLUMN,
     KEY_COLUMN,
     SIDECAR_OPTIONS,
     inspect_sidecars,
     json_fields,
+)
+from beam_pipeline.layouts.layout import ContainerLabels, Source, SourceOptions
+from beam_pipeline.layouts.paths import (
+    archive_notes,
+    archive_questions,
+    archive_roots,
 )
 from beam_pipeline.layouts.table import table_notes, table_numbering
 from beam_pipeline.storage.archives import MemberFilter, OpenedArchive

@@ -53,7 +53,7 @@ from beam_pipeline.layouts.label_files import (
     Splits,
     fields_of_lines,
     label_folders,
-    shown,
+    typed_path,
 )
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.paths import image_roots
@@ -100,7 +100,7 @@ class Yolo:
             folders = [files.canonical(path) for path in options.labels if path.strip()]
             if len(folders) < len(options.labels) or not all(map(_holds_labels, folders)):
                 return ""
-            return f"label files of YOLO in {', '.join(map(shown, folders, options.labels))}"
+            return f"label files of YOLO in {', '.join(map(typed_path, folders, options.labels))}"
         reasons = [_recognise(path) if path.strip() else "" for path in options.images]
         return "; ".join(reasons) if all(reasons) else ""
 
@@ -159,13 +159,13 @@ def _recognise(path: str) -> str:
     except UsageError:  # open() reports the fault
         description = None
     if description:
-        return f"{posixpath.basename(description.uri)} in {shown(uri, path)}"
+        return f"{posixpath.basename(description.uri)} in {typed_path(uri, path)}"
     pair = next((pair for pair in folder_pairs_in(uri) if _holds_labels(pair.labels)), None)
     if pair is None:
         return ""
     if pair.images == pair.labels:
-        return f"label files of YOLO beside the images in {shown(pair.images, path)}"
-    labels, images = (shown(folder, path) for folder in (pair.labels, pair.images))
+        return f"label files of YOLO beside the images in {typed_path(pair.images, path)}"
+    labels, images = (typed_path(folder, path) for folder in (pair.labels, pair.images))
     return f"label files of YOLO in {labels}, for the images in {images}"
 
 

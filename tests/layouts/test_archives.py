@@ -11,9 +11,9 @@ import pytest
 from beam_pipeline.cli import main
 from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.listing.filters import ImageRoot
-from beam_pipeline.layouts.archives import archive_roots, expanded
 from beam_pipeline.layouts.layout import Source, SourceOptions
 from beam_pipeline.layouts.opening import open_source
+from beam_pipeline.layouts.paths import archive_roots, expanded
 from tests.archives import make_tar, make_zip, tar_bytes
 from tests.harness import (
     ALL_BAD,

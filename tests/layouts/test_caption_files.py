@@ -19,14 +19,15 @@ from beam_pipeline.layouts.caption_files import (
     CaptionFormat,
     Captions,
     caption_of,
+    inspect_sidecars,
     is_no_caption,
     is_of_numbers,
+    json_fields,
     look_for_captions,
 )
 from beam_pipeline.layouts.label_files import LabelFileReader, Place
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.opening import open_source
-from beam_pipeline.layouts.sidecars import inspect_sidecars, json_fields
 from tests.archives import make_tar
 from tests.harness import (
     ALL_BAD,

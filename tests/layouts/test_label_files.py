@@ -25,7 +25,7 @@ from beam_pipeline.layouts.label_files import (
     label_folders,
     read_list,
     read_split_lists,
-    shown,
+    typed_path,
 )
 from tests.pictures import write_files
 
@@ -74,10 +74,10 @@ def test_a_pattern_says_how_deep_files_may_lie(folder: Path) -> None:
 
 def test_a_path_is_shown_as_it_would_be_typed(folder: Path) -> None:
     """Relative where the person typed a relative one."""
-    assert shown(f"{folder}/a/b", "a") == "a/b"
-    assert shown(f"{folder}/a/b", f"{folder}/a") == f"{folder}/a/b"
-    assert shown(f"{folder}/a/b", "~/a") == f"{folder}/a/b"
-    assert shown("gs://bucket/a", "a") == "gs://bucket/a"
+    assert typed_path(f"{folder}/a/b", "a") == "a/b"
+    assert typed_path(f"{folder}/a/b", f"{folder}/a") == f"{folder}/a/b"
+    assert typed_path(f"{folder}/a/b", "~/a") == f"{folder}/a/b"
+    assert typed_path("gs://bucket/a", "a") == "gs://bucket/a"
 
 
 def test_names_without_folder_and_extension(tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ from beam_pipeline.layouts.opening import open_source
 from tests.pictures import write_files, write_pictures
 
 KITTI = "Car 0.00 0 1.62 1.00 1.00 5.00 6.00 1.52 1.63 3.88 -4.36 1.71 14.20 1.33\n"
+
+
 COCO = json.dumps(
     {
         "images": [{"id": 1, "file_name": "1.jpg", "width": 9, "height": 7}],
@@ -89,15 +91,6 @@ def test_a_data_set_one_folder_higher_is_taken_if_it_holds_no_other_images() -> 
     assert alternative_to("s/images") == ("coco", ("s",), ())
     write_pictures("s/more", ["3.jpg"])
     assert alternative_to("s/images") is None
-
-
-def test_splits_one_folder_lower_are_taken() -> None:
-    """If there is nothing but splits with class folders."""
-    write_pictures("w/set/Train", ["cat/1.jpg", "dog/1.jpg"])
-    write_pictures("w/set/test", ["cat/2.jpg"])
-    assert alternative_to("w") == ("class_folders", ("w/set",), ())
-    write_pictures("w/set/more", ["cat/2.jpg"])
-    assert alternative_to("w") is None
 
 
 @pytest.mark.parametrize("names", [["cat/1.jpg", "dog/1.jpg"], ["1.jpg"], ["cat/1.jpg"]])

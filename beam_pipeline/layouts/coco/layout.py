@@ -28,7 +28,7 @@ from beam_pipeline.layouts.coco.file import (
     read_lists,
 )
 from beam_pipeline.layouts.coco.tasks import CLASS, Captions, Classes, Instances, Panoptic
-from beam_pipeline.layouts.label_files import shown
+from beam_pipeline.layouts.label_files import typed_path
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.paths import image_roots, label_files
 from beam_pipeline.layouts.tree import beginning, files_of, has_file, has_folder, subfolders
@@ -71,7 +71,7 @@ class Coco:
                 return ""
             folder = files.canonical(path)
             names = [uri[len(folder) + 1 :] for uri in uris]
-            reasons.append(f"{some(names)} in {shown(folder, path)}")
+            reasons.append(f"{some(names)} in {typed_path(folder, path)}")
         return "; ".join(reasons)
 
     def open(self, options: SourceOptions) -> Source:
