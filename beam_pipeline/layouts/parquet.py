@@ -29,6 +29,7 @@ from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.core.uris import is_remote
+from beam_pipeline.layouts.caption_files import SIDECAR_OPTIONS
 from beam_pipeline.layouts.layout import ContainerLabels, Source, SourceOptions
 from beam_pipeline.layouts.parquet_rows import (
     ROW,
@@ -40,7 +41,6 @@ from beam_pipeline.layouts.parquet_rows import (
     split_notes,
     split_questions,
 )
-from beam_pipeline.layouts.sidecars import SIDECAR_OPTIONS
 from beam_pipeline.layouts.table import column_choices, table_notes, table_numbering
 from beam_pipeline.storage import files
 
