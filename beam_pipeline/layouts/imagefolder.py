@@ -8,9 +8,8 @@ https://huggingface.co/docs/datasets/image_dataset
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import NamedTuple
 
 from beam_pipeline.core.errors import ConversionError, LabelTableError, UsageError
 from beam_pipeline.core.labels.table_files import inspect_file
@@ -35,18 +34,6 @@ from beam_pipeline.storage import files
 _NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 
 
-class Metadata(NamedTuple):
-    """A metadata file.
-
-    Attributes:
-      uri: its URI.
-      folder: its folder, relative to the images' folder.
-    """
-
-    uri: str
-    folder: str
-
-
 class ImageFolder:
     """A table among the images holds their labels."""
 
@@ -57,13 +44,9 @@ class ImageFolder:
         """Recognises a metadata file among the images that has a column with their names."""
         if options.labels:
             return ""
-        try:
+        with suppress(ConversionError, OSError):  # reported by the layout that is finally chosen
             return next(filter(None, (_reason(path, options) for path in options.images)), "")
-        except (
-            ConversionError,
-            OSError,
-        ):  # a path does not exist: the layout that is finally chosen reports it
-            return ""
+        return ""
 
     def open(self, options: SourceOptions) -> Source:
         """Reads the beginnings of the metadata files.
@@ -76,14 +59,22 @@ class ImageFolder:
                 "--layout imagefolder finds its labels among the images; leave out --labels, or say "
                 "--layout table"
             )
-        found = tuple(dict.fromkeys(m for path in options.images for m in find_metadata(path)))
-        _check(found, options)
+        folder_of = {uri: folder for path in options.images for uri, folder in find_metadata(path)}
+        if not folder_of:
+            raise UsageError(
+                f"--layout imagefolder: no {', '.join(_NAMES[:-1])} or {_NAMES[-1]} in "
+                f"{', '.join(options.images)} or in folders train, validation or test there"
+            )
+        first: dict[str, str] = {}
+        for uri in folder_of:
+            folder, name = posixpath.split(uri)
+            if first.setdefault(folder, uri) != uri:
+                raise LabelTableError(
+                    f"{first[folder]} and {name} are in one folder; remove the one that does not count"
+                )
         choices = replace(column_choices(options), label_needed=False)
-        schema, tables = inspect_tables([head(metadata.uri) for metadata in found], choices)
-        tables = tuple(
-            replace(table, folder=metadata.folder)
-            for table, metadata in zip(tables, found, strict=True)
-        )
+        schema, tables = inspect_tables([head(uri) for uri in folder_of], choices)
+        tables = tuple(replace(table, folder=folder_of[table.uri]) for table in tables)
         notes = table_notes(schema)
         if not schema.has_label and not options.label_column:
             features = ", ".join(column.feature for column in schema.columns)
@@ -92,14 +83,12 @@ class ImageFolder:
                 f"no column is called {', '.join(LABEL_NAMES)}, so there is no label but the features "
                 f"{features}; --label_column NAME makes a column the label",
             )
-        uris = tuple(metadata.uri for metadata in found)
+        uris = tuple(folder_of)
         return Source(
             layout=self.name,
             roots=image_roots(options.images, frozenset(uris)),
             labels=FileLabels(
-                TableReader(tables, schema, LocalCopy()),
-                uris,
-                merge_rows=schema.several_rows,
+                TableReader(tables, schema, LocalCopy()), uris, merge_rows=schema.several_rows
             ),
             examples=LabelledImages(schema.columns),
             numbering=table_numbering(options, schema),
@@ -109,24 +98,26 @@ class ImageFolder:
         )
 
 
-def find_metadata(path: str) -> list[Metadata]:
+def find_metadata(path: str) -> list[tuple[str, str]]:
     """Finds the metadata files of a folder of images, or of its split folders; none in archives.
 
     Args:
       path: the folder, as typed.
 
+    Returns: (URI, folder relative to the images') of each.
+
     Raises:
       UsageError: the path does not exist.
     """
     roots = image_roots((path,))
-    if any(found.archive for found in roots):
+    if any(root.archive for root in roots):
         return []
     root = roots[0].uri
     order = list(SPLIT_NAMES)
     below = (posixpath.basename(folder) for folder in subfolders(root))
     splits = [name for name in below if name.lower() in order]
     return [
-        Metadata(uri, folder)
+        (uri, folder)
         for folder in ("", *sorted(splits, key=lambda name: order.index(name.lower())))
         for name in _NAMES
         if has_file(uri := files.join(root, folder, name))
@@ -135,35 +126,18 @@ def find_metadata(path: str) -> list[Metadata]:
 
 def _reason(path: str, options: SourceOptions) -> str:
     """Returns the reason why a path is such a folder; empty if it is not."""
-    for metadata in find_metadata(path):
-        what = f"{posixpath.join(metadata.folder, posixpath.basename(metadata.uri))} in {path}"
+    for uri, folder in find_metadata(path):
+        reason = f"{posixpath.join(folder, posixpath.basename(uri))} in {path}"
         try:
-            beginning = first_line(metadata.uri)
+            beginning = first_line(uri)
             if beginning is None:
-                return what
+                return reason
             names = [*filter(None, head_rows(beginning, inspect_file(beginning)).names)]
         except LabelTableError:  # reported when the file is opened
-            return what
-        columns = [options.key_column] if options.key_column in names else path_columns(names)
+            return reason
         if not names:
-            return what
+            return reason
+        columns = [options.key_column] if options.key_column in names else path_columns(names)
         if columns:
-            return f"{what} names images in its column {columns[0]}"
+            return f"{reason} names images in its column {columns[0]}"
     return ""
-
-
-def _check(found: Sequence[Metadata], options: SourceOptions) -> None:
-    if not found:
-        raise UsageError(
-            "--layout imagefolder: no metadata.csv, metadata.jsonl or metadata.parquet in "
-            f"{', '.join(options.images)} or in folders train, validation or test there"
-        )
-    by_folder: dict[str, str] = {}
-    for metadata in found:
-        folder = posixpath.dirname(metadata.uri)
-        other = by_folder.setdefault(folder, metadata.uri)
-        if other != metadata.uri:
-            raise LabelTableError(
-                f"{other} and {posixpath.basename(metadata.uri)} are in one folder; remove the one that "
-                "does not count"
-            )

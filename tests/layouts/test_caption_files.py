@@ -30,7 +30,6 @@ from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.opening import open_source
 from tests.archives import make_tar
 from tests.harness import (
-    ALL_BAD,
     NONE_BAD,
     convert,
     convert_asking,
@@ -81,50 +80,7 @@ def test_a_folder_as_trainers_keep_it(
     assert main(["verify", "out"]) == 0
 
 
-FAULTS: Mapping[str, tuple[dict[str, bytes | str], dict[str, str]]] = {
-    "no caption": ({"x.jpg": ""}, {"x.jpg": "unlabelled"}),
-    "no image": ({"x.txt": "a"}, {"x": "missing_image"}),
-    "an image elsewhere": (
-        {"y/x.txt": "a", "z/x.jpg": ""},
-        {"y/x": "missing_image", "z/x.jpg": "unlabelled"},
-    ),
-    "two images": (
-        {"x.jpg": "", "x.png": "", "x.txt": "a"},
-        {"x": "ambiguous_key", "x.jpg": "unlabelled", "x.png": "unlabelled"},
-    ),
-    "another encoding": ({"x.jpg": "", "x.txt": b"\xfc"}, {"x.jpg": "bad_label_value"}),
-    "too long": ({"x.jpg": "", "x.txt": b"x" * (1 << 21)}, {"x.jpg": "bad_label_value"}),
-    "broken JSON": (
-        {"x.jpg": "", "x.txt": "a", "x.json": "{"},
-        {"x.jpg": "bad_label_value"},
-    ),
-    "capitals": ({"X.JPG": "", "X.TXT": "a"}, {}),
-    "dots": ({"x.1.jpg": "", "x.1.txt": "a", "x.2.jpg": "", "x.2.txt": "b"}, {}),
-    "the image's whole name": ({"x.jpg": "", "x.jpg.txt": "a"}, {}),
-    "empty": ({"x.jpg": "", "x.txt": ""}, {}),
-    "notes": ({"README.txt": "a", "LICENSE.txt": "b", "labels.txt": "cat\ndog"}, {}),
-}
-
-
 """Case -> files beside ten good images, and key -> reason of the dead letters."""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", FAULTS)
-def test_what_is_wrong_with_a_file(name: str, working_folder: Path) -> None:
-    """It is left out with its reason, and all else is written."""
-    files, reasons = FAULTS[name]
-    write_files("d", with_captions({f"g{i}.jpg": f"good {i}" for i in range(10)}))
-    write_files("d", {path: content for path, content in files.items() if content})
-    images = [path for path in files if path.lower().endswith((".jpg", ".png"))]
-    write_pictures("d", images)
-    if not files.get("x.txt", "a"):
-        write_files("d", {"x.txt": ""})
-    argv = ["--images", "d", "--layout", "caption_files", "--output", "out", ALL_BAD]
-    assert convert(*argv) == 0
-    found = {key.removeprefix(f"{working_folder}/d/"): r for key, r in reasons_of("out").items()}
-    assert found == reasons
-    assert len(read_all("out")) == 10 + len([image for image in images if image not in reasons])
 
 
 def _captions_and(others: Mapping[str, str]) -> Callable[[], None]:

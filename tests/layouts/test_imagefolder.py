@@ -17,10 +17,8 @@ from tests.harness import (
     ALL_BAD,
     NONE_BAD,
     convert,
-    dead_letters_of,
     digests,
     manifest_of,
-    problems_of,
     read_all,
     reasons_of,
 )
@@ -226,108 +224,6 @@ def test_a_key_column_that_is_named_makes_it_metadata(folders: Path) -> None:
     argv = ["--images", "new", "--output", "out", "--writers=0", NONE_BAD]
     assert convert(*argv, "--key_column", "photo") == 0
     assert read_all("out")["cat/1.png"]["image/class/text"] == [b"dog"]
-
-
-# --- what is wrong ------------------------------------------------------------------------------
-
-
-def test_bad_objects_and_rows_are_dead_letters_with_their_places(folders: Path) -> None:
-    """Each image or row with its reason, its file and line, and what was expected."""
-    write_pictures("new", [f"{i}.png" for i in range(12)])  # of 9 x 7 pixels
-
-    def row(name: str, boxes: Any, categories: Any, **more: Any) -> dict[str, Any]:
-        return {"file_name": name, "objects": {"bbox": boxes, "categories": categories, **more}}
-
-    write_files(
-        "new",
-        {
-            "metadata.jsonl": json_lines(
-                row("0.png", [[1, 1, 3, 3]], [5], area=[9], segmentation=[[1, 2]]),
-                row("1.png", [[1, 1, 3, 3], [2, 2, 0, 3]], [5, 5], area=[9, 0]),
-                row("2.png", [[1, 1, 30, 3]], [5], area=[9]),
-                row("3.png", [[1, 1, 3, 3]], [5, 6], area=[9]),
-                row("4.png", [[1, 1, 3]], [5], area=[9]),
-                row("5.png", [[1, 1, 3, 3]], ["cat"], area=[9]),
-                row("6.png", [[1, 1, 3, 3]], [5], area=["big"]),
-                row("gone.png", [[1, 1, 3, 3]], [5], area=[9]),
-                {"objects": None},
-                {"file_name": "7.png", "objects": [5]},
-                {"file_name": "8.png"},
-                *(row(f"{i}.png", [[1, 1, 3, 3]], [5], area=[9]) for i in (9, 10, 11)),
-            )
-            + "{'file_name'}\n"
-        },
-    )
-    argv = ["--images", "new", "--output", "out", "--writers=0", ALL_BAD]
-    assert convert(*argv, "--columns", "objects.area:int") == 0
-    examples = read_all("out")
-    assert {key: f["image/object/area"] for key, f in examples.items()} == {
-        "0.png": [9],
-        "8.png": [],
-        **{f"{i}.png": [9] for i in (9, 10, 11)},
-    }
-    assert problems_of("out") == [
-        (
-            "1.png",
-            "bad_box",
-            2,
-            "box 2 (xmin 2, ymin 2, xmax 2, ymax 5 in pixels of 9 x 7) is inverted or has no area "
-            "(xmin < xmax and ymin < ymax are expected)",
-        ),
-        (
-            "2.png",
-            "bad_box",
-            3,
-            "box 1 (xmin 1, ymin 1, xmax 31, ymax 4 in pixels of 9 x 7) reaches out of the image "
-            "(--clip_boxes cuts such boxes at its edge)",
-        ),
-        (
-            "3.png",
-            "bad_label_value",
-            4,
-            "column 'objects': bbox has 1 items, categories has 2; expected one an object",
-        ),
-        (
-            "4.png",
-            "bad_label_value",
-            5,
-            "column 'objects': bbox: item 1: [1, 1, 3] is not [x, y, width, height] in pixels",
-        ),
-        (
-            "5.png",
-            "bad_label_value",
-            6,
-            "column 'objects': categories: item 1: 'cat' is not an integer, as most others are",
-        ),
-        (
-            "6.png",
-            "bad_label_value",
-            7,
-            "column 'objects': area: item 1: 'big' is not an integer of 64 bits",
-        ),
-        (
-            "gone.png",
-            "missing_image",
-            8,
-            "no listed image has this name, with or without folder or extension",
-        ),
-        ("", "bad_row", 9, "the key column 'file_name' is empty"),
-        (
-            "7.png",
-            "bad_label_value",
-            10,
-            "column 'objects': [5] is not an object with the lists bbox, ...",
-        ),
-        (
-            "",
-            "bad_row",
-            15,
-            "not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
-        ),
-    ]
-    assert {dead_letter["file"] for dead_letter in dead_letters_of("out")} == {
-        f"{folders}/new/metadata.jsonl"
-    }
 
 
 @pytest.mark.slow

@@ -93,27 +93,6 @@ IDS = {
 }
 
 
-def test_every_frame_becomes_an_example_with_all_that_its_labels_say(kitti: Path) -> None:
-    """Boxes as fractions, classes, truncation, occlusion, alpha, the box in space, and DontCare
-    regions apart from the objects; the image's own bytes."""
-    assert convert("--images", "kitti", "--output", "out", NONE_BAD) == 0
-    examples = read_all("out")
-    assert sorted(examples) == [f"{name}.png" for name in FRAMES]
-    for name, (size, *lines) in FRAMES.items():
-        features = examples[f"{name}.png"]
-        assert objects_of(features) == expected_objects(size, lines, IDS)
-        assert features["image/encoded"] == [
-            (kitti / f"kitti/training/image_2/{name}.png").read_bytes()
-        ]
-        assert (*features["image/width"], *features["image/height"]) == size
-    car = objects_of(examples["000000.png"])
-    assert car["bbox/xmin"] == float32([312.5 / 1224])
-    assert car["3d_bbox/rot_y"] == float32([1.33])
-    assert car["ignore/bbox/ymax"] == float32([181.5 / 370])
-    counts = manifest_of("out")["counts"]
-    assert counts["listed_images"] == counts["examples"] == len(FRAMES)  # and none of testing/
-
-
 @pytest.mark.slow
 def test_a_set_of_ones_own_keeps_kittis_ids_and_gets_others_behind_them(tmp_path: Path) -> None:
     """Types that KITTI does not have follow in their sorted order; --label_base 0 moves all."""

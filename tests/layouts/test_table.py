@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 import re
-import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -36,7 +34,6 @@ from tests.harness import (
     dead_letters_of,
     float32,
     manifest_of,
-    problems_of,
     read_all,
     reasons_of,
     split_of_each,
@@ -98,74 +95,6 @@ def test_lists_of_other_columns_and_kinds(tmp_path: Path) -> None:
     assert main(["verify", str(output)]) == 0
 
 
-@pytest.mark.slow
-def test_a_list_of_numbers_can_be_the_label(tmp_path: Path) -> None:
-    """Points of a face, say: a list of floats that must not be empty."""
-    write_pictures(f"{tmp_path}/p", ["a.jpg", "b.jpg"])
-    lines = [{"image": "a", "label": [0.25, 1, 0.1]}, {"image": "b", "label": []}]
-    write_files(str(tmp_path), {"l.jsonl": "".join(json.dumps(line) + "\n" for line in lines)})
-    argv = ["--images", f"{tmp_path}/p", "--labels", f"{tmp_path}/l.jsonl", "--writers=0", ALL_BAD]
-    assert convert(*argv, "--output", f"{tmp_path}/out") == 0
-    (example,) = read_all(tmp_path / "out").values()
-    (tenth,) = struct.unpack("<f", struct.pack("<f", 0.1))
-    assert labels_of(example) == {"image/label": [0.25, 1.0, tenth]}
-    (dead_letter,) = dead_letters_of(tmp_path / "out")
-    assert (
-        dead_letter["key"],
-        dead_letter["reason"],
-        dead_letter["line"],
-        dead_letter["message"],
-    ) == (
-        "b.jpg",
-        "bad_label_value",
-        2,
-        "column 'label': is empty",
-    )
-
-
-@pytest.mark.slow
-def test_bad_items_are_dead_letters_with_their_places(tmp_path: Path) -> None:
-    """An item that is of another kind, or missing among numbers, and rows that disagree."""
-    write_pictures(f"{tmp_path}/p", [f"{i}.jpg" for i in range(14)])
-    sound = "".join(f"{i}.jpg,a;b,1;2\n" for i in range(4, 14))
-    rows = "0.jpg,a;b,1;two\n1.jpg,a,1;;2\n2.jpg,a;b,1;2\n2.jpg,b;a,1;2\n3.jpg,a,1\n3.jpg,a; ,1;\n"
-    write_files(str(tmp_path), {"l.csv": f"filename,labels,n\n{rows}{sound}"})
-    argv = ["--images", f"{tmp_path}/p", "--labels", f"{tmp_path}/l.csv", "--writers=0", ALL_BAD]
-    lists = ["--list_column", "labels=;", "--list_column", "n=;"]
-    assert convert(*argv, *lists, "--output", f"{tmp_path}/out") == 0
-    assert set(read_all(tmp_path / "out")) == {f"{i}.jpg" for i in range(3, 14)}
-    dead_letters = [
-        (
-            dead_letter["key"],
-            dead_letter["reason"],
-            dead_letter["file"],
-            dead_letter["line"],
-            dead_letter["message"],
-        )
-        for dead_letter in dead_letters_of(tmp_path / "out")
-    ]
-    table = f"{tmp_path}/l.csv"
-    assert sorted(dead_letters) == [
-        (
-            "0.jpg",
-            "bad_label_value",
-            table,
-            2,
-            "column 'n': the item 'two' is not an integer of 64 bits",
-        ),
-        ("1.jpg", "bad_label_value", table, 3, "column 'n': an item is empty"),
-        (
-            "2.jpg",
-            "conflicting_labels",
-            table,
-            5,
-            f"{table}, line 4 says ['a', 'b'], [1, 2], {table}, line 5 says ['b', 'a'], [1, 2]; "
-            "remove the wrong one",
-        ),
-    ]
-    assert manifest_of(tmp_path / "out")["counts"]["label_rows_repeated"] == 1
-
-
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
@@ -198,36 +127,6 @@ def test_what_cannot_be_used_is_an_error(
     assert main(["convert", "--images", "photos", "--output", "out", *argv]) == 2
     assert capsys.readouterr().err == f"beam-tfrecord: error: {message.format(here=tagged)}\n"
     assert not os.path.exists("out")
-
-
-def test_a_large_table_is_looked_at_in_part_before_the_job_starts(tmp_path: Path) -> None:
-    """4 MiB of it settle its columns; a file of just that size is there as a whole."""
-    path = tmp_path / "l.csv"
-    for size, whole in ((4 << 20, True), ((4 << 20) + 1, False)):
-        path.write_bytes(b"x" * size)
-        assert head(str(path)) == TableHead(str(path), b"x" * (4 << 20), whole)
-
-
-# --- names of images in a bucket ----------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_uris_of_a_bucket_name_their_local_copies(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """By the path in the bucket, of which the beginning is found from the first rows."""
-    write_pictures(f"{tmp_path}/copy", ["cat/1.jpg", "dog/1.jpg"])
-    rows = (
-        "gs://pets/2024/cat/1.jpg,cat\ngs://pets/2024/dog/1.jpg,dog\ngs://pets/old/dog/1.jpg,cat\n"
-    )
-    write_files(str(tmp_path), {"l.csv": f"image_uri,label\n{rows}"})
-    argv = ["--images", f"{tmp_path}/copy", "--labels", f"{tmp_path}/l.csv", "--writers=0", ALL_BAD]
-    assert convert(*argv, "--output", f"{tmp_path}/out") == 0
-    assert "Note: rows name images in gs://pets/2024/; taken are" in capsys.readouterr().out
-    assert {key: f["image/class/text"] for key, f in read_all(tmp_path / "out").items()} == {
-        "cat/1.jpg": [b"cat"],
-    }
-    assert reasons_of(tmp_path / "out") == {"dog/1.jpg": "conflicting_labels"}
 
 
 # --- tables as people have them -------------------------------------------------------------------
@@ -455,18 +354,6 @@ def test_tables_named_like_splits_are_asked_about(
     assert splits_of("all") == {"train": 12}
 
 
-@pytest.mark.slow
-def test_folders_of_images_and_columns_say_splits_themselves(pictures: Path) -> None:
-    """Nothing is asked then."""
-    argv = write_split_tables("filename,label,split", ",dev")
-    assert convert_asking(*argv, "--output", "out") == 0
-    assert splits_of("out") == {"validation": 12}
-    os.rename("photos", "test")
-    argv = write_split_tables()
-    assert convert_asking("--images", ".", *argv[2:], "--output", "other") == 0
-    assert splits_of("other") == {"test": 12}
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -535,21 +422,6 @@ def test_a_list_of_two_splits_refuses_what_both_name(
     said = capsys.readouterr().err
     assert "1 conflicting_labels" in said
     assert re.search(r"TestList.txt, line 2 says the split test, .*train.txt, line 2 says", said)
-
-
-@pytest.mark.slow
-def test_a_folder_above_the_class_folders_is_asked_about(
-    listed: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The command of the question names the folder below."""
-    lists = {
-        "train.txt": "images/b/1\nimages/b/2\n",
-        "TestList.txt": "images/c/d/3\nimages/c/d/4\n",
-    }
-    write_files(".", lists)
-    argv = ["--labels", *lists, "--splits", "label_files", "--output", "out"]
-    assert convert_asking("--images", "data", *argv) == 2
-    assert "--images data/images" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -878,28 +750,3 @@ def test_several_numbers_are_features_of_their_own(working_folder: Path) -> None
         "a.png": {"label/label": [0.5], "label/age": [31.0], "label/height": [1.75]},
         "b.png": {"label/label": [1.5], "label/height": [1.5]},
     }
-
-
-@pytest.mark.slow
-def test_a_label_that_is_no_number_is_a_dead_letter(tmp_path: Path) -> None:
-    """With its place; an image without a row and a row without an image are others."""
-    names = [f"{i}.png" for i in range(8)]
-    write_pictures(f"{tmp_path}/data", names)
-    rows = ["0, 1.5", "1, 2.5", "2, n/a", "3, tall", "4, inf", "5, 3.5", "6, 4.25", "nobody, 5.5"]
-    table = "filename,label\n" + "\n".join(rows)
-    write_files(f"{tmp_path}/data", {"metadata.csv": table})
-    argv = ["--images", f"{tmp_path}/data", "--output", f"{tmp_path}/out", "--writers=0"]
-    assert convert(*argv, "--max_bad_fraction=1") == 0
-    assert set(read_all(tmp_path / "out")) == {"0.png", "1.png", "5.png", "6.png"}
-    assert problems_of(tmp_path / "out") == [
-        ("7.png", "unlabelled", 0, "no label row names this image"),
-        ("2.png", "bad_label_value", 4, "column 'label': is empty"),
-        ("3.png", "bad_label_value", 5, "column 'label': 'tall' is not a number"),
-        ("4.png", "bad_label_value", 6, "column 'label': 'inf' is not a number"),
-        (
-            "nobody",
-            "missing_image",
-            9,
-            "no listed image has this name, with or without folder or extension",
-        ),
-    ]

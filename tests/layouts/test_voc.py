@@ -27,7 +27,6 @@ from tests.harness import (
     digests,
     manifest_of,
     read_all,
-    sources_of,
     split_of_each,
 )
 from tests.layouts import bucket
@@ -252,37 +251,6 @@ def test_an_annotation_that_cannot_be_read_becomes_a_dead_letter(tmp_path: Path)
             ("nameless", 14, "object 1 has no <name>"),
         )
     ]
-
-
-@pytest.mark.slow
-def test_impossible_boxes_and_lone_files_become_dead_letters(tmp_path: Path) -> None:
-    """Inverted boxes and boxes outside name file and line; an annotation without an image, even a
-    broken one, and an image without an annotation are said; the counts add up."""
-    boxes = {
-        "inverted": [("cat", BOX), ("cat", ("30", "20", "10", "40"))],
-        "flat": [("cat", ("30", "20", "30", "40"))],
-        "outside": [("cat", ("110", "20", "130", "40"))],
-        "reaches": [("cat", ("90", "20", "105", "40"))],
-        "edge": [("cat", ("1", "1", "100", "50"))],
-    }
-    texts = {name: labelimg_xml("a.jpg", (100, 50), objects) for name, objects in boxes.items()}
-    write_set(tmp_path / "set", {"bare": None, **texts})
-    lone = {"annotations/lone.xml": CAT, "annotations/broken.xml": "<annotation>"}
-    write_files(f"{tmp_path}/set", lone)
-    assert convert("--images", f"{tmp_path}/set", "--output", f"{tmp_path}/out", ALL_BAD) == 0
-    assert list(read_all(tmp_path / "out")) == ["edge.jpg"]
-    folder = f"{tmp_path}/set/annotations"
-    assert sources_of(tmp_path / "out") == {
-        "inverted.jpg": ("bad_box", f"{folder}/inverted.xml", 31),
-        "flat.jpg": ("bad_box", f"{folder}/flat.xml", 19),
-        "outside.jpg": ("bad_box", f"{folder}/outside.xml", 19),
-        "reaches.jpg": ("bad_box", f"{folder}/reaches.xml", 19),
-        "bare.jpg": ("unlabelled", "", 0),
-        "lone": ("missing_image", f"{folder}/lone.xml", 0),
-        "broken": ("missing_image", f"{folder}/broken.xml", 1),
-    }
-    counts = manifest_of(tmp_path / "out")["counts"]
-    assert (counts["listed_images"], counts["examples"], counts["dead_letters"]) == (6, 1, 7)
 
 
 @pytest.mark.parametrize(
