@@ -23,7 +23,7 @@ from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, row_dead_
 from beam_pipeline.core.errors import LabelTableError, UsageError
 from beam_pipeline.core.labels.cells import parse_number
 from beam_pipeline.core.labels.schema import Column, ColumnKind, label_column, object_columns
-from beam_pipeline.core.labels.table_files import UTF_8, TableHead, csv_records
+from beam_pipeline.core.labels.table_files import TableHead, csv_records, encoding_of
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.references import LabelRow, LabelValue
@@ -51,6 +51,8 @@ _COORDINATES = 8  # four vertices
 _AROUND_THE_IMAGE = 0.5  # how far outside [0, 1] a number still looks like a coordinate
 _FIRST_DETECTION_ID = 1  # 0 is the background's
 
+REASON = "its first line is a set and an image, as AutoML has it"
+
 
 class Automl:
     """Rows hold set, image and class, or set, image, class and box."""
@@ -64,10 +66,8 @@ class Automl:
             heads = [first_line(uri) for uri in label_files(options.labels)]
         except (UsageError, OSError):
             return ""
-        for beginning in heads:
-            if beginning and is_automl(beginning):
-                return f"no header in {beginning.uri}, its first line is a set and an image, as AutoML has it"
-        return ""
+        rows = [beginning.uri for beginning in heads if beginning and is_automl(beginning)]
+        return f"no header in {rows[0]}, {REASON}" if rows else ""
 
     def open(self, options: SourceOptions) -> Source:
         """Reads the beginnings of all files.
@@ -99,11 +99,13 @@ class AutomlReader:
     Attributes:
       boxes: True if a row is an object with its box, False if it is an image with its classes.
       several: True if an image may have several classes, or none.
+      encodings: (URI, encoding) of each file.
       copies: maps the rows' names to images on this machine.
     """
 
     boxes: bool
     several: bool
+    encodings: tuple[tuple[str, str], ...] = ()
     copies: LocalCopy = LocalCopy()  # noqa: RUF009, it is frozen
 
     @property
@@ -119,7 +121,7 @@ class AutomlReader:
         return self.copies.rename(self._rows(file, uri))
 
     def _rows(self, file: BinaryIO, uri: str) -> Iterator[LabelRow | DeadLetter]:
-        for line, cells, problem in csv_records(file, UTF_8, ",", uri):
+        for line, cells, problem in csv_records(file, dict(self.encodings)[uri], ",", uri):
             try:
                 row = _row(cells, problem)
             except BadLabelError as error:
@@ -174,7 +176,7 @@ class _Row(NamedTuple):
 
 def is_automl(table: TableHead) -> bool:
     """True if a file begins with a row of AutoML's: a set and an image, or an image's URI."""
-    for _, cells, problem in csv_records(io.BytesIO(table.data), UTF_8, ","):
+    for _, cells, problem in _records(table):
         first, second = (*(cell.strip() for cell in cells), "", "")[:2]
         in_a_set = first.upper() in SETS and _is_image(second)
         return not problem and (in_a_set or is_remote(first))
@@ -191,7 +193,7 @@ def inspect_automl(heads: Sequence[TableHead]) -> tuple[AutomlReader, list[str]]
     names: list[str] = []
     for beginning in heads:
         before = len(names)
-        for line, cells, problem in csv_records(io.BytesIO(beginning.data), UTF_8, ","):
+        for line, cells, problem in _records(beginning):
             try:
                 row = _row(cells, problem)
             except BadLabelError as error:
@@ -208,7 +210,12 @@ def inspect_automl(heads: Sequence[TableHead]) -> tuple[AutomlReader, list[str]]
             raise LabelTableError(
                 f"{beginning.uri}: the file is empty; expected rows such as {_EXAMPLE}"
             )
-    return AutomlReader(boxes, several and not boxes), names
+    encodings = tuple((beginning.uri, encoding_of(beginning.data)) for beginning in heads)
+    return AutomlReader(boxes, several and not boxes, encodings), names
+
+
+def _records(table: TableHead) -> Iterator[tuple[int, list[str], str]]:
+    return csv_records(io.BytesIO(table.data), encoding_of(table.data), ",")
 
 
 def _row(cells: Sequence[str], problem: str) -> _Row:

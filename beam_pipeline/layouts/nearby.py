@@ -27,7 +27,7 @@ from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.heads import first_line
 from beam_pipeline.layouts.label_files import typed_path
-from beam_pipeline.layouts.layout import Layout, Source, SourceOptions
+from beam_pipeline.layouts.layout import Layout, SourceOptions
 from beam_pipeline.layouts.registry import all_layouts, layout_named
 from beam_pipeline.layouts.tree import names_in
 from beam_pipeline.storage import files
@@ -35,8 +35,12 @@ from beam_pipeline.storage import files
 TEXTS = (".txt", ".caption")
 """Extensions of texts beside images: captions, or labels of YOLO and KITTI."""
 
-_MASK_FOLDERS = frozenset(["masks", "segmentationclass", "segmentationobject"])
-LABEL_FOLDERS = _MASK_FOLDERS | {"labels", "label", "label_2", "annotations", "annotation", "xmls"}
+LABEL_FOLDERS = frozenset(
+    [
+        *("masks", "segmentationclass", "segmentationobject"),
+        *("labels", "label", "label_2", "annotations", "annotation", "xmls"),
+    ]
+)
 """Usual names of folders of label files or masks, in lower case."""
 
 _IMAGE_FOLDERS = frozenset(
@@ -58,11 +62,13 @@ _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _OF_IMAGE = re.compile(r"(.+)([_\- ](?:mask|seg|segmentation|gt))", re.IGNORECASE)
 
 _MOST_FOLDERS = 50  # subfolders searched in one folder
-_FEW_FOLDERS = 10
+_FEW_FOLDERS, _LOOKED_AT = (
+    10,
+    10,
+)  # folders in folders; text files to search for one that is not empty
 _ROWS = 20  # rows of a table whose images are looked up
 _ENOUGH_NAMES = 3  # names without extension, such as numbers, that are also names of images
 _USUAL_ENDINGS = (".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG")
-_LOOKED_AT = 10  # text files to search for one that is not empty
 _EXAMPLES = 3
 _MOST_COLUMNS = 6
 
@@ -165,6 +171,12 @@ class TableLook(NamedTuple):
     columns: Sequence[str]
     images: Sequence[str]
 
+    @property
+    def is_of_colours(self) -> bool:
+        """True for classes and their colours in masks, as CamVid's `class_dict.csv`."""
+        names = {name.lower() for name in self.columns}
+        return {"r", "g", "b"} <= names or {"red", "green", "blue"} <= names
+
     def names_images_in(self, folder: str, *, by_file_name: bool = False) -> bool:
         """True if most of the first rows name files in a folder.
 
@@ -237,15 +249,17 @@ def certain_alternative(options: SourceOptions) -> Alternative | None:
         if _lists_only(alternative, root):
             return alternative
     here = look(root)
-    with_images = [] if here.images else folders_with_images(here)
+    if here.images:
+        return None
+    with_images = folders_with_images(here)
+    below = _recognised(here.folders, options)
+    if below:
+        folder = files.canonical(below[0].options.images[0])
+        return below[0] if len(below) == 1 and set(with_images) <= {folder} else None
     if len(with_images) != 1:
         return None
     (folder,) = with_images
-    below = _below(here, options)
-    if below:
-        same = len(below) == 1 and files.canonical(below[0].options.images[0]) == folder
-        return below[0] if same else None
-    return _table_beside(here, folder, options)
+    return _table_beside(here, folder, options) or _splits_below(folder, options)
 
 
 def _above(root: str, options: SourceOptions) -> list[Alternative]:
@@ -259,15 +273,11 @@ def _above(root: str, options: SourceOptions) -> list[Alternative]:
     return _recognised(above, options)
 
 
-def _below(here: Folder, options: SourceOptions) -> list[Alternative]:
-    return _recognised(here.folders[:_MOST_FOLDERS], options)
-
-
 def _recognised(folders: Sequence[str], options: SourceOptions) -> list[Alternative]:
     """Those folders that any layout recognises but captions, tables and class folders."""
     layouts = [layout for layout in all_layouts() if layout.name not in _LAST_RESORTS]
     alternatives = []
-    for folder in folders:
+    for folder in folders[:_MOST_FOLDERS]:
         there = replace(options, images=(typed_path(folder, options.images[0]),))
         reasons = ((layout, layout.recognise(there)) for layout in layouts)
         alternatives += [Alternative(there, layout, why) for layout, why in reasons if why][:1]
@@ -277,10 +287,10 @@ def _recognised(folders: Sequence[str], options: SourceOptions) -> list[Alternat
 def _lists_only(alternative: Alternative, root: str) -> bool:
     """True if an alternative holds only images of a folder."""
     try:
-        source: Source = alternative.layout.open(alternative.options)
+        roots = alternative.layout.open(alternative.options).roots
     except ConversionError:
         return False
-    return bool(source.roots) and all(_no_more(listed.uri, root) for listed in source.roots)
+    return bool(roots) and all(_no_more(listed.uri, root) for listed in roots)
 
 
 def _no_more(listed: str, root: str) -> bool:
@@ -311,6 +321,19 @@ def _table_beside(here: Folder, images: str, options: SourceOptions) -> Alternat
     return Alternative(there, layout_named("table"), why)
 
 
+def _splits_below(folder: str, options: SourceOptions) -> Alternative | None:
+    """Finds a folder that holds only splits with class folders."""
+    here = look(folder)
+    splits = list(map(look, here.folders))
+    flat = [split for split in splits if split.images or not folders_with_images(split)]
+    if here.images or not splits or flat or {_name(s.path) for s in splits} - SPLIT_NAMES.keys():
+        return None
+    there = replace(options, images=(typed_path(folder, options.images[0]),))
+    names = enumerated([posixpath.basename(split.path) for split in splits], _EXAMPLES)
+    why = f"splits with class folders ({names}) in {there.images[0]}"
+    return Alternative(there, layout_named("class_folders"), why)
+
+
 # --- questions ------------------------------------------------------------------------------------
 
 
@@ -322,8 +345,9 @@ def class_doubts(options: SourceOptions) -> list[Question]:
     here, typed = look(root), options.images[0]
     return (
         [*_parts(here, typed, _above(root, options))]
-        or [*_sets_below(here, typed, _below(here, options))]
+        or [*_sets_below(here, typed, _recognised(here.folders, options))]
         or [*ignored_label_files(here, typed), *_masks_among(tree(here), typed)]
+        or [*_images_and_masks(here, typed)]
     )
 
 
@@ -406,7 +430,7 @@ def _tables(here: Folder, paths: Sequence[str], typed: str) -> Iterator[Question
                 naming.append(table)
                 images.update(typed_path(folder, typed) for folder in folders)
     naming = naming or [t for t in tables if t.names_images_in(here.path, by_file_name=True)]
-    colours = [] if naming else [table.path for table in tables if _is_of_colours(table.columns)]
+    colours = [] if naming else [table.path for table in tables if table.is_of_colours]
     if colours:
         yield question(
             "mask_colours",
@@ -424,12 +448,6 @@ def _tables(here: Folder, paths: Sequence[str], typed: str) -> Iterator[Question
         images=tuple(sorted(images)) or (typed,),
         labels=_as_typed(meant, typed),
     )
-
-
-def _is_of_colours(columns: Sequence[str]) -> bool:
-    """True for a table of classes and their colours in masks, as CamVid's `class_dict.csv`."""
-    names = {name.lower() for name in columns}
-    return {"r", "g", "b"} <= names or {"red", "green", "blue"} <= names
 
 
 def _json_files(
@@ -485,12 +503,12 @@ def _text_files(
         f"{counted(len(paths), 'text file')} with names of images, such as {typed_path(paths[0], typed)}, "
         f"would be ignored; the first says {text[:40]!r}."
     )
-    layout = "caption_files"
     labels: tuple[str, ...] = (typed_path(folder, typed),)
+    name, layout = "captions_ignored", "caption_files"
     if len(line.split()) in _KITTI_FIELDS:
-        layout = "kitti"
+        name, layout = "kitti_ignored", "kitti"
     elif _YOLO.fullmatch(line):
-        layout = "yolo"
+        name, layout = "yolo_ignored", "yolo"
     elif is_of_numbers(text) or any(_OBJECTS.search(_beginning(p)) for p in paths[:_LOOKED_AT]):
         advice = (
             "If they are labels, write a table such as filename,label and name it with --labels."
@@ -499,7 +517,6 @@ def _text_files(
         return
     elif any(folder == place.path and place.images for place in inside):
         labels = ()  # captions beside their images
-    name = "captions_ignored" if layout == "caption_files" else f"{layout}_ignored"
     yield question(name, ignored, images=(typed,), labels=labels, layout=layout)
 
 
@@ -517,28 +534,41 @@ def _as_typed(paths: Sequence[str], typed: str) -> tuple[str, ...]:
 
 def _masks_among(inside: Sequence[Folder], typed: str) -> Iterator[Question]:
     """A question about files named like a mask of an image beside them, of at least half of the images."""
-    masks = Counter[tuple[str, str]]()
-    images, first = 0, ""
+    masks = []
     for folder in inside:
-        stems = {os.path.splitext(name)[0] for name in folder.images}
-        for name in folder.images:
-            stem, extension = os.path.splitext(name)
+        parts = [os.path.splitext(name) for name in folder.images]
+        stems = {stem for stem, _ in parts}
+        for stem, extension in parts:
             match = _OF_IMAGE.fullmatch(stem)
             if match and match[1] in stems:
-                masks[match[2], extension] += 1
-                first = first or f"{folder.path}/{name}"
-            else:
-                images += 1
-    if not masks or 2 * masks.total() < images:
+                masks.append((f"{folder.path}/{stem}{extension}", match[2], extension))
+    images = sum(len(folder.images) for folder in inside) - len(masks)
+    if not masks or 2 * len(masks) < images:
         return
-    mark, extension = masks.most_common(1)[0][0]
+    mark, extension = Counter(mask[1:] for mask in masks).most_common(1)[0][0]
     pattern = rf"(?:(?P<split>train|val|test)/)?(?P<label>.+)/.+(?<!{re.escape(mark)})[.]\w+"
     yield question(
         "masks_among_images",
-        f"{counted(masks.total(), 'file')} with names of masks, such as {typed_path(first, typed)}, would be "
+        f"{counted(len(masks), 'file')} with names of masks, such as {typed_path(masks[0][0], typed)}, would be "
         "images like those beside them.",
         f"If folders are the classes, --label_from {shlex.quote(pattern)} leaves the masks out. If the masks "
         "are the labels:",
         images=(typed,),
         masks=(f"{typed.rstrip('/')}/**/*{mark}{extension}",),
     )
+
+
+def _images_and_masks(here: Folder, typed: str) -> Iterator[Question]:
+    """A question about a folder of images beside one of masks, and no other folders of labels."""
+    folders = folders_with_images(here)
+    images = [folder for folder in folders if _name(folder) in _IMAGE_FOLDERS]
+    labels = [folder for folder in folders if _name(folder) in LABEL_FOLDERS]
+    if len(images) == len(labels) == 1 and not any(below.files for below in tree(look(labels[0]))):
+        both = [f"{posixpath.basename(folder)}/" for folder in (*images, *labels)]
+        yield question(
+            "images_and_masks",
+            f"{enumerated(both, _EXAMPLES)} in {typed_path(here.path, typed)} would become classes, but such names "
+            "are usual for images and a mask for each.",
+            images=(typed_path(images[0], typed),),
+            masks=(typed_path(labels[0], typed),),
+        )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import glob
 import itertools
 import os
 import posixpath
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from beam_pipeline.core.archives import KINDS, ZIP, Entry, archive_kind
 from beam_pipeline.core.errors import UsageError
@@ -18,6 +18,7 @@ from beam_pipeline.core.listing.globs import glob_regex, has_glob, split_pattern
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.text import enumerated
 from beam_pipeline.core.uris import is_remote, scheme_of
+from beam_pipeline.layouts.tree import names_in
 from beam_pipeline.storage import files
 from beam_pipeline.storage.archives import MemberFilter, archive_entries
 
@@ -37,8 +38,8 @@ def image_roots(
     """
     patterns: dict[str, list[str]] = {}
     whole: set[str] = set()
-    archives, others = archive_roots(paths)
-    for path in others:
+    archives, remaining = archive_roots(paths)
+    for path in remaining:
         root, pattern = _root_and_pattern(path, option)
         patterns.setdefault(root, [])
         if pattern:
@@ -53,8 +54,8 @@ def image_roots(
                     "name only one of the two, or patterns below the same folder"
                 )
     folders = (
-        ImageRoot(root, () if root in whole else tuple(sorted(set(found))), label_uris)
-        for root, found in sorted(patterns.items())
+        ImageRoot(root, () if root in whole else tuple(sorted(set(globs))), label_uris)
+        for root, globs in sorted(patterns.items())
     )
     return (*folders, *archives)
 
@@ -89,29 +90,30 @@ def label_files(paths: Sequence[str], option: str = "--labels") -> list[str]:
     Raises:
       UsageError: a path or glob names no file.
     """
-    found: set[str] = set()
+    uris: set[str] = set()
     for path in paths:
-        uri = files.canonical(path)
-        if is_remote(uri):
-            matches = [uri] if not has_glob(uri) else remote_matches(uri)
-        elif os.path.lexists(uri):
-            matches = [uri]
-        else:
-            matches = glob.glob(uri, recursive=True)
+        matches = _matches(files.canonical(path))
         if not matches:
             raise UsageError(f"{option} {path}: no such file")
         for match in matches:
             if not is_remote(match) and os.path.isdir(match):
                 raise UsageError(f"{option} {path}: {match} is a folder; expected a CSV file")
-        found.update(matches)
-    return sorted(found)
+        uris.update(matches)
+    return sorted(uris)
+
+
+def _matches(uri: str) -> list[str]:
+    """The URIs of the files that a path or glob names; a bucket is asked for globs only."""
+    if is_remote(uri):
+        return remote_matches(uri) if has_glob(uri) else [uri]
+    return [uri] if os.path.lexists(uri) else glob.glob(uri, recursive=True)
 
 
 def remote_matches(uri: str) -> list[str]:
     """The URIs of the files that a glob in a bucket names. Raises OSError."""
     root, pattern = split_pattern(uri)
     matcher = glob_regex(pattern)
-    names = (found.name for found in files.list_files(root))
+    names = (file.name for file in files.list_files(root))
     return [files.join(root, name) for name in names if matcher.fullmatch(name)]
 
 
@@ -121,7 +123,7 @@ def remote_matches(uri: str) -> list[str]:
 _LOOKED_AT = 20_000  # members of local archives, whose headers take a third of a second
 _LOOKED_AT_REMOTE = 200  # members of a tar in a bucket, whose contents are read, too
 _FEW_ARCHIVES = 2
-_SHOWN = 2
+_EXAMPLES = 2
 
 
 def expanded(paths: Sequence[str]) -> tuple[str, ...]:
@@ -130,11 +132,15 @@ def expanded(paths: Sequence[str]) -> tuple[str, ...]:
     Raises:
       UsageError: a pattern stands for too many paths.
     """
-    found: list[str] = []
-    for path in paths:
-        plain = "{" not in path or (not is_remote(path) and os.path.lexists(files.canonical(path)))
-        found += [path] if plain else expand_braces(path)
-    return tuple(found)
+    return tuple(
+        name
+        for path in paths
+        for name in (
+            [path]
+            if "{" not in path or (not is_remote(path) and os.path.lexists(files.canonical(path)))
+            else expand_braces(path)
+        )
+    )
 
 
 def archive_roots(paths: Sequence[str]) -> tuple[tuple[ImageRoot, ...], tuple[str, ...]]:
@@ -147,91 +153,58 @@ def archive_roots(paths: Sequence[str]) -> tuple[tuple[ImageRoot, ...], tuple[st
     Raises:
       UsageError: an archive does not exist, is compressed as a whole, or is called as another is.
     """
-    found: dict[str, str] = {}
-    others: list[str] = []
+    name_of: dict[str, str] = {}
+    remaining: list[str] = []
     for path in paths:
         archives = _archives(path)
-        if archives is None:
-            others.append(path)
-            continue
-        for uri, name in archives:
-            found[uri] = name
+        name_of.update(archives)
+        remaining += [] if archives else [path]
     by_name: dict[str, str] = {}
-    for uri, name in sorted(found.items()):
-        if name in by_name:
+    for uri, name in sorted(name_of.items()):
+        if by_name.setdefault(name, uri) != uri:
             raise UsageError(
                 f"--images: {by_name[name]} and {uri} have the same name, which begins the keys of their "
                 "images; rename one, or name both by a glob below a folder above them, such as "
                 f"'{_folder_above(by_name[name], uri)}/*/{posixpath.basename(name)}'"
             )
-        by_name[name] = uri
-    roots = (
-        ImageRoot(uri, archive=Archive(archive_kind(uri), name))
-        for uri, name in sorted(found.items())
+    members = [Archive(archive_kind(uri), name) for uri, name in sorted(name_of.items())]
+    if len(members) > 1 and all(len(archive.said_splits) == 1 for archive in members):
+        members = [archive._replace(split=min(archive.said_splits)) for archive in members]
+    roots = map(ImageRoot, sorted(name_of))
+    return (
+        tuple(replace(root, archive=a) for root, a in zip(roots, members, strict=True)),
+        tuple(remaining),
     )
-    return tuple(_with_splits(list(roots))), tuple(others)
 
 
-def _archives(path: str) -> Sequence[tuple[str, str]] | None:
-    """(URI, name) of the archives that a path or glob names; None if it names none."""
+def _archives(path: str) -> dict[str, str]:
+    """URI -> name of the archives that a path or glob names; empty if it names none."""
     uri = files.canonical(path)
     if scheme_of(uri) in KINDS:
         raise UsageError(f"--images {path}: name the archive itself, not a member of it")
     if not is_remote(uri) and os.path.isdir(uri):
         return _folder_of_archives(uri)
     if not archive_kind(uri):
-        return None
-    if is_remote(uri):
-        if not has_glob(uri):
-            return [(uri, posixpath.basename(uri))]
-        folder, pattern = split_pattern(uri)
-        matcher = glob_regex(pattern)
-        found = files.list_files(folder)
-        names = [file.name for file in found if matcher.fullmatch(file.name)]
-        matches = [files.join(folder, name) for name in names]
-    elif os.path.lexists(uri):
-        return [(uri, posixpath.basename(uri))]
-    elif not has_glob(uri):
-        raise UsageError(f"--images {path}: no such archive")
-    else:
-        folder, _ = split_pattern(uri)
-        matches = [found for found in glob.glob(uri, recursive=True) if os.path.isfile(found)]
+        return {}
+    matches = [match for match in _matches(uri) if is_remote(match) or os.path.isfile(match)]
     if not matches:
-        raise UsageError(f"--images {path}: no such archives")
-    return [(match, match[len(folder.rstrip("/")) + 1 :]) for match in matches]
+        raise UsageError(f"--images {path}: no such archive{'s' if has_glob(uri) else ''}")
+    folder = posixpath.dirname(uri) if matches == [uri] else split_pattern(uri)[0]
+    return {match: match[len(folder.rstrip("/")) + 1 :] for match in matches}
 
 
-def _folder_of_archives(folder: str) -> Sequence[tuple[str, str]] | None:
-    """(URI, name) of the archives in a folder that holds no images and no folders; else None."""
-    found = []
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                extension = posixpath.splitext(entry.name)[1].lower()
-                if entry.name.startswith("."):
-                    continue
-                if extension in IMAGE_EXTENSIONS or entry.is_dir():
-                    return None
-                if extension[1:] in KINDS and entry.is_file():
-                    found.append((files.join(folder, entry.name), entry.name))
-    except OSError:
-        return None  # the listing of the images says so
-    return found or None
+def _folder_of_archives(folder: str) -> dict[str, str]:
+    """URI -> name of the archives in a folder that holds no images and no folders; else empty."""
+    names = names_in(folder)
+    extension_of = {name: posixpath.splitext(name)[1].lower() for name in names.files}
+    if names.images or names.folders or "" in extension_of.values():
+        return {}
+    return {files.join(folder, name): name for name, e in extension_of.items() if e[1:] in KINDS}
 
 
 def _folder_above(first: str, second: str) -> str:
     folders = zip(first.split("/"), second.split("/"), strict=False)
     return "/".join(a for a, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], folders))
-
-
-def _with_splits(roots: Sequence[ImageRoot]) -> Iterator[ImageRoot]:
-    """Archives, each with the split that its name says, if all of them say one."""
-    splits = [root.archive.said_splits for root in roots if root.archive]
-    said = len(roots) > 1 and all(len(found) == 1 for found in splits)
-    for root, found in zip(roots, splits, strict=True):
-        assert root.archive
-        split = next(iter(found)) if said else ""
-        yield dataclasses.replace(root, archive=root.archive._replace(split=split))
 
 
 def archive_notes(roots: Sequence[ImageRoot]) -> Iterator[str]:
@@ -241,8 +214,10 @@ def archive_notes(roots: Sequence[ImageRoot]) -> Iterator[str]:
     for archive in archives:
         splits.setdefault(archive.split, []).append(archive.name)
     if any(splits):
-        said = (f"{split} ({enumerated(names, _SHOWN)})" for split, names in sorted(splits.items()))
-        yield f"the names of the archives say their splits: {', '.join(said)}; --splits overrides them"
+        each = (
+            f"{split} ({enumerated(names, _EXAMPLES)})" for split, names in sorted(splits.items())
+        )
+        yield f"the names of the archives say their splits: {', '.join(each)}; --splits overrides them"
     top = next((archive.top for archive in archives if archive.top), "")
     if top:
         yield f"everything lies in {top}, which is part of no class"
@@ -251,15 +226,16 @@ def archive_notes(roots: Sequence[ImageRoot]) -> Iterator[str]:
 def archive_questions(roots: Sequence[ImageRoot]) -> Iterator[Question]:
     """Questions about the archives' names, if only some of them say a split."""
     archives = [root.archive for root in roots if root.archive]
-    found = {archive.name: archive.said_splits for archive in archives}
-    others = [name for name, splits in found.items() if len(splits) != 1]
-    if not others or not any(splits - {"train"} for splits in found.values()) or len(found) < 2:
+    splits_of = {archive.name: archive.said_splits for archive in archives}
+    unclear = [name for name, splits in splits_of.items() if len(splits) != 1]
+    named_split = any(splits - {"train"} for splits in splits_of.values())
+    if not unclear or not named_split or len(splits_of) < 2:
         return
-    some = [name for name in found if name not in others]
-    named = f"{enumerated(some, _SHOWN)} name" if some else "None names one split; names are"
+    clear = [name for name in splits_of if name not in unclear]
+    named = f"{enumerated(clear, _EXAMPLES)} name" if clear else "None names one split; names are"
     yield Question(
         "splits_of_archives",
-        f"{named} a split, and {enumerated(others, _SHOWN)} no single one, so none is taken from the "
+        f"{named} a split, and {enumerated(unclear, _EXAMPLES)} no single one, so none is taken from the "
         "archives' names. Rename the archives, or name those of one split and say --splits train=1.",
     )
 
@@ -307,9 +283,7 @@ def opened_for_folders(
     questions = (_different_tops(*next(iter(unlike.items()))),) if different else ()
     return (
         tuple(
-            dataclasses.replace(root, archive=root.archive._replace(top=top))
-            if root.archive
-            else root
+            replace(root, archive=root.archive._replace(top=top)) if root.archive else root
             for root in roots
         ),
         questions,

@@ -24,7 +24,7 @@ from beam_pipeline.core.listing.cuts import Cut, LineRange, RowGroupRange
 from beam_pipeline.core.listing.folders import FOLDER, named_split
 from beam_pipeline.core.packed_batches import LabelBatch
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.layouts.automl import is_automl
+from beam_pipeline.layouts.automl import REASON, Automl, is_automl
 from beam_pipeline.layouts.class_folders import WHOLE_CLASSES
 from beam_pipeline.layouts.heads import allow_long_cells, head
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
@@ -104,10 +104,7 @@ class Table:
         heads = [head(uri) for uri in label_files(options.labels)]
         rows = [beginning.uri for beginning in heads if is_automl(beginning)]
         if rows:
-            raise LabelTableError(
-                f"{rows[0]} has no header, and its first line is a set and an image, as AutoML has it; it is "
-                "read with --layout automl"
-            )
+            return _open_automl(options, f"{rows[0]} has no header: {REASON}")
         schema, tables = inspect_tables(heads, replace(column_choices(options), may_be_lists=True))
         uris = tuple(table.uri for table in tables)
         roots = image_roots(options.images, frozenset(uris))
@@ -227,3 +224,12 @@ def _image_names(heads: Sequence[TableHead], tables: Sequence[LabelTable]) -> It
     """Returns the names of images in the first rows of the tables."""
     for beginning, table in zip(heads, tables, strict=True):
         yield from map(text_of, head_rows(beginning, table).cells(table.key_column))
+
+
+def _open_automl(options: SourceOptions, note: str) -> Source:
+    """The source of rows as AutoML has them, which a user calls a table. Raises LabelTableError."""
+    for name in sorted(TABLE_OPTIONS - Automl.option_names):
+        if getattr(options, name):
+            raise LabelTableError(f"--{name} means nothing: {note}")
+    source = Automl().open(options)
+    return replace(source, notes=(note, *source.notes))

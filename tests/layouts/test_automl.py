@@ -6,6 +6,7 @@ import io
 import os
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,21 @@ def test_a_row_an_image_is_its_class(automl: Path, capsys: pytest.CaptureFixture
     }
     assert manifest_of("out")["options"]["layout"] == "automl"
     assert main(["verify", "out"]) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", ["table", "automl"])
+def test_the_layout_may_be_named(
+    automl: Path, layout: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A person to whom it is a table gets the same, and is told."""
+    argv = ["--images", "my-project-vcm/streets", "--labels", "streets.csv", "--name", "d"]
+    assert convert(*argv, "--writers=0", "--output", "auto") == 0
+    capsys.readouterr()
+    assert convert(*argv, "--writers=0", "--output", layout, "--layout", layout) == 0
+    assert digests(layout) == digests("auto")
+    note = f"Note: {automl}/streets.csv has no header: its first line is a set and an image"
+    assert (note in capsys.readouterr().out) == (layout == "table")
 
 
 @pytest.mark.slow
@@ -273,9 +289,8 @@ def test_bad_boxes_and_rows_are_dead_letters_with_their_places(
             "--list_column means nothing for the layout automl (no header in {here}/flowers.csv",
         ),
         (
-            ["--labels", "flowers.csv", "--layout", "table"],
-            "{here}/flowers.csv has no header, and its first line is a set and an image, as AutoML has it; "
-            "it is read with --layout automl",
+            ["--labels", "flowers.csv", "--layout", "table", "--list_column", "x=;"],
+            "--list_column means nothing: {here}/flowers.csv has no header: its first line is",
         ),
         (["--layout", "automl"], "--layout automl needs --labels"),
         (
@@ -337,12 +352,18 @@ ONE_CLASS, CLASSES, BOXES = (
 )
 
 
+def kind(*heads: TableHead) -> AutomlReader:
+    """What the beginnings of files say about their rows."""
+    return replace(inspect_automl(heads)[0], encodings=())
+
+
 def head(content: str | bytes, uri: str = "rows.csv") -> TableHead:
     return TableHead(uri, content.encode() if isinstance(content, str) else content, True)
 
 
 def read(content: str, rows: AutomlReader) -> list[LabelRow | DeadLetter]:
-    return list(rows.read(io.BytesIO(content.encode()), "rows.csv"))
+    reader = replace(rows, encodings=(("rows.csv", "utf-8-sig"),))
+    return list(reader.read(io.BytesIO(content.encode()), "rows.csv"))
 
 
 def said(content: str, rows: AutomlReader) -> list[tuple[Any, ...]]:
@@ -375,8 +396,9 @@ def problems(content: str, rows: AutomlReader) -> list[str]:
     ],
 )
 def test_a_row_of_automl_is_known_by_its_set_and_image(first: str) -> None:
-    """Or by a URI in the first cell."""
+    """Or by a URI in the first cell; a file in UTF-16 is one, too."""
     assert is_automl(head(first))
+    assert is_automl(head(first.lstrip("\ufeff").encode("utf-16")))
 
 
 @pytest.mark.parametrize(
@@ -423,8 +445,8 @@ def test_the_beginning_says_whether_rows_are_classes_or_boxes(
     content: str, rows: AutomlReader
 ) -> None:
     """One row with coordinates makes boxes, one with two labels makes several classes."""
-    assert inspect_automl([head(content)])[0] == rows
-    assert inspect_automl([head("TEST,gs://b/z.jpg\n"), head(content)])[0] == rows
+    assert kind(head(content)) == rows
+    assert kind(head("TEST,gs://b/z.jpg\n"), head(content)) == rows
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from beam_pipeline.layouts.nearby import (
     tree,
 )
 from beam_pipeline.layouts.opening import open_source
+from tests.layouts.make_parquet import FEATURES, pets, write_parquet
 from tests.pictures import write_files, write_pictures
 
 KITTI = "Car 0.00 0 1.62 1.00 1.00 5.00 6.00 1.52 1.63 3.88 -4.36 1.71 14.20 1.33\n"
@@ -91,6 +92,22 @@ def test_a_data_set_one_folder_higher_is_taken_if_it_holds_no_other_images() -> 
     assert alternative_to("s/images") == ("coco", ("s",), ())
     write_pictures("s/more", ["3.jpg"])
     assert alternative_to("s/images") is None
+
+
+def test_splits_one_folder_lower_are_taken() -> None:
+    """If there is nothing but splits with class folders."""
+    write_pictures("w/set/Train", ["cat/1.jpg", "dog/1.jpg"])
+    write_pictures("w/set/test", ["cat/2.jpg"])
+    assert alternative_to("w") == ("class_folders", ("w/set",), ())
+    write_pictures("w/set/more", ["cat/2.jpg"])
+    assert alternative_to("w") is None
+
+
+def test_a_data_set_one_folder_lower_may_hold_no_image_files() -> None:
+    """As Parquet does, whose images are inside."""
+    Path("d/pets/data").mkdir(parents=True)
+    write_parquet("d/pets/data/train-00000-of-00001.parquet", pets(range(2)), FEATURES)
+    assert alternative_to("d") == ("parquet", ("d/pets",), ())
 
 
 @pytest.mark.parametrize("names", [["cat/1.jpg", "dog/1.jpg"], ["1.jpg"], ["cat/1.jpg"]])
