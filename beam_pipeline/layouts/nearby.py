@@ -62,10 +62,7 @@ _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _OF_IMAGE = re.compile(r"(.+)([_\- ](?:mask|seg|segmentation|gt))", re.IGNORECASE)
 
 _MOST_FOLDERS = 50  # subfolders searched in one folder
-_FEW_FOLDERS, _LOOKED_AT = (
-    10,
-    10,
-)  # folders in folders; text files to search for one that is not empty
+_FEW_FOLDERS = _LOOKED_AT = 10  # folders in a folder; text files, for one that is not empty
 _ROWS = 20  # rows of a table whose images are looked up
 _ENOUGH_NAMES = 3  # names without extension, such as numbers, that are also names of images
 _USUAL_ENDINGS = (".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG")
