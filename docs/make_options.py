@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from beam_pipeline.commands.convert import COMMAND
+from beam_pipeline.commands import convert
 from beam_pipeline.options import ConvertOptions, WaitOptions
 from beam_pipeline.options.group import Option
 
@@ -35,7 +35,7 @@ def page() -> str:
         lines += [f"## {group.title.capitalize()}", "", "| option | effect |", "|---|---|"]
         lines += [f"| `{_typed(option)}` | {_cell(option.help_text)} |" for option in options]
         lines.append("")
-    assert len(COMMAND.options()) == sum(line.startswith("| `--") for line in lines)
+    assert len(convert.options()) == sum(line.startswith("| `--") for line in lines)
     return "\n".join(lines)
 
 
