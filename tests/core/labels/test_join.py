@@ -1071,6 +1071,20 @@ def test_files_of_one_image_complete_each_other() -> None:
     }
 
 
+@pytest.mark.parametrize("splits", [("train", "test"), ("test", "train")])
+def test_files_of_one_image_in_two_splits_conflict(splits: tuple[str, str]) -> None:
+    """Whichever comes first; neither is a second mask of the same kind."""
+    rows = [
+        row("a", ("/c/a.png", 3, 0), None, file="/c/a.png", split=splits[0]),
+        row("a", None, ("/o/a.png", 4, 0), file="/o/a.png", split=splits[1]),
+    ]
+    joined = join_bucket([image("a.jpg")], rows, RowMerger(complete=True))
+    assert joined.samples == []
+    (letter,) = joined.dead_letters
+    assert letter.reason == "conflicting_labels"
+    assert letter.message.endswith("remove the wrong one")
+
+
 def member(key: str, *aliases: str) -> ImageRef:
     """An image in an archive."""
     return image(key)._replace(aliases=aliases)
