@@ -6,11 +6,10 @@ import errno
 import functools
 import importlib
 import io
+import logging
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, BinaryIO
-
-from apache_beam.io.filesystems import FileSystems
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.uris import scheme_of
@@ -26,7 +25,18 @@ _WEB = frozenset({"http", "https", "ftp"})
 def _beam(uri: str) -> Any:
     """Returns Beam's file systems. Raises UsageError if none supports the URI."""
     _check_scheme(scheme_of(uri))
-    return FileSystems
+    return _file_systems()
+
+
+@functools.cache
+def _file_systems() -> Any:
+    """Imports Beam's, without what it logs about services that are not installed."""
+    before = logging.root.manager.disable
+    logging.disable(max(before, logging.WARNING))
+    try:
+        return importlib.import_module("apache_beam.io.filesystems").FileSystems
+    finally:
+        logging.disable(before)
 
 
 @functools.cache
@@ -37,7 +47,7 @@ def _check_scheme(scheme: str) -> None:
         if library:
             importlib.import_module(library)
         else:
-            FileSystems.get_filesystem(f"{scheme}://x/y")
+            _file_systems().get_filesystem(f"{scheme}://x/y")
     except ImportError as error:
         raise UsageError(
             f"{scheme}:// needs {library}, which is not installed: pip install 'apache-beam[{extra}]'"

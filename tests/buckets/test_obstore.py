@@ -114,7 +114,11 @@ def test_errors_name_bucket_and_permission() -> None:
 
 
 LIBRARIES = {
-    "s3": ("obstore.store", "import of obstore.store halted; None in sys.modules", "s3"),
+    "s3": (
+        "botocore.configprovider",
+        "import of botocore.configprovider halted; None in sys.modules",
+        "s3",
+    ),
     "az": ("obstore.store", "import of obstore.store halted; None in sys.modules", "azure"),
     "gs": ("google.auth", "import of google.auth halted; None in sys.modules", "gcp"),
 }

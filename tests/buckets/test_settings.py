@@ -15,7 +15,6 @@ import pytest
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.storage import files
 from beam_pipeline.storage.azure import container_of
-from beam_pipeline.storage.s3 import region_of
 from tests.buckets.proxy import Proxy
 from tests.buckets.services import KEY, SECRET, MinioStore
 
@@ -33,6 +32,9 @@ class _Regions(BaseHTTPRequestHandler):
 
 def test_the_region_of_a_bucket() -> None:
     """Told to anyone, along with the refusal; an unknown bucket and no answer are no errors."""
+    pytest.importorskip("botocore")
+    from beam_pipeline.storage.s3 import region_of
+
     with HTTPServer(("localhost", 0), _Regions) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         port = server.server_address[1]
