@@ -206,6 +206,9 @@ class Planning:
                 check_unwritten(self.output_folder, plan.shard_plan, retries=self.failures.retries)
         except ConversionError as error:  # or an earlier run cannot be read
             refusal = Refusal.from_error(error)
+        except OSError as error:
+            reason = f"{self.output_folder} cannot be read: {error.strerror or error}"
+            refusal = Refusal.from_error(OutputError(reason))
         if refusal:
             return dataclasses.replace(plan, refusal=plan.refusal or refusal)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections import Counter
 from dataclasses import replace
@@ -20,6 +21,7 @@ from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.records.sharding import ShardConfig, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
+from beam_pipeline.storage import files
 from beam_pipeline.transforms.planning import Planning, PlanShards, SumTallies
 from beam_pipeline.work import progress
 from beam_pipeline.work.incomplete_folder import read_note
@@ -165,6 +167,19 @@ def test_a_folder_of_another_run_is_refused_before_the_first_shard(
     with pytest.raises(OutputNotEmptyError, match=f"^{tmp_path} holds {there} of another run, and"):
         in_pipeline(tmp_path, total(LISTED, JOINED))
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_a_folder_that_cannot_be_listed_is_a_refusal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an exception, it would come with the tracebacks of the engine."""
+
+    def fail(folder: str) -> list[str]:
+        raise OSError(errno.EMFILE, "Too many open files", folder)
+
+    monkeypatch.setattr(files, "list_folder", fail)
+    plan = planning(tmp_path).plan(total(LISTED, JOINED))
+    assert plan.refusal == Refusal("OutputError", f"{tmp_path} cannot be read: Too many open files")
 
 
 def test_a_plan_is_made_again_where_it_was_made_before(tmp_path: Path) -> None:
