@@ -66,11 +66,13 @@ class LabelField:
         calls the list of their meanings `<name>_names`.
       names_file: the binary version's file with their meanings, one per line.
       count: the number of different labels, which count from 0.
+      names: their meanings where no file gives them; empty if a file has to.
     """
 
     name: str
     names_file: str
     count: int
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,17 @@ class CifarFormat:
 CIFAR10 = CifarFormat(
     "CIFAR-10",
     {**{f"data_batch_{i}": "train" for i in range(1, 6)}, "test_batch": "test"},
-    (LabelField("label", "batches.meta.txt", 10),),
+    (
+        LabelField(
+            "label",
+            "batches.meta.txt",
+            10,
+            (
+                *("airplane", "automobile", "bird", "cat", "deer"),
+                *("dog", "frog", "horse", "ship", "truck"),
+            ),
+        ),
+    ),
     "batches.meta",
     ("cifar-10-batches-py", "cifar-10-batches-bin"),
 )
@@ -235,12 +247,16 @@ class Cifar:
 
     def _open_archive(self, uri: str) -> Source:
         contents: dict[str, bytes] = {}
+        missing = dict.fromkeys(self._format.splits)
         with files.open_input(uri) as file, archive_errors(uri):
             for name, content in members(file):
+                missing.pop(_batch_name(name), None)
                 if name in self._format.name_files:
                     contents[name] = content.read(_CHUNK_BYTES)
                     if name == self._format.meta_file or len(contents) == len(self._format.fields):
                         break  # the job reads the rest
+        if missing and not contents:
+            raise ContainerError(f"{uri} lacks {', '.join(missing)}; download it again")
         return self._source(CifarReader(self._format, archived=True), [uri], contents, uri)
 
     def _source(
@@ -251,12 +267,15 @@ class Cifar:
             meanings = label_meanings(fmt, contents)
         except CifarError as error:
             raise CifarError(f"{where}: {error}") from error
+        expected = " or ".join(fmt.name_files)
+        note = f"{where} holds no {expected}; classes have the names that {fmt.title}'s have"
         return Source(
             layout=self.name,
             roots=(),
             labels=ContainerLabels(replace(reader, meanings=meanings), tuple(uris)),
             examples=LabelledImages(fmt.columns, PIXELS),
             numbering=ClassNumbering(known=tuple((n, i) for i, n in enumerate(meanings[-1]))),
+            notes=() if contents else (note,),
         )
 
 
@@ -460,6 +479,9 @@ def label_meanings(fmt: CifarFormat, contents: Mapping[str, bytes]) -> Meanings:
     for field in fmt.fields:
         pickled = fmt.meta_file in contents
         file_name = fmt.meta_file if pickled else field.names_file
+        if file_name not in contents and field.names:
+            meanings.append(field.names)
+            continue
         if file_name not in contents:
             expected = f"{fmt.meta_file} or {' and '.join(fmt.name_files[1:])}"
             raise CifarError(

@@ -15,6 +15,7 @@ import hashlib
 import itertools
 import os
 import posixpath
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -56,6 +57,7 @@ from beam_pipeline.layouts.paths import remote_matches
 from beam_pipeline.layouts.tree import names_in
 from beam_pipeline.storage import files
 
+_PART = re.compile(r"(\w+)-[0-9]{5}-of-[0-9]{5}(-[0-9a-f]+)?")
 _LEVELS, _MOST_FOLDERS = 4, 50  # of folders that are searched for the first file
 _SHOWN = 2
 
@@ -66,16 +68,12 @@ class ParquetFile(NamedTuple):
     Attributes:
       uri: the file.
       name: its path below the folder that was named, or its file name; it begins its images' keys.
+      split: the split that its name stands for; empty if it stands for none, or is not known yet.
     """
 
     uri: str
     name: str
-
-    @property
-    def split(self) -> str:
-        """The split that its name, or else a folder in it, stands for; empty if none does."""
-        parts = reversed(self.name[: -len(PARQUET_ENDING)].split("/"))
-        return next(filter(None, map(named_split, parts)), "")
+    split: str = ""
 
 
 def first_parquet(path: str) -> ParquetFile | None:
@@ -114,7 +112,31 @@ def parquet_files(paths: Sequence[str]) -> tuple[ParquetFile, ...]:
                     f"--images: {first.uri} and {file.uri} would both be called {file.name} in the "
                     "keys of their images; name a folder above both"
                 )
-    return tuple(by_name[name] for name in sorted(by_name))
+    splits = splits_of(sorted(by_name))
+    return tuple(by_name[name]._replace(split=split) for name, split in splits.items())
+
+
+def splits_of(names: Sequence[str]) -> Mapping[str, str]:
+    """Name -> split that the file's own name, or else a folder in it, stands for; empty if none does.
+
+    Hugging Face allows any split, so `extra` in `extra-00000-of-00002.parquet` is one, too, beside files of usual
+    splits; alone, it may be the data set's name.
+
+    >>> splits_of(["data/val-00000-of-00001-0a1b.parquet", "extra-00000-of-00002.parquet", "x.parquet"])
+    {'data/val-00000-of-00001-0a1b.parquet': 'validation', 'extra-00000-of-00002.parquet': 'extra', 'x.parquet': ''}
+    >>> splits_of(["extra-00000-of-00002.parquet"])
+    {'extra-00000-of-00002.parquet': ''}
+    """
+    stems = {name: name[: -len(PARQUET_ENDING)] for name in names}
+    splits = {
+        name: next(filter(None, map(named_split, reversed(stem.split("/")))), "")
+        for name, stem in stems.items()
+    }
+    if any(splits.values()):
+        for name, stem in stems.items():
+            part = _PART.fullmatch(posixpath.basename(stem))
+            splits[name] = splits[name] or (part[1] if part else "")
+    return splits
 
 
 def _files_of(path: str) -> list[ParquetFile]:

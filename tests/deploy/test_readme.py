@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import subprocess
 from pathlib import Path
 
-from tests.deploy.tools import DEPLOY, Programs
+from tests.deploy.tools import DEPLOY, NIGHTS, Programs
 from tests.harness import REPOSITORY
 
 README = (DEPLOY / "README.md").read_text(encoding="utf-8")
@@ -26,6 +27,8 @@ def test_every_command_of_the_readme_runs(tmp_path: Path) -> None:
             check=False,
         )
         assert done.returncode == 0, command + done.stderr
+    (removed,) = (argv for _, *argv in programs.calls() if "rm" in argv)
+    assert removed[3:] == [posixpath.dirname(night) for night in NIGHTS[:-14]]
     assert [[program, *argv[:3]] for program, *argv in programs.calls()] == [
         ["docker", "build", "-f", "deploy/docker/Dockerfile"],
         ["docker", "run", "--rm", "--user"],
@@ -34,6 +37,7 @@ def test_every_command_of_the_readme_runs(tmp_path: Path) -> None:
         ["gcloud", "dataflow", "flex-template", "build"],
         ["gcloud", "dataflow", "flex-template", "run"],
         ["gcloud", "storage", "ls", "gs://my-sets/pets/*/manifest.json"],
+        ["gcloud", "storage", "rm", "--recursive"],
         ["terraform", "-chdir=deploy/schedule/terraform", "init"],
         ["terraform", "-chdir=deploy/schedule/terraform", "apply", "-var-file=example.tfvars"],
         ["gcloud", "scheduler", "jobs", "create"],

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from beam_pipeline import cli
+from beam_pipeline.core.records.sharding import DEFAULT_SHARD_BYTES
 from tests.deploy.tools import DATAFLOW, SCHEDULE, load_script, tool
 from tests.engines.fake_dataflow import FakeDataflow
 from tests.harness import REPOSITORY
@@ -127,6 +128,9 @@ def test_the_cron_job_converts_on_its_machine(tmp_path: Path) -> None:
     assert 3600 * int(hour) + 60 * int(minute) + longest < 86_400
     assert spec["timeZone"] == "Etc/UTC"
     assert str(found.writers) == container["resources"]["requests"]["cpu"]
+    (temporary,) = pod["volumes"]
+    room = int(temporary["emptyDir"]["sizeLimit"].removesuffix("Gi")) << 30
+    assert room > 2 * found.writers * DEFAULT_SHARD_BYTES  # shards differ in size
     assert pod["securityContext"]["runAsNonRoot"]
     assert pod["restartPolicy"] == "Never"
     (rule, _) = spec["jobTemplate"]["spec"]["podFailurePolicy"]["rules"]

@@ -19,6 +19,7 @@ DATAFLOW = DEPLOY / "dataflow"
 SCHEDULE = DEPLOY / "schedule"
 TERRAFORM = SCHEDULE / "terraform"
 DIGEST = "sha256:" + 64 * "0"
+NIGHTS = [f"gs://my-sets/pets/2026-01-{day:02d}/manifest.json" for day in range(1, 17)]
 
 
 def load_script(path: Path) -> ModuleType:
@@ -41,7 +42,7 @@ def tool(name: str, package: str) -> str:
 
 
 class Programs:
-    """Programs that only write down how they were called; asked to describe an image, they give `DIGEST`."""
+    """Programs that only write down how they were called; asked for an image or a folder, they give `DIGEST` or `NIGHTS`."""
 
     def __init__(self, folder: Path, *names: str) -> None:
         self._log = folder / "calls.jsonl"
@@ -50,6 +51,7 @@ class Programs:
             f"with open({str(self._log)!r}, 'a') as file:\n"
             "    print(json.dumps([os.path.basename(sys.argv[0]), *sys.argv[1:]]), file=file)\n"
             f"if 'describe' in sys.argv:\n    print({DIGEST!r})\n"
+            f"if 'ls' in sys.argv:\n    print(*{NIGHTS!r}, sep='\\n')\n"
         )
         for name in names:
             (folder / name).write_text(recorder)

@@ -409,6 +409,19 @@ def test_the_files_say_what_classes_are_called(data: Path, version: str) -> None
     assert ref.labels[0] == "class 6"
 
 
+def test_without_their_file_the_classes_have_the_names_that_everyone_knows(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And a note says so."""
+    (data / f"data/{BIN}/batches.meta.txt").unlink()
+    assert convert("--images", f"data/{BIN}", "--output", "out") == 0
+    assert [entry["name"] for entry in manifest_of("out")["classes"]] == CIFAR10_NAMES
+    assert (
+        f"Note: {data}/data/{BIN} holds no batches.meta or batches.meta.txt; classes have the names "
+        "that CIFAR-10's have\n"
+    ) in capsys.readouterr().out
+
+
 def test_classes_that_no_image_has_keep_their_ids(data: Path) -> None:
     """CIFAR's numbers count, not those that a part would give; without a file name the key is one."""
     content = {b"data": UInt8Array(1, 3072, pixels_of(0)), b"labels": [7]}
@@ -776,8 +789,7 @@ def test_paths_and_options_that_do_not_fit_are_refused(data: Path) -> None:
         (twice, "--images names a batch twice, expected each once"),
         (
             (f"{folder}.tar.gz",),
-            f"--images: {folder}.tar.gz: the names of the classes, batches.meta or batches.meta.txt, "
-            "are missing; download it again",
+            f"--images: {folder}.tar.gz lacks {', '.join(CIFAR10_BATCHES)}; download it again",
         ),
     ):
         assert usage_error(SourceOptions(images=images)).startswith(message)

@@ -16,10 +16,10 @@ from beam_pipeline.core.references import SampleRef
 from beam_pipeline.layouts.layout import ContainerLabels, SourceOptions
 from beam_pipeline.layouts.parquet import Parquet
 from beam_pipeline.layouts.parquet_rows import (
-    ParquetFile,
     first_parquet,
     name_classes,
     parquet_files,
+    splits_of,
 )
 from beam_pipeline.storage import files
 from tests.harness import ALL_BAD, convert, dead_letters_of, read_all
@@ -208,7 +208,13 @@ def test_names_replace_ids() -> None:
 )
 def test_names_say_splits(name: str, split: str) -> None:
     """The file's own name first, then the folders from the inside out."""
-    assert ParquetFile(f"/x/{name}", name).split == split
+    assert splits_of([name]) == {name: split}
+
+
+def test_other_splits_count_beside_usual_ones() -> None:
+    """Hugging Face allows any name; alone, it may be the data set's."""
+    names = ["extra-00000-of-00002.parquet", "train-00000-of-00001.parquet"]
+    assert splits_of(names) == {names[0]: "extra", names[1]: "train"}
 
 
 def test_files_below_a_folder(working_folder: Path) -> None:
