@@ -8,7 +8,6 @@ import pickle
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import GoogleCloudOptions
@@ -34,7 +33,6 @@ from beam_pipeline.engines.registry import engine_for
 from beam_pipeline.interrupts import interruptible
 from beam_pipeline.launch import Run
 from beam_pipeline.layouts.layout import FileLabels, FolderLabels, ListedLabels
-from beam_pipeline.options import ConvertOptions
 from beam_pipeline.pipeline import plan_samples
 from beam_pipeline.progress_bar import show_progress
 from beam_pipeline.storage import files
@@ -84,7 +82,9 @@ def print_plan(
         raise plan.refusal.to_error()
     if config.earlier:
         say(*_reuse_lines(plan, config.earlier, changes))
-    if machines or prices_uri or _names_a_cloud(config, beam_argv):
+    on_cloud = engine_for(beam_argv).name == "DataflowRunner"
+    on_cloud = on_cloud or any(uri.startswith("gs://") for uri in config.uris)
+    if machines or prices_uri or on_cloud:
         workers = machines or Machines()
         say(*_estimate_lines(estimate(work, workers, prices), workers))
 
@@ -106,37 +106,22 @@ def _work(plan: Plan, packed: int, config: ConvertConfig) -> Work:
     )
 
 
-def _names_a_cloud(config: ConvertConfig, beam_argv: Sequence[str]) -> bool:
-    """True if the job is for Dataflow, or reads or writes in Google Cloud Storage."""
-    return engine_for(beam_argv).name == "DataflowRunner" or any(
-        uri.startswith("gs://") for uri in config.uris
-    )
-
-
-class _Planned(NamedTuple):
-    """The outcome of planning.
-
-    Attributes:
-      plan: the plan.
-      packed: the bytes of all references as they are shuffled.
-      changes: of each shard since the earlier data set; empty if there is none.
-    """
-
-    plan: Plan
-    packed: int
-    changes: Sequence[ShardChanges]
-
-
-def _planned(config: ConvertConfig, beam_argv: Sequence[str]) -> _Planned:
+def _planned(
+    config: ConvertConfig, beam_argv: Sequence[str]
+) -> tuple[Plan, int, Sequence[ShardChanges]]:
+    """The plan, the bytes of all references as they are shuffled, and what changed in each reused shard."""
+    # As for an output folder that is empty, so that there is nothing to keep or replace.
+    output = dataclasses.replace(config.options.output, overwrite=False, resume=False)
+    options = dataclasses.replace(config.options, output=output)
     with _scratch_folder(_temp_location(engine_for(beam_argv))) as scratch:
         path = files.join(scratch, "plan")
-        here = dataclasses.replace(config, options=_anew(config.options), output=scratch)
+        here = dataclasses.replace(config, options=options, output=scratch)
 
         def build(pipeline: beam.Pipeline) -> None:
             samples, plan, _ = plan_samples(pipeline, here, writes=False)
             packed = (
                 samples
-                | "Pack" >> beam.Map(_packed_bytes).with_output_types(int)
+                | "Pack" >> beam.Map(lambda batch: len(batch.packed())).with_output_types(int)
                 | "SumPacked" >> beam.CombineGlobally(sum)
             )
             changes = _previewed(samples, plan, here) if here.earlier else None
@@ -149,7 +134,8 @@ def _planned(config: ConvertConfig, beam_argv: Sequence[str]) -> _Planned:
             interruptible(lambda: "interrupted", lambda: files.delete_folder(scratch)),
         ):
             Run(here, beam_argv).plan(build)
-        return _Planned(*pickle.loads(files.read_bytes(path)))
+        plan, packed, changes = pickle.loads(files.read_bytes(path))
+        return plan, packed, changes
 
 
 def _previewed(
@@ -162,12 +148,6 @@ def _previewed(
         | "PreviewChanges"
         >> PreviewChanges(plan=plan, encoding=config.encoding, earlier=config.earlier)
     )
-
-
-def _anew(options: ConvertOptions) -> ConvertOptions:
-    """The options for an output folder that is empty, so that there is nothing to keep or replace."""
-    output = dataclasses.replace(options.output, overwrite=False, resume=False)
-    return dataclasses.replace(options, output=output)
 
 
 def _temp_location(engine: Engine) -> str:
@@ -198,10 +178,6 @@ def _scratch_folder(temp_location: str) -> Iterator[str]:
         yield folder
     finally:
         files.delete_folder(folder)
-
-
-def _packed_bytes(batch: SampleBatch) -> int:
-    return len(batch.packed())
 
 
 def _keep(plan: Plan, packed: int, changes: Iterable[ShardChanges], path: str) -> None:

@@ -56,21 +56,15 @@ def latest_in(folder: str, *, other_than: str = "") -> str:
       folder: a folder of data sets.
       other_than: a data set that does not count.
     """
-    found = []
-    for name in _data_sets_in(folder):
-        uri = files.join(folder, name)
-        if uri != other_than:
-            found.append((files.version_of(files.join(uri, MANIFEST_NAME)), uri))
-    return max(found, default=(0, ""))[1]
-
-
-def _data_sets_in(folder: str) -> list[str]:
-    """Names of the folders in a folder that hold a manifest."""
-    names = files.list_folder(folder)
-    if is_remote(folder):  # where they are paths
-        ends = f"/{MANIFEST_NAME}"
-        return [name.removesuffix(ends) for name in names if name.endswith(ends)]
-    return [name for name in names if files.exists(files.join(folder, name, MANIFEST_NAME))]
+    versions = []
+    for name in files.list_folder(folder):  # in buckets, paths of all files
+        if is_remote(folder) and not name.endswith(f"/{MANIFEST_NAME}"):
+            continue
+        uri = files.join(folder, name.removesuffix(f"/{MANIFEST_NAME}"))
+        manifest = files.join(uri, MANIFEST_NAME)
+        if uri != other_than and (is_remote(folder) or files.exists(manifest)):
+            versions.append((files.version_of(manifest), uri))
+    return max(versions, default=(0, ""))[1]
 
 
 def _opened(folder: str, config: ConvertConfig) -> EarlierDataSet:

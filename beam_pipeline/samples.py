@@ -98,7 +98,12 @@ def convert_samples(
     with claimed(folder, make=True):
         prepare_output(folder, options.output.overwrite)
         try:
-            with _spool_folder(folder) as spool_folder:
+            # Beside a local output, which has room for it, else on this machine.
+            with (
+                tempfile.TemporaryDirectory(prefix="beam-tfrecord-")
+                if is_remote(folder)
+                else contextlib.nullcontext(unpacking_folder(folder))
+            ) as spool_folder:
                 spool = SampleSpool(spool_folder)
                 numbered = _numbered(samples() if callable(samples) else samples, key, split)
                 with spool:
@@ -175,16 +180,6 @@ def _numbered(
             if not isinstance(name, str) or not SPLIT_NAME.fullmatch(name):
                 raise SampleError(f"its split is {name!r}, expected letters, digits and '_'")
         yield _Numbered(own, name, sample)
-
-
-@contextlib.contextmanager
-def _spool_folder(folder: str) -> Iterator[str]:
-    """The folder for the spool: beside a local output, which has room for it, else on this machine."""
-    if not is_remote(folder):
-        yield unpacking_folder(folder)
-        return
-    with tempfile.TemporaryDirectory(prefix="beam-tfrecord-") as temporary:
-        yield temporary
 
 
 @contextlib.contextmanager

@@ -97,10 +97,16 @@ def run(command: Callable[[], int]) -> NoReturn:
         complain("", "beam-tfrecord: interrupted")
         code = EXIT_INTERRUPTED
     except Exception as error:
-        if not is_shortage(error) and not _is_out_of_files(error):
+        if is_shortage(error):
+            complain(f"beam-tfrecord: error: {_shortage_message()}")
+        elif any(getattr(seen, "errno", 0) == errno.EMFILE for seen in _and_behind(error)):
+            most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+            complain(
+                f"beam-tfrecord: error: this process may open only {most} files at once (ulimit -n); allow "
+                "1024, as is usual"
+            )
+        else:
             raise
-        message = _shortage_message() if is_shortage(error) else _files_message()
-        complain(f"beam-tfrecord: error: {message}")
         code = 1
     leave(code)
 
@@ -133,10 +139,6 @@ def is_shortage(error: BaseException) -> bool:
     )
 
 
-def _is_out_of_files(error: BaseException) -> bool:
-    return any(getattr(seen, "errno", 0) == errno.EMFILE for seen in _and_behind(error))
-
-
 def _and_behind(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
@@ -157,11 +159,6 @@ def _shortage_message() -> str:
         f"out of memory: {found}. A conversion takes about 600 MB of it, and less with --writers 0; "
         "free or allow more and run it again, with --resume to keep the shards that are complete"
     )
-
-
-def _files_message() -> str:
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return f"this process may open only {most} files at once (ulimit -n); allow 1024, as is usual"
 
 
 def full_disk(error: BaseException) -> str:
