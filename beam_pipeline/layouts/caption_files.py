@@ -46,7 +46,7 @@ from beam_pipeline.layouts.nearby import (
     tree,
 )
 from beam_pipeline.layouts.paths import image_roots
-from beam_pipeline.layouts.table import column_choices, table_notes, table_numbering
+from beam_pipeline.layouts.table import column_choices, table_numbering
 from beam_pipeline.layouts.tree import LocalNames, beginning, has_folder, walk
 from beam_pipeline.storage import files
 
@@ -143,7 +143,7 @@ class CaptionFiles:
             ),
             examples=LabelledImages(schema.columns),
             numbering=table_numbering(options, schema),
-            notes=(*table_notes(schema), *left_out, *_folder_notes(captions, roots)),
+            notes=(*schema.notes, *left_out, *_folder_notes(captions, roots)),
             questions=(
                 *schema.questions,
                 *(_second_captions(captions, labels[0].uri) if not by_name else ()),

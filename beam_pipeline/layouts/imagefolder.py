@@ -25,7 +25,6 @@ from beam_pipeline.layouts.table import (
     TABLE_OPTIONS,
     TableReader,
     column_choices,
-    table_notes,
     table_numbering,
 )
 from beam_pipeline.layouts.tree import has_file, subfolders
@@ -75,7 +74,7 @@ class ImageFolder:
         choices = replace(column_choices(options), label_needed=False)
         schema, tables = inspect_tables([head(uri) for uri in folder_of], choices)
         tables = tuple(replace(table, folder=folder_of[table.uri]) for table in tables)
-        notes = table_notes(schema)
+        notes = schema.notes
         if not schema.has_label and not options.label_column:
             features = ", ".join(column.feature for column in schema.columns)
             notes = (
@@ -132,7 +131,7 @@ def _reason(path: str, options: SourceOptions) -> str:
             beginning = first_line(uri)
             if beginning is None:
                 return reason
-            names = [*filter(None, head_rows(beginning, inspect_file(beginning)).names)]
+            names = [*filter(None, head_rows(beginning, inspect_file(beginning)).columns)]
         except LabelTableError:  # reported when the file is opened
             return reason
         if not names:

@@ -41,7 +41,7 @@ from beam_pipeline.layouts.parquet_rows import (
     split_notes,
     split_questions,
 )
-from beam_pipeline.layouts.table import column_choices, table_notes, table_numbering
+from beam_pipeline.layouts.table import column_choices, table_numbering
 from beam_pipeline.storage import files
 
 _IMAGE_NAMES = ("image", "img")
@@ -114,7 +114,7 @@ class Parquet:
             numbering=_numbering(options, schema, classes),
             notes=(
                 *split_notes(parquet),
-                *table_notes(schema),
+                *schema.notes,
                 *_notes(schema, left_out, options),
             ),
             questions=(

@@ -123,7 +123,7 @@ class Table:
             ),
             examples=LabelledImages(columns),
             numbering=table_numbering(options, schema),
-            notes=(*table_notes(schema), *copies.notes),
+            notes=(*schema.notes, *copies.notes),
             questions=(*schema.questions, *([WHOLE_CLASSES] if whole_classes else [])),
             tables=tables,
         )
@@ -203,21 +203,14 @@ def column_choices(options: SourceOptions) -> ColumnChoices:
 
 def table_numbering(options: SourceOptions, schema: LabelSchema) -> ClassNumbering:
     """Returns the numbering of classes in tables; integer classes of objects are their own ids."""
-    if schema.detection is None:
+    integers = schema.leading.integer_classes if schema.leading else None
+    if integers is None:
         return options.numbering()
-    if not schema.detection.integer_classes:
+    if not integers:
         return options.numbering(_FIRST_DETECTION_ID)
     if options.label_base is None:
         return replace(options.numbering(), from_name=True)
     return replace(options.numbering(), order="numeric")
-
-
-def table_notes(schema: LabelSchema) -> tuple[str, ...]:
-    """Returns notes for the user on the files and their columns."""
-    if schema.objects is None or not schema.objects.left_out:
-        return schema.notes
-    names = ", ".join(f"{schema.objects.column}.{name}" for name in schema.objects.left_out)
-    return (*schema.notes, f"left out, since it is not one value an object: {names}")
 
 
 def _image_names(heads: Sequence[TableHead], tables: Sequence[LabelTable]) -> Iterator[str]:

@@ -48,7 +48,7 @@ from beam_pipeline.layouts.paths import (
     archive_questions,
     archive_roots,
 )
-from beam_pipeline.layouts.table import table_notes, table_numbering
+from beam_pipeline.layouts.table import table_numbering
 from beam_pipeline.storage.archives import MemberFilter, OpenedArchive
 
 CLASS, CAPTION, FIELDS = "cls", "txt", "json"
@@ -284,7 +284,7 @@ class WebDataset:
                 "folders in archives say --layout class_folders"
             )
         schema, table, left_out = inspect_sidecars(archives[0].uri, rows, options)
-        notes = [*table_notes(schema), *left_out]
+        notes = [*schema.notes, *left_out]
         if ignored:
             notes.append(f"files of other kinds are left out: {enumerated(ignored, _SHOWN)}")
         return Source(

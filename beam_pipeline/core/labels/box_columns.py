@@ -32,7 +32,7 @@ from beam_pipeline.core.labels.cells import (
     parse_number,
     text_of,
 )
-from beam_pipeline.core.labels.leading_columns import Parsed
+from beam_pipeline.core.labels.leading_columns import LeadingColumns, Parsed
 from beam_pipeline.core.labels.schema import (
     Column,
     ColumnKind,
@@ -101,71 +101,17 @@ _TO_CORNERS: Mapping[str, Callable[[float, float, float, float], _Numbers]] = {
 }
 
 
-@dataclass(frozen=True)
-class BoxColumns:
-    """The columns of a row's box and of its object.
+@dataclass(frozen=True, kw_only=True)
+class BoxColumns(LeadingColumns):
+    """The columns of a row's box and of its object, and each further column under its own name.
 
     Attributes:
       names: the four columns of the box, or the one with lists of its numbers.
       form: their meaning: `CORNERS`, `CORNER_AND_SIZE` or `CENTRE_AND_SIZE`.
-      pixels: True if they are in pixels, False if in fractions of the image.
-      label: the column of the class; empty if all objects are of one class.
-      integer_classes: True if classes are integers, which are then used as ids.
-      columns: the boxes, their classes, and each further column under its own name.
-      used: all columns of the table.
-      size: the two columns that claim the image's width and height; or none.
-      mixed: True if some rows look like pixels and others like fractions.
     """
 
     names: tuple[str, ...]
     form: str
-    pixels: bool
-    label: str
-    integer_classes: bool
-    columns: tuple[Column, ...]
-    used: frozenset[str] = frozenset()
-    size: tuple[str, ...] = ()
-    mixed: bool = False
-    several_rows: bool = True
-
-    @property
-    def class_name(self) -> str:
-        """The column of the class."""
-        return self.label
-
-    @property
-    def note(self) -> str:
-        """A sentence on how the boxes are read."""
-        unit = "pixels" if self.pixels else "fractions of the image"
-        classes = f"classes from {self.label}" if self.label else f"all of the class {ONLY_CLASS}"
-        size = f", the image's size from {', '.join(self.size)}" if self.size else ""
-        plain = "str" if self._are_lists else "float"
-        return (
-            f"rows are objects: {self.form} of a box in {unit} from {', '.join(self.names)}, "
-            f"{classes}{size}; --columns {self.names[0]}:{plain} keeps them as plain columns"
-        )
-
-    @property
-    def question(self) -> Question | None:
-        """The guess about the boxes that is not safe; None if there is none."""
-        if self.mixed:
-            return Question(
-                "units_of_boxes",
-                f"some boxes look like pixels and others like fractions of the image "
-                f"({', '.join(self.names)}); all are read as pixels. Write them in one unit",
-            )
-        if self._are_lists and self.form == CORNERS:
-            return Question(
-                "corners_or_sizes",
-                f"the lists in {self.names[0]} are read as xmin, ymin, xmax, ymax, since the last two numbers of "
-                "each are the larger ones; if they are width and height, write the four numbers in columns "
-                "called x,y,w,h",
-            )
-        return None
-
-    @property
-    def _are_lists(self) -> bool:
-        return len(self.names) == 1
 
     def parse(self, rows: TableRows) -> Parsed:
         """Returns the object of each row, or none, as one list for each of `columns`.
@@ -178,7 +124,7 @@ class BoxColumns:
         values: list[Sequence[Any]] = [
             [((*box, line),) for box, line in zip(corners, rows.lines, strict=True)]
         ]
-        columns: list[tuple[str, Callable[[Any], Any]]] = [(self.label, self._class_of)]
+        columns: list[tuple[str, Callable[[Any], Any]]] = [(self.class_name, self._class_of)]
         columns += [(c.name, partial(_further, column=c)) for c in self.columns[2:]]
         for name, parse in columns:
             cells, faults = parse_cells(rows.cells(name), parse)
@@ -200,7 +146,7 @@ class BoxColumns:
         """The four numbers of each box, by side, and the rows without a box; adds problems."""
         columns: Sequence[Sequence[Any]] = [rows.cells(name) for name in self.names]
         names = self.names
-        if self._are_lists:
+        if len(names) == 1:
             names *= _SIDES
             lists, faults = parse_cells(columns[0], partial(_four_items, name=names[0]))
             problems.update(faults)
@@ -218,14 +164,14 @@ class BoxColumns:
         return numbers, empty
 
     def _class_of(self, cell: Any) -> str:
-        if not self.label:
+        if not self.class_name:
             return ONLY_CLASS
         name = text_of(cell)
         if not name:
-            raise BadCellError(f"column {self.label!r}: a box without a class")
+            raise BadCellError(f"column {self.class_name!r}: a box without a class")
         if self.integer_classes and not _is_class_id(name):
             raise BadCellError(
-                f"column {self.label!r}: {shown(name)} is not an integer, as the others are"
+                f"column {self.class_name!r}: {shown(name)} is not an integer, as the others are"
             )
         return name
 
@@ -330,16 +276,45 @@ def inspect_boxes(
             columns += [object_column(name, kind)] if kind else []
     classes = [value for value in values.get(label, ()) if not is_empty(value)]
     return BoxColumns(
-        names=names,
-        form=form,
-        pixels=pixels,
-        label=label,
-        integer_classes=bool(classes) and all(by_text(classes, _is_class_id)),
         columns=tuple(columns),
         used=frozenset(values),
+        class_name=label,
+        integer_classes=bool(classes) and all(by_text(classes, _is_class_id)),
         size=size,
-        mixed=mixed,
+        several_rows=True,
+        note=_note(names, form, label, size, pixels=pixels),
+        question=_question(names, form, mixed=mixed),
+        names=names,
+        form=form,
     )
+
+
+def _note(names: Sequence[str], form: str, label: str, size: Sequence[str], *, pixels: bool) -> str:
+    unit = "pixels" if pixels else "fractions of the image"
+    classes = f"classes from {label}" if label else f"all of the class {ONLY_CLASS}"
+    sides = f", the image's size from {', '.join(size)}" if size else ""
+    return (
+        f"rows are objects: {form} of a box in {unit} from {', '.join(names)}, {classes}{sides}; "
+        f"--columns {names[0]}:{'str' if len(names) == 1 else 'float'} keeps them as plain columns"
+    )
+
+
+def _question(names: Sequence[str], form: str, *, mixed: bool) -> Question | None:
+    """The guess about the boxes that is not safe; None if there is none."""
+    if mixed:
+        return Question(
+            "units_of_boxes",
+            f"some boxes look like pixels and others like fractions of the image ({', '.join(names)}); all "
+            "are read as pixels. Write them in one unit",
+        )
+    if len(names) == 1 and form == CORNERS:
+        return Question(
+            "corners_or_sizes",
+            f"the lists in {names[0]} are read as xmin, ymin, xmax, ymax, since the last two numbers of "
+            "each are the larger ones; if they are width and height, write the four numbers in columns "
+            "called x,y,w,h",
+        )
+    return None
 
 
 def _by_plain_name(names: Sequence[str], *, of_boxes: bool = True) -> dict[str, str]:

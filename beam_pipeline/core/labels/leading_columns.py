@@ -23,16 +23,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.cells import by_text, is_empty, text_of
-from beam_pipeline.core.labels.schema import (
-    CLASS_FOLDER_COLUMNS,
-    Column,
-    ColumnKind,
-    label_column,
-)
+from beam_pipeline.core.labels.schema import Column, ColumnKind, label_column
 from beam_pipeline.core.labels.table_rows import TableRows
 from beam_pipeline.core.packing import Same
 from beam_pipeline.core.questions import Question
@@ -47,112 +42,62 @@ Parsed = tuple[Sequence[Sequence[Any]], Mapping[int, str]]
 """The values of each column, and row -> what is wrong with it."""
 
 
-class LeadingColumns(Protocol):
-    """The columns that come first in a schema, and how they are read."""
+@dataclass(frozen=True, kw_only=True)
+class LeadingColumns:
+    """The columns that come first in a schema, and how they are read.
 
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """The columns of the schema."""
+    Attributes:
+      columns: of the schema.
+      used: the columns of the table that become no further columns of the schema.
+      class_name: the column of the table whose cells are names of classes; empty if there is none.
+      integer_classes: whether the classes of objects are integers, which are then their ids; None if there are
+        no objects.
+      size: the columns of the table that claim the image's width and height; or none.
+      several_rows: True if the lists of all rows of an image are put together.
+      note: a sentence on how they are read; or empty.
+      question: what is not safe to assume of them; None if there is nothing.
+    """
 
-    @property
-    def used(self) -> Collection[str]:
-        """The columns of the table that become no further columns of the schema."""
-
-    @property
-    def class_name(self) -> str:
-        """The column of the table whose cells are names of classes; empty if there is none."""
-
-    @property
-    def size(self) -> tuple[str, ...]:
-        """The columns of the table that claim the image's width and height; or none."""
-
-    @property
-    def several_rows(self) -> bool:
-        """True if the lists of all rows of an image are put together."""
-
-    @property
-    def note(self) -> str:
-        """A sentence on how they are read; or empty."""
-
-    @property
-    def question(self) -> Question | None:
-        """What is not safe to assume of them; None if there is nothing."""
-
-    def parse(self, rows: TableRows) -> Parsed:
-        """Returns the values of `columns`; those of a row with a problem are empty lists."""
-
-
-@dataclass(frozen=True)
-class FolderClass:
-    """No column is a label: the class of an image is its folder, and None in every row."""
-
+    columns: tuple[Column, ...]
     used: Collection[str] = ()
     class_name: str = ""
+    integer_classes: bool | None = None
     size: tuple[str, ...] = ()
     several_rows: bool = False
     note: str = ""
     question: Question | None = None
 
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """The class."""
-        return tuple(replace(column, required=False) for column in CLASS_FOLDER_COLUMNS)
+    def parse(self, rows: TableRows) -> Parsed:
+        """Returns the values of `columns`; those of a row with a problem are empty lists."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class FolderClass(LeadingColumns):
+    """No column is a label: the class of an image is its folder, and None in every row."""
+
+    columns: tuple[Column, ...] = (
+        replace(label_column("folder", ColumnKind.CLASS), required=False),
+    )
 
     def parse(self, rows: TableRows) -> Parsed:
         """No values."""
         return [Same(None, len(rows))], {}
 
 
-@dataclass(frozen=True)
-class OneHot:
+@dataclass(frozen=True, kw_only=True)
+class OneHot(LeadingColumns):
     """One-hot columns, and the classes that they mean.
 
     Attributes:
       classes: (column, class) pairs.
       several: True if an image may have several classes, or none.
       absent: the cells of a class that the image does not have.
-      by_option: True if the user named the columns.
     """
 
     classes: tuple[tuple[str, str], ...]
     several: bool
     absent: frozenset[str] = _ZERO
-    by_option: bool = True
-    class_name: str = ""
-    size: tuple[str, ...] = ()
-    several_rows: bool = False
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """The single column of the schema that replaces them."""
-        column = label_column("one_hot", ColumnKind.CLASS)
-        return (replace(column, repeated=True) if self.several else column,)
-
-    @property
-    def used(self) -> Collection[str]:
-        """The columns of the table."""
-        return dict(self.classes).keys()
-
-    @property
-    def note(self) -> str:
-        """A sentence on how they are read."""
-        classes = enumerated([text for _, text in self.classes], _SHOWN_NAMES)
-        how = "images may be of several" if self.several else "an image is of one"
-        return f"one-hot columns are {len(self.classes)} classes: {classes}; {how}"
-
-    @property
-    def question(self) -> Question | None:
-        """The question to ask if the user did not name these columns."""
-        if self.by_option:
-            return None
-        names = [name for name, _ in self.classes]
-        return Question(
-            "one_hot",
-            f"the columns {enumerated(names, _SHOWN_NAMES)} hold a single 1 in each row; they look like "
-            "one-hot classes.",
-            "--label_column none makes each a feature. To confirm the classes:",
-            {"one_hot": tuple(names)},
-        )
 
     def parse(self, rows: TableRows) -> Parsed:
         """Returns the class of each row, or its classes.
@@ -238,7 +183,29 @@ def chosen_one_hot(
     cells = {text for texts in columns for text in set(texts)}
     absent = _MINUS if cells & _MINUS and not cells & _ZERO else _ZERO
     counts = map(sum, zip(*(by_text(texts, _ONE.__contains__) for texts in columns), strict=True))
-    return OneHot(tuple(classes.items()), any(count > 1 for count in counts), absent)
+    several = any(count > 1 for count in counts)
+    named = enumerated(list(classes.values()), _SHOWN_NAMES)
+    how = "images may be of several" if several else "an image is of one"
+    column = replace(label_column("one_hot", ColumnKind.CLASS), repeated=several)
+    return OneHot(
+        columns=(column,),
+        used=frozenset(classes),
+        note=f"one-hot columns are {len(classes)} classes: {named}; {how}",
+        classes=tuple(classes.items()),
+        several=several,
+        absent=absent,
+    )
+
+
+def one_hot_question(names: Sequence[str]) -> Question:
+    """Asks whether columns that the user did not name are classes."""
+    return Question(
+        "one_hot",
+        f"the columns {enumerated(names, _SHOWN_NAMES)} hold a single 1 in each row; they look like "
+        "one-hot classes.",
+        "--label_column none makes each a feature. To confirm the classes:",
+        {"one_hot": tuple(names)},
+    )
 
 
 def _matching(pattern: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:

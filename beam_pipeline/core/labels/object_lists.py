@@ -8,7 +8,7 @@ Source: https://huggingface.co/docs/datasets/image_dataset#object-detection
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from beam_pipeline.core.labels.cells import (
     parse_cell,
     parse_cells,
 )
-from beam_pipeline.core.labels.leading_columns import Parsed
+from beam_pipeline.core.labels.leading_columns import LeadingColumns, Parsed
 from beam_pipeline.core.labels.schema import (
     Column,
     ColumnKind,
@@ -28,7 +28,6 @@ from beam_pipeline.core.labels.schema import (
 )
 from beam_pipeline.core.labels.table_rows import TableRows
 from beam_pipeline.core.numbers import is_finite, is_integer
-from beam_pipeline.core.questions import Question
 from beam_pipeline.core.references import Box, LabelValue
 from beam_pipeline.core.text import shown
 
@@ -40,34 +39,17 @@ CATEGORY_NAMES = ("categories", "category", "category_id", "labels", "label")
 _NUMERIC_SHARE = 0.9  # of a list's values must be numbers; the rest are then faults
 
 
-@dataclass(frozen=True)
-class ObjectLists:
-    """The columns of the objects in a list.
+@dataclass(frozen=True, kw_only=True)
+class ObjectLists(LeadingColumns):
+    """The boxes of the objects in a list, their classes, and each further list under its own name.
 
     Attributes:
       column: name of the column.
       categories: name of the list of classes.
-      integer_classes: True if classes are integers, which are then used as ids.
-      columns: the boxes, their classes, and each further list under its own name.
-      left_out: names of members that are not lists of values, which no feature can hold.
-      size: the columns of the table that claim the image's width and height; or none.
     """
 
     column: str
     categories: str
-    integer_classes: bool
-    columns: tuple[Column, ...]
-    left_out: tuple[str, ...] = ()
-    size: tuple[str, ...] = ()
-    class_name: str = ""
-    several_rows: bool = False
-    note: str = ""
-    question: Question | None = None
-
-    @property
-    def used(self) -> Collection[str]:
-        """The column of the table."""
-        return (self.column,)
 
     def parse(self, rows: TableRows) -> Parsed:
         """Returns the objects of each row, as one list for each of `columns`."""
@@ -118,14 +100,16 @@ def inspect_objects(
         if kind and name not in no_lists:
             columns.append(object_column(name, kind))
     skipped = {name for name, kind in kinds.items() if kind is None}
+    left_out = ", ".join(name for n in no_lists if (name := f"{column}.{n}") not in skipped)
     classes = items.get(categories, [])
     return ObjectLists(
         column=column,
+        used=(column,),
         categories=categories,
         integer_classes=bool(classes)
         and sum(map(is_integer, classes)) >= _NUMERIC_SHARE * len(classes),
         columns=tuple(columns),
-        left_out=tuple(name for name in no_lists if f"{column}.{name}" not in skipped),
+        note=f"left out, since it is not one value an object: {left_out}" if left_out else "",
     )
 
 

@@ -10,7 +10,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, BinaryIO
@@ -53,80 +53,76 @@ _Record = tuple[int, Any, str]
 
 
 class TableRows:
-    """Rows of a table.
+    """Rows of a table, by columns.
 
     Attributes:
       lines: the line on which each row starts, or its number in a Parquet file.
+      columns: name -> the cells of all rows, `ABSENT` where a row of JSON has no such column.
       faults: (line, message) of further rows, whose cells cannot be told apart.
+      ragged: False if each row surely has all columns.
     """
 
     def __init__(
         self,
         lines: Sequence[int],
-        columns: Mapping[str, Sequence[Any]] | None = None,
-        fields: Sequence[Mapping[str, Any]] = (),
+        columns: Mapping[str, Sequence[Any]],
         faults: Sequence[tuple[int, str]] = (),
+        *,
+        ragged: bool = False,
     ) -> None:
-        """Takes the rows by columns, or as fields of JSON, of which each may lack columns."""
         self.lines = lines
+        self.columns = columns
         self.faults = faults
-        self._columns = columns
-        self._fields = fields
+        self.ragged = ragged
+
+    @classmethod
+    def of_fields(
+        cls,
+        lines: Sequence[int],
+        fields: Sequence[Mapping[str, Any]],
+        faults: Sequence[tuple[int, str]] = (),
+    ) -> TableRows:
+        """The rows of objects of JSON."""
+        names = dict.fromkeys(name for row in fields for name in row)
+        columns = {name: [row.get(name, ABSENT) for row in fields] for name in names}
+        return cls(lines, columns, faults, ragged=any(len(row) < len(names) for row in fields))
+
+    @classmethod
+    def together(cls, parts: Sequence[TableRows]) -> TableRows:
+        """The rows of all parts, without faults."""
+        names = dict.fromkeys(name for part in parts for name in part.columns)
+        columns = {name: [c for part in parts for c in part.cells(name, ABSENT)] for name in names}
+        return cls([line for part in parts for line in part.lines], columns, ragged=True)
 
     def __len__(self) -> int:
         return len(self.lines)
 
-    @property
-    def is_complete(self) -> bool:
-        """False if a row of JSON may lack a column."""
-        return self._columns is not None
-
-    @property
-    def names(self) -> Iterable[str]:
-        """The columns that any row has, in order."""
-        if self._columns is not None:
-            return self._columns
-        return dict.fromkeys(name for row in self._fields for name in row)
-
     def cells(self, name: str, absent: Any = None) -> Sequence[Any]:
-        """The cells of a column.
-
-        Args:
-          name: the column.
-          absent: what stands for the cell of a row that has no such column.
-        """
-        if self._columns is None:
-            return [row.get(name, absent) for row in self._fields]
-        return self._columns.get(name, Same(absent, len(self.lines)))
+        """The cells of a column, with `absent` for those of rows that have no such column."""
+        cells = self.columns.get(name)
+        if cells is None:
+            return Same(absent, len(self.lines))
+        if self.ragged and absent is not ABSENT:
+            return [absent if cell is ABSENT else cell for cell in cells]
+        return cells
 
     def fields(self) -> Sequence[Mapping[str, Any]]:
-        """The rows as JSON has them."""
-        if self._columns is None:
-            return self._fields
-        rows = zip(*self._columns.values(), strict=True)
-        return [dict(zip(self._columns, row, strict=True)) for row in rows]
+        """The rows as objects of JSON."""
+        rows = zip(*self.columns.values(), strict=True)
+        return [
+            {name: cell for name, cell in zip(self.columns, row, strict=True) if cell is not ABSENT}
+            for row in rows
+        ]
 
     def chosen(self, rows: Sequence[int]) -> TableRows:
         """Some of the rows, without faults."""
-        lines = [self.lines[row] for row in rows]
-        if self._columns is None:
-            return TableRows(lines, fields=[self._fields[row] for row in rows])
-        columns = {name: [cells[row] for row in rows] for name, cells in self._columns.items()}
-        return TableRows(lines, columns)
+        columns = {name: [cells[row] for row in rows] for name, cells in self.columns.items()}
+        return TableRows([self.lines[row] for row in rows], columns, ragged=self.ragged)
 
     def stripped(self) -> TableRows:
         """The rows without spaces around texts, of which those that are equal are one object in memory."""
-        if self._columns is None:
-            fields = [
-                {
-                    name: cell.strip() if isinstance(cell, str) else cell
-                    for name, cell in row.items()
-                }
-                for row in self._fields
-            ]
-            return TableRows(self.lines, fields=fields)
-        columns = {name: by_text(cells, _stripped) for name, cells in self._columns.items()}
-        return TableRows(self.lines, columns)
+        columns = {name: by_text(cells, _stripped) for name, cells in self.columns.items()}
+        return TableRows(self.lines, columns, ragged=self.ragged)
 
 
 def _stripped(cell: Any) -> Any:
@@ -197,7 +193,7 @@ def read_lines(
 def head_rows(head: TableHead, table: LabelTable) -> TableRows:
     """The complete rows of a file's beginning, stripped, without those that have faults."""
     if head.rows is not None:
-        return TableRows(range(1, len(head.rows) + 1), fields=head.rows).stripped()
+        return TableRows.of_fields(range(1, len(head.rows) + 1), head.rows).stripped()
     data = head.data
     if not head.whole and table.delimiter:
         data = data[: data.rfind(b"\n") + 1] or data
@@ -205,7 +201,8 @@ def head_rows(head: TableHead, table: LabelTable) -> TableRows:
         rows = _columns_at_once(data, table, 1)
         if rows is not None:
             return rows.stripped()
-    rows = _put_together(read_chunks(io.BytesIO(head.data), table, strict=False), table)
+    chunks = list(read_chunks(io.BytesIO(head.data), table, strict=False))
+    rows = TableRows.together(chunks or [_rows_of((), table)])
     return (rows if head.whole else rows.chosen(range(len(rows) - 1))).stripped()
 
 
@@ -220,23 +217,13 @@ def with_decimal_commas(table: LabelTable, rows: TableRows, texts: Collection[st
     if table.delimiter != ";":
         return table
     names = []
-    for name in rows.names:
+    for name in rows.columns:
         cells = [cell for cell in rows.cells(name) if not is_empty(cell)]
         commas = sum(map(_has_decimal_comma, cells))
         numbers = commas + sum(map(is_number, cells))
         if name and name not in texts and commas and numbers >= _NUMERIC_SHARE * len(cells):
             names.append(name)
     return replace(table, decimal_commas=tuple(names))
-
-
-def _put_together(chunks: Iterator[TableRows], table: LabelTable) -> TableRows:
-    """All rows as one chunk, without faults."""
-    parts = list(chunks)
-    lines = [line for part in parts for line in part.lines]
-    if table.format in (Format.JSON_LINES, Format.JSON_ARRAY):
-        return TableRows(lines, fields=[row for part in parts for row in part.fields()])
-    columns = {name: [c for part in parts for c in part.cells(name)] for name in table.header}
-    return TableRows(lines, columns)
 
 
 def _columns_at_once(block: bytes, table: LabelTable, first_line: int) -> TableRows | None:
@@ -302,9 +289,9 @@ def _rows_of(records: Sequence[_Record], table: LabelTable) -> TableRows:
             lines.append(line)
             sound.append(cells)
     if not count:
-        return TableRows(lines, fields=sound, faults=faults)
+        return TableRows.of_fields(lines, sound, faults)
     columns = zip(*sound, strict=True) if sound else ((),) * count
-    rows = TableRows(lines, dict(zip(table.header, columns, strict=True)), faults=faults)
+    rows = TableRows(lines, dict(zip(table.header, columns, strict=True)), faults)
     return _with_points(rows, table)
 
 
@@ -312,10 +299,8 @@ def _with_points(rows: TableRows, table: LabelTable) -> TableRows:
     """The rows with a point for each decimal comma."""
     if not table.decimal_commas:
         return rows
-    columns = {name: rows.cells(name) for name in rows.names}
-    for name in table.decimal_commas:
-        columns[name] = by_text(columns[name], _with_point)
-    return TableRows(rows.lines, columns, faults=rows.faults)
+    points = {name: by_text(rows.cells(name), _with_point) for name in table.decimal_commas}
+    return TableRows(rows.lines, {**rows.columns, **points}, rows.faults)
 
 
 def _with_point(cell: str) -> str:

@@ -28,6 +28,7 @@ from beam_pipeline.core.labels.leading_columns import (
     OneHot,
     chosen_one_hot,
     find_one_hot,
+    one_hot_question,
 )
 from beam_pipeline.core.labels.object_lists import (
     OBJECTS_COLUMN,
@@ -51,7 +52,6 @@ from beam_pipeline.core.labels.table_files import (
     is_image_name,
 )
 from beam_pipeline.core.labels.table_rows import (
-    ABSENT,
     TableRows,
     head_rows,
     with_decimal_commas,
@@ -105,7 +105,6 @@ _NUMERIC_SHARE = 0.9  # of a column's values, for the rest to be faults and not 
 _SHOWN = 3
 _WHOLE = re.compile(r"\d+\.0*")
 _ENOUGH_CELLS = 10
-_MOST_COLUMNS = 10_000
 _FEW_NUMBERS = 20  # more are hardly classes
 _REGRESSION_SHARE = 0.5  # the same for the label, where a fraction all but excludes classes
 
@@ -183,11 +182,6 @@ class LabelSchema:
         return self.leading if isinstance(self.leading, ObjectLists) else None
 
     @property
-    def detection(self) -> ObjectLists | BoxColumns | None:
-        """The columns of objects, in any of the forms; None if there are no objects."""
-        return self.leading if isinstance(self.leading, ObjectLists | BoxColumns) else None
-
-    @property
     def table_columns(self) -> tuple[Column, ...]:
         """The columns that are columns of the table, too: all but the leading ones."""
         return self.columns[len(self.leading.columns) :] if self.leading else self.columns
@@ -203,8 +197,7 @@ def inspect_tables(
     """
     inspected = [_inspected(head, choices) for head in heads]
     tables = tuple(table for table, _ in inspected)
-    sample = _Sample([rows for _, rows in inspected], [table.key_column for table in tables])
-    schema = _Inspection(sample, choices, tables).schema()
+    schema = _Inspection([rows for _, rows in inspected], choices, tables).schema()
     notes = [
         note for head, table in zip(heads, tables, strict=True) for note in file_notes(head, table)
     ]
@@ -218,61 +211,26 @@ def path_columns(names: Sequence[str]) -> Sequence[str]:
     return usual[:1] or [name for name in names if name.lower().endswith(_PATH_ENDING)]
 
 
-class _Sample:
-    """The content of the beginnings of all files.
-
-    Attributes:
-      values: column -> its cells; a row of JSON need not have one.
-    """
-
-    def __init__(self, files: Sequence[TableRows], keys: Sequence[str]) -> None:
-        """Takes the rows of each file, and the column that names the image."""
-        self.values: dict[str, Sequence[Any]] = {}
-        self._files = files
-        self._keys = keys
-        for rows in files:
-            for name in rows.names:
-                cells = rows.cells(name, ABSENT)
-                if not rows.is_complete:
-                    cells = [cell for cell in cells if cell is not ABSENT]
-                before = self.values.get(name)
-                self.values[name] = [*before, *cells] if before else cells
-
-    @property
-    def rows(self) -> TableRows:
-        """The rows of all files, in which a column that a file lacks is empty."""
-        if len(self._files) == 1:
-            return self._files[0]
-        columns = {
-            name: [cell for rows in self._files for cell in rows.cells(name)]
-            for name in self.values
-        }
-        return TableRows([line for rows in self._files for line in rows.lines], columns)
-
-    @property
-    def images(self) -> Sequence[str]:
-        """The name of each row's image."""
-        files = zip(self._files, self._keys, strict=True)
-        return [text_of(cell) for rows, key in files for cell in rows.cells(key)]
-
-
 class _Inspection:
     """Settles the columns of tables from the beginnings of their files."""
 
     def __init__(
-        self, sample: _Sample, choices: ColumnChoices, tables: Sequence[LabelTable]
+        self, files: Sequence[TableRows], choices: ColumnChoices, tables: Sequence[LabelTable]
     ) -> None:
-        self._sample = sample
+        self._rows = TableRows.together(files) if len(files) > 1 else files[0]
+        self._values = {name: self._rows.cells(name) for name in self._rows.columns}
+        self._files = files
         self._choices = choices
         self._kinds = dict(choices.kinds or {})
         self._chosen = {**self._kinds, **choices.separators}
-        self._keys = {table.key_column for table in tables}
+        self._key_of_file = [table.key_column for table in tables]
+        self._keys = set(self._key_of_file)
         self._uris = [table.uri for table in tables]
         self._where = ", ".join(self._uris)
 
     def schema(self) -> LabelSchema:
         """The columns and how they are read. Raises LabelTableError."""
-        values, choices = self._sample.values, self._choices
+        values, choices = self._values, self._choices
         names = [name for name in values if name and name not in self._keys]
         objects = _objects(values, choices)
         _check_choices(choices, values, self._keys, objects, self._where)
@@ -318,14 +276,18 @@ class _Inspection:
                 *([leading.question] if leading and leading.question else []),
                 *self._partition_questions(label),
                 *self._whole_number_questions(label),
-                *self._too_many_questions(further),
             ),
             split_like=tuple(name for name in split_like if name != label),
         )
 
+    def _images(self) -> Sequence[str]:
+        """The name of each row's image."""
+        files = zip(self._files, self._key_of_file, strict=True)
+        return [text_of(cell) for rows, key in files for cell in rows.cells(key)]
+
     def _column(self, name: str, *, is_label: bool, listed: bool) -> Column:
         """A column of the kind that the user gave, or else that its values look like."""
-        values = self._sample.values[name]
+        values = self._values[name]
         separator = self._choices.separators.get(name, "")
         repeated = bool(separator) or list in set(map(type, values))
         if repeated:
@@ -340,7 +302,7 @@ class _Inspection:
 
     def _boxes(self, names: Sequence[str]) -> BoxColumns | None:
         """The columns of rows with a box each; None if rows have none, or options say so."""
-        choices, values = self._choices, self._sample.values
+        choices, values = self._choices, self._values
         _, sides = find_boxes([name for name in names if name != choices.label], values)
         if not sides or any(side in self._chosen for side in sides):
             return None
@@ -350,7 +312,7 @@ class _Inspection:
             label = _usual_label(further) or class_name_column(further)
         return inspect_boxes(
             {name: values[name] for name in names},
-            self._sample.rows,
+            self._rows,
             label,
             {name: KIND_NAMES.get(kind) for name, kind in self._kinds.items()},
         )
@@ -359,14 +321,15 @@ class _Inspection:
         """The one-hot columns that the user named, or that there are instead of a label."""
         choices, where = self._choices, self._where
         if choices.one_hot:
-            return chosen_one_hot(choices.one_hot, names, self._sample.rows, where)
+            return chosen_one_hot(choices.one_hot, names, self._rows, where)
         if choices.label or _usual_label(names) or not choices.label_needed:
             return None
         free = [name for name in names if name not in self._chosen]
-        classes = find_one_hot(free, self._sample.rows)
+        classes = find_one_hot(free, self._rows)
         if not classes:
             return None
-        return replace(chosen_one_hot(classes, names, self._sample.rows, where), by_option=False)
+        one_hot = chosen_one_hot(classes, names, self._rows, where)
+        return replace(one_hot, question=one_hot_question(classes))
 
     def _label(self, names: Sequence[str], *, any_needed: bool) -> str:
         """The label column; empty if there is none, and none is needed. Raises LabelTableError."""
@@ -382,7 +345,7 @@ class _Inspection:
             )
         if label:
             if choices.label_needed and not choices.label:
-                check_label(where, label, self._sample.values[label])
+                check_label(where, label, self._values[label])
             return label
         names = [name for name in names if name not in skipped and name != choices.group]
         if not names:
@@ -391,15 +354,15 @@ class _Inspection:
             if names[0].lower() in TEXT_NAMES:
                 return ""
             if choices.label_needed:
-                check_label(where, names[0], self._sample.values[names[0]])
+                check_label(where, names[0], self._values[names[0]])
             return names[0]
         if not choices.label_needed or not any_needed:
             return ""
-        raise unclear_label(where, names, self._sample.values)
+        raise unclear_label(where, names, self._values)
 
     def _partition_questions(self, label: str) -> Iterator[Question]:
         """Asks about a column of 0, 1 and 2 in a table of a partition, as CelebA's; that is no class."""
-        texts = {text_of(cell) for cell in self._sample.values.get(label, ())} - {""}
+        texts = {text_of(cell) for cell in self._values.get(label, ())} - {""}
         called = [label, *(posixpath.basename(uri) for uri in self._uris)]
         if (
             not self._choices.label
@@ -415,18 +378,9 @@ class _Inspection:
                 answer={"label_column": label},
             )
 
-    def _too_many_questions(self, columns: Sequence[Column]) -> Iterator[Question]:
-        if len(columns) > _MOST_COLUMNS:
-            yield Question(
-                "many_columns",
-                f"{self._where}: each of {len(columns):,} columns would be a feature of its own, which takes "
-                "memory and time in every reader. Write the numbers of a row into one column, as 1;2;3, "
-                "and say --list_column NAME=';'.",
-            )
-
     def _whole_number_questions(self, label: str) -> Iterator[Question]:
         """Asks about a label of few whole numbers with a decimal point, as pandas writes ids beside gaps."""
-        cells = [cell for cell in self._sample.values.get(label, ()) if not is_empty(cell)]
+        cells = [cell for cell in self._values.get(label, ()) if not is_empty(cell)]
         numbers = {text_of(cell) for cell in cells}
         if (
             label.lower() in LABEL_NAMES
@@ -460,7 +414,7 @@ class _Inspection:
         return tuple(name for name in names if name not in self._kinds and self._are_splits(name))
 
     def _are_splits(self, name: str) -> bool:
-        texts = {text_of(cell).lower() for cell in _different(self._sample.values[name])} - {""}
+        texts = {text_of(cell).lower() for cell in _different(self._values[name])} - {""}
         splits = {SPLIT_NAMES.get(text, "") for text in texts}
         return len(splits) > 1 and "" not in splits
 
@@ -475,7 +429,7 @@ class _Inspection:
         """A sentence on the columns with a value in each row of an image."""
         if not listed:
             return ""
-        images = self._sample.images
+        images = self._images()
         if len(set(images)) < len(images):
             return f"several rows name one image; each has a list of {' and of '.join(listed)}, a value a row"
         return (
@@ -488,7 +442,7 @@ class _Inspection:
         texts = [name for name in names if name.lower() in TEXT_NAMES]
         if not texts or self._choices.label in texts:
             return ()
-        images, rows = self._sample.images, self._sample.rows
+        images, rows = self._images(), self._rows
         differing = {name for name in names if _differ(rows.cells(name), images)}
         if not differing.intersection(texts) or self._has_lists(names):
             return ()
@@ -496,7 +450,7 @@ class _Inspection:
         return tuple(name for name in names if name in differing and name != label)
 
     def _has_lists(self, names: Sequence[str]) -> bool:
-        return any(list in set(map(type, self._sample.values[name])) for name in names)
+        return any(list in set(map(type, self._values[name])) for name in names)
 
 
 def _objects(values: Mapping[str, Sequence[Any]], choices: ColumnChoices) -> ObjectLists | None:
@@ -532,7 +486,7 @@ def _inspected(head: TableHead, choices: ColumnChoices) -> tuple[LabelTable, Tab
     commas = with_decimal_commas(table, rows, texts | {*choices.separators})
     if commas != table:
         table, rows = commas, head_rows(head, commas)
-    names = [name for name in rows.names if name]
+    names = [name for name in rows.columns if name]
     if not names:
         raise LabelTableError(
             f'{table.uri}: no line holds a JSON object such as {{"file_name": "a.jpg", "label": "cat"}}'

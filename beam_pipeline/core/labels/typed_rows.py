@@ -78,7 +78,7 @@ def typed_row(
     name: str, fields: Mapping[str, Any], table: LabelTable, schema: LabelSchema, line: int
 ) -> LabelRow:
     """A row of a table, its values typed; what is wrong with one is the row's problem."""
-    columns = _typed(TableRows([line], fields=[fields]), [name], table, schema)
+    columns = _typed(TableRows.of_fields([line], [fields]), [name], table, schema)
     return next(items_of(LabelRow, columns))
 
 

@@ -33,7 +33,7 @@ def inspect(
     names = header.split(",")
     fields = [dict(zip(names, cells_of(row), strict=True)) for row in rows]
     values = {name: [row[name] for row in fields] for name in names}
-    return inspect_boxes(values, TableRows(range(2, 2 + len(rows)), fields=fields), label, kinds)
+    return inspect_boxes(values, TableRows.of_fields(range(2, 2 + len(rows)), fields), label, kinds)
 
 
 def cells_of(row: str) -> Sequence[str]:
@@ -50,7 +50,7 @@ def parse(header: str, rows: Sequence[str], label: str = "", line: int = 5) -> t
 
 def parse_row(boxes: BoxColumns, fields: Mapping[str, Any], line: int = 1) -> tuple[Any, ...]:
     """The values of a row. Raises BadCellError if it has a problem."""
-    values, problems = boxes.parse(TableRows([line], fields=[fields]))
+    values, problems = boxes.parse(TableRows.of_fields([line], [fields]))
     if problems:
         assert [value for (value,) in values] == [()] * len(boxes.columns)
         raise BadCellError(problems[0])
@@ -120,14 +120,15 @@ def test_tensorflows_own_table_is_read() -> None:
     rows = ["64,48,cat,1,2,3,4,0", "64,48,,,,,,"]
     boxes = inspect(header, rows, "class")
     assert boxes == BoxColumns(
-        ("xmin", "ymin", "xmax", "ymax"),
-        CORNERS,
-        True,
-        "class",
-        False,
-        (*object_columns(pixels=True), object_column("difficult", ColumnKind.INT64)),
-        frozenset(header.split(",")),
-        ("width", "height"),
+        columns=(*object_columns(pixels=True), object_column("difficult", ColumnKind.INT64)),
+        used=frozenset(header.split(",")),
+        class_name="class",
+        integer_classes=False,
+        size=("width", "height"),
+        several_rows=True,
+        note=boxes.note,
+        names=("xmin", "ymin", "xmax", "ymax"),
+        form=CORNERS,
     )
     assert parse(header, rows[:1], "class") == (((1, 2, 3, 4, 5),), ("cat",), (0,))
     assert parse(header, rows, "class") == ((), (), ())
@@ -152,7 +153,7 @@ def test_pixels_and_fractions_are_told_by_their_range(
     """A table with both is a question."""
     boxes = inspect("x1,y1,x2,y2", rows)
     assert boxes
-    assert (boxes.pixels, boxes.mixed, bool(boxes.question)) == (pixels, mixed, mixed)
+    assert (boxes.columns[0].pixels, bool(boxes.question)) == (pixels, mixed)
     assert boxes.columns == object_columns(pixels=pixels)
 
 
@@ -261,7 +262,7 @@ def test_the_size_of_an_image_is_known_by_its_columns(names: str, found: tuple[s
 )
 def test_a_size_is_two_whole_numbers(row: Mapping[str, Any], size: tuple[int, int] | None) -> None:
     """Many tools write 0 where they do not know it; anything else claims nothing."""
-    rows = TableRows([2, 3], fields=[row, {"w": "3", "h": 4}])
+    rows = TableRows.of_fields([2, 3], [row, {"w": "3", "h": 4}])
     assert list(claimed_sizes(rows, ("w", "h"))) == [size, (3, 4)]
     assert list(claimed_sizes(rows, ())) == [None, None]
 
@@ -284,7 +285,7 @@ def test_sides_of_boxes_are_not_those_of_images(rows: list[str], size: tuple[str
     boxes = inspect("width,height,xmin,ymin,xmax,ymax", rows)
     assert boxes
     assert boxes.size == size
-    assert boxes.columns == object_columns(pixels=boxes.pixels)
+    assert boxes.columns == object_columns(pixels=boxes.columns[0].pixels)
 
 
 def test_a_size_that_is_left_out_claims_nothing() -> None:

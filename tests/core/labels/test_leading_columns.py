@@ -7,9 +7,9 @@ import pytest
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.leading_columns import (
     FolderClass,
-    OneHot,
     chosen_one_hot,
     find_one_hot,
+    one_hot_question,
 )
 from beam_pipeline.core.labels.schema import Column, ColumnKind
 from beam_pipeline.core.labels.table_rows import TableRows
@@ -43,9 +43,9 @@ def test_one_hot_columns_have_a_single_one_in_each_row(
 
 def test_named_columns_are_classes() -> None:
     """Of a pattern, what stands for the star."""
-    rows = TableRows([2], fields=[{"id": "1", "is_cat": "1", "is_dog": "0"}])
+    rows = TableRows.of_fields([2], [{"id": "1", "is_cat": "1", "is_dog": "0"}])
     one_hot = chosen_one_hot(["is_*"], ["id", "is_cat", "is_dog"], rows, "l.csv")
-    assert one_hot == OneHot((("is_cat", "cat"), ("is_dog", "dog")), several=False)
+    assert (one_hot.classes, one_hot.several) == ((("is_cat", "cat"), ("is_dog", "dog")), False)
     assert one_hot.columns == (Column("one_hot", ColumnKind.CLASS, "image/class", required=True),)
     assert one_hot.parse(rows) == ([["cat"]], {})
     assert set(one_hot.used) == {"is_cat", "is_dog"}
@@ -72,7 +72,7 @@ def test_several_ones_are_several_classes() -> None:
 )
 def test_a_row_that_is_not_one_hot_is_a_bad_value(row: str, message: str) -> None:
     """It says what was found."""
-    one_hot = OneHot((("a", "a"), ("b", "b"), ("c", "c")), several=False)
+    one_hot = chosen_one_hot(["a", "b", "c"], ["a", "b", "c"], rows_of("0 1 0"), "l.csv")
     assert one_hot.parse(rows_of("0 1 0", row)) == ([["b", ()]], {1: message})
 
 
@@ -93,9 +93,10 @@ def test_columns_that_are_not_there_are_an_error(patterns: list[str], message: s
 
 def test_the_question_has_the_answers() -> None:
     """The command that says yes, and the one that says no."""
-    one_hot = OneHot((("a", "a"), ("b", "b")), several=False, by_option=False)
+    one_hot = chosen_one_hot(["a", "b"], ["a", "b"], rows_of("0 1"), "l.csv")
     assert one_hot.note == "one-hot columns are 2 classes: a, b; an image is of one"
-    assert one_hot.question.answer == {"one_hot": ("a", "b")}
+    assert one_hot.question is None
+    assert one_hot_question(["a", "b"]).answer == {"one_hot": ("a", "b")}
 
 
 def test_minus_one_stands_for_zero_where_there_is_no_zero() -> None:

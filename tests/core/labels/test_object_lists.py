@@ -83,7 +83,7 @@ def test_further_lists_are_of_the_kind_they_look_like() -> None:
         object_column("colour", BYTES),
         object_column("iscrowd", INT64),
     )
-    assert objects.left_out == ()
+    assert objects.note == ""
     assert parse_objects(cell, objects, 1)[2:] == (
         (114, 115),
         (3796.0, 1596.5),
@@ -113,10 +113,11 @@ def test_what_is_not_one_value_an_object_is_left_out_and_said() -> None:
         "area": [1],
     }
     objects = inspect_objects("objects", [cell], {})
-    assert objects.left_out == ("image_id", "segmentation")
+    left_out = "left out, since it is not one value an object: objects."
+    assert objects.note == f"{left_out}image_id, objects.segmentation"
     assert objects.columns == (*BOXES_AND_CLASSES, object_column("area", INT64))
     objects = inspect_objects("objects", [cell], {"objects.image_id": None, "objects.area": None})
-    assert objects.left_out == ("segmentation",)
+    assert objects.note == f"{left_out}segmentation"
     assert objects.columns == BOXES_AND_CLASSES
 
 
