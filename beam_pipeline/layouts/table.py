@@ -203,7 +203,7 @@ def column_choices(options: SourceOptions) -> ColumnChoices:
 
 def table_numbering(options: SourceOptions, schema: LabelSchema) -> ClassNumbering:
     """Returns the numbering of classes in tables; integer classes of objects are their own ids."""
-    integers = schema.leading.integer_classes if schema.leading else None
+    integers = schema.leading.integer_classes
     if integers is None:
         return options.numbering()
     if not integers:

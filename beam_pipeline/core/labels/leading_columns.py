@@ -58,7 +58,7 @@ class LeadingColumns:
       question: what is not safe to assume of them; None if there is nothing.
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[Column, ...] = ()
     used: Collection[str] = ()
     class_name: str = ""
     integer_classes: bool | None = None
@@ -69,7 +69,10 @@ class LeadingColumns:
 
     def parse(self, rows: TableRows) -> Parsed:
         """Returns the values of `columns`; those of a row with a problem are empty lists."""
-        raise NotImplementedError
+        return [], {}
+
+
+NO_LEADING = LeadingColumns()
 
 
 @dataclass(frozen=True, kw_only=True)

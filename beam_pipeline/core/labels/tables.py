@@ -6,9 +6,6 @@ columns and types; a file that is unusable as a whole is an error there.
 
 from __future__ import annotations
 
-import posixpath
-import re
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,11 +18,11 @@ from beam_pipeline.core.labels.box_columns import (
     find_size,
     inspect_boxes,
 )
-from beam_pipeline.core.labels.cells import infer_kind, is_empty, sample_items, text_of
+from beam_pipeline.core.labels.cells import infer_kind, sample_items, text_of
 from beam_pipeline.core.labels.leading_columns import (
+    NO_LEADING,
     FolderClass,
     LeadingColumns,
-    OneHot,
     chosen_one_hot,
     find_one_hot,
     one_hot_question,
@@ -58,12 +55,13 @@ from beam_pipeline.core.labels.table_rows import (
 )
 from beam_pipeline.core.labels.unclear_label import (
     check_label,
+    partition_questions,
     single_column,
     unclear_label,
+    whole_number_questions,
 )
 from beam_pipeline.core.listing.folders import FOLDER, SPLIT_NAMES
 from beam_pipeline.core.questions import Question
-from beam_pipeline.core.text import enumerated
 
 _PATH_NAMES = (
     *("filename", "file_name", "image", "image_uri", "path"),
@@ -102,10 +100,6 @@ KIND_NAMES = {
 SKIP_KIND = "skip"
 
 _NUMERIC_SHARE = 0.9  # of a column's values, for the rest to be faults and not text
-_SHOWN = 3
-_WHOLE = re.compile(r"\d+\.0*")
-_ENOUGH_CELLS = 10
-_FEW_NUMBERS = 20  # more are hardly classes
 _REGRESSION_SHARE = 0.5  # the same for the label, where a fraction all but excludes classes
 
 
@@ -130,7 +124,7 @@ class ColumnChoices:
 
     key: str = ""
     label: str = ""
-    kinds: Mapping[str, str] | None = None
+    kinds: Mapping[str, str] = field(default_factory=dict)
     separators: Mapping[str, str] = field(default_factory=dict)
     label_needed: bool = True
     group: str = ""
@@ -138,6 +132,11 @@ class ColumnChoices:
     one_hot: tuple[str, ...] = ()
     encoding: str = ""
     may_be_lists: bool = False
+
+    @property
+    def kinds_by_name(self) -> Mapping[str, ColumnKind | None]:
+        """Column -> its kind, or None to leave it out."""
+        return {name: KIND_NAMES.get(kind) for name, kind in self.kinds.items()}
 
 
 @dataclass(frozen=True)
@@ -148,7 +147,7 @@ class LabelSchema:
       columns: the label columns, the label or the objects first, then as they first appear.
       split_column: name of the column with the split, or empty.
       separators: column -> what stands between the values in a cell.
-      leading: the columns that come first, and how they are read; None if there is only a label, or none.
+      leading: the columns that come first, and how they are read; none if there is only a label, or nothing.
       guessed: columns inferred to be numbers.
       several_rows: whether the lists of all rows of an image are put together.
       notes: for the user, on how the files are read.
@@ -159,7 +158,7 @@ class LabelSchema:
     columns: tuple[Column, ...]
     split_column: str
     separators: Mapping[str, str] = field(default_factory=dict)
-    leading: LeadingColumns | None = None
+    leading: LeadingColumns = NO_LEADING
     guessed: frozenset[str] = frozenset()
     several_rows: bool = False
     notes: tuple[str, ...] = ()
@@ -184,7 +183,7 @@ class LabelSchema:
     @property
     def table_columns(self) -> tuple[Column, ...]:
         """The columns that are columns of the table, too: all but the leading ones."""
-        return self.columns[len(self.leading.columns) :] if self.leading else self.columns
+        return self.columns[len(self.leading.columns) :]
 
 
 def inspect_tables(
@@ -221,8 +220,7 @@ class _Inspection:
         self._values = {name: self._rows.cells(name) for name in self._rows.columns}
         self._files = files
         self._choices = choices
-        self._kinds = dict(choices.kinds or {})
-        self._chosen = {**self._kinds, **choices.separators}
+        self._chosen = {**choices.kinds, **choices.separators}
         self._key_of_file = [table.key_column for table in tables]
         self._keys = set(self._key_of_file)
         self._uris = [table.uri for table in tables]
@@ -232,30 +230,30 @@ class _Inspection:
         """The columns and how they are read. Raises LabelTableError."""
         values, choices = self._values, self._choices
         names = [name for name in values if name and name not in self._keys]
-        objects = _objects(values, choices)
-        _check_choices(choices, values, self._keys, objects, self._where)
+        objects = self._objects()
+        self._check_choices(objects)
         split = next(
             (name for name in names if name.lower() == SPLIT_COLUMN and name != choices.label), ""
         )
         names = [name for name in names if name not in (split, objects and objects.column)]
         split_like = () if split else self._split_like(names)
-        leading: LeadingColumns | None = objects or self._boxes(names) or self._one_hot(names)
-        names = [name for name in names if not leading or name not in leading.used]
+        leading: LeadingColumns = objects or self._boxes(names) or self._one_hot(names)
+        names = [name for name in names if name not in leading.used]
         listed = () if objects else self._in_rows(names)
         label = ""
-        if not leading and self._are_lists(names):
+        if leading is NO_LEADING and self._are_lists(names):
             leading = FolderClass()
-        elif not leading:
+        elif leading is NO_LEADING:
             label = self._label(names, any_needed=not listed)
         further = [
             self._column(name, is_label=name == label, listed=name in listed)
             for name in sorted(names, key=lambda name: name != label)
-            if self._kinds.get(name) != SKIP_KIND
+            if choices.kinds.get(name) != SKIP_KIND
         ]
         guessed = {
             column.name
             for column in further
-            if column.name not in self._kinds
+            if column.name not in choices.kinds
             and column.kind in (ColumnKind.INT64, ColumnKind.FLOAT)
         }
         if objects:
@@ -263,22 +261,61 @@ class _Inspection:
         if choices.group and choices.group in values and not isinstance(leading, BoxColumns):
             further.append(group_column(choices.group))
         return LabelSchema(
-            (*(leading.columns if leading else ()), *further),
+            (*leading.columns, *further),
             split,
             dict(choices.separators),
             leading,
             guessed=frozenset(guessed),
-            several_rows=bool(listed) or (leading is not None and leading.several_rows),
-            notes=tuple(
-                filter(None, (leading.note if leading else "", self._note_of_rows(listed)))
-            ),
+            several_rows=bool(listed) or leading.several_rows,
+            notes=tuple(filter(None, (leading.note, self._note_of_rows(listed)))),
             questions=(
-                *([leading.question] if leading and leading.question else []),
-                *self._partition_questions(label),
-                *self._whole_number_questions(label),
+                *filter(None, [leading.question]),
+                *self._label_questions(label),
             ),
             split_like=tuple(name for name in split_like if name != label),
         )
+
+    def _objects(self) -> ObjectLists | None:
+        """The column of objects, if there is one and it is not skipped."""
+        cells = self._values.get(OBJECTS_COLUMN, ())
+        if not has_objects(cells) or self._choices.kinds.get(OBJECTS_COLUMN) == SKIP_KIND:
+            return None
+        return inspect_objects(OBJECTS_COLUMN, cells, self._choices.kinds_by_name)
+
+    def _check_choices(self, objects: ObjectLists | None) -> None:
+        """Raises LabelTableError if an option names a column that is not there, or that cannot be what it says."""
+        choices, where = self._choices, self._where
+        names = [name for name in self._values if name]
+        if objects:
+            names += list_names(objects.column, self._values[objects.column])
+        wanted = dict.fromkeys(choices.kinds, "--columns")
+        wanted.update(dict.fromkeys(choices.separators, "--list_column"))
+        if choices.label and choices.label != NO_LABEL_COLUMN:
+            wanted[choices.label] = "--label_column"
+        if choices.group and choices.group != FOLDER:
+            wanted[choices.group] = "--split_by"
+        for name, option in wanted.items():
+            if name not in names:
+                raise LabelTableError(
+                    f"{where}: no column {name!r} ({option}); found {', '.join(names)}"
+                )
+        if objects and choices.label not in ("", NO_LABEL_COLUMN):
+            raise LabelTableError(
+                f"{where}: the column {objects.column!r} says the classes, so {choices.label!r} cannot "
+                f"be the label; leave out --label_column, or say --columns {objects.column}:skip"
+            )
+        in_rows = [name for name, separator in choices.separators.items() if not separator]
+        if in_rows and len(in_rows) < len(choices.separators):
+            in_cells = next(name for name, separator in choices.separators.items() if separator)
+            raise LabelTableError(
+                f"{where}: --list_column {in_rows[0]} says that an image has several rows, with a value each, "
+                f"so the cells of {in_cells!r} cannot hold several"
+            )
+        for name in choices.separators:
+            if name in self._keys:
+                raise LabelTableError(
+                    f"{where}: the column {name!r} names the image, so it holds no list (--list_column)"
+                )
 
     def _images(self) -> Sequence[str]:
         """The name of each row's image."""
@@ -292,7 +329,7 @@ class _Inspection:
         repeated = bool(separator) or list in set(map(type, values))
         if repeated:
             values = list(sample_items(values, separator))
-        chosen = self._kinds.get(name)
+        chosen = self._choices.kinds.get(name)
         share = _REGRESSION_SHARE if is_label else _NUMERIC_SHARE
         kind = KIND_NAMES[chosen] if chosen else infer_kind(values, share)
         column = further_column(name, kind)
@@ -314,20 +351,20 @@ class _Inspection:
             {name: values[name] for name in names},
             self._rows,
             label,
-            {name: KIND_NAMES.get(kind) for name, kind in self._kinds.items()},
+            choices.kinds_by_name,
         )
 
-    def _one_hot(self, names: Sequence[str]) -> OneHot | None:
+    def _one_hot(self, names: Sequence[str]) -> LeadingColumns:
         """The one-hot columns that the user named, or that there are instead of a label."""
         choices, where = self._choices, self._where
         if choices.one_hot:
             return chosen_one_hot(choices.one_hot, names, self._rows, where)
         if choices.label or _usual_label(names) or not choices.label_needed:
-            return None
+            return NO_LEADING
         free = [name for name in names if name not in self._chosen]
         classes = find_one_hot(free, self._rows)
         if not classes:
-            return None
+            return NO_LEADING
         one_hot = chosen_one_hot(classes, names, self._rows, where)
         return replace(one_hot, question=one_hot_question(classes))
 
@@ -336,67 +373,33 @@ class _Inspection:
         choices, where = self._choices, self._where
         if choices.label == NO_LABEL_COLUMN and NO_LABEL_COLUMN not in names:
             return ""
-        skipped = {name for name, kind in self._kinds.items() if kind == SKIP_KIND}
+        skipped = {name for name, kind in choices.kinds.items() if kind == SKIP_KIND}
         label = choices.label or _usual_label(names)
         if label in skipped:
             raise LabelTableError(
                 f"{where}: the label column {label!r} cannot be skipped (--columns); say "
                 "--label_column with the name of another column, or with none"
             )
-        if label:
-            if choices.label_needed and not choices.label:
-                check_label(where, label, self._values[label])
-            return label
-        names = [name for name in names if name not in skipped and name != choices.group]
-        if not names:
-            raise single_column(where, sorted(self._keys))
-        if len(names) == 1:
-            if names[0].lower() in TEXT_NAMES:
+        if not label:
+            names = [name for name in names if name not in skipped and name != choices.group]
+            if not names:
+                raise single_column(where, sorted(self._keys))
+            if len(names) > 1:
+                if choices.label_needed and any_needed:
+                    raise unclear_label(where, names, self._values)
                 return ""
-            if choices.label_needed:
-                check_label(where, names[0], self._values[names[0]])
-            return names[0]
-        if not choices.label_needed or not any_needed:
-            return ""
-        raise unclear_label(where, names, self._values)
+            label = "" if names[0].lower() in TEXT_NAMES else names[0]
+        if label and choices.label_needed and not choices.label:
+            check_label(where, label, self._values[label])
+        return label
 
-    def _partition_questions(self, label: str) -> Iterator[Question]:
-        """Asks about a column of 0, 1 and 2 in a table of a partition, as CelebA's; that is no class."""
-        texts = {text_of(cell) for cell in self._values.get(label, ())} - {""}
-        called = [label, *(posixpath.basename(uri) for uri in self._uris)]
-        if (
-            not self._choices.label
-            and texts <= {"0", "1", "2"}
-            and any("partition" in name.lower() for name in called if label)
-        ):
-            yield Question(
-                "partition",
-                f"The column {label!r} of {self._where} would be the label, but numbers up to 2 in a partition "
-                "are usual for splits: 0 for training, 1 for validation, 2 for testing. "
-                "docs/datasets/official_lists.md has a command that writes them as a column split; "
-                "This keeps them as classes:",
-                answer={"label_column": label},
-            )
-
-    def _whole_number_questions(self, label: str) -> Iterator[Question]:
-        """Asks about a label of few whole numbers with a decimal point, as pandas writes ids beside gaps."""
-        cells = [cell for cell in self._values.get(label, ()) if not is_empty(cell)]
-        numbers = {text_of(cell) for cell in cells}
-        if (
-            label.lower() in LABEL_NAMES
-            and label not in self._chosen
-            and len(cells) >= _ENOUGH_CELLS
-            and 1 < len(numbers) <= _FEW_NUMBERS
-            and all(map(_WHOLE.fullmatch, numbers))
-        ):
-            examples = enumerated(list(map(repr, sorted(numbers))), _SHOWN)
-            yield Question(
-                "whole_numbers",
-                f"The column {label!r} of {self._where} would be a number to predict, but all of its first "
-                f"values are whole ({examples}), as pandas writes the numbers of classes if some are missing.",
-                f"--columns {shlex.quote(f'{label}:float')} makes them numbers. For classes:",
-                {"columns": {label: "str"}},
-            )
+    def _label_questions(self, label: str) -> Iterator[Question]:
+        """Asks about a label column that the user said nothing of."""
+        cells = self._values.get(label, ())
+        if label and not self._choices.label:
+            yield from partition_questions(label, cells, self._uris)
+        if label.lower() in LABEL_NAMES and label not in self._chosen:
+            yield from whole_number_questions(label, cells, self._uris)
 
     def _are_lists(self, names: Sequence[str]) -> bool:
         """True if the tables name images, perhaps with the split or the group of each, but no label."""
@@ -411,7 +414,9 @@ class _Inspection:
 
     def _split_like(self, names: Sequence[str]) -> tuple[str, ...]:
         """The columns that hold nothing but names of splits, at least two, and were not declared."""
-        return tuple(name for name in names if name not in self._kinds and self._are_splits(name))
+        return tuple(
+            name for name in names if name not in self._choices.kinds and self._are_splits(name)
+        )
 
     def _are_splits(self, name: str) -> bool:
         texts = {text_of(cell).lower() for cell in _different(self._values[name])} - {""}
@@ -453,17 +458,6 @@ class _Inspection:
         return any(list in set(map(type, self._values[name])) for name in names)
 
 
-def _objects(values: Mapping[str, Sequence[Any]], choices: ColumnChoices) -> ObjectLists | None:
-    """The column of objects, if there is one and it is not skipped."""
-    kinds = choices.kinds or {}
-    cells = values.get(OBJECTS_COLUMN, ())
-    if not has_objects(cells) or kinds.get(OBJECTS_COLUMN) == SKIP_KIND:
-        return None
-    return inspect_objects(
-        OBJECTS_COLUMN, cells, {name: KIND_NAMES.get(kind) for name, kind in kinds.items()}
-    )
-
-
 def _differ(cells: Sequence[Any], images: Sequence[str]) -> bool:
     """True if rows of one image differ in a column."""
     texts = [text_of(cell) for cell in cells]
@@ -479,8 +473,8 @@ def _different(cells: Sequence[Any]) -> Iterable[Any]:
 def _inspected(head: TableHead, choices: ColumnChoices) -> tuple[LabelTable, TableRows]:
     """The format of a file, and its first rows. Raises LabelTableError."""
     table = inspect_file(head, choices.encoding)
-    kinds = choices.kinds or {}
-    texts = {name for name, kind in kinds.items() if KIND_NAMES.get(kind) is ColumnKind.BYTES}
+    kinds = choices.kinds_by_name
+    texts = {name for name, kind in kinds.items() if kind is ColumnKind.BYTES}
     rows = head_rows(head, table)
     table, rows = _with_index(table, head, rows, choices)
     commas = with_decimal_commas(table, rows, texts | {*choices.separators})
@@ -531,43 +525,3 @@ def _usual_label(names: Sequence[str]) -> str:
     """The column that is called as one with labels is, or empty."""
     by_lower = {name.lower(): name for name in reversed(names)}
     return next((by_lower[name] for name in LABEL_NAMES if name in by_lower), "")
-
-
-def _check_choices(
-    choices: ColumnChoices,
-    values: Mapping[str, Sequence[Any]],
-    keys: set[str],
-    objects: ObjectLists | None,
-    where: str,
-) -> None:
-    names = [name for name in values if name]
-    if objects:
-        names += list_names(objects.column, values[objects.column])
-    wanted = dict.fromkeys(choices.kinds or (), "--columns")
-    wanted.update(dict.fromkeys(choices.separators, "--list_column"))
-    if choices.label and choices.label != NO_LABEL_COLUMN:
-        wanted[choices.label] = "--label_column"
-    if choices.group and choices.group != FOLDER:
-        wanted[choices.group] = "--split_by"
-    for name, option in wanted.items():
-        if name not in names:
-            raise LabelTableError(
-                f"{where}: no column {name!r} ({option}); found {', '.join(names)}"
-            )
-    if objects and choices.label not in ("", NO_LABEL_COLUMN):
-        raise LabelTableError(
-            f"{where}: the column {objects.column!r} says the classes, so {choices.label!r} cannot "
-            f"be the label; leave out --label_column, or say --columns {objects.column}:skip"
-        )
-    in_rows = [name for name, separator in choices.separators.items() if not separator]
-    if in_rows and len(in_rows) < len(choices.separators):
-        in_cells = next(name for name, separator in choices.separators.items() if separator)
-        raise LabelTableError(
-            f"{where}: --list_column {in_rows[0]} says that an image has several rows, with a value each, "
-            f"so the cells of {in_cells!r} cannot hold several"
-        )
-    for name in choices.separators:
-        if name in keys:
-            raise LabelTableError(
-                f"{where}: the column {name!r} names the image, so it holds no list (--list_column)"
-            )

@@ -86,12 +86,8 @@ def _typed(
     rows: TableRows, names: Sequence[str], table: LabelTable, schema: LabelSchema
 ) -> Columns:
     """The columns of the rows; of several problems in a row, the first is said."""
-    problems: dict[int, str] = {}
-    values: list[Sequence[LabelValue]] = []
-    if schema.leading:
-        leading, faults = schema.leading.parse(rows)
-        values += leading
-        problems.update(faults)
+    leading, faults = schema.leading.parse(rows)
+    values, problems = [*leading], {**faults}
     for column in schema.table_columns:
         parse = partial(_column_value, column=column, schema=schema)
         cells, faults = parse_cells(rows.cells(column.name), parse)
@@ -103,7 +99,7 @@ def _typed(
         *(names, _tuples(values, count), _splits(rows, table, schema, problems)),
         *(Same(table.uri, count), rows.lines),
         [problems.get(row, "") for row in range(count)] if problems else Same("", count),
-        claimed_sizes(rows, schema.leading.size if schema.leading else ()),
+        claimed_sizes(rows, schema.leading.size),
     )
     assert len(columns) == len(LabelRow._fields)
     return columns
@@ -178,12 +174,9 @@ def _until_broken_name(
     """
     if table.format is not Format.CSV:
         return None, rows
-    if schema.leading:
-        classes = [schema.leading.class_name]
-    else:
-        classes = [column.name for column in schema.columns if column.kind is ColumnKind.CLASS]
+    classes = [column.name for column in schema.table_columns if column.kind is ColumnKind.CLASS]
     broken: list[tuple[int, str, str]] = []
-    for column in (table.key_column, *classes, schema.split_column):
+    for column in (table.key_column, schema.leading.class_name, *classes, schema.split_column):
         cells = rows.cells(column, "") if column else ()
         if _has_break("".join(cells)):
             row = next((i for i, cell in enumerate(cells) if _has_break(cell.strip())), None)

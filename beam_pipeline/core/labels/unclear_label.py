@@ -1,13 +1,16 @@
-"""The error for a table of which no column can be told to be the label, with what its columns look like."""
+"""The label of a table: errors where no column can be told to be it, and questions where one hardly is."""
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.cells import is_empty, text_of
+from beam_pipeline.core.questions import Question
 from beam_pipeline.core.text import enumerated, shown
 
 _SHOWN_NAMES = 8
@@ -19,6 +22,10 @@ _BOX = re.compile(rf"\[{_NUMBER}(?:,{_NUMBER}){{3}}\]")
 _PIXEL_LISTS = frozenset(["pixels", "pixel"])
 _RUN_LENGTHS = frozenset(["encodedpixels", "rle", "rle_mask"])  # names on Kaggle
 _FLAGS = (frozenset(["0", "1"]), frozenset(["-1", "1"]))
+_WHOLE = re.compile(r"\d+\.0*")
+_ENOUGH_CELLS = 10
+_FEW_NUMBERS = 20  # more are hardly classes
+_SHOWN = 3
 
 
 def unclear_label(
@@ -31,15 +38,38 @@ def unclear_label(
       names: the columns that may be it, at least two.
       values: column -> its values in the first rows.
     """
-    found = (
-        _pixels(names)
-        or _objects(names, values)
-        or _boxes(names, values)
-        or _flags(names, values)
-        or "Say --label_column NAME, or --label_column none to keep all of them as features label/<column>"
+    cells = {name: [c for c in values.get(name, ()) if not is_empty(c)] for name in names}
+    texts = {name: set(map(text_of, column)) for name, column in cells.items() if column}
+    objects = [name for name, column in cells.items() if any(map(_is_object, column))]
+    boxes = [name for name, column in texts.items() if all(map(_BOX.fullmatch, column))]
+    flags = [name for name, column in texts.items() if any(column <= flags for flags in _FLAGS)]
+    say = (
+        "--label_column NAME, or --label_column none to keep all of them as features label/<column>"
     )
+    if sum(map(bool, map(_PIXEL.fullmatch, names))) >= _MANY or not _PIXEL_LISTS.isdisjoint(
+        map(str.lower, names)
+    ):
+        hint = (
+            "It seems to hold the pixels of images, not names of image files. Such a table is not read; "
+            "beam_pipeline.convert_samples takes images from arrays in Python (docs/datasets/python.md)"
+        )
+    elif objects:
+        skipped = ",".join(f"{name}:skip" for name in objects)
+        remaining = f". To take the label from another: --label_column NAME --columns {skipped}"
+        hint = _no_objects(objects) + (remaining if len(objects) < len(names) else "")
+    elif boxes:
+        hint = (
+            f"The cells of {shown(boxes[0])} seem to be boxes, which are read from four columns or from texts "
+            "in brackets in one column whose name says so (docs/datasets/table_boxes.md). To keep all columns "
+            "as features label/<column>: --label_column none"
+        )
+    elif 1 < len(flags) <= _MOST_FLAGS:
+        one_hot = f"--one_hot {','.join(flags)}"
+        hint = f"If 1 says that an image has a column's class: {one_hot}. Else say {say}"
+    else:
+        hint = f"Say {say}"
     return LabelTableError(
-        f"{where}: which of the columns {enumerated(names, _SHOWN_NAMES)} is the label? {found}"
+        f"{where}: which of the columns {enumerated(names, _SHOWN_NAMES)} is the label? {hint}"
     )
 
 
@@ -67,8 +97,7 @@ def check_label(where: str, label: str, cells: Sequence[Any]) -> None:
     refused = f"{where}: the column {label!r} cannot be the label."
     if filled and all(map(_is_object, filled)):
         raise LabelTableError(
-            f"{refused} {_objects([label], {label: filled})}. To take the label from another column: "
-            "--label_column NAME"
+            f"{refused} {_no_objects([label])}. To take the label from another column: --label_column NAME"
         )
     if label.lower() in _RUN_LENGTHS:
         raise LabelTableError(
@@ -78,48 +107,12 @@ def check_label(where: str, label: str, cells: Sequence[Any]) -> None:
         )
 
 
-def _pixels(names: Sequence[str]) -> str:
-    """A sentence if columns hold pixels, as the CSV files of MNIST and FER2013 do; else empty."""
-    numbered = [name for name in names if _PIXEL.fullmatch(name)]
-    found = numbered if len(numbered) >= _MANY else _PIXEL_LISTS.intersection(map(str.lower, names))
-    if not found:
-        return ""
+def _no_objects(names: Sequence[str]) -> str:
     return (
-        "It seems to hold the pixels of images, not names of image files. Such a table is not read; "
-        "beam_pipeline.convert_samples takes images from arrays in Python (docs/datasets/python.md)"
-    )
-
-
-def _objects(names: Sequence[str], values: Mapping[str, Sequence[Any]]) -> str:
-    """A sentence if cells are JSON objects, as in exports of annotation tools; else empty."""
-    nested = [name for name in names if any(map(_is_object, values.get(name, ())))]
-    if not nested:
-        return ""
-    skipped = ",".join(f"{name}:skip" for name in nested)
-    kept = f". To take the label from another: --label_column NAME --columns {skipped}"
-    left = kept if len(nested) < len(names) else ""
-    return (
-        f"Cells of {enumerated(nested, _SHOWN_NAMES)} hold objects, which are not looked into. Write a "
+        f"Cells of {enumerated(names, _SHOWN_NAMES)} hold objects, which are not looked into. Write a "
         "table with a row for each image, such as filename,label, or for each object, such as "
-        f"filename,label,xmin,ymin,xmax,ymax{left}"
+        "filename,label,xmin,ymin,xmax,ymax"
     )
-
-
-def _boxes(names: Sequence[str], values: Mapping[str, Sequence[Any]]) -> str:
-    """A sentence if the cells of a column are four numbers each; else empty."""
-    found = [name for name in names if _are_boxes(values.get(name, ()))]
-    if not found:
-        return ""
-    return (
-        f"The cells of {shown(found[0])} seem to be boxes, which are read from four columns or from texts in "
-        "brackets in one column whose name says so (docs/datasets/table_boxes.md). To keep all columns as "
-        "features label/<column>: --label_column none"
-    )
-
-
-def _are_boxes(cells: Sequence[Any]) -> bool:
-    filled = [text_of(cell) for cell in cells if not is_empty(cell)]
-    return bool(filled) and all(map(_BOX.fullmatch, filled))
 
 
 def _is_object(cell: Any) -> bool:
@@ -128,17 +121,46 @@ def _is_object(cell: Any) -> bool:
     return isinstance(cell, dict) or (isinstance(cell, list) and any(map(_is_object, cell)))
 
 
-def _flags(names: Sequence[str], values: Mapping[str, Sequence[Any]]) -> str:
-    """A sentence if columns hold 0 and 1, or -1 and 1; else empty."""
-    flags = [name for name in names if _is_flag(values.get(name, ()))]
-    if not 1 < len(flags) <= _MOST_FLAGS:
-        return ""
-    return (
-        f"If 1 says that an image has a column's class: --one_hot {','.join(flags)}. Else say "
-        "--label_column NAME, or --label_column none to keep all of them as features label/<column>"
-    )
+def partition_questions(
+    label: str, cells: Sequence[Any], uris: Sequence[str]
+) -> Iterator[Question]:
+    """Asks about a column of 0, 1 and 2 in a table of a partition, as CelebA's; that is no class.
+
+    Args:
+      label: the column, which the user did not name.
+      cells: its values in the first rows.
+      uris: the files.
+    """
+    called = [label, *map(posixpath.basename, uris)]
+    if {*map(text_of, cells)} <= {"", "0", "1", "2"} and any(
+        "partition" in name.lower() for name in called
+    ):
+        yield Question(
+            "partition",
+            f"The column {label!r} of {', '.join(uris)} would be the label, but numbers up to 2 in a partition "
+            "are usual for splits: 0 for training, 1 for validation, 2 for testing. "
+            "docs/datasets/official_lists.md has a command that writes them as a column split; "
+            "This keeps them as classes:",
+            answer={"label_column": label},
+        )
 
 
-def _is_flag(cells: Sequence[Any]) -> bool:
-    found = {text_of(cell) for cell in cells if not is_empty(cell)}
-    return bool(found) and any(found <= flags for flags in _FLAGS)
+def whole_number_questions(
+    label: str, cells: Sequence[Any], uris: Sequence[str]
+) -> Iterator[Question]:
+    """Asks about a label of few whole numbers with a decimal point, as pandas writes ids beside gaps."""
+    texts = [text_of(cell) for cell in cells if not is_empty(cell)]
+    numbers = sorted(set(texts))
+    if (
+        len(texts) >= _ENOUGH_CELLS
+        and 1 < len(numbers) <= _FEW_NUMBERS
+        and all(map(_WHOLE.fullmatch, numbers))
+    ):
+        yield Question(
+            "whole_numbers",
+            f"The column {label!r} of {', '.join(uris)} would be a number to predict, but all of its first "
+            f"values are whole ({enumerated(list(map(repr, numbers)), _SHOWN)}), as pandas writes the numbers "
+            "of classes if some are missing.",
+            f"--columns {shlex.quote(f'{label}:float')} makes them numbers. For classes:",
+            {"columns": {label: "str"}},
+        )
