@@ -22,6 +22,7 @@ from functools import partial
 from typing import Any
 
 from beam_pipeline.core.labels.cells import (
+    NEARLY_ALL,
     BadCellError,
     bracketed_items,
     by_text,
@@ -83,7 +84,6 @@ _IMAGE_SIZES = (
     *(("imagew", "imageh"), ("imgw", "imgh")),
 )
 
-_NUMERIC_SHARE = 0.9  # of a column's values must be numbers; the rest are then faults
 _LARGEST_FRACTION = 1.5  # a box may extend slightly beyond its image
 _ROUNDED = 1.0  # pixel by which the sides of a box may be off, as ends may count or not
 _ROUNDED_FRACTION = 1e-3
@@ -335,7 +335,7 @@ def _hold_boxes(cells: Sequence[Any]) -> bool:
     """True if nearly all texts in a column are lists of four numbers."""
     lists = [_items_or_none(cell) for cell in cells if not is_empty(cell)]
     boxes = [four for four in lists if four and None not in map(_float_of, four)]
-    return bool(boxes) and len(boxes) >= _NUMERIC_SHARE * len(lists)
+    return bool(boxes) and len(boxes) >= NEARLY_ALL * len(lists)
 
 
 def _bare(name: str) -> str:
@@ -409,7 +409,7 @@ def _object_kind(cells: Sequence[Any], empty: Sequence[bool]) -> ColumnKind | No
         cells = [cell for cell, no_box in zip(cells, empty, strict=True) if not no_box]
     if not {list, dict}.isdisjoint(map(type, cells)):
         return None
-    kind = infer_kind(cells, _NUMERIC_SHARE)
+    kind = infer_kind(cells)
     if kind is ColumnKind.INT64 and any(by_text(cells, is_empty)):
         return ColumnKind.FLOAT
     return kind
@@ -417,7 +417,7 @@ def _object_kind(cells: Sequence[Any], empty: Sequence[bool]) -> ColumnKind | No
 
 def _are_texts(cells: Sequence[Any]) -> bool:
     """True if cells hold texts, not numbers; False if they are all empty."""
-    if infer_kind(cells, _NUMERIC_SHARE) is not ColumnKind.BYTES:
+    if infer_kind(cells) is not ColumnKind.BYTES:
         return False
     return not all(map(is_empty, cells))
 

@@ -28,6 +28,9 @@ from beam_pipeline.core.packing import Same
 from beam_pipeline.core.references import LabelValue, Scalar
 from beam_pipeline.core.text import is_utf8, shown
 
+MOST, NEARLY_ALL = 0.5, 0.9
+"""Shares by which the values of a column, or its classes, are judged; the rest are faults."""
+
 _EXPECTED = {
     ColumnKind.CLASS: "a class name",
     ColumnKind.INT64: "an integer of 64 bits",
@@ -116,7 +119,7 @@ class _Look(enum.Enum):
     IDENTIFIER = enum.auto()
 
 
-def infer_kind(values: Sequence[Any], share: float) -> ColumnKind:
+def infer_kind(values: Sequence[Any], share: float = NEARLY_ALL) -> ColumnKind:
     """Returns the kind that at least this share of the values have; empty values are ignored.
 
     Values such as `007` may be identifiers. One among ages is a fault. But if all numbers have the

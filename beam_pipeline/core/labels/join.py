@@ -28,12 +28,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from beam_pipeline.core.dead_letters import (
-    DeadLetter,
-    Reason,
-    Stage,
-)
-from beam_pipeline.core.labels.join_letters import (
+from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
+from beam_pipeline.core.labels.meeting import (
+    ImageNames,
+    are_exact,
     conflict,
     conflicting_sizes,
     join_letter,
@@ -41,7 +39,6 @@ from beam_pipeline.core.labels.join_letters import (
     row_text,
     source_of,
 )
-from beam_pipeline.core.labels.meeting import ImageNames, are_exact
 from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
 from beam_pipeline.core.listing.folders import (
     first_folder_split,
@@ -58,7 +55,7 @@ from beam_pipeline.core.references import (
     Size,
 )
 
-_KEY, _URI, _SIZE, _VERSION, _ALIASES, _DIGEST = range(len(ImageRef._fields))
+_KEY, _ALIASES = map(ImageRef._fields.index, ("key", "aliases"))
 _NAME, _VALUES, _SPLIT, _FILE, _LINE, _PROBLEM, _ROW_SIZE = range(len(LabelRow._fields))
 
 _LEAST_BUCKETS = 256
@@ -473,16 +470,12 @@ def _samples(
     """The columns of `SampleRef`s."""
     count = len(splits)
     columns = {
-        "key": images[_KEY],
-        "uri": images[_URI],
-        "size": images[_SIZE],
+        **dict(zip(ImageRef._fields, images, strict=True)),
         "split": splits,
         "labels": labels,
         "offset": Same(-1, count),
         "origin": origins or Same("", count),
-        "version": images[_VERSION],
         "claimed_size": sizes or Same(None, count),
-        "digest": images[_DIGEST],
     }
     return [columns[name] for name in SampleRef._fields]
 
@@ -504,15 +497,8 @@ def _sample(
     """The sample or dead letter of an image, its distinct rows in order, and the sizes they claim."""
     for row in rows:
         if row.problem:
-            return DeadLetter(
-                stage=Stage.LABELS.value,
-                key=image.key,
-                uri=image.uri,
-                reason=Reason.BAD_LABEL_VALUE.value,
-                message=row.problem,
-                file=row.file,
-                line=row.line,
-            )
+            bad = (Stage.LABELS, image.key, image.uri, Reason.BAD_LABEL_VALUE, row.problem)
+            return image_dead_letter(*bad, row.file)._replace(line=row.line)
     if len(claims) > 1:
         return conflicting_sizes(image, claims)
     merged = merger.merge(rows)

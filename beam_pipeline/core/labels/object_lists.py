@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from beam_pipeline.core.labels.cells import (
+    NEARLY_ALL,
     BadCellError,
     infer_kind,
     is_nested,
@@ -35,8 +36,6 @@ OBJECTS_COLUMN = "objects"
 BOXES = "bbox"
 CATEGORY_NAMES = ("categories", "category", "category_id", "labels", "label")
 """Names of the list of classes, the likelier ones first."""
-
-_NUMERIC_SHARE = 0.9  # of a list's values must be numbers; the rest are then faults
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +95,7 @@ def inspect_objects(
         chosen = f"{column}.{name}"
         if chosen not in kinds and any(map(is_nested, listed)):
             no_lists[name] = None
-        kind = kinds.get(chosen, infer_kind(listed, _NUMERIC_SHARE))
+        kind = kinds.get(chosen, infer_kind(listed))
         if kind and name not in no_lists:
             columns.append(object_column(name, kind))
     skipped = {name for name, kind in kinds.items() if kind is None}
@@ -107,7 +106,7 @@ def inspect_objects(
         used=(column,),
         categories=categories,
         integer_classes=bool(classes)
-        and sum(map(is_integer, classes)) >= _NUMERIC_SHARE * len(classes),
+        and sum(map(is_integer, classes)) >= NEARLY_ALL * len(classes),
         columns=tuple(columns),
         note=f"left out, since it is not one value an object: {left_out}" if left_out else "",
     )

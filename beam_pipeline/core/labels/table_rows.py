@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any, BinaryIO
 
 from beam_pipeline.core.errors import LabelTableError
-from beam_pipeline.core.labels.cells import by_text, is_empty
+from beam_pipeline.core.labels.cells import NEARLY_ALL, by_text, is_empty
 from beam_pipeline.core.labels.parquet_columns import json_value, parquet_errors
 from beam_pipeline.core.labels.table_files import (
     LISTS,
@@ -40,7 +40,6 @@ BLOCK_BYTES = 1 << 20  # of lines that become columns at once, some 25,000 rows
 _ROWS_AT_ONCE = 4096
 _PIECE = 1 << 20  # characters of an array of JSON that are read at once
 _MOST_OF_AN_ITEM = 64 << 20  # characters
-_NUMERIC_SHARE = 0.9  # of a column's values must be numbers for commas to be decimal commas
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+([eE][+-]?[0-9]+)?")
 
 _SPACES = re.compile(r"[ \t\r\n]*")
@@ -221,7 +220,7 @@ def with_decimal_commas(table: LabelTable, rows: TableRows, texts: Collection[st
         cells = [cell for cell in rows.cells(name) if not is_empty(cell)]
         commas = sum(map(_has_decimal_comma, cells))
         numbers = commas + sum(map(is_number, cells))
-        if name and name not in texts and commas and numbers >= _NUMERIC_SHARE * len(cells):
+        if name and name not in texts and commas and numbers >= NEARLY_ALL * len(cells):
             names.append(name)
     return replace(table, decimal_commas=tuple(names))
 

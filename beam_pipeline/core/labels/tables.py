@@ -18,7 +18,7 @@ from beam_pipeline.core.labels.box_columns import (
     find_size,
     inspect_boxes,
 )
-from beam_pipeline.core.labels.cells import infer_kind, sample_items, text_of
+from beam_pipeline.core.labels.cells import MOST, NEARLY_ALL, infer_kind, sample_items, text_of
 from beam_pipeline.core.labels.leading_columns import (
     NO_LEADING,
     FolderClass,
@@ -98,9 +98,6 @@ KIND_NAMES = {
 """Type names of --columns."""
 
 SKIP_KIND = "skip"
-
-_NUMERIC_SHARE = 0.9  # of a column's values, for the rest to be faults and not text
-_REGRESSION_SHARE = 0.5  # the same for the label, where a fraction all but excludes classes
 
 
 @dataclass(frozen=True)
@@ -330,7 +327,7 @@ class _Inspection:
         if repeated:
             values = list(sample_items(values, separator))
         chosen = self._choices.kinds.get(name)
-        share = _REGRESSION_SHARE if is_label else _NUMERIC_SHARE
+        share = MOST if is_label else NEARLY_ALL  # a fraction all but excludes classes
         kind = KIND_NAMES[chosen] if chosen else infer_kind(values, share)
         column = further_column(name, kind)
         if is_label:

@@ -11,10 +11,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from beam_pipeline.core.labels.cells import BRACKETS, are_bracketed
+from beam_pipeline.core.labels.cells import BRACKETS, MOST, NEARLY_ALL, are_bracketed
 from beam_pipeline.core.labels.classes import all_integers
 
-MOST, NEARLY_ALL = 0.5, 0.9  # of 5,749 people in Labeled Faces in the Wild, 0.71 have one image
 _FEW_CLASSES = 10
 _FEW_NUMBERS = 3
 
@@ -159,6 +158,7 @@ def _spaced_lists(classes: Counts, column: str) -> Sequence[str]:
 
 def _single_images(classes: Counts, _: str) -> Sequence[str]:
     single = [name for name in sorted(classes) if classes[name] == 1]
+    # of 5,749 people in Labeled Faces in the Wild, 71 % have one image
     enough = len(classes) >= _FEW_CLASSES and len(single) >= NEARLY_ALL * len(classes)
     return single if enough else ()
 
