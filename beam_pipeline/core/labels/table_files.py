@@ -26,7 +26,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Any, BinaryIO, NamedTuple
 
 from beam_pipeline.core.errors import LabelTableError
@@ -59,7 +59,6 @@ _ADVICE = {
     "that ends in .jsonl",
 }
 
-_EXCELS_SEPARATOR = re.compile(r'\s*"?sep=([^"\w]?)"?\s*', re.IGNORECASE)
 _SHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 
 _EXTENSION = "|".join(re.escape(ending) for ending in sorted(IMAGE_EXTENSIONS) if ending)
@@ -110,7 +109,7 @@ class LabelTable:
       delimiter: one character between the cells of CSV; empty for any other format.
       header: column names, stripped; empty for JSON and Parquet, whose rows name their fields.
       key_column: name of the column that names the image.
-      header_lines: how many records before the first row are no rows; if none, the names are ours.
+      header_lines: 1 if the first record is the header, 0 if the names are ours.
       decimal_commas: columns whose numbers have a decimal comma.
       split: the split of its rows, or empty.
       folder: what relative names of images are relative to, below the images' folder; empty for the folder itself.
@@ -180,18 +179,25 @@ def inspect_file(head: TableHead, encoding: str = "") -> LabelTable:
         return LabelTable(head.uri, Format.JSON_LINES, encoding or encoding_of(head.data))
     if extension == ".json" and data.startswith(b"["):
         return LabelTable(head.uri, Format.JSON_ARRAY, encoding or encoding_of(head.data))
-    lines = _Lines(head, encoding or guess_encoding(head))
-    table = LabelTable(head.uri, Format.CSV, lines.encoding)
-    if _NUMBERED.match(lines.first):
+    table = LabelTable(head.uri, Format.CSV, encoding or guess_encoding(head))
+    lines = head.data.decode(table.encoding, errors="replace").splitlines()
+    first = next(filter(str.strip, lines), "")
+    if _NUMBERED.match(first):
         return replace(table, format=Format.NUMBERED, header=CAPTION_HEADER, header_lines=0)
-    if extension in (".tsv", ".tab"):
-        return _with_header(lines, replace(table, delimiter="\t"))
-    if extension in (".csv", ".txt", ".lst", ".list", ""):
-        return _with_header(lines, table)
-    raise LabelTableError(
-        f"{head.uri}: labels are read from .csv, .tsv, .txt, .json, .jsonl, .ndjson or .parquet, not "
-        f"{extension}{_advice(head, extension)}"
-    )
+    if extension not in (".csv", ".tsv", ".tab", ".txt", ".lst", ".list", ""):
+        raise LabelTableError(
+            f"{head.uri}: labels are read from .csv, .tsv, .txt, .json, .jsonl, .ndjson or .parquet, not "
+            f"{extension}{_advice(head, extension)}"
+        )
+    delimiter = "\t" if extension in (".tsv", ".tab") else separator_of(first)
+    if _name_and_label(first) and not is_image_name(first.split(delimiter)[0].strip()):
+        return replace(table, format=Format.SPACED, header=LIST_HEADER, header_lines=0)
+    if not head.whole and len(lines) > 1:
+        lines.pop()  # which may be incomplete
+    names = header_of_names(list(islice(filter(str.strip, lines), _LINES_COMPARED)), head.uri)
+    if names:
+        return replace(table, format=Format.NAMES, header=names, header_lines=0)
+    return _with_columns(head, replace(table, delimiter=delimiter))
 
 
 _SPACE_BYTES = 1 << 16  # of a file's beginning, which are rarely all spaces
@@ -360,64 +366,21 @@ def is_number(value: Any) -> bool:
 # --- headers ------------------------------------------------------------------------------------
 
 
-class _Lines:
-    """The text of a file's beginning.
-
-    Attributes:
-      uri: the file.
-      encoding: its encoding.
-      data: its first bytes.
-      first: the first line that is not empty.
-      complete: the first lines that are not empty; the last of the file's beginning may be incomplete and is
-        dropped.
-    """
-
-    def __init__(self, head: TableHead, encoding: str) -> None:
-        lines = head.data.decode(encoding, errors="replace").splitlines()
-        if not head.whole and len(lines) > 1:
-            self.first = next(filter(str.strip, lines), "")
-            lines.pop()
-        else:
-            self.first = next(filter(str.strip, lines), "")
-        self.uri, self.encoding, self.data = head.uri, encoding, head.data
-        self.complete = list(islice(filter(str.strip, lines), _LINES_COMPARED))
-
-
-def _with_header(lines: _Lines, table: LabelTable) -> LabelTable:
-    """The table with its separator and its columns, which may be ours. Raises LabelTableError."""
-    excels = _EXCELS_SEPARATOR.fullmatch(lines.first)
-    if excels:
-        return _with_columns(lines, replace(table, header_lines=2), excels[1])
-    delimiter = table.delimiter or separator_of(lines.first)
-    first = lines.first.split(delimiter)[0].strip()
-    if _name_and_label(lines.first) and not is_image_name(first):
-        return replace(
-            table, format=Format.SPACED, delimiter="", header=LIST_HEADER, header_lines=0
-        )
-    names = header_of_names(lines.complete, table.uri)
-    if names:
-        return replace(table, format=Format.NAMES, delimiter="", header=names, header_lines=0)
-    return _with_columns(lines, table, delimiter)
-
-
-def _with_columns(lines: _Lines, table: LabelTable, delimiter: str) -> LabelTable:
-    """The table with its columns, below `header_lines` - 1 records. Raises LabelTableError."""
-    uri, below = table.uri, table.header_lines - 1
-    delimiter = delimiter or separator_of("".join(lines.complete[below : below + 1]))
-    table = replace(table, delimiter=delimiter)
-    records = islice(csv_records(io.BytesIO(lines.data), table.encoding, delimiter), below, None)
+def _with_columns(head: TableHead, table: LabelTable) -> LabelTable:
+    """The table with its columns, which may be ours. Raises LabelTableError."""
+    records = csv_records(io.BytesIO(head.data), table.encoding, table.delimiter)
     first = next(records, None)
     if first is None:
-        raise LabelTableError(f"{uri}: no header; expected column names in the first line")
+        raise LabelTableError(f"{table.uri}: no header; expected column names in the first line")
     number, cells, problem = first
     if problem:
-        raise LabelTableError(f"{uri}, line {number}: the header cannot be read: {problem}")
+        raise LabelTableError(f"{table.uri}, line {number}: the header cannot be read: {problem}")
     header = tuple(cell.strip() for cell in cells)
     rows = [list(map(str.strip, cells)) for _, cells, _ in islice(records, _ROWS_COMPARED)]
     ours = _header_of_a_list(header)
     if ours or _is_row(header, rows):
-        return replace(table, header=ours or LIST_HEADER, header_lines=below)
-    _check_header(uri, header)
+        return replace(table, header=ours or LIST_HEADER, header_lines=0)
+    _check_header(table.uri, header)
     return replace(table, header=header)
 
 
@@ -504,21 +467,42 @@ def header_of_names(lines: Sequence[str], uri: str) -> tuple[str, ...]:
     words = [line.split(maxsplit=1) for line in lines]
     if any(map(is_image_name, lines[0].split()[:-1])):
         return ()
-    if len(lines) >= _FEW:
-        _check_no_ids(words, uri)
-        _check_no_count(lines, uri)
+    problem = _no_names(lines, words, uri) if len(lines) >= _FEW else ""
+    if problem:
+        raise LabelTableError(f"{uri}: {problem}")
     if is_image_name(lines[0]) or (len(words[0]) == 1 and _looks_like_a_name(lines[0])):
-        _check_no_labels(lines, uri)
         return LIST_HEADER[:1]
-    if not all(map(_is_named_label, words)):
-        return ()
-    if len(lines) >= _FEW and _count_up([label for _, label in words]):
-        cut = f"cut -d' ' -f1 {shlex.quote(uri)} > {shlex.quote(posixpath.basename(uri))}"
-        raise LabelTableError(
-            f"{uri}: the numbers after the names count the lines ({lines[0]!r}, {lines[1]!r}), so "
-            f"they are no labels. To take the names alone, in another folder: {cut}"
+    return LIST_HEADER if all(map(_is_named_label, words)) else ()
+
+
+def _no_names(lines: Sequence[str], words: Sequence[Sequence[str]], uri: str) -> str:
+    """Why lines with ids, a count or labels are no names of images; empty for all others."""
+    columns = list(zip_longest(*words))
+    if _count_up(columns[0]) and None not in columns[-1] and len(columns) > 1:
+        return (
+            f"the lines begin with 1, 2, 3, ... ({lines[0]!r}), which are ids and no names of images. If "
+            "several files share the ids, as those of CUB-200-2011 do, join them into one table first; "
+            f"{_PAGE} has the commands"
         )
-    return LIST_HEADER
+    if lines[0].isdigit() and not lines[1].isdigit() and len(words[1]) > 1:
+        return (
+            f"the first line is a number ({lines[0]}), as a count of the others, where column names or an "
+            f"image's name are expected. {_PAGE} has commands that write a table of such a file, as CelebA "
+            "has it"
+        )
+    if all(map(str.isdigit, lines)) and len(set(lines)) < len(lines):
+        return (
+            "the lines are numbers, some of them several times, and name no image. If they are the labels "
+            "of the images in the order of their names, as those of ImageNet's validation set are, write a "
+            f"table of both; {_PAGE} has the command"
+        )
+    if all(map(_is_named_label, words)) and _count_up(columns[1]):
+        return (
+            f"the numbers after the names count the lines ({lines[0]!r}, {lines[1]!r}), so they are no "
+            "labels. To take the names alone, in another folder: "
+            f"cut -d' ' -f1 {shlex.quote(uri)} > {shlex.quote(posixpath.basename(uri))}"
+        )
+    return ""
 
 
 def _looks_like_a_name(word: str) -> bool:
@@ -541,31 +525,3 @@ def _is_plain_number(text: str) -> bool:
 
 def _count_up(texts: Sequence[str]) -> bool:
     return list(texts) == [str(number) for number in range(1, len(texts) + 1)]
-
-
-def _check_no_ids(words: Sequence[Sequence[str]], uri: str) -> None:
-    if _count_up([first for first, *_ in words]) and all(len(line) > 1 for line in words):
-        raise LabelTableError(
-            f"{uri}: the lines begin with 1, 2, 3, ... ({' '.join(words[0])!r}), which are ids and no "
-            "names of images. If several files share the ids, as those of CUB-200-2011 do, join them "
-            f"into one table first; {_PAGE} has the commands"
-        )
-
-
-def _check_no_count(lines: Sequence[str], uri: str) -> None:
-    if lines[0].isdigit() and not lines[1].isdigit() and len(lines[1].split()) > 1:
-        raise LabelTableError(
-            f"{uri}: the first line is a number ({lines[0]}), as a count of the others, where column "
-            f"names or an image's name are expected. {_PAGE} has commands that write a table of such "
-            "a file, as CelebA has it"
-        )
-
-
-def _check_no_labels(lines: Sequence[str], uri: str) -> None:
-    """Raises LabelTableError if the lines are numbers of which one is repeated."""
-    if all(map(str.isdigit, lines)) and len(set(lines)) < len(lines):
-        raise LabelTableError(
-            f"{uri}: the lines are numbers, some of them several times, and name no image. If they are "
-            "the labels of the images in the order of their names, as those of ImageNet's validation "
-            f"set are, write a table of both; {_PAGE} has the command"
-        )
