@@ -94,10 +94,18 @@ def read_inventory(
         no size.
     """
     if is_parquet(file):
-        return _parquet_rows(file, uri, groups)
-    beginning = file.read(2)
+        yield from _parquet_rows(file, uri, groups)
+        return
+    beginning = file.read(len(_GZIP))
     file.seek(0)
-    return _unzipped_rows(file, uri) if beginning == _GZIP else _csv_rows(file, uri)
+    if beginning != _GZIP:
+        yield from read_rows(file, uri)
+        return
+    try:
+        with gzip.GzipFile(fileobj=file) as unzipped:
+            yield from read_rows(unzipped, uri)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise _damaged(uri, error) from error
 
 
 def is_parquet(file: BinaryIO) -> bool:
@@ -105,16 +113,6 @@ def is_parquet(file: BinaryIO) -> bool:
     beginning = file.read(len(_PARQUET))
     file.seek(0)
     return beginning == _PARQUET
-
-
-def _unzipped_rows(file: BinaryIO, uri: str) -> Iterator[InventoryRows]:
-    try:
-        with gzip.GzipFile(fileobj=file) as unzipped:
-            yield from _csv_rows(unzipped, uri)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InventoryError(
-            f"--inventory {uri} is damaged or cut short ({error}); make it again"
-        ) from error
 
 
 def _typed(
@@ -233,6 +231,10 @@ class CsvHeader(NamedTuple):
     cells: int
     columns: Sequence[tuple[str, int]]
 
+    def chosen(self, columns: Sequence[Sequence[str]]) -> Mapping[str, Sequence[str]]:
+        """The columns that are read, of all."""
+        return {name: columns[index] for name, index in self.columns}
+
 
 def csv_header(file: BinaryIO, uri: str) -> CsvHeader | None:
     """Reads the header of an inventory; None if it is no plain CSV file, and so is read as a whole.
@@ -244,39 +246,17 @@ def csv_header(file: BinaryIO, uri: str) -> CsvHeader | None:
     file.seek(0)
     if beginning == _PARQUET or beginning.startswith(_GZIP):
         return None
-    text = _text_of(file)
+    text = _text_of(file, 1)
     try:
         return _header(text, uri)
     finally:
         text.detach()
 
 
-def read_rows(
-    file: BinaryIO, uri: str, header: CsvHeader, first_line: int
-) -> Iterator[InventoryRows]:
-    """Reads a CSV inventory from a line on; the first line is the header.
-
-    Args:
-      file: the inventory, at the beginning of that line.
-      uri: its name, for messages.
-      header: its format.
-      first_line: the number of that line.
-
-    Raises:
-      InventoryError: as `read_inventory`.
-    """
-    encoding = "utf-8" if first_line > 1 else "utf-8-sig"
-    text = io.TextIOWrapper(file, encoding, errors="surrogateescape", newline="")
-    if first_line == 1:
-        text.readline()
-        first_line = 2
-    return _rows_below(text, uri, header, first_line)
-
-
 def read_lines(
     lines: bytes, uri: str, header: CsvHeader, *, first_line: int, regular: bool
 ) -> Iterator[InventoryRows]:
-    """Reads whole lines of a CSV inventory that are in memory, as `read_rows` does.
+    """Reads whole lines of a CSV inventory that are in memory, as `read_inventory` does.
 
     Args:
       lines: the lines.
@@ -293,35 +273,20 @@ def read_lines(
     if first_line == 1:
         lines, first_line = lines[lines.find(b"\n") + 1 or len(lines) :], 2
     for block in sub_blocks(lines, _BLOCK_BYTES):
-        columns = _columns_at_once(block, header)
+        text = block.decode(errors="surrogateescape")
+        columns = columns_of_lines(text, header.delimiter, header.cells)
         if columns is None:
             yield from read_rows(io.BytesIO(block), uri, header, first_line)
         else:
             numbers = range(first_line, first_line + len(columns[0]))
-            yield _typed(numbers, _chosen(columns, header), uri)
+            yield _typed(numbers, header.chosen(columns), uri)
         first_line += block.count(b"\n")
 
 
-def _columns_at_once(block: bytes, header: CsvHeader) -> Sequence[Sequence[str]] | None:
-    try:
-        text = block.decode()
-    except UnicodeDecodeError:
-        return None
-    return columns_of_lines(text, header.delimiter, header.cells)
-
-
-def _chosen(columns: Sequence[Sequence[str]], header: CsvHeader) -> Mapping[str, Sequence[str]]:
-    return {name: columns[index] for name, index in header.columns}
-
-
-def _csv_rows(file: Any, uri: str) -> Iterator[InventoryRows]:
-    text = _text_of(file)
-    return _rows_below(text, uri, _header(text, uri), 2)
-
-
-def _text_of(file: Any) -> io.TextIOWrapper:
+def _text_of(file: Any, first_line: int) -> io.TextIOWrapper:
     # Bytes that are not UTF-8 become surrogates, which are reported with their row.
-    return io.TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="")
+    encoding = "utf-8" if first_line > 1 else "utf-8-sig"
+    return io.TextIOWrapper(file, encoding, errors="surrogateescape", newline="")
 
 
 def _header(text: io.TextIOWrapper, uri: str) -> CsvHeader:
@@ -340,24 +305,22 @@ def _header(text: io.TextIOWrapper, uri: str) -> CsvHeader:
     return CsvHeader(delimiter, len(header), columns)
 
 
-def _rows_below(
-    text: io.TextIOWrapper, uri: str, header: CsvHeader, first_line: int
+def read_rows(
+    file: Any, uri: str, header: CsvHeader | None = None, first_line: int = 1
 ) -> Iterator[InventoryRows]:
+    """Reads a CSV inventory from a line on; the first line is the header.
+
+    Raises:
+      InventoryError: as `read_inventory`.
+    """
+    text = _text_of(file, first_line)
+    if first_line == 1:
+        header, first_line = _header(text, uri), 2
+    assert header
     records = _records(text, uri, header, first_line)
-    error: InventoryError | None = None
-    while not error:
-        batch: list[tuple[int, list[str]]] = []
-        try:
-            batch.extend(itertools.islice(records, _RECORDS_AT_ONCE))
-        except InventoryError as caught:  # after those that were read before it
-            error = caught
-        if batch:
-            lines, cells = zip(*batch, strict=True)
-            yield _typed(lines, _chosen(list(zip(*cells, strict=True)), header), uri)
-        elif not error:
-            break
-    if error:
-        raise error
+    while batch := list(itertools.islice(records, _RECORDS_AT_ONCE)):
+        lines, cells = zip(*batch, strict=True)
+        yield _typed(lines, header.chosen(list(zip(*cells, strict=True))), uri)
     text.detach()
 
 
@@ -395,6 +358,8 @@ def _parquet_rows(
             if len(batch):
                 yield _typed(range(first, first + len(batch)), batch.to_pydict(), uri, "row")
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise InventoryError(
-            f"--inventory {uri} is damaged or cut short ({error}); make it again"
-        ) from error
+        raise _damaged(uri, error) from error
+
+
+def _damaged(uri: str, error: Exception) -> InventoryError:
+    return InventoryError(f"--inventory {uri} is damaged or cut short ({error}); make it again")
