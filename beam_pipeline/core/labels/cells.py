@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import enum
 import json
 import math
 import re
@@ -110,46 +109,32 @@ def parse_cells(
     return [None if isinstance(v, _Fault) else v for v in values], problems
 
 
-class _Look(enum.Enum):
-    """The apparent kind of a value. An identifier consists of digits but is not a number."""
-
-    INTEGER = enum.auto()
-    FLOAT = enum.auto()
-    TEXT = enum.auto()
-    IDENTIFIER = enum.auto()
-
-
 def infer_kind(values: Sequence[Any], share: float = NEARLY_ALL) -> ColumnKind:
     """Returns the kind that at least this share of the values have; empty values are ignored.
 
     Values such as `007` may be identifiers. One among ages is a fault. But if all numbers have the
     same number of digits, as US postal codes do, all of them are identifiers, and the kind is text.
     """
-    integers = floats = texts = 0
+    counts: Counter[ColumnKind] = Counter()
     most_texts = (1 - share) * len(values) + _ROUNDING
     padded = False
     widths: set[int] = set()
     for value, count in _counted(values):
         if is_empty(value):
             continue
-        look = _look_of(value)
-        if look is _Look.INTEGER:
-            integers += count
-        elif look is _Look.FLOAT:
-            floats += count
-        else:
-            texts += count
-            if texts > most_texts:
-                return ColumnKind.BYTES
-        if isinstance(value, str) and look in (_Look.INTEGER, _Look.IDENTIFIER):
+        kind = _kind_of(value)
+        counts[kind] += count
+        if counts[ColumnKind.BYTES] > most_texts:
+            return ColumnKind.BYTES
+        if isinstance(value, str) and _DIGITS.fullmatch(value):
             widths.add(len(value))
             padded = padded or is_padded(value)
-    numbers = integers + floats
-    if not numbers or numbers < share * (numbers + texts) - _ROUNDING:
+    numbers = counts[ColumnKind.INT64] + counts[ColumnKind.FLOAT]
+    if not numbers or numbers < share * counts.total() - _ROUNDING:
         return ColumnKind.BYTES
     if padded and len(widths) == 1:
         return ColumnKind.BYTES
-    return ColumnKind.FLOAT if floats else ColumnKind.INT64
+    return ColumnKind.FLOAT if counts[ColumnKind.FLOAT] else ColumnKind.INT64
 
 
 def _counted(values: Sequence[Any]) -> Iterable[tuple[Any, int]]:
@@ -164,32 +149,29 @@ def is_padded(value: Any) -> bool:
     return isinstance(value, str) and _PADDED.fullmatch(value.strip()) is not None
 
 
-def _look_of(value: Any) -> _Look:
+def _kind_of(value: Any) -> ColumnKind:
+    """The apparent kind of a value; an identifier, such as 007, is a text."""
     if isinstance(value, str):
-        return _look_of_text(value)
+        if _DIGITS.fullmatch(value):
+            short = _INTEGER.fullmatch(value) and len(value) <= _INT64_DIGITS
+            return ColumnKind.INT64 if short and int(value) in INT64 else ColumnKind.BYTES
+        # a number beyond float32 counts as a number, and becomes a fault of its row
+        return ColumnKind.FLOAT if "_" not in value and is_number(value) else ColumnKind.BYTES
     if isinstance(value, int):
-        return _Look.INTEGER if value in INT64 else _Look.IDENTIFIER
+        return ColumnKind.INT64 if value in INT64 else ColumnKind.BYTES
     if isinstance(value, float):
-        return _Look.INTEGER if value.is_integer() and int(value) in INT64 else _Look.FLOAT
-    return _Look.TEXT
+        whole = value.is_integer() and int(value) in INT64
+        return ColumnKind.INT64 if whole else ColumnKind.FLOAT
+    return ColumnKind.BYTES
 
 
-def _look_of_text(value: str) -> _Look:
-    if _DIGITS.fullmatch(value):
-        if not _INTEGER.fullmatch(value):
-            return _Look.IDENTIFIER  # 007 is a name, not a number
-        return _Look.INTEGER if _is_int64(value) else _Look.IDENTIFIER
-    if "_" in value:
-        return _Look.TEXT
+def is_number(value: Any) -> bool:
+    """True if Python reads a value as a number."""
     try:
-        float(value)  # a number beyond float32 counts as a number, and becomes a fault of its row
-    except ValueError:
-        return _Look.TEXT
-    return _Look.FLOAT
-
-
-def _is_int64(digits: str) -> bool:
-    return len(digits) <= _INT64_DIGITS and int(digits) in INT64
+        float(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
 
 
 def parse_cell(value: Any, column: Column, separator: str = "") -> LabelValue:
@@ -249,7 +231,7 @@ def parse_value(value: Any, kind: ColumnKind) -> Scalar:
     """
     if is_nested(value):
         raise ValueError(f"a nested {type(value).__name__}, expected one value")
-    if kind is ColumnKind.BYTES or kind is ColumnKind.CLASS:
+    if kind in _TEXTS:
         return text_of(value)
     is_text = isinstance(value, str)
     if is_text and "_" in value:
@@ -317,7 +299,7 @@ def _parse_list(value: Any, column: Column, separator: str) -> LabelValue:
     """Parses the items of a cell. Empty items are dropped among texts, but are faults among numbers,
     whose positions may carry meaning.
     """
-    is_text = column.kind in (ColumnKind.BYTES, ColumnKind.CLASS)
+    is_text = column.kind in _TEXTS
     is_number_label = column.feature == _NUMBER_LABEL
     items = [] if not is_text and is_empty(value) else list_items(value, separator)
     parsed: list[Scalar] = []
@@ -346,10 +328,6 @@ def _is_blank(value: Any) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
-def _is_too_large(value: Any) -> bool:
-    return _look_of(value) in (_Look.FLOAT, _Look.IDENTIFIER) and not _is_infinity(str(value))
-
-
 def _is_infinity(text: str) -> bool:
     return text.strip().lower().lstrip("+-") in _INFINITY
 
@@ -359,7 +337,12 @@ def _bad_cell(value: Any, column: Column, *, in_list: bool = False) -> BadCellEr
         return BadCellError("an item is empty" if in_list else "is empty")
     item = "the item " if in_list else ""
     hint = ""
-    if column.kind is ColumnKind.FLOAT and _is_too_large(value):
+    text = str(value)
+    if (
+        column.kind is ColumnKind.FLOAT
+        and is_number(value)
+        and not ("_" in text or _is_infinity(text))
+    ):
         hint = " that a float32 holds"
     if is_nested(value) and column.feature.startswith(_FURTHER):
         hint = f"; --columns {column.name}:skip leaves the column out"

@@ -30,6 +30,7 @@ from itertools import islice, zip_longest
 from typing import Any, BinaryIO, NamedTuple
 
 from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core.labels.cells import is_number
 from beam_pipeline.core.listing.cuts import ByLines, ByRowGroups, Cut
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS
 from beam_pipeline.core.text import is_utf8, printable, shown
@@ -352,15 +353,6 @@ def _name_and_label(line: str) -> Sequence[str]:
 def is_image_name(text: str) -> bool:
     """True if a text ends like the name of an image file."""
     return posixpath.splitext(text)[1].lower() in IMAGE_EXTENSIONS - {""}
-
-
-def is_number(value: Any) -> bool:
-    """True if Python reads a value as a number."""
-    try:
-        float(value)
-    except (TypeError, ValueError, OverflowError):
-        return False
-    return True
 
 
 # --- headers ------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any, BinaryIO
 
 from beam_pipeline.core.errors import LabelTableError
-from beam_pipeline.core.labels.cells import NEARLY_ALL, by_text, is_empty
+from beam_pipeline.core.labels.cells import NEARLY_ALL, by_text, is_empty, is_number
 from beam_pipeline.core.labels.parquet_columns import json_value, parquet_errors
 from beam_pipeline.core.labels.table_files import (
     LISTS,
@@ -27,7 +27,6 @@ from beam_pipeline.core.labels.table_files import (
     csv_records,
     decoded_lines,
     encoding_problem,
-    is_number,
     split_line,
 )
 from beam_pipeline.core.listing.cuts import RowGroupRange
