@@ -274,8 +274,12 @@ def file_notes(head: TableHead, table: LabelTable) -> Iterator[str]:
 
 def decoded_lines(file: BinaryIO, encoding: str, newline: str | None) -> io.TextIOWrapper:
     """Opens the file as text; an invalid byte becomes a surrogate, which is reported with its row."""
-    errors = "replace" if encoding.startswith(_WIDE) else "surrogateescape"
-    return io.TextIOWrapper(file, encoding, errors=errors, newline=newline)
+    return io.TextIOWrapper(file, encoding, errors=decoding_errors(encoding), newline=newline)
+
+
+def decoding_errors(encoding: str) -> str:
+    """How bytes that are not of an encoding are decoded: to what `encoding_problem` finds, where that is possible."""
+    return "replace" if encoding.startswith(_WIDE) else "surrogateescape"
 
 
 def encoding_problem(text: str, encoding: str) -> str:

@@ -16,6 +16,7 @@ from itertools import islice
 from typing import Any, BinaryIO
 
 from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core.json_file import JsonFile, JsonFileError
 from beam_pipeline.core.labels.cells import NEARLY_ALL, by_text, is_empty, is_number
 from beam_pipeline.core.labels.parquet_columns import json_value, parquet_errors
 from beam_pipeline.core.labels.table_files import (
@@ -26,6 +27,7 @@ from beam_pipeline.core.labels.table_files import (
     TableHead,
     csv_records,
     decoded_lines,
+    decoding_errors,
     encoding_problem,
     split_line,
 )
@@ -37,11 +39,7 @@ from beam_pipeline.core.text import shown
 
 BLOCK_BYTES = 1 << 20  # of lines that become columns at once, some 25,000 rows
 _ROWS_AT_ONCE = 4096
-_PIECE = 1 << 20  # characters of an array of JSON that are read at once
-_MOST_OF_AN_ITEM = 64 << 20  # characters
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+([eE][+-]?[0-9]+)?")
-
-_SPACES = re.compile(r"[ \t\r\n]*")
 
 ABSENT = object()
 """The cell of a row of JSON that has no such column."""
@@ -262,7 +260,7 @@ def _records(file: BinaryIO, table: LabelTable, strict: bool, first_line: int) -
     if table.format is Format.JSON_LINES:
         return _json_lines(file, encoding, first_line)
     if table.format is Format.JSON_ARRAY:
-        return _json_array(decoded_lines(file, encoding, newline=None), table, strict)
+        return _json_array(file, encoding, table, strict)
     uri = table.uri if strict else ""
     records = csv_records(file, encoding, table.delimiter, uri, first_line)
     return islice(records, table.header_lines if first_line == 1 else 0, None)
@@ -343,82 +341,23 @@ def _json_lines(file: BinaryIO, encoding: str, first_line: int) -> Iterator[_Rec
     text.detach()
 
 
-def _json_array(text: io.TextIOWrapper, table: LabelTable, strict: bool) -> Iterator[_Record]:
+def _json_array(
+    file: BinaryIO, encoding: str, table: LabelTable, strict: bool
+) -> Iterator[_Record]:
     """The items of an array, which is never in memory as a whole; an incomplete one ends it unless `strict`.
 
     Raises:
       LabelTableError: the array is broken.
     """
-    array, expected, problem = _JsonText(text), "[", ""
-    while array.mark() == expected:
-        array.skip()
-        if array.mark() == "]" and expected == "[":
-            break
-        line, expected = array.line, ","
-        try:
-            item, record = array.item()
-        except (ValueError, RecursionError) as error:
-            problem = f"not JSON: {getattr(error, 'msg', error)}"
-            break
-        fault = encoding_problem(record, table.encoding)
-        yield line, item, fault or _json_problem(item, record, table.encoding)
-    mark = array.mark()
-    if strict and (problem or mark != "]"):
-        problem = problem or f"expected ',' or ']' after an item, found {shown(mark)}"
-        raise LabelTableError(f"{table.uri}, line {array.line}: {problem}")
-    text.detach()
-
-
-class _JsonText:
-    """Values of JSON in a long text, of which a piece is in memory.
-
-    Attributes:
-      line: the current line, from 1.
-    """
-
-    def __init__(self, text: io.TextIOWrapper) -> None:
-        self.line = 1
-        self._text = text
-        self._buffer = ""
-        self._at = 0
-
-    def mark(self) -> str:
-        """The next character that is no space; empty at the end of the text."""
-        while True:
-            self._go_to(_SPACES.match(self._buffer, self._at).end())  # type: ignore[union-attr]
-            if self._at < len(self._buffer):
-                return self._buffer[self._at]
-            if not self._more():
-                return ""
-
-    def skip(self) -> None:
-        """Passes over the next character."""
-        self._at += 1
-
-    def item(self) -> tuple[Any, str]:
-        """The next value, and its text. Raises ValueError, RecursionError."""
-        while True:
-            try:
-                value, end = _SCAN(self._buffer, self._at)
-            except ValueError:
-                if len(self._buffer) - self._at > _MOST_OF_AN_ITEM or not self._more():
-                    raise
-                continue
-            if end < len(self._buffer) or not self._more():
-                text = self._buffer[self._at : end]
-                self._go_to(end)
-                return value, text
-
-    def _go_to(self, end: int) -> None:
-        self.line += self._buffer.count("\n", self._at, end)
-        self._at = end
-
-    def _more(self) -> bool:
-        """Reads as much as is left in memory, or more: an item of any size is parsed a few times."""
-        rest = self._buffer[self._at :]
-        piece = self._text.read(max(_PIECE, len(rest)))
-        self._buffer, self._at = rest + piece, 0
-        return bool(piece)
+    errors = decoding_errors(encoding)
+    array = JsonFile(file, encoding=encoding, errors=errors, parse_float=json_float)
+    try:
+        for item in array.elements():
+            fault = encoding_problem(array.text, encoding)
+            yield array.line, item, fault or _json_problem(item, array.text, encoding)
+    except JsonFileError as error:
+        if strict:
+            raise LabelTableError(f"{table.uri}: not JSON: {error}") from error
 
 
 def _json_problem(fields: Any, record: str, encoding: str) -> str:
@@ -434,9 +373,6 @@ def json_float(text: str) -> float | str:
     """Parses a number of JSON; one that would be infinite stays a text, a fault of its cell."""
     number = float(text)
     return text if math.isinf(number) else number
-
-
-_SCAN = json.JSONDecoder(parse_float=json_float).raw_decode
 
 
 # --- Parquet ------------------------------------------------------------------------------------

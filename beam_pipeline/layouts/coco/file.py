@@ -19,12 +19,12 @@ from typing import Any, BinaryIO, ClassVar, Generic, NamedTuple, TypeGuard, Type
 
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
 from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core.json_file import JsonFile, JsonFileError
 from beam_pipeline.core.labels.schema import Column
 from beam_pipeline.core.numbers import INT64, is_finite, is_integer
 from beam_pipeline.core.references import LabelRow, LabelValue, Size
 from beam_pipeline.core.text import is_utf8, shown
 from beam_pipeline.layouts.coco.extras import NO_EXTRAS, Extras
-from beam_pipeline.layouts.json_file import JsonFile, JsonFileError
 from beam_pipeline.layouts.label_files import BadLabelError
 from beam_pipeline.storage import files
 

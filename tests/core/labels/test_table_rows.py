@@ -6,8 +6,10 @@ import datetime
 import decimal
 import io
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +20,7 @@ from pyarrow import parquet
 
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core.json_file import JsonFile
 from beam_pipeline.core.labels import table_rows
 from beam_pipeline.core.labels.table_files import Format, LabelTable, TableHead
 from beam_pipeline.core.labels.table_rows import TableRows, read_chunks, read_lines
@@ -117,7 +120,7 @@ ARRAY = """\ufeff[
 @pytest.mark.parametrize("piece", [1, 7, 1 << 20])
 def test_the_objects_of_an_array_are_rows(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each has the line on which it starts; an item that is no row costs itself alone."""
-    monkeypatch.setattr(table_rows, "_PIECE", piece)
+    monkeypatch.setattr(table_rows, "JsonFile", partial(JsonFile, piece=piece))
     assert kinds(ARRAY, "l.json") == {"label": CLASS, "size": INT64}
     first, second, *letters = read(ARRAY, "l.json", kinds={"size": "skip"})
     assert first == LabelRow("a.jpg", ("cat",), "", "l.json", 2)
@@ -133,23 +136,22 @@ def test_the_objects_of_an_array_are_rows(piece: int, monkeypatch: pytest.Monkey
     [
         (
             '[{"file_name": "a.jpg", "label": "cat"}',
-            "l.json, line 1: expected ',' or ']' after an item, found ''",
+            "expected , or ] at the end of the file, byte 39",
         ),
         (
             '[{"file_name": "a.jpg", "label": "cat"}\n{}]',
-            "l.json, line 2: expected ',' or ']' after an item, found '{'",
+            "expected , or ] at byte 40, near",
         ),
         (
             '[{"file_name": "a.jpg", "label": "cat"},\n{"a]',
-            "l.json, line 2: not JSON: Unterminated string starting at",
+            "a text without an end, which begins at byte 42, near",
         ),
     ],
 )
 def test_a_broken_array_is_an_error(content: str, message: str) -> None:
     """Nobody knows which rows would follow; those before it are read."""
-    with pytest.raises(LabelTableError) as caught:
+    with pytest.raises(LabelTableError, match=f"^l.json: not JSON: {re.escape(message)}"):
         read(content, "l.json")
-    assert str(caught.value) == message
 
 
 def test_the_beginning_of_an_array_is_enough_to_inspect_it() -> None:

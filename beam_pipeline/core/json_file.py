@@ -16,7 +16,7 @@ import codecs
 import json
 import re
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, BinaryIO
 
 _PIECE = 1 << 20  # 1 MiB
@@ -40,18 +40,33 @@ class JsonFile:
 
     NaN, Infinity and escaped halves of characters are read as `json.load` reads them.
 
+    Attributes:
+      line: that on which the last value begins, from 1.
+
     Args:
-      file: UTF-8, with or without a byte order mark, open at its beginning.
+      file: open at its beginning.
       piece: bytes to read at once.
+      encoding: of the file; a byte order mark is none of its text.
+      errors: what becomes of bytes that are not of the encoding, as `bytes.decode` has it.
+      parse_float: of numbers with a point or an exponent, as `json.load` has it.
     """
 
-    def __init__(self, file: BinaryIO, piece: int = _PIECE) -> None:
+    def __init__(
+        self,
+        file: BinaryIO,
+        piece: int = _PIECE,
+        encoding: str = "utf-8-sig",
+        errors: str = "strict",
+        parse_float: Callable[[str], Any] | None = None,
+    ) -> None:
+        self.line = 1
         self._file = file
         self._piece = piece
-        self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
-        self._scan = json.JSONDecoder().raw_decode
+        self._decoder = codecs.getincrementaldecoder(encoding)(errors)
+        self._scan = json.JSONDecoder(parse_float=parse_float).raw_decode
         self._text = ""
         self._at = 0
+        self._start = 0  # of the last value, up to which lines are counted
         self._bytes = 0
         self._ended = False
 
@@ -76,7 +91,7 @@ class JsonFile:
             raise self._error("expected the end of the file")
 
     def elements(self) -> Iterator[Any]:
-        """Yields the elements of the list that begins here."""
+        """Yields the elements of the list that begins here, as that of a whole document may."""
         self._take("[")
         if self._next() == "]":
             self._at += 1
@@ -112,12 +127,18 @@ class JsonFile:
         else:
             self._value()
 
+    @property
+    def text(self) -> str:
+        """The text of the last value, until the next is read."""
+        return self._text[self._start : self._at]
+
     def _value(self) -> Any:
         self._next()
         while True:
             try:
                 value, end = self._scan(self._text, self._at)
                 if self._ended or end + _MARGIN <= len(self._text):
+                    self._count_lines()
                     self._at = end
                     return value
             except json.JSONDecodeError as error:
@@ -147,9 +168,14 @@ class JsonFile:
                 return self._text[self._at : self._at + 1]
             self._more()
 
+    def _count_lines(self) -> None:
+        self.line += self._text.count("\n", self._start, self._at)
+        self._start = self._at
+
     def _more(self) -> None:
         """Reads as much again as is in the buffer, so that a long value is scanned only a few times."""
-        self._text, self._at = self._text[self._at :], 0
+        self._count_lines()
+        self._text, self._at, self._start = self._text[self._at :], 0, 0
         if len(self._text) > _MOST_CHARACTERS:
             raise self._error(f"a value of more than {_MOST_CHARACTERS} characters")
         wanted = len(self._text) + self._piece

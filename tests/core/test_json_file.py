@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from beam_pipeline.layouts.json_file import JsonFile, JsonFileError
+from beam_pipeline.core.json_file import JsonFile, JsonFileError
 
 
 class Endless(io.BytesIO):
