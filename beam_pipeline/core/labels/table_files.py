@@ -60,6 +60,7 @@ _ADVICE = {
     "that ends in .jsonl",
 }
 
+_EXCELS_SEPARATOR = re.compile(r'\s*"?sep=([^"\w]?)"?\s*', re.IGNORECASE)
 _SHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 
 _EXTENSION = "|".join(re.escape(ending) for ending in sorted(IMAGE_EXTENSIONS) if ending)
@@ -110,7 +111,7 @@ class LabelTable:
       delimiter: one character between the cells of CSV; empty for any other format.
       header: column names, stripped; empty for JSON and Parquet, whose rows name their fields.
       key_column: name of the column that names the image.
-      header_lines: 1 if the first record is the header, 0 if the names are ours.
+      header_lines: how many records before the first row are no rows; if none, the names are ours.
       decimal_commas: columns whose numbers have a decimal comma.
       split: the split of its rows, or empty.
       folder: what relative names of images are relative to, below the images' folder; empty for the folder itself.
@@ -190,6 +191,11 @@ def inspect_file(head: TableHead, encoding: str = "") -> LabelTable:
             f"{head.uri}: labels are read from .csv, .tsv, .txt, .json, .jsonl, .ndjson or .parquet, not "
             f"{extension}{_advice(head, extension)}"
         )
+    excels = _EXCELS_SEPARATOR.fullmatch(first)
+    if excels:
+        second = next(islice(filter(str.strip, lines), 1, None), "")
+        delimiter = excels[1] or separator_of(second)
+        return _with_columns(head, replace(table, delimiter=delimiter, header_lines=2))
     delimiter = "\t" if extension in (".tsv", ".tab") else separator_of(first)
     if _name_and_label(first) and not is_image_name(first.split(delimiter)[0].strip()):
         return replace(table, format=Format.SPACED, header=LIST_HEADER, header_lines=0)
@@ -363,8 +369,11 @@ def is_image_name(text: str) -> bool:
 
 
 def _with_columns(head: TableHead, table: LabelTable) -> LabelTable:
-    """The table with its columns, which may be ours. Raises LabelTableError."""
-    records = csv_records(io.BytesIO(head.data), table.encoding, table.delimiter)
+    """The table with its columns, which may be ours, below `header_lines` - 1 records. Raises LabelTableError."""
+    below = table.header_lines - 1
+    records = islice(
+        csv_records(io.BytesIO(head.data), table.encoding, table.delimiter), below, None
+    )
     first = next(records, None)
     if first is None:
         raise LabelTableError(f"{table.uri}: no header; expected column names in the first line")
@@ -375,7 +384,7 @@ def _with_columns(head: TableHead, table: LabelTable) -> LabelTable:
     rows = [list(map(str.strip, cells)) for _, cells, _ in islice(records, _ROWS_COMPARED)]
     ours = _header_of_a_list(header)
     if ours or _is_row(header, rows):
-        return replace(table, header=ours or LIST_HEADER, header_lines=0)
+        return replace(table, header=ours or LIST_HEADER, header_lines=below)
     _check_header(table.uri, header)
     return replace(table, header=header)
 

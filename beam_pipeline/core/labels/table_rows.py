@@ -234,8 +234,8 @@ def _columns_at_once(block: bytes, table: LabelTable, first_line: int) -> TableR
     if columns is None or _any_blank(columns):
         return None
     if first_line == 1 and table.header_lines:
-        columns = [column[1:] for column in columns]
-        first_line += 1
+        columns = [column[table.header_lines :] for column in columns]
+        first_line += table.header_lines
     lines = range(first_line, first_line + len(columns[0]))
     return _with_points(TableRows(lines, dict(zip(table.header, columns, strict=True))), table)
 

@@ -59,6 +59,7 @@ from beam_pipeline.core.labels.unclear_label import (
     single_column,
     unclear_label,
     whole_number_questions,
+    width_questions,
 )
 from beam_pipeline.core.listing.folders import FOLDER, SPLIT_NAMES
 from beam_pipeline.core.questions import Question
@@ -268,6 +269,7 @@ class _Inspection:
             questions=(
                 *filter(None, [leading.question]),
                 *self._label_questions(label),
+                *width_questions(len(further), self._where),
             ),
             split_like=tuple(name for name in split_like if name != label),
         )

@@ -25,6 +25,7 @@ _FLAGS = (frozenset(["0", "1"]), frozenset(["-1", "1"]))
 _WHOLE = re.compile(r"\d+\.0*")
 _ENOUGH_CELLS = 10
 _FEW_NUMBERS = 20  # more are hardly classes
+_MOST_COLUMNS = 10_000
 _SHOWN = 3
 
 
@@ -163,4 +164,15 @@ def whole_number_questions(
             "of classes if some are missing.",
             f"--columns {shlex.quote(f'{label}:float')} makes them numbers. For classes:",
             {"columns": {label: "str"}},
+        )
+
+
+def width_questions(count: int, where: str) -> Iterator[Question]:
+    """Asks about a table with more columns than anybody means to be features."""
+    if count > _MOST_COLUMNS:
+        yield Question(
+            "many_columns",
+            f"{where}: each of {count:,} columns would be a feature of its own, which takes memory and time in "
+            "every reader. Write the numbers of a row into one column, as 1;2;3, and say --list_column "
+            "NAME=';'.",
         )

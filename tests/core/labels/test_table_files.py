@@ -264,6 +264,21 @@ def test_the_error_says_how_to_write_other_files_as_a_table(
     assert str(caught.value).endswith(end)
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        "\ufeffsep=;\r\nfilename;label\r\na.jpg;cat\r\nb.jpg;dog\r\n",
+        '"sep=\t"\nfilename\tlabel\na.jpg\tcat\nb.jpg\tdog\n',
+        "SEP=,\nfilename,label\na.jpg,cat\nb.jpg,dog\n",
+        "sep=\nfilename|label\na.jpg|cat\nb.jpg|dog\n",
+    ],
+)
+def test_a_separator_for_excel_comes_before_the_header(content: str) -> None:
+    """It is no row, and lines keep their numbers."""
+    assert said(content) == [(3, "a.jpg", ("cat",)), (4, "b.jpg", ("dog",))]
+    assert inspect(content)[0] == CLASS_SCHEMA
+
+
 def test_numbered_captions_are_lists() -> None:
     """As Flickr8k and Flickr30k have them: without a header, each with the number of a caption."""
     content = (

@@ -70,6 +70,7 @@ def test_rows_read_by_columns_or_one_by_one_are_the_same(
     [
         b"filename,label\na.jpg,cat\n",
         b"a.jpg,cat\nb.jpg,dog\n",
+        b"sep=;\nfilename;label\na.jpg;cat\n",
         b"filename,xmin,ymin,xmax,ymax,class\na.jpg,1,2,3,4,cat\nb.jpg,,,,,\nc.jpg,1,,3,4,cat\n",
         b"image,cat,dog\na.jpg,1,0\nb.jpg,0,1\n",
         b"filename;score\na.jpg;0,5\nb.jpg;0,7\n",

@@ -985,3 +985,15 @@ def test_a_declared_column_is_not_noticed() -> None:
     """The user knows that it is a feature."""
     content = "filename,label,set\na.jpg,cat,train\nb.jpg,dog,val\n"
     assert inspect(content, kinds={"set": "str"})[0].split_like == ()
+
+
+def test_more_columns_than_anybody_means_are_asked_about() -> None:
+    """Each would be a feature."""
+    for count in (9_999, 10_000):
+        names = ",".join(f"c{i}" for i in range(count))
+        content = f"filename,label,{names}\na.jpg,x{',1' * count}\nb.jpg,y{',2' * count}\n"
+        questions = inspect(content, "l.csv")[0].questions
+        assert len(questions) == count - 9_999
+    assert questions[0].reason.startswith(
+        "l.csv: each of 10,001 columns would be a feature of its own"
+    )
