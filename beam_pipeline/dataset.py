@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import html
-import math
 import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from beam_pipeline.core.dataset.changes import option_changes
+from beam_pipeline.core.dataset.manifest import FeatureEntry, Manifest
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.images.preparation import RAW_FORMAT
 from beam_pipeline.core.labels.schema import written_key
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
-from beam_pipeline.core.records.formats import recorded_format
 from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.core.text import counted
@@ -63,8 +61,8 @@ def open_to_read(folder: Folders, weights: Sequence[int] | None = None) -> Datas
     if isinstance(folder, str | os.PathLike):
         if weights is not None:
             raise UsageError("weights are for several data sets; repeat reads one several times")
-        return Dataset.open(folder, whole=False)
-    parts = tuple(Dataset.open(path, whole=False) for path in folder)
+        return Dataset.open(folder)
+    parts = tuple(Dataset.open(path) for path in folder)
     if not parts:
         raise UsageError("no data set is named; expected a folder, or several")
     weights = (1,) * len(parts) if weights is None else tuple(weights)
@@ -81,27 +79,24 @@ def is_count(value: object) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
 
 
-def _joined_features(first: Dataset, second: Dataset) -> dict[str, StoredFeature]:
+def _joined_features(first: Dataset, second: Dataset) -> Mapping[str, FeatureEntry]:
     """The features of the examples of two data sets; what some of them lack is optional.
 
     Raises:
       UsageError: their examples differ in more; names what.
     """
     differences = option_changes(*(_described(part) for part in (first, second)))
-    columns = {
-        column["feature"]: column["name"]
-        for column in second.manifest["options"].get("columns", ())
-    }
+    columns = {column.feature: column.name for column in second.manifest.options.columns}
     joined = {}
     hints = {}
     for key in sorted({*first.features, *second.features}):
         found = [part.features[key] for part in (first, second) if key in part.features]
         optional = len(found) == 1 or any(feature.optional for feature in found)
-        joined[key] = found[0]._replace(optional=optional)
+        joined[key] = replace(found[0], optional=optional)
         if len(found) == 1 and not found[0].optional:
             holder, lacking = (first, second) if key in first.features else (second, first)
             differences.append(f"{key} is in {holder.path} and not in {lacking.path}")
-        elif found[0] != found[-1]._replace(optional=found[0].optional):
+        elif found[0] != replace(found[-1], optional=found[0].optional):
             differences.append(f"{key} was {found[0].described}, is {found[-1].described}")
             kinds = {feature.kind for feature in found}
             if key in columns and len(kinds) > 1:
@@ -122,8 +117,8 @@ def _described(part: Dataset) -> dict[str, Any]:
     return {
         "record_format": repr(part.record_format),
         "classes": {name: i for i, name in part.classes.items()},
-        "image_encoding": part.manifest["options"].get("image_encoding"),
-        "renamed": dict(part.manifest["options"].get("features") or {}),
+        "image_encoding": part.manifest.options.image_encoding,
+        "renamed": dict(part.manifest.renames),
     }
 
 
@@ -150,38 +145,6 @@ class Shard(NamedTuple):
         return range(self.examples) if self.part is None else self.part
 
 
-class StoredFeature(NamedTuple):
-    """The values that examples hold under a key, as the manifest describes them.
-
-    Attributes:
-      kind: "bytes", "float" or "int64".
-      optional: whether some examples lack it.
-      shape: () for one value, (n,) for n of them, (None,) for any number.
-      pixels: of a PNG whose pixels are ids, their type, "uint8" or "uint16"; else empty.
-    """
-
-    kind: str
-    optional: bool
-    shape: tuple[int | None, ...]
-    pixels: str = ""
-
-    @property
-    def ragged(self) -> bool:
-        """Tells whether examples differ in the number of values."""
-        return None in self.shape
-
-    @property
-    def missing(self) -> Any:
-        """The value that readers which need one give for an optional feature without values."""
-        return {"bytes": b"", "float": math.nan, "int64": -(1 << 63)}[self.kind]
-
-    @property
-    def described(self) -> str:
-        """The kind and the shape in a few words: `int64`, `float[4]`, `bytes[]`."""
-        lengths = ", ".join("" if length is None else str(length) for length in self.shape)
-        return f"{self.kind}{f'[{lengths}]' if self.shape else ''}{f' of {self.pixels}' * bool(self.pixels)}"
-
-
 @dataclass(frozen=True)
 class Dataset:
     """A complete data set.
@@ -192,44 +155,35 @@ class Dataset:
     """
 
     path: str
-    manifest: Mapping[str, Any]
+    manifest: Manifest
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, whole: bool = True) -> Dataset:
+    def open(cls, path: str | os.PathLike[str]) -> Dataset:
         """Opens the output folder of a conversion.
 
         Args:
           path: the folder, or its URI.
-          whole: check every entry of the manifest, not only those that readers of examples need.
 
         Raises:
           ConversionError: the folder holds no complete data set.
         """
         uri = files.canonical(os.fspath(path))
-        return cls(uri, read_manifest(uri, whole=whole))
+        return cls(uri, read_manifest(uri))
 
     @property
     def splits(self) -> dict[str, int]:
         """Split -> number of examples."""
-        return {name: split["examples"] for name, split in self.manifest["splits"].items()}
+        return {name: split.examples for name, split in self.manifest.splits.items()}
 
     @property
     def classes(self) -> dict[int, str]:
         """Id -> name of each class, in order of id; empty if there are no classes."""
-        return {entry["id"]: entry["name"] for entry in self.manifest["classes"]}
+        return {entry.id: entry.name for entry in self.manifest.classes}
 
     @cached_property
-    def features(self) -> dict[str, StoredFeature]:
+    def features(self) -> Mapping[str, FeatureEntry]:
         """Key as written -> the feature of the examples."""
-        return {
-            key: StoredFeature(
-                entry["kind"],
-                entry["optional"],
-                tuple(entry.get("shape", ())),
-                entry.get("pixels", ""),
-            )
-            for key, entry in self.manifest["features"].items()
-        }
+        return self.manifest.features
 
     @property
     def dead_letters(self) -> Iterator[dict[str, Any]]:
@@ -243,16 +197,16 @@ class Dataset:
     @property
     def record_format(self) -> RecordFormat:
         """The format of the shards."""
-        return recorded_format(self.manifest["options"])
+        return self.manifest.record_format
 
     @property
     def bare_pixels(self) -> bool:
         """Tells whether images are stored as bare pixels rather than as image files."""
-        return bool(self.manifest["options"].get("image_encoding") == RAW_FORMAT)
+        return self.manifest.bare_pixels
 
     def key_of(self, standard: str) -> str | None:
         """The key that a standard feature was written under; None if there is no such feature."""
-        key = written_key(standard, self.manifest["options"].get("features") or {})
+        key = written_key(standard, self.manifest.renames)
         return key if key in self.features else None
 
     def keys_of(self, standards: Sequence[str]) -> tuple[str, ...] | None:
@@ -275,19 +229,14 @@ class Dataset:
     def _shards_of(self, term: str) -> list[Shard]:
         term_parts = _SLICE.fullmatch(term)
         name = term_parts[1] if term_parts else term
-        splits = self.manifest["splits"]
+        splits = self.manifest.splits
         if name not in splits:
             close = SPLIT_NAMES.get(name.lower())
             hint = f"did you mean {close!r}? " if close in splits else ""
             raise UsageError(f"{self.path} has no split {name!r}; {hint}it has {', '.join(splits)}")
         shards = [
-            Shard(
-                files.join(self.path, entry["path"]),
-                entry["examples"],
-                entry.get("bytes", 0),
-                entry.get("crc32c", ""),
-            )
-            for entry in splits[name]["shards"]
+            Shard(files.join(self.path, entry.path), entry.examples, entry.bytes, entry.crc32c)
+            for entry in splits[name].shards
         ]
         if not term_parts:
             return shards
@@ -329,7 +278,7 @@ class Dataset:
             names = list(self.classes.values())
             more = ", ..." if len(names) > _SHOWN_CLASSES else ""
             rows.append((f"{len(names)}: {', '.join(names[:_SHOWN_CLASSES])}{more}", "classes"))
-        rows.append((str(sum(self.manifest["dead_letters"].values())), "dead letters"))
+        rows.append((str(sum(self.manifest.dead_letters.values())), "dead letters"))
         return rows
 
 

@@ -14,7 +14,8 @@ from beam_pipeline.core.dataset.duplicates import (
     described,
     parse_duplicates,
 )
-from beam_pipeline.core.dataset.manifest import IMAGES_ENTRY, MANIFEST_NAME
+from beam_pipeline.core.dataset.manifest import MANIFEST_NAME, ClassEntry, ImageEntries, Manifest
+from beam_pipeline.core.dataset.names import REPORT_NAME
 from beam_pipeline.core.images.preparation import FILTER_REASONS
 from beam_pipeline.core.labels.classes import numbering_note
 from beam_pipeline.core.labels.exclusion import Exclusion
@@ -22,7 +23,6 @@ from beam_pipeline.core.labels.moved import is_located
 from beam_pipeline.core.labels.schema import ColumnKind
 from beam_pipeline.core.records.alteration import Event
 from beam_pipeline.core.references import DEFAULT_SPLIT
-from beam_pipeline.core.report.report_file import REPORT_NAME
 from beam_pipeline.core.text import counted, enumerated, human_size
 from beam_pipeline.storage import files
 from beam_pipeline.terminal import complain, say
@@ -68,7 +68,7 @@ def say_what_was_kept(folder: str) -> None:
             )
 
 
-def _warn_of_keys_not_met(folder: str, manifest: Mapping[str, Any], exclusion: Exclusion) -> None:
+def _warn_of_keys_not_met(folder: str, manifest: Manifest, exclusion: Exclusion) -> None:
     """Warns of keys that were to be left out and are those of no image: perhaps misspelt."""
     found = exclusion.not_met(one["key"] for one in read_dead_letters(folder, manifest))
     if found:
@@ -78,48 +78,42 @@ def _warn_of_keys_not_met(folder: str, manifest: Mapping[str, Any], exclusion: E
         )
 
 
-def _time_line(manifest: Mapping[str, Any], seconds: float, wrote_all: bool) -> str:
+def _time_line(manifest: Manifest, seconds: float, wrote_all: bool) -> str:
     """Says how long the job took and, if it wrote everything, at which rate."""
     time = f"{seconds:.1f} s" if seconds < 100 else f"{seconds / 60:.0f} minutes"
     if not wrote_all or not seconds:
         return f"  time: {time}"
-    examples = manifest["counts"]["examples"] / seconds
-    size = sum(split["bytes"] for split in manifest["splits"].values()) / seconds
+    examples, size = manifest.counts.examples / seconds, manifest.bytes / seconds
     rate = f"{examples:.0f}" if examples >= 10 else f"{examples:.1f}"
     return f"  time: {time}, {rate} examples/s, {human_size(int(size))}/s"
 
 
-def _lines(
-    folder: str, uri: str, manifest: Mapping[str, Any], time_line: Sequence[str]
-) -> Iterator[str]:
-    counts = manifest["counts"]
-    size = sum(split["bytes"] for split in manifest["splits"].values())
-    yield f"Wrote {counted(counts['examples'], 'example')}, {human_size(size)}, to {folder}"
+def _lines(folder: str, uri: str, manifest: Manifest, time_line: Sequence[str]) -> Iterator[str]:
+    counts = manifest.counts
+    yield f"Wrote {counted(counts.examples, 'example')}, {human_size(manifest.bytes)}, to {folder}"
     yield from _change_lines(folder)
     yield ""
-    for name, split in manifest["splits"].items():
-        yield split_line(
-            name, counted(split["examples"], "example"), len(split["shards"]), split["bytes"]
-        )
+    for name, split in manifest.splits.items():
+        yield split_line(name, counted(split.examples, "example"), len(split.shards), split.bytes)
     yield from _class_lines(manifest)
-    if "unlabelled" in counts:
-        yield f"  unlabelled: {counted(counts['unlabelled'], 'sample')}, without label features"
-    yield from ignored_lines(counts["ignored_files"])
-    if counts["label_rows_repeated"]:
-        yield f"  repeated label rows: {counts['label_rows_repeated']}"
-    if IMAGES_ENTRY in manifest:
-        yield size_line(manifest[IMAGES_ENTRY])
-        is_tar = manifest["options"].get("record_format") == "webdataset"
-        if is_tar and len(manifest[IMAGES_ENTRY]["formats"]) > 1:
+    if "unlabelled" in manifest.content["counts"]:
+        yield f"  unlabelled: {counted(counts.unlabelled, 'sample')}, without label features"
+    yield from ignored_lines(counts.ignored_files)
+    if counts.label_rows_repeated:
+        yield f"  repeated label rows: {counts.label_rows_repeated}"
+    if manifest.images:
+        yield size_line(manifest.images)
+        is_tar = manifest.options.record_format == "webdataset"
+        if is_tar and len(manifest.images.formats) > 1:
             yield (
                 "  note: Hugging Face Datasets reads tars only if all images have one format; "
                 "--image_format jpeg writes them as JPEG"
             )
-    kinds = {ColumnKind(column["kind"]) for column in manifest["options"]["columns"]}
-    yield from _image_lines(counts.get("images", {}), any(map(is_located, kinds)))
+    kinds = {ColumnKind(column.kind) for column in manifest.options.columns}
+    yield from _image_lines(counts.images, any(map(is_located, kinds)))
     yield from _dead_letter_lines(folder, manifest)
-    yield from _duplicates_of(folder, counts["examples"])
-    for reason in manifest.get("questions", ()):
+    yield from _duplicates_of(folder, counts.examples)
+    for reason in manifest.questions:
         yield f"  accepted with --yes: {reason}"
     yield from time_line
     yield f"  manifest: {uri}"
@@ -142,13 +136,13 @@ def ignored_lines(ignored: Mapping[str, int]) -> Iterator[str]:
         yield f"  ignored, hidden or without an image extension: {numbers}"
 
 
-def size_line(images: Mapping[str, Any]) -> str:
+def size_line(images: ImageEntries) -> str:
     """The sizes and formats of images: `  image sizes: 75 to 500 wide, 375 high; 98 jpeg, 2 png`."""
-    formats = sorted(images["formats"].items(), key=lambda found: (-found[1], found[0]))
+    formats = sorted(images.formats.items(), key=lambda found: (-found[1], found[0]))
     shown = ", ".join(f"{count} {name}" for name, count in formats)
     width, height = (
         f"{low}" if low == high else f"{low} to {high}"
-        for low, high in (images["width"], images["height"])
+        for low, high in (images.width, images.height)
     )
     return f"  image sizes: {width} wide, {height} high; {shown}"
 
@@ -209,32 +203,31 @@ def reuse_lines(changes: Mapping[str, Any], *, planned: bool = False) -> Iterato
     yield from (f"  note: {note}" for note in changes["notes"])
 
 
-def _class_lines(manifest: Mapping[str, Any]) -> Iterator[str]:
-    classes = manifest["classes"]
-    labels = [c["feature"] for c in manifest["options"]["columns"] if c["feature"] == "image/label"]
+def _class_lines(manifest: Manifest) -> Iterator[str]:
+    classes = manifest.classes
+    features = [column.feature for column in manifest.options.columns]
     if not classes:
-        masks = [c for c in manifest["options"]["columns"] if c["feature"].startswith(_MASKS)]
-        if masks:
+        if any(feature.startswith(_MASKS) for feature in features):
             yield "  masks; --classes or --mask_colors would give their ids names"
         else:
             yield (
                 "  no classes; the label is the float feature image/label"
-                if labels
+                if "image/label" in features
                 else "  no classes"
             )
         return
-    figure = next((name for name in ("objects", "examples") if name in classes[0]), "")
-    figures = [(c["id"], c["name"], c[figure] if figure else None) for c in classes]
-    options = manifest["options"]
+    unit = manifest.unit
+    figures = [(c.id, c.name, c.count if unit else None) for c in classes]
+    options = manifest.content["options"]
     chosen = options.get("label_from_name") or options.get("classes")
-    yield from class_lines(figures, objects=figure == "objects", chosen=bool(chosen))
-    if not figure:
+    yield from class_lines(figures, objects=unit == "objects", chosen=bool(chosen))
+    if not unit:
         return
     if len(classes) > _SHOWN_CLASSES:
-        smallest, *_, largest = sorted(classes, key=lambda c: (c[figure], -c["id"]))
+        smallest, *_, largest = sorted(classes, key=lambda c: (c.count, -c.id))
         yield (
-            f"  largest class: {largest['name']} ({largest[figure]}), smallest: {smallest['name']} "
-            f"({smallest[figure]})"
+            f"  largest class: {largest.name} ({largest.count}), smallest: {smallest.name} "
+            f"({smallest.count})"
         )
     yield from _class_differences(classes)
 
@@ -265,19 +258,19 @@ def class_lines(
         yield f"  note: {note}"
 
 
-def _class_differences(classes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _class_differences(classes: Sequence[ClassEntry]) -> Iterator[str]:
     """Names classes that a split lacks, on purpose or by a mistake in folders or labels."""
-    for split in classes[0]["splits"]:
-        present = [c for c in classes if any(c["splits"].values())]
-        missing = [c["name"] for c in present if not c["splits"][split]]
+    for split in classes[0].splits:
+        present = [c for c in classes if any(c.splits.values())]
+        missing = [c.name for c in present if not c.splits.get(split)]
         if not missing or len(missing) == len(present):
             continue
         yield f"  note: {split} has no {enumerated(missing, _SHOWN)}"
 
 
-def _dead_letter_lines(folder: str, manifest: Mapping[str, Any]) -> Iterator[str]:
+def _dead_letter_lines(folder: str, manifest: Manifest) -> Iterator[str]:
     uri = shown_uri(folder, manifest)
-    by_reason = dict(manifest["dead_letters"])
+    by_reason = dict(manifest.dead_letters)
     filtered = {
         name: by_reason.pop(reason.value)
         for reason, name in FILTER_REASONS.items()
@@ -337,13 +330,12 @@ def location(dead_letter: Mapping[str, Any]) -> str:
     return f" ({dead_letter['file']}{line})"
 
 
-def _reading_lines(folder: str, manifest: Mapping[str, Any]) -> Iterator[str]:
+def _reading_lines(folder: str, manifest: Manifest) -> Iterator[str]:
     """Shows the code that reads the first split; without a label, all features as a dict."""
-    splits = list(manifest["splits"])
+    splits = list(manifest.splits)
     split = DEFAULT_SPLIT if DEFAULT_SPLIT in splits else splits[0]
-    options = manifest["options"]
-    columns = [column["feature"] for column in options["columns"] if column["feature"] in _LABELS]
-    batches = f"batch_size=32, image_size={_reading_size(manifest.get(IMAGES_ENTRY))}"
+    columns = [c.feature for c in manifest.options.columns if c.feature in _LABELS]
+    batches = f"batch_size=32, image_size={_reading_size(manifest.images)}"
     if not columns:
         batches += ", as_dict=True"
     yield "Read it:"
@@ -352,7 +344,7 @@ def _reading_lines(folder: str, manifest: Mapping[str, Any]) -> Iterator[str]:
     yield f"  dataset = beam_pipeline.load({folder!r}, split={split!r}, {batches})"
 
 
-def _reading_size(images: Mapping[str, Any] | None) -> tuple[int, int]:
+def _reading_size(images: ImageEntries | None) -> tuple[int, int]:
     """Returns (height, width) for training: the largest of the images where they are smaller than usual."""
-    size = (images["height"][1], images["width"][1]) if images else _USUAL_SIZE
+    size = (images.height[1], images.width[1]) if images else _USUAL_SIZE
     return size if max(size) < max(_USUAL_SIZE) else _USUAL_SIZE

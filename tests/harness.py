@@ -16,8 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from beam_pipeline.cli import main
-from beam_pipeline.core.dataset.names import RECEIPTS_FOLDER
-from beam_pipeline.core.report.report_file import REPORT_NAME
+from beam_pipeline.core.dataset.names import RECEIPTS_FOLDER, REPORT_NAME
 
 NONE_BAD = "--max_bad_fraction=0"
 ALL_BAD = "--max_bad_fraction=1"

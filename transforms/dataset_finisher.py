@@ -15,21 +15,23 @@ from beam_pipeline.core.dataset.changes import (
     option_changes,
     with_settled,
 )
-from beam_pipeline.core.dataset.duplicates import DUPLICATES_NAME, Duplicates
+from beam_pipeline.core.dataset.duplicates import DUPLICATES_NAME, NO_DUPLICATES, Duplicates
 from beam_pipeline.core.dataset.manifest import (
     CHECKSUM_ENTRY,
-    IMAGES_ENTRY,
     LINES_ENTRY,
     MANIFEST_NAME,
     DeadLetterFiles,
+    Manifest,
     Recorded,
     build_manifest,
     crc32c_text,
     dump_json,
     manifest_file,
+    parse_manifest,
 )
 from beam_pipeline.core.dataset.names import (
     MOST_IN_ONE,
+    REPORT_NAME,
     WRITING_NAME,
     dead_letter_names,
     parts_for,
@@ -61,7 +63,6 @@ from beam_pipeline.core.labels.schema import (
 )
 from beam_pipeline.core.records.alteration import Event
 from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo
-from beam_pipeline.core.report.report_file import REPORT_NAME
 from beam_pipeline.storage import files
 from beam_pipeline.transforms.batches import DeadLetterBatch
 from beam_pipeline.transforms.dead_letters import WrittenPart, write_lines, write_parts
@@ -78,7 +79,6 @@ from beam_pipeline.work.output_folder import (
     delete_dead_letters,
     earlier_manifest,
     is_somebody_elses,
-    parsed_manifest,
 )
 
 COMMITTED = "data set complete: %s"
@@ -234,12 +234,11 @@ class DatasetFinisher:
         )
 
     def _complete(
-        self, run: _Run, earlier: Mapping[str, Any] | None, dead_letter_files: DeadLetterFiles
+        self, run: _Run, earlier: Manifest | None, dead_letter_files: DeadLetterFiles
     ) -> Refusal | None:
         """Writes the files of a run in which all is well; returns what is in their way."""
-        manifest = self._manifest(run, dead_letter_files)
-        manifest_data = manifest_file(manifest)
-        parsed_manifest(manifest_data, files.join(self.output_folder, MANIFEST_NAME))
+        manifest_data = manifest_file(self._manifest(run, dead_letter_files))
+        manifest = parse_manifest(manifest_data, files.join(self.output_folder, MANIFEST_NAME))
         changed = self._changed_inputs(earlier, manifest) if earlier else None
         if changed:
             return changed
@@ -276,9 +275,7 @@ class DatasetFinisher:
         logging.getLogger(__name__).info(COMMITTED, self.output_folder)
         return None
 
-    def _changed_inputs(
-        self, earlier: Mapping[str, Any], manifest: Mapping[str, Any]
-    ) -> Refusal | None:
+    def _changed_inputs(self, earlier: Manifest, manifest: Manifest) -> Refusal | None:
         """The refusal of a run in which a complete data set would come out different."""
         changed = option_changes(_compared(earlier), _compared(manifest))
         if not changed:
@@ -292,7 +289,7 @@ class DatasetFinisher:
     def _write_dead_letters(
         self,
         plan: Plan,
-        earlier: Mapping[str, Any] | None,
+        earlier: Manifest | None,
         name: str,
         dead_letters: Iterable[DeadLetter],
     ) -> int:
@@ -359,7 +356,7 @@ class DatasetFinisher:
         return names
 
     def _lists_dead_letters(
-        self, plan: Plan, earlier: Mapping[str, Any] | None, names: Sequence[str]
+        self, plan: Plan, earlier: Manifest | None, names: Sequence[str]
     ) -> bool:
         """Tells whether dead letters are to be written: not for a question, and not anew."""
         if plan.refusal is not None and plan.refusal.error == QuestionError.__name__:
@@ -384,7 +381,7 @@ class DatasetFinisher:
             return {}
         return {DUPLICATES_NAME: dump_json(duplicates.to_json())}
 
-    def _report(self, manifest: Mapping[str, Any], run: _Run) -> dict[str, bytes]:
+    def _report(self, manifest: Manifest, run: _Run) -> dict[str, bytes]:
         """The file for people. Pillow takes long to import, and other parts never need it."""
         from beam_pipeline.work.report import make_report
 
@@ -394,7 +391,7 @@ class DatasetFinisher:
             statistics=run.totals.images.statistics,
             dead_letters=run.dead_letters,
             command=self.report_of or "",
-            duplicates=run.duplicates.to_figures() if run.duplicates else None,
+            duplicates=run.duplicates or NO_DUPLICATES,
         )
         return {REPORT_NAME: content}
 
@@ -468,14 +465,12 @@ def _changes_file(
     return {CHANGES_NAME: dump_json(content)}
 
 
-def _compared(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A manifest without the entries that may change while its data set stays the same.
-
-    Those of older versions have no figures of images.
-    """
-    counts = {k: v for k, v in manifest["counts"].items() if k != "ignored_files"}
-    open_entries = (IMAGES_ENTRY, "questions", CHECKSUM_ENTRY, LINES_ENTRY)
-    same = {k: v for k, v in manifest.items() if k not in open_entries}
+def _compared(manifest: Manifest) -> Mapping[str, Any]:
+    """A manifest without the entries that may change while its data set stays the same."""
+    content = manifest.content
+    counts = {k: v for k, v in content["counts"].items() if k != "ignored_files"}
+    open_entries = ("images", "questions", CHECKSUM_ENTRY, LINES_ENTRY)
+    same = {k: v for k, v in content.items() if k not in open_entries}
     return {**same, "counts": counts}
 
 

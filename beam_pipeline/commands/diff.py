@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from beam_pipeline.commands.command import Call, Command
 from beam_pipeline.core.dataset.changes import (
@@ -15,7 +14,7 @@ from beam_pipeline.core.dataset.changes import (
     option_changes,
     written_samples,
 )
-from beam_pipeline.core.dataset.manifest import shard_paths
+from beam_pipeline.core.dataset.manifest import Manifest
 from beam_pipeline.core.dataset.receipts import receipt_name
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.references import SampleRef
@@ -38,12 +37,12 @@ def compare(old: str, new: str) -> SampleChanges:
       ConversionError: a folder holds no complete data set, or a shard has no receipt.
     """
     before, after = read_manifest(old), read_manifest(new)
-    labels = file_labels(after["options"])
+    labels = file_labels(after.content["options"])
     return compare_samples(_samples(old, before), _samples(new, after), labels)
 
 
-def _samples(folder: str, manifest: Mapping[str, Any]) -> Iterator[SampleRef]:
-    names = shard_paths(manifest)
+def _samples(folder: str, manifest: Manifest) -> Iterator[SampleRef]:
+    names = [shard.path for shard in manifest.shards]
     with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
         # Few at a time, as a receipt may list a million samples.
         for start in range(0, len(names), _READS_AT_ONCE):
@@ -67,7 +66,7 @@ def _run(call: Call) -> bool:
     old, new = (files.canonical(path) for path in (call.arguments.old, call.arguments.new))
     manifests = [read_manifest(folder) for folder in (old, new)]
     changes = compare(old, new)
-    then, now = ({name: m[name] for name in ("seed", "options")} for m in manifests)
+    then, now = ({name: m.content[name] for name in ("seed", "options")} for m in manifests)
     say(
         *(f"{kind} {key}" for kind, keys in changes._asdict().items() for key in keys),
         f"{old} and {new}: {changes.summary}",

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from beam_pipeline.commands.command import Command
+from beam_pipeline.core.dataset.manifest import Manifest, ShardEntry
 from beam_pipeline.core.errors import ConversionError, UsageError
-from beam_pipeline.core.records.formats import DEFAULT_FORMAT, recorded_format
+from beam_pipeline.core.records.formats import DEFAULT_FORMAT
 from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.records.tfrecord import index_file
 from beam_pipeline.core.text import counted
@@ -39,8 +37,8 @@ def write_index(folder: str) -> bool:
     return True
 
 
-def _write_index(folder: str, manifest: Mapping[str, Any]) -> None:
-    record_format = recorded_format(manifest["options"])
+def _write_index(folder: str, manifest: Manifest) -> None:
+    record_format = manifest.record_format
     if record_format.name != DEFAULT_FORMAT:
         raise UsageError(
             f"{folder} holds shards in the format {record_format.name}, and only TFRecords have an "
@@ -51,7 +49,7 @@ def _write_index(folder: str, manifest: Mapping[str, Any]) -> None:
             f"{folder} is compressed with {record_format.compression} and cannot be indexed, because "
             "readers cannot seek in a compressed shard; convert with --compression none"
         )
-    shards = [entry for split in manifest["splits"].values() for entry in split["shards"]]
+    shards = manifest.shards
     try:
         records = sum(_index_shard(folder, entry, record_format) for entry in shards)
     finally:
@@ -60,20 +58,20 @@ def _write_index(folder: str, manifest: Mapping[str, Any]) -> None:
     say(f"{folder}: {counts}, indexed in *.tfindex-*")
 
 
-def _index_shard(folder: str, entry: dict[str, Any], record_format: RecordFormat) -> int:
+def _index_shard(folder: str, entry: ShardEntry, record_format: RecordFormat) -> int:
     """Writes the index of one shard and returns the number of its records."""
-    uri = files.join(folder, entry["path"])
+    uri = files.join(folder, entry.path)
     try:
         with files.open_input(uri) as file:
             spans = list(record_format.spans(file, uri))
     except OSError as error:
         raise ConversionError(f"{uri} cannot be read: {error.strerror or error}") from error
-    if len(spans) != entry["examples"]:
+    if len(spans) != entry.examples:
         raise ConversionError(
-            f"{uri}: holds {counted(len(spans), 'record')}, the manifest says {entry['examples']}; "
+            f"{uri}: holds {counted(len(spans), 'record')}, the manifest says {entry.examples}; "
             "run `beam-tfrecord verify` to find all faults"
         )
-    index = files.join(folder, record_format.index_name(entry["path"]))
+    index = files.join(folder, record_format.index_name(entry.path))
     try:
         files.write_bytes(index, index_file(spans))
     except OSError as error:

@@ -63,7 +63,7 @@ def show(source: Source, selection: Selection, to: str = "") -> bool:
     Returns: True if examples were found, and no file is damaged.
     """
     _check_class(source, selection.class_name)
-    declared = set(source.manifest.get("features", ()))
+    declared = set(source.manifest.features if source.manifest else ())
     _check_features(declared, selection)  # before gigabytes are read
     result, kept, written, size, unshown = Scan(), [], 0, 0, 0
     with contextlib.ExitStack() as stack:
@@ -111,8 +111,8 @@ def _check_class(source: Source, name: str) -> None:
     Raises:
       UsageError: it has not; names the most similar one.
     """
-    names = [entry["name"] for entry in source.manifest.get("classes", ())]
-    ids = [str(entry["id"]) for entry in source.manifest.get("classes", ())]
+    classes = source.manifest.classes if source.manifest else ()
+    names, ids = [entry.name for entry in classes], [str(entry.id) for entry in classes]
     if name and names and name not in (*names, *ids):
         close = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"it has {enumerated(names, _FEW)}"

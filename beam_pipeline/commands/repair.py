@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
 
 from beam_pipeline.commands.command import Command
 from beam_pipeline.commands.verify import check_shards, dead_letter_faults, manifest_faults
-from beam_pipeline.core.dataset.manifest import crc32c_text, shard_paths
+from beam_pipeline.core.dataset.manifest import Manifest, ShardEntry, crc32c_text
 from beam_pipeline.core.dataset.names import INCOMPLETE_FOLDER
 from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs, receipt_name
 from beam_pipeline.core.errors import (
@@ -18,7 +16,6 @@ from beam_pipeline.core.errors import (
     ConversionError,
 )
 from beam_pipeline.core.images.preparation import check_codec
-from beam_pipeline.core.records.formats import recorded_format
 from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.text import counted, shown
 from beam_pipeline.storage import files
@@ -51,7 +48,7 @@ class RepairTask:
 
     folder: str
     inputs: ShardInputs
-    entry: Mapping[str, Any]
+    entry: ShardEntry
     record_format: RecordFormat
 
     @property
@@ -84,15 +81,15 @@ class RepairTask:
     def _accept(self, receipt: Receipt) -> None:
         info = receipt.info
         if (info.examples, info.bytes, crc32c_text(info.crc32c)) == (
-            self.entry["examples"],
-            self.entry["bytes"],
-            self.entry["crc32c"],
+            self.entry.examples,
+            self.entry.bytes,
+            self.entry.crc32c,
         ):
             return
         raise ChangedInputsError(
             f"{self.uri} cannot be rewritten: its images have changed. It would now have "
             f"{info.examples} examples and {info.bytes} bytes, the manifest says "
-            f"{self.entry['examples']} and {self.entry['bytes']}{_first_dead_letter(receipt)}. Restore the "
+            f"{self.entry.examples} and {self.entry.bytes}{_first_dead_letter(receipt)}. Restore the "
             "images, or convert again with --overwrite"
         )
 
@@ -117,7 +114,7 @@ def repair(folder: str) -> bool:
         return _repair(folder, read_manifest(folder))
 
 
-def _repair(folder: str, manifest: Mapping[str, Any]) -> bool:
+def _repair(folder: str, manifest: Manifest) -> bool:
     shards = [*check_shards(folder, manifest)]
     damaged = [shard for shard in shards if shard.faults]
     for shard in damaged:
@@ -129,8 +126,8 @@ def _repair(folder: str, manifest: Mapping[str, Any]) -> bool:
             try:
                 if isinstance(work, ConversionError):
                     raise work
-                _result(work, files.join(folder, shard.entry["path"]))
-                say(f"{files.join(folder, shard.entry['path'])}: rewritten")
+                _result(work, files.join(folder, shard.entry.path))
+                say(f"{files.join(folder, shard.entry.path)}: rewritten")
             except ConversionError as error:
                 complain(str(error))
                 failed += 1
@@ -145,7 +142,7 @@ def _repair(folder: str, manifest: Mapping[str, Any]) -> bool:
     if remaining:
         complain(*remaining)
     delete_incomplete(folder)
-    sound = len(shard_paths(manifest)) - len(damaged)
+    sound = len(manifest.shards) - len(damaged)
     were = "was" if sound == 1 else "were"
     written = len(damaged) - failed
     say(f"{folder}: {counted(sound, 'shard')} {were} sound, {written} rewritten")
@@ -172,17 +169,15 @@ def _result(work: Future[Written], uri: str) -> Written:
         ) from error
 
 
-def _start(
-    folder: str, entry: Mapping[str, Any], manifest: Mapping[str, Any]
-) -> Future[Written] | ConversionError:
-    uri = files.join(folder, entry["path"])
+def _start(folder: str, entry: ShardEntry, manifest: Manifest) -> Future[Written] | ConversionError:
+    uri = files.join(folder, entry.path)
     try:
-        receipt = read_receipt(folder, entry["path"])
+        receipt = read_receipt(folder, entry.path)
     except ConversionError as error:
         return error
     if receipt is None:
         return ConversionError(
-            f"{uri} cannot be rewritten: {receipt_name(entry['path'])}, the list of its images, is "
+            f"{uri} cannot be rewritten: {receipt_name(entry.path)}, the list of its images, is "
             "missing. Convert again with --overwrite"
         )
     try:
@@ -194,7 +189,7 @@ def _start(
             f"{uri} cannot be rewritten: its samples came from Python, or were unpacked during the "
             "conversion from a file of many samples. Convert again with --overwrite"
         )
-    task = RepairTask(folder, receipt.inputs, entry, recorded_format(manifest["options"]))
+    task = RepairTask(folder, receipt.inputs, entry, manifest.record_format)
     work = submit(task)
     assert work, "there are writer processes"
     return work

@@ -6,17 +6,17 @@ import json
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from beam_pipeline.commands.command import Command
 from beam_pipeline.core.dataset.manifest import (
-    LINES_ENTRY,
     MANIFEST_NAME,
+    Manifest,
+    ShardEntry,
     crc32c_text,
     is_as_written,
     line_crc,
-    shard_paths,
 )
 from beam_pipeline.core.dataset.receipts import receipt_name
 from beam_pipeline.core.dataset.verification import (
@@ -53,9 +53,8 @@ def verify(folder: str) -> bool:
     if faults:
         complain(f"{folder}: {counted(faults, 'fault')}")
         return False
-    counts = manifest["counts"]
-    shards = counted(len(shard_paths(manifest)), "shard")
-    say(f"{folder}: {shards}, {counted(counts['examples'], 'example')}, all well")
+    shards = counted(len(manifest.shards), "shard")
+    say(f"{folder}: {shards}, {counted(manifest.counts.examples, 'example')}, all well")
     return True
 
 
@@ -72,19 +71,19 @@ class CheckedShard(NamedTuple):
     """
 
     split: str
-    entry: Mapping[str, Any]
+    entry: ShardEntry
     faults: Sequence[str]
     info: ShardInfo | None
     receipt_faults: Sequence[str]
     sharing: str
 
 
-def check_shards(folder: str, manifest: Mapping[str, Any]) -> Iterator[CheckedShard]:
+def check_shards(folder: str, manifest: Manifest) -> Iterator[CheckedShard]:
     """Reads every shard of a data set, and its receipt, and compares both with the manifest."""
     receipts = receipts_there(folder)
-    for split, entries in manifest["splits"].items():
-        for entry in entries["shards"]:
-            uri = files.join(folder, entry["path"])
+    for split, entries in manifest.splits.items():
+        for entry in entries.shards:
+            uri = files.join(folder, entry.path)
             results: list[str | ShardInfo] = []
             try:
                 with files.open_input(uri) as file:
@@ -104,16 +103,16 @@ def check_shards(folder: str, manifest: Mapping[str, Any]) -> Iterator[CheckedSh
                 infos[0] if infos else None,
                 # A folder without any receipt is that of --shuffle=records, or they were removed.
                 [*_receipt_faults(folder, split, entry, manifest)] if receipts else (),
-                _sharing(folder, entry["path"]) if faults and not is_remote(folder) else "",
+                _sharing(folder, entry.path) if faults and not is_remote(folder) else "",
             )
 
 
 def _receipt_faults(
-    folder: str, split: str, entry: Mapping[str, Any], manifest: Mapping[str, Any]
+    folder: str, split: str, entry: ShardEntry, manifest: Manifest
 ) -> Iterator[str]:
-    uri = files.join(folder, receipt_name(entry["path"]))
+    uri = files.join(folder, receipt_name(entry.path))
     try:
-        receipt = read_receipt(folder, entry["path"])
+        receipt = read_receipt(folder, entry.path)
     except ConversionError as error:
         yield str(error)
         return
@@ -144,10 +143,10 @@ def _sharing(folder: str, shard: str) -> str:
     return f" {places} shares the damaged file, a hard link of --reuse: {remedy}"
 
 
-def manifest_faults(folder: str, manifest: Mapping[str, Any]) -> Iterator[str]:
+def manifest_faults(folder: str, manifest: Manifest) -> Iterator[str]:
     """Yields the faults of a manifest that it shows by itself."""
     uri = files.join(folder, MANIFEST_NAME)
-    if not is_as_written(files.read_bytes(uri), manifest):
+    if not is_as_written(files.read_bytes(uri)):
         yield (
             f"{uri} does not have its checksum: it was damaged or edited. Put back a copy, or convert "
             "again with --overwrite"
@@ -155,7 +154,7 @@ def manifest_faults(folder: str, manifest: Mapping[str, Any]) -> Iterator[str]:
     yield from verify_counts(manifest)
 
 
-def _faults(folder: str, manifest: Mapping[str, Any]) -> Iterator[str]:
+def _faults(folder: str, manifest: Manifest) -> Iterator[str]:
     infos: list[ShardInfo] = []
     for shard in check_shards(folder, manifest):
         for number, fault in enumerate(shard.faults):
@@ -164,14 +163,14 @@ def _faults(folder: str, manifest: Mapping[str, Any]) -> Iterator[str]:
         if shard.info:
             infos.append(shard.info)
     yield from manifest_faults(folder, manifest)
-    if len(infos) == len(shard_paths(manifest)):
+    if len(infos) == len(manifest.shards):
         yield from verify_classes(manifest, infos)
     for name, fault in spoilt_side_files(folder, manifest):
         yield f"{files.join(folder, name)} {fault}"
     yield from dead_letter_faults(folder, manifest)
 
 
-def dead_letter_faults(folder: str, manifest: Mapping[str, Any]) -> Iterator[str]:
+def dead_letter_faults(folder: str, manifest: Manifest) -> Iterator[str]:
     """Yields the faults of the files that list dead letters."""
     uri, crc = shown_uri(folder, manifest), 0
     reasons: Counter[str] = Counter()
@@ -182,9 +181,9 @@ def dead_letter_faults(folder: str, manifest: Mapping[str, Any]) -> Iterator[str
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         yield f"{uri}: cannot be read: {error}"
         return
-    if dict(reasons) != manifest["dead_letters"]:
-        yield f"{uri}: holds {dict(reasons)}, the manifest says {manifest['dead_letters']}"
-    elif manifest.get(LINES_ENTRY, crc32c_text(crc % (1 << 32))) != crc32c_text(crc % (1 << 32)):
+    if reasons != manifest.dead_letters:
+        yield f"{uri}: holds {dict(reasons)}, the manifest says {manifest.dead_letters}"
+    elif manifest.dead_letters_crc32c != crc32c_text(crc % (1 << 32)):
         yield f"{uri}: its lines do not have the checksum of the manifest: damaged or edited"
 
 

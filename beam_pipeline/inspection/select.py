@@ -29,7 +29,6 @@ from typing import Any, NamedTuple
 from beam_pipeline.core.dataset.changes import written_samples
 from beam_pipeline.core.errors import ConversionError, DamagedRecordError, UsageError
 from beam_pipeline.core.records.example_view import Features
-from beam_pipeline.core.records.formats import recorded_format
 from beam_pipeline.core.records.sharding import KeyHasher, shard_of
 from beam_pipeline.core.text import counted, is_utf8, shown
 from beam_pipeline.inspection.sources import RecordFile, Source, parsed
@@ -168,10 +167,11 @@ class FoundExample(NamedTuple):
 
 def files_for(source: Source, key: str) -> list[RecordFile]:
     """The files that may hold a sample: one per split where a hash decides, else all of them."""
-    options = source.manifest.get("options", {})
-    if options.get("shuffle") != _BY_HASH or not is_utf8(key):
+    manifest = source.manifest
+    by_hash = manifest and manifest.content["options"].get("shuffle") == _BY_HASH
+    if not manifest or not by_hash or not is_utf8(key):
         return list(source.files)
-    order = KeyHasher(source.manifest["seed"]).order(key)
+    order = KeyHasher(manifest.seed).order(key)
     by_split = {
         split: [file for file in source.files if file.split == split] for split in source.splits
     }
@@ -185,7 +185,7 @@ def find(source: Source, key: str) -> FoundExample | None:
       DamagedRecordError: a file that may hold it is damaged.
     """
     places = files_for(source, key)
-    for file in places if source.folder else ():
+    for file in places if source.manifest else ():
         if found := _from_receipt(source, file, key):
             return found
     # A receipt may be gone or of another writer, so that only the records themselves prove that none has the key.
@@ -200,11 +200,11 @@ def _from_receipt(source: Source, file: RecordFile, key: str) -> FoundExample | 
     except ConversionError:
         return None  # damaged; the records tell
     keys = [ref.key for ref in written_samples(receipt)] if receipt else []
-    if key not in keys:
+    if key not in keys or not source.manifest:
         return None
     number = keys.index(key)
     with open_shard(file.uri) as stream:
-        records = recorded_format(source.manifest["options"]).records_in(
+        records = source.manifest.record_format.records_in(
             stream, file.uri, range(number, number + 1)
         )
         for record in islice(records, 1):
@@ -223,7 +223,7 @@ def _scan(source: Source, places: Sequence[RecordFile], key: str) -> Iterator[Fo
 
 def reason_left_out(source: Source, key: str) -> str:
     """What the dead letter of a sample says; empty if there is none."""
-    if not source.folder:
+    if not source.manifest:
         return ""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         for found in read_dead_letters(source.folder, source.manifest):

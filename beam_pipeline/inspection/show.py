@@ -44,9 +44,9 @@ class Table(NamedTuple):
 def title(source: Source) -> str:
     """One line about the whole: what it is, and how large."""
     size = human_size(sum(file.bytes for file in source.files))
-    if source.folder:
-        splits = source.manifest["splits"]
-        examples = sum(splits[split]["examples"] for split in source.splits)
+    if source.manifest:
+        splits = source.manifest.splits
+        examples = sum(splits[split].examples for split in source.splits)
         shards = counted(len(source.files), "shard")
         return f"{source.name}: {counted(examples, 'example')} in {shards}, {size}"
     return f"{source.name}: {counted(len(source.files), 'file')}, {size}"
@@ -66,8 +66,8 @@ def split_rows(source: Source, figures: Figures, *, filtered: bool, whole: bool)
     for split in source.splits:
         found = [file for file in source.files if file.split == split]
         examples = figures.examples[split]
-        if source.folder and not filtered:
-            examples = source.manifest["splits"][split]["examples"]
+        if source.manifest and not filtered:
+            examples = source.manifest.splits[split].examples
         size = human_size(sum(file.bytes for file in found))
         rows.append(
             (split or _NO_SPLIT, *([str(examples)] if counts else []), str(len(found)), size)
@@ -86,19 +86,17 @@ def class_rows(source: Source, figures: Figures, *, filtered: bool) -> Table:
     """
     splits = [split for split in source.splits if split]
     columns = splits if len(splits) > 1 else []
-    of_manifest = source.manifest.get("classes") or ()
-    if of_manifest and "splits" in of_manifest[0] and not filtered:
-        counted_as = "objects" if "objects" in of_manifest[0] else "examples"
+    if source.manifest and source.manifest.unit and not filtered:
         rows = [
             (
-                str(one["id"]),
-                one["name"],
-                *(str(one["splits"].get(split, 0)) for split in columns),
-                str(sum(one["splits"].get(split, 0) for split in splits)),
+                *(str(entry.id), entry.name),
+                *(str(entry.splits.get(split, 0)) for split in columns),
+                str(sum(entry.splits.get(split, 0) for split in splits)),
             )
-            for one in of_manifest
+            for entry in source.manifest.classes
         ]
-        return Table(("id", "class", *columns, counted_as), rows, "> " + ">" * (len(columns) + 1))
+        header = ("id", "class", *columns, source.manifest.unit)
+        return Table(header, rows, "> " + ">" * (len(columns) + 1))
     ordered = sorted(
         figures.classes.items(),
         key=lambda item: (-item[1].total(), item[0].zfill(20) if item[0].isdecimal() else item[0]),

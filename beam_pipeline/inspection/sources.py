@@ -12,17 +12,17 @@ import os
 import posixpath
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, BinaryIO
 
-from beam_pipeline.core.dataset.manifest import MANIFEST_NAME
+from beam_pipeline.core.dataset.manifest import MANIFEST_NAME, Manifest
 from beam_pipeline.core.errors import ConversionError, DamagedRecordError, UsageError
 from beam_pipeline.core.labels.schema import written_key
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.records.example_view import ExampleView
-from beam_pipeline.core.records.formats import DEFAULT_FORMAT, recorded_format
+from beam_pipeline.core.records.formats import DEFAULT_FORMAT
 from beam_pipeline.core.records.tfrecord import HEADER_BYTES, frame_header, read_records
 from beam_pipeline.core.text import counted, quoted, shown
 from beam_pipeline.core.uris import is_remote
@@ -63,14 +63,14 @@ class Source:
       files: the files of records, those of one split together.
       naming: the features that name samples and classes.
       folder: the folder of a data set of ours; else empty.
-      manifest: its manifest; else empty.
+      manifest: its manifest; else None.
     """
 
     name: str
     files: Sequence[RecordFile]
     naming: Naming = field(default_factory=Naming)
     folder: str = ""
-    manifest: Mapping[str, Any] = field(default_factory=dict)
+    manifest: Manifest | None = None
 
     @property
     def splits(self) -> list[str]:
@@ -96,7 +96,7 @@ class Source:
         Raises:
           DamagedRecordError: the file is damaged, or cannot be read; says where.
         """
-        other = self.manifest and recorded_format(self.manifest["options"])
+        other = self.manifest and self.manifest.record_format
         with open_shard(file.uri) as stream:
             if not other or other.name == DEFAULT_FORMAT:
                 yield from read_examples(stream, file.uri)
@@ -132,21 +132,20 @@ def open_source(paths: Sequence[str]) -> Source:
 
 def _data_set(folder: str) -> Source:
     manifest = read_manifest(folder)
-    renames = manifest["options"].get("features") or {}
 
     def written(*standards: str) -> tuple[str, ...]:
-        return tuple(key for one in standards if (key := written_key(one, renames)))
+        return tuple(key for one in standards if (key := written_key(one, manifest.renames)))
 
     naming = Naming(
         keys=written(*KEYS),
         class_texts=written(*CLASS_TEXTS),
         class_ids=written(*CLASS_IDS),
-        names={entry["id"]: entry["name"] for entry in manifest["classes"]},
+        names={entry.id: entry.name for entry in manifest.classes},
     )
     shards = [
-        RecordFile(files.join(folder, entry["path"]), split, entry["bytes"])
-        for split, entries in manifest["splits"].items()
-        for entry in entries["shards"]
+        RecordFile(files.join(folder, entry.path), split, entry.bytes)
+        for split, entries in manifest.splits.items()
+        for entry in entries.shards
     ]
     return Source(folder, shards, naming, folder, manifest)
 

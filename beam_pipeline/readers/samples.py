@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, NamedTuple
 
+from beam_pipeline.core.dataset.manifest import FeatureEntry
 from beam_pipeline.core.errors import DamagedRecordError, UsageError
 from beam_pipeline.core.images.header import BadImageError, image_extension
 from beam_pipeline.core.labels.schema import ENCODED_KEY
 from beam_pipeline.core.records.example_view import ExampleView
-from beam_pipeline.dataset import Dataset, Shard, StoredFeature, is_count
+from beam_pipeline.dataset import Dataset, Shard, is_count
 from beam_pipeline.readers.shards import records_of_shard
 
 IMAGE, MASK = "image", "mask"
@@ -39,7 +40,7 @@ Decoder = Callable[[Example], Any]
 
 
 def parse_example(
-    record: bytes, features: Mapping[str, StoredFeature] | None = None, name: str = "a record"
+    record: bytes, features: Mapping[str, FeatureEntry] | None = None, name: str = "a record"
 ) -> dict[str, Any]:
     """The values of a serialized `tf.train.Example` by key, without TensorFlow.
 
@@ -64,7 +65,7 @@ def parse_example(
     return {key: _value(view, key, feature, name) for key, feature in features.items()}
 
 
-def _value(view: ExampleView, key: str, feature: StoredFeature, name: str) -> Any:
+def _value(view: ExampleView, key: str, feature: FeatureEntry, name: str) -> Any:
     kind = feature.kind
     values = view.values_of(key, kind)
     if feature.shape:
@@ -188,7 +189,7 @@ def check_first_image(dataset: Dataset, shards: Sequence[Shard], encoded: str) -
     Raises:
       UsageError: the first one is not, such as an array, of which the bytes are stored.
     """
-    if dataset.manifest["options"].get("layout") != _FROM_PYTHON or dataset.bare_pixels:
+    if dataset.manifest.content["options"].get("layout") != _FROM_PYTHON or dataset.bare_pixels:
         return
     records = chain.from_iterable(records_of_shard(s, dataset.record_format) for s in shards)
     for record in records:
@@ -240,7 +241,7 @@ class Sampler:
       decode: turns their values into a sample; None if they are the sample.
     """
 
-    features: Mapping[str, StoredFeature]
+    features: Mapping[str, FeatureEntry]
     decode: Decoder | None
 
     def __call__(self, record: bytes, uri: str) -> Any:
@@ -293,7 +294,7 @@ class PixelDecoder:
     """
 
     plan: PixelPlan
-    features: Mapping[str, StoredFeature] = field(default_factory=dict)
+    features: Mapping[str, FeatureEntry] = field(default_factory=dict)
 
     def __call__(self, example: Mapping[str, Any]) -> Example:
         """Decodes the image and the mask of an example.

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from beam_pipeline.core.dataset.manifest import FeatureEntry
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.schema import ENCODED_KEY
 from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.text import counted
 from beam_pipeline.core.uris import scheme_of
-from beam_pipeline.dataset import Dataset, Shard, StoredFeature
+from beam_pipeline.dataset import Dataset, Shard
 from beam_pipeline.readers.samples import MASK_KEYS
 from beam_pipeline.readers.shards import records_of_shard
 
@@ -125,7 +126,7 @@ Parsed = Mapping[str, Any]
 """Key -> tensor: the parsed features of one example."""
 
 
-def _parser(feature: StoredFeature) -> Any:
+def _parser(feature: FeatureEntry) -> Any:
     """Returns the specification of one feature for `tf.io.parse_example`."""
     dtype = _DTYPES[feature.kind]
     if feature.ragged:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from beam_pipeline.core.dataset.names import (
-    PARTS_ENTRY,
-    names_in_manifest,
-    part_of,
-)
+from beam_pipeline.core.dataset.manifest import Manifest
+from beam_pipeline.core.dataset.names import DEAD_LETTERS_NAME, dead_letter_names, part_of
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.packing import Columns, items_of
 from beam_pipeline.storage import files
 
 
-def dead_letter_lines(folder: str, manifest: Mapping[str, Any]) -> Iterator[bytes]:
+def dead_letter_lines(folder: str, manifest: Manifest) -> Iterator[bytes]:
     """Reads the lines of the dead letters of a data set, one at a time; parts follow one another.
 
     Args:
@@ -27,20 +24,20 @@ def dead_letter_lines(folder: str, manifest: Mapping[str, Any]) -> Iterator[byte
     Raises:
       OSError: a file cannot be read.
     """
-    for name in names_in_manifest(manifest):
+    for name in dead_letter_names(manifest.dead_letter_parts):
         with files.open_input(files.join(folder, name)) as file:
             yield from file
 
 
-def read_dead_letters(folder: str, manifest: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def read_dead_letters(folder: str, manifest: Manifest) -> Iterator[dict[str, Any]]:
     """The same, parsed. Raises also ValueError for a line that is not JSON."""
     yield from map(json.loads, dead_letter_lines(folder, manifest))
 
 
-def shown_uri(folder: str, manifest: Mapping[str, Any]) -> str:
+def shown_uri(folder: str, manifest: Manifest) -> str:
     """The file of the dead letters for people; a pattern where there are several."""
-    parts = manifest.get(PARTS_ENTRY, 0)
-    name = f"dead_letters-*-of-{parts:05d}.jsonl" if parts else names_in_manifest(manifest)[0]
+    parts = manifest.dead_letter_parts
+    name = f"dead_letters-*-of-{parts:05d}.jsonl" if parts else DEAD_LETTERS_NAME
     return files.join(folder, name)
 
 

@@ -13,9 +13,13 @@ from beam_pipeline.core.dataset.changes import option_changes
 from beam_pipeline.core.dataset.manifest import (
     LABELS_NAME,
     MANIFEST_NAME,
-    check_manifest,
+    ClassEntry,
+    CountEntries,
+    Manifest,
+    OptionEntries,
+    ShardEntry,
+    SplitEntry,
     parse_manifest,
-    shard_paths,
 )
 from beam_pipeline.core.dataset.names import (
     DEAD_LETTERS_NAME,
@@ -23,6 +27,7 @@ from beam_pipeline.core.dataset.names import (
     INCOMPLETE_FOLDER,
     NOTE_NAME,
     RECEIPTS_FOLDER,
+    REPORT_NAME,
     WRITING_NAME,
     lists_dead_letters,
 )
@@ -36,13 +41,10 @@ from beam_pipeline.core.errors import (
 )
 from beam_pipeline.core.images.preparation import other_codec
 from beam_pipeline.core.records.features import ORIENTATION
-from beam_pipeline.core.records.formats import (
-    format_of,
-    recorded_format,
-)
+from beam_pipeline.core.records.formats import format_of
 from beam_pipeline.core.records.sharding import ShardPlan
-from beam_pipeline.core.report.report_file import REPORT_NAME
 from beam_pipeline.core.text import counted
+from beam_pipeline.core.typed_json import decode
 from beam_pipeline.storage import files
 from beam_pipeline.work.incomplete_folder import (
     EarlierRun,
@@ -58,37 +60,26 @@ from beam_pipeline.work.incomplete_folder import (
 from beam_pipeline.work.receipt_files import delete_receipts, read_receipt, receipts_there
 
 
-def read_manifest(folder: str, *, whole: bool = True) -> dict[str, Any]:
+def read_manifest(folder: str) -> Manifest:
     """The manifest of a complete data set, its entries checked.
-
-    Args:
-      folder: the output folder.
-      whole: check every entry, not only those that readers of examples need.
 
     Raises:
       ConversionError: there is none, or it cannot be read.
     """
     uri = files.join(folder, MANIFEST_NAME)
     try:
-        return parsed_manifest(files.read_bytes(uri), uri, whole=whole)
+        return parse_manifest(files.read_bytes(uri), uri)
     except OSError as error:
         raise ConversionError(
             f"{uri} cannot be read ({error.strerror or error}): the folder holds no complete data set"
         ) from error
 
 
-def parsed_manifest(data: bytes, uri: str, *, whole: bool = True) -> dict[str, Any]:
-    """The content of a manifest's file, its entries checked. Raises ConversionError."""
-    manifest = parse_manifest(data, uri)
-    check_manifest(manifest, uri, whole=whole)
-    return manifest
-
-
-def earlier_manifest(folder: str) -> dict[str, Any] | None:
+def earlier_manifest(folder: str) -> Manifest | None:
     """The manifest of a complete data set; None if there is none."""
     uri = files.join(folder, MANIFEST_NAME)
     data = read_note_file(uri)
-    return None if data is None else parsed_manifest(data, uri)
+    return None if data is None else parse_manifest(data, uri)
 
 
 def read_earlier(folder: str) -> EarlierRun | None:
@@ -96,16 +87,13 @@ def read_earlier(folder: str) -> EarlierRun | None:
     manifest = earlier_manifest(folder)
     if manifest is None:
         return read_noted_run(folder)
-    options = manifest["options"]
     shard_plan = ShardPlan(
-        manifest["name"],
-        tuple((split, len(entry["shards"])) for split, entry in sorted(manifest["splits"].items())),
-        recorded_format(options),
+        manifest.name,
+        tuple((split, len(entry.shards)) for split, entry in sorted(manifest.splits.items())),
+        manifest.record_format,
     )
-    run = {key: manifest[key] for key in ("name", "seed", "options", "features")}
-    classes = sorted(
-        ((entry["name"], entry["id"]) for entry in manifest["classes"]), key=itemgetter(1)
-    )
+    run = {key: manifest.content[key] for key in ("name", "seed", "options", "features")}
+    classes = sorted(((entry.name, entry.id) for entry in manifest.classes), key=itemgetter(1))
     return EarlierRun(shard_plan, run, complete=True, classes=tuple(classes))
 
 
@@ -304,12 +292,11 @@ def shard_versions(folder: str) -> dict[str, int]:
         return {}
     found = files.files_in(folder)
     versions = {}
-    for split in manifest["splits"].values():
-        for shard in split["shards"]:
-            file = found.get(shard["path"])
-            if file is None or file.size != shard["bytes"]:
-                return {}
-            versions[file.name] = file.version
+    for shard in manifest.shards:
+        file = found.get(shard.path)
+        if file is None or file.size != shard.bytes:
+            return {}
+        versions[file.name] = file.version
     return versions
 
 
@@ -333,9 +320,9 @@ def _earlier_files(folder: str, names: Collection[str]) -> set[str]:
         if manifest is None:
             raise
     if manifest:
-        shards += shard_paths(manifest)
+        shards += [shard.path for shard in manifest.shards]
     unsure = names if manifest else [name for name in names if name in noted and gives_way(name)]
-    earlier.update(name for name in unsure if _is_side_file(folder, name, manifest or {}))
+    earlier.update(name for name in unsure if _is_side_file(folder, name, manifest))
     unfinished = read_note(folder)
     if unfinished:
         shards += [spec.file_name for spec in unfinished.specs]
@@ -345,36 +332,42 @@ def _earlier_files(folder: str, names: Collection[str]) -> set[str]:
     return earlier
 
 
-def _by_receipts(folder: str, names: Iterable[str]) -> dict[str, Any] | None:
+def _by_receipts(folder: str, names: Iterable[str]) -> Manifest | None:
     """What a manifest that cannot be read says of files: the shards with receipts, classes and options.
 
     None if no receipt can be read either, so that nothing tells whose files these are.
     """
     there = receipts_there(folder)
     shards = [name for name in names if is_ours(name) and receipt_name(name) in there]
-    options: Mapping[str, Any] = {}
+    options: OptionEntries | None = None
     ids: dict[str, int] = {}
     for shard in shards:
-        with contextlib.suppress(ConversionError):
+        with contextlib.suppress(ConversionError, ValueError):
             receipt = read_receipt(folder, shard)
             if receipt:
-                options = receipt.inputs.options
+                recorded = {"columns": [], **receipt.inputs.options, "compression": "none"}
+                options = decode(OptionEntries, recorded)
                 ids |= receipt.inputs.class_ids
-    if not options:
+    if options is None:
         return None
     # Receipts lack the classes that no sample has; a list of ours holds the others, each at its place.
     lines = (read_note_file(files.join(folder, LABELS_NAME)) or b"").decode(errors="replace")
     for base in (0, 1):
         listed = {name: i for i, name in enumerate(lines.split("\n")[:-1], base)}
         ids = listed if ids.items() <= listed.items() else ids
-    return {
-        "options": options,
-        "classes": [{"id": i, "name": name} for name, i in sorted(ids.items(), key=itemgetter(1))],
-        "splits": {"": {"shards": [{"path": shard} for shard in shards]}},
-    }
+    return Manifest(
+        name="",
+        seed=0,
+        options=options,
+        features={},
+        splits={"": SplitEntry(0, 0, tuple(ShardEntry(shard, 0, 0, "") for shard in shards))},
+        classes=tuple(ClassEntry(i, name) for name, i in sorted(ids.items(), key=itemgetter(1))),
+        counts=CountEntries(examples=0),
+        dead_letters={},
+    )
 
 
-def _is_side_file(folder: str, name: str, manifest: Mapping[str, Any]) -> bool:
+def _is_side_file(folder: str, name: str, manifest: Manifest | None) -> bool:
     """True for a file beside the shards that a run wrote and that was not replaced since."""
     entry = side_file(name)
     if entry is None:
@@ -389,10 +382,10 @@ def _is_side_file(folder: str, name: str, manifest: Mapping[str, Any]) -> bool:
 
 def is_somebody_elses(folder: str, name: str) -> bool:
     """True for a file that a run leaves alone, instead of writing its own of that name."""
-    return gives_way(name) and not _is_side_file(folder, name, {})
+    return gives_way(name) and not _is_side_file(folder, name, None)
 
 
-def spoilt_side_files(folder: str, manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def spoilt_side_files(folder: str, manifest: Manifest) -> Iterator[tuple[str, str]]:
     """Yields the name and the fault of each file beside the shards that is not as a run wrote it.
 
     A file with a seal may have been changed by hand, and is somebody's own without its seal. The others
@@ -424,7 +417,7 @@ def spoilt_side_files(folder: str, manifest: Mapping[str, Any]) -> Iterator[tupl
             yield name, "is not what the manifest says; `beam-tfrecord repair` writes it again"
 
 
-def write_side_file(folder: str, name: str, manifest: Mapping[str, Any]) -> bool:
+def write_side_file(folder: str, name: str, manifest: Manifest) -> bool:
     """Writes a file that the manifest determines and that has no seal; returns False for any other."""
     content = None if gives_way(name) else dict(files_from_manifest(manifest, card=False)).get(name)
     if content is not None:
@@ -469,7 +462,8 @@ def _delete_files_of_another(folder: str) -> None:
     manifest = earlier_manifest(folder)
     if manifest is None:
         return
-    if files.altered(folder, _listed_shards(manifest)):
+    listed = {shard.path: (shard.bytes, shard.crc32c) for shard in manifest.shards}
+    if files.altered(folder, listed):
         names = set(files.list_folder(folder))
         _delete_earlier(folder, names, _earlier_files(folder, names))
         return
@@ -477,9 +471,3 @@ def _delete_files_of_another(folder: str) -> None:
         f"another job has just completed a data set in {folder}. Nothing of it was changed; choose "
         "another --output, or run this again to replace it"
     )
-
-
-def _listed_shards(manifest: Mapping[str, Any]) -> dict[str, tuple[int, str]]:
-    """Path -> (bytes, CRC-32C) of the shards that a manifest lists."""
-    shards = [shard for split in manifest["splits"].values() for shard in split["shards"]]
-    return {shard["path"]: (shard["bytes"], shard["crc32c"]) for shard in shards}

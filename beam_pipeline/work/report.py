@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from beam_pipeline.core.dataset.duplicates import NO_DUPLICATES, Duplicates
+from beam_pipeline.core.dataset.manifest import Manifest
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.labels.schema import Column, ColumnKind
-from beam_pipeline.core.records.formats import recorded_format
 from beam_pipeline.core.records.image_statistics import ImageStatistics
 from beam_pipeline.core.report.page import LeftOut, Report, Tile, report_page
 from beam_pipeline.core.report.samples import ShownSample, shown_sample
@@ -41,12 +42,12 @@ _WITH_IMAGE = frozenset(
 
 def make_report(
     folder: str,
-    manifest: Mapping[str, Any],
+    manifest: Manifest,
     *,
     statistics: ImageStatistics,
     dead_letters: Iterable[DeadLetter] = (),
     command: str = "",
-    duplicates: Mapping[str, Any] | None = None,
+    duplicates: Duplicates = NO_DUPLICATES,
 ) -> bytes:
     """The content of `report.html`.
 
@@ -77,7 +78,7 @@ def make_report(
             tiles=tiles,
             left_out=left_out,
             command=command,
-            duplicates=duplicates or {},
+            duplicates=duplicates,
         )
     )
 
@@ -98,19 +99,17 @@ def _if_memory_allows(make: Callable[[_Item], Thumbnail | None], item: _Item) ->
         return None
 
 
-def _shown_splits(manifest: Mapping[str, Any]) -> Sequence[str]:
-    filled = [split for split, entry in manifest["splits"].items() if entry["examples"]]
+def _shown_splits(manifest: Manifest) -> Sequence[str]:
+    filled = [split for split, entry in manifest.splits.items() if entry.examples]
     return filled[:_MOST_SPLITS]
 
 
-def _tiles(manifest: Mapping[str, Any]) -> int:
+def _tiles(manifest: Manifest) -> int:
     """The number of samples shown of each split."""
     return _TILES // max(1, len(_shown_splits(manifest)))
 
 
-def read_samples(
-    folder: str, manifest: Mapping[str, Any], split: str, most: int
-) -> list[ShownSample]:
+def read_samples(folder: str, manifest: Manifest, split: str, most: int) -> list[ShownSample]:
     """Reads the first samples of a split, which are random ones, as hashes decide their order.
 
     They are fewer where images are large.
@@ -119,11 +118,13 @@ def read_samples(
       OSError: a shard cannot be read.
       ConversionError: it is damaged.
     """
-    options = manifest["options"]
-    columns = [_column(entry) for entry in options["columns"]]
+    columns = [
+        Column(entry.name, ColumnKind(entry.kind), entry.feature, repeated=entry.repeated)
+        for entry in manifest.options.columns
+    ]
     samples: list[ShownSample] = []
     for record in _records(folder, manifest, split):
-        sample = shown_sample(record, columns, options["features"])
+        sample = shown_sample(record, columns, manifest.renames)
         if sample:
             samples.append(sample)
         if len(samples) == most:
@@ -131,22 +132,15 @@ def read_samples(
     return samples
 
 
-def _column(entry: Mapping[str, Any]) -> Column:
-    return Column(
-        entry["name"], ColumnKind(entry["kind"]), entry["feature"], repeated=entry["repeated"]
-    )
-
-
-def _records(folder: str, manifest: Mapping[str, Any], split: str) -> Iterator[bytes]:
+def _records(folder: str, manifest: Manifest, split: str) -> Iterator[bytes]:
     """Yields the first records of a split, up to a number of bytes."""
-    record_format = recorded_format(manifest["options"])
     read = 0
-    for shard in manifest["splits"][split]["shards"]:
-        if not shard["examples"]:
+    for shard in manifest.splits[split].shards:
+        if not shard.examples:
             continue
-        uri = files.join(folder, shard["path"])
+        uri = files.join(folder, shard.path)
         with files.open_input(uri) as file:
-            for record in record_format.records(file, uri):
+            for record in manifest.record_format.records(file, uri):
                 yield record
                 read += len(record)
                 if read > _READ_BYTES:

@@ -105,7 +105,7 @@ def test_the_data_set_knows_what_it_holds(photos: Path, tmp_path: Path) -> None:
     assert dataset.splits == {"train": 2}
     assert dataset.classes == {0: "cat", 1: "dog"}
     assert [(d["key"], d["reason"]) for d in dataset.dead_letters] == [("2.jpg", "not_an_image")]
-    assert dataset.manifest["counts"]["examples"] == 2
+    assert dataset.manifest.counts.examples == 2
     assert beam_pipeline.Dataset.open(tmp_path / "out") == dataset
     assert "train" in repr(dataset)
 

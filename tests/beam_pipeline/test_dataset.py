@@ -8,14 +8,24 @@ from pathlib import Path
 import pytest
 
 import beam_pipeline
+from beam_pipeline.core.dataset.manifest import FeatureEntry
 from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
-from beam_pipeline.dataset import Dataset, Shard, StoredFeature, open_to_read
+from beam_pipeline.dataset import Dataset, Shard, open_to_read
 
 MANIFEST = {
     "format": "beam-tfrecord",
     "format_version": 1,
-    "options": {"compression": "gzip", "features": {"h": "image/height"}, "image_encoding": "raw"},
+    "name": "a",
+    "seed": 0,
+    "counts": {"examples": 3},
+    "dead_letters": {},
+    "options": {
+        "compression": "gzip",
+        "columns": [],
+        "features": {"h": "image/height"},
+        "image_encoding": "raw",
+    },
     "features": {
         "h": {"kind": "int64", "optional": False, "shape": []},
         "image/width": {"kind": "int64", "optional": False},
@@ -28,8 +38,8 @@ MANIFEST = {
             "examples": 3,
             "bytes": 30,
             "shards": [
-                {"path": "a-0", "examples": 1, "bytes": 10, "crc32c": ""},
-                {"path": "a-1", "examples": 2, "bytes": 20, "crc32c": ""},
+                {"path": "a-0", "examples": 1, "bytes": 10},
+                {"path": "a-1", "examples": 2, "bytes": 20},
             ],
         },
     },
@@ -46,19 +56,19 @@ def folder(tmp_path: Path) -> Path:
 
 def test_features_are_read_with_their_shapes(folder: Path) -> None:
     """Without a shape a feature is one value, as older manifests have it."""
-    dataset = Dataset.open(folder, whole=False)
+    dataset = Dataset.open(folder)
     assert dataset.features == {
-        "h": StoredFeature("int64", False, ()),
-        "image/width": StoredFeature("int64", False, ()),
-        "boxes": StoredFeature("float", True, (None,)),
-        "points": StoredFeature("float", False, (4,)),
+        "h": FeatureEntry("int64", False, ()),
+        "image/width": FeatureEntry("int64", False, ()),
+        "boxes": FeatureEntry("float", True, (None,)),
+        "points": FeatureEntry("float", False, (4,)),
     }
     assert [key for key, feature in dataset.features.items() if feature.ragged] == ["boxes"]
 
 
 def test_shards_are_those_of_a_split_in_order(folder: Path) -> None:
     """Their URIs lie in the folder; a split that is not there is refused with those that are."""
-    dataset = Dataset.open(str(folder), whole=False)
+    dataset = Dataset.open(str(folder))
     assert dataset.shards("train") == [
         Shard(f"{folder}/a-0", 1, 10),
         Shard(f"{folder}/a-1", 2, 20),
@@ -70,7 +80,7 @@ def test_shards_are_those_of_a_split_in_order(folder: Path) -> None:
 
 def test_a_standard_feature_is_found_under_the_key_it_has(folder: Path) -> None:
     """A renamed one, one of its own name, and none; several only all together."""
-    dataset = Dataset.open(folder, whole=False)
+    dataset = Dataset.open(folder)
     assert dataset.key_of("image/height") == "h"
     assert dataset.key_of("image/width") == "image/width"
     assert dataset.key_of("image/channels") is None
@@ -80,7 +90,7 @@ def test_a_standard_feature_is_found_under_the_key_it_has(folder: Path) -> None:
 
 def test_the_options_say_how_shards_and_images_are_stored(folder: Path) -> None:
     """Compression and bare pixels are those of the conversion."""
-    dataset = Dataset.open(folder, whole=False)
+    dataset = Dataset.open(folder)
     assert dataset.record_format == TFRecordFormat("gzip")
     assert dataset.bare_pixels
 
@@ -118,7 +128,7 @@ def test_names_from_data_are_escaped_in_a_notebook() -> None:
 
 def _second(tmp_path: Path, **changed: object) -> str:
     """A data set of four shards in the split train and one in validation."""
-    shards = [{"path": f"b-{i}", "examples": 1, "bytes": 9, "crc32c": ""} for i in range(4)]
+    shards = [{"path": f"b-{i}", "examples": 1, "bytes": 9} for i in range(4)]
     splits = {
         "train": {"examples": 4, "bytes": 36, "shards": shards},
         "validation": {"examples": 1, "bytes": 9, "shards": shards[:1]},

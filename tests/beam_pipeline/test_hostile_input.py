@@ -116,7 +116,7 @@ def test_no_manifest_names_a_file_elsewhere(
         assert watch.calls == []
         assert "which is not a file of its own folder" in capsys.readouterr().err
     readers: Sequence[Callable[[Path], object]] = (RandomAccess, class_names)
-    for read in (lambda folder: Dataset.open(folder, whole=False), *readers):
+    for read in (Dataset.open, *readers):
         with watched(secret) as watch, pytest.raises(ConversionError, match="its own folder"):
             read(out)
         assert watch.calls == []
@@ -138,7 +138,7 @@ def test_a_huge_number_in_a_manifest_takes_neither_memory_nor_time(
         code = main([command, str(out)])
         assert code == (0 if (command, entry) == ("index", "bytes") else 1)
         assert "Traceback" not in capsys.readouterr().err
-    dataset = Dataset.open(out, whole=False)
+    dataset = Dataset.open(out)
     with pytest.raises(ConversionError, match=str(number)):
         check_shards(dataset, dataset.shards("train"), lengths=True)
 

@@ -35,7 +35,9 @@ def cars(count: int = 20) -> Iterator[dict[str, Any]]:
 def test_each_sample_becomes_an_example_of_its_values(tmp_path: Path) -> None:
     """Every value is found again, by the kind of its type; uint8 arrays as bytes, None not at all."""
     names = ["slow", "quick"]
-    manifest = convert_samples(cars(), output=str(tmp_path / "out"), class_names=names).manifest
+    manifest = convert_samples(
+        cars(), output=str(tmp_path / "out"), class_names=names
+    ).manifest.content
     examples = read_all_by(tmp_path / "out", "name")
     assert sorted(examples) == sorted(f"car{i}" for i in range(20))
     for i in range(20):

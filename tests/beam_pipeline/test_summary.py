@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from beam_pipeline.core.dataset.manifest import ImageEntries
 from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.summary import class_lines, size_line
 from tests.harness import convert
@@ -91,13 +91,13 @@ def test_sizes_and_formats_of_the_images(
     ("images", "shown"),
     [
         (
-            {"formats": {"jpeg": 9998, "png": 2}, "width": [33, 4288], "height": [37, 2848]},
+            ImageEntries({"jpeg": 9998, "png": 2}, (33, 4288), (37, 2848)),
             "33 to 4288 wide, 37 to 2848 high; 9998 jpeg, 2 png",
         ),
-        ({"formats": {"webp": 1}, "width": [9, 9], "height": [7, 7]}, "9 wide, 7 high; 1 webp"),
+        (ImageEntries({"webp": 1}, (9, 9), (7, 7)), "9 wide, 7 high; 1 webp"),
     ],
 )
-def test_the_range_of_sizes(images: dict[str, Any], shown: str) -> None:
+def test_the_range_of_sizes(images: ImageEntries, shown: str) -> None:
     """One number where all are of one width or height; the commonest format comes first."""
     assert size_line(images) == f"  image sizes: {shown}"
 

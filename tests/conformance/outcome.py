@@ -21,7 +21,6 @@ from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.card.metadata_files import SCHEMA_NAME
 from beam_pipeline.core.dataset.manifest import (
     CHECKSUM_ENTRY,
-    IMAGES_ENTRY,
     LINES_ENTRY,
     dump_json,
 )
@@ -126,7 +125,7 @@ def _files() -> dict[str, str]:
             data = path.read_bytes()
             if path.name == MANIFEST_NAME:
                 manifest = json.loads(data)
-                for entry in (IMAGES_ENTRY, CHECKSUM_ENTRY, LINES_ENTRY):
+                for entry in ("images", CHECKSUM_ENTRY, LINES_ENTRY):
                     del manifest[entry]
                 data = dump_json(manifest)
             digests[path.name] = hashlib.sha256(data).hexdigest()

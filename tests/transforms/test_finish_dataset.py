@@ -8,6 +8,7 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 
+from beam_pipeline.core.dataset.manifest import Manifest
 from beam_pipeline.core.dataset.names import part_of
 from beam_pipeline.core.failures import FailurePolicy
 from beam_pipeline.transforms.finish_dataset import FinishDataset
@@ -78,7 +79,7 @@ def test_many_dead_letters_are_written_in_parts(tmp_path: Path, retries: bool) -
     manifest = json.loads(found["manifest.json"])
     assert manifest["dead_letter_parts"] == 2
     assert manifest["counts"]["dead_letters"] == 3
-    assert list(read_dead_letters(str(tmp_path), manifest)) == [
+    assert list(read_dead_letters(str(tmp_path), Manifest.of(manifest))) == [
         json.loads(line) for name in PARTS for line in of_part[name]
     ]
     prepare_output(str(tmp_path), overwrite=True)

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from beam_pipeline.core.dataset.manifest import Recorded, build_manifest, dump_json
+from beam_pipeline.core.card.seal import PLACEHOLDER, sealed
+from beam_pipeline.core.dataset.manifest import Manifest, Recorded, build_manifest, dump_json
 from beam_pipeline.core.dataset.names import temporary_name
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.receipts import receipt_name
@@ -22,7 +23,6 @@ from beam_pipeline.core.errors import (
 )
 from beam_pipeline.core.records.sharding import ShardInfo, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
-from beam_pipeline.core.report.report_file import sealed
 from beam_pipeline.work.incomplete_folder import (
     EarlierRun,
     write_note,
@@ -88,7 +88,7 @@ def test_a_manifest_says_what_a_complete_run_wrote(complete: Path) -> None:
     assert read_earlier(str(complete)) == EarlierRun(
         PLAN.shard_plan, RUN, complete=True, classes=PLAN.classes
     )
-    assert earlier_manifest(str(complete)) == read_manifest(str(complete)) == MANIFEST
+    assert earlier_manifest(str(complete)) == read_manifest(str(complete)) == Manifest.of(MANIFEST)
 
 
 def test_a_folder_without_a_manifest_is_no_data_set(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_overwrite_removes_the_data_set_and_nothing_else(complete: Path) -> None
 @pytest.mark.parametrize("edited", [False, True])
 def test_overwrite_removes_a_report_that_nobody_has_edited(complete: Path, edited: bool) -> None:
     """Any other page of this name is a person's own, and is in the way."""
-    report = sealed(b"<html></html>") + (b"mine" if edited else b"")
+    report = sealed(f"<html></html><!-- {PLACEHOLDER} -->".encode()) + (b"mine" if edited else b"")
     write_files(str(complete), {"report.html": report})
     if edited:
         with pytest.raises(OutputNotEmptyError, match=r"holds report\.html, which no manifest"):

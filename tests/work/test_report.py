@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from beam_pipeline.core.card.seal import is_unchanged
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED
-from beam_pipeline.core.report.report_file import is_sealed
 from beam_pipeline.core.report.thumbnails import Thumbnail, thumbnail
 from beam_pipeline.work import report
 from beam_pipeline.work.output_folder import read_manifest
@@ -54,7 +54,7 @@ def test_the_samples_shown_are_the_first_of_their_split(photos: Path) -> None:
 def test_a_report_shows_samples_and_what_was_left_out(photos: Path) -> None:
     """With a picture where there is one; the file is known as a report."""
     page = (photos / "out/report.html").read_bytes()
-    assert is_sealed(page)
+    assert is_unchanged(page)
     assert page.count(b"data:image/png") == 24 + 1  # bare.png, which has no class
     for text in (b"bare.png", b"cat/broken.jpg", b"unlabelled", b"corrupt_image", b"9 px"):
         assert text in page
@@ -90,7 +90,7 @@ def test_a_shard_that_cannot_be_read_is_an_error(photos: Path, tmp_path: Path) -
     folder = tmp_path / "out"
     shutil.copytree(photos / "out", folder)
     manifest = read_manifest(str(folder))
-    first = folder / manifest["splits"]["train"]["shards"][0]["path"]
+    first = folder / manifest.splits["train"].shards[0].path
     whole = first.read_bytes()
     first.write_bytes(whole[:-1])
     with pytest.raises(DamagedRecordError, match=f"{first}: record .* ends inside the record"):

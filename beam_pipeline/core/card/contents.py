@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
-from beam_pipeline.core.images.preparation import RAW_FORMAT
+from beam_pipeline.core.dataset.manifest import Manifest, SplitEntry
 from beam_pipeline.core.labels.schema import BOX_SIDES, Column, ColumnKind
 from beam_pipeline.core.text import counted
 
@@ -35,7 +36,7 @@ _SIDES = dict(zip(BOX_SIDES, ("left", "top", "right", "bottom"), strict=True))
 
 
 class FeatureRow(NamedTuple):
-    """One feature of the examples.
+    """A feature of the examples.
 
     Attributes:
       key: the key as written.
@@ -50,25 +51,24 @@ class FeatureRow(NamedTuple):
     content: str
 
 
-def feature_rows(manifest: Mapping[str, Any]) -> Iterator[FeatureRow]:
+def feature_rows(manifest: Manifest) -> Iterator[FeatureRow]:
     """The features of a data set, in order of key."""
-    renames: Mapping[str, str] = manifest["options"].get("features") or {}
-    contents = dict(_contents(manifest["options"]))
-    for key, feature in sorted(manifest["features"].items()):
-        values = _values(feature.get("shape", []), optional=feature["optional"])
-        yield FeatureRow(key, feature["kind"], values, contents.get(renames.get(key, key), ""))
+    contents = dict(_contents(manifest))
+    for key, feature in sorted(manifest.features.items()):
+        count = math.prod(length or 0 for length in feature.shape)
+        values = "a list" if feature.ragged else counted(count, "value")
+        values += ", or none" if feature.optional else ""
+        yield FeatureRow(
+            key, feature.kind, values, contents.get(manifest.renames.get(key, key), "")
+        )
 
 
-def _contents(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _contents(manifest: Manifest) -> Iterator[tuple[str, str]]:
     """(standard key, description) of the features that have one."""
-    for entry in options["columns"]:
-        try:
-            kind = ColumnKind(entry["kind"])
-        except ValueError:  # of a later version
-            continue
-        column = Column(entry["name"], kind, entry["feature"], repeated=bool(entry.get("repeated")))
-        each = "each object's " if column.feature.startswith("image/object/") else ""
-        for key in column.feature_keys:
+    for entry in manifest.options.columns:
+        kind = ColumnKind(entry.kind)
+        each = "each object's " if entry.feature.startswith("image/object/") else ""
+        for key in Column(entry.name, kind, entry.feature, repeated=entry.repeated).feature_keys:
             end = key.rpartition("/")[2]
             if kind is ColumnKind.CLASS:
                 yield key, f"{each}class {'id' if end == 'label' else 'name'}"
@@ -78,54 +78,40 @@ def _contents(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             elif key == "image/label":
                 yield key, "the number to predict"
             else:
-                yield key, f"column {column.name}"
+                yield key, f"column {entry.name}"
     yield from _IMAGE_FEATURES.items()
-    if options.get("image_encoding") == RAW_FORMAT:
+    if manifest.bare_pixels:
         yield "image/encoded", "bare pixels, height x width x channels bytes"
 
 
-def _values(shape: list[int | None], *, optional: bool) -> str:
-    if None in shape:
-        words = "a list"
-    else:
-        size = 1
-        for length in shape:
-            size *= length or 0
-        words = counted(size, "value")
-    return f"{words}, or none" if optional else words
+_MASKS = (
+    *(ColumnKind.MASK, ColumnKind.SEGMENTATION),
+    *(ColumnKind.SEGMENTATION_16, ColumnKind.PANOPTIC),
+)
 
 
-def tasks(manifest: Mapping[str, Any]) -> list[str]:
+def tasks(manifest: Manifest) -> list[str]:
     """The tasks that the labels are for, by the names that Hugging Face has for them."""
-    columns = manifest["options"]["columns"]
-    kinds = {column["kind"] for column in columns}
-    found = []
-    if any(column["feature"] == "image/class" for column in columns):
-        found.append("image-classification")
-    if ColumnKind.BOX.value in kinds:
-        found.append("object-detection")
-    masks = (
-        ColumnKind.MASK,
-        ColumnKind.SEGMENTATION,
-        ColumnKind.SEGMENTATION_16,
-        ColumnKind.PANOPTIC,
-    )
-    if kinds & {kind.value for kind in masks}:
-        found.append("image-segmentation")
-    return found
+    columns = manifest.options.columns
+    kinds = {column.kind for column in columns}
+    of_tasks = {
+        "image-classification": any(column.feature == "image/class" for column in columns),
+        "object-detection": ColumnKind.BOX.value in kinds,
+        "image-segmentation": any(kind.value in kinds for kind in _MASKS),
+    }
+    return [task for task, is_one in of_tasks.items() if is_one]
 
 
-def shard_pattern(split: Mapping[str, Any]) -> str:
+def shard_pattern(split: SplitEntry) -> str:
     """A wildcard for the shards of a split: `pets-train.tfrecord-*-of-00016`."""
-    first = split["shards"][0]["path"]
-    literal = re.sub(r"[*?[]", r"[\g<0>]", first)
+    literal = re.sub(r"[*?[]", r"[\g<0>]", split.shards[0].path)
     return _NUMBER_OF_A_TAR.sub(r"-[0-9]*\1", _NUMBER.sub(r"-*\1", literal))
 
 
-def summary(manifest: Mapping[str, Any]) -> str:
+def summary(manifest: Manifest) -> str:
     """One sentence on what the data set holds: `300 images of 3 classes, in 2 splits and 2 shards`."""
-    classes = manifest["classes"]
-    shards = sum(len(split["shards"]) for split in manifest["splits"].values())
-    images = counted(manifest["counts"]["examples"], "image")
-    of = f" of {counted(len(classes), 'class/classes')}" if classes else ""
-    return f"{images}{of}, in {counted(len(manifest['splits']), 'split')} and {counted(shards, 'shard')}"
+    classes = len(manifest.classes)
+    images = counted(manifest.counts.examples, "image")
+    of = f" of {counted(classes, 'class/classes')}" if classes else ""
+    splits, shards = counted(len(manifest.splits), "split"), counted(len(manifest.shards), "shard")
+    return f"{images}{of}, in {splits} and {shards}"

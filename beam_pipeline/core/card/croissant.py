@@ -19,8 +19,7 @@ from beam_pipeline.core.card.contents import (
     tasks,
 )
 from beam_pipeline.core.card.seal import PLACEHOLDER, sealed
-from beam_pipeline.core.dataset.manifest import DEAD_LETTERS_NAME, dump_json
-from beam_pipeline.core.records.formats import recorded_format
+from beam_pipeline.core.dataset.manifest import DEAD_LETTERS_NAME, Manifest, dump_json
 
 CROISSANT_NAME = "croissant.json"
 
@@ -47,50 +46,113 @@ _CONTEXT: Mapping[str, Any] = {
 }
 
 
-def croissant(manifest: Mapping[str, Any]) -> bytes:
-    """The Croissant description of a data set.
-
-    Args:
-      manifest: of the complete data set.
-    """
-    splits = {name: split for name, split in manifest["splits"].items() if split["shards"]}
-    container = recorded_format(manifest["options"]).name
-    description: dict[str, Any] = {
+def croissant(manifest: Manifest) -> bytes:
+    """The Croissant description of a complete data set."""
+    shards = manifest.record_format
+    description = {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.1",
-        "name": manifest["name"],
-        "description": f"{summary(manifest)}, as {CONTAINERS.get(container, container)}.",
-        "keywords": [container, *tasks(manifest)],
+        "name": manifest.name,
+        "description": f"{summary(manifest)}, as {CONTAINERS.get(shards.name, shards.name)}.",
+        "keywords": [shards.name, *tasks(manifest)],
         "version": "1.0.0",
-        "distribution": [
-            *(_shards(number, *item, manifest) for number, item in enumerate(splits.items())),
-            *_dead_letter_files(manifest),
-        ],
-        "recordSet": [
-            _splits(manifest),
-            *_classes(manifest),
-            _features(manifest),
-            *_dead_letters(manifest),
-        ],
+        "distribution": [*_file_sets(manifest)],
+        "recordSet": [*_record_sets(manifest)],
         "identifier": PLACEHOLDER,
     }
     return sealed(dump_json(description))
 
 
-def _shards(
-    number: int, name: str, split: Mapping[str, Any], manifest: Mapping[str, Any]
-) -> dict[str, Any]:
-    chosen = recorded_format(manifest["options"])
-    compression = [f"application/{chosen.compression}"] if chosen.compression != "none" else []
-    return {
-        "@type": "cr:FileSet",
-        "@id": f"shards-{number}",
-        "name": f"shards-{name}",
-        "description": f"The shards of the split {name}.",
-        "encodingFormat": [f"application/x-{chosen.name}", *compression],
-        "includes": shard_pattern(split),
-    }
+def _file_sets(manifest: Manifest) -> Iterator[dict[str, Any]]:
+    shards = manifest.record_format
+    kinds = [f"application/x-{shards.name}"]
+    kinds += [f"application/{shards.compression}"] if shards.compression != "none" else []
+    splits = {name: split for name, split in manifest.splits.items() if split.shards}
+    for number, (name, split) in enumerate(splits.items()):
+        yield {
+            "@type": "cr:FileSet",
+            "@id": f"shards-{number}",
+            "name": f"shards-{name}",
+            "description": f"The shards of the split {name}.",
+            "encodingFormat": kinds,
+            "includes": shard_pattern(split),
+        }
+    if manifest.dead_letters:
+        yield {
+            "@type": "cr:FileSet",
+            "@id": "dead-letters-file",
+            "name": DEAD_LETTERS_NAME,
+            "description": "Images and label rows that were left out, one JSON object per line.",
+            "encodingFormat": "application/jsonlines",
+            "includes": DEAD_LETTERS_NAME,
+        }
+
+
+def _record_sets(manifest: Manifest) -> Iterator[dict[str, Any]]:
+    yield _record_set(
+        "splits",
+        "The splits of the data set.",
+        {
+            "name": ("sc:Text", "The name of the split."),
+            "examples": ("sc:Integer", "The number of its examples."),
+            "shards": ("sc:Integer", "The number of its files."),
+            "bytes": ("sc:Integer", "The size of its files."),
+        },
+        [
+            [name, split.examples, len(split.shards), split.bytes]
+            for name, split in manifest.splits.items()
+        ],
+        dataType="cr:Split",
+    )
+    if manifest.classes:
+        fields = {
+            "id": ("sc:Integer", "The id in the examples."),
+            "name": ("sc:Text", "The name of the class."),
+        }
+        rows: list[list[Any]] = [[entry.id, entry.name] for entry in manifest.classes]
+        if unit := manifest.unit:
+            fields[unit] = ("sc:Integer", f"The number of {unit} of the class.")
+            rows = [[entry.id, entry.name, entry.count] for entry in manifest.classes]
+        about = "The classes and their ids."
+        yield _record_set("classes", about, fields, rows, dataType="sc:Enumeration")
+    yield _record_set(
+        "features",
+        "The features of an example.",
+        {
+            "key": ("sc:Text", "The key of the feature in a tf.train.Example."),
+            "kind": ("sc:Text", "The kind of its list: bytes, float or int64."),
+            "values": ("sc:Text", "How many values an example has."),
+            "content": ("sc:Text", "The meaning of the values."),
+        },
+        list(feature_rows(manifest)),
+    )
+    if manifest.dead_letters:  # a file without lines has no columns to read
+        yield {
+            "@type": "cr:RecordSet",
+            "@id": "dead_letters",
+            "name": "dead_letters",
+            "description": "Images and label rows that were left out.",
+            "field": [
+                {
+                    **_field("dead_letters", name, "sc:Text", about),
+                    "source": {
+                        "fileSet": {"@id": "dead-letters-file"},
+                        "extract": {"column": name},
+                    },
+                }
+                for name, about in _DEAD_LETTER_FIELDS.items()
+            ],
+        }
+
+
+_DEAD_LETTER_FIELDS = {
+    "stage": "The stage that left it out.",
+    "key": "The key of the image or row.",
+    "uri": "Where the image is; empty for a row.",
+    "reason": "The reason, from a fixed list.",
+    "message": "The details.",
+}
 
 
 def _record_set(
@@ -116,16 +178,7 @@ def _record_set(
         "description": description,
         **more,
         "key": {"@id": f"{name}/{next(iter(fields))}"},
-        "field": [
-            {
-                "@type": "cr:Field",
-                "@id": f"{name}/{field}",
-                "name": field,
-                "description": about,
-                "dataType": data_type,
-            }
-            for field, (data_type, about) in fields.items()
-        ],
+        "field": [_field(name, field, *of_field) for field, of_field in fields.items()],
         "data": [
             {f"{name}/{field}": value for field, value in zip(fields, row, strict=True)}
             for row in rows
@@ -133,88 +186,11 @@ def _record_set(
     }
 
 
-def _splits(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    fields = {
-        "name": ("sc:Text", "The name of the split."),
-        "examples": ("sc:Integer", "The number of its examples."),
-        "shards": ("sc:Integer", "The number of its files."),
-        "bytes": ("sc:Integer", "The size of its files."),
-    }
-    rows = [
-        [name, split["examples"], len(split["shards"]), split["bytes"]]
-        for name, split in manifest["splits"].items()
-    ]
-    return _record_set("splits", "The splits of the data set.", fields, rows, dataType="cr:Split")
-
-
-def _classes(manifest: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    classes = manifest["classes"]
-    if not classes:
-        return
-    fields = {
-        "id": ("sc:Integer", "The id in the examples."),
-        "name": ("sc:Text", "The name of the class."),
-    }
-    units = [unit for unit in ("examples", "objects") if unit in classes[0]]
-    fields |= {unit: ("sc:Integer", f"The number of {unit} of the class.") for unit in units}
-    rows = [[entry["id"], entry["name"], *(entry[unit] for unit in units)] for entry in classes]
-    yield _record_set(
-        "classes", "The classes and their ids.", fields, rows, dataType="sc:Enumeration"
-    )
-
-
-def _features(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    fields = {
-        "key": ("sc:Text", "The key of the feature in a tf.train.Example."),
-        "kind": ("sc:Text", "The kind of its list: bytes, float or int64."),
-        "values": ("sc:Text", "How many values an example has."),
-        "content": ("sc:Text", "The meaning of the values."),
-    }
-    return _record_set(
-        "features", "The features of an example.", fields, list(feature_rows(manifest))
-    )
-
-
-def _dead_letter_files(manifest: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    if manifest["dead_letters"]:
-        yield {
-            "@type": "cr:FileSet",
-            "@id": "dead-letters-file",
-            "name": DEAD_LETTERS_NAME,
-            "description": "Images and label rows that were left out, one JSON object per line.",
-            "encodingFormat": "application/jsonlines",
-            "includes": DEAD_LETTERS_NAME,
-        }
-
-
-def _dead_letters(manifest: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The record set of what was left out; a file without lines has no columns to read."""
-    if not manifest["dead_letters"]:
-        return
-    fields = {
-        "stage": "The stage that left it out.",
-        "key": "The key of the image or row.",
-        "uri": "Where the image is; empty for a row.",
-        "reason": "The reason, from a fixed list.",
-        "message": "The details.",
-    }
-    yield {
-        "@type": "cr:RecordSet",
-        "@id": "dead_letters",
-        "name": "dead_letters",
-        "description": "Images and label rows that were left out.",
-        "field": [
-            {
-                "@type": "cr:Field",
-                "@id": f"dead_letters/{field}",
-                "name": field,
-                "description": about,
-                "dataType": "sc:Text",
-                "source": {
-                    "fileSet": {"@id": "dead-letters-file"},
-                    "extract": {"column": field},
-                },
-            }
-            for field, about in fields.items()
-        ],
+def _field(record_set: str, name: str, data_type: str, about: str) -> dict[str, Any]:
+    return {
+        "@type": "cr:Field",
+        "@id": f"{record_set}/{name}",
+        "name": name,
+        "description": about,
+        "dataType": data_type,
     }

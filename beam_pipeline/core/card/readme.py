@@ -7,7 +7,9 @@ same on every engine. Source of the form: https://huggingface.co/docs/hub/datase
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_pipeline.core.card.contents import (
@@ -16,13 +18,11 @@ from beam_pipeline.core.card.contents import (
     summary,
     tasks,
 )
-from beam_pipeline.core.card.escaping import code, markdown, yaml
 from beam_pipeline.core.card.seal import PLACEHOLDER, sealed
-from beam_pipeline.core.dead_letters import EXPLANATIONS, Reason
-from beam_pipeline.core.images.preparation import RAW_FORMAT
+from beam_pipeline.core.dataset.manifest import FeatureEntry, Manifest
+from beam_pipeline.core.dead_letters import EXPLANATIONS
 from beam_pipeline.core.labels.schema import ENCODED_KEY, written_key
-from beam_pipeline.core.records.formats import recorded_format
-from beam_pipeline.core.text import counted
+from beam_pipeline.core.text import counted, terminal_line
 
 README_NAME = "README.md"
 
@@ -36,27 +36,30 @@ _MISSING = {"int64": "tf.int64.min", "float": 'float("nan")', "bytes": '""'}
 _SHOWN_ELSEWHERE = ("splits", "columns", "features", "compression", "record_format", "classes")
 
 
-def readme(manifest: Mapping[str, Any]) -> bytes:
-    """The card of a data set.
-
-    Args:
-      manifest: of the complete data set.
-    """
-    name = markdown(manifest["name"])
+def readme(manifest: Manifest) -> bytes:
+    """The card of a complete data set."""
+    number = manifest.counts.unlabelled
+    unlabelled = f"{number:,} of them {'has' if number == 1 else 'have'} no label. "
+    features = [
+        [code(row.key), row.kind, row.values, markdown(row.content)]
+        for row in feature_rows(manifest)
+    ]
     sections: list[Sequence[str]] = [
         ["---", *_front_matter(manifest), "---"],
-        [f"# {name}"],
-        [f"{summary(manifest)}. {_unlabelled(manifest)}Every record is a `tf.train.Example`."],
-        list(_splits(manifest)),
+        [f"# {markdown(manifest.name)}"],
+        [
+            f"{summary(manifest)}. {unlabelled if number else ''}Every record is a `tf.train.Example`."
+        ],
+        _splits(manifest),
         ["## Features"],
-        list(_features(manifest)),
+        _table(["key", "kind", "values", "content"], features),
         *_classes(manifest),
         ["## How it was made"],
         [
             "beam-tfrecord converted images and their labels with these options. "
             "[manifest.json](manifest.json) has all of them, and a checksum of each shard."
         ],
-        list(_options(manifest)),
+        _options(manifest),
         ["## Left out"],
         *_left_out(manifest),
         ["## How to read it"],
@@ -72,52 +75,74 @@ def readme(manifest: Mapping[str, Any]) -> bytes:
     return sealed((text + "\n").encode())
 
 
+# --- text from data ---------------------------------------------------------------------------------
+
+_MARKUP = re.compile(r"[\\`*_{}\[\]<>#!|&~:@$]")
+_BARE_LINK = re.compile(r"(?i)(?<=www)\.")  # "www.example.org" becomes a link in GitHub's Markdown
+
+# YAML wants these as escapes; json.dumps escapes those below U+0020.
+_NOT_IN_YAML = re.compile("[\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]")
+
+
+def markdown(text: str) -> str:
+    """Returns one line of Markdown that shows a text as it is.
+
+    Control characters and direction marks are shown as escapes, very long texts are shortened, and
+    spaces at the ends are left out.
+    """
+    return _BARE_LINK.sub(r"\\.", _MARKUP.sub(r"\\\g<0>", terminal_line(text).strip()))
+
+
+def code(text: str) -> str:
+    """Returns a code span for a table's cell; Markdown's escapes where a span could not show the text."""
+    line = terminal_line(text)
+    if not line or set(line) & set("`|\\") or line != line.strip():
+        return markdown(text)
+    return f"`{line}`"
+
+
+def yaml(text: str) -> str:
+    """Returns a double-quoted YAML scalar on one line."""
+    quoted = json.dumps(text, ensure_ascii=False)
+    return _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)
+
+
 # --- the YAML at the top --------------------------------------------------------------------------
 
 
-def _front_matter(manifest: Mapping[str, Any]) -> Iterator[str]:
-    yield f"pretty_name: {yaml(manifest['name'])}"
-    found = tasks(manifest)
-    if found:
+def _front_matter(manifest: Manifest) -> Iterator[str]:
+    yield f"pretty_name: {yaml(manifest.name)}"
+    if of_labels := tasks(manifest):
         yield "task_categories:"
-        yield from (f"- {task}" for task in found)
+        yield from (f"- {task}" for task in of_labels)
     yield "size_categories:"
-    yield f"- {_size_category(manifest['counts']['examples'])}"
+    yield f"- {_size_category(manifest.counts.examples)}"
     yield "tags:"
-    yield f"- {recorded_format(manifest['options']).name}"
+    yield f"- {manifest.record_format.name}"
     yield "viewer: false"  # the Hub's viewer reads no TFRecords
     yield "dataset_info:"
     yield "  features:"
-    names = _names_by_id(manifest)
-    renames = manifest["options"].get("features") or {}
-    labels = [written_key(key, renames) for key in _LABEL_KEYS]
-    image = written_key(ENCODED_KEY, renames)
-    for key, feature in sorted(manifest["features"].items()):
+    classes = manifest.classes
+    has_names = len(classes) <= _MOST_NAMES and all(c.id == i for i, c in enumerate(classes))
+    labels = [written_key(key, manifest.renames) for key in _LABEL_KEYS]
+    image = written_key(ENCODED_KEY, manifest.renames)
+    for key, feature in sorted(manifest.features.items()):
         yield f"  - name: {yaml(key)}"
-        if key == image and feature["kind"] == "bytes" and not _raw(manifest):
+        if key == image and feature.kind == "bytes" and not manifest.bare_pixels:
             yield "    dtype: image"
-        elif key in labels and feature["kind"] == "int64" and names:
-            yield from _class_label(names, is_list=bool(feature.get("shape")))
-        elif feature.get("shape"):
-            yield f"    sequence: {_DTYPES[feature['kind']]}"
+        elif key in labels and feature.kind == "int64" and classes and has_names:
+            yield "    sequence:" if feature.shape else "    dtype:"
+            yield "      class_label:"
+            yield "        names:"
+            yield from (f"          '{c.id}': {yaml(c.name)}" for c in classes)
         else:
-            yield f"    dtype: {_DTYPES[feature['kind']]}"
+            yield f"    {'sequence' if feature.shape else 'dtype'}: {_DTYPES[feature.kind]}"
     yield "  splits:"
-    for name, split in manifest["splits"].items():
+    for name, split in manifest.splits.items():
         yield f"  - name: {yaml(name)}"
-        yield f"    num_bytes: {split['bytes']}"
-        yield f"    num_examples: {split['examples']}"
-    yield f"  dataset_size: {sum(split['bytes'] for split in manifest['splits'].values())}"
-
-
-def _class_label(names: Sequence[str], *, is_list: bool) -> Iterator[str]:
-    lines = [
-        "class_label:",
-        "  names:",
-        *(f"    '{i}': {yaml(name)}" for i, name in enumerate(names)),
-    ]
-    yield "    sequence:" if is_list else "    dtype:"
-    yield from (f"      {line}" for line in lines)
+        yield f"    num_bytes: {split.bytes}"
+        yield f"    num_examples: {split.examples}"
+    yield f"  dataset_size: {manifest.bytes}"
 
 
 def _size_category(examples: int) -> str:
@@ -127,143 +152,97 @@ def _size_category(examples: int) -> str:
     return f"{_SIZES[index - 1]}<n<{_SIZES[index]}" if index < len(_SIZES) else f"n>{_SIZES[-1]}"
 
 
-def _raw(manifest: Mapping[str, Any]) -> bool:
-    return bool(manifest["options"].get("image_encoding") == RAW_FORMAT)
-
-
-def _names_by_id(manifest: Mapping[str, Any]) -> list[str]:
-    """The names of the classes if their ids count from 0 and they are not too many to list."""
-    classes = manifest["classes"]
-    if len(classes) > _MOST_NAMES or any(entry["id"] != i for i, entry in enumerate(classes)):
-        return []
-    return [entry["name"] for entry in classes]
-
-
 # --- the text -------------------------------------------------------------------------------------
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> Iterator[str]:
-    """The lines of a table.
-
-    Args:
-      header: the heading of each column.
-      rows: cells, escaped already.
-      align: a letter a column: "l" for left, "r" for right.
-    """
-    yield f"| {' | '.join(header)} |"
-    yield f"|{'|'.join('---:' if side == 'r' else '---' for side in align)}|"
-    yield from (f"| {' | '.join(row)} |" for row in rows)
+def _table(
+    header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()
+) -> list[str]:
+    """The lines of a table; `numbers` are the columns that are aligned to the right."""
+    sides = ("---:" if column in numbers else "---" for column in range(len(header)))
+    lines = [f"| {' | '.join(row)} |" for row in (header, *rows)]
+    return [lines[0], f"|{'|'.join(sides)}|", *lines[1:]]
 
 
-def _unlabelled(manifest: Mapping[str, Any]) -> str:
-    number = manifest["counts"].get("unlabelled", 0)
-    return f"{number:,} of them {'has' if number == 1 else 'have'} no label. " if number else ""
-
-
-def _splits(manifest: Mapping[str, Any]) -> Iterator[str]:
+def _splits(manifest: Manifest) -> list[str]:
     rows = [
-        [
-            markdown(name),
-            f"{split['examples']:,}",
-            f"{len(split['shards']):,}",
-            f"{split['bytes']:,}",
-        ]
-        for name, split in manifest["splits"].items()
+        [markdown(name), f"{split.examples:,}", f"{len(split.shards):,}", f"{split.bytes:,}"]
+        for name, split in manifest.splits.items()
     ]
-    return _table(["split", "examples", "shards", "bytes"], rows, "lrrr")
+    return _table(["split", "examples", "shards", "bytes"], rows, (1, 2, 3))
 
 
-def _features(manifest: Mapping[str, Any]) -> Iterator[str]:
-    rows = [
-        [code(row.key), row.kind, row.values, markdown(row.content)]
-        for row in feature_rows(manifest)
-    ]
-    return _table(["key", "kind", "values", "content"], rows, "llll")
-
-
-def _classes(manifest: Mapping[str, Any]) -> Iterator[Sequence[str]]:
-    classes = manifest["classes"]
+def _classes(manifest: Manifest) -> Iterator[Sequence[str]]:
+    classes, unit = manifest.classes, manifest.unit
     if not classes:
         return
     yield ["## Classes"]
-    units = [unit for unit in ("examples", "objects") if unit in classes[0]]
-    splits = list(manifest["splits"]) if units else []
+    splits = list(manifest.splits) if unit else []
+    header = ["id", "class", *([unit] if unit else []), *(f"in {markdown(s)}" for s in splits)]
     rows = [
         [
-            str(entry["id"]),
-            markdown(entry["name"]),
-            *(f"{entry[unit]:,}" for unit in units),
-            *(f"{entry['splits'].get(split, 0):,}" for split in splits),
+            *(str(entry.id), markdown(entry.name)),
+            *([f"{entry.count:,}"] if unit else []),
+            *(f"{entry.splits.get(split, 0):,}" for split in splits),
         ]
         for entry in classes[:_MOST_ROWS]
     ]
-    header = ["id", "class", *units, *(f"in {markdown(split)}" for split in splits)]
-    yield list(_table(header, rows, "rl" + "r" * (len(header) - 2)))
+    yield _table(header, rows, (0, *range(2, len(header))))
     if len(classes) > _MOST_ROWS:
         yield [f"And {len(classes) - _MOST_ROWS:,} more, which `manifest.json` lists."]
 
 
-def _options(manifest: Mapping[str, Any]) -> Iterator[str]:
-    options = manifest["options"]
-    splits = options.get("splits")
+def _options(manifest: Manifest) -> list[str]:
+    options = manifest.content["options"]
     rows = [
-        ["seed", str(manifest["seed"])],
-        ["splits", _value(splits) if splits else "as the images or labels say"],
+        ["seed", str(manifest.seed)],
+        ["splits", _value(options.get("splits") or "as the images or labels say")],
     ]
     for name, value in options.items():
         if name not in _SHOWN_ELSEWHERE and value not in (None, False, "", [], {}):
             rows.append([code(name), _value(value)])
-    columns = [column for column in options["columns"] if column["feature"]]
-    for column in columns:
-        kind = f"{column['kind']}, a list" if column.get("repeated") else column["kind"]
-        rows.append(
-            [
-                f"column {markdown(column['name'])}",
-                f"{markdown(kind)}, as {code(column['feature'])}",
-            ]
-        )
-    return _table(["option", "value"], rows, "ll")
+    for column in manifest.options.columns:
+        if column.feature:
+            kind = f"{column.kind}, a list" if column.repeated else column.kind
+            feature = f"{markdown(kind)}, as {code(column.feature)}"
+            rows.append([f"column {markdown(column.name)}", feature])
+    return _table(["option", "value"], rows)
 
 
 def _value(value: Any) -> str:
     """A value of an option, for a table's cell."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{markdown(str(name))} {_value(one)}" for name, one in value.items())
+        return ", ".join(f"{markdown(str(name))} {_value(part)}" for name, part in value.items())
     if isinstance(value, (list, tuple)):
         return ", ".join(map(_value, value))
     return markdown(str(value).lower() if isinstance(value, bool) else str(value))
 
 
-def _left_out(manifest: Mapping[str, Any]) -> Iterator[Sequence[str]]:
-    counts = manifest["counts"]
-    if not manifest["dead_letters"]:
+_REASONS = {reason.value: text for reason, text in EXPLANATIONS.items()}
+
+
+def _left_out(manifest: Manifest) -> Iterator[Sequence[str]]:
+    if not manifest.dead_letters:
         yield ["Nothing: every listed image became an example, and every label row was used."]
         return
-    yield [
-        f"{counted(counts['dead_letters'], 'image or label row/images or label rows')}, listed one by "
-        "one in [dead_letters.jsonl](dead_letters.jsonl):"
-    ]
+    number = counted(manifest.counts.dead_letters, "image or label row/images or label rows")
+    yield [f"{number}, listed one by one in [dead_letters.jsonl](dead_letters.jsonl):"]
     rows = [
         [
             f"`{reason}`" if reason in _REASONS else markdown(reason),
             f"{count:,}",
             markdown(_REASONS.get(reason, "")),
         ]
-        for reason, count in manifest["dead_letters"].items()
+        for reason, count in manifest.dead_letters.items()
     ]
-    yield list(_table(["reason", "number", "meaning"], rows, "lrl"))
+    yield _table(["reason", "number", "meaning"], rows, (1,))
 
 
-_REASONS = {reason.value: EXPLANATIONS[reason] for reason in Reason}
-
-
-def _reading(manifest: Mapping[str, Any]) -> Iterator[Sequence[str]]:
-    splits = {name: split for name, split in manifest["splits"].items() if split["shards"]}
+def _reading(manifest: Manifest) -> Iterator[Sequence[str]]:
+    splits = {name: split for name, split in manifest.splits.items() if split.shards}
     split = "train" if "train" in splits else next(iter(splits), "")
-    labelled = any(
-        column["feature"] in ("image/class", "image/label", "image/object/bbox")
-        for column in manifest["options"]["columns"]
-    )
+    labels = {column.feature for column in manifest.options.columns}
+    labelled = labels & {"image/class", "image/label", "image/object/bbox"}
     more = "" if labelled else ", as_dict=True"
     yield ["With beam-tfrecord, as a `tf.data.Dataset` of decoded images and labels:"]
     yield [
@@ -273,11 +252,15 @@ def _reading(manifest: Mapping[str, Any]) -> Iterator[Sequence[str]]:
         f'dataset = beam_pipeline.load(".", split={_python(split)}, batch_size=32, image_size=(224, 224){more})',
         "```",
     ]
-    reader = recorded_format(manifest["options"]).tf_data
+    reader = manifest.record_format.tf_data
     if not reader or not splits:
         return
     arguments = "".join(
         f", {name}={_python(value)}" for name, value in reader.arguments.items() if value
+    )
+    specs = (
+        f"    {_python(key)}: {_spec(feature)},"
+        for key, feature in sorted(manifest.features.items())
     )
     yield ["With TensorFlow alone:"]
     yield [
@@ -285,10 +268,7 @@ def _reading(manifest: Mapping[str, Any]) -> Iterator[Sequence[str]]:
         "import tensorflow as tf",
         "",
         "features = {",
-        *(
-            f"    {_python(key)}: {_spec(feature)},"
-            for key, feature in sorted(manifest["features"].items())
-        ),
+        *specs,
         "}",
         f"paths = tf.io.gfile.glob({_python(shard_pattern(splits[split]))})",
         f"records = tf.data.{reader.name}(paths{arguments})",
@@ -303,9 +283,9 @@ def _python(text: str) -> str:
     return literal if '"' in literal else f'"{literal[1:-1]}"'
 
 
-def _spec(feature: Mapping[str, Any]) -> str:
-    dtype, shape = _TENSORFLOW[feature["kind"]], feature.get("shape", [])
-    if None in shape:
+def _spec(feature: FeatureEntry) -> str:
+    dtype = _TENSORFLOW[feature.kind]
+    if feature.ragged:
         return f"tf.io.RaggedFeature({dtype})"
-    default = f", {_MISSING[feature['kind']]}" if feature["optional"] else ""
-    return f"tf.io.FixedLenFeature({shape}, {dtype}{default})"
+    default = f", {_MISSING[feature.kind]}" if feature.optional else ""
+    return f"tf.io.FixedLenFeature({[*feature.shape]}, {dtype}{default})"

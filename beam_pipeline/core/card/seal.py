@@ -5,7 +5,7 @@ It is a digest of the file, inside the file:
     beam-tfrecord:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
 
 computed while `PLACEHOLDER` stands in its place. People complete a data card by hand, with a licence
-or a description; a changed card is theirs and is never replaced or deleted.
+or a description; a changed card, schema or report is theirs and is never replaced or deleted.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def is_unchanged(content: bytes) -> bool:
 
 def has_seal(content: bytes) -> bool:
     """Tells whether a file has a seal, broken or not, as a card, a schema or a report has."""
-    return re.search(rb"beam-tfrecord(:| report )[0-9a-f]|\"beam-tfrecord\"", content) is not None
+    return re.search(rb"beam-tfrecord:[0-9a-f]|\"beam-tfrecord\"", content) is not None
 
 
 def _digest(content: bytes) -> bytes:

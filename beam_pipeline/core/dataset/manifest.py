@@ -6,10 +6,11 @@ import base64
 import io
 import itertools
 import json
+import math
 import posixpath
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, NamedTuple
 
 from google_crc32c import value as crc32c
@@ -18,22 +19,29 @@ from beam_pipeline.core.dataset.names import (
     DEAD_LETTERS_NAME as DEAD_LETTERS_NAME,
 )
 from beam_pipeline.core.dataset.names import MANIFEST_NAME as MANIFEST_NAME
-from beam_pipeline.core.dataset.names import MOST_PARTS, PARTS_ENTRY
+from beam_pipeline.core.dataset.names import MOST_PARTS
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import Tally, Totals
 from beam_pipeline.core.errors import ConversionError, OutputError, UsageError
-from beam_pipeline.core.records.formats import COMPRESSIONS, DEFAULT_FORMAT, FORMATS
+from beam_pipeline.core.images.preparation import RAW_FORMAT
+from beam_pipeline.core.records.formats import (
+    COMPRESSIONS,
+    DEFAULT_FORMAT,
+    FORMATS,
+    record_format,
+)
 from beam_pipeline.core.records.image_statistics import (
     ImageStatistics,
     formats_and_lengths,
 )
+from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.records.sharding import ShardInfo
 from beam_pipeline.core.typed_json import Count, Expect, Integer, Text, decode, one_of
 
 FORMAT_VERSION = 1
-IMAGES_ENTRY = "images"
 CHECKSUM_ENTRY = "crc32c"
 LINES_ENTRY = "dead_letters_crc32c"
+_FORMAT = "beam-tfrecord"
 _CHECKSUM = b',\n  "crc32c": "'  # as it stands in the file; nested entries are indented further
 _PIECES = 1 << 14  # of JSON, encoded at a time
 LABELS_NAME = "labels.txt"
@@ -62,6 +70,7 @@ class ColumnEntry:
     name: Text
     kind: Text
     feature: Text
+    repeated: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,12 +86,36 @@ class OptionEntries:
 
 @dataclass(frozen=True)
 class FeatureEntry:
-    """A feature of an example; None in its shape is a length that varies."""
+    """The values that examples hold under a key.
+
+    Attributes:
+      kind: "bytes", "float" or "int64".
+      optional: whether some examples lack it.
+      shape: () for one value, (n,) for n of them, (None,) for any number.
+      pixels: of a PNG whose pixels are ids, their type, "uint8" or "uint16"; else empty.
+    """
 
     kind: Annotated[Any, one_of("bytes", "float", "int64")]
     optional: bool
     shape: tuple[Count | None, ...] = ()
     pixels: Annotated[Any, one_of("uint8", "uint16")] = ""
+
+    @property
+    def ragged(self) -> bool:
+        """Tells whether examples differ in the number of values."""
+        return None in self.shape
+
+    @property
+    def missing(self) -> Any:
+        """The value that readers which need one give for an optional feature without values."""
+        return {"bytes": b"", "float": math.nan, "int64": -(1 << 63)}[self.kind]
+
+    @property
+    def described(self) -> str:
+        """The kind and the shape in a few words: `int64`, `float[4]`, `bytes[]`."""
+        lengths = ", ".join("" if length is None else str(length) for length in self.shape)
+        of = f" of {self.pixels}" if self.pixels else ""
+        return f"{self.kind}{f'[{lengths}]' if self.shape else ''}{of}"
 
 
 @dataclass(frozen=True)
@@ -92,7 +125,7 @@ class ShardEntry:
     path: _FileName
     examples: Count
     bytes: Count
-    crc32c: _Checksum
+    crc32c: _Checksum = ""
 
 
 @dataclass(frozen=True)
@@ -115,8 +148,13 @@ class ClassEntry:
     splits: Mapping[str, Count] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.splits and self.examples < 0 and self.objects < 0:
+        if self.splits and self.count < 0:
             raise ValueError("has no entry 'examples'")
+
+    @property
+    def count(self) -> int:
+        """The number of its objects, or else of its examples."""
+        return max(self.examples, self.objects)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,9 +164,12 @@ class CountEntries:
     examples: Count
     dead_letters: Count = 0
     listed_images: Count = 0
+    label_rows: Count = 0
     label_rows_without_image: Count = 0
     label_rows_repeated: Count = 0
+    unlabelled: Count = 0
     ignored_files: Mapping[str, Count] = field(default_factory=dict)
+    images: Mapping[str, Count] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -142,9 +183,10 @@ class ImageEntries:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """The entries of a manifest that a program relies on; further ones are for people.
+    """A manifest, its entries checked, since it may be anybody's.
 
-    They are checked, since a manifest may be anybody's.
+    Attributes:
+      content: all of it, as JSON has it; further entries are for people.
     """
 
     name: Text
@@ -155,36 +197,53 @@ class Manifest:
     classes: tuple[ClassEntry, ...]
     counts: CountEntries
     dead_letters: Mapping[str, Count]
-    images: ImageEntries = ImageEntries({}, (), ())
+    dead_letters_crc32c: _Checksum = ""
+    images: ImageEntries | None = None
     dead_letter_parts: _Parts = 0
+    questions: tuple[Text, ...] = ()
+    codec: Text = ""
+    content: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> Manifest:
+        """The manifest of a value of JSON.
 
-@dataclass(frozen=True, kw_only=True)
-class _ReadOptions(OptionEntries):
-    columns: tuple[ColumnEntry, ...] = ()
+        Raises:
+          ValueError: an entry is missing or of another type; names it.
+        """
+        checked: Manifest = decode(cls, content)
+        return replace(checked, content=content)
 
+    @property
+    def record_format(self) -> RecordFormat:
+        """The format of the shards."""
+        return record_format(self.options.compression, self.options.record_format)
 
-@dataclass(frozen=True)
-class _ReadShard(ShardEntry):
-    crc32c: Any = ""
+    @property
+    def renames(self) -> Mapping[str, str]:
+        """Written key -> standard key, as --features has it."""
+        return self.options.features or {}
 
+    @property
+    def bare_pixels(self) -> bool:
+        """Tells whether images are stored as bare pixels rather than as image files."""
+        return self.options.image_encoding == RAW_FORMAT
 
-@dataclass(frozen=True)
-class _ReadSplit(SplitEntry):
-    shards: tuple[_ReadShard, ...]
+    @property
+    def shards(self) -> list[ShardEntry]:
+        """The shards of all splits."""
+        return [shard for split in self.splits.values() for shard in split.shards]
 
+    @property
+    def bytes(self) -> int:
+        """The length of all shards."""
+        return sum(split.bytes for split in self.splits.values())
 
-@dataclass(frozen=True, kw_only=True)
-class ReadManifest(Manifest):
-    """A manifest of which only those entries are checked that readers of examples need."""
-
-    options: _ReadOptions
-    splits: Mapping[str, _ReadSplit]
-    name: Any = ""
-    seed: Any = 0
-    counts: Any = None
-    dead_letters: Any = None
-    images: Any = None
+    @property
+    def unit(self) -> str:
+        """What is counted of classes: "examples", "objects", or nothing."""
+        first = self.classes[0] if self.classes else ClassEntry(0, "")
+        return "objects" if first.objects >= 0 else "examples" if first.examples >= 0 else ""
 
 
 def crc32c_text(crc: int) -> str:
@@ -253,7 +312,7 @@ def build_manifest(
     for shard in sorted(shards, key=lambda shard: (shard.split, shard.number)):
         by_split[shard.split].append(shard)
     return {
-        "format": "beam-tfrecord",
+        "format": _FORMAT,
         "format_version": FORMAT_VERSION,
         "name": plan.shard_plan.name,
         "seed": recorded.seed,
@@ -282,7 +341,7 @@ def build_manifest(
         },
         **_images_entry(images.statistics, examples),
         "dead_letters": dict(sorted(tally.dead.items())),
-        **({PARTS_ENTRY: dead_letter_files.parts} if dead_letter_files.parts else {}),
+        **({"dead_letter_parts": dead_letter_files.parts} if dead_letter_files.parts else {}),
         **({"questions": list(plan.questions)} if plan.questions else {}),
         **({"codec": images.codecs[0]} if images.codecs else {}),
         LINES_ENTRY: crc32c_text(dead_letter_files.crc % (1 << 32)),
@@ -290,10 +349,10 @@ def build_manifest(
 
 
 def _images_entry(statistics: ImageStatistics, examples: int) -> dict[str, Any]:
-    """Formats and sizes of the images; none where an older version wrote some of the shards."""
+    """Formats and sizes of the images; none where some examples were given finished."""
     if not examples or statistics.images != examples:
         return {}
-    return {IMAGES_ENTRY: formats_and_lengths(statistics)}
+    return {"images": formats_and_lengths(statistics)}
 
 
 def _class_counts(
@@ -351,70 +410,46 @@ def manifest_file(manifest: Mapping[str, Any]) -> bytes:
         raise OutputError(
             f"{MANIFEST_NAME} cannot hold a text that is not UTF-8: {error}"
         ) from error
+    return _with_checksum(content)
+
+
+def _with_checksum(content: bytes) -> bytes:
     return content + _CHECKSUM + crc32c_text(crc32c(content)).encode() + b'"\n}\n'
 
 
-def is_as_written(data: bytes, manifest: Mapping[str, Any]) -> bool:
-    """Tells whether a file has the checksum of its content, or comes from a version without checksums.
-
-    Args:
-      data: the file.
-      manifest: its content.
-    """
-    if not {CHECKSUM_ENTRY, LINES_ENTRY} & manifest.keys():
-        return True
-    content, _, _ = data.rpartition(_CHECKSUM)
-    return data == content + _CHECKSUM + crc32c_text(crc32c(content)).encode() + b'"\n}\n'
+def is_as_written(data: bytes) -> bool:
+    """Tells whether the file of a manifest has the checksum of its content."""
+    return data == _with_checksum(data.rpartition(_CHECKSUM)[0])
 
 
-def parse_manifest(data: bytes, uri: str) -> dict[str, Any]:
-    """Reads a manifest and checks the entries that all its users rely on.
+def parse_manifest(data: bytes, uri: str) -> Manifest:
+    """Reads a manifest and checks its entries.
 
     Raises:
-      ConversionError: it is no manifest, or one of a later version.
+      ConversionError: it is no manifest, or one of a later version; names the entry.
     """
     try:
-        manifest: dict[str, Any] = json.loads(data)
-        if manifest["format"] != "beam-tfrecord":
-            raise ValueError(f"its format is {manifest['format']!r}")
-        version = manifest["format_version"]
-        if version != FORMAT_VERSION:
+        content = json.loads(data)
+        head = decode(_Head, content)
+        if head.format_version != FORMAT_VERSION:
             raise ConversionError(
-                f"{uri} has version {version}; this program reads version {FORMAT_VERSION}"
+                f"{uri} has version {head.format_version}; this program reads version {FORMAT_VERSION}"
             )
-        names = shard_paths(manifest)
-        for name in names:
-            if not isinstance(name, str) or not name:
-                raise ValueError(f"a shard's path is {name!r}")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ConversionError(f"{uri} is no manifest of beam-tfrecord: {error!r}") from error
-    outside = [name for name in names if name in (".", "..") or posixpath.basename(name) != name]
-    if outside:
-        raise ConversionError(f"{uri} lists {outside[0]!r}, which is not a file of its own folder")
+        manifest = Manifest.of(content)
+    except (ValueError, RecursionError) as error:
+        raise ConversionError(f"{uri} is no manifest of beam-tfrecord: {error}") from error
+    for shard in manifest.shards:
+        if shard.path in (".", "..") or posixpath.basename(shard.path) != shard.path:
+            raise ConversionError(
+                f"{uri} lists {shard.path!r}, which is not a file of its own folder"
+            )
     return manifest
 
 
-def shard_paths(manifest: Mapping[str, Any]) -> list[str]:
-    """File names of all shards that a manifest lists."""
-    return [shard["path"] for split in manifest["splits"].values() for shard in split["shards"]]
-
-
-def check_manifest(manifest: Mapping[str, Any], uri: str, *, whole: bool = True) -> Manifest:
-    """Checks a manifest that `parse_manifest` returned.
-
-    Args:
-      manifest: the manifest.
-      uri: its name in messages.
-      whole: check every entry, not only those that readers of examples need.
-
-    Raises:
-      ConversionError: an entry is missing or of another type; names it.
-    """
-    try:
-        checked: Manifest = decode(Manifest if whole else ReadManifest, manifest)
-    except ValueError as error:
-        raise ConversionError(f"{uri} is no manifest of beam-tfrecord: {error}") from error
-    return checked
+@dataclass(frozen=True)
+class _Head:
+    format: Annotated[Any, one_of(_FORMAT)]
+    format_version: int
 
 
 def check_draft(run: Mapping[str, Any], classes: Iterable[tuple[str, int]]) -> None:

@@ -24,13 +24,14 @@ import posixpath
 import re
 import uuid
 import zlib
-from collections.abc import Mapping
-from typing import Any
 
 from beam_pipeline.core.dead_letters import DeadLetter
 
 MANIFEST_NAME = "manifest.json"
 """The last file that a run writes: it lists what is in a complete data set."""
+
+REPORT_NAME = "report.html"
+"""What a data set holds, for people."""
 
 INCOMPLETE_FOLDER = ".incomplete"
 """Inside the output folder: files that are not, or no longer, part of a data set."""
@@ -92,9 +93,6 @@ DEAD_LETTERS_NAME = "dead_letters.jsonl"
 MOST_IN_ONE = 1_000_000
 MOST_PARTS = 99_999
 
-PARTS_ENTRY = "dead_letter_parts"
-"""The manifest's entry for the number of parts; none where there is one file."""
-
 PART_PATTERN = r"dead_letters-\d{5}-of-\d{5}\.jsonl"
 
 
@@ -108,11 +106,6 @@ def dead_letter_names(parts: int) -> list[str]:
     if not parts:
         return [DEAD_LETTERS_NAME]
     return [f"dead_letters-{part:05d}-of-{parts:05d}.jsonl" for part in range(parts)]
-
-
-def names_in_manifest(manifest: Mapping[str, Any]) -> list[str]:
-    """The names of the files that list the dead letters of a data set."""
-    return dead_letter_names(manifest.get(PARTS_ENTRY, 0))
 
 
 def lists_dead_letters(name: str) -> bool:

@@ -57,29 +57,32 @@ def share(part: float, whole: float) -> str:
 
 
 def table(
-    heads: list[str], rows: list[list[str]], *, caption: str = "", numeric: bool = True
+    heads: list[str],
+    rows: list[list[str]],
+    *,
+    numeric: bool = True,
+    label: str = "Table",
+    tall: bool = False,
 ) -> str:
     """A table of cells that are HTML; the first cell of a row is its heading.
 
     Args:
       heads: of the columns.
       rows: the cells.
-      caption: what it holds, as HTML.
       numeric: whether the other cells are numbers.
+      label: its name, for those who cannot see it.
+      tall: whether it scrolls by itself.
     """
     kind = ' class="n"' if numeric else ""
-    said = f"<caption>{caption}</caption>" if caption else ""
     head = "".join(
         f'<th scope="col"{kind if index else ""}>{cell}</th>' if cell else "<td></td>"
         for index, cell in enumerate(heads)
     )
     body = "".join(
-        f'<tr><th scope="row">{cells[0]}</th>'
-        + "".join(f"<td{kind}>{cell}</td>" for cell in cells[1:])
-        + "</tr>"
-        for cells in rows
+        f'<tr><th scope="row">{first}</th>{"".join(f"<td{kind}>{cell}</td>" for cell in cells)}</tr>\n'
+        for first, *cells in rows
     )
     return (
-        f'<div class="wide" tabindex="0" role="group" aria-label="Table"><table>{said}<thead><tr>{head}'
-        f"</tr></thead><tbody>{body}</tbody></table></div>"
+        f'<div class="{"tall" if tall else "wide"}" tabindex="0" role="group" aria-label="{label}">'
+        f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>"
     )

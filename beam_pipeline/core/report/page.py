@@ -5,18 +5,22 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from string import Template
 from typing import Any, NamedTuple
 
-from beam_pipeline.core.dead_letters import EXPLANATIONS, DeadLetter, Reason
+from beam_pipeline.core.card.seal import PLACEHOLDER, sealed
+from beam_pipeline.core.dataset.duplicates import NO_DUPLICATES, Duplicates
+from beam_pipeline.core.dataset.manifest import ClassEntry, Manifest
+from beam_pipeline.core.dead_letters import EXPLANATIONS, DeadLetter
 from beam_pipeline.core.records.image_statistics import (
     MORE_SIZES,
     NOTHING_COUNTED,
     ImageStatistics,
 )
 from beam_pipeline.core.records.number_histogram import histogram_of
-from beam_pipeline.core.report.assets import SCRIPT, STYLE
 from beam_pipeline.core.report.charts import (
     aspect_chart,
     bar,
@@ -27,10 +31,12 @@ from beam_pipeline.core.report.charts import (
     share_bars,
 )
 from beam_pipeline.core.report.markup import number, share, size, table, text
-from beam_pipeline.core.report.report_file import MOST_BYTES, sealed
 from beam_pipeline.core.report.samples import MOST_BOXES, ShownSample
 from beam_pipeline.core.report.thumbnails import Thumbnail
 from beam_pipeline.core.text import counted
+
+MOST_BYTES = 5_000_000
+"""No report is larger."""
 
 MOST_CLASSES = 2000
 MOST_SPLITS = 50
@@ -61,6 +67,10 @@ _EVENTS = {
     "first_frame": "first frames of animations",
     "objects_outside": "objects left out, outside of what a crop keeps",
 }
+_FIND = (
+    '<div class="find" hidden=""><label>Find a class <input type="search" autocomplete="off"/></label>'
+    '<span role="status"></span></div>'
+)
 
 
 class Tile(NamedTuple):
@@ -87,180 +97,88 @@ class Report:
       tiles: split -> some of its samples.
       left_out: some of the dead letters, in any order.
       command: made the data set; empty if it is not known.
-      duplicates: what is known of images that occur several times: name -> count, text or list of
-        texts. Empty if nothing is.
+      duplicates: the images that occur several times, as far as they were looked for.
     """
 
-    manifest: Mapping[str, Any]
+    manifest: Manifest
     statistics: ImageStatistics = NOTHING_COUNTED
     tiles: Mapping[str, Sequence[Tile]] = field(default_factory=dict)
     left_out: Sequence[LeftOut] = ()
     command: str = ""
-    duplicates: Mapping[str, Any] = field(default_factory=dict)
+    duplicates: Duplicates = NO_DUPLICATES
 
 
 def report_page(report: Report) -> bytes:
     """The file of a report; the same report has the same bytes, fewer than `MOST_BYTES`."""
-    page = sealed(_page(report))
+    page = _page(report)
     if len(page) < MOST_BYTES:
         return page
     tiles = {
-        split: [tile._replace(thumbnail=None) for tile in found]
-        for split, found in report.tiles.items()
+        split: [tile._replace(thumbnail=None) for tile in of_split]
+        for split, of_split in report.tiles.items()
     }
-    return sealed(_page(Report(**{**vars(report), "tiles": tiles, "left_out": ()})))
+    return _page(replace(report, tiles=tiles, left_out=()))
 
 
 def _page(report: Report) -> bytes:
-    sections = [(name, title, "".join(body)) for name, title, body in _sections(report)]
-    sections = [section for section in sections if section[2]]
-    name = text(report.manifest["name"])
-    links = "".join(f'<li><a href="#{key}">{title}</a></li>' for key, title, _ in sections)
-    policy = (
-        f"default-src 'none'; style-src '{_hash(STYLE)}'; script-src '{_hash(SCRIPT)}'; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
+    template, style, script = (
+        Path(__file__).with_name(f"page.{kind}").read_text(encoding="utf-8")
+        for kind in ("html", "css", "js")
     )
-    parts = [
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
-        '<meta name="generator" content="beam-tfrecord">\n',
-        f"<title>{name}: data set report</title>\n<style>{STYLE}</style>\n</head>\n<body>\n",
-        f"<header><h1>{name}</h1>{_head(report)}</header>\n",
-        f'<nav aria-label="Sections"><ul>{links}</ul></nav>\n<main>\n',
-        *(
+    sections = [(key, title, "".join(make(report))) for key, title, make in _SECTIONS]
+    sections = [section for section in sections if section[2]]
+    page = Template(template).substitute(
+        policy=f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'",
+        name=text(report.manifest.name),
+        style=style,
+        script=script,
+        head=_head(report.manifest),
+        links="".join(f'<li><a href="#{key}">{title}</a></li>' for key, title, _ in sections),
+        sections="".join(
             f'<section aria-labelledby="{key}"><h2 id="{key}">{title}</h2>{body}</section>\n'
             for key, title, body in sections
         ),
-        f"</main>\n<script>{SCRIPT}</script>\n</body>\n</html>\n",
-    ]
-    return "".join(parts).encode()
+        seal=PLACEHOLDER,
+    )
+    return sealed(page.encode())
 
 
 def _hash(content: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}"
 
 
-def _sections(report: Report) -> Iterator[tuple[str, str, Iterator[str]]]:
-    """Yields the id, title and body of each section; empty ones are left out."""
-    yield "samples", "Random samples", _samples(report)
-    yield "splits", "Splits and shards", _splits(report.manifest)
-    yield "classes", "Classes", _classes(report.manifest)
-    yield "images", "Images", _images(report)
-    yield "objects", "Objects", _objects(report)
-    yield "labels", "Labels that are numbers", _numbers(report)
-    yield "duplicates", "Duplicates", _duplicates(report.duplicates)
-    yield "left-out", "Left out", _left_out(report)
-    yield "made", "How it was made", _made(report)
-
-
-def _head(report: Report) -> str:
-    manifest = report.manifest
-    counts, splits = manifest["counts"], manifest["splits"]
-    total = sum(split["bytes"] for split in splits.values())
-    shards = sum(len(split["shards"]) for split in splits.values())
-    facts = [
-        ("Samples", number(counts["examples"])),
-        ("Splits", number(len(splits))),
-        ("Shards", number(shards)),
-        ("Size", size(total)),
-        ("Classes", number(len(manifest["classes"]))),
-        ("Left out", number(counts["dead_letters"])),
+def _head(manifest: Manifest) -> str:
+    counts = manifest.counts
+    figures = [
+        ("images listed", counts.listed_images),
+        ("samples written", counts.examples),
+        ("label rows read", counts.label_rows),
+        ("samples kept without a label", counts.unlabelled),
     ]
-    said = [
-        ("images listed", counts["listed_images"]),
-        ("samples written", counts["examples"]),
-        ("label rows read", counts["label_rows"]),
-        ("samples kept without a label", counts.get("unlabelled", 0)),
-    ]
-    line = "; ".join(f"{what}: {number(count)}" for what, count in said if count)
-    return f"<p>{line.capitalize()}</p>{_facts(facts)}"
+    line = "; ".join(f"{name}: {number(count)}" for name, count in figures if count)
+    return f"<p>{line.capitalize()}</p>" + _facts(
+        Samples=number(counts.examples),
+        Splits=number(len(manifest.splits)),
+        Shards=number(len(manifest.shards)),
+        Size=size(manifest.bytes),
+        Classes=number(len(manifest.classes)),
+        Left_out=number(counts.dead_letters),
+    )
 
 
-def _facts(facts: Sequence[tuple[str, str]]) -> str:
-    items = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
+def _facts(**facts: str) -> str:
+    """A list of names and values, both as HTML; a `_` in a name is a space."""
+    items = "".join(
+        f"<div><dt>{name.replace('_', ' ')}</dt><dd>{value}</dd></div>"
+        for name, value in facts.items()
+    )
     return f'<dl class="facts">{items}</dl>'
 
 
-# --- splits ---------------------------------------------------------------------------------------
-
-
-def _splits(manifest: Mapping[str, Any]) -> Iterator[str]:
-    splits = manifest["splits"]
-    examples = manifest["counts"]["examples"]
-    rows = []
-    for name, split in [*splits.items()][:MOST_SPLITS]:
-        sizes = [shard["bytes"] for shard in split["shards"]]
-        held = [shard["examples"] for shard in split["shards"]]
-        rows.append(
-            [
-                text(name),
-                number(split["examples"]),
-                share(split["examples"], examples),
-                size(split["bytes"]),
-                number(len(sizes)),
-                _range(*_ends(held), number),
-                _range(*_ends(sizes), size),
-            ]
-        )
-    heads = ["Split", "Samples", "Share", "Size", "Shards", "Samples per shard", "Size of a shard"]
-    yield table(heads, rows)
-    if len(splits) > MOST_SPLITS:
-        yield f"<p>Splits that are not shown: {number(len(splits) - MOST_SPLITS)}</p>"
-    charts = [
-        number_chart(
-            f"Samples per shard, {text(name)}",
-            histogram_of([shard["examples"] for shard in split["shards"]]),
-            of="shards",
-        )
-        for name, split in [*splits.items()][:_SPLIT_COLUMNS]
-        if len(split["shards"]) > 1
-    ]
-    if charts:
-        yield f'<h3>Balance of shards</h3><div class="charts">{"".join(charts)}</div>'
-
-
-def _ends(values: Sequence[int]) -> tuple[int, int]:
-    return min(values, default=0), max(values, default=0)
-
-
-def _range(low: float, high: float, shown: Callable[[float], str]) -> str:
-    return shown(low) if low == high else f"{shown(low)} to {shown(high)}"
-
-
-# --- classes --------------------------------------------------------------------------------------
-
-
-def _classes(manifest: Mapping[str, Any]) -> Iterator[str]:
-    classes = manifest["classes"]
-    if not classes:
-        return
-    if "splits" not in classes[0]:
-        yield "<p>Pixels of masks are not counted.</p>"
-        rows = [[text(entry["name"]), number(entry["id"])] for entry in classes[:MOST_CLASSES]]
-        yield table(["Class", "Id"], rows)
-        return
-    figure = "objects" if "objects" in classes[0] else "examples"
-    what = "objects" if figure == "objects" else "samples"
-    ordered = sorted(classes, key=lambda entry: (-entry[figure], entry["id"]))
-    largest, smallest = ordered[0], ordered[-1]
-    said = f"{_counted(len(classes), 'class/classes')}."
-    if len(classes) > 1:
-        said += (
-            f" The largest, {text(largest['name'])}, has {_counted(largest[figure], what[:-1])}; the "
-            f"smallest, {text(smallest['name'])}, has {number(smallest[figure])}."
-        )
-    yield f"<p>{said}</p>"
-    yield from _missing(classes)
-    shown = ordered
-    if len(ordered) > MOST_CLASSES:
-        half = MOST_CLASSES // 2
-        shown = [*ordered[:half], *ordered[-half:]]
-        yield (
-            f"<p>The table has the {number(half)} largest and the {number(half)} smallest; the others "
-            "are in <code>manifest.json</code>.</p>"
-        )
-    yield _class_table(shown, figure, what)
+def _charts(charts: Iterable[str]) -> str:
+    drawn = "".join(charts)
+    return f'<div class="charts">{drawn}</div>' if drawn else ""
 
 
 def _counted(count: int, noun: str) -> str:
@@ -268,46 +186,95 @@ def _counted(count: int, noun: str) -> str:
     return counted(count, noun).replace(str(count), number(count), 1)
 
 
-def _missing(classes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+# --- splits ---------------------------------------------------------------------------------------
+
+
+def _splits(report: Report) -> Iterator[str]:
+    splits = [*report.manifest.splits.items()]
+    rows, charts = [], []
+    for name, split in splits[:MOST_SPLITS]:
+        sizes = [shard.bytes for shard in split.shards] or [0]
+        held = [shard.examples for shard in split.shards] or [0]
+        rows.append(
+            [
+                text(name),
+                number(split.examples),
+                share(split.examples, report.manifest.counts.examples),
+                size(split.bytes),
+                number(len(split.shards)),
+                _range(min(held), max(held), number),
+                _range(min(sizes), max(sizes), size),
+            ]
+        )
+        if len(held) > 1 and len(rows) <= _SPLIT_COLUMNS:
+            histogram = histogram_of(held)
+            charts.append(number_chart(f"Samples per shard, {text(name)}", histogram, of="shards"))
+    heads = ["Split", "Samples", "Share", "Size", "Shards", "Samples per shard", "Size of a shard"]
+    yield table(heads, rows)
+    if len(splits) > MOST_SPLITS:
+        yield f"<p>Splits that are not shown: {number(len(splits) - MOST_SPLITS)}</p>"
+    if charts:
+        yield f"<h3>Balance of shards</h3>{_charts(charts)}"
+
+
+def _range(low: float, high: float, form: Callable[[float], str]) -> str:
+    return form(low) if low == high else f"{form(low)} to {form(high)}"
+
+
+# --- classes --------------------------------------------------------------------------------------
+
+
+def _classes(report: Report) -> Iterator[str]:
+    classes, unit = report.manifest.classes, report.manifest.unit
+    if not classes:
+        return
+    if not unit:
+        yield "<p>Pixels of masks are not counted.</p>"
+        rows = [[text(entry.name), number(entry.id)] for entry in classes[:MOST_CLASSES]]
+        yield table(["Class", "Id"], rows)
+        return
+    what = "objects" if unit == "objects" else "samples"
+    ordered = sorted(classes, key=lambda entry: (-entry.count, entry.id))
+    largest, smallest = ordered[0], ordered[-1]
+    sentence = f"{_counted(len(classes), 'class/classes')}."
+    if len(classes) > 1:
+        sentence += (
+            f" The largest, {text(largest.name)}, has {_counted(largest.count, what[:-1])}; the "
+            f"smallest, {text(smallest.name)}, has {number(smallest.count)}."
+        )
+    yield f"<p>{sentence}</p>"
+    yield from _missing(classes)
+    half = MOST_CLASSES // 2
+    if len(ordered) > MOST_CLASSES:
+        ordered = [*ordered[:half], *ordered[-half:]]
+        yield (
+            f"<p>The table has the {number(half)} largest and the {number(half)} smallest; the others "
+            "are in <code>manifest.json</code>.</p>"
+        )
+    splits = [*largest.splits][:_SPLIT_COLUMNS] if len(largest.splits) > 1 else []
+    rows = [
+        [
+            *(text(entry.name, 100), str(entry.id), number(entry.count)),
+            bar(entry.count, largest.count),
+            *(number(entry.splits.get(split, 0)) for split in splits),
+        ]
+        for entry in ordered
+    ]
+    heads = ["Class", "Id", what.capitalize(), "", *map(text, splits)]
+    many = len(ordered) > _FEW_CLASSES
+    by_class = table(heads, rows, label="Classes", tall=many)
+    yield f'<div data-table="2">{_FIND if many else ""}{by_class}</div>'
+
+
+def _missing(classes: Sequence[ClassEntry]) -> Iterator[str]:
     """Says of which classes a split has nothing."""
-    present = [entry for entry in classes if any(entry["splits"].values())]
-    for split in [*classes[0]["splits"]][:_SPLIT_COLUMNS]:
-        names = [entry["name"] for entry in present if not entry["splits"][split]]
+    present = [entry for entry in classes if any(entry.splits.values())]
+    for split in [*classes[0].splits][:_SPLIT_COLUMNS]:
+        names = [entry.name for entry in present if not entry.splits.get(split)]
         if names and len(names) < len(present):
             some = ", ".join(text(name, 40) for name in names[:5])
             more = f" and {number(len(names) - 5)} more" if len(names) > 5 else ""
             yield f"<p>{text(split)} has none of {some}{more}.</p>"
-
-
-def _class_table(shown: Sequence[Mapping[str, Any]], figure: str, what: str) -> str:
-    most = max(entry[figure] for entry in shown)
-    splits = [*shown[0]["splits"]]
-    splits = splits[:_SPLIT_COLUMNS] if len(splits) > 1 else []
-    rows = "".join(
-        f'<tr><th scope="row">{text(entry["name"], 100)}</th><td class="n">{entry["id"]}</td>'
-        f'<td class="n">{number(entry[figure])}</td><td>{bar(entry[figure], most)}</td>'
-        + "".join(f'<td class="n">{number(entry["splits"][split])}</td>' for split in splits)
-        + "</tr>\n"
-        for entry in shown
-    )
-    heads = (
-        '<th scope="col" data-sort="text">Class</th><th scope="col" data-sort="number" class="n">Id</th>'
-        f'<th scope="col" data-sort="number" class="n" aria-sort="descending">{what.capitalize()}</th>'
-        "<td></td>"
-        + "".join(
-            f'<th scope="col" data-sort="number" class="n">{text(split)}</th>' for split in splits
-        )
-    )
-    find = (
-        '<div class="find" hidden=""><label>Find a class <input type="search" autocomplete="off"/></label>'
-        '<span role="status"></span></div>'
-    )
-    many = len(shown) > _FEW_CLASSES
-    tall = "tall" if many else "wide"
-    return (
-        f'<div data-table="">{find if many else ""}<div class="{tall}" tabindex="0" role="group" aria-label="Classes">'
-        f"<table><thead><tr>{heads}</tr></thead><tbody>\n{rows}</tbody></table></div></div>"
-    )
 
 
 # --- images, objects, numbers ---------------------------------------------------------------------
@@ -315,18 +282,12 @@ def _class_table(shown: Sequence[Mapping[str, Any]], figure: str, what: str) -> 
 
 def _coverage(report: Report) -> str:
     """Says of how many samples there are figures, if not of all."""
-    images, examples = report.statistics.images, report.manifest["counts"]["examples"]
+    images, examples = report.statistics.images, report.manifest.counts.examples
     if images >= examples:
         return ""
     if not images:
-        return (
-            "<p>There are no figures of images: the samples were given as finished examples, or their "
-            "shards were written by an older version.</p>"
-        )
-    return (
-        f"<p>Figures are of {number(images)} of {number(examples)} samples. The others are in shards "
-        "written by an older version, which did not keep them.</p>"
-    )
+        return "<p>There are no figures of images: the samples were given as finished examples.</p>"
+    return f"<p>Figures are of {number(images)} of {number(examples)} samples.</p>"
 
 
 def _images(report: Report) -> Iterator[str]:
@@ -337,41 +298,33 @@ def _images(report: Report) -> Iterator[str]:
     counts, lengths = statistics.counts, statistics.lengths
     width, height, sizes = (lengths[name] for name in ("width", "height", "bytes"))
     yield _facts(
-        [
-            ("Width", f"{_range(width.low, width.high, number)} px"),
-            ("Height", f"{_range(height.low, height.high, number)} px"),
-            ("File size", _range(sizes.low, sizes.high, size)),
-        ]
+        Width=f"{_range(width.low, width.high, number)} px",
+        Height=f"{_range(height.low, height.high, number)} px",
+        File_size=_range(sizes.low, sizes.high, size),
     )
-    charts = [_sizes(counts["size"])]
+    charts = [] if MORE_SIZES in counts["size"] else [_bars("Width x height", counts["size"])]
     if width.low < width.high or height.low < height.high:
         charts += [
             length_chart("Width", counts["width"], unit="pixels", equal=width),
             length_chart("Height", counts["height"], unit="pixels", equal=height),
             aspect_chart(counts["aspect"]),
         ]
-    charts.append(length_chart("File size", counts["bytes"], unit="bytes", equal=sizes))
-    charts.append(share_bars("Format", _named(counts["format"], {})))
-    charts.append(share_bars("Channels", _named(counts["channels"], _CHANNELS)))
-    charts.append(share_bars("EXIF orientation", _named(counts["orientation"], _TURNS)))
-    events = report.manifest["counts"].get("images", {})
+    charts += [
+        length_chart("File size", counts["bytes"], unit="bytes", equal=sizes),
+        _bars("Format", counts["format"]),
+        _bars("Channels", counts["channels"], _CHANNELS),
+        _bars("EXIF orientation", counts["orientation"], _TURNS),
+    ]
+    events = report.manifest.counts.images
     rows = [[_EVENTS.get(name, text(name)), number(count)] for name, count in events.items()]
     if rows:
         charts.append(f"<figure>{table(['What was done', 'Number'], rows)}</figure>")
-    yield f'<div class="charts">{"".join(charts)}</div>'
+    yield _charts(charts)
 
 
-def _sizes(sizes: Mapping[int | str, int]) -> str:
-    """The sizes of images, where there are few of them."""
-    if MORE_SIZES in sizes:
-        return ""
-    ordered = sorted(sizes.items(), key=lambda pair: (-pair[1], str(pair[0])))
-    return share_bars("Width x height", [(text(name), count) for name, count in ordered])
-
-
-def _named(counts: Mapping[int | str, int], names: Mapping[Any, str]) -> Sequence[tuple[str, int]]:
+def _bars(title: str, counts: Mapping[int | str, int], names: Mapping[Any, str] = {}) -> str:
     ordered = sorted(counts.items(), key=lambda pair: (-pair[1], str(pair[0])))
-    return [(names.get(key, text(key)), count) for key, count in ordered]
+    return share_bars(title, [(names.get(key, text(key)), count) for key, count in ordered])
 
 
 def _objects(report: Report) -> Iterator[str]:
@@ -380,56 +333,50 @@ def _objects(report: Report) -> Iterator[str]:
     if not boxes:
         return
     yield _coverage(report)
-    total = sum(statistics.counts["box_size"].values())
-    empty = boxes.get(0, 0)
-    lengths = statistics.lengths["boxes"]
+    sizes, lengths = statistics.counts["box_size"], statistics.lengths["boxes"]
+    total, empty = sum(sizes.values()), boxes.get(0, 0)
+    each = f"{total / statistics.images:.3g} on average, {number(lengths.high)} at most"
     yield _facts(
+        Boxes=number(total),
+        Per_image=each,
+        Images_without=f"{number(empty)}, {share(empty, statistics.images)}",
+    )
+    note = "The side of a square of the same area"
+    yield _charts(
         [
-            ("Boxes", number(total)),
-            (
-                "Per image",
-                f"{total / statistics.images:.3g} on average, {number(lengths.high)} at most",
-            ),
-            ("Images without", f"{number(empty)}, {share(empty, statistics.images)}"),
+            length_chart("Boxes per image", boxes, unit="", equal=lengths),
+            length_chart("Sizes of boxes", sizes, unit="pixels", of="boxes", note=note),
+            heat_map(statistics.counts["box_place"]),
         ]
     )
-    charts = (
-        length_chart("Boxes per image", boxes, unit="", equal=lengths),
-        length_chart(
-            "Sizes of boxes",
-            statistics.counts["box_size"],
-            unit="pixels",
-            of="boxes",
-            note="The side of a square of the same area",
-        ),
-        heat_map(statistics.counts["box_place"]),
-    )
-    yield f'<div class="charts">{"".join(charts)}</div>'
 
 
 def _numbers(report: Report) -> Iterator[str]:
     charts = []
     for feature, histogram in sorted(report.statistics.numbers.items()):
-        if not histogram.bins:
-            continue
-        ends = f"{number(histogram.low)} to {number(histogram.high)}"
+        ends = f"{number(histogram.low)} to {number(histogram.high)}" if histogram.bins else ""
         note = f"{_counted(histogram.values, 'value')}, {ends}"
         if histogram.others:
             note += f"; not finite: {number(histogram.others)}"
         charts.append(number_chart(text(feature), histogram, note=note))
-    if charts:
-        yield f'<div class="charts">{"".join(charts)}</div>'
+    yield _charts(charts)
 
 
-def _duplicates(found: Mapping[str, Any]) -> Iterator[str]:
-    rows = []
-    for name, value in found.items():
-        if isinstance(value, list | tuple):
-            shown = "<br/>".join(text(item) for item in value[:20])
-        else:
-            shown = number(value) if isinstance(value, int) else text(value)
-        rows.append([text(name.replace("_", " ").capitalize()), shown])
-    if rows:
+def _duplicates(report: Report) -> Iterator[str]:
+    duplicates = report.duplicates
+    if duplicates.groups:
+        groups = (
+            ", ".join(f"{key} ({split})" for split, key in group.shown)
+            for group in duplicates.examples
+        )
+        rows = [
+            ["Images compared", number(duplicates.compared)],
+            ["Images that occur several times", number(duplicates.images)],
+            ["Groups of the same bytes", number(duplicates.groups)],
+            ["Groups across splits", number(duplicates.leaks)],
+            ["Groups with different labels", number(duplicates.relabelled)],
+            ["Examples", "<br/>".join(map(text, groups))],
+        ]
         yield table(["Duplicates", "Number"], rows, numeric=False)
 
 
@@ -438,27 +385,28 @@ def _duplicates(found: Mapping[str, Any]) -> Iterator[str]:
 
 def _samples(report: Report) -> Iterator[str]:
     for split, tiles in report.tiles.items():
-        if not tiles:
-            continue
-        yield f'<h3>{text(split)}</h3><ul class="tiles">'
-        for tile in tiles:
-            yield f'<li class="tile">{_picture(tile)}{_caption(tile.sample)}</li>'
-        yield "</ul>"
+        items = (f"{_picture(tile)}{_caption(tile.sample)}" for tile in tiles)
+        yield f"<h3>{text(split)}</h3>{_tiles(items)}" if tiles else ""
+
+
+def _tiles(items: Iterable[str], kind: str = "tiles") -> str:
+    tiles = "".join(f'<li class="tile">{item}</li>' for item in items)
+    return f'<ul class="{kind}">{tiles}</ul>'
 
 
 def _picture(tile: Tile) -> str:
-    sample, found = tile
-    if found is None:
+    sample, small = tile
+    if small is None:
         return '<span class="none">no picture</span>'
-    boxes = boxes_over(sample.boxes, found.width, found.height) if sample.boxes else ""
-    return _framed(found, sample.key, boxes)
+    boxes = boxes_over(sample.boxes, small.width, small.height) if sample.boxes else ""
+    return _framed(small, sample.key, boxes)
 
 
-def _framed(found: Thumbnail, key: str, over: str = "") -> str:
-    small = ' class="px"' if max(found.width, found.height) <= _PIXELATED else ""
+def _framed(image: Thumbnail, key: str, over: str = "") -> str:
+    pixels = ' class="px"' if max(image.width, image.height) <= _PIXELATED else ""
     return (
-        f'<span class="frame"><img{small} src="{found.uri}" width="{found.width}" '
-        f'height="{found.height}" alt="Image {text(key)}"/>{over}</span>'
+        f'<span class="frame"><img{pixels} src="{image.uri}" width="{image.width}" '
+        f'height="{image.height}" alt="Image {text(key)}"/>{over}</span>'
     )
 
 
@@ -479,59 +427,44 @@ def _caption(sample: ShownSample) -> str:
 
 
 def _left_out(report: Report) -> Iterator[str]:
-    manifest = report.manifest
-    reasons = manifest["dead_letters"]
+    reasons, counts = report.manifest.dead_letters, report.manifest.counts
     if not reasons:
         yield "<p>Nothing was left out.</p>"
     else:
-        yield (
-            f"<p>{_counted(sum(reasons.values()), 'image or label row/images or label rows')} became no "
-            "sample. <code>dead_letters.jsonl</code> lists all of them.</p>"
-        )
+        number_of = _counted(sum(reasons.values()), "image or label row/images or label rows")
+        yield f"<p>{number_of} became no sample. <code>dead_letters.jsonl</code> lists all of them.</p>"
         ordered = sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
-        yield _reasons(ordered)
-        for reason, _ in ordered:
-            examples = [one for one in report.left_out if one.letter.reason == reason]
-            if examples:
-                yield f'<h3><code>{text(reason)}</code></h3><ul class="tiles letters">'
-                yield from map(_dead_letter, examples)
-                yield "</ul>"
-    ignored = manifest["counts"]["ignored_files"]
-    if ignored:
-        some = [*ignored.items()][:20]
-        passed = ", ".join(f"{number(count)} {text(what, 40)}" for what, count in some)
-        yield f"<p>Files that were not listed, by extension: {passed}.</p>"
-    if manifest["counts"]["label_rows_repeated"]:
-        yield f"<p>Label rows that repeat others: {number(manifest['counts']['label_rows_repeated'])}.</p>"
-
-
-def _reasons(reasons: Sequence[tuple[str, int]]) -> str:
-    """Counts of dead letters by reason, with what each means."""
-    known = {reason.value: said for reason, said in EXPLANATIONS.items()}
-    most = max(count for _, count in reasons)
-    rows = [
-        [
-            f"<code>{text(reason)}</code>",
-            text(known.get(reason, ""), 200),
-            number(count),
-            bar(count, most),
+        rows = [
+            [
+                f"<code>{text(reason)}</code>",
+                text(_MEANINGS.get(reason, ""), 200),
+                number(count),
+                bar(count, ordered[0][1]),
+            ]
+            for reason, count in ordered[: len(_MEANINGS)]
         ]
-        for reason, count in reasons[: len(Reason)]
-    ]
-    return table(["Reason", "Meaning", "Number", ""], rows, numeric=False)
+        yield table(["Reason", "Meaning", "Number", ""], rows, numeric=False)
+        for reason, _ in ordered:
+            items = [*map(_dead_letter, (x for x in report.left_out if x.letter.reason == reason))]
+            if items:
+                yield f"<h3><code>{text(reason)}</code></h3>{_tiles(items, 'tiles letters')}"
+    if counts.ignored_files:
+        some = [*counts.ignored_files.items()][:20]
+        passed = ", ".join(f"{number(count)} {text(kind, 40)}" for kind, count in some)
+        yield f"<p>Files that were not listed, by extension: {passed}.</p>"
+    if counts.label_rows_repeated:
+        yield f"<p>Label rows that repeat others: {number(counts.label_rows_repeated)}.</p>"
+
+
+_MEANINGS = {reason.value: meaning for reason, meaning in EXPLANATIONS.items()}
 
 
 def _dead_letter(example: LeftOut) -> str:
-    letter, found = example
-    picture = _framed(found, letter.key) if found else ""
-    place = ""
-    if letter.file:
-        line = f", line {letter.line}" if letter.line else ""
-        place = f"<small>{text(letter.file)}{line}</small>"
-    return (
-        f'<li class="tile">{picture}{text(letter.key)}<small>{text(letter.message, _MESSAGE)}</small>'
-        f"{place}</li>"
-    )
+    letter, image = example
+    picture = _framed(image, letter.key) if image else ""
+    line = f", line {letter.line}" if letter.line else ""
+    place = f"<small>{text(letter.file)}{line}</small>" if letter.file else ""
+    return f"{picture}{text(letter.key)}<small>{text(letter.message, _MESSAGE)}</small>{place}"
 
 
 # --- how it was made ------------------------------------------------------------------------------
@@ -541,33 +474,42 @@ def _made(report: Report) -> Iterator[str]:
     manifest = report.manifest
     if report.command:
         yield f'<pre tabindex="0"><code>{text(report.command, _COMMAND)}</code></pre>'
-    for question in manifest.get("questions", ())[:_MOST_QUESTIONS]:
+    for question in manifest.questions[:_MOST_QUESTIONS]:
         yield f"<p>Accepted with --yes: {text(question, _MESSAGE)}</p>"
-    options = {
-        name: value
-        for name, value in manifest["options"].items()
-        if name != "columns" and value not in (None, {}, [], "")
-    }
-    rows = [["seed", text(manifest["seed"])]]
-    rows += [[text(name), text(_value(value))] for name, value in options.items()]
-    if "codec" in manifest:
-        rows.append(["codec", text(manifest["codec"], 300)])
-    yield f"<details><summary>Options</summary>{table(['Option', 'Value'], rows, numeric=False)}</details>"
+    rows = [["seed", text(manifest.seed)]]
+    for name, value in manifest.content["options"].items():
+        if name != "columns" and value not in (None, {}, [], ""):
+            as_text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            rows.append([text(name), text(as_text)])
+    if manifest.codec:
+        rows.append(["codec", text(manifest.codec, 300)])
+    yield _details("Options", table(["Option", "Value"], rows, numeric=False))
     features = [
         [
             f"<code>{text(key)}</code>",
-            text(entry["kind"]),
-            "list" if entry["shape"] else "one value",
-            "in some examples" if entry["optional"] else "in every example",
+            entry.kind,
+            "list" if entry.shape else "one value",
+            "in some examples" if entry.optional else "in every example",
         ]
-        for key, entry in [*manifest["features"].items()][:_MOST_FEATURES]
+        for key, entry in [*manifest.features.items()][:_MOST_FEATURES]
     ]
     heads = ["Feature", "Kind", "Shape", ""]
-    yield (
-        f"<details><summary>Features of an example</summary>{table(heads, features, numeric=False)}"
-        "</details>"
-    )
+    yield _details("Features of an example", table(heads, features, numeric=False))
 
 
-def _value(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+def _details(title: str, body: str) -> str:
+    return f"<details><summary>{title}</summary>{body}</details>"
+
+
+_SECTIONS: Sequence[tuple[str, str, Callable[[Report], Iterator[str]]]] = (
+    ("samples", "Random samples", _samples),
+    ("splits", "Splits and shards", _splits),
+    ("classes", "Classes", _classes),
+    ("images", "Images", _images),
+    ("objects", "Objects", _objects),
+    ("labels", "Labels that are numbers", _numbers),
+    ("duplicates", "Duplicates", _duplicates),
+    ("left-out", "Left out", _left_out),
+    ("made", "How it was made", _made),
+)
+"""Id, title and body of each section; empty ones are left out."""

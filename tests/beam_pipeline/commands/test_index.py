@@ -152,7 +152,7 @@ def _unfinished(folder: Path) -> None:
 def test_what_stands_beside_an_unfinished_data_set_goes_with_it(tmp_path: Path) -> None:
     """Its shards, their indexes and the files for TFDS are removed; a stranger's file stays."""
     _unfinished(tmp_path)
-    names = ["d-train.tfrecord-00000-of-00001", "d-train.tfindex-00000-of-00001", *tfds_names({})]
+    names = ["d-train.tfrecord-00000-of-00001", "d-train.tfindex-00000-of-00001", *tfds_names(None)]
     names += ["labels.txt", "label_map.pbtxt", "dead_letters.jsonl"]
     for name in [*names, "mine.tfindex"]:
         (tmp_path / name).write_text("x")
@@ -181,7 +181,7 @@ def test_an_index_of_no_known_shard_is_in_the_way(tmp_path: Path, name: str) -> 
     assert (tmp_path / name).read_text() == "x"
 
 
-@pytest.mark.parametrize("name", [*tfds_names({}), "x.labels.txt"])
+@pytest.mark.parametrize("name", [*tfds_names(None), "x.labels.txt"])
 def test_a_file_for_tfds_without_a_data_set_is_in_the_way(tmp_path: Path, name: str) -> None:
     """A file that a run could write over, and that none is known to have written, stays."""
     (tmp_path / name).write_text("x")

@@ -58,7 +58,11 @@ def write_by_hand(
     manifest = {
         "format": "beam-tfrecord",
         "format_version": 1,
-        "options": {"compression": "none", **options},
+        "name": "d",
+        "seed": 0,
+        "counts": {"examples": 0},
+        "dead_letters": {},
+        "options": {"compression": "none", "columns": [], **options},
         "features": features,
         "classes": [],
         "splits": {"train": {"examples": 0, "bytes": 0, "shards": entries}},

@@ -73,11 +73,15 @@ def write_set(
             for example in examples:
                 writer.write(_example(features, example))
         size = (folder / name).stat().st_size
-        entries.append({"path": name, "examples": len(examples), "bytes": size, "crc32c": ""})
+        entries.append({"path": name, "examples": len(examples), "bytes": size})
     manifest = {
         "format": "beam-tfrecord",
         "format_version": 1,
-        "options": {"compression": "none", **options},
+        "name": "d",
+        "seed": 0,
+        "counts": {"examples": 0},
+        "dead_letters": {},
+        "options": {"compression": "none", "columns": [], **options},
         "features": dict(features),
         "splits": {"train": {"examples": 0, "bytes": 0, "shards": entries}},
         "classes": [{"id": i, "name": name} for i, name in (classes or {}).items()],

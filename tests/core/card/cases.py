@@ -16,15 +16,21 @@ from typing import Any
 
 from beam_pipeline.core.card.croissant import croissant
 from beam_pipeline.core.card.readme import readme
+from beam_pipeline.core.dataset.manifest import Manifest
 
 GOLDEN = Path(__file__).with_name("golden")
 CASES = ("boxes", "class_folders", "regression", "unlabelled")
 
 
-def manifest_of(case: str) -> dict[str, Any]:
+def content_of(case: str) -> dict[str, Any]:
+    """The manifest of a case, as JSON has it."""
+    content: dict[str, Any] = json.loads(golden(f"{case}.manifest.json"))
+    return content
+
+
+def manifest_of(case: str) -> Manifest:
     """The manifest of a case."""
-    found: dict[str, Any] = json.loads(golden(f"{case}.manifest.json"))
-    return found
+    return Manifest.of(content_of(case))
 
 
 def golden(name: str) -> bytes:

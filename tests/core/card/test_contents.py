@@ -10,6 +10,7 @@ from beam_pipeline.core.card.contents import (
     shard_pattern,
     summary,
 )
+from beam_pipeline.core.dataset.manifest import ShardEntry, SplitEntry
 from tests.core.card.cases import manifest_of
 
 
@@ -26,7 +27,7 @@ from tests.core.card.cases import manifest_of
 )
 def test_a_wildcard_finds_the_shards_of_a_split(first: str, pattern: str) -> None:
     """It finds neither indexes nor shards of another number, and takes other wildcards as text."""
-    assert shard_pattern({"shards": [{"path": first}]}) == pattern
+    assert shard_pattern(SplitEntry(1, 9, (ShardEntry(first, 1, 9),))) == pattern
 
 
 def test_features_have_their_meaning() -> None:

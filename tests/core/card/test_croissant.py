@@ -10,7 +10,8 @@ import pytest
 
 from beam_pipeline.core.card.croissant import croissant
 from beam_pipeline.core.card.seal import is_unchanged
-from tests.core.card.cases import CASES, golden, manifest_of
+from beam_pipeline.core.dataset.manifest import Manifest
+from tests.core.card.cases import CASES, content_of, golden, manifest_of
 from tests.harness import convert, dead_letters_of
 from tests.pictures import write_files, write_pictures
 
@@ -25,10 +26,10 @@ def test_the_description_of_a_data_set(case: str) -> None:
 
 def test_the_shards_of_each_split_are_a_set_of_files() -> None:
     """Wildcards in names stand for themselves; a compressed shard has two formats."""
-    manifest = manifest_of("boxes")
+    manifest = content_of("boxes")
     shard = manifest["splits"]["train"]["shards"][0]
     shard["path"] = "a[1]*-train.tfrecord-00000-of-00016.gz"
-    distribution = json.loads(croissant(manifest))["distribution"]
+    distribution = json.loads(croissant(Manifest.of(manifest)))["distribution"]
     assert distribution[0] == {
         "@type": "cr:FileSet",
         "@id": "shards-0",
@@ -89,4 +90,4 @@ def test_mlcroissant_finds_no_error(case: str, tmp_path: Path) -> None:
     """Nor in hostile names of classes."""
     (tmp_path / "croissant.json").write_bytes(croissant(manifest_of(case)))
     keys = [one["key"] for one in records(tmp_path, "features")]
-    assert keys == sorted(manifest_of(case)["features"])
+    assert keys == sorted(manifest_of(case).features)

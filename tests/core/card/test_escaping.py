@@ -7,7 +7,7 @@ import yaml as pyyaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.card.escaping import code, markdown, yaml
+from beam_pipeline.core.card.readme import code, markdown, yaml
 
 
 @given(st.text())

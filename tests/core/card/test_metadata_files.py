@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from beam_pipeline.core.card.metadata_files import (
     class_files,
-    class_files_of,
     schema_files,
     tfds_files,
     tfds_names,
 )
 from beam_pipeline.core.card.seal import is_unchanged
+from beam_pipeline.core.dataset.manifest import Manifest
+from tests.core.dataset.manifests import manifest_with
 
 LIST = ("labels.txt", b"cat\ndog\n")
 MAP = (
@@ -40,35 +42,28 @@ def test_files_say_which_class_has_which_id(
     classes: list[tuple[str, int]], has_boxes: bool, expected: list[tuple[str, bytes]]
 ) -> None:
     """A list needs ids without gaps and a name a line; a label map needs boxes and ids from 1 on."""
-    assert list(class_files(classes, has_boxes=has_boxes)) == expected
+    assert class_files(_of_classes(classes, has_boxes=has_boxes)) == dict(expected)
+
+
+def _of_classes(classes: list[tuple[str, int]], *, has_boxes: bool) -> Manifest:
+    column = {"name": "label", "kind": "box" if has_boxes else "class", "feature": "x"}
+    return manifest_with(
+        classes=[{"id": class_id, "name": name} for name, class_id in classes],
+        options={"compression": "none", "columns": [column]},
+    )
 
 
 def test_a_label_map_may_have_gaps() -> None:
     """It says every id, as COCO's 80 of 90 classes need."""
-    assert list(class_files([("person", 1), ("chair", 62)], has_boxes=True)) == [
-        (
-            "label_map.pbtxt",
-            b'item {\n  id: 1\n  name: "person"\n}\n\nitem {\n  id: 62\n  name: "chair"\n}\n',
-        )
-    ]
+    assert class_files(_of_classes([("person", 1), ("chair", 62)], has_boxes=True)) == {
+        "label_map.pbtxt": b'item {\n  id: 1\n  name: "person"\n}\n\nitem {\n  id: 62\n  name: "chair"\n}\n'
+    }
 
 
 def test_names_are_utf_8() -> None:
     """In the list as they are."""
-    (found,) = class_files([("고양이", 0)], has_boxes=False)
-    assert found == ("labels.txt", "고양이\n".encode())
-
-
-@pytest.mark.parametrize(
-    ("kind", "expected"), [("class", dict([LIST])), ("box", dict([LIST, MAP]))]
-)
-def test_a_manifest_has_all_that_they_hold(kind: str, expected: dict[str, bytes]) -> None:
-    """Files of a complete data set can be checked, or written again."""
-    manifest: dict[str, Any] = {
-        "classes": [{"name": "cat", "id": 1}, {"name": "dog", "id": 2}],
-        "options": {"columns": [{"name": "label", "kind": kind}]},
-    }
-    assert class_files_of(manifest) == expected
+    classes = _of_classes([("고양이", 0)], has_boxes=False)
+    assert class_files(classes) == {"labels.txt": "고양이\n".encode()}
 
 
 # --- The files for TensorFlow Datasets: exact contents, and what becomes of what it cannot name
@@ -93,28 +88,27 @@ def _split(name: str, *examples: int, dataset: str = "pets") -> dict[str, Any]:
     return {"examples": sum(examples), "bytes": 100 * sum(examples), "shards": shards}
 
 
-def _manifest(**changes: Any) -> dict[str, Any]:
+def _manifest(**changes: Any) -> Manifest:
     """A manifest of two classes, with what the files are made from."""
-    return {
-        "name": "pets",
-        "options": {"compression": "none"},
-        "features": {
-            "image/encoded": _feature("bytes"),
-            "image/class/label": _feature("int64"),
-            "image/class/text": _feature("bytes"),
-        },
+    features = {
+        "image/encoded": _feature("bytes"),
+        "image/class/label": _feature("int64"),
+        "image/class/text": _feature("bytes"),
+    }
+    entries = {
+        "features": features,
         "splits": {"train": _split("train", 3, 2)},
         "classes": [{"id": 0, "name": "cat"}, {"id": 1, "name": "dog"}],
-        **changes,
     }
+    return manifest_with(**{**entries, **changes})
 
 
-def _features(manifest: dict[str, Any]) -> dict[str, Any]:
+def _features(manifest: Manifest) -> dict[str, Any]:
     features: dict[str, Any] = json.loads(tfds_files(manifest)["features.json"])
     return features["content"]["features"]
 
 
-def _info(manifest: dict[str, Any]) -> dict[str, Any]:
+def _info(manifest: Manifest) -> dict[str, Any]:
     info: dict[str, Any] = json.loads(tfds_files(manifest)["dataset_info.json"])
     return info
 
@@ -196,7 +190,7 @@ def test_three_files_describe_a_data_set_of_classes() -> None:
 def test_the_same_manifest_gives_the_same_bytes() -> None:
     """The order of the manifest's features does not matter."""
     manifest = _manifest()
-    turned = {**manifest, "features": dict(reversed(manifest["features"].items()))}
+    turned = replace(manifest, features=dict(reversed(manifest.features.items())))
     assert tfds_files(turned) == tfds_files(manifest)
 
 
@@ -234,13 +228,7 @@ def test_a_feature_is_a_tensor(feature: dict[str, Any], tensor: dict[str, Any]) 
     }
 
 
-def test_a_feature_without_a_shape_is_one_value() -> None:
-    """Manifests from before there were shapes have none, and every feature of theirs is one value."""
-    manifest = _manifest(features={"a": {"kind": "int64", "optional": False}})
-    assert _features(manifest) == _features(_manifest(features={"a": _feature("int64")}))
-
-
-def _python_class(manifest: dict[str, Any], key: str) -> str:
+def _python_class(manifest: Manifest, key: str) -> str:
     name: str = _features(manifest)[key]["pythonClassName"]
     return name.rpartition(".")[2]
 
@@ -345,7 +333,7 @@ def test_every_name_of_a_file_is_known() -> None:
         "image.class.label.labels.txt",
         "image.object.class.label.labels.txt",
     ]
-    assert tfds_names({}) == tfds_names(_manifest())
+    assert tfds_names(None) == tfds_names(_manifest())
 
 
 @pytest.mark.parametrize(
@@ -419,16 +407,12 @@ FEATURES = {
 }
 
 
-def _manifest_of_schema(**changes: Any) -> dict[str, Any]:
-    return {
-        "options": {"compression": "none"},
-        "features": FEATURES,
-        "classes": [{"id": 3, "name": "cat"}, {"id": 7, "name": 'a "dog"\n'}],
-        **changes,
-    }
+def _manifest_of_schema(**changes: Any) -> Manifest:
+    classes = [{"id": 3, "name": "cat"}, {"id": 7, "name": 'a "dog"\n'}]
+    return manifest_with(**{"features": FEATURES, "classes": classes, **changes})
 
 
-def _schema(manifest: dict[str, Any]) -> str:
+def _schema(manifest: Manifest) -> str:
     (content,) = schema_files(manifest).values()
     assert is_unchanged(content)
     return content.decode()

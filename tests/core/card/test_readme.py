@@ -12,7 +12,8 @@ import yaml
 
 from beam_pipeline.core.card.readme import readme
 from beam_pipeline.core.card.seal import is_unchanged
-from tests.core.card.cases import CASES, golden, manifest_of
+from beam_pipeline.core.dataset.manifest import Manifest
+from tests.core.card.cases import CASES, content_of, golden, manifest_of
 from tests.harness import convert, run_shell
 from tests.pictures import write_files, write_pictures
 
@@ -49,11 +50,12 @@ def test_the_yaml_says_tasks_features_and_splits() -> None:
 
 def test_lists_of_classes_are_sequences() -> None:
     """Their ids must count from 0 for it, as a list of names says no ids."""
-    manifest = manifest_of("boxes")
+    manifest = content_of("boxes")
     for number, entry in enumerate(manifest["classes"]):
         entry["id"] = number
     features = {
-        one["name"]: one for one in front_matter(readme(manifest))["dataset_info"]["features"]
+        one["name"]: one
+        for one in front_matter(readme(Manifest.of(manifest)))["dataset_info"]["features"]
     }
     assert features["image/object/class/label"]["sequence"] == {
         "class_label": {"names": {"0": "*x* [y](z)", "1": "<script>", "2": "a | b", "3": "www.example.org"}}
@@ -63,12 +65,12 @@ def test_lists_of_classes_are_sequences() -> None:
 
 def test_many_classes_are_listed_in_part() -> None:
     """A hundred in the table; the YAML has a plain integer from a thousand on."""
-    manifest = manifest_of("class_folders")
+    manifest = content_of("class_folders")
     splits = {"test": 0, "train": 1}
     manifest["classes"] = [
         {"id": i, "name": f"c{i}", "examples": 1, "splits": splits} for i in range(1001)
     ]
-    card = readme(manifest)
+    card = readme(Manifest.of(manifest))
     assert b"\n| 99 | c99 | 1 | 0 | 1 |\n\nAnd 901 more, which `manifest.json` lists.\n" in card
     features = {one["name"]: one["dtype"] for one in front_matter(card)["dataset_info"]["features"]}
     assert features["image/class/label"] == "int64"
@@ -80,23 +82,22 @@ def test_many_classes_are_listed_in_part() -> None:
 )
 def test_the_size_is_one_of_the_hubs(examples: int, category: str) -> None:
     """Its bounds are powers of ten."""
-    manifest = manifest_of("regression")
+    manifest = content_of("regression")
     manifest["counts"]["examples"] = examples
-    assert front_matter(readme(manifest))["size_categories"] == [category]
+    assert front_matter(readme(Manifest.of(manifest)))["size_categories"] == [category]
 
 
-def test_masks_bare_pixels_and_an_entry_of_a_later_version() -> None:
-    """None of the three has a class to count or an image to decode."""
-    manifest = manifest_of("regression")
+def test_masks_and_bare_pixels() -> None:
+    """Neither has a class to count or an image to decode."""
+    manifest = content_of("regression")
     manifest["options"].update(
         image_encoding="raw",
         columns=[
             {"name": "class", "kind": "segmentation", "feature": "image/segmentation/class"},
-            {"name": "x", "kind": "hologram", "feature": "label/x"},
         ],
     )
     manifest["classes"] = [{"id": 3, "name": "road"}]
-    card = readme(manifest)
+    card = readme(Manifest.of(manifest))
     found = front_matter(card)
     assert found["task_categories"] == ["image-segmentation"]
     features = {one["name"]: one["dtype"] for one in found["dataset_info"]["features"]}

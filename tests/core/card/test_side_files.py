@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from beam_pipeline.core.card.side_files import (
@@ -11,15 +9,18 @@ from beam_pipeline.core.card.side_files import (
     gives_way,
     side_file,
 )
-from beam_pipeline.core.dataset.manifest import dump_json
+from beam_pipeline.core.dataset.manifest import Manifest, dump_json
 from tests.core.card.cases import manifest_of
 
 MANIFEST = manifest_of("class_folders")
-WRITTEN = {**dict(files_from_manifest(MANIFEST, card=True)), "manifest.json": dump_json(MANIFEST)}
+WRITTEN = {
+    **dict(files_from_manifest(MANIFEST, card=True)),
+    "manifest.json": dump_json(MANIFEST.content),
+}
 BY_NAME = {"manifest.json", "dataset_info.json", "features.json", "image.class.label.labels.txt"}
 
 
-def is_ours(name: str, content: bytes, manifest: dict[str, Any] = MANIFEST) -> bool:
+def is_ours(name: str, content: bytes, manifest: Manifest | None = MANIFEST) -> bool:
     entry = side_file(name)
     assert entry is not None
     return entry.is_ours is None or entry.is_ours(manifest, name, content)

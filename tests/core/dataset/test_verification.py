@@ -9,7 +9,7 @@ from typing import Any
 import google_crc32c
 import pytest
 
-from beam_pipeline.core.dataset.manifest import crc32c_text
+from beam_pipeline.core.dataset.manifest import ShardEntry, crc32c_text
 from beam_pipeline.core.dataset.verification import (
     class_key_of,
     verify_classes,
@@ -18,6 +18,7 @@ from beam_pipeline.core.dataset.verification import (
 from beam_pipeline.core.records.sharding import ShardInfo
 from beam_pipeline.core.records.tfrecord import crc32c_extend, frame_footer, frame_header
 from beam_pipeline.core.records.wire import encode_example
+from tests.core.dataset.manifests import manifest_with
 from tests.core.records.fixtures import record_of, with_kinds
 
 SOUND = {
@@ -55,16 +56,12 @@ def verify(
     renames: Mapping[str, str] = MappingProxyType({}),
 ) -> list[str | ShardInfo]:
     """What is said of a shard whose entry in the manifest describes those bytes."""
-    entry = {
-        "path": "x-train.tfrecord-00000-of-00001",
-        "examples": examples,
-        "bytes": len(described),
-        "crc32c": crc32c_text(google_crc32c.value(described)),
-    }
-    manifest = {
-        "options": {"compression": compression, "columns": COLUMNS, "features": renames},
-        "features": features,
-    }
+    crc = crc32c_text(google_crc32c.value(described))
+    entry = ShardEntry("x-train.tfrecord-00000-of-00001", examples, len(described), crc)
+    manifest = manifest_with(
+        options={"compression": compression, "columns": COLUMNS, "features": {**renames}},
+        features={**features},
+    )
     return list(verify_shard(io.BytesIO(content), "out/x", entry, manifest, "train"))
 
 
@@ -215,17 +212,6 @@ def test_a_feature_of_another_number_of_values_is_found(
         )
 
 
-def test_a_manifest_without_shapes_means_one_value() -> None:
-    """So it was before there were lists."""
-    features = {
-        key: {name: value for name, value in what.items() if name != "shape"}
-        for key, what in FEATURES.items()
-    }
-    content = shard(SOUND, SOUND | {"label/weight": [0.5, 1.5]})
-    *faults, _ = verify(content, content, 2, features=features)
-    assert faults == ["out/x: feature label/weight has 2 values, the manifest says 1 in 1 example"]
-
-
 def test_classes_are_counted_under_the_key_that_they_were_given() -> None:
     """A renamed label is the label; under its old key there may be another feature."""
     renames = {"id": "image/class/label", "image/class/label": "label/age"}
@@ -249,8 +235,8 @@ def test_classes_are_counted_under_the_key_that_they_were_given() -> None:
 def test_the_key_of_the_class_ids_comes_from_the_options(
     options: Mapping[str, Any], key: str
 ) -> None:
-    """A manifest from before features could be renamed says nothing of that."""
-    assert class_key_of({"options": options}) == key
+    """A renamed label is the label, and a class without a key has none."""
+    assert class_key_of(manifest_with(options={"compression": "none", **options})) == key
 
 
 # --- classes ------------------------------------------------------------------------------------
@@ -260,13 +246,13 @@ def counted(*classes: tuple[int, int], split: str = "train") -> ShardInfo:
     return ShardInfo(split, 0, "x", 0, 0, 0, classes)
 
 
-MANIFEST = {
-    "classes": [
+MANIFEST = manifest_with(
+    classes=[
         {"id": 0, "name": "cat", "examples": 5},
         {"id": 1, "name": "dog", "examples": 0},
         {"id": 2, "name": "eel", "examples": 1},
     ]
-}
+)
 
 
 def test_classes_that_are_as_many_as_said_are_in_order() -> None:
@@ -285,12 +271,12 @@ def test_a_class_of_another_number_is_found() -> None:
     ]
 
 
-IN_SPLITS = {
-    "classes": [
+IN_SPLITS = manifest_with(
+    classes=[
         {"id": 0, "name": "cat", "examples": 5, "splits": {"test": 2, "train": 3}},
         {"id": 1, "name": "dog", "examples": 1, "splits": {"test": 0, "train": 1}},
     ]
-}
+)
 
 
 def test_classes_that_are_as_many_in_each_split_as_said_are_in_order() -> None:
@@ -310,7 +296,9 @@ def test_a_class_of_another_number_in_a_split_is_found() -> None:
 
 def test_objects_are_counted_where_the_manifest_counts_objects() -> None:
     """The sentences say so."""
-    manifest = {"classes": [{"id": 1, "name": "car", "objects": 3, "splits": {"train": 3}}]}
+    manifest = manifest_with(
+        classes=[{"id": 1, "name": "car", "objects": 3, "splits": {"train": 3}}]
+    )
     assert list(verify_classes(manifest, [counted((1, 3))])) == []
     assert list(verify_classes(manifest, [counted((1, 2), (9, 4))])) == [
         "class 1 (car): 2 objects, the manifest says 3",
@@ -321,4 +309,4 @@ def test_objects_are_counted_where_the_manifest_counts_objects() -> None:
 
 def test_no_classes_are_in_order_where_none_are_said() -> None:
     """A data set to regress on has none."""
-    assert list(verify_classes({"classes": []}, [counted()])) == []
+    assert list(verify_classes(manifest_with(), [counted()])) == []

@@ -11,6 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beam_pipeline.core.card.seal import is_unchanged
+from beam_pipeline.core.dataset.duplicates import DuplicateGroup, Duplicates
+from beam_pipeline.core.dataset.manifest import Manifest
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.core.images.header import ImageHeader
 from beam_pipeline.core.labels.schema import (
@@ -23,15 +26,16 @@ from beam_pipeline.core.records.image_statistics import (
     StatisticsGatherer,
 )
 from beam_pipeline.core.report.page import (
+    MOST_BYTES,
     MOST_CLASSES,
     LeftOut,
     Report,
     Tile,
     report_page,
 )
-from beam_pipeline.core.report.report_file import MOST_BYTES, is_sealed
 from beam_pipeline.core.report.samples import MOST_BOXES, ShownBox, ShownSample
 from beam_pipeline.core.report.thumbnails import Thumbnail
+from tests.core.dataset.manifests import manifest_with
 
 DOT = Thumbnail("data:image/png;base64,aa", 9, 7)
 LETTER = DeadLetter("join", "b.jpg", "/photos/b.jpg", "unlabelled", "no row")
@@ -42,7 +46,8 @@ def manifest_of(
     classes: Mapping[str, int] | None = None,
     dead: Mapping[str, int] | None = None,
     shards: int = 1,
-) -> dict[str, Any]:
+    **more: Any,
+) -> Manifest:
     """The manifest of a data set: split -> samples, class -> samples, reason -> dead letters."""
     dead = dead or {}
     entries = {}
@@ -50,31 +55,28 @@ def manifest_of(
         held = [{"path": f"x-{i}", "examples": count // shards, "bytes": 9} for i in range(shards)]
         entries[name] = {"examples": count, "bytes": 9 * shards, "shards": held}
     first = next(iter(splits))
-    return {
-        "name": "pets",
-        "seed": 0,
-        "options": {"columns": [], "layout": "table", "splits": None},
+    counted = [
+        {
+            "id": number,
+            "name": name,
+            "examples": count,
+            "splits": {split: count if split == first else 0 for split in splits},
+        }
+        for number, (name, count) in enumerate((classes or {}).items())
+    ]
+    entries_of_all = {
+        "options": {"compression": "none", "layout": "table", "splits": None},
         "features": {"image/encoded": {"kind": "bytes", "optional": False, "shape": []}},
         "splits": entries,
-        "classes": [
-            {
-                "id": number,
-                "name": name,
-                "examples": count,
-                "splits": {split: count if split == first else 0 for split in splits},
-            }
-            for number, (name, count) in enumerate((classes or {}).items())
-        ],
+        "classes": counted,
         "counts": {
             "listed_images": sum(splits.values()) + sum(dead.values()),
-            "ignored_files": {},
-            "label_rows": 0,
-            "label_rows_repeated": 0,
             "examples": sum(splits.values()),
             "dead_letters": sum(dead.values()),
         },
         "dead_letters": dict(dead),
     }
+    return manifest_with(**{**entries_of_all, **more})
 
 
 def statistics_of(images: int, boxes: int = 0) -> ImageStatistics:
@@ -86,6 +88,12 @@ def statistics_of(images: int, boxes: int = 0) -> ImageStatistics:
         found = tuple((x % 90, i % 90, x % 90 + 9.5, i % 90 + 5, 1) for x in range(boxes))
         gatherer.add(ImageHeader("png", 100 + i, 100, 3), 99 + i, (found, (), i / 3))
     return gatherer.statistics()
+
+
+def repeated(key: str) -> Duplicates:
+    """Twenty groups of two images of the same bytes, in two splits."""
+    group = DuplicateGroup(2, (("test", 1), ("train", 1)), False, (("test", key), ("train", key)))
+    return Duplicates(99, 40, 20, 20, 0, (group,) * 20)
 
 
 def body(page: bytes) -> ElementTree.Element:
@@ -109,7 +117,7 @@ def test_a_report_says_what_is_in_a_data_set() -> None:
         tiles={"train": [Tile(ShownSample("a.jpg", labels=(("class", "cat"),)), DOT)]},
         left_out=[LeftOut(LETTER, None)],
         command="beam-tfrecord convert --images photos",
-        duplicates={"groups": 3, "across_splits": ["a.jpg, b.jpg"]},
+        duplicates=repeated("b.jpg"),
     )
     page = report_page(report)
     links = [a.get("href", "")[1:] for a in body(page).findall(".//nav//a")]
@@ -124,7 +132,7 @@ def test_a_report_says_what_is_in_a_data_set() -> None:
     assert "Height100 to 103 px" in section(page, "images")
     assert "Boxes8" in section(page, "objects")
     assert "label/score" in section(page, "labels")
-    assert "Across splits" in section(page, "duplicates")
+    assert "b.jpg (test)" in section(page, "duplicates")
     assert "b.jpg" in section(page, "left-out")
     assert "beam-tfrecord convert --images photos" in section(page, "made")
 
@@ -138,7 +146,7 @@ def test_sections_without_content_are_left_out() -> None:
 
 
 def test_figures_of_a_part_of_the_samples_are_called_so() -> None:
-    """Shards of an older version have none."""
+    """Finished examples have none."""
     report = Report(manifest=manifest_of({"train": 9}), statistics=statistics_of(4))
     assert "Figures are of 4 of 9 samples." in section(report_page(report), "images")
 
@@ -150,15 +158,14 @@ def test_text_from_data_stays_text(name: str) -> None:
     letter = DeadLetter("join", evil, evil, "unlabelled", evil, evil, 3)
     boxes = (ShownBox(0.0, 0.0, 1.0, 1.0, evil),)
     sample = ShownSample(evil, labels=((evil, evil), ("class", evil)), boxes=boxes, objects=1)
-    manifest = manifest_of({evil: 2}, {evil: 2}, {"unlabelled": 1})
-    manifest["name"] = manifest["options"]["name"] = evil
-    manifest["questions"] = [evil]
+    options = {"compression": "none", "name": evil}
+    more = {"name": evil, "options": options, "questions": [evil]}
     report = Report(
-        manifest=manifest,
+        manifest=manifest_of({evil: 2}, {evil: 2}, {"unlabelled": 1}, **more),
         tiles={evil: [Tile(sample, DOT)]},
         left_out=[LeftOut(letter, DOT)],
         command=evil,
-        duplicates={evil: evil},
+        duplicates=repeated(evil),
     )
     page = report_page(report)
     scripts = body(page).findall(".//script")
@@ -189,7 +196,7 @@ def test_a_page_allows_nothing_but_what_it_holds() -> None:
     (policy,) = re.findall('Content-Security-Policy" content="(.*?)"', page)
     assert policy.startswith("default-src 'none'; style-src 'sha256-")
     assert "http" not in page.replace("http-equiv", "")
-    assert is_sealed(report_page(report))
+    assert is_unchanged(report_page(report))
 
 
 def test_all_texts_of_a_page_can_be_reached() -> None:
@@ -228,7 +235,7 @@ def full(classes: int, splits: int, evil: str, boxes: int) -> Report:
         tiles={name: [tile] * 4 for name in split_names[:6]},
         left_out=shown[:16],
         command=evil * 9999,
-        duplicates={evil: [evil * 99] * 99},
+        duplicates=repeated(evil * 99),
     )
 
 
