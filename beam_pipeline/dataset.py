@@ -14,7 +14,7 @@ from numbers import Integral
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from beam_pipeline.core.dataset.changes import option_changes
+from beam_pipeline.core.dataset.changes import option_differences
 from beam_pipeline.core.dataset.manifest import FeatureEntry, Manifest
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.schema import written_key
@@ -85,7 +85,7 @@ def _joined_features(first: Dataset, second: Dataset) -> Mapping[str, FeatureEnt
     Raises:
       UsageError: their examples differ in more; names what.
     """
-    differences = option_changes(*(_described(part) for part in (first, second)))
+    differences = option_differences(*(_described(part) for part in (first, second)))
     columns = {column.feature: column.name for column in second.manifest.options.columns}
     joined = {}
     hints = {}

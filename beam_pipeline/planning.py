@@ -15,7 +15,7 @@ from apache_beam.pvalue import AsIter, AsSingleton
 
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core import errors
-from beam_pipeline.core.dataset.changes import ShardChanges, changes_file
+from beam_pipeline.core.dataset.changes import ShardFate, changes_file
 from beam_pipeline.core.dataset.estimate import (
     Estimate,
     Machines,
@@ -108,7 +108,7 @@ def _work(plan: Plan, packed: int, config: ConvertConfig) -> Work:
 
 def _planned(
     config: ConvertConfig, beam_argv: Sequence[str]
-) -> tuple[Plan, int, Sequence[ShardChanges]]:
+) -> tuple[Plan, int, Sequence[ShardFate]]:
     """The plan, the bytes of all references as they are shuffled, and what changed in each reused shard."""
     # As for an output folder that is empty, so that there is nothing to keep or replace.
     output = dataclasses.replace(config.options.output, overwrite=False, resume=False)
@@ -140,7 +140,7 @@ def _planned(
 
 def _previewed(
     samples: beam.PCollection[SampleBatch], plan: beam.PCollection[Plan], config: ConvertConfig
-) -> beam.PCollection[ShardChanges]:
+) -> beam.PCollection[ShardFate]:
     assert config.earlier is not None
     return (
         samples
@@ -180,7 +180,7 @@ def _scratch_folder(temp_location: str) -> Iterator[str]:
         files.delete_folder(folder)
 
 
-def _keep(plan: Plan, packed: int, changes: Iterable[ShardChanges], path: str) -> None:
+def _keep(plan: Plan, packed: int, changes: Iterable[ShardFate], path: str) -> None:
     files.write_bytes(path, pickle.dumps((plan, packed, list(changes))))
 
 
@@ -221,7 +221,7 @@ def _plan_lines(plan: Plan, config: ConvertConfig) -> Iterator[str]:
 
 
 def _reuse_lines(
-    plan: Plan, earlier: EarlierDataSet, changes: Iterable[ShardChanges]
+    plan: Plan, earlier: EarlierDataSet, changes: Iterable[ShardFate]
 ) -> Iterator[str]:
     """Says what changed since the earlier data set, and which shards would be written."""
     tally = plan.tally

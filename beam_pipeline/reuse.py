@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from beam_pipeline.config import SETTLED_BY_REUSE, ConvertConfig
-from beam_pipeline.core.dataset.changes import option_changes
+from beam_pipeline.core.dataset.changes import option_differences
 from beam_pipeline.core.dataset.manifest import MANIFEST_NAME
 from beam_pipeline.core.dataset.receipts import receipt_name
 from beam_pipeline.core.errors import ConversionError, UsageError
@@ -87,7 +87,7 @@ def _check_options(folder: str, run: EarlierRun, config: ConvertConfig) -> None:
         {**without_options(recorded, SETTLED_BY_REUSE), "name": ""}
         for recorded in (run.run, config.run)
     )
-    changed = [text.removeprefix("options.") for text in option_changes(then, now)]
+    changed = [text.removeprefix("options.") for text in option_differences(then, now)]
     # Another layout, say, has other columns and so other features: the layout is enough to say.
     changed = [text for text in changed if not text.startswith(_OF_OTHERS)] or changed
     if changed:

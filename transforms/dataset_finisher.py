@@ -10,9 +10,9 @@ from typing import Any
 from beam_pipeline.core.card.side_files import files_from_manifest, gives_way
 from beam_pipeline.core.dataset.changes import (
     CHANGES_NAME,
-    ShardChanges,
+    ShardFate,
     changes_file,
-    option_changes,
+    option_differences,
     with_settled,
 )
 from beam_pipeline.core.dataset.duplicates import DUPLICATES_NAME, NO_DUPLICATES, Duplicates
@@ -104,7 +104,7 @@ class Reports:
     dead_letters: Iterable[DeadLetterBatch]
     refusals: Iterable[Refusal]
     images: Iterable[ImageFigures] = ()
-    changes: Iterable[ShardChanges] = ()
+    changes: Iterable[ShardFate] = ()
     totals: Totals | None = None
     in_parts: Iterable[WrittenPart] = ()
     duplicates: Iterable[Duplicates] | None = None
@@ -120,7 +120,7 @@ class _Run:
     refusals: Sequence[Refusal]
     totals: Totals
     in_parts: Sequence[WrittenPart]
-    changes: Iterable[ShardChanges]
+    changes: Iterable[ShardFate]
     duplicates: Duplicates | None
 
     @property
@@ -277,7 +277,7 @@ class DatasetFinisher:
 
     def _changed_inputs(self, earlier: Manifest, manifest: Manifest) -> Refusal | None:
         """The refusal of a run in which a complete data set would come out different."""
-        changed = option_changes(_compared(earlier), _compared(manifest))
+        changed = option_differences(_compared(earlier), _compared(manifest))
         if not changed:
             return None
         what = (
@@ -456,7 +456,7 @@ def _several_codecs(images: ImageFigures) -> Refusal | None:
 
 
 def _changes_file(
-    reuse: EarlierDataSet, plan: Plan, changes: Iterable[ShardChanges]
+    reuse: EarlierDataSet, plan: Plan, changes: Iterable[ShardFate]
 ) -> dict[str, bytes]:
     """The file that says what changed since the data set whose shards were reused."""
     splits = [split for split, _ in plan.shard_plan.shards]

@@ -9,7 +9,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton
 
-from beam_pipeline.core.dataset.changes import ShardChanges
+from beam_pipeline.core.dataset.changes import ShardFate
 from beam_pipeline.core.dataset.duplicates import Duplicates
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import Totals, without_totals
@@ -51,7 +51,7 @@ class FinishDataset(beam.PTransform):
       refusals: PCollection of `Refusal`, the reasons why shards were not written.
       finisher: writes the files.
       images: PCollection of `ImageFigures`; None where each `ShardInfo` has its own.
-      changes: PCollection of `ShardChanges`; None without an earlier data set.
+      changes: PCollection of `ShardFate`; None without an earlier data set.
       duplicates: PCollection of `Duplicates`; None where images were not compared.
     """
 
@@ -60,7 +60,7 @@ class FinishDataset(beam.PTransform):
     refusals: beam.PCollection[Refusal]
     finisher: DatasetFinisher
     images: beam.PCollection[ImageFigures] | None = None
-    changes: beam.PCollection[ShardChanges] | None = None
+    changes: beam.PCollection[ShardFate] | None = None
     duplicates: beam.PCollection[Duplicates] | None = None
 
     def expand(self, plan: beam.PCollection[Plan]) -> beam.PCollection[None]:

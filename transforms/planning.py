@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton
 
-from beam_pipeline.core.dataset.changes import ShardChanges, with_settled
+from beam_pipeline.core.dataset.changes import ShardFate, with_settled
 from beam_pipeline.core.dataset.estimate import FEATURE_BYTES
 from beam_pipeline.core.dataset.manifest import check_draft
 from beam_pipeline.core.dataset.plan import NOTHING_KEPT, Plan, PlanRequest, make_plan
@@ -331,7 +331,7 @@ class _Previewing:
         number, batches = shard
         spec = plan.shard_plan.spec(number)
         inputs = shard_inputs(spec, unspill_all(batches), plan.class_ids, self.encoding)
-        yield Outcome([self.earlier.look_up(inputs).expected_changes()])
+        yield Outcome([self.earlier.look_up(inputs).expected_fate()])
 
 
 @dataclass(kw_only=True)
@@ -343,7 +343,7 @@ class PreviewChanges(beam.PTransform):
       encoding: what shapes the examples.
       earlier: the data set that shards of the same samples would be taken from.
 
-    Returns: a `ShardChanges` for each shard.
+    Returns: a `ShardFate` for each shard.
     """
 
     plan: beam.PCollection[Plan]
@@ -352,7 +352,7 @@ class PreviewChanges(beam.PTransform):
 
     def expand(
         self, shards: beam.PCollection[tuple[int, Iterable[bytes]]]
-    ) -> beam.PCollection[ShardChanges]:
+    ) -> beam.PCollection[ShardFate]:
         return shards | "PreviewShard" >> beam.ParDo(
             InWorkers(_Previewing(self.encoding, self.earlier)), AsSingleton(self.plan)
-        ).with_output_types(ShardChanges)
+        ).with_output_types(ShardFate)

@@ -138,7 +138,7 @@ class WriteShards(beam.PTransform):
       raises: raise why a shard is not written; False where `FinishDataset` reports the refusals.
 
     Returns (tagged): main, a `ShardInfo` for each shard; "dead_letters"; "refusals", the reasons why
-      shards were not written; "changes", a `ShardChanges` for each shard if there is an earlier data
+      shards were not written; "changes", a `ShardFate` for each shard if there is an earlier data
       set; "compared", the images as `FindDuplicates` takes them.
     """
 

@@ -11,7 +11,7 @@ from beam_pipeline.core.dataset.changes import (
     SampleChanges,
     compare_samples,
     file_labels,
-    option_changes,
+    option_differences,
     written_samples,
 )
 from beam_pipeline.core.dataset.manifest import Manifest
@@ -70,7 +70,7 @@ def _run(call: Call) -> bool:
     say(
         *(f"{kind} {key}" for kind, keys in changes._asdict().items() for key in keys),
         f"{old} and {new}: {changes.summary}",
-        *(f"option {text.removeprefix('options.')}" for text in option_changes(then, now)),
+        *(f"option {text.removeprefix('options.')}" for text in option_differences(then, now)),
     )
     return True
 

@@ -136,14 +136,14 @@ def parse_member_uri(uri: str) -> tuple[str, Member]:
     """
     kind, _, rest = uri.partition("://")
     archive, _, location = rest.rpartition("#")
-    found = _LOCATION.fullmatch(location)
-    if not found or not archive or (kind == TAR) != (found[3] is not None):
+    match = _LOCATION.fullmatch(location)
+    if not match or not archive or (kind == TAR) != (match[3] is not None):
         raise OSError(errno.EINVAL, "no URI of a member of an archive", uri)
-    at, length = int(found[1]), int(found[2])
+    at, length = int(match[1]), int(match[2])
     if kind == TAR:
-        return archive, Member(TAR, at, length, int(found[3], 16))
-    packed = int(found[6])
-    return archive, Member(ZIP, at, length, int(found[4], 16), packed, found[5] == "deflated")
+        return archive, Member(TAR, at, length, int(match[3], 16))
+    packed = int(match[6])
+    return archive, Member(ZIP, at, length, int(match[4], 16), packed, match[5] == "deflated")
 
 
 def content(member: Member, data: bytes, size: int) -> bytes:
@@ -179,13 +179,13 @@ def _unzipped(member: Member, data: bytes, size: int) -> bytes:
     packed = data[start : start + member.packed]
     if len(packed) != member.packed:
         raise _damaged(f"{len(packed)} bytes of it are there, expected {member.packed}")
-    found = _inflated(packed, size) if member.deflated else packed
-    if len(found) != size:
-        more = "more than " if len(found) > size else f"{len(found)} bytes, expected "
+    inflated = _inflated(packed, size) if member.deflated else packed
+    if len(inflated) != size:
+        more = "more than " if len(inflated) > size else f"{len(inflated)} bytes, expected "
         raise _damaged(f"it has {more}the {size} that the archive's directory claims")
-    if zlib.crc32(found) != member.check:
+    if zlib.crc32(inflated) != member.check:
         raise _damaged("its CRC-32 is not the one in the archive's directory")
-    return found
+    return inflated
 
 
 def _inflated(packed: bytes, size: int) -> bytes:
@@ -279,10 +279,10 @@ class TarHeader(tarfile.TarInfo):
     def _proc_pax(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
         """Reads attributes, whose lengths are digits. Raises TarError."""
         try:
-            found: tarfile.TarInfo = super()._proc_pax(archive)  # type: ignore[misc]
+            info: tarfile.TarInfo = super()._proc_pax(archive)  # type: ignore[misc]
         except (OverflowError, ValueError) as error:  # more digits than a position in memory has
             raise tarfile.ReadError(f"attributes that cannot be read: {error}") from error
-        return found
+        return info
 
     def _proc_gnusparse_10(self, *_: object) -> None:
         """Refuses the newer kind of sparse files, whose lists of parts may be as long."""
@@ -313,40 +313,40 @@ def _entries(file: BinaryIO) -> Iterator[Entry]:
     ) as archive:
         end = -1
         is_empty = archive.firstmember is None  # type: ignore[attr-defined]
-        while not is_empty and (found := archive.next()) is not None:  # Python 3.10's would raise
+        while not is_empty and (info := archive.next()) is not None:  # Python 3.10's would raise
             archive.members.clear()  # type: ignore[attr-defined]  # or all headers would be kept
-            if archive.offset <= end or found.size < 0:  # or it would never end
+            if archive.offset <= end or info.size < 0:  # or it would never end
                 raise tarfile.ReadError("a member that ends before it begins")
             if len(archive.pax_headers) > _MAX_GLOBAL_ATTRIBUTES:
                 raise tarfile.ReadError(f"more than {_MAX_GLOBAL_ATTRIBUTES} global attributes")
             end = archive.offset
-            if not found.isdir():
-                yield _tar_entry(found)
+            if not info.isdir():
+                yield _tar_entry(info)
         # Not at `archive.offset`, which a damaged header moves.
         _check_end(file, max(end, 0))
 
 
-def _tar_entry(found: tarfile.TarInfo) -> Entry:
-    name, problem = plain_name(found.name)
-    problem = problem or _kind_problem(found)
+def _tar_entry(info: tarfile.TarInfo) -> Entry:
+    name, problem = plain_name(info.name)
+    problem = problem or _kind_problem(info)
     if problem:
         return Entry(name, 0, None, problem)
-    assert isinstance(found, TarHeader)
-    member = Member(TAR, found.offset_data - TAR_BLOCK, TAR_BLOCK + found.size, found.crc)
-    return Entry(name, found.size, member)
+    assert isinstance(info, TarHeader)
+    member = Member(TAR, info.offset_data - TAR_BLOCK, TAR_BLOCK + info.size, info.crc)
+    return Entry(name, info.size, member)
 
 
-def _kind_problem(found: tarfile.TarInfo) -> str:
+def _kind_problem(info: tarfile.TarInfo) -> str:
     """Says why a member is no plain file; empty if it is one."""
-    if found.issym() or found.islnk():
-        kind, option = ("symbolic", "") if found.issym() else ("hard", "hard-")
+    if info.issym() or info.islnk():
+        kind, option = ("symbolic", "") if info.issym() else ("hard", "hard-")
         return (
-            f"a {kind} link to {shown(found.linkname)}; pack the files that links lead to "
+            f"a {kind} link to {shown(info.linkname)}; pack the files that links lead to "
             f"(tar --{option}dereference)"
         )
-    if found.sparse is not None:
+    if info.sparse is not None:
         return "a sparse file, expected a plain one"
-    return "" if found.isreg() else "a device or a pipe, not a file"
+    return "" if info.isreg() else "a device or a pipe, not a file"
 
 
 def _check_end(file: IO[bytes], offset: int) -> None:

@@ -171,30 +171,9 @@ class DamagedRecordError(ConversionError):
     """The framing, a checksum or the payload of a TFRecord file is broken."""
 
 
-ERRORS: tuple[type[ConversionError], ...] = (
-    ConversionError,
-    UsageError,
-    QuestionError,
-    CredentialsError,
-    LabelTableError,
-    InventoryError,
-    OutputNotEmptyError,
-    BucketError,
-    ContainerError,
-    ListingError,
-    NothingJoinedError,
-    NothingLeftError,
-    UnknownClassError,
-    DuplicateImagesError,
-    TooManyBadSamplesError,
-    LostSamplesError,
-    OutputError,
-    AnotherJobError,
-    ChangedInputsError,
-    WriterProcessError,
-    JobError,
-    SampleError,
-    CodecError,
-    DamagedRecordError,
+ERRORS: tuple[type[ConversionError], ...] = tuple(
+    error
+    for error in list(globals().values())
+    if isinstance(error, type) and issubclass(error, ConversionError)
 )
 """The whole tree."""

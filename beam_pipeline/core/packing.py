@@ -192,13 +192,13 @@ def _text_form(column: Sequence[Any], count: int, number: int, texts: dict[int, 
         return ANY, tuple(column)
     if text.count(_BREAK) != count - 1:
         return ANY, tuple(column)
-    for other, said in texts.items():
-        end = said.find(_BREAK)
-        first = said if end < 0 else said[:end]
+    for other, earlier in texts.items():
+        end = earlier.find(_BREAK)
+        first = earlier if end < 0 else earlier[:end]
         before = column[0].removesuffix(first)
         if not before or len(before) + len(first) != len(column[0]):
             continue
-        if text == before + said.replace(_BREAK, _BREAK + before):
+        if text == before + earlier.replace(_BREAK, _BREAK + before):
             return AFTER, (before, other)
     if number >= 0:
         texts[number] = text

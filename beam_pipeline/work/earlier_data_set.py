@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from beam_pipeline.core.dataset.changes import (
     NO_CHANGES,
     SampleChanges,
-    ShardChanges,
+    ShardFate,
     compare_samples,
     file_labels,
     has_same_outcome,
@@ -170,28 +170,26 @@ class EarlierShards:
             self.inputs, info, earlier.dead_letters, earlier.record_sizes, earlier.digests
         )
 
-    def changes(self, receipt: Receipt) -> ShardChanges:
+    def fate(self, receipt: Receipt) -> ShardFate:
         """The fate of the shard, given its receipt."""
         samples = NO_CHANGES
         if self.reusable is None:
             samples = self._compared(written_samples(receipt))
-        return ShardChanges(
-            samples, self.reusable is not None, receipt.info.bytes, tuple(self.notes)
-        )
+        return ShardFate(samples, self.reusable is not None, receipt.info.bytes, tuple(self.notes))
 
-    def expected_changes(self) -> ShardChanges:
+    def expected_fate(self) -> ShardFate:
         """The fate of the shard as far as it is known before an image is read.
 
         An image that could not be used then, and has not changed since, is no sample now. The bytes
         of a shard that is to be written are those of its images, as they were listed.
         """
         if self.reusable:
-            return self.changes(self.reusable)
+            return self.fate(self.reusable)
         dead = {letter.key for receipt in self.receipts for letter in receipt.dead_letters}
         then = {ref for receipt in self.receipts for ref in receipt.inputs.refs if ref.key in dead}
         refs = self.inputs.refs
         samples = self._compared(ref for ref in refs if ref not in then)
-        return ShardChanges(samples, False, sum(ref.size for ref in refs), tuple(self.notes))
+        return ShardFate(samples, False, sum(ref.size for ref in refs), tuple(self.notes))
 
     def _compared(self, samples: Iterable[SampleRef]) -> SampleChanges:
         """Compares samples with those of the earlier data set in the same range of hashes."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from beam_pipeline.core.card.seal import has_seal
 from beam_pipeline.core.card.side_files import files_from_manifest, gives_way, side_file
-from beam_pipeline.core.dataset.changes import option_changes
+from beam_pipeline.core.dataset.changes import option_differences
 from beam_pipeline.core.dataset.manifest import (
     LABELS_NAME,
     MANIFEST_NAME,
@@ -189,7 +189,7 @@ def prepare_resume(folder: str, run: Mapping[str, Any], open_options: Collection
     codecs = [recorded["options"].get("codec", "") for recorded in (then, now)]
     if all(codecs) and codecs[0] != codecs[1]:
         raise CodecError(f"--resume: in {folder}, {other_codec(*codecs)}")
-    changed = option_changes(then, now)
+    changed = option_differences(then, now)
     if changed:
         raise ChangedInputsError(
             f"--resume: {folder} was written with other options: {'; '.join(changed)}. Give the "

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from beam_pipeline.core.dataset.changes import ShardChanges, input_changes
+from beam_pipeline.core.dataset.changes import ShardFate, input_differences
 from beam_pipeline.core.dataset.duplicates import packed_images, written_images
 from beam_pipeline.core.dataset.names import MANIFEST_NAME
 from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs
@@ -52,7 +52,7 @@ class Written(NamedTuple):
     dead_letters: Sequence[DeadLetter]
     refusal: Refusal | None = None
     image_bytes: int = 0
-    changes: ShardChanges | None = None
+    changes: ShardFate | None = None
     images: Sequence[tuple[int, bytes]] = ()
 
 
@@ -121,7 +121,7 @@ class ShardTask:
         except ConversionError as error:
             return Written(None, [], Refusal.from_error(error))
         if own:
-            changed = input_changes(own.inputs, inputs)
+            changed = input_differences(own.inputs, inputs)
             if changed:
                 return Written(None, [], self._refused(changed))
         found = self.request.earlier.look_up(inputs) if self.request.earlier else None
@@ -170,7 +170,7 @@ class ShardTask:
             receipt.info,
             receipt.dead_letters,
             image_bytes=sum(ref.size for ref in receipt.inputs.refs),
-            changes=found.changes(receipt) if found else None,
+            changes=found.fate(receipt) if found else None,
             images=packed_images(images, self.ranges),
         )
 

@@ -12,6 +12,7 @@ from beam_pipeline.core.dataset.manifest import FeatureEntry
 from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.dataset import Dataset, Shard, open_to_read
+from tests.core.dataset.manifests import manifest_with
 
 MANIFEST = {
     "format": "beam-tfrecord",
@@ -116,11 +117,7 @@ def test_class_names_need_no_tensorflow(folder: Path) -> None:
 
 def test_names_from_data_are_escaped_in_a_notebook() -> None:
     """A class called `<script>` is shown, not run."""
-    manifest = {
-        "splits": {"train": {"examples": 1}},
-        "classes": [{"id": 0, "name": "<script>"}],
-        "dead_letters": {},
-    }
+    manifest = manifest_with(classes=[{"id": 0, "name": "<script>"}])
     shown = Dataset("/data", manifest)._repr_html_()
     assert "<script>" not in shown
     assert "&lt;script&gt;" in shown

@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
-
 import pytest
 
 from beam_pipeline.core import errors
-from beam_pipeline.core.errors import ERRORS, ConversionError, OutputError
+from beam_pipeline.core.errors import ERRORS, ConversionError, OutputError, UsageError
 from beam_pipeline.core.failures import Refusal, refusal_order
-
-DEFINED = [
-    cls
-    for _, cls in inspect.getmembers(errors, inspect.isclass)
-    if issubclass(cls, ConversionError)
-]
-
-
-def test_every_error_is_listed_once() -> None:
-    """The list of errors is the tree that the module defines."""
-    assert sorted(ERRORS, key=lambda error: error.__name__) == DEFINED
 
 
 def test_the_tree_at_the_top_of_the_file_is_the_tree() -> None:
@@ -33,7 +20,7 @@ def test_the_tree_at_the_top_of_the_file_is_the_tree() -> None:
             drawn[name] = above[depth]
             above[depth + 1] = name
     others = {"OSError": "Exception", "ChangedFileError": "OSError"}
-    assert drawn == {cls.__name__: cls.__base__.__name__ for cls in DEFINED} | others
+    assert drawn == {cls.__name__: cls.__base__.__name__ for cls in ERRORS} | others
 
 
 @pytest.mark.parametrize("error", ERRORS)
@@ -65,3 +52,10 @@ def test_refusals_are_sorted_by_the_numbers_in_them() -> None:
     refusals = [Refusal("OutputError", message) for message in messages]
     found = [refusal.message for refusal in sorted(refusals, key=refusal_order)]
     assert found == ["7", "a", "a 2, row 9", "a 2, row 10", "a 10, row 1", "a row 8"]
+
+
+def test_a_message_shows_no_secret() -> None:
+    """Neither the password nor the signature of a URL; the rest of the message stays."""
+    error = UsageError("--images https://me:pw@host/a.jpg?sig=5e3c: no such file")
+    assert str(error) == "--images https://...@host/a.jpg?...: no such file"
+    assert str(ConversionError("plain")) == "plain"

@@ -10,7 +10,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from beam_pipeline.core.dataset.changes import (
     NO_CHANGES,
     SampleChanges,
-    ShardChanges,
+    ShardFate,
 )
 from beam_pipeline.core.packing import unpack
 from beam_pipeline.core.records.sharding import ShardConfig
@@ -31,10 +31,10 @@ def test_the_shard_of_a_removed_sample_would_be_written(tmp_path: Path) -> None:
         (refs,) = (list(unpack(SampleRef, batch)) for batch in task.batches)
         size = (first.folder / name.replace("now", "first")).stat().st_size
         if size == (now.folder / name).stat().st_size:
-            found.append(ShardChanges(NO_CHANGES, True, size))
+            found.append(ShardFate(NO_CHANGES, True, size))
         else:
             removed = SampleChanges(removed=("7.bmp",))
-            found.append(ShardChanges(removed, False, sum(ref.size for ref in refs)))
+            found.append(ShardFate(removed, False, sum(ref.size for ref in refs)))
     assert sum(shard.reused for shard in found) == 3
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         plan = pipeline | "Plan" >> beam.Create([now.plan])

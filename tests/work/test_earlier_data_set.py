@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipeline.core.dataset.changes import ShardChanges
+from beam_pipeline.core.dataset.changes import ShardFate
 from beam_pipeline.core.dataset.plan import Plan, PlanRequest, make_plan
 from beam_pipeline.core.dataset.receipts import ShardInputs, receipt_name
 from beam_pipeline.core.dataset.tally import Tally
@@ -83,11 +83,11 @@ class DataSet:
         assert self.plan.refusal is None
         tasks = self.tasks(refs, earlier)
         self.expected = [
-            earlier.look_up(inputs_of(task)).expected_changes() for task in tasks if earlier
+            earlier.look_up(inputs_of(task)).expected_fate() for task in tasks if earlier
         ]
         written = [task.run() for task in tasks]
         self.dead = {letter.key for one in written for letter in one.dead_letters}
-        self.changes: list[ShardChanges] = [w.changes for w in written if w.changes]
+        self.changes: list[ShardFate] = [w.changes for w in written if w.changes]
         assert len(self.changes) == (len(written) if earlier else 0)
         assert [w.refusal for w in written if w.refusal] == []
 

@@ -28,12 +28,12 @@ def sealed(content: bytes) -> bytes:
 
 def is_unchanged(content: bytes) -> bool:
     """Tells whether a file has the seal of its content."""
-    found = list(_SEAL.finditer(content))
-    if not found:
+    seals = list(_SEAL.finditer(content))
+    if not seals:
         return False
-    start, end = found[-1].span()
+    start, end = seals[-1].span()
     unsealed = content[:start] + PLACEHOLDER.encode() + content[end:]
-    return found[-1][1] == _digest(unsealed)
+    return seals[-1][1] == _digest(unsealed)
 
 
 def has_seal(content: bytes) -> bool:

@@ -1,6 +1,8 @@
-"""Changes from one data set to the next: which samples, and which shards.
+"""Two data sets, or two runs, compared by receipts, so that no image and no shard is read.
 
-Two data sets are compared by the samples in their receipts, so no image and no shard is read.
+- `SampleChanges`: the samples by which one data set differs from another;
+- `ShardFate`: whether a shard is taken from the earlier data set, which `changes.json` sums up;
+- differences of inputs and of options: phrases for people, "seed was 0, is 1".
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Annotated, Any, NamedTuple
 
 from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs
@@ -61,11 +64,8 @@ class SampleChanges(NamedTuple):
 
         Such a sample counts as changed, as its split did.
         """
-        found: tuple[set[str], ...] = (set(), set(), set(), set())
-        for part in parts:
-            for keys, more in zip(found, part, strict=True):
-                keys.update(more)
-        added, removed, changed, relabelled = found
+        fields = zip(NO_CHANGES, *parts, strict=True)
+        added, removed, changed, relabelled = (set(chain.from_iterable(keys)) for keys in fields)
         moved = added & removed
         return cls(
             added=tuple(sorted(added - moved)),
@@ -146,7 +146,7 @@ def shards_meeting(spec: ShardSpec, plan: ShardPlan) -> list[ShardSpec]:
     return [plan.spec(first + number) for number in range(begin, end)]
 
 
-class ShardChanges(NamedTuple):
+class ShardFate(NamedTuple):
     """The fate of a shard in a conversion that reuses those of an earlier data set.
 
     Attributes:
@@ -164,7 +164,7 @@ class ShardChanges(NamedTuple):
 
 def changes_file(
     folder: str,
-    shards: Iterable[ShardChanges],
+    shards: Iterable[ShardFate],
     *,
     gone: SampleChanges = NO_CHANGES,
     notes: Sequence[str] = (),
@@ -177,10 +177,10 @@ def changes_file(
       gone: samples of splits that this one does not have.
       notes: sentences for people about the whole.
     """
-    found = list(shards)
-    samples = SampleChanges.sum_of([gone, *(shard.samples for shard in found)])
-    reused = [shard.bytes for shard in found if shard.reused]
-    written = [shard.bytes for shard in found if not shard.reused]
+    fates = list(shards)
+    samples = SampleChanges.sum_of([gone, *(shard.samples for shard in fates)])
+    reused = [shard.bytes for shard in fates if shard.reused]
+    written = [shard.bytes for shard in fates if not shard.reused]
     return {
         "format": CHANGES_FORMAT,
         "format_version": CHANGES_VERSION,
@@ -188,7 +188,7 @@ def changes_file(
         "samples": samples.counts,
         "shards": {"reused": len(reused), "written": len(written)},
         "bytes": {"reused": sum(reused), "written": sum(written)},
-        "notes": [*notes, *sorted(note for shard in found for note in shard.notes)],
+        "notes": [*notes, *sorted(note for shard in fates for note in shard.notes)],
     }
 
 
@@ -215,8 +215,8 @@ def parse_changes(data: bytes, uri: str) -> Mapping[str, Any]:
     return vars(content)
 
 
-def input_changes(then: ShardInputs, now: ShardInputs) -> str:
-    """The changes between two inputs of a shard, for people; empty if there are none."""
+def input_differences(then: ShardInputs, now: ShardInputs) -> str:
+    """The differences between two inputs of a shard, for people; empty if there are none."""
     if then is now:
         return ""
     before, after = ({ref.key: ref for ref in inputs.refs} for inputs in (then, now))
@@ -227,29 +227,20 @@ def input_changes(then: ShardInputs, now: ShardInputs) -> str:
         "changed": [
             key
             for key, ref in after.items()
-            if key in before and before[key] != ref and _differ(before[key], ref, files)
+            if key in before
+            and before[key] != ref
+            and (images_differ(before[key], ref) or labels_differ(before[key], ref, files))
         ],
     }
-    found = [
-        f"{len(keys)} {what} ({enumerated(sorted(keys), _SHOWN)})"
-        for what, keys in groups.items()
+    phrases = [
+        f"{len(keys)} {kind} ({enumerated(sorted(keys), _SHOWN)})"
+        for kind, keys in groups.items()
         if keys
     ]
-    found += option_changes(then.options, now.options)
-    if not found and then.class_ids != now.class_ids:
-        found.append("the ids of classes")
-    return "; ".join(found)
-
-
-def _differ(then: SampleRef, now: SampleRef, files: Sequence[int]) -> bool:
-    """Tells whether two samples of one key give different examples.
-
-    Args:
-      then: the sample as it was.
-      now: the sample as it is.
-      files: the indices of the labels that are files.
-    """
-    return images_differ(then, now) or labels_differ(then, now, files)
+    phrases += option_differences(then.options, now.options)
+    if not phrases and then.class_ids != now.class_ids:
+        phrases.append("the ids of classes")
+    return "; ".join(phrases)
 
 
 def file_labels(options: Mapping[str, Any]) -> list[int]:
@@ -266,7 +257,7 @@ def images_differ(then: SampleRef, now: SampleRef) -> bool:
 def labels_differ(then: SampleRef, now: SampleRef, files: Sequence[int] = ()) -> bool:
     """Tells whether two samples of one key have different labels, as far as examples show them.
 
-    Receipts of older versions do not know what size a label file claims.
+    A size that only one of them has from its label file is no difference.
 
     Args:
       then: the sample as it was.
@@ -304,7 +295,7 @@ def has_same_outcome(receipt: Receipt, now: ShardInputs) -> bool:
     Dead letters name images, label files and lines, so these must be the same as well. A sample that
     could not be read then may be readable now.
     """
-    if input_changes(receipt.inputs, now):
+    if input_differences(receipt.inputs, now):
         return False
     if any(letter.reason in _PASSING for letter in receipt.dead_letters):
         return False
@@ -331,14 +322,10 @@ _AS_TYPED = {"record_format": "format"}
 _IF_ABSENT = {"record_format": DEFAULT_FORMAT}
 
 
-def option_changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def option_differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """A phrase for each option that was another: "seed was 0, is 1"."""
-    return list(_differences(_plain(then), _plain(now), ""))
-
-
-def _plain(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    plain: Mapping[str, Any] = json.loads(json.dumps(value))
-    return plain
+    before, after = (json.loads(json.dumps(options)) for options in (then, now))
+    return list(_differences(before, after, ""))
 
 
 def _differences(then: Mapping[str, Any], now: Mapping[str, Any], path: str) -> Iterator[str]:

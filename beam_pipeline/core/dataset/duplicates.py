@@ -70,7 +70,7 @@ class Duplicates(NamedTuple):
     """The duplicates among some images.
 
     Attributes:
-      compared: how many were compared; images in shards of older versions are not.
+      compared: how many were compared.
       images: images of the same bytes as another.
       groups: groups of images with the same bytes.
       leaks: groups that are in several splits.
@@ -142,22 +142,6 @@ class Duplicates(NamedTuple):
             ],
         }
 
-    def to_figures(self) -> dict[str, int | list[str]]:
-        """The counts and some examples, as the report shows them; empty if there are none."""
-        if not self.groups:
-            return {}
-        return {
-            "images compared": self.compared,
-            "images that occur several times": self.images,
-            "groups of the same bytes": self.groups,
-            "groups across splits": self.leaks,
-            "groups with different labels": self.relabelled,
-            "examples": [
-                ", ".join(f"{key} ({split})" for split, key in group.shown)
-                for group in self.examples
-            ],
-        }
-
 
 NO_DUPLICATES = Duplicates()
 
@@ -224,25 +208,25 @@ def _order(group: DuplicateGroup) -> tuple[bool, bool, str, str]:
     return not group.is_leak, not group.relabelled, key, split
 
 
-def described(found: Duplicates) -> Iterator[str]:
+def described(duplicates: Duplicates) -> Iterator[str]:
     """The duplicates, for people, a line each; none if there are none."""
-    if found.groups:
+    if duplicates.groups:
         yield (
-            f"{counted(found.images, 'image')} in {counted(found.groups, 'group')} of the same bytes"
-            f"{_such_as(found.examples[0])}"
+            f"{counted(duplicates.images, 'image')} in {counted(duplicates.groups, 'group')} of the same bytes"
+            f"{_such_as(duplicates.examples[0])}"
         )
-    if found.leaks:
-        leak = next(group for group in found.examples if group.is_leak)
+    if duplicates.leaks:
+        leak = next(group for group in duplicates.examples if group.is_leak)
         splits = " and ".join(split for split, _ in leak.splits)
         yield (
-            f"{counted(found.leaks, 'group')} across splits (such as {splits}): a model would be "
+            f"{counted(duplicates.leaks, 'group')} across splits (such as {splits}): a model would be "
             "tested on what it was trained on"
         )
-    if found.relabelled:
-        differ = next((group for group in found.examples if group.relabelled), None)
+    if duplicates.relabelled:
+        differ = next((group for group in duplicates.examples if group.relabelled), None)
         yield (
-            f"{counted(found.relabelled, 'group')} with different labels"
-            f"{_such_as(differ) if differ and differ != found.examples[0] else ''}"
+            f"{counted(duplicates.relabelled, 'group')} with different labels"
+            f"{_such_as(differ) if differ and differ != duplicates.examples[0] else ''}"
         )
 
 
@@ -286,7 +270,7 @@ def range_of(digest: bytes, ranges: int) -> int:
 def written_images(receipt: Receipt, files: Sequence[int]) -> list[WrittenImage]:
     """The images of a shard that became examples, in the order of the shard.
 
-    There are none if their digests are unknown, as in receipts of older versions.
+    There are none if their digests are unknown.
 
     Args:
       receipt: of the shard.
@@ -468,9 +452,9 @@ class Sizes:
 
     def only_shared(self) -> Sizes:
         """The sizes that several images have; no more can be added."""
-        found = Sizes()
-        found._shared = self._shared
-        return found
+        shared = Sizes()
+        shared._shared = self._shared
+        return shared
 
     def is_shared(self, size: int) -> bool:
         """True if several images have this size; now and then, if only one has."""
@@ -505,10 +489,10 @@ class CopyFinder:
         """The dead letter of a copy; None for a sample that is kept."""
         if ref.digest not in self._groups:
             return None
-        kept = self._groups[ref.digest].kept
-        if kept.key == ref.key:
+        first = self._groups[ref.digest].kept
+        if first.key == ref.key:
             return None
-        where = f" in {kept.split}" if kept.split != ref.split else ""
-        labels = "" if kept.labels == self._hashes[ref.labels] else "; their labels differ"
-        message = f"the same bytes as {kept.key}{where}, which is kept{labels}"
+        where = f" in {first.split}" if first.split != ref.split else ""
+        labels = "" if first.labels == self._hashes[ref.labels] else "; their labels differ"
+        message = f"the same bytes as {first.key}{where}, which is kept{labels}"
         return image_dead_letter(Stage.JOIN, ref.key, ref.uri, Reason.DUPLICATE, message)

@@ -85,8 +85,8 @@ def is_ours_in_incomplete(name: str) -> bool:
 
 def writer_of(temporary: str) -> tuple[str, int] | None:
     """Returns (file name, process id) of a name made by `temporary_name`; None for any other name."""
-    found = re.fullmatch(r"(.+)\.(\d+)\.[0-9a-f]{32}", posixpath.basename(temporary))
-    return (found[1], int(found[2])) if found else None
+    match = re.fullmatch(r"(.+)\.(\d+)\.[0-9a-f]{32}", posixpath.basename(temporary))
+    return (match[1], int(match[2])) if match else None
 
 
 DEAD_LETTERS_NAME = "dead_letters.jsonl"

@@ -226,7 +226,6 @@ def make_plan(tally: Tally, request: PlanRequest, kept: Kept = NOTHING_KEPT) -> 
         request.shards, {split: tally.written_bytes(split) for split in names}
     )
     counts = counted_shards.counts
-    too_small = too_small_shards(request.shards, counts, tally)
     numbered, unnumbered = NumberedClasses(()), None
     try:
         numbered = kept.number_classes(request.numbering, tally.classes)
@@ -236,38 +235,35 @@ def make_plan(tally: Tally, request: PlanRequest, kept: Kept = NOTHING_KEPT) -> 
         )
     passed_over = list(label_file_questions(tally.label_files, tally.listed, checks))
     of_classes = () if numbered.kept else class_questions(tally.classes, checks)
-    of_splits = split_questions(tally.samples, checks)
-    asked = [*passed_over, *of_splits, *of_classes]
-    question = (
-        Refusal.from_error(question_error(asked, checks.options))
-        if asked and not checks.assumed
-        else None
-    )
-    refusal = (
-        next(iter(tally.refusals), None)
-        or (question if passed_over else None)  # flat folders have no labels but those in the files
-        or other_classes(tally, checks)
-        or nothing_joined(tally, checks.option)
-        or unknown_splits(request.shards, names)
-        or (empty_split(tally, request.splits) if request.none_empty else None)
-        or too_small
-        or too_many_bad(tally, request.max_bad_fraction)
-        or (None if request.may_have_duplicates else duplicate_images(tally))
-        or (None if request.may_be_unlabelled else mostly_unlabelled(tally, checks.option))
-        or unnumbered
-        or question
+    asked = [*passed_over, *split_questions(tally.samples, checks), *of_classes]
+    question = None
+    if asked and not checks.assumed:
+        question = Refusal.from_error(question_error(asked, checks.options))
+    too_small = too_small_shards(request.shards, counts, tally)
+    in_order = (
+        *tally.refusals[:1],
+        question if passed_over else None,  # flat folders have no labels but those in the files
+        other_classes(tally, checks),
+        nothing_joined(tally, checks.option),
+        unknown_splits(request.shards, names),
+        empty_split(tally, request.splits) if request.none_empty else None,
+        too_small,
+        too_many_bad(tally, request.max_bad_fraction),
+        None if request.may_have_duplicates else duplicate_images(tally),
+        None if request.may_be_unlabelled else mostly_unlabelled(tally, checks.option),
+        unnumbered,
+        question,
     )
     # Shards without number are not even named.
     shard_plan = ShardPlan(
         request.name, () if too_small else tuple(counts.items()), request.record_format
     )
-    overridden = (*checks.overridden, *(question.reason for question in asked))
     return Plan(
         shard_plan=shard_plan,
         classes=numbered.classes,
         tally=tally,
-        refusal=refusal,
+        refusal=next(filter(None, in_order), None),
         settled={**counted_shards.settled, **numbered.settled},
-        questions=overridden,
+        questions=(*checks.overridden, *(question.reason for question in asked)),
         notes=(*counted_shards.notes, *numbered.notes),
     )

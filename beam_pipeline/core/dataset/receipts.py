@@ -77,7 +77,7 @@ class Receipt:
       record_sizes: bytes of each record in the file, one after another from its beginning; empty if
         they are not known, or records cannot be read one by one.
       digests: of the images of all samples, one after the other; `NO_DIGEST` for a sample that was
-        left out. Empty in receipts of older versions.
+        left out. Empty if there are no images.
       data: its file, if it was read by `parse_if_same`.
     """
 
@@ -240,10 +240,7 @@ def _inflate(data: bytes) -> bytes:
 
 
 def _refs(columns: Sequence[list[Any]]) -> list[SampleRef]:
-    """References from their columns, one a field; checked by columns, as there may be a million.
-
-    Older receipts have no column of claimed sizes.
-    """
+    """References from their columns, one a field; checked by columns, as there may be a million."""
     kinds = (str, str, int, str, list, int, str, int)
     for name, column, kind in zip(SampleRef._fields, columns, kinds, strict=False):
         if not {*map(type, column)} <= {kind}:
@@ -266,12 +263,12 @@ def _refs(columns: Sequence[list[Any]]) -> list[SampleRef]:
 
 
 def _figures(info: ShardInfo) -> Sequence[Any]:
-    """The figures; those at the end are left out where no image was changed, as older versions do."""
+    """The figures; those at the end are left out where no image was changed."""
     return info[: _FIGURES if info.events or info.codec else ShardInfo._fields.index("events")]
 
 
 def _columns(refs: Sequence[SampleRef]) -> list[tuple[Any, ...]]:
-    """The samples, a list a field; sizes are left out if nothing claims any, as older versions do."""
+    """The samples, a list a field; sizes are left out if nothing claims any."""
     columns = list(zip(*refs, strict=True))[: SampleRef._fields.index("digest")]
     return columns if any(ref.claimed_size for ref in refs) else columns[:-1]
 

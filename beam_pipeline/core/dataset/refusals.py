@@ -16,6 +16,7 @@ from beam_pipeline.core.dataset.tally import NOT_COUNTED_AS_BAD, Tally
 from beam_pipeline.core.dead_letters import EXPLANATIONS, Reason
 from beam_pipeline.core.errors import (
     ChangedInputsError,
+    ConversionError,
     DuplicateImagesError,
     LostSamplesError,
     NothingJoinedError,
@@ -63,6 +64,10 @@ _PROGRAM_FAULT = (
 )
 
 
+def _refusal(kind: type[ConversionError], message: str) -> Refusal:
+    return Refusal.from_error(kind(message))
+
+
 def other_classes(tally: Tally, checks: LabelChecks) -> Refusal | None:
     """The refusal of a run in which no class, or not every class, is among those of --classes."""
     unknown = tally.dead[Reason.UNKNOWN_CLASS.value]
@@ -70,21 +75,20 @@ def other_classes(tally: Tally, checks: LabelChecks) -> Refusal | None:
         return None
     of = f"all {unknown}" if not tally.samples.total() else unknown
     raise_it = "" if checks.known_only else "; check that the file is of this data"
-    return Refusal.from_error(
-        UnknownClassError(
-            f"{of} labelled images have a class that --classes {checks.known_from} does not name "
-            f"(such as {quoted(tally.shown[Reason.UNKNOWN_CLASS.value])}); dead_letters.jsonl says "
-            f"which{raise_it}"
-        )
+    return _refusal(
+        UnknownClassError,
+        f"{of} labelled images have a class that --classes {checks.known_from} does not name "
+        f"(such as {quoted(tally.shown[Reason.UNKNOWN_CLASS.value])}); dead_letters.jsonl says "
+        f"which{raise_it}",
     )
 
 
 def _advice(tally: Tally) -> str:
     """What to do with the files passed over, a sentence for each kind, after a full stop; or empty."""
-    found = (
+    advices = (
         advice for endings, advice in _NO_IMAGES.items() if endings.intersection(tally.ignored)
     )
-    return "".join(f". {advice}" for advice in found)
+    return "".join(f". {advice}" for advice in advices)
 
 
 def nothing_joined(tally: Tally, option: str = "--labels") -> Refusal | None:
@@ -101,66 +105,62 @@ def nothing_joined(tally: Tally, option: str = "--labels") -> Refusal | None:
     if not tally.listed:
         ignored = ", ".join(f"{n} {what}" for what, n in sorted(tally.ignored.items()))
         passed_over = f" (passed over: {ignored})" if ignored else ""
-        return Refusal.from_error(
-            NothingJoinedError(f"no images found{passed_over}; check --images{_advice(tally)}")
+        return _refusal(
+            NothingJoinedError, f"no images found{passed_over}; check --images{_advice(tally)}"
         )
     if tally.dead[Reason.EXCLUDED.value]:
-        return Refusal.from_error(
-            NothingJoinedError(
-                f"no sample is left: --exclude names all {tally.dead[Reason.EXCLUDED.value]} images "
-                "with a label"
-            )
+        return _refusal(
+            NothingJoinedError,
+            f"no sample is left: --exclude names all {tally.dead[Reason.EXCLUDED.value]} images "
+            "with a label",
         )
     unlabelled = tally.shown.get(Reason.UNLABELLED.value, [])
     if not tally.label_rows and not unlabelled and tally.dead:  # as of files that hold the images
-        found = "; ".join(
+        causes = "; ".join(
             f"{n} {reason} (such as {quoted(tally.shown.get(reason, []))}): {EXPLANATIONS[Reason(reason)]}"
             for reason, n in sorted(tally.dead.items())
         )
-        return Refusal.from_error(
-            NothingJoinedError(f"none of {tally.listed} images can be written: {found}")
+        return _refusal(
+            NothingJoinedError, f"none of {tally.listed} images can be written: {causes}"
         )
     if not tally.label_rows:
-        return Refusal.from_error(
-            NothingJoinedError(
-                f"none of {tally.listed} images has a label: there are no label rows, and no class "
-                f"folders (images are {quoted(unlabelled)}). Give --labels with rows, put each "
-                "class's images into a folder of its own, or take the class from the names with "
-                "--label_from, such as '(?P<label>[a-z]+)[._]?[0-9]+[.]jpg'; --unlabelled keep writes "
-                f"images without labels{_unmatched_name(tally)}",
-            )
+        return _refusal(
+            NothingJoinedError,
+            f"none of {tally.listed} images has a label: there are no label rows, and no class "
+            f"folders (images are {quoted(unlabelled)}). Give --labels with rows, put each "
+            "class's images into a folder of its own, or take the class from the names with "
+            "--label_from, such as '(?P<label>[a-z]+)[._]?[0-9]+[.]jpg'; --unlabelled keep writes "
+            f"images without labels{_unmatched_name(tally)}",
         )
     reasons = ", ".join(f"{n} {reason}" for reason, n in sorted(tally.dead.items()))
     missing = tally.shown.get(Reason.MISSING_IMAGE.value, [])
     all_met = not tally.orphan_rows and option != "--masks"
     if not missing and (not unlabelled or all_met):
-        return Refusal.from_error(
-            NothingJoinedError(
-                f"none of {tally.listed} images has labels that can be used, in {tally.label_rows} {rows} "
-                f"({reasons}). {_told(tally)}dead_letters.jsonl lists them all"
-            )
+        return _refusal(
+            NothingJoinedError,
+            f"none of {tally.listed} images has labels that can be used, in {tally.label_rows} {rows} "
+            f"({reasons}). {_told(tally)}dead_letters.jsonl lists them all",
         )
-    return Refusal.from_error(
-        NothingJoinedError(
-            f"none of {tally.listed} images met one of {tally.label_rows} {rows} ({reasons}). "
-            f"Images are named like {quoted(unlabelled)}; {rows.split()[-1]} name {quoted(missing)}. "
-            f"{_told(tally)}{_nearest(missing, unlabelled)}"
-            f"Check --images{',' if fields else ' and'} {option}{fields}",
-        )
+    return _refusal(
+        NothingJoinedError,
+        f"none of {tally.listed} images met one of {tally.label_rows} {rows} ({reasons}). "
+        f"Images are named like {quoted(unlabelled)}; {rows.split()[-1]} name {quoted(missing)}. "
+        f"{_told(tally)}{_nearest(missing, unlabelled)}"
+        f"Check --images{',' if fields else ' and'} {option}{fields}",
     )
 
 
 def _example(tally: Tally, reason: str) -> str:
     """Examples of dead letters in brackets: the first few keys, and what is said of the first."""
     keys = [key for key in tally.shown.get(reason, []) if key]
-    said = ""
+    text = ""
     if reason in tally.first:
         _, message, file, line = tally.first[reason]
         place = f"{file}, line {line}" if line else file
-        said = f"{place}: {message}" if place else message
+        text = f"{place}: {message}" if place else message
     if not keys:
-        return f" (such as {said})" if said else ""
-    return f" (such as {quoted(keys)}{f'; of the first: {said}' if said else ''})"
+        return f" (such as {text})" if text else ""
+    return f" (such as {quoted(keys)}{f'; of the first: {text}' if text else ''})"
 
 
 def too_many_bad(tally: Tally, max_bad_fraction: float) -> Refusal | None:
@@ -177,11 +177,10 @@ def too_many_bad(tally: Tally, max_bad_fraction: float) -> Refusal | None:
         for reason, n in sorted(tally.dead.items())
         if reason not in NOT_COUNTED_AS_BAD
     )
-    return Refusal.from_error(
-        TooManyBadSamplesError(
-            f"{counted(bad, 'bad sample')} among {counted(tally.listed, 'listed image')}, {max_bad_fraction:g} of them "
-            f"allowed: {reasons}. dead_letters.jsonl lists them; fix them or raise --max_bad_fraction",
-        )
+    return _refusal(
+        TooManyBadSamplesError,
+        f"{counted(bad, 'bad sample')} among {counted(tally.listed, 'listed image')}, {max_bad_fraction:g} of them "
+        f"allowed: {reasons}. dead_letters.jsonl lists them; fix them or raise --max_bad_fraction",
     )
 
 
@@ -189,11 +188,10 @@ def duplicate_images(tally: Tally) -> Refusal | None:
     """The refusal of a run that finds images of the same bytes."""
     if not tally.duplicates.groups:
         return None
-    return Refusal.from_error(
-        DuplicateImagesError(
-            f"--duplicates error: {'; '.join(described(tally.duplicates))}. Remove all but one of each "
-            "group; --duplicates first does so for you, and keep writes them all"
-        )
+    return _refusal(
+        DuplicateImagesError,
+        f"--duplicates error: {'; '.join(described(tally.duplicates))}. Remove all but one of each "
+        "group; --duplicates first does so for you, and keep writes them all",
     )
 
 
@@ -206,12 +204,11 @@ def all_filtered(tally: Tally, shards: Sequence[ShardInfo]) -> Refusal | None:
     }
     if not filtered or any(shard.examples for shard in shards):
         return None
-    found = ", ".join(f"{n} by --{name}" for name, n in filtered.items())
-    return Refusal.from_error(
-        NothingLeftError(
-            f"no image is left: of {counted(tally.listed, 'listed image')}, the filters leave out {found}. "
-            "dead_letters.jsonl lists them with their sizes; choose other limits"
-        )
+    by_filter = ", ".join(f"{n} by --{name}" for name, n in filtered.items())
+    return _refusal(
+        NothingLeftError,
+        f"no image is left: of {counted(tally.listed, 'listed image')}, the filters leave out {by_filter}. "
+        "dead_letters.jsonl lists them with their sizes; choose other limits",
     )
 
 
@@ -230,31 +227,29 @@ def mostly_unlabelled(tally: Tally, option: str = "--labels") -> Refusal | None:
         for reason, n in sorted(tally.dead.items())
         if reason != Reason.UNLABELLED.value
     )
-    return Refusal.from_error(
-        QuestionError(
-            terminal_line(
-                f"{unlabelled} of {tally.listed} images have no label, such as "
-                f"{quoted(tally.shown.get(Reason.UNLABELLED.value, []))}"
-                f"{f'; besides, {others}' if others else ''}. A data set without them is seldom "
-                f"meant: check {option}, or name fewer images in --images; --yes leaves them out"
-            )
-        )
+    return _refusal(
+        QuestionError,
+        terminal_line(
+            f"{unlabelled} of {tally.listed} images have no label, such as "
+            f"{quoted(tally.shown.get(Reason.UNLABELLED.value, []))}"
+            f"{f'; besides, {others}' if others else ''}. A data set without them is seldom "
+            f"meant: check {option}, or name fewer images in --images; --yes leaves them out"
+        ),
     )
 
 
 def other_shards(then: ShardPlan, now: ShardPlan) -> Refusal:
     """The refusal of a resumed run whose shards differ from those of the earlier run."""
     before, after = dict(then.shards), dict(now.shards)
-    found = "; ".join(
+    differences = "; ".join(
         f"{split}: {counted(before.get(split, 0), 'shard')} then, {after.get(split, 0)} now"
         for split in sorted({*before, *after})
         if before.get(split) != after.get(split)
     )
-    return Refusal.from_error(
-        ChangedInputsError(
-            "--resume: the images or labels have changed since the earlier run, so that other shards "
-            f"would be written ({found}). Restore them, or convert again with --overwrite",
-        )
+    return _refusal(
+        ChangedInputsError,
+        "--resume: the images or labels have changed since the earlier run, so that other shards "
+        f"would be written ({differences}). Restore them, or convert again with --overwrite",
     )
 
 
@@ -269,20 +264,18 @@ def accounting_error(
     written = sorted(shard.file_name for shard in shards)
     planned = sorted(spec.file_name for spec in shard_plan.specs)
     if written != planned:
-        return Refusal.from_error(
-            LostSamplesError(
-                f"{len(planned)} shards were planned, {len(written)} were written: {_PROGRAM_FAULT}",
-            )
+        return _refusal(
+            LostSamplesError,
+            f"{len(planned)} shards were planned, {len(written)} were written: {_PROGRAM_FAULT}",
         )
     examples = sum(shard.examples for shard in shards)
     dead = tally.dead.total()
     if tally.listed + tally.orphan_rows != examples + dead:
-        return Refusal.from_error(
-            LostSamplesError(
-                f"{tally.listed} listed images + {tally.orphan_rows} label rows without an image are "
-                f"not {examples} examples + {dead} dead letters: samples were lost or doubled. "
-                f"{_PROGRAM_FAULT}",
-            )
+        return _refusal(
+            LostSamplesError,
+            f"{tally.listed} listed images + {tally.orphan_rows} label rows without an image are "
+            f"not {examples} examples + {dead} dead letters: samples were lost or doubled. "
+            f"{_PROGRAM_FAULT}",
         )
     return None
 
@@ -298,13 +291,12 @@ def too_small_shards(
         if shards.is_counted(split) or count - 1 <= samples:
             continue
         if chosen or count > MOST_SHARDS:
-            return Refusal.from_error(
-                UsageError(
-                    f"--shard_size is {counted(shards.shard_bytes, 'byte')}, which makes "
-                    f"{counted(count, 'shard')} of {counted(samples, 'sample')} in the split {split}; "
-                    "say a size that holds several images, with its unit, such as --shard_size 200MB, "
-                    "or --num_shards"
-                )
+            return _refusal(
+                UsageError,
+                f"--shard_size is {counted(shards.shard_bytes, 'byte')}, which makes "
+                f"{counted(count, 'shard')} of {counted(samples, 'sample')} in the split {split}; "
+                "say a size that holds several images, with its unit, such as --shard_size 200MB, "
+                "or --num_shards",
             )
     return None
 
@@ -316,10 +308,9 @@ def unknown_splits(shards: ShardConfig, splits: Sequence[str]) -> Refusal | None
     unknown = sorted(set(shards.num_shards) - set(splits))
     if not unknown:
         return None
-    return Refusal.from_error(
-        UsageError(
-            f"--num_shards names the split {', '.join(unknown)}, but the splits are {', '.join(splits)}",
-        )
+    return _refusal(
+        UsageError,
+        f"--num_shards names the split {', '.join(unknown)}, but the splits are {', '.join(splits)}",
     )
 
 
@@ -328,12 +319,11 @@ def empty_split(tally: Tally, splits: Sequence[str]) -> Refusal | None:
     empty = [split for split in splits if not tally.samples[split]]
     if not empty:
         return None
-    return Refusal.from_error(
-        UsageError(
-            f"--splits: not one of {tally.samples.total()} samples fell into {', '.join(empty)}; "
-            "there are too few groups, or too few samples in each class, for so small a share. "
-            "Give it a larger share, divide groups with --stratify, or try another --seed",
-        )
+    return _refusal(
+        UsageError,
+        f"--splits: not one of {tally.samples.total()} samples fell into {', '.join(empty)}; "
+        "there are too few groups, or too few samples in each class, for so small a share. "
+        "Give it a larger share, divide groups with --stratify, or try another --seed",
     )
 
 

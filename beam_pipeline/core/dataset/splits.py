@@ -85,8 +85,8 @@ def group_by(name: str, columns: Sequence[Column], layout: str) -> GroupBy | Non
     """
     if not name:
         return None
-    found = [i for i, column in enumerate(columns) if column.name == name]
-    index = next((i for i in found if not columns[i].feature), next(iter(found), None))
+    indices = [i for i, column in enumerate(columns) if column.name == name]
+    index = next((i for i in indices if not columns[i].feature), next(iter(indices), None))
     if index is None and name == FOLDER:
         return GroupBy(name)
     if index is None:
@@ -373,8 +373,8 @@ class _Division:
 
     def _growth(self, group: str, split: int) -> float:
         """The amount that a group adds to the distance of a split: ((f + n - w)**2 - (f - w)**2) / w."""
-        found, wanted = self._found[split], self._wanted[split]
+        counts, wanted = self._found[split], self._wanted[split]
         return sum(
-            (2 * (found[stratum] - wanted[stratum]) + n) * n / wanted[stratum]
+            (2 * (counts[stratum] - wanted[stratum]) + n) * n / wanted[stratum]
             for stratum, n in sorted(self._groups[group].items())
         )

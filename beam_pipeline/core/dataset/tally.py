@@ -70,13 +70,13 @@ def written_bytes(measured: Sequence[Measured], samples: int, image_bytes: int) 
       samples: in the shards.
       image_bytes: of their files.
     """
-    found = sorted(measured)
-    mean_size = sum(sample.size for sample in found) / len(found)
-    mean_written = sum(sample.written for sample in found) / len(found)
-    spread = sum((sample.size - mean_size) ** 2 for sample in found)
+    ordered = sorted(measured)
+    mean_size = sum(sample.size for sample in ordered) / len(ordered)
+    mean_written = sum(sample.written for sample in ordered) / len(ordered)
+    spread = sum((sample.size - mean_size) ** 2 for sample in ordered)
     slope = 0.0
     if spread:
-        together = sum((s.size - mean_size) * (s.written - mean_written) for s in found)
+        together = sum((s.size - mean_size) * (s.written - mean_written) for s in ordered)
         slope = max(0.0, together / spread)
     return max(0, round(mean_written * samples + slope * (image_bytes - mean_size * samples)))
 
@@ -140,17 +140,11 @@ class Tally:
 
     def add(self, other: Tally) -> None:
         """Adds the counts of another tally."""
-        self.listed += other.listed
-        self.ignored.update(other.ignored)
+        for name in ("listed", "label_rows", "orphan_rows", "repeated_rows", "unlabelled"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in ("ignored", "samples", "sample_bytes", "classes", "dead"):
+            getattr(self, name).update(getattr(other, name))
         self.label_files.add(other.label_files)
-        self.label_rows += other.label_rows
-        self.orphan_rows += other.orphan_rows
-        self.repeated_rows += other.repeated_rows
-        self.unlabelled += other.unlabelled
-        self.samples.update(other.samples)
-        self.sample_bytes.update(other.sample_bytes)
-        self.classes.update(other.classes)
-        self.dead.update(other.dead)
         for reason, keys in other.shown.items():
             self.shown[reason] = sorted((*self.shown.get(reason, ()), *keys))[:_SHOWN]
         self.refusals = sorted((*self.refusals, *other.refusals), key=refusal_order)[:_SHOWN]
@@ -184,9 +178,9 @@ class Tally:
         for sample in samples:
             size = bytes_of(sample, file_columns) if file_columns else sample.size
             sizes[sample.split].append(size)
-        for split, found in sizes.items():
-            self.samples[split] += len(found)
-            self.sample_bytes[split] += sum(found)
+        for split, of_split in sizes.items():
+            self.samples[split] += len(of_split)
+            self.sample_bytes[split] += sum(of_split)
         if class_column is not None:
             self._add_classes(Counter(sample.labels[class_column] for sample in samples))
 
@@ -251,10 +245,12 @@ class Tally:
         for dead_letter in dead_letters:
             self.dead[dead_letter.reason] += 1
             keys.setdefault(dead_letter.reason, []).append(dead_letter.key)
-            said = (dead_letter.key, dead_letter.message, dead_letter.file, dead_letter.line)
-            self.first[dead_letter.reason] = min(self.first.get(dead_letter.reason, said), said)
-        for reason, found in keys.items():
-            self.shown[reason] = sorted((*self.shown.get(reason, ()), *found))[:_SHOWN]
+            example = (dead_letter.key, dead_letter.message, dead_letter.file, dead_letter.line)
+            self.first[dead_letter.reason] = min(
+                self.first.get(dead_letter.reason, example), example
+            )
+        for reason, of_reason in keys.items():
+            self.shown[reason] = sorted((*self.shown.get(reason, ()), *of_reason))[:_SHOWN]
 
     @property
     def bad(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from math import sqrt
 from typing import NamedTuple
 
@@ -59,11 +60,8 @@ def bar_chart(title: str, bars: Sequence[Bar], *, note: str = "", of: str = "ima
     for index, bar in enumerate(bars):
         if bar.amount:
             height = max(1.0, room * bar.amount / most)
-            drawn.append(
-                f'<rect class="b" x="{index * width:.1f}" y="{_TOP + room - height:.1f}" '
-                f'width="{max(1.0, width - 1):.1f}" height="{height:.1f}">'
-                f"<title>{bar.what}: {number(bar.amount)}</title></rect>"
-            )
+            place = (index * width, _TOP + room - height, max(1.0, width - 1), height)
+            drawn.append(_rect("b", *place, f"{bar.what}: {number(bar.amount)}"))
     peak = max(bars, key=lambda bar: bar.amount)
     total = sum(bar.amount for bar in bars)
     spoken = (
@@ -79,6 +77,15 @@ def bar_chart(title: str, bars: Sequence[Bar], *, note: str = "", of: str = "ima
     )
     rows = [[bar.what, number(bar.amount), share(bar.amount, total)] for bar in bars if bar.amount]
     return figure(title, picture, [title, of.capitalize(), "Share"], rows, note=note)
+
+
+def _rect(
+    kind: str, x: float, y: float, width: float, height: float, title: str, more: str = ""
+) -> str:
+    return (
+        f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"{more}>'
+        f"<title>{title}</title></rect>"
+    )
 
 
 def _ticks(bars: Sequence[Bar]) -> str:
@@ -126,14 +133,17 @@ def length_chart(
     """
     if equal.bins and (equal.high <= _NARROW * max(1, equal.low) or equal.high < MOST_BARS):
         return number_chart(title, equal, note=note, unit=unit, of=of)
-    bins = [key for key in counts if isinstance(key, int) and 0 <= key < len(EDGES)]
-    if not bins:
-        return ""
     bars = [
         Bar(_length(EDGES[index], unit), _lengths(index, unit), counts.get(index, 0))
-        for index in range(min(bins), max(bins) + 1)
+        for index in _bins(counts, len(EDGES) - 1)
     ]
     return bar_chart(title, bars, of=of, note=note)
+
+
+def _bins(counts: Mapping[int | str, int], last: int) -> range:
+    """All bins from the first to the last that has any."""
+    bins = [key for key in counts if isinstance(key, int) and 0 <= key <= last]
+    return range(min(bins), max(bins) + 1) if bins else range(0)
 
 
 def _length(value: float, unit: str) -> str:
@@ -151,12 +161,9 @@ def _lengths(index: int, unit: str) -> str:
 
 def aspect_chart(counts: Mapping[int | str, int]) -> str:
     """A histogram of width / height."""
-    bins = [key for key in counts if isinstance(key, int) and 0 <= key <= len(ASPECTS)]
-    if not bins:
-        return ""
     bars = [
-        Bar(_aspect(index), _aspects(index), counts.get(index, 0))
-        for index in range(min(bins), max(bins) + 1)
+        Bar(f"{ASPECTS[index - 1]:.2g}" if index else "0", _aspects(index), counts.get(index, 0))
+        for index in _bins(counts, len(ASPECTS))
     ]
     wide = sum(count for key, count in counts.items() if isinstance(key, int) and key > _SQUARE)
     tall = sum(count for key, count in counts.items() if isinstance(key, int) and key < _SQUARE)
@@ -169,10 +176,6 @@ def aspect_chart(counts: Mapping[int | str, int]) -> str:
 
 
 _SQUARE = len(ASPECTS) // 2
-
-
-def _aspect(index: int) -> str:
-    return f"{ASPECTS[index - 1]:.2g}" if index else "0"
 
 
 def _aspects(index: int) -> str:
@@ -210,16 +213,10 @@ def heat_map(places: Mapping[int | str, int]) -> str:
     for key, count in sorted(counts.items()):
         row, column = divmod(key, PLACES)
         thirds[min(2, 3 * row // PLACES)][3 * column // PLACES] += count
-        cells.append(
-            f'<rect class="b" x="{column}" y="{row}" width="1" height="1" '
-            f'fill-opacity="{0.06 + 0.94 * sqrt(count / most):.2f}">'
-            f"<title>{_of_boxes(count)}</title></rect>"
-        )
-    counted = [
-        (name, count)
-        for names, found in zip(_THIRD_ROWS, thirds, strict=True)
-        for name, count in zip(names, found, strict=True)
-    ]
+        opacity = f' fill-opacity="{0.06 + 0.94 * sqrt(count / most):.2f}"'
+        title = "1 box" if count == 1 else f"{number(count)} boxes"
+        cells.append(_rect("b", column, row, 1, 1, title, opacity))
+    counted = [*zip(chain(*_THIRD_ROWS), chain(*thirds), strict=True)]
     where, there = max(counted, key=lambda pair: pair[1])
     spoken = (
         f"Map of the middles of {number(total)} boxes. Most, {number(there)} or "
@@ -239,17 +236,13 @@ def heat_map(places: Mapping[int | str, int]) -> str:
     )
 
 
-def _of_boxes(count: int) -> str:
-    return "1 box" if count == 1 else f"{number(count)} boxes"
-
-
 def share_bars(title: str, counts: Iterable[tuple[str, int]], *, of: str = "Images") -> str:
     """A table of a few values, each with its count and a bar. Names are HTML."""
-    found = list(counts)
-    total = sum(count for _, count in found)
+    values = list(counts)
+    total = sum(count for _, count in values)
     if not total:
         return ""
-    rows = [[name, number(count), share(count, total), bar(count, total)] for name, count in found]
+    rows = [[name, number(count), share(count, total), bar(count, total)] for name, count in values]
     return f"<figure>{table([title, of, 'Share', ''], rows)}</figure>"
 
 
@@ -269,11 +262,9 @@ def boxes_over(boxes: Sequence[ShownBox], width: int, height: int) -> str:
     for box in boxes:
         left, right = (min(1.0, max(0.0, side)) * width for side in (box.xmin, box.xmax))
         top, bottom = (min(1.0, max(0.0, side)) * height for side in (box.ymin, box.ymax))
-        drawn.append(
-            f'<rect class="x c{kinds.index(box.name) % _COLOURS}" x="{left:.1f}" y="{top:.1f}" '
-            f'width="{max(0.0, right - left):.1f}" height="{max(0.0, bottom - top):.1f}">'
-            f"<title>{text(box.name, 40)}</title></rect>"
-        )
+        place = (left, top, max(0.0, right - left), max(0.0, bottom - top))
+        kind = f"x c{kinds.index(box.name) % _COLOURS}"
+        drawn.append(_rect(kind, *place, text(box.name, 40)))
     return (
         f'<svg viewBox="0 0 {width} {height}" preserveAspectRatio="none" aria-hidden="true">'
         f"{''.join(drawn)}</svg>"

@@ -76,8 +76,8 @@ def shown_sample(
         return features.get(written, NO_VALUES).values if written else ()
 
     def first(key: str) -> bytes:
-        found = values(key)
-        return found[0] if found and isinstance(found[0], bytes) else b""
+        value = next(iter(values(key)), b"")
+        return value if isinstance(value, bytes) else b""
 
     labels = []
     for column in columns:
@@ -86,20 +86,20 @@ def shown_sample(
         elif column.kind in _PLAIN and not (
             column.repeated and column.feature.startswith(_OBJECTS)
         ):
-            found = values(f"{column.feature}{_PLAIN[column.kind]}")
-            if column.kind is ColumnKind.CLASS and not found:
-                found = values(f"{column.feature}/label")
-            if found:
-                labels.append((_short_name(column), _text(found)))
-    box = next((column.feature for column in columns if column.kind is ColumnKind.BOX), "")
+            label = values(f"{column.feature}{_PLAIN[column.kind]}")
+            if column.kind is ColumnKind.CLASS and not label:
+                label = values(f"{column.feature}/label")
+            if label:  # `class` for `image/class`, `colour` for `label/colour`
+                labels.append((column.feature.rpartition("/")[2], _text(label)))
+    key = next((column.feature for column in columns if column.kind is ColumnKind.BOX), "")
     boxes: list[ShownBox] = []
-    sides = [values(f"{box}/{side}") for side in BOX_SIDES] if box else [()]
-    if box:
-        names = [_one(name) for name in values("image/object/class/text")[:MOST_BOXES]]
+    sides = [values(f"{key}/{side}") for side in BOX_SIDES] if key else [()]
+    if key:
+        names = [_as_text(name) for name in values("image/object/class/text")[:MOST_BOXES]]
         names += [""] * (MOST_BOXES - len(names))
-        boxes = [ShownBox(*found) for found in zip(*sides, names, strict=False)]
+        boxes = [ShownBox(*box) for box in zip(*sides, names, strict=False)]
     return ShownSample(
-        key=_one(first(_SOURCE_ID)),
+        key=_as_text(first(_SOURCE_ID)),
         image=first(ENCODED_KEY),
         mask=next(filter(None, map(first, _MASK_KEYS)), b""),
         labels=tuple(labels),
@@ -119,17 +119,12 @@ _PLAIN = {
 """Kinds of columns that are shown as text -> the end of the feature's key."""
 
 
-def _short_name(column: Column) -> str:
-    """`class` for `image/class`, `label` for `image/label`, `colour` for `label/colour`."""
-    return column.feature.rpartition("/")[2]
-
-
 def _text(values: Sequence[Any]) -> str:
     more = f", and {len(values) - _MOST_VALUES} more" if len(values) > _MOST_VALUES else ""
-    return ", ".join(map(_one, values[:_MOST_VALUES])) + more
+    return ", ".join(map(_as_text, values[:_MOST_VALUES])) + more
 
 
-def _one(value: Any) -> str:
+def _as_text(value: Any) -> str:
     """A value as text; floats with the six digits that 32 bits hold."""
     if isinstance(value, bytes):
         return value[:_MOST_BYTES].decode(errors="replace")

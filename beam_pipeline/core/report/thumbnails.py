@@ -111,14 +111,14 @@ def _bytes_of(image: Image.Image) -> tuple[Image.Image, Image.Image]:
 def _with_mask(image: Image.Image, mask: Image.Image) -> Image.Image:
     """Draws each id of a mask in a colour of its own; 0, the background, is not drawn."""
     ids = mask.resize(image.size, Image.Resampling.NEAREST)
-    found = ids
+    drawn_ids = ids
     if ids.mode.startswith("I"):
         ids, high = _bytes_of(ids)
-        found = ImageChops.lighter(ids, high)
+        drawn_ids = ImageChops.lighter(ids, high)
     colours = ids.convert("L")
     colours.putpalette([channel for number in range(256) for channel in mask_colour(number)])
     drawn = Image.blend(image, colours.convert("RGB"), _MASK_SHARE)
-    return Image.composite(drawn, image, found.convert("L").point([0] + [255] * 255))
+    return Image.composite(drawn, image, drawn_ids.convert("L").point([0] + [255] * 255))
 
 
 def mask_colour(number: int) -> tuple[int, int, int]:

@@ -9,7 +9,7 @@ import pytest
 from beam_pipeline.core.dataset.changes import (
     NO_CHANGES,
     SampleChanges,
-    ShardChanges,
+    ShardFate,
     changes_file,
     compare_samples,
     parse_changes,
@@ -143,8 +143,8 @@ def test_samples_are_picked_from_shards_that_are_cut_elsewhere() -> None:
 def test_the_file_adds_shards_up() -> None:
     """And is read back."""
     shards = [
-        ShardChanges(NO_CHANGES, True, 100),
-        ShardChanges(SampleChanges(added=("a",)), False, 20, ("x is damaged",)),
+        ShardFate(NO_CHANGES, True, 100),
+        ShardFate(SampleChanges(added=("a",)), False, 20, ("x is damaged",)),
     ]
     gone = SampleChanges(removed=("z",))
     content = changes_file("gs://sets/1", shards, gone=gone, notes=["1 new class: 3 bee"])

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipeline.core.dataset.duplicates import (
-    NO_DUPLICATES,
     CopyFinder,
     Duplicates,
     LabelHashes,
@@ -53,24 +52,6 @@ def test_the_file_is_read_as_it_was_written() -> None:
             ConversionError, match=r"^d does not list the duplicates of a data set \("
         ):
             parse_duplicates(other, "d")
-
-
-def test_the_report_shows_counts_and_examples() -> None:
-    """Nothing where there are no duplicates."""
-    figures = DUPLICATES.to_figures()
-    assert list(figures) == [
-        "images compared",
-        "images that occur several times",
-        "groups of the same bytes",
-        "groups across splits",
-        "groups with different labels",
-        "examples",
-    ]
-    examples = [
-        ", ".join(f"{key} ({split})" for split, key in group.shown) for group in DUPLICATES.examples
-    ]
-    assert figures["examples"] == examples
-    assert NO_DUPLICATES.to_figures() == {}
 
 
 def test_duplicates_are_described_by_their_worst() -> None:
@@ -132,7 +113,7 @@ def receipt(refs: Sequence[SampleRef], digests: bytes) -> Receipt:
 
 
 def test_the_images_of_a_shard_come_from_its_receipt() -> None:
-    """Those that became examples; none if an older version wrote it."""
+    """Those that became examples; none if it has no digests."""
     refs = [ref(b"", "a"), ref(b"", "b"), ref(b"", "c")]
     assert written_images(receipt(refs, A + bytes(16) + C), ()) == [image(A, "a"), image(C, "c")]
     assert written_images(receipt(refs, b""), ()) == []

@@ -13,7 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.dataset.changes import has_same_outcome, input_changes, option_changes
+from beam_pipeline.core.dataset.changes import (
+    has_same_outcome,
+    input_differences,
+    option_differences,
+)
 from beam_pipeline.core.dataset.receipts import (
     Receipt,
     ShardInputs,
@@ -167,20 +171,22 @@ def test_a_receipt_of_another_version_is_an_error() -> None:
 )
 def test_changes_say_what_is_another(now: ShardInputs, found: str) -> None:
     """A file that was only moved makes the same example."""
-    assert input_changes(inputs(CAT, DOG, seed=0), now) == found
+    assert input_differences(inputs(CAT, DOG, seed=0), now) == found
 
 
 def test_a_label_that_is_no_number_is_the_same_again() -> None:
     """NaN is not equal to itself, but makes the same example."""
     missing = CAT._replace(labels=(math.nan,))
-    assert input_changes(inputs(missing), inputs(missing._replace(labels=(float("nan"),)))) == ""
+    assert (
+        input_differences(inputs(missing), inputs(missing._replace(labels=(float("nan"),)))) == ""
+    )
 
 
 def test_changed_options_are_named_to_the_depth() -> None:
     """Tuples are lists to JSON, so that what was read equals what was recorded."""
     then = {"seed": 0, "options": {"columns": [1], "shards": {"train": 1}}, "gone": "x"}
     now = {"seed": 1, "options": {"columns": (1,), "shards": {"train": 2}}}
-    assert option_changes(then, now) == [
+    assert option_differences(then, now) == [
         'gone was "x", is null',
         "options.shards.train was 1, is 2",
         "seed was 0, is 1",
@@ -189,7 +195,7 @@ def test_changed_options_are_named_to_the_depth() -> None:
 
 def test_a_container_is_named_as_its_option() -> None:
     """The usual one is not recorded."""
-    assert option_changes({}, {"record_format": "webdataset"}) == [
+    assert option_differences({}, {"record_format": "webdataset"}) == [
         'format was "tfrecord", is "webdataset"'
     ]
 
@@ -318,7 +324,7 @@ def test_twenty_thousand_mutations_give_named_errors_only() -> None:
             named += 1
         else:
             assert receipt.to_bytes()
-            input_changes(receipt.inputs, inputs(CAT, DOG, seed=0))
+            input_differences(receipt.inputs, inputs(CAT, DOG, seed=0))
     assert named > 15_000
 
 
@@ -329,9 +335,9 @@ def test_a_receipt_without_claimed_sizes_is_as_older_versions_wrote_it() -> None
     assert len(content["samples"]) == 8
     assert parse_receipt(receipt.to_bytes(), "r") == receipt
     small, large = (CAT._replace(claimed_size=size) for size in ((3, 4), (6, 8)))
-    assert input_changes(inputs(CAT), inputs(small)) == ""
-    assert input_changes(inputs(small), inputs(small)) == ""
-    assert input_changes(inputs(small), inputs(large)) == "1 changed (cat/a.jpg)"
+    assert input_differences(inputs(CAT), inputs(small)) == ""
+    assert input_differences(inputs(small), inputs(small)) == ""
+    assert input_differences(inputs(small), inputs(large)) == "1 changed (cat/a.jpg)"
 
 
 MASK = SampleRef("a.jpg", "/in/a.jpg", 99, "train", (("/in/a.png", 7, 5),), version=5)
@@ -353,7 +359,7 @@ def test_a_mask_that_changed_is_noticed(mask: Any, said: str) -> None:
     receipt = Receipt(inputs(MASK, columns=columns), INFO, [])
     then = parse_receipt(receipt.to_bytes(), "r").inputs
     assert list(then.refs) == [MASK]
-    assert input_changes(then, inputs(MASK._replace(labels=(mask,)), columns=columns)) == said
+    assert input_differences(then, inputs(MASK._replace(labels=(mask,)), columns=columns)) == said
 
 
 def test_a_receipt_of_the_same_inputs_is_told_by_its_text() -> None:
