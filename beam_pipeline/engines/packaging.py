@@ -21,6 +21,7 @@ from beam_pipeline.core.errors import ConversionError
 DISTRIBUTION = "beam-tfrecord"
 _WORKER_EXTRA = "gcp"  # for workers that read and write buckets
 _BEAM = "apache-beam"
+_SUFFIXES = (".py", "py.typed", ".html", ".css", ".js")
 _WHEEL = "Wheel-Version: 1.0\nGenerator: beam-tfrecord\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 
 
@@ -76,13 +77,13 @@ def requirements() -> list[str]:
 
 
 def _modules() -> Iterator[tuple[str, bytes]]:
-    """Yields (path in the wheel, content) of every module."""
+    """Yields (path in the wheel, content) of every module and template."""
     (root,) = beam_pipeline.__path__
     above = os.path.dirname(root)
     for folder, folders, names in os.walk(root, followlinks=True):
         folders.sort()  # includes transforms/, which is a link in a checkout
         for name in sorted(names):
-            if name.endswith(".py") or name == "py.typed":
+            if name.endswith(_SUFFIXES):
                 path = os.path.join(folder, name)
                 with open(path, "rb") as file:
                     yield os.path.relpath(path, above).replace(os.sep, "/"), file.read()

@@ -31,13 +31,14 @@ def _contents(path: str) -> dict[str, bytes]:
 
 
 def modules_of(repository: Path) -> dict[str, bytes]:
-    """Path in an installation -> content of every module of a checkout."""
+    """Path in an installation -> content of every module and template of a checkout."""
     found = {}
     for name, target in (("beam_pipeline", "."), ("transforms", "beam_pipeline")):
         folder = repository / name
-        for path in [*folder.rglob("*.py"), *folder.rglob("py.typed")]:
+        for path in folder.rglob("*"):
             inside = path.relative_to(repository)
-            if inside.parts[:2] != ("beam_pipeline", "transforms"):  # the link to the other one
+            link = inside.parts[:2] == ("beam_pipeline", "transforms")
+            if path.is_file() and not link and "__pycache__" not in inside.parts:
                 found[Path(target, inside).as_posix()] = path.read_bytes()
     return found
 
@@ -48,9 +49,12 @@ def wheel(tmp_path: Path) -> str:
 
 
 def test_it_holds_what_an_installation_does(wheel: str) -> None:
-    """Every module of the two folders, `transforms/` below the package."""
+    """Every module and template of the two folders, `transforms/` below the package."""
     expected = modules_of(Path(REPOSITORY))
     assert len(expected) > 80
+    assert {f"beam_pipeline/core/report/page.{kind}" for kind in ("html", "css", "js")} <= set(
+        expected
+    )
     found = _contents(wheel)
     assert {name: data for name, data in found.items() if not name.startswith(INFO)} == expected
     assert set(found) - set(expected) == {f"{INFO}/{n}" for n in ("METADATA", "RECORD", "WHEEL")}
