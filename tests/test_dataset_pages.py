@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conformance.pages import make_data
 from tests.harness import REPOSITORY, float32, read_all, run_shell, split_of_each
 from tests.layouts.make_official_lists import make as make_official_lists
 from tests.training import train
@@ -28,7 +28,7 @@ def _blocks(page: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_runs_from_disk_to_training(page: str, tmp_path: Path) -> None:
     """Commands and code run in their order, on data as the page describes; each result trains a model."""
-    importlib.import_module(f"tests.layouts.make_{page}").make(str(tmp_path))
+    make_data(page, str(tmp_path))
     script = []
     for language, code in _blocks(page):
         if language == "bash":

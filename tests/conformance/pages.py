@@ -23,6 +23,20 @@ beam-tfrecord() { [ "$1" != convert ] || { echo "$PWD"; printf '%q ' "${@:2}"; e
 _OUTPUT = ("--output", "--name")
 
 
+_MAKERS = {
+    "captions": ("captions", "caption_files"),
+    "hugging_face": ("imagefolder", "parquet"),
+    "tables": ("regression", "multi_label", "table_boxes", "automl"),
+}
+"""Page -> modules `tests.layouts.make_*` of its data; otherwise the one that is called as the page."""
+
+
+def make_data(page: str, folder: str) -> None:
+    """Writes the data sets that a page describes."""
+    for name in _MAKERS.get(page, (page,)):
+        importlib.import_module(f"tests.layouts.make_{name}").make(folder)
+
+
 @dataclass(frozen=True)
 class Command:
     """A command of a page.
@@ -37,7 +51,7 @@ class Command:
 
     def outcome(self) -> dict[str, Any]:
         """Makes the page's data, runs its other commands in a shell, and this one in this process."""
-        importlib.import_module(f"tests.layouts.make_{self.page}").make(".")
+        make_data(self.page, ".")
         run_shell(_NOTE + "\n".join(f"({code})" for code in _bash(self.page)), ".")
         lines = Path("commands").read_text().splitlines()
         Path("commands").unlink()

@@ -8,6 +8,7 @@ import re
 import shlex
 from pathlib import Path
 
+from tests.conformance.pages import make_data
 from tests.harness import (
     ALL_BAD,
     PATIENCE_S,
@@ -67,7 +68,7 @@ def assert_same_bytes(page: str, options: tuple[str, ...], folder: Path) -> None
       options: name the engine.
       folder: an empty one.
     """
-    importlib.import_module(f"tests.layouts.make_{page}").make(str(folder))
+    make_data(page, str(folder))
     argv = shlex.split(PAGES[page].replace("\\\n", " "), comments=True)
     argv = [*argv[: argv.index("--output")], *argv[argv.index("--output") + 2 :], "--name", "d"]
     argv += [ALL_BAD, "--num_shards", "3"]

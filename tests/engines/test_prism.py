@@ -35,7 +35,7 @@ def prism() -> tuple[str, ...]:
 
 def test_every_page_has_a_command() -> None:
     """The data sets of the pages are what is run; a page without a command is about Python."""
-    assert {"cifar10", "class_folders", "coco", "kitti", "regression", "voc"} <= set(PAGES)
+    assert {"cifar10", "class_folders", "coco", "kitti", "tables", "voc"} <= set(PAGES)
 
 
 @pytest.mark.promise("same_bytes")

@@ -61,7 +61,7 @@ def unclear_label(
     elif boxes:
         hint = (
             f"The cells of {shown(boxes[0])} seem to be boxes, which are read from four columns or from texts "
-            "in brackets in one column whose name says so (docs/datasets/table_boxes.md). To keep all columns "
+            "in brackets in one column whose name says so (docs/datasets/tables.md). To keep all columns "
             "as features label/<column>: --label_column none"
         )
     elif 1 < len(flags) <= _MOST_FLAGS:

@@ -21,7 +21,7 @@ PIXELS = (
 
 BOXES = (
     "The cells of 'bbox' seem to be boxes, which are read from four columns or from texts in brackets in one "
-    "column whose name says so (docs/datasets/table_boxes.md). To keep all columns as features label/<column>: "
+    "column whose name says so (docs/datasets/tables.md). To keep all columns as features label/<column>: "
     "--label_column none"
 )
 
