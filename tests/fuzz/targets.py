@@ -66,8 +66,8 @@ from beam_pipeline.layouts import cifar
 from beam_pipeline.layouts.automl import inspect_automl
 from beam_pipeline.layouts.caption_files import caption_of
 from beam_pipeline.layouts.coco.describe import describe
-from beam_pipeline.layouts.coco.extras import Extras
 from beam_pipeline.layouts.coco.file import CocoReader, Task
+from beam_pipeline.layouts.coco.layout import LVIS_COLUMNS
 from beam_pipeline.layouts.coco.tasks import Captions, Classes, Instances, Panoptic
 from beam_pipeline.layouts.kitti import KittiFormat
 from beam_pipeline.layouts.label_files import BadLabelError
@@ -373,17 +373,15 @@ def _read_coco(data: bytes, task: Task) -> None:
 
 def _coco(data: bytes) -> None:
     keypoints = describe(io.BytesIO(data), "f").keypoints
-    for extras in (Extras(), Extras(masks=True, keypoints=keypoints, negatives=True)):
-        _read_coco(data, Instances(extras))
+    for task in (Instances(), Instances(LVIS_COLUMNS, False, True, keypoints)):
+        _read_coco(data, task)
 
 
 def _coco_classes(data: bytes) -> None:
     describe(io.BytesIO(data), "f", with_fields=True)
-    extras = Extras(
-        fields=(group_column("place"), further_column("hour", ColumnKind.FLOAT)),
-    )
-    _read_coco(data, Classes(extras))
-    _read_coco(data, Classes(extras, several=True, unlabelled=True))
+    fields = (group_column("place"), further_column("hour", ColumnKind.FLOAT))
+    _read_coco(data, Classes(fields))
+    _read_coco(data, Classes(fields, several=True, unlabelled=True))
 
 
 def _coco_captions(data: bytes) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Any, BinaryIO
 
@@ -22,8 +22,6 @@ from beam_pipeline.layouts.coco.file import (
     ANNOTATIONS,
     CATEGORIES,
     EXPECTED,
-    CaptionsError,
-    check_task,
     is_text,
     parse_categories,
     read_lists,
@@ -43,27 +41,9 @@ class Kind(enum.Enum):
     """What the annotations of a file are about."""
 
     OBJECTS = "objects"
-    CLASSES = "classes"
+    CLASSES = "the classes of whole images"
     CAPTIONS = "captions"
-
-
-@dataclass(frozen=True)
-class Survey:
-    """The first annotations of a file.
-
-    Attributes:
-      kind: what they are about.
-      text_ids: True if the id of the first one is a text, as in LILA's files.
-      images: the number of images that they name, if they give the classes of images.
-      several: the number of those with several categories.
-      example: the id of the first such image, and its categories.
-    """
-
-    kind: Kind = Kind.OBJECTS
-    text_ids: bool = False
-    images: int = 0
-    several: int = 0
-    example: tuple[Any, tuple[int, ...]] | None = None
+    PANOPTIC = "a panoptic segmentation"
 
 
 @dataclass(frozen=True)
@@ -71,21 +51,24 @@ class Description:
     """A file.
 
     Attributes:
-      survey: its first annotations.
+      kind: what its first annotations are about.
+      text_ids: True if the id of the first one is a text, as in LILA's files.
+      images: the number of images that they name, if they give the classes of images.
+      several: the number of those with several categories.
+      example: the id of the first such image, and its categories.
       names: category id -> name; none for captions.
       keypoints: names of the key points of objects; empty if no category has any.
       fields: names of the fields of the first images.
     """
 
-    survey: Survey = Survey()
-    names: Mapping[int, str] | None = None
+    kind: Kind = Kind.OBJECTS
+    text_ids: bool = False
+    images: int = 0
+    several: int = 0
+    example: tuple[Any, tuple[int, ...]] | None = None
+    names: Mapping[int, str] = field(default_factory=dict)
     keypoints: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
-
-    @property
-    def kind(self) -> Kind:
-        """What the annotations are about."""
-        return self.survey.kind
 
 
 def describe(file: BinaryIO, uri: str, *, with_fields: bool = False) -> Description:
@@ -97,63 +80,57 @@ def describe(file: BinaryIO, uri: str, *, with_fields: bool = False) -> Descript
       with_fields: True to look for the fields of images, too.
 
     Raises:
-      LabelTableError: the file is broken, has no categories, or is a panoptic segmentation.
+      LabelTableError: the file is broken, or has no categories.
     """
-    survey: Survey | None = None
+    survey: Description | None = None
     entries: list[Any] | None = None
     fields: dict[str, None] | None = None if with_fields else {}
     for name, elements in read_lists(file, uri, ALL_LISTS):
         if name == CATEGORIES:
             entries = list(elements)
         elif name == ANNOTATIONS:
-            survey = survey_annotations(elements, uri)
+            survey = survey_annotations(elements)
             if survey.kind is Kind.CAPTIONS:
-                return Description(survey)
+                return survey
         elif with_fields:
-            first = islice(elements, _FIRST_IMAGES)
-            fields = dict.fromkeys(
-                key for image in first if isinstance(image, dict) for key in image
-            )
+            images = (i for i in islice(elements, _FIRST_IMAGES) if isinstance(i, dict))
+            fields = dict.fromkeys(chain.from_iterable(images))
         if survey and entries is not None and fields is not None:
             break
     if entries is None:
         raise LabelTableError(f"{uri} has no {CATEGORIES}; {EXPECTED}")
-    names = parse_categories(entries, uri)
-    return Description(survey or Survey(), names, _keypoints(entries, uri), tuple(fields or ()))
+    return replace(
+        survey or Description(),
+        names=parse_categories(entries, uri),
+        keypoints=_keypoints(entries, uri),
+        fields=tuple(fields or ()),
+    )
 
 
-def survey_annotations(annotations: Iterator[Any], uri: str) -> Survey:
-    """Looks at the annotations of a file, up to the first one of an object.
-
-    Raises:
-      LabelTableError: they are of a panoptic segmentation.
-    """
+def survey_annotations(annotations: Iterator[Any]) -> Description:
+    """Looks at the annotations of a file, up to the first one of an object."""
     first = next(annotations, None)
-    try:
-        check_task(first, uri)
-    except CaptionsError:
-        return Survey(Kind.CAPTIONS)
-    text_ids = isinstance(first, dict) and is_text(first.get("id"))
+    if isinstance(first, dict) and _BOX not in first:
+        if "caption" in first:
+            return Description(Kind.CAPTIONS)
+        if "segments_info" in first:
+            return Description(Kind.PANOPTIC)
+    objects = Description(text_ids=isinstance(first, dict) and is_text(first.get("id")))
     categories: dict[Any, set[Any]] = {}
     for annotation in islice(chain((first,), annotations), SURVEYED):
         if not isinstance(annotation, dict):
             continue
         if any(key in annotation for key in _OF_OBJECTS):
-            return Survey(text_ids=text_ids)
+            return objects
         image_id, category = annotation.get("image_id"), annotation.get("category_id")
         if isinstance(image_id, str | int) and isinstance(category, int):
             categories.setdefault(image_id, set()).add(category)
     has_boxes = any(isinstance(entry, dict) and _BOX in entry for entry in annotations)
     if not categories or has_boxes:
-        return Survey(text_ids=text_ids)
+        return objects
     several = [(image_id, ids) for image_id, ids in categories.items() if len(ids) > 1]
-    return Survey(
-        Kind.CLASSES,
-        text_ids,
-        len(categories),
-        len(several),
-        (several[0][0], tuple(sorted(several[0][1]))) if several else None,
-    )
+    example = (several[0][0], tuple(sorted(several[0][1]))) if several else None
+    return Description(Kind.CLASSES, objects.text_ids, len(categories), len(several), example)
 
 
 def _keypoints(categories: Sequence[Any], uri: str) -> tuple[str, ...]:
@@ -178,19 +155,19 @@ def common_categories(of_files: Mapping[str, Mapping[int, str]]) -> dict[int, st
     Raises:
       LabelTableError: two files give an id to two names, or a name to two ids.
     """
-    must = "files that are converted together must agree on their categories"
     names: dict[int, tuple[str, str]] = {}
     ids: dict[str, tuple[int, str]] = {}
     for uri, categories in of_files.items():
         for i, name in categories.items():
             first_name, name_from = names.setdefault(i, (name, uri))
             first_id, id_from = ids.setdefault(name, (i, uri))
+            problem = ""
             if first_name != name:
+                problem = f"category {i} is {first_name!r} in {name_from} and {name!r} in {uri}"
+            elif first_id != i:
+                problem = f"category {name!r} has the id {first_id} in {id_from} and {i} in {uri}"
+            if problem:
                 raise LabelTableError(
-                    f"category {i} is {first_name!r} in {name_from} and {name!r} in {uri}; {must}"
-                )
-            if first_id != i:
-                raise LabelTableError(
-                    f"category {name!r} has the id {first_id} in {id_from} and {i} in {uri}; {must}"
+                    f"{problem}; files that are converted together must agree on their categories"
                 )
     return {i: name for i, (name, _) in names.items()}

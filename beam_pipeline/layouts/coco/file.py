@@ -11,20 +11,22 @@ image depends on the task; see `tasks.py`. Source: https://cocodataset.org/#form
 from __future__ import annotations
 
 import contextlib
+import marshal
 import posixpath
+import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, ClassVar, Generic, NamedTuple, TypeGuard, TypeVar
+from typing import Any, BinaryIO, ClassVar, NamedTuple, TypeGuard
 
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.json_file import JsonFile, JsonFileError
+from beam_pipeline.core.labels.cells import BadCellError, parse_cell
 from beam_pipeline.core.labels.schema import Column
 from beam_pipeline.core.numbers import INT64, is_finite, is_integer
 from beam_pipeline.core.references import LabelRow, LabelValue, Size
 from beam_pipeline.core.text import is_utf8, shown
-from beam_pipeline.layouts.coco.extras import NO_EXTRAS, Extras
 from beam_pipeline.layouts.label_files import BadLabelError
 from beam_pipeline.storage import files
 
@@ -33,48 +35,26 @@ ALL_LISTS = (IMAGES, ANNOTATIONS, CATEGORIES)
 EXPECTED = (
     "expected COCO's instances: an object with images, annotations with a bbox, and categories"
 )
+_SHORT = 64  # bytes; what is shorter is often the same for many images
+_LENGTH = struct.Struct("<I")
+_MARSHAL = 2  # the last version without references to objects before, so that equal is equal
 
 Id = int | str
-_Labels = TypeVar("_Labels")
 
 
 class Image(NamedTuple):
-    """An entry of the list of images."""
+    """An entry of the list of images.
+
+    Attributes:
+      id, name: as in the file.
+      size: width and height; None if the entry does not give them.
+      fields: the values of the columns that hold its fields.
+    """
 
     id: Id
     name: str
     size: Size | None
-    extras: tuple[LabelValue, ...] = ()
-
-
-class Annotations(Generic[_Labels]):
-    """The annotations of a file, as far as a task reads them.
-
-    All of them are held until the end of the file, since their images may follow them.
-
-    Attributes:
-      of: image id -> what its annotations say.
-    """
-
-    def __init__(self) -> None:
-        self.of: dict[Id, _Labels] = {}
-
-    def add(self, image_id: Id, annotation: Mapping[str, Any]) -> None:
-        """Adds an annotation. Raises BadLabelError; then it is a fault of its image."""
-        raise NotImplementedError
-
-    def values(self, image: Image, categories: Mapping[int, str]) -> tuple[LabelValue, ...]:
-        """The values of an image in the order of the columns. Raises BadLabelError.
-
-        Args:
-          image: the image.
-          categories: id -> name.
-        """
-        raise NotImplementedError
-
-    def described(self, image_id: Id) -> str:
-        """The annotations of an image, for a message; it has some."""
-        return "an annotation"
+    fields: tuple[LabelValue, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,33 +62,123 @@ class Task:
     """What the annotations of a file are about. It is pickled, and keeps no state.
 
     Attributes:
-      extras: the features to read besides those of the task.
+      fields: columns of fields of images' entries, which have their names.
       lists: the lists that a file must have.
       key: the key that some annotation of a file must have; empty for none.
     """
 
-    extras: Extras = NO_EXTRAS
+    fields: tuple[Column, ...] = ()
     lists: ClassVar[Sequence[str]] = ALL_LISTS
     key: ClassVar[str] = ""
 
     @property
     def own_columns(self) -> tuple[Column, ...]:
-        """The columns without those of the extras."""
+        """The columns without those of images' fields."""
         raise NotImplementedError
 
     @property
     def columns(self) -> tuple[Column, ...]:
         """The columns of a row's values."""
-        return (*self.own_columns, *self.extras.columns)
+        return (*self.own_columns, *self.fields)
 
     @property
     def all_images(self) -> bool:
         """True if images without annotations have rows as well."""
         return True
 
-    def annotations(self, uri: str) -> Annotations[Any]:
-        """Collects the annotations of a file."""
+    @property
+    def record(self) -> struct.Struct | None:
+        """The form of all that `parse` returns, if it is a tuple of numbers of fixed size."""
+        return None
+
+    def of_file(self, uri: str) -> Task:
+        """The task with what it needs to know of a file."""
+        return self
+
+    def parse(self, annotation: Mapping[str, Any]) -> Any:
+        """Returns what an annotation says, of builtin types. Raises BadLabelError."""
         raise NotImplementedError
+
+    def values(
+        self, image_id: Id, parsed: Sequence[Any], categories: Mapping[int, str]
+    ) -> tuple[LabelValue, ...]:
+        """The values of an image in the order of `own_columns`. Raises BadLabelError.
+
+        Args:
+          image_id: the image.
+          parsed: what its annotations say, in the file's order.
+          categories: id -> name.
+        """
+        raise NotImplementedError
+
+    def described(self, parsed: Sequence[Any]) -> str:
+        """The annotations of an image, for a message; it has some."""
+        return "an annotation"
+
+    def field_values(self, entry: Mapping[str, Any]) -> tuple[LabelValue, ...]:
+        """Returns the values of an image's fields; of a list, those that are integers.
+
+        Raises:
+          BadLabelError: a value is not of its column's kind.
+        """
+        values: list[LabelValue] = []
+        for column in self.fields:
+            value = entry.get(column.name)
+            if column.repeated:
+                values.append(tuple(filter(is_int64, value if isinstance(value, list) else ())))
+                continue
+            if isinstance(value, str) and not is_utf8(value):
+                raise BadLabelError(f"field {column.name!r}: {shown(value)} is not a text")
+            try:
+                values.append(parse_cell(value, column))
+            except BadCellError as error:
+                raise BadLabelError(f"field {column.name!r}: {error}") from error
+        return tuple(values)
+
+
+class _Annotations:
+    """What the annotations of a file say, as far as a task reads them.
+
+    All of it is held until the end of the file, since the images may follow, and so it is packed: as
+    records of one size if the task has them, else as lengths and values.
+
+    Attributes:
+      faults: image id -> the fault of its first bad annotation.
+    """
+
+    def __init__(self, record: struct.Struct | None) -> None:
+        self.faults: dict[Id, str] = {}
+        self._record = record
+        self._packed: dict[Id, bytes] = {}
+        self._equal: dict[bytes, bytes] = {}
+
+    def add(self, image_id: Id, parsed: Any) -> None:
+        """Adds what an annotation says."""
+        if self._record:
+            packed = self._record.pack(*parsed)
+        else:
+            value = marshal.dumps(parsed, _MARSHAL)
+            packed = _LENGTH.pack(len(value)) + value
+        packed = self._packed.get(image_id, b"") + packed
+        if not self._record and len(packed) < _SHORT:
+            packed = self._equal.setdefault(packed, packed)
+        self._packed[image_id] = packed
+
+    def of(self, image_id: Id) -> list[Any]:
+        """Returns what the annotations of an image say."""
+        packed = self._packed.get(image_id, b"")
+        if self._record:
+            return list(self._record.iter_unpack(packed))
+        parsed, start = [], 0
+        while start < len(packed):
+            start, (length,) = start + _LENGTH.size, _LENGTH.unpack_from(packed, start)
+            parsed.append(marshal.loads(packed[start : start + length]))  # noqa: S302, packed above
+            start += length
+        return parsed
+
+    def image_ids(self) -> dict[Id, None]:
+        """The images of all annotations, bad ones included."""
+        return dict.fromkeys([*self._packed, *self.faults])
 
 
 @dataclass(frozen=True)
@@ -132,85 +202,77 @@ class CocoReader:
         Raises:
           LabelTableError: the file is broken, or of another task.
         """
-        images = _Images(self.task.extras, uri)
-        annotations = self.task.annotations(uri)
+        task = self.task.of_file(uri)
+        images, annotations = _Images(task, uri), _Annotations(task.record)
         categories: Mapping[int, str] = {}
-        faults: dict[Id, str] = {}  # image id -> the fault of its first bad annotation
-        missing = dict.fromkeys(self.task.lists)
-        for name, entries in read_lists(file, uri, self.task.lists):
+        missing = dict.fromkeys(task.lists)
+        for name, entries in read_lists(file, uri, task.lists):
             missing.pop(name)
             if name == IMAGES:
                 images.read(entries)
             elif name == CATEGORIES:
                 categories = parse_categories(list(entries), uri)
             else:
-                faults = self._read_annotations(entries, annotations, images)
+                _read_annotations(task, entries, annotations, images)
         if missing:
             raise LabelTableError(f"{uri} has no {' and no '.join(missing)}; {EXPECTED}")
         yield from images.dead_letters
         nothing: tuple[LabelValue, ...] = tuple(
-            () if column.repeated else None for column in self.task.columns
+            () if column.repeated else None for column in task.columns
         )
+        without_image = annotations.image_ids()
         for image in images.images:
-            described = image.id in annotations.of or image.id in faults
-            if not described and not self.task.all_images:
+            if not task.all_images and image.id not in without_image:
                 continue
-            problem = images.problem(image) or faults.get(image.id, "")
+            problem = images.problem(image) or annotations.faults.get(image.id, "")
             values = nothing
             if not problem:
                 try:
-                    values = annotations.values(image, categories)
+                    parsed = annotations.of(image.id)
+                    values = (*task.values(image.id, parsed, categories), *image.fields)
                 except BadLabelError as error:
                     problem = str(error)
             name, split = self._path(image.name, uri), self.splits.get(uri, "")
             yield LabelRow(name, values, split, uri, 0, problem, image.size)
-        there = images.ids()
-        for image_id in (*annotations.of, *(i for i in faults if i not in annotations.of)):
-            if image_id not in there:
-                known = image_id in annotations.of
-                what = annotations.described(image_id) if known else faults[image_id]
-                yield row_dead_letter(
-                    stage=Stage.JOIN,
-                    key=f"image_id {image_id}",
-                    reason=Reason.MISSING_IMAGE,
-                    message=f"{what}: image_id {image_id!r} is not among the {IMAGES} of {uri}",
-                    file=uri,
-                    line=0,
-                )
-
-    def _read_annotations(
-        self, entries: Iterator[Any], annotations: Annotations[Any], images: _Images
-    ) -> dict[Id, str]:
-        """Returns the faults of images."""
-        faults: dict[Id, str] = {}
-        first, is_of_task = None, not self.task.key
-        for number, entry in enumerate(entries, 1):
-            first = first or entry
-            fields = entry if isinstance(entry, dict) else {}
-            image_id = fields.get("image_id")
-            is_of_task = is_of_task or self.task.key in fields
-            if not is_id(image_id):
-                name, problem = (
-                    _name(fields, number),
-                    f"is {shown(entry)}, expected an object with an",
-                )
-                images.dead_letters.append(bad_row(name, f"{problem} image_id", images.uri))
-                continue
-            try:
-                annotations.add(image_id, fields)
-            except BadLabelError as error:
-                faults.setdefault(image_id, f"{_name(fields, number)}: {error}")
-        if first is not None and not is_of_task:
-            check_task(first, images.uri)
-            raise LabelTableError(
-                f"no annotation of {images.uri} has a {self.task.key}; {EXPECTED}"
+        for image_id in images.ids():
+            without_image.pop(image_id, None)
+        for image_id in without_image:
+            parsed = annotations.of(image_id)
+            problem = task.described(parsed) if parsed else annotations.faults[image_id]
+            yield row_dead_letter(
+                stage=Stage.JOIN,
+                key=f"image_id {image_id}",
+                reason=Reason.MISSING_IMAGE,
+                message=f"{problem}: image_id {image_id!r} is not among the {IMAGES} of {uri}",
+                file=uri,
+                line=0,
             )
-        return faults
 
     def _path(self, name: str, uri: str) -> str:
         """The name of an image; one without a folder is placed in the folder of the images."""
         folder = self.folders.get(uri, "")
         return f"{folder}/{name}" if folder and not set("/\\") & set(name) else name
+
+
+def _read_annotations(
+    task: Task, entries: Iterator[Any], annotations: _Annotations, images: _Images
+) -> None:
+    number, is_of_task = 0, not task.key
+    for number, entry in enumerate(entries, 1):
+        fields = entry if isinstance(entry, dict) else {}
+        image_id = fields.get("image_id")
+        is_of_task = is_of_task or task.key in fields
+        if not is_id(image_id):
+            name = _name(fields, number)
+            problem = f"is {shown(entry)}, expected an object with an image_id"
+            images.dead_letters.append(bad_row(name, problem, images.uri))
+            continue
+        try:
+            annotations.add(image_id, task.parse(fields))
+        except BadLabelError as error:
+            annotations.faults.setdefault(image_id, f"{_name(fields, number)}: {error}")
+    if number and not is_of_task:
+        raise LabelTableError(f"no annotation of {images.uri} has a {task.key}; {EXPECTED}")
 
 
 class _Images:
@@ -222,11 +284,11 @@ class _Images:
       dead_letters: entries that name no image, in this list or in another one.
     """
 
-    def __init__(self, extras: Extras, uri: str) -> None:
+    def __init__(self, task: Task, uri: str) -> None:
         self.uri = uri
         self.images: list[Image] = []
         self.dead_letters: list[DeadLetter] = []
-        self._extras = extras
+        self._task = task
         self._nameless: set[Id] = set()
         self._same_id: dict[Id, list[str]] = {}  # image id -> names, if there are several
         self._same_name: dict[str, list[Id]] = {}  # name -> image ids, likewise
@@ -256,13 +318,13 @@ class _Images:
                 self._same_id.setdefault(image_id, [names[image_id]]).append(name)
             if ids.setdefault(name, image_id) != image_id:
                 self._same_name.setdefault(name, [ids[name]]).append(image_id)
-            extras: tuple[LabelValue, ...] = ()
+            values: tuple[LabelValue, ...] = ()
             try:
-                extras = self._extras.of_image(fields)
+                values = self._task.field_values(fields)
             except BadLabelError as error:
                 self._problems[image_id] = str(error)
             size = _size(fields)
-            self.images.append(Image(image_id, name, sizes.setdefault(size, size), extras))
+            self.images.append(Image(image_id, name, sizes.setdefault(size, size), values))
 
     def problem(self, image: Image) -> str:
         """The fault of an image's entry, or empty."""
@@ -358,21 +420,6 @@ def parse_categories(entries: Sequence[Any], uri: str) -> dict[int, str]:
     if not names:
         raise LabelTableError(f"{uri} has an empty list of {CATEGORIES}, so no object has a class")
     return names
-
-
-class CaptionsError(LabelTableError):
-    """A file holds captions instead of objects."""
-
-
-def check_task(annotation: Any, uri: str) -> None:
-    """Raises LabelTableError if an annotation without a box is of captions or panoptic masks."""
-    if not isinstance(annotation, dict) or "bbox" in annotation:
-        return
-    remedy = "not objects with a bbox; leave it out, and name COCO's instances_*.json instead"
-    if "caption" in annotation:
-        raise CaptionsError(f"{uri} holds captions, {remedy}")
-    if "segments_info" in annotation:
-        raise LabelTableError(f"{uri} holds a panoptic segmentation, {remedy}")
 
 
 def bad_row(key: str, problem: str, uri: str) -> DeadLetter:

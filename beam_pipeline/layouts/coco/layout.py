@@ -6,27 +6,24 @@ import json
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
-from beam_pipeline.core.errors import ConversionError, LabelTableError, UsageError
+from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.labels.classes import AUTO_ORDER, ClassNumbering
-from beam_pipeline.core.labels.schema import OBJECT_FEATURES
+from beam_pipeline.core.labels.schema import (
+    OBJECT_FEATURES,
+    Column,
+    ColumnKind,
+    further_column,
+    group_column,
+)
+from beam_pipeline.core.labels.tables import KIND_NAMES, SKIP_KIND
 from beam_pipeline.core.listing.filters import ImageRoot
-from beam_pipeline.core.listing.folders import named_split
+from beam_pipeline.core.listing.folders import FOLDER, named_split
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import counted, some
 from beam_pipeline.layouts.coco.describe import Description, Kind, common_categories, describe
-from beam_pipeline.layouts.coco.extras import Extras, group_field, image_fields
-from beam_pipeline.layouts.coco.file import (
-    ANNOTATIONS,
-    CATEGORIES,
-    CocoReader,
-    Task,
-    opened,
-    parse_categories,
-    read_lists,
-)
+from beam_pipeline.layouts.coco.file import ANNOTATIONS, CocoReader, Task, opened
 from beam_pipeline.layouts.coco.tasks import CLASS, Captions, Classes, Instances, Panoptic
 from beam_pipeline.layouts.label_files import typed_path
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
@@ -47,6 +44,22 @@ _FIRST_MEMBER = re.compile(
     rb'|"(?:images|annotations|categories)"\s*:\s*\[\s*[\]{]'
     rb'|"type"\s*:\s*"instances")'
 )
+_OPTIONS_OF: Mapping[Kind, frozenset[str]] = {
+    Kind.OBJECTS: frozenset({"object_features", "columns"}),
+    Kind.CLASSES: frozenset({"columns", "list_column", "label_base", "label_order", "class_ids"}),
+    Kind.CAPTIONS: frozenset(),
+}
+_DEFAULTS = SourceOptions(images=())
+
+LVIS_COLUMNS = tuple(
+    Column(name, ColumnKind.INT64, f"image/{name}", True, repeated=True)
+    for name in ("neg_category_ids", "not_exhaustive_category_ids")
+)
+"""Fields of LVIS's images: ids of the categories that are absent, and that are not fully annotated.
+
+The features are named as TensorFlow's Object Detection API reads them.
+Source: https://www.lvisdataset.org/dataset
+"""
 
 
 class Coco:
@@ -56,9 +69,7 @@ class Coco:
     """
 
     name = "coco"
-    option_names: frozenset[str] = frozenset(
-        {"object_features", "columns", "list_column", "label_base", "label_order", "class_ids"}
-    )
+    option_names: frozenset[str] = frozenset().union(*_OPTIONS_OF.values())
 
     def recognise(self, options: SourceOptions) -> str:
         """Recognises names of files, or a JSON object that begins like COCO's."""
@@ -78,32 +89,28 @@ class Coco:
         """Finds the JSON files, and reads their categories.
 
         Raises:
-          UsageError: there are none, one of them holds no instances, two are of the same images,
-            they disagree on a category, or an option does not fit them.
+          UsageError: there are none, they are of different kinds, they disagree on a category, or an
+            option does not fit them.
         """
-        uris = label_files(_typed_labels(options) if options.labels else _labels_beside(options))
+        uris = label_files(_label_paths(options))
         roots = image_roots(options.images, frozenset(uris))
-        with_fields = bool(options.columns or group_field(options))
-        files_of = {uri: _described(uri, with_fields=with_fields) for uri in uris}
-        kind = _common_kind(files_of)
+        with_fields = bool(options.columns or _group_field(options))
+        described = {uri: _described(uri, with_fields=with_fields) for uri in uris}
+        kind = _common_kind(described)
         _check_options(options, kind)
-        if kind is not Kind.CAPTIONS:
-            _check_images_differ(uris)
-        categories = common_categories({uri: file.names or {} for uri, file in files_of.items()})
-        task = _task(options, kind, files_of)
-        of_classes = kind is Kind.CLASSES
+        categories = common_categories({uri: file.names for uri, file in described.items()})
+        task = _task(options, kind, described)
+        numbering, note = ClassNumbering(known=_by_id(categories)), ""
+        if kind is Kind.CLASSES:
+            numbering, note = number_classes(options, categories)
         return Source(
             layout=self.name,
             roots=roots,
             labels=FileLabels(_reader(task, uris, roots), tuple(uris)),
             examples=LabelledImages(task.columns),
-            numbering=class_numbering(options, categories)
-            if of_classes
-            else ClassNumbering(known=_by_id(categories)),
-            notes=numbering_notes(options, categories) if of_classes else (),
-            questions=_several_questions(files_of)
-            if of_classes and not options.list_column
-            else (),
+            numbering=numbering,
+            notes=(note,) if note else (),
+            questions=() if options.list_column else _several_questions(described),
         )
 
 
@@ -139,140 +146,156 @@ class CocoPanoptic:
             raise UsageError("--masks: expected the one folder of the PNGs of all files")
         uris = label_files(options.labels)
         roots = image_roots(options.images, frozenset(uris))
-        given = files.canonical(options.masks[0]) if options.masks else ""
-        categories = common_categories({uri: _categories(uri) for uri in uris})
-        task = Panoptic(masks={uri: given or posixpath.splitext(uri)[0] for uri in uris})
+        folder = files.canonical(options.masks[0]) if options.masks else ""
+        categories = common_categories({uri: _described(uri).names for uri in uris})
+        task = Panoptic(masks={uri: folder or posixpath.splitext(uri)[0] for uri in uris})
         return Source(
             self.name,
             roots,
-            FileLabels(_reader(task, uris, roots, (_PANOPTIC,)), tuple(uris)),
+            FileLabels(_reader(task, uris, roots), tuple(uris)),
             LabelledImages(task.columns),
             ClassNumbering(known=_by_id(categories)),
         )
 
 
-def _described(uri: str, *, with_fields: bool) -> Description:
+def _described(uri: str, *, with_fields: bool = False) -> Description:
     with opened(uri) as file:
         return describe(file, uri, with_fields=with_fields)
-
-
-def _categories(uri: str) -> Mapping[int, str]:
-    with opened(uri) as file:
-        for _, entries in read_lists(file, uri, (CATEGORIES,)):
-            return parse_categories(list(entries), uri)
-    raise LabelTableError(f"{uri} has no list of {CATEGORIES}, as COCO's files have")
 
 
 def _by_id(categories: Mapping[int, str]) -> tuple[tuple[str, int], ...]:
     return tuple((name, i) for i, name in sorted(categories.items()))
 
 
-def _reader(
-    task: Task,
-    uris: Sequence[str],
-    roots: Sequence[ImageRoot],
-    prefixes: Sequence[str] = _ALL_TASKS,
-) -> CocoReader:
-    folders = {uri: image_folder(uri, roots, prefixes) for uri in uris}
+def _reader(task: Task, uris: Sequence[str], roots: Sequence[ImageRoot]) -> CocoReader:
     return CocoReader(
         task,
         {uri: split for uri in uris if (split := split_of(uri))},
-        {uri: folder for uri, folder in folders.items() if folder},
+        {uri: folder for uri in uris if (folder := image_folder(uri, roots))},
     )
 
 
 # --- the task of the files -----------------------------------------------------------------------
 
 
-def _common_kind(files_of: Mapping[str, Description]) -> Kind:
-    """What the annotations of all files are about. Raises ConversionError if they differ."""
+def _common_kind(described: Mapping[str, Description]) -> Kind:
+    """What the annotations of all files are about. Raises UsageError if they differ."""
     by_kind: dict[Kind, str] = {}
-    for uri, file in files_of.items():
+    for uri, file in described.items():
         by_kind.setdefault(file.kind, uri)
-    captions = by_kind.get(Kind.CAPTIONS)
-    if captions and len(by_kind) > 1:
-        raise LabelTableError(
-            f"{captions} holds captions, not objects with a bbox; leave it out, and name COCO's "
-            "instances_*.json instead"
-        )
+    if len(by_kind) == 1 and Kind.PANOPTIC not in by_kind:
+        return next(iter(by_kind))
+    content = " and ".join(f"{uri} holds {kind.value}" for kind, uri in by_kind.items())
+    remedy = "--layout coco_panoptic reads it"
     if len(by_kind) > 1:
-        raise UsageError(
-            f"{by_kind[Kind.CLASSES]} holds the classes of whole images, as none of its annotations "
-            f"has a bbox, and {by_kind[Kind.OBJECTS]} holds objects; convert them one after the other"
-        )
-    return next(iter(by_kind))
+        remedy = "name files of one kind with --labels, and convert the others on their own"
+    raise UsageError(f"{content}; {remedy}")
 
 
 def _check_options(options: SourceOptions, kind: Kind) -> None:
     """Raises UsageError if an option has no effect on files of a kind."""
-    if kind is Kind.CLASSES:
-        if options.object_features:
+    for name in sorted(Coco.option_names - _OPTIONS_OF[kind]):
+        if getattr(options, name) != getattr(_DEFAULTS, name):
             raise UsageError(
-                f"--object_features {options.object_features[0]}: the annotations have no bbox, so "
-                "they describe no objects but the classes of whole images; leave it out"
+                f"--{name} means nothing for the layout coco with {kind.value}; leave it out"
             )
-        wrong = next((name for name in options.list_column if name != CLASS), "")
-        if wrong:
-            raise UsageError(
-                f"--list_column {wrong}: the layout coco has one column that may be a list, {CLASS}; "
-                f"expected --list_column {CLASS}=,"
-            )
-        return
-    given = {
-        "--label_base": options.label_base is not None,
-        "--label_order": options.label_order != SourceOptions.label_order,
-        "--class_ids": options.class_ids != SourceOptions.class_ids,
-        "--list_column": bool(options.list_column),
-        "--columns": bool(options.columns) and kind is Kind.CAPTIONS,
-    }
-    ids = ", whose class ids are those of the file" if kind is Kind.OBJECTS else ""
-    for option, is_given in given.items():
-        if is_given:
-            raise UsageError(
-                f"{option} means nothing for the layout coco with {kind.value}{ids}; leave it out"
-            )
-    if kind is Kind.CAPTIONS and options.object_features:
+    wrong = next((name for name in options.list_column if name != CLASS), "")
+    if wrong:
         raise UsageError(
-            f"--object_features {options.object_features[0]}: captions have no objects; leave it out"
+            f"--list_column {wrong}: the layout coco has one column that may be a list, {CLASS}; "
+            f"expected --list_column {CLASS}=,"
         )
 
 
-def _task(options: SourceOptions, kind: Kind, files_of: Mapping[str, Description]) -> Task:
+def _task(options: SourceOptions, kind: Kind, described: Mapping[str, Description]) -> Task:
     """The task of files of a kind, with the features that the options ask for.
 
     Raises:
       UsageError: the files do not have one.
     """
-    task: Task
     if kind is Kind.CAPTIONS:
         return Captions()
+    there = {uri: file.fields for uri, file in described.items()}
     if kind is Kind.CLASSES:
-        task = Classes(several=bool(options.list_column), unlabelled=options.unlabelled == "keep")
-    else:
-        task = Instances(text_ids=any(file.survey.text_ids for file in files_of.values()))
+        several, unlabelled = bool(options.list_column), options.unlabelled == "keep"
+        fields = image_fields(options, there, Classes().own_columns)
+        return Classes(fields, several, unlabelled)
     wanted = options.object_features
-    names = {file.keypoints for file in files_of.values()} - {()}
+    names = {file.keypoints for file in described.values()} - {()}
     if _KEYPOINT_FEATURES in wanted and len(names) != 1:
         problem = "different key points in them" if names else "key points in no category"
         raise UsageError(
-            f"--object_features {_KEYPOINT_FEATURES}: {some(list(files_of))} have {problem}; name "
+            f"--object_features {_KEYPOINT_FEATURES}: {some(list(described))} have {problem}; name "
             f"{_KEYPOINTS}*{_JSON} with --labels"
         )
-    lvis = all(_LVIS.search(posixpath.basename(uri)) for uri in files_of)
-    fields = {uri: file.fields for uri, file in files_of.items()}
-    extras = Extras(
+    lvis = all(_LVIS.search(posixpath.basename(uri)) for uri in described)
+    return Instances(
+        (
+            *(LVIS_COLUMNS if lvis else ()),
+            *image_fields(options, there, Instances().own_columns),
+        ),
+        text_ids=any(file.text_ids for file in described.values()),
         masks=_MASK_FEATURES in wanted,
         keypoints=names.pop() if _KEYPOINT_FEATURES in wanted else (),
-        negatives=lvis and kind is Kind.OBJECTS,
-        fields=image_fields(options, fields, task.own_columns),
     )
-    return replace(task, extras=extras)
 
 
-def class_numbering(options: SourceOptions, categories: Mapping[int, str]) -> ClassNumbering:
+def _group_field(options: SourceOptions) -> str:
+    """The field of images that --split_by names; empty if there is none."""
+    return "" if options.split_by == FOLDER else options.split_by
+
+
+def image_fields(
+    options: SourceOptions, there: Mapping[str, Sequence[str]], columns: Sequence[Column]
+) -> tuple[Column, ...]:
+    """Returns a column for each field of images' entries that --columns or --split_by names.
+
+        {"id": "a1", "file_name": "cam7/a1.jpg", "location": "cam7", "datetime": "2019-05-01 12:00:00"}
+
+    The field of --split_by groups images; it is a feature, too, if --columns names it.
+
+    Args:
+      options: those given.
+      there: URI of a file -> names of the fields of its first images.
+      columns: the other columns.
+
+    Raises:
+      UsageError: the first images of no file have such a field, or another column has its name.
+    """
+    names = {column.name for column in columns}
+    group = "" if options.split_by in names else _group_field(options)
+    options_of = {**dict.fromkeys(options.columns, "--columns")}
+    if group:
+        options_of[group] = "--split_by"
+    fields = dict.fromkeys(name for of_file in there.values() for name in of_file)
+    for name, option in options_of.items():
+        if name in names:
+            raise UsageError(
+                f"{option} {name}: the layout coco has a column of this name, whose kind is fixed; "
+                "leave it out"
+            )
+        if name not in fields:
+            raise UsageError(
+                f"{option} {name}: images in {some(list(there))} have no field {name!r}; found "
+                f"{', '.join(fields) or 'no images'}"
+            )
+    written = tuple(
+        further_column(name, KIND_NAMES[kind])
+        for name, kind in options.columns.items()
+        if kind != SKIP_KIND
+    )
+    grouped = not group or any(column.name == group for column in written)
+    return written if grouped else (*written, group_column(group))
+
+
+def number_classes(
+    options: SourceOptions, categories: Mapping[int, str]
+) -> tuple[ClassNumbering, str]:
     """Numbers classes of images from 0 in the order of their categories' ids.
 
     Another first id or order may be asked for, and so may the ids of the categories.
+
+    Returns: the numbering, and a note if classes have other ids than their categories, or empty.
 
     Raises:
       UsageError: a negative id is to be kept, or options contradict each other.
@@ -285,39 +308,31 @@ def class_numbering(options: SourceOptions, categories: Mapping[int, str]) -> Cl
                 f"--class_ids keep: category {categories[lowest]!r} has the id {lowest}, "
                 "and losses and metrics count ids from 0; leave it out"
             )
-        return ClassNumbering(known=_by_id(categories))
+        return ClassNumbering(known=_by_id(categories)), ""
+    known = numbering.number(categories.values())
     if options.label_order == AUTO_ORDER:
-        names = [name for name, _ in _by_id(categories)]
-        return ClassNumbering(
-            known=tuple((name, i) for i, name in enumerate(names, numbering.base))
-        )
-    return ClassNumbering(known=numbering.number(categories.values()))
-
-
-def numbering_notes(options: SourceOptions, categories: Mapping[int, str]) -> tuple[str, ...]:
-    """Returns a note on categories whose classes have other ids."""
+        in_order = enumerate(_by_id(categories), numbering.base)
+        known = tuple((name, number) for number, (name, _) in in_order)
     ids = {name: i for i, name in categories.items()}
-    numbered = class_numbering(options, categories).known
-    changed = [f"{ids[name]} -> {i}" for name, i in numbered if ids[name] != i]
+    changed = [f"{ids[name]} -> {i}" for name, i in known if ids[name] != i]
     if not changed:
-        return ()
-    return (
+        return ClassNumbering(known=known), ""
+    return ClassNumbering(known=known), (
         f"class ids are not the ids of the categories: {some(changed)}; --class_ids keep writes "
-        "those of the categories",
+        "those of the categories"
     )
 
 
-def _several_questions(files_of: Mapping[str, Description]) -> tuple[Question, ...]:
+def _several_questions(described: Mapping[str, Description]) -> tuple[Question, ...]:
     """A question for each file with images of several categories, where one is expected."""
     questions = []
-    for uri, file in files_of.items():
-        survey = file.survey
-        if survey.example:
-            image_id, ids = survey.example
-            names = ", ".join(repr((file.names or {}).get(i, i)) for i in ids)
+    for uri, file in described.items():
+        if file.example:
+            image_id, ids = file.example
+            names = ", ".join(repr(file.names.get(i, i)) for i in ids)
             reason = (
-                f"{counted(survey.several, 'image')} of the first {survey.images} with annotations in "
-                f"{uri} {'has' if survey.several == 1 else 'have'} several categories, such as "
+                f"{counted(file.several, 'image')} of the first {file.images} with annotations in "
+                f"{uri} {'has' if file.several == 1 else 'have'} several categories, such as "
                 f"{image_id!r} with {names}."
             )
             advice = "--yes leaves these images out. To write lists of classes:"
@@ -327,24 +342,6 @@ def _several_questions(files_of: Mapping[str, Description]) -> tuple[Question, .
 
 
 # --- where the files are -------------------------------------------------------------------------
-
-
-def _check_images_differ(uris: Sequence[str]) -> None:
-    """Checks that no two files are called as those of two tasks for the same images.
-
-    Raises:
-      LabelTableError: says which one to name for what.
-    """
-    for uri in uris:
-        folder, name = posixpath.split(uri)
-        other = f"{folder}/{_KEYPOINTS}{name.removeprefix(_INSTANCES)}"
-        if name.startswith(_INSTANCES) and other in uris:
-            raise LabelTableError(
-                f"{uri} and {other} describe the same images, and objects of two files are not put "
-                f"together. Name one of them with --labels: {name} for the boxes of all classes, or "
-                f"{posixpath.basename(other)} with --object_features {_KEYPOINT_FEATURES} for people "
-                "and their key points"
-            )
 
 
 def _wanted(options: SourceOptions) -> tuple[str, ...]:
@@ -369,58 +366,40 @@ def _instances_of(path: str, wanted: Sequence[str]) -> list[str]:
 
 def _instances_in(folder: str, wanted: Sequence[str]) -> list[str]:
     uris = files_of(folder, _JSON)
-    by_prefix = ([uri for uri in uris if _is_called(uri, prefix)] for prefix in wanted)
+    by_prefix = (
+        [uri for uri in uris if posixpath.basename(uri).startswith(prefix)] for prefix in wanted
+    )
     return next(filter(None, by_prefix), [])
 
 
-def _is_called(uri: str, prefix: str) -> bool:
-    return posixpath.basename(uri).startswith(prefix)
-
-
-def _typed_labels(options: SourceOptions) -> list[str]:
-    """Returns the paths of --labels; a folder is replaced by its instances.
+def _label_paths(options: SourceOptions) -> list[str]:
+    """Returns the JSON files in --labels and in its folders, or else those that belong to --images.
 
     Raises:
       UsageError: a folder has none.
     """
-    typed = []
-    for path in options.labels:
-        folder = files.canonical(path)
-        if not path.strip() or folder.lower().endswith(_JSON) or not has_folder(folder):
-            typed.append(path)
-            continue
-        wanted = _wanted(options)
-        uris = _instances_in(folder, wanted) or _instances_of(path, wanted)
-        if not uris:
-            raise UsageError(
-                f"--labels {path}: no {wanted[0]}*{_JSON} and no {_EXPORTED} in this folder; name "
-                "the JSON files themselves"
-            )
-        typed += uris
-    return typed
-
-
-def _labels_beside(options: SourceOptions) -> list[str]:
-    """Finds the JSON files that belong to the folders of --images.
-
-    Raises:
-      UsageError: a folder has none.
-    """
+    option = "--labels" if options.labels else "--images"
     wanted = _wanted(options)
-    beside = []
-    for path in options.images:
-        uris = _instances_of(path, wanted)
+    paths = []
+    for path in options.labels or options.images:
+        uri = files.canonical(path)
+        is_file = uri.lower().endswith(_JSON) or not has_folder(uri)
+        if options.labels and (not path.strip() or is_file):
+            paths.append(path)
+            continue
+        inside = _instances_in(uri, wanted) if options.labels else []
+        uris = inside or _instances_of(path, wanted)
         if not uris:
             raise UsageError(
-                f"--images {path}: no {ANNOTATIONS}/{wanted[0]}*{_JSON} below it and no {_EXPORTED} "
+                f"{option} {path}: no {ANNOTATIONS}/{wanted[0]}*{_JSON} below it and no {_EXPORTED} "
                 "in it or its folders; name COCO's JSON files with --labels"
             )
-        beside += uris
-    return beside
+        paths += uris
+    return paths
 
 
 def _recognise_labels(paths: Sequence[str]) -> str:
-    named = []
+    named: list[str] = []
     for path in paths:
         if not path.strip():
             return ""
@@ -472,23 +451,16 @@ def split_of(uri: str) -> str:
     return named_split(stem) or named_split(posixpath.basename(folder))
 
 
-def image_folder(uri: str, roots: Sequence[ImageRoot], prefixes: Sequence[str] = _ALL_TASKS) -> str:
+def image_folder(uri: str, roots: Sequence[ImageRoot]) -> str:
     """Returns the folder of the images of a file, if it is one of the folders to list.
 
     Two splits may have images with the same names: those of annotations/instances_val2017.json are in
     val2017/ or images/val2017/ beside annotations/.
-
-    Args:
-      uri: the file.
-      roots: the folders to list.
-      prefixes: those of the names of files; the name of the folder follows them.
     """
     folder, name = posixpath.split(uri)
     stem = posixpath.splitext(name)[0]
-    if posixpath.basename(folder) != ANNOTATIONS:
-        return ""
-    prefix = next((prefix for prefix in prefixes if stem.startswith(prefix)), "")
-    if not prefix:
+    prefix = next((p for p in (*_ALL_TASKS, _PANOPTIC) if stem.startswith(p)), "")
+    if posixpath.basename(folder) != ANNOTATIONS or not prefix:
         return ""
     base = posixpath.dirname(folder)
     for parent in (base, f"{base}/images"):

@@ -14,15 +14,19 @@ R + 256 G + 65536 B, and 0 for none. Source: https://cocodataset.org/#format-dat
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
+from beam_pipeline.core.images.masks import BadShapeError, check_shape
 from beam_pipeline.core.labels.schema import (
     Column,
     ColumnKind,
     further_column,
+    keypoint_columns,
+    mask_column,
     object_column,
     object_columns,
     panoptic_column,
@@ -30,14 +34,11 @@ from beam_pipeline.core.labels.schema import (
 from beam_pipeline.core.numbers import is_finite, is_integer
 from beam_pipeline.core.references import LabelValue
 from beam_pipeline.core.text import shown
-from beam_pipeline.layouts.coco.extras import Extras
 from beam_pipeline.layouts.coco.file import (
     ANNOTATIONS,
     CATEGORIES,
     IMAGES,
-    Annotations,
     Id,
-    Image,
     Task,
     is_int64,
     is_text,
@@ -60,103 +61,99 @@ class Instances(Task):
 
     Attributes:
       text_ids: True to take ids of annotations as texts, also integers.
+      masks: True to read the outlines of objects.
+      keypoints: the names of an object's key points, in order; empty to read none.
     """
 
     text_ids: bool = False
+    masks: bool = False
+    keypoints: tuple[str, ...] = ()
     key: ClassVar[str] = "bbox"
 
     @property
     def own_columns(self) -> tuple[Column, ...]:
-        """Box, class, area in pixels, crowd flag and annotation id of each object; the image's id."""
+        """Box, class, area in pixels, crowd flag and annotation id of each object; the image's id.
+
+        Then the outline of each object, and its key points.
+        """
+        text = object_column("keypoint/text", ColumnKind.BYTES)
         return (
             *object_columns(pixels=True),
             object_column("area", ColumnKind.FLOAT),
             object_column("is_crowd", ColumnKind.INT64),
             object_column("id", ColumnKind.BYTES if self.text_ids else ColumnKind.INT64),
             _IMAGE_ID,
+            *((mask_column(pixels=True),) if self.masks else ()),
+            *((*keypoint_columns(pixels=True), text) if self.keypoints else ()),
         )
 
-    def annotations(self, uri: str) -> _Objects:
-        """Collects the objects."""
-        return _Objects(self.extras, text_ids=self.text_ids)
+    @property
+    def record(self) -> struct.Struct | None:
+        """Records take half of the memory of values that are marshalled."""
+        return None if self.text_ids or self.masks or self.keypoints else _RECORD
 
+    def parse(self, annotation: Mapping[str, Any]) -> tuple[Any, ...]:
+        values: list[Any] = [*_parse_object(annotation, text_id=self.text_ids)]
+        if self.masks:
+            shape = annotation.get("segmentation")
+            try:
+                check_shape(shape)
+            except BadShapeError as error:
+                raise BadLabelError(f"segmentation {shown(shape)} is {error}") from error
+            values.append(json.dumps(shape))
+        if self.keypoints:
+            values += self._points(annotation.get("keypoints"))
+        return tuple(values)
 
-_OBJECT = struct.Struct(
-    "<4ddqBq"
-)  # box, area, category, crowd flag, id; dicts take ten times as much
+    def _points(self, points: Any) -> tuple[Any, ...]:
+        """Returns (x, y of all points, visibility of each, number of labelled points, names)."""
+        if points is None:  # as crowds, and categories that have none
+            points = [0] * (3 * len(self.keypoints))
+        if not isinstance(points, list) or not all(map(is_finite, points)):
+            raise BadLabelError(f"keypoints {shown(points)} are not a list of numbers")
+        if len(points) != 3 * len(self.keypoints):
+            raise BadLabelError(
+                f"{len(points)} numbers of keypoints, expected x, y and visibility of "
+                f"{len(self.keypoints)}"
+            )
+        visible = [int(flag) for flag in points[2::3]]
+        coordinates = [
+            float(value) for i in range(0, len(points), 3) for value in points[i : i + 2]
+        ]
+        return coordinates, visible, sum(flag > 0 for flag in visible), list(self.keypoints)
 
-
-class _Objects(Annotations[bytearray]):
-    """Packed objects: 57 bytes for each, and some 300 for each image. Ids that are texts take more."""
-
-    def __init__(self, extras: Extras, *, text_ids: bool) -> None:
-        super().__init__()
-        self._extras = extras
-        self._text_ids = text_ids
-        self._unpacked: dict[Id, list[tuple[Any, ...]]] = {}  # image id -> text ids, extras
-
-    def add(self, image_id: Id, annotation: Mapping[str, Any]) -> None:
-        i = _text_id(annotation) if self._text_ids else _integer_id(annotation)
-        segment = _parse_object(annotation)
-        unpacked = (*((i,) if self._text_ids else ()), *self._extras.of_object(annotation))
-        packed = _OBJECT.pack(*segment, 0 if isinstance(i, str) else i)
-        self.of.setdefault(image_id, bytearray()).extend(packed)
-        if unpacked:
-            self._unpacked.setdefault(image_id, []).append(unpacked)
-
-    def values(self, image: Image, categories: Mapping[int, str]) -> tuple[LabelValue, ...]:
-        rows = list(_OBJECT.iter_unpack(self.of.get(image.id, b"")))
-        *box, areas, ids_of_classes, crowds, _ = zip(*rows, strict=True) if rows else ((),) * 8
-        ids = self._ids(image.id)
-        for i, category in zip(ids, ids_of_classes, strict=True):
-            if category not in categories:
-                raise BadLabelError(
-                    f"annotation {shown(i)}: category_id {category} is not among the {CATEGORIES}"
-                )
-        unpacked = [row[self._text_ids :] for row in self._unpacked.get(image.id, ())]
-        return (
-            tuple(zip(*box, (0,) * len(rows), strict=True)),
-            tuple([categories[category] for category in ids_of_classes]),
-            areas,
-            crowds,
-            ids,
-            str(image.id),
-            *self._extras.of_objects(unpacked),
-            *image.extras,
+    def values(
+        self, image_id: Id, parsed: Sequence[Any], categories: Mapping[int, str]
+    ) -> tuple[LabelValue, ...]:
+        columns = _columns(parsed, _OBJECT + self.masks + 4 * bool(self.keypoints))
+        objects, more = columns[:_OBJECT], columns[_OBJECT:]
+        spread = (
+            tuple(part for item in column for part in item)
+            if column and isinstance(column[0], list)
+            else column
+            for column in more
         )
+        return (*_values_of(objects, categories, "annotation"), str(image_id), *spread)
 
-    def described(self, image_id: Id) -> str:
-        first, *more = self._ids(image_id)
-        return f"annotation {shown(first)}{f' (and {len(more)} more)' if more else ''}"
-
-    def _ids(self, image_id: Id) -> tuple[Any, ...]:
-        if self._text_ids:
-            return tuple(row[0] for row in self._unpacked.get(image_id, ()))
-        return tuple(row[-1] for row in _OBJECT.iter_unpack(self.of.get(image_id, b"")))
+    def described(self, parsed: Sequence[Any]) -> str:
+        more = f" (and {len(parsed) - 1} more)" if len(parsed) > 1 else ""
+        return f"annotation {shown(parsed[0][_OBJECT - 1])}{more}"
 
 
-def _integer_id(annotation: Mapping[str, Any]) -> int:
-    i = annotation.get("id")
-    if not is_int64(i):
-        raise BadLabelError(f"id {shown(i)} is not an integer")
-    return i
+_OBJECT = 8
+"""Values of an object: xmin, ymin, xmax, ymax, id of the category, area, crowd flag, id."""
+
+_RECORD = struct.Struct("<4dqdBq")
 
 
-def _text_id(annotation: Mapping[str, Any]) -> str:
-    i = annotation.get("id")
-    if not is_text(i) and not is_int64(i):
-        raise BadLabelError(f"id {shown(i)} is neither a text nor an integer")
-    return str(i)
-
-
-def _parse_object(
-    annotation: Mapping[str, Any],
-) -> tuple[float, float, float, float, float, int, int]:
-    """Returns (xmin, ymin, xmax, ymax, area, category, is a crowd). Raises BadLabelError."""
-    category = annotation.get("category_id")
+def _parse_object(annotation: Mapping[str, Any], *, text_id: bool = False) -> tuple[Any, ...]:
+    i, category, box = (annotation.get(key) for key in ("id", "category_id", "bbox"))
+    if not is_int64(i) and not (text_id and is_text(i)):
+        raise BadLabelError(
+            f"id {shown(i)} is {'neither a text nor' if text_id else 'not'} an integer"
+        )
     if not is_int64(category):
         raise BadLabelError(f"category_id {shown(category)} is not an integer")
-    box = annotation.get("bbox")
     if not isinstance(box, list) or len(box) != 4 or not all(map(is_finite, box)):
         raise BadLabelError(
             f"bbox {shown(box)} is not [x, y, width, height], four numbers of pixels"
@@ -170,7 +167,26 @@ def _parse_object(
     crowd = annotation.get("iscrowd")
     if crowd is not None and crowd not in (0, 1):
         raise BadLabelError(f"iscrowd {shown(crowd)} is neither 0 nor 1")
-    return x, y, x + width, y + height, float(area), category, int(crowd or 0)
+    own_id = str(i) if text_id else i
+    return x, y, x + width, y + height, category, float(area), int(crowd or 0), own_id
+
+
+def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[tuple[Any, ...]]:
+    return list(zip(*rows, strict=True)) if rows else [()] * width
+
+
+def _values_of(
+    objects: Sequence[tuple[Any, ...]], categories: Mapping[int, str], kind: str
+) -> tuple[LabelValue, ...]:
+    """Returns the columns of objects with the names of categories. Raises BadLabelError."""
+    *corners, category_ids, areas, crowds, ids = objects
+    for i, category in zip(ids, category_ids, strict=True):
+        if category not in categories:
+            raise BadLabelError(
+                f"{kind} {shown(i)}: category_id {category} is not among the {CATEGORIES}"
+            )
+    boxes = tuple(zip(*corners, (0,) * len(ids), strict=True))
+    return boxes, tuple([categories[category] for category in category_ids]), areas, crowds, ids
 
 
 # --- classes of images ---------------------------------------------------------------------------
@@ -199,39 +215,27 @@ class Classes(Task):
     def all_images(self) -> bool:
         return self.unlabelled
 
-    def annotations(self, uri: str) -> _ImageClasses:
-        """Collects the categories."""
-        return _ImageClasses(several=self.several)
-
-
-class _ImageClasses(Annotations[tuple[int, ...]]):
-    def __init__(self, *, several: bool) -> None:
-        super().__init__()
-        self._several = several
-        self._equal: dict[tuple[int, ...], tuple[int, ...]] = {}  # one of equal ones, as most are
-
-    def add(self, image_id: Id, annotation: Mapping[str, Any]) -> None:
+    def parse(self, annotation: Mapping[str, Any]) -> int:
         category = annotation.get("category_id")
         if not is_integer(category):
             raise BadLabelError(f"category_id {shown(category)} is not an integer")
-        categories = self.of.get(image_id, ())
-        if category not in categories:
-            categories = (*categories, category)
-            self.of[image_id] = self._equal.setdefault(categories, categories)
+        return category
 
-    def values(self, image: Image, categories: Mapping[int, str]) -> tuple[LabelValue, ...]:
-        ids = self.of.get(image.id, ())
+    def values(
+        self, image_id: Id, parsed: Sequence[int], categories: Mapping[int, str]
+    ) -> tuple[LabelValue, ...]:
+        ids = dict.fromkeys(parsed)
         for category in ids:
             if category not in categories:
                 raise BadLabelError(f"category_id {category} is not among the {CATEGORIES}")
         classes = tuple(categories[category] for category in ids)
-        if len(classes) > 1 and not self._several:
+        if len(classes) > 1 and not self.several:
             raise BadLabelError(
                 f"the image has several categories, {', '.join(map(repr, classes))}; expected one. "
                 f"--list_column {CLASS}=, writes lists of classes"
             )
-        label = classes if self._several and classes else next(iter(classes), None)
-        return label, str(image.id), *image.extras
+        label = classes if self.several and classes else next(iter(classes), None)
+        return label, str(image_id)
 
 
 # --- captions ------------------------------------------------------------------------------------
@@ -249,22 +253,18 @@ class Captions(Task):
         caption = Column("caption", ColumnKind.BYTES, "image/caption", True, repeated=True)
         return caption, _IMAGE_ID
 
-    def annotations(self, uri: str) -> _Sentences:
-        """Collects the captions."""
-        return _Sentences()
-
-
-class _Sentences(Annotations[list[str]]):
-    def add(self, image_id: Id, annotation: Mapping[str, Any]) -> None:
+    def parse(self, annotation: Mapping[str, Any]) -> str:
         caption = annotation.get("caption")
         if not is_text(caption):
             raise BadLabelError(f"caption {shown(caption)} is not a text")
-        self.of.setdefault(image_id, []).append(caption)
+        return caption
 
-    def values(self, image: Image, categories: Mapping[int, str]) -> tuple[LabelValue, ...]:
-        return tuple(self.of.get(image.id, ())), str(image.id)
+    def values(
+        self, image_id: Id, parsed: Sequence[str], categories: Mapping[int, str]
+    ) -> tuple[LabelValue, ...]:
+        return tuple(parsed), str(image_id)
 
-    def described(self, image_id: Id) -> str:
+    def described(self, parsed: Sequence[str]) -> str:
         return "a caption"
 
 
@@ -277,86 +277,64 @@ class Panoptic(Task):
 
     Attributes:
       masks: URI of a file -> the folder of its PNGs.
+      folder: the folder of one file.
+      pngs: the PNGs in it, by name.
     """
 
     masks: Mapping[str, str] = field(default_factory=dict)
+    folder: str = ""
+    pngs: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def own_columns(self) -> tuple[Column, ...]:
         """The mask; box, class, area in pixels, crowd flag and id of each segment; the image's id."""
-        return (
-            panoptic_column(),
-            _of_segments("bbox", ColumnKind.BOX, pixels=True),
-            _of_segments("class", ColumnKind.CLASS),
-            _of_segments("area", ColumnKind.FLOAT),
-            _of_segments("is_crowd", ColumnKind.INT64),
-            _of_segments("id", ColumnKind.INT64),
-            _IMAGE_ID,
+        kinds = {
+            "bbox": ColumnKind.BOX,
+            "class": ColumnKind.CLASS,
+            "area": ColumnKind.FLOAT,
+            "is_crowd": ColumnKind.INT64,
+            "id": ColumnKind.INT64,
+        }
+        segments = (
+            Column(name, kind, f"image/panoptic/{name}", True, True, name == "bbox")
+            for name, kind in kinds.items()
         )
+        return (panoptic_column(), *segments, _IMAGE_ID)
 
     @property
     def all_images(self) -> bool:
         return False
 
-    def annotations(self, uri: str) -> _Masks:
-        """Collects the masks."""
-        return _Masks(self.masks[uri])
+    def of_file(self, uri: str) -> Panoptic:
+        folder = self.masks[uri]
+        return replace(self, folder=folder, pngs=files.files_in(folder))
 
-
-def _of_segments(name: str, kind: ColumnKind, *, pixels: bool = False) -> Column:
-    return Column(name, kind, f"image/panoptic/{name}", True, repeated=True, pixels=pixels)
-
-
-class _Mask(NamedTuple):
-    """Attributes: name of the file; (id, values of `_parse_object`) of each segment."""
-
-    name: str
-    segments: Sequence[tuple[int, tuple[float, float, float, float, float, int, int]]]
-
-
-class _Masks(Annotations[_Mask]):
-    def __init__(self, folder: str) -> None:
-        super().__init__()
-        self._folder = folder
-        self._files = files.files_in(folder)
-
-    def add(self, image_id: Id, annotation: Mapping[str, Any]) -> None:
+    def parse(self, annotation: Mapping[str, Any]) -> tuple[Any, ...]:
         name, infos = annotation.get("file_name"), annotation.get("segments_info")
         if not is_text(name):
             raise BadLabelError(f"file_name {shown(name)} is no text")
         if not isinstance(infos, list) or not all(isinstance(info, dict) for info in infos):
             raise BadLabelError("segments_info is no list of objects")
-        if image_id in self.of:
-            raise BadLabelError("the image has two masks, expected one")
         try:
-            segments = [(_integer_id(info), _parse_object(info)) for info in infos]
+            return name, tuple(map(_parse_object, infos))
         except BadLabelError as error:
             raise BadLabelError(f"a segment's {error}") from error
-        self.of[image_id] = _Mask(name, segments)
 
-    def values(self, image: Image, categories: Mapping[int, str]) -> tuple[LabelValue, ...]:
-        mask = self.of[image.id]
-        ids = tuple(i for i, _ in mask.segments)
-        rows = [row for _, row in mask.segments]
-        *box, areas, ids_of_classes, crowds = zip(*rows, strict=True) if rows else ((),) * 7
-        for i, category in zip(ids, ids_of_classes, strict=True):
-            if category not in categories:
-                raise BadLabelError(
-                    f"segment {i}: category_id {category} is not among the {CATEGORIES}"
-                )
-        png = self._files.get(mask.name)
+    def values(
+        self, image_id: Id, parsed: Sequence[Any], categories: Mapping[int, str]
+    ) -> tuple[LabelValue, ...]:
+        if len(parsed) > 1:
+            raise BadLabelError(f"the image has {len(parsed)} masks, expected one")
+        ((name, segments),) = parsed
+        columns = _columns(segments, _OBJECT)
+        values = _values_of(columns, categories, "segment")
+        category_ids, _, crowds, ids = columns[4:]
+        png = self.pngs.get(name)
         if png is None:
-            raise BadLabelError(f"its mask {mask.name} is not in {self._folder}")
-        place = files.join(self._folder, mask.name), png.size, png.version
-        return (
-            (*place, tuple(zip(ids, ids_of_classes, crowds, strict=True))),
-            tuple(zip(*box, (0,) * len(rows), strict=True)),
-            tuple(categories[category] for category in ids_of_classes),
-            areas,
-            crowds,
-            ids,
-            str(image.id),
-        )
+            raise BadLabelError(f"its mask {name} is not in {self.folder}")
+        segments_of_png = tuple(zip(ids, category_ids, crowds, strict=True))
+        uri = files.join(self.folder, name)
+        return (uri, png.size, png.version, segments_of_png), *values, str(image_id)
 
-    def described(self, image_id: Id) -> str:
-        return f"mask {self.of[image_id].name!r}"
+    def described(self, parsed: Sequence[Any]) -> str:
+        return f"mask {parsed[0][0]!r}"

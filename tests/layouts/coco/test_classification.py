@@ -15,9 +15,8 @@ from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.schema import ColumnKind, further_column
 from beam_pipeline.core.references import LabelRow
-from beam_pipeline.layouts.coco.extras import Extras
 from beam_pipeline.layouts.coco.file import CocoReader
-from beam_pipeline.layouts.coco.layout import class_numbering, numbering_notes
+from beam_pipeline.layouts.coco.layout import number_classes
 from beam_pipeline.layouts.coco.tasks import Classes
 from beam_pipeline.layouts.layout import SourceOptions
 from tests.harness import (
@@ -82,8 +81,7 @@ def test_the_categories_of_images_are_their_classes() -> None:
 
 def test_an_image_without_annotations_has_a_row_if_it_is_kept() -> None:
     """Its class is missing, its other values are not."""
-    fields = Extras(fields=(further_column("location", ColumnKind.BYTES),))
-    task = Classes(fields, unlabelled=True)
+    task = Classes((further_column("location", ColumnKind.BYTES),), unlabelled=True)
     assert read([entry(1, location=5), entry(2)], [of(2, 0)], task) == [
         row("1.jpg", None, "1", "5"),
         row("2.jpg", "empty", "2", None),
@@ -176,25 +174,27 @@ def test_classes_are_numbered_in_the_order_of_the_categories_ids(
 ) -> None:
     """From 0, unless options say otherwise; a note says which ids are not the file's."""
     given = SourceOptions(("x",), **options)
-    assert class_numbering(given, NAMES).number([]) == expected
-    note = (
+    numbering, note = number_classes(given, NAMES)
+    assert numbering.number([]) == expected
+    assert note == (
         f"class ids are not the ids of the categories: {changed}; --class_ids keep writes those of "
         "the categories"
+        if changed
+        else ""
     )
-    assert numbering_notes(given, NAMES) == ((note,) if changed else ())
 
 
 def test_ids_that_count_from_0_stay() -> None:
     """As iNaturalist's do; there is nothing to say then."""
     given = SourceOptions(("x",))
-    assert class_numbering(given, {1: "a", 0: "b"}).number([]) == (("b", 0), ("a", 1))
-    assert numbering_notes(given, {1: "a", 0: "b"}) == ()
+    numbering, note = number_classes(given, {1: "a", 0: "b"})
+    assert (numbering.number([]), note) == ((("b", 0), ("a", 1)), "")
 
 
 def test_a_negative_id_is_not_kept() -> None:
     """Losses and metrics count from 0."""
     with pytest.raises(UsageError, match=r"category 'none' has the id -1, and losses and metrics"):
-        class_numbering(SourceOptions(("x",), class_ids="keep"), {-1: "none", 0: "a"})
+        number_classes(SourceOptions(("x",), class_ids="keep"), {-1: "none", 0: "a"})
 
 
 # --- whole conversions ---------------------------------------------------------------------------
@@ -362,8 +362,8 @@ def test_a_file_with_any_box_holds_objects(working_folder: Path) -> None:
         ),
         (
             ["--object_features", "masks"],
-            "--object_features masks: the annotations have no bbox, so they describe no objects but "
-            "the classes of whole images; leave it out",
+            "--object_features means nothing for the layout coco with the classes of whole images; "
+            "leave it out",
         ),
         (
             ["--class_ids", "keep", "--label_base", "1"],
@@ -395,9 +395,9 @@ def test_classes_and_objects_are_not_put_together(
     objects = text([entry("a")], [{**of("a", 3, bbox=[1, 2, 3, 4]), "id": 1}])
     write_files("traps", {"objects.json": objects})
     assert error_of(capsys, "--labels", "traps/labels.json", "traps/objects.json") == (
-        "beam-tfrecord: error: traps/labels.json holds the classes of whole images, as none of its "
-        "annotations has a bbox, and traps/objects.json holds objects; convert them one after the "
-        "other\n"
+        "beam-tfrecord: error: traps/labels.json holds the classes of whole images and "
+        "traps/objects.json holds objects; name files of one kind with --labels, and convert the "
+        "others on their own\n"
     )
 
 

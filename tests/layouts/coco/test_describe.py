@@ -12,7 +12,6 @@ from beam_pipeline.layouts.coco.describe import (
     SURVEYED,
     Description,
     Kind,
-    Survey,
     describe,
     survey_annotations,
 )
@@ -20,8 +19,8 @@ from tests.layouts.coco.fixtures import NAMES, entry, one, with_changes
 from tests.layouts.make_coco import CATEGORIES, dumped
 
 
-def survey(annotations: list[Any]) -> Survey:
-    return survey_annotations(iter(annotations), "x.json")
+def survey(annotations: list[Any]) -> Description:
+    return survey_annotations(iter(annotations))
 
 
 def of(image_id: int | str, category: Any, **more: Any) -> dict[str, Any]:
@@ -39,7 +38,7 @@ def test_annotations_without_boxes_say_the_classes_of_images() -> None:
         "x",
         {"image_id": "d"},
     ]
-    assert survey(annotations) == Survey(Kind.CLASSES, False, 3, 1, ("b", (0, 7)))
+    assert survey(annotations) == Description(Kind.CLASSES, False, 3, 1, ("b", (0, 7)))
 
 
 @pytest.mark.parametrize(
@@ -48,26 +47,27 @@ def test_annotations_without_boxes_say_the_classes_of_images() -> None:
 def test_what_describes_more_than_a_class_is_no_class(key: str) -> None:
     """Even if only one of the annotations does, and whatever its value is."""
     annotations = [of(1, 3), of(2, 3, **{key: None}), of(3, 3)]
-    assert survey(annotations) == Survey()
+    assert survey(annotations) == Description()
 
 
 @pytest.mark.parametrize("annotations", [[], [None], ["x"], [{"id": 1}], [{"image_id": 1}]])
 def test_annotations_without_categories_say_nothing(annotations: list[Any]) -> None:
     """Nor do none at all."""
-    assert survey(annotations) == Survey()
+    assert survey(annotations) == Description()
 
 
 def test_the_beginning_of_a_large_file_is_surveyed() -> None:
     """Of the rest only boxes are looked for."""
     annotations = [*(of(number, 0) for number in range(SURVEYED)), of(0, 1), of(1, 1)]
-    assert survey(annotations) == Survey(Kind.CLASSES, False, SURVEYED, 0, None)
-    assert survey([*annotations, of(2, 1, bbox=[])]) == Survey()
+    assert survey(annotations) == Description(Kind.CLASSES, False, SURVEYED)
+    assert survey([*annotations, of(2, 1, bbox=[])]) == Description()
 
 
 def test_captions_need_no_categories() -> None:
     """Their annotations are enough."""
     text = with_changes(annotations=[{"image_id": 139, "caption": "A dog."}], categories=...)
-    assert describe(io.BytesIO(text.encode()), "x.json") == Description(Survey(Kind.CAPTIONS))
+    assert describe(io.BytesIO(text.encode()), "x.json") == Description(Kind.CAPTIONS)
+    assert survey([{"segments_info": []}]) == Description(Kind.PANOPTIC)
 
 
 @pytest.mark.parametrize("order", [("images", "annotations"), ("annotations", "images")])

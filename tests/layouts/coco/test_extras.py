@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from beam_pipeline.layouts.coco.extras import NO_EXTRAS, Extras
+from beam_pipeline.layouts.coco.tasks import Instances
 from beam_pipeline.layouts.label_files import BadLabelError
 from tests.harness import (
     ALL_BAD,
@@ -142,16 +142,8 @@ def test_an_image_without_objects_has_empty_lists() -> None:
 def test_key_points_that_are_wrong(points: Any, problem: str) -> None:
     """What was found, and what was expected."""
     with pytest.raises(BadLabelError) as caught:
-        Extras(keypoints=("a", "b")).of_object({"keypoints": points})
+        Instances(keypoints=("a", "b")).parse(one(1, keypoints=points))
     assert str(caught.value) == problem
-
-
-def test_nothing_is_read_unless_asked_for() -> None:
-    """So that files of boxes take no more memory than they need."""
-    assert NO_EXTRAS.columns == ()
-    assert NO_EXTRAS.of_object({"segmentation": SQUARE, "keypoints": [1]}) == ()
-    assert NO_EXTRAS.of_objects([]) == ()
-    assert NO_EXTRAS.of_image({"neg_category_ids": [1]}) == ()
 
 
 @pytest.mark.parametrize(

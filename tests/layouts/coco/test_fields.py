@@ -9,7 +9,7 @@ import pytest
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.schema import ColumnKind, further_column, group_column
-from beam_pipeline.layouts.coco.extras import Extras, image_fields
+from beam_pipeline.layouts.coco.layout import image_fields
 from beam_pipeline.layouts.coco.tasks import Instances
 from beam_pipeline.layouts.label_files import BadLabelError
 from beam_pipeline.layouts.layout import SourceOptions
@@ -77,21 +77,20 @@ def test_a_name_that_is_no_field_is_refused(options: dict[str, Any], message: st
 )
 def test_values_are_read_as_cells_of_a_table(value: Any, kind: ColumnKind, expected: Any) -> None:
     """NaN, which Python writes, is no value."""
-    extras = Extras(fields=(further_column("x", kind),))
-    assert extras.of_image({"x": value}) == (expected,)
+    assert Instances((further_column("x", kind),)).field_values({"x": value}) == (expected,)
 
 
 @pytest.mark.parametrize("value", ["p", 1.5, [1], {"a": 1}, 2**70])
 def test_a_value_of_another_kind_is_a_fault(value: Any) -> None:
     """The message names the field."""
     with pytest.raises(BadLabelError, match="field 'x': "):
-        Extras(fields=(further_column("x", ColumnKind.INT64),)).of_image({"x": value})
+        Instances((further_column("x", ColumnKind.INT64),)).field_values({"x": value})
 
 
 def test_half_a_character_is_no_text() -> None:
     """UTF-8 cannot encode it."""
     with pytest.raises(BadLabelError, match="is not a text"):
-        Extras(fields=(group_column("x"),)).of_image({"x": "\ud800"})
+        Instances((group_column("x"),)).field_values({"x": "\ud800"})
 
 
 @pytest.mark.slow

@@ -66,7 +66,7 @@ def test_a_bad_annotation_is_its_images_problem(changes: dict[str, Any], problem
         ({"annotations": None}, "x.json: annotations is None, expected a list; expected COCO's"),
         (
             {"annotations": [{"id": 1, "image_id": 139, "segments_info": []}]},
-            "x.json holds a panoptic segmentation, not objects with a bbox; leave it out, and name",
+            "no annotation of x.json has a bbox; expected COCO's instances: an object with images, ",
         ),
         (
             {"annotations": [{"id": 1, "image_id": 139, "category_id": 1}]},

@@ -619,8 +619,9 @@ def test_categories_that_cannot_be_used_are_refused_at_once(
 def test_captions_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """They are found by a glob that takes all."""
     assert error_of(capsys, "--images", "coco/", "--labels", "coco/annotations/*.json") == (
-        "beam-tfrecord: error: coco/annotations/captions_train2017.json holds captions, not objects "
-        "with a bbox; leave it out, and name COCO's instances_*.json instead\n"
+        "beam-tfrecord: error: coco/annotations/captions_train2017.json holds captions and "
+        "coco/annotations/instances_train2017.json holds objects; name files of one kind with --labels, "
+        "and convert the others on their own\n"
     )
 
 
@@ -635,19 +636,19 @@ def test_key_points_are_read_as_the_boxes_of_persons(folder: Path) -> None:
         assert labels_of(examples[f"train2017/{name}"]) == features_of(*what, persons)
 
 
-def test_instances_and_key_points_of_the_same_images_are_refused(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Their objects are not put together; the message says which file is for what."""
+def test_instances_and_key_points_of_the_same_images_contradict_each_other(folder: Path) -> None:
+    """Their objects are not put together: images with others than persons are left out."""
     train = [
         f"coco/annotations/{task}_train2017.json" for task in ("instances", "person_keypoints")
     ]
-    assert error_of(capsys, "--images", "coco/", "--labels", *train) == (
-        f"beam-tfrecord: error: {train[0]} and {train[1]} describe the same images, and objects of two "
-        "files are not put together. Name one of them with --labels: instances_train2017.json for the "
-        "boxes of all classes, or person_keypoints_train2017.json with --object_features keypoints for "
-        "people and their key points\n"
-    )
+    argv = ("--images", "coco/", "--labels", *train, "--output", "out", "--max_bad_fraction", "1")
+    assert convert(*argv) == 0
+    others = {image for _, image, category, *_ in TRAIN_OBJECTS if category != 1}
+    contradicted = {f"train2017/{name}" for name, (i, _) in TRAIN.items() if i in others}
+    assert {
+        key for key, reason in reasons_of("out").items() if reason != "unlabelled"
+    } == contradicted
+    assert set(read_all("out")) == {f"train2017/{name}" for name in TRAIN} - contradicted
 
 
 def test_files_that_disagree_on_a_category_are_refused(
@@ -692,8 +693,8 @@ def test_a_folder_without_files_of_coco_is_said(
         "no _annotations.coco.json in it or its folders; name COCO's JSON files with --labels\n"
     )
     assert error_of(capsys, *argv, "--labels", "coco/val2017") == (
-        "beam-tfrecord: error: --labels coco/val2017: no instances_*.json and no "
-        "_annotations.coco.json in this folder; name the JSON files themselves\n"
+        "beam-tfrecord: error: --labels coco/val2017: no annotations/instances_*.json below it and no "
+        "_annotations.coco.json in it or its folders; name COCO's JSON files with --labels\n"
     )
     assert "no such file" in error_of(capsys, *argv, "--labels", "coco/instances_x.json")
 
