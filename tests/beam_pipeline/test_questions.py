@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -23,6 +24,7 @@ from tests.pictures import write_pictures
 SINGLE_CLASS = (
     "There is a single class, 'pets', by folder names, so all 12 images have the same label."
 )
+ASKED = json.loads(Path(REPOSITORY, "tests/conformance/expected/asked.json").read_bytes())
 PAGE = Path(REPOSITORY, "docs/questions.md").read_text(encoding="utf-8")
 
 
@@ -45,17 +47,24 @@ def asked_of(stderr: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("name", DOCUMENTED)
-def test_the_page_quotes_each_question(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """docs/questions.md has the reason word by word, and the options that answer it."""
+def test_each_question_is_asked_in_these_words(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The question, and the command that answers it, as expected/asked.json records them."""
     row = DOCUMENTED[name]
     row.write()
     assert main(["plan", *shlex.split(row.argv), "--output", "out"]) == 2
     question, command = asked_of(capsys.readouterr().err)
-    question = question.replace(f"{os.getcwd()}/", "")
-    words = " ".join(re.sub(r"\n> ?", " ", PAGE).split())
-    assert f"{question.split('. ')[0].rstrip('.')}." in words
-    if command:
-        assert command in words
+    assert [question.replace(f"{os.getcwd()}/", ""), command] == ASKED[name]
+
+
+def test_the_page_quotes_questions_as_they_are_asked() -> None:
+    """Each quotation of docs/questions.md begins a question, and the command below it answers that one."""
+    quoted = re.findall(r"((?:^> .*\n)+)\n    (beam-tfrecord .*)\n", PAGE, re.MULTILINE)
+    assert len(quoted) == PAGE.count("\n\n> ") > 4
+    for lines, command in quoted:
+        question = " ".join(re.sub(r"^> ", "", lines, flags=re.MULTILINE).split())
+        assert [c for text, c in ASKED.values() if text.startswith(question)] == [command]
 
 
 def test_yes_goes_on_and_the_manifest_says_what_was_asked(
@@ -157,4 +166,3 @@ def test_the_listing_finds_label_files_where_nobody_looked(
     assert f"--labels {os.path.abspath('a/labels.csv')} " in command
     assert convert(*argv) == 0
     assert manifest_of("out")["questions"] == [reason]
-    assert " ".join(re.sub(r"\n> ?", " ", PAGE).split()).count(reason) == 1

@@ -1,4 +1,4 @@
-"""Inputs whose labels can only be guessed: what docs/questions.md shows comes first, in its order."""
+"""Inputs whose labels can only be guessed: those whose words expected/asked.json records come first."""
 
 from __future__ import annotations
 
