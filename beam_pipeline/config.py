@@ -42,9 +42,9 @@ from beam_pipeline.storage.read_ahead import (
     ReadOptions,
     usual_reading,
 )
-from beam_pipeline.work.earlier_data_set import EarlierDataSet
-from beam_pipeline.work.encoding import EncodingOptions
-from beam_pipeline.work.image_tasks import DigestSource
+from beam_pipeline.work.planning import DigestSource
+from beam_pipeline.work.receipts import EarlierDataSet
+from beam_pipeline.work.writing import EncodingOptions
 
 SETTLED_BY_REUSE = ("num_shards", "shard_size", "label_base", "label_order", "classes")
 """Recorded options in which a data set may differ from the one whose shards it reuses."""

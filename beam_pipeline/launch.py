@@ -26,7 +26,7 @@ from beam_pipeline.startup import full_disk
 from beam_pipeline.storage import files
 from beam_pipeline.summary import print_summary, say_what_was_kept
 from beam_pipeline.terminal import say
-from beam_pipeline.work.incomplete_folder import read_note, take_refusal
+from beam_pipeline.work.incomplete_folder import noted_refusal, read_note
 from beam_pipeline.work.output_claim import claimed
 from beam_pipeline.work.output_folder import (
     clean_up_refused,
@@ -170,11 +170,11 @@ class Run:
         try:
             self.engine.run(build)
         except Exception as error:
-            refusal = take_refusal(self.config.output, job)
+            refusal = noted_refusal(self.config.output, job)
             if refusal is None:
                 raise
             raise refusal from error
-        refusal = take_refusal(self.config.output, job) if self.engine.waits else None
+        refusal = noted_refusal(self.config.output, job) if self.engine.waits else None
         if refusal is not None:
             raise refusal
 

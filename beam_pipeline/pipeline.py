@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import apache_beam as beam
 
@@ -11,30 +12,28 @@ from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.splits import check_strata
 from beam_pipeline.core.failures import DEFAULT_POLICY, FailurePolicy
 from beam_pipeline.core.labels.join import are_large, buckets_for
-from beam_pipeline.core.labels.schema import class_column
+from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS, class_column
+from beam_pipeline.core.packed_batches import SampleBatch
 from beam_pipeline.core.records.sharding import ShardPlan
 from beam_pipeline.layouts.layout import (
     ContainerLabels,
-    FileLabels,
     FolderLabels,
-    ListedLabels,
 )
-from beam_pipeline.transforms.assign_splits import AssignSplits
-from beam_pipeline.transforms.batches import SampleBatch
-from beam_pipeline.transforms.dataset_finisher import DatasetFinisher
 from beam_pipeline.transforms.duplicates import DropDuplicates, FindDuplicates
-from beam_pipeline.transforms.finish_dataset import FinishDataset
+from beam_pipeline.transforms.finishing import FinishDataset
 from beam_pipeline.transforms.labels import (
     JoinLabels,
     LabelByFolder,
-    ListLabels,
     ReadContainers,
     ReadLabels,
 )
-from beam_pipeline.transforms.listing import ListImages, ReadInventory, with_digests
-from beam_pipeline.transforms.planning import AssignShards, MeasureOutput, Planning, PlanShards
+from beam_pipeline.transforms.listing import ListImages, ReadInventory
+from beam_pipeline.transforms.planning import AssignShards, MeasureOutput, PlanShards
+from beam_pipeline.transforms.splits import AssignSplits
 from beam_pipeline.transforms.writing import IMAGES, WriteRecords, WriteShards
+from beam_pipeline.work.finishing import DatasetFinisher
 from beam_pipeline.work.incomplete_folder import unpacking_folder
+from beam_pipeline.work.labels import Labelling, row_merger
 from beam_pipeline.work.outcome import (
     CHANGES,
     COMPARED,
@@ -42,7 +41,8 @@ from beam_pipeline.work.outcome import (
     REFUSALS,
     TALLY,
 )
-from beam_pipeline.work.shard_task import WriteRequest
+from beam_pipeline.work.planning import Planning
+from beam_pipeline.work.writing import WriteRequest
 
 Stage = Mapping[str, beam.PCollection]
 """The outputs of a PTransform by their tags."""
@@ -195,8 +195,10 @@ def label_samples(
       list_digests: whether buckets list the digests of images, too.
       reads: whether images will be read, so that containers have to be unpacked.
     """
-    source, splits = config.source, config.split_assigner
-    labels = source.labels
+    source, labels = config.source, config.source.labels
+    labelling = Labelling(
+        config.split_assigner, source.columns, config.sample_filter, config.unlabelled
+    )
     if isinstance(labels, ContainerLabels):
         return [
             pipeline
@@ -204,9 +206,7 @@ def label_samples(
             >> ReadContainers(
                 labels=labels,
                 unpack_to=unpacking_folder(config.output) if reads else "",
-                splits=splits,
-                class_column=class_column(source.columns),
-                sample_filter=config.sample_filter,
+                labelling=replace(labelling, keep=None),
                 raises=False,
             )
         ]
@@ -215,34 +215,25 @@ def label_samples(
             files=config.inventory, roots=source.roots, groups=config.inventory_groups, raises=False
         )
     else:
-        roots = with_digests(source.roots) if list_digests else source.roots
+        roots = tuple(replace(root, digests=list_digests) for root in source.roots)
         images = pipeline | "ListImages" >> ListImages(roots=roots, raises=False)
     if isinstance(labels, FolderLabels):
+        columns = labels.names.columns if labels.names else CLASS_FOLDER_COLUMNS
         samples = images["images"] | "LabelByFolder" >> LabelByFolder(
-            splits=splits,
+            labelling=replace(labelling, columns=columns),
             may_repeat=source.may_repeat_keys,
             names=labels.names,
-            sample_filter=config.sample_filter,
-            keep=config.unlabelled,
             buckets=config.inventory_groups,
         )
         return [images, samples]
-    if isinstance(labels, ListedLabels):
-        rows = pipeline | "ListLabels" >> ListLabels(labels=labels, raises=False)
-    else:
-        rows = pipeline | "ReadLabels" >> ReadLabels(
-            labels=labels, spread=are_large(config.label_bytes), raises=False
-        )
+    rows = pipeline | "ReadLabels" >> ReadLabels(
+        labels=labels, spread=are_large(config.label_bytes), raises=False
+    )
+    columns = config.unlabelled.label_columns if config.unlabelled else source.columns
     joined = {"images": images["images"], "rows": rows["rows"]}
     samples = joined | "JoinLabels" >> JoinLabels(
-        splits=splits,
-        columns=config.unlabelled.label_columns if config.unlabelled else source.columns,
-        merge_rows=isinstance(labels, FileLabels) and labels.merge_rows,
-        complete=isinstance(labels, ListedLabels),
-        class_by_folder=source.class_by_folder,
+        labelling=replace(labelling, columns=columns),
+        merger=row_merger(source, columns),
         buckets=max(buckets_for(config.label_bytes), config.inventory_groups),
-        keep=config.unlabelled,
-        sample_filter=config.sample_filter,
-        unnamed=labels.unnamed if isinstance(labels, FileLabels) else None,
     )
     return [images, rows, samples]

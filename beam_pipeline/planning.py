@@ -27,6 +27,7 @@ from beam_pipeline.core.dataset.estimate import (
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import Tally, mean_seconds
 from beam_pipeline.core.labels.join import buckets_for
+from beam_pipeline.core.packed_batches import SampleBatch
 from beam_pipeline.core.text import counted, human_size
 from beam_pipeline.engines.base import Engine
 from beam_pipeline.engines.registry import engine_for
@@ -44,9 +45,8 @@ from beam_pipeline.summary import (
     split_line,
 )
 from beam_pipeline.terminal import say
-from beam_pipeline.transforms.batches import SampleBatch
 from beam_pipeline.transforms.planning import AssignShards, PreviewChanges
-from beam_pipeline.work.earlier_data_set import EarlierDataSet
+from beam_pipeline.work.receipts import EarlierDataSet
 from beam_pipeline.work.writer_process import cores
 
 _SHOWN_SHARDS = 3

@@ -11,10 +11,9 @@ from beam_pipeline.core.dataset.receipts import receipt_name
 from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files
-from beam_pipeline.work.earlier_data_set import EarlierDataSet
 from beam_pipeline.work.incomplete_folder import EarlierRun
 from beam_pipeline.work.output_folder import read_earlier, without_options
-from beam_pipeline.work.receipt_files import receipts_there
+from beam_pipeline.work.receipts import EarlierDataSet, receipts_there
 
 LATEST = "latest:"
 _OF_OTHERS = ("features.", "columns ")

@@ -24,11 +24,12 @@ from apache_beam.pvalue import AsSingleton
 from beam_pipeline.core.dataset.duplicates import CopyFinder, Duplicates, Sizes
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.labels.unlabelled import is_unlabelled
+from beam_pipeline.core.packed_batches import BATCH_SIZE, DeadLetterBatch, SampleBatch
 from beam_pipeline.core.packing import unpack
 from beam_pipeline.core.references import SampleRef
-from beam_pipeline.transforms.batches import BATCH_SIZE, DeadLetterBatch, SampleBatch
-from beam_pipeline.transforms.in_workers import Divide, InWorkers, Step
-from beam_pipeline.work.image_tasks import (
+from beam_pipeline.transforms.in_workers import Divide, InWorkers, Step, Sum
+from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Call, Outcome, step
+from beam_pipeline.work.planning import (
     DIGESTED,
     DigestSource,
     RangeDivision,
@@ -36,31 +37,16 @@ from beam_pipeline.work.image_tasks import (
     digest_outcome,
     with_digests,
 )
-from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Call, Outcome, step
 from beam_pipeline.work.spill import unspill_all
 
 _RANGES = 1024
 _IMAGES_A_TASK = 256
 
 
-class SharedSizes(beam.CombineFn):
-    """Finds the sizes that several images have."""
-
-    def create_accumulator(self) -> Sizes:
-        return Sizes()
-
-    def add_input(self, accumulator: Sizes, samples: SampleBatch) -> Sizes:
-        accumulator.add(ref.size for ref in samples)
-        return accumulator
-
-    def merge_accumulators(self, accumulators: Iterable[Sizes]) -> Sizes:
-        total = Sizes()
-        for accumulator in accumulators:
-            total.merge(accumulator)
-        return total
-
-    def extract_output(self, accumulator: Sizes) -> Sizes:
-        return accumulator.only_shared()
+def _sizes(samples: SampleBatch) -> Sizes:
+    sizes = Sizes()
+    sizes.add(ref.size for ref in samples)
+    return sizes
 
 
 @dataclass(frozen=True)
@@ -153,7 +139,12 @@ class DropDuplicates(beam.PTransform):
     keeps_unlabelled: bool = False
 
     def expand(self, samples: beam.PCollection[SampleBatch]) -> dict[str, beam.PCollection]:
-        sizes = samples | "SharedSizes" >> beam.CombineGlobally(SharedSizes())
+        sizes = (
+            samples
+            | "Sizes" >> beam.Map(_sizes)
+            | "SumSizes" >> beam.CombineGlobally(Sum(Sizes, Sizes.merge))
+            | "SharedSizes" >> beam.Map(Sizes.only_shared)
+        )
         taken = samples | "TakeDigests" >> beam.ParDo(
             InWorkers(_TakingDigests(self.source)), AsSingleton(sizes)
         ).with_output_types(SampleBatch).with_outputs(DIGESTED, main="unique")

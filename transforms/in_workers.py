@@ -3,69 +3,165 @@
 A stage is a callable that can be pickled. Given an element, and a side input where it has one, it makes
 tasks and outcomes; a task is run by a writer process where there are any and there is enough to do. Outputs
 get the window and the timestamp of the element that they come from, in whatever order tasks end.
+
+PCollections hold batches of references, as a reference costs Beam as much as an element of any size does.
+Batches stay packed on their way through an engine, which holds several copies of what it moves and unpacks
+none.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import apache_beam as beam
+from apache_beam import coders
+from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_pipeline.core.packed_batches import Batch
-from beam_pipeline.transforms import counters
+from beam_pipeline.core.errors import ConversionError
+from beam_pipeline.core.packed_batches import (
+    Batch,
+    DeadLetterBatch,
+    ImageBatch,
+    LabelBatch,
+    SampleBatch,
+)
 from beam_pipeline.work import progress
 from beam_pipeline.work.job import current_job, enter
-from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Division, Outcome, divide, step
+from beam_pipeline.work.outcome import (
+    COUNTERS,
+    DEAD_LETTERS,
+    IMAGES_LISTED,
+    REFUSALS,
+    TALLY,
+    Division,
+    Outcome,
+    divide,
+    step,
+)
 from beam_pipeline.work.progress import Counts
-from beam_pipeline.work.spill import spill_parts
+from beam_pipeline.work.spill import spill, spill_parts, unspill
 from beam_pipeline.work.writer_process import Task, Tasks, expect
 
 MOST_HELD = 1 << 16  # references
 _WELL_FILLED = 512  # references; four parts of 128 each take half as long again
 _LEAST_HELD = 1 << 14  # references that are worth a task
+_ENCODED_BYTES = 16  # of a reference, roughly: paths that differ little deflate well
 
 Step = Task[Outcome] | Outcome
 Work = Callable[..., Iterable[Step]]
 _Result = Callable[[], Outcome]
 
 
-class JobDoFn(beam.DoFn):
-    """A DoFn that works for the job in which it was made."""
+class BatchCoder(coders.Coder):
+    """Encodes batches of one kind of items."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: type[Batch[Any]]) -> None:
+        self._kind = kind
         self._job = current_job()
 
-    def start_bundle(self) -> None:
+    @classmethod
+    def from_type_hint(cls, typehint: type[Batch[Any]], registry: object) -> BatchCoder:
+        return cls(typehint)
+
+    def encode(self, value: Batch[Any]) -> bytes:
         enter(self._job)
+        return spill(value.encode())
+
+    def decode(self, encoded: bytes) -> Batch[Any]:
+        enter(self._job)
+        return self._kind.decode(unspill(encoded))
+
+    def estimate_size(self, value: Batch[Any]) -> int:
+        """A rough size, for engines that ask how much they move; encoding would double the work."""
+        return _ENCODED_BYTES * len(value)
+
+    def is_deterministic(self) -> bool:
+        return False
+
+    def to_type_hint(self) -> type[Batch[Any]]:
+        return self._kind
+
+    def __eq__(self, other: object) -> bool:
+        mine = (self._kind, self._job)
+        return isinstance(other, BatchCoder) and (other._kind, other._job) == mine
+
+    def __hash__(self) -> int:
+        return hash((self._kind, self._job))
 
 
-class InWorkers(JobDoFn):
-    """Runs the tasks that the work on each element makes, and yields what comes of them.
+for _kind in (ImageBatch, LabelBatch, SampleBatch, DeadLetterBatch):
+    coders.registry.register_coder(_kind, BatchCoder)
 
-    Where there are no writer processes, tasks run here, one by one; so does one whose process died.
+
+class Sum(beam.CombineFn):
+    """Adds values up.
+
+    `make` returns an empty total, and `add` adds to a total, in place, another one or a value.
     """
 
-    repeat = True
+    def __init__(self, make: Callable[[], Any], add: Callable[[Any, Any], object]) -> None:
+        self._make = make
+        self._add = add
 
-    def __init__(self, work: Work, *, raises: bool = False) -> None:
+    def create_accumulator(self) -> Any:
+        return self._make()
+
+    def add_input(self, accumulator: Any, value: Any) -> Any:
+        self._add(accumulator, value)
+        return accumulator
+
+    def merge_accumulators(self, accumulators: Iterable[Any]) -> Any:
+        total = self._make()
+        for accumulator in accumulators:
+            self._add(total, accumulator)
+        return total
+
+    def extract_output(self, accumulator: Any) -> Any:
+        return accumulator
+
+
+def count(name: str, amount: int) -> None:
+    """Adds to a counter; must be called while an element is processed."""
+    Metrics.counter(COUNTERS, name).inc(amount)
+
+
+class InWorkers(beam.DoFn):
+    """Runs the tasks that the work on each element makes, and yields what comes of them.
+
+    Where there are no writer processes, tasks run here, one by one.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        *,
+        raises: bool = False,
+        failed: Callable[[Exception], Outcome] | None = None,
+        spills: bool = False,
+    ) -> None:
         """Takes the work of the stage.
 
         Args:
           work: makes tasks and outcomes of an element.
-          raises: raise the refusals in tallies, as nothing collects them.
+          raises: raise refusals, as nothing collects them.
+          failed: makes the outcome of a task that raised an error, or raises one itself. Without it, tasks
+            only compute something: one whose process died runs again, here.
+          spills: the main output is (part, packed references), which a file keeps where the job has one.
         """
-        super().__init__()
+        self._job = current_job()
         self._work = work
         self._raises = raises
+        self._failed = failed
+        self._spills = spills
 
     def start_bundle(self) -> None:
-        super().start_bundle()
-        self._tasks: Tasks[Outcome] = Tasks(repeat=self.repeat)
+        enter(self._job)
+        self._tasks: Tasks[Outcome] = Tasks(repeat=self._failed is None)
         self._places: deque[_Place] = deque()
 
     def process(
@@ -101,27 +197,31 @@ class InWorkers(JobDoFn):
 
     def _ended(self, result: _Result) -> Iterator[Any]:
         place = self._places.popleft()
-        yield from map(place.put, self._outputs(self.outcome(result)))
-
-    def outcome(self, result: _Result) -> Outcome:
-        """The outcome of a task."""
-        return result()
+        try:
+            outcome = result()
+        except (ConversionError, OSError) as error:
+            if self._failed is None:
+                raise
+            outcome = self._failed(error)
+        yield from map(place.put, self._outputs(outcome))
 
     def _outputs(self, outcome: Outcome) -> Iterator[Any]:
         """Yields the outputs of an outcome, and counts images that were listed."""
-        yield from outcome.main
+        tally = outcome.tally
+        refusals = [value for tag, value in outcome.tagged if tag == REFUSALS]
+        refusals += tally.refusals if tally else []
+        if self._raises and refusals:
+            raise refusals[0].to_error()
+        yield from spill_parts(outcome.main) if self._spills else outcome.main
         if outcome.dead_letters:
             yield TaggedOutput(DEAD_LETTERS, outcome.dead_letters)
         for tag, value in outcome.tagged:
             yield TaggedOutput(tag, value)
         for name, amount in outcome.counters.items():
-            counters.count(name, amount)
-        tally = outcome.tally
+            count(name, amount)
         if tally is not None:
-            if self._raises and tally.refusals:
-                raise tally.refusals[0].to_error()
             if tally.listed:
-                counters.count(counters.IMAGES_LISTED, tally.listed)
+                count(IMAGES_LISTED, tally.listed)
                 progress.report(Counts(listed=tally.listed))
                 expect(tally.listed)
             yield TaggedOutput(TALLY, tally)
@@ -154,8 +254,7 @@ class _Held:
 class Divide(InWorkers):
     """Yields (part, packed references) of batches: a GroupByKey moves a few filled parts.
 
-    Batches wait for others of their bundle and window until they are worth a task. What the engine moves is
-    kept in a file where the job has one.
+    Batches wait for others of their bundle and window until they are worth a task.
     """
 
     def __init__(self, division_of: Callable[..., Division | None], undivided: str = "") -> None:
@@ -165,7 +264,7 @@ class Divide(InWorkers):
           division_of: returns the division, given the side input if there is one; None for no parts.
           undivided: a tag for batches without parts; empty to drop them.
         """
-        super().__init__(_no_work)
+        super().__init__(lambda *_: (), spills=True)
         self._division_of = division_of
         self._undivided = undivided
 
@@ -203,10 +302,3 @@ class Divide(InWorkers):
         size = sum(map(len, held.batches))
         divided = step(size, divide, held.batches, held.division)
         yield from self._run(divided, _Place(window, held.timestamp))
-
-    def _outputs(self, outcome: Outcome) -> Iterator[Any]:
-        yield from super()._outputs(replace(outcome, main=spill_parts(outcome.main)))
-
-
-def _no_work(*_: object) -> Iterable[Step]:
-    return ()

@@ -10,56 +10,106 @@ from functools import partial
 
 import apache_beam as beam
 
-from beam_pipeline.core.dataset.splits import SplitAssigner
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ContainerError, ListingError
 from beam_pipeline.core.failures import Refusal
-from beam_pipeline.core.labels.exclusion import SampleFilter
-from beam_pipeline.core.labels.join import Joined, RowMerger, UnnamedImages
+from beam_pipeline.core.labels.join import Joined, RowMerger
 from beam_pipeline.core.labels.meeting import NameDivision
 from beam_pipeline.core.labels.name_pattern import NamePattern
-from beam_pipeline.core.labels.schema import (
-    CLASS_FOLDER_COLUMNS,
-    Column,
-    class_column,
-    file_columns,
-    is_list_of_classes,
-)
-from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
 from beam_pipeline.core.listing.cuts import Cut
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.listing.label_files import LabelFiles
-from beam_pipeline.core.references import SampleRef
-from beam_pipeline.layouts.layout import (
-    ContainerLabels,
-    ContainerReader,
-    FileLabels,
-    ListedLabels,
-    ListedReader,
-    PartReader,
-)
-from beam_pipeline.transforms.batches import (
+from beam_pipeline.core.packed_batches import (
     BATCH_SIZE,
     DeadLetterBatch,
     ImageBatch,
     LabelBatch,
     SampleBatch,
 )
-from beam_pipeline.transforms.in_workers import (
-    Divide,
-    InWorkers,
-    Step,
-    Work,
+from beam_pipeline.core.references import SampleRef
+from beam_pipeline.layouts.layout import (
+    ContainerLabels,
+    FileLabels,
+    ListedLabels,
+    PartReader,
 )
-from beam_pipeline.transforms.listing import CutFiles, ListImages, list_root
-from beam_pipeline.work.label_task import Labelling, join_parts, label_images
+from beam_pipeline.transforms.in_workers import Divide, InWorkers, Step, Work
+from beam_pipeline.transforms.listing import IMAGES, CutFiles, ListImages
+from beam_pipeline.work.file_parts import FilePart
+from beam_pipeline.work.labels import Labelling, RowsTask, join_parts, label_images
+from beam_pipeline.work.listing import list_root
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Outcome, step
-from beam_pipeline.work.reading import FilePart, RowsTask
 from beam_pipeline.work.spill import unspill_all
+
+ROWS = "rows"
 
 _FILES_AT_ONCE = 256  # small label files that one element of work names
 _UNKNOWN_BYTES = 1024  # of a small label file
+_BUCKETS = 1024  # of images below several roots
+
+_Outputs = dict[str, beam.PCollection]
+
+
+@dataclass(kw_only=True)
+class ReadLabels(beam.PTransform):
+    """Reads every row of the label files; files that are labels themselves are a row each, and not opened.
+
+    Attributes:
+      labels: the files, and what reads them.
+      spread: files are large, so that their parts should go to several workers.
+      raises: raise what cannot be read; False where `PlanShards` collects it from the tallies.
+
+    Returns (tagged): "rows", `LabelBatch`es; "dead_letters", broken rows; "tally", `Tally`s.
+    """
+
+    labels: FileLabels | ListedLabels
+    spread: bool = False
+    raises: bool = True
+
+    def expand(self, pipeline: beam.Pipeline) -> _Outputs:
+        labels = self.labels
+        if isinstance(labels, ListedLabels):
+            return self._listed(pipeline, labels)
+        reading = partial(_read_rows, labels=labels)
+        read = self._stage(reading, LabelBatch, ROWS)
+        if not labels.folders:  # a few tables are not worth a listing's stages
+            uris = pipeline | "Files" >> beam.Create(labels.files)
+            cut = CutFiles(cut_by=self._cut_of, spread=self.spread)
+            rows = uris | "CutFiles" >> cut | "EachPart" >> beam.Map(_in_list) | "ReadFiles" >> read
+            return {tag: rows[tag] for tag in (ROWS, DEAD_LETTERS, TALLY)}
+        folders = pipeline | "Folders" >> beam.Create(labels.folders, reshuffle=False)
+        files = folders | "ListLabelFiles" >> self._stage(
+            _list_label_files, list[FilePart], "files"
+        )
+        rows = files["files"] | "Spread" >> beam.Reshuffle() | "ReadFiles" >> read
+        both = {
+            tag: (files[tag], rows[tag]) | f"All{tag}" >> beam.Flatten()
+            for tag in (DEAD_LETTERS, TALLY)
+        }
+        return {ROWS: rows[ROWS], **both}
+
+    def _listed(self, pipeline: beam.Pipeline, labels: ListedLabels) -> _Outputs:
+        listed = pipeline | "ListFiles" >> ListImages(roots=labels.folders, raises=self.raises)
+        rows = beam.Map(_rows_of, labels).with_output_types(LabelBatch)
+        return {
+            ROWS: listed[IMAGES] | "Rows" >> rows,
+            DEAD_LETTERS: listed[DEAD_LETTERS],
+            TALLY: listed[TALLY] | "OfLabels" >> beam.Map(_of_labels).with_output_types(Tally),
+        }
+
+    def _cut_of(self, uri: str) -> Cut | None:
+        assert isinstance(self.labels, FileLabels)
+        reader = self.labels.reader
+        return reader.cut_of(uri) if isinstance(reader, PartReader) else None
+
+    def _stage(self, work: Work, output_type: type, main: str) -> beam.PTransform:
+        stage = beam.ParDo(InWorkers(work, raises=self.raises)).with_output_types(output_type)
+        return stage.with_outputs(DEAD_LETTERS, TALLY, main=main)
+
+
+def _in_list(part: FilePart) -> list[FilePart]:
+    return [part]
 
 
 def _list_label_files(folder: ImageRoot) -> Iterator[Step]:
@@ -78,155 +128,108 @@ def _list_label_files(folder: ImageRoot) -> Iterator[Step]:
     yield Outcome(tally=tally)
 
 
-@dataclass(frozen=True)
-class _Reading:
+def _read_rows(parts: Sequence[FilePart], labels: FileLabels) -> Iterator[Step]:
     """Reads small files, or parts of files; large ones that cannot be cut here, bit by bit."""
-
-    labels: FileLabels
-
-    def __call__(self, parts: Sequence[FilePart]) -> Iterator[Step]:
-        task = RowsTask(parts, self.labels.reader, self.labels.unnamed)
-        if len(parts) > 1 or parts[0].read_at_once:
-            yield step(sum(part.size or _UNKNOWN_BYTES for part in parts), task.run)
-            return
-        tally, dead_letters = Tally(), DeadLetterBatch()
-        for rows in task.read(tally, dead_letters):
-            yield Outcome([rows])
-        yield task.outcome((), tally, dead_letters)
+    task = RowsTask(parts, labels.reader, labels.unnamed)
+    if len(parts) > 1 or parts[0].read_at_once:
+        yield step(sum(part.size or _UNKNOWN_BYTES for part in parts), task.run)
+        return
+    tally, dead_letters = Tally(), DeadLetterBatch()
+    for rows in task.read(tally, dead_letters):
+        yield Outcome([rows])
+    yield task.outcome((), tally, dead_letters)
 
 
-class _Rows(beam.DoFn):
-    """Turns listed files into the rows that they stand for."""
-
-    def __init__(self, reader: ListedReader) -> None:
-        self._reader = reader
-
-    def process(self, found: ImageBatch) -> Iterator[LabelBatch]:
-        yield LabelBatch(map(self._reader.row, found))
-
-
-def _alone(part: FilePart) -> list[FilePart]:
-    return [part]
+def _rows_of(files: ImageBatch, labels: ListedLabels) -> LabelBatch:
+    """The rows that listed files stand for."""
+    return LabelBatch(map(labels.reader.row, files))
 
 
 def _of_labels(tally: Tally) -> Tally:
     """The counts of a listing of label files: each is a row, and files that are none do not count."""
-    rows = tally.listed
     return replace(
         tally,
         listed=0,
         ignored=Counter(),
         label_files=LabelFiles(),
-        label_rows=rows,
+        label_rows=tally.listed,
         orphan_rows=tally.dead.total(),
     )
 
 
 @dataclass(kw_only=True)
-class ListLabels(beam.PTransform):
-    """Lists files that are labels themselves, a row each; none is opened.
+class LabelByFolder(beam.PTransform):
+    """Takes each image's class from its folder, or its labels from its name.
 
     Attributes:
-      labels: where the files lie, and what tells their images.
-      raises: as `ListImages` has it.
+      labelling: what becomes of the samples.
+      may_repeat: whether two images may have the same key.
+      names: how names say labels; None if folders say the class.
+      buckets: in how many parts keys that may repeat are compared.
 
-    Returns (tagged): as `ReadLabels`.
+    Returns (tagged): main, `SampleBatch`es; "dead_letters"; "tally".
     """
 
-    labels: ListedLabels
-    raises: bool = True
+    labelling: Labelling
+    may_repeat: bool
+    names: NamePattern | None = None
+    buckets: int = _BUCKETS
 
-    def expand(self, pipeline: beam.Pipeline) -> dict[str, beam.PCollection]:
-        listed = pipeline | "ListFiles" >> ListImages(roots=self.labels.folders, raises=self.raises)
-        rows = beam.ParDo(_Rows(self.labels.reader)).with_output_types(LabelBatch)
-        return {
-            "rows": listed["images"] | "Rows" >> rows,
-            DEAD_LETTERS: listed[DEAD_LETTERS],
-            TALLY: listed[TALLY] | "OfLabels" >> beam.Map(_of_labels).with_output_types(Tally),
-        }
+    def expand(self, images: beam.PCollection[ImageBatch]) -> beam.pvalue.DoOutputsTuple:
+        if self.may_repeat:
+            images = (
+                images
+                | "ByFileName" >> _pack_by_bucket(max(_BUCKETS, self.buckets))
+                | "GroupByFileName" >> beam.GroupByKey()
+            )
+        work = partial(
+            _label_images,
+            names=self.names,
+            labelling=self.labelling,
+            may_repeat=self.may_repeat,
+        )
+        return images | "Label" >> _to_samples(work)
+
+
+def _label_images(
+    images: ImageBatch | tuple[int, Iterable[bytes]],
+    names: NamePattern | None,
+    labelling: Labelling,
+    may_repeat: bool,
+) -> Iterator[Step]:
+    """See `label_images`; where keys may repeat, images come in buckets."""
+    packed = [images.packed()] if isinstance(images, ImageBatch) else unspill_all(images[1])
+    yield step(sum(map(len, packed)), label_images, packed, names, labelling, may_repeat)
 
 
 @dataclass(kw_only=True)
-class ReadLabels(beam.PTransform):
-    """Reads every row of the label files.
+class JoinLabels(beam.PTransform):
+    """Joins {"images": ImageBatches, "rows": LabelBatches} into samples.
 
     Attributes:
-      labels: the files, and what reads them.
-      spread: files are large, so that their parts should go to several workers.
-      raises: raise what cannot be read; False where `PlanShards` collects it from the tallies.
+      labelling: what becomes of the samples.
+      merger: makes one row of all that name the same image.
+      buckets: in how many parts they are joined.
 
-    Returns (tagged): main, `LabelBatch`es; "dead_letters", broken rows; "tally", `Tally`s.
+    Returns (tagged): main, `SampleBatch`es; "dead_letters"; "tally".
     """
 
-    labels: FileLabels
-    spread: bool = False
-    raises: bool = True
-
-    def expand(self, pipeline: beam.Pipeline) -> dict[str, beam.PCollection]:
-        if not self.labels.folders:  # a few tables are not worth a listing's stages
-            uris = pipeline | "Files" >> beam.Create(self.labels.files)
-            parts = uris | "CutFiles" >> CutFiles(cut_by=self._cut_of, spread=self.spread)
-            read = parts | "Alone" >> beam.Map(_alone) | "ReadFiles" >> self._read_files()
-            return {tag: read[tag] for tag in ("rows", DEAD_LETTERS, TALLY)}
-        listed = (
-            pipeline
-            | "Folders" >> beam.Create(self.labels.folders, reshuffle=False)
-            | "ListLabelFiles"
-            >> beam.ParDo(InWorkers(_list_label_files, raises=self.raises))
-            .with_output_types(list[FilePart])
-            .with_outputs(DEAD_LETTERS, TALLY, main="files")
-        )
-        read = listed["files"] | "Spread" >> beam.Reshuffle() | "ReadFiles" >> self._read_files()
-        return {
-            "rows": read["rows"],
-            DEAD_LETTERS: (listed[DEAD_LETTERS], read[DEAD_LETTERS])
-            | "AllDeadLetters" >> beam.Flatten(),
-            TALLY: (listed[TALLY], read[TALLY]) | "AllTallies" >> beam.Flatten(),
-        }
-
-    def _cut_of(self, uri: str) -> Cut | None:
-        reader = self.labels.reader
-        return reader.cut_of(uri) if isinstance(reader, PartReader) else None
-
-    def _read_files(self) -> beam.PTransform:
-        return (
-            beam.ParDo(InWorkers(_Reading(self.labels), raises=self.raises))
-            .with_output_types(LabelBatch)
-            .with_outputs(DEAD_LETTERS, TALLY, main="rows")
-        )
-
-
-_BUCKETS = 1024  # of images below several roots
-
-
-@dataclass(frozen=True)
-class _LabellingByPath:
-    """Labels images by their folders or names; see `label_images`.
-
-    Where keys may repeat, images come in buckets.
-    """
-
-    names: NamePattern | None
     labelling: Labelling
-    may_repeat: bool
-
-    def __call__(self, images: ImageBatch | tuple[int, Iterable[bytes]]) -> Iterator[Step]:
-        packed = [images.packed()] if isinstance(images, ImageBatch) else unspill_all(images[1])
-        size = sum(map(len, packed))
-        yield step(size, label_images, packed, self.names, self.labelling, self.may_repeat)
-
-
-@dataclass(frozen=True)
-class _Joining:
-    """Joins the images and rows of a bucket."""
-
     merger: RowMerger
-    labelling: Labelling
+    buckets: int
 
-    def __call__(self, bucket: tuple[int, Mapping[str, Iterable[bytes]]]) -> Iterator[Step]:
-        images, rows = unspill_all(bucket[1]["images"]), unspill_all(bucket[1]["rows"])
-        size = sum(map(len, (*images, *rows)))
-        yield step(size, join_parts, images, rows, self.merger, self.labelling)
+    def expand(self, inputs: Mapping[str, beam.PCollection]) -> beam.pvalue.DoOutputsTuple:
+        pack = _pack_by_bucket(self.buckets)
+        by_file_name = {
+            IMAGES: inputs[IMAGES] | "ImagesByFileName" >> pack,
+            ROWS: inputs[ROWS] | "RowsByFileName" >> pack,
+        }
+        return (
+            by_file_name
+            | "GroupByFileName" >> beam.CoGroupByKey()
+            | "JoinBucket"
+            >> _to_samples(partial(_join_bucket, merger=self.merger, labelling=self.labelling))
+        )
 
 
 def _pack_by_bucket(buckets: int) -> beam.PTransform:
@@ -238,115 +241,48 @@ def _pack_by_bucket(buckets: int) -> beam.PTransform:
     return beam.ParDo(Divide(division)).with_output_types(tuple[int, bytes])
 
 
+def _join_bucket(
+    bucket: tuple[int, Mapping[str, Iterable[bytes]]], merger: RowMerger, labelling: Labelling
+) -> Iterator[Step]:
+    """Joins the images and rows of a bucket."""
+    images, rows = unspill_all(bucket[1][IMAGES]), unspill_all(bucket[1][ROWS])
+    yield step(sum(map(len, (*images, *rows))), join_parts, images, rows, merger, labelling)
+
+
 @dataclass(kw_only=True)
-class LabelByFolder(beam.PTransform):
-    """Takes each image's class from its folder, or its labels from its name.
+class ReadContainers(beam.PTransform):
+    """Refers to every sample of the containers.
 
     Attributes:
-      splits: gives each sample its split.
-      may_repeat: whether two images may have the same key.
-      keep: makes samples of images in no class folder; None makes them dead letters.
-      names: how names say labels; None if folders say the class.
-      sample_filter: leaves out samples; None keeps all.
-      buckets: in how many parts keys that may repeat are compared.
+      labels: the containers, and what reads them.
+      unpack_to: a folder that every worker sees, for what has to be unpacked; empty if no image will
+        be read.
+      labelling: what becomes of the samples.
+      raises: raise what cannot be read; False where `PlanShards` collects it from the tallies.
 
     Returns (tagged): main, `SampleBatch`es; "dead_letters"; "tally".
     """
 
-    splits: SplitAssigner
-    may_repeat: bool
-    keep: KeepUnlabelled | None = None
-    names: NamePattern | None = None
-    sample_filter: SampleFilter | None = None
-    buckets: int = _BUCKETS
+    labels: ContainerLabels
+    unpack_to: str
+    labelling: Labelling
+    raises: bool = True
 
-    def expand(self, images: beam.PCollection[ImageBatch]) -> beam.pvalue.DoOutputsTuple:
-        if self.may_repeat:
-            images = (
-                images
-                | "ByFileName" >> _pack_by_bucket(max(_BUCKETS, self.buckets))
-                | "GroupByFileName" >> beam.GroupByKey()
-            )
-        columns = self.names.columns if self.names else CLASS_FOLDER_COLUMNS
-        labelling = Labelling(
-            splits=self.splits,
-            class_column=class_column(columns),
-            sample_filter=self.sample_filter,
-            keep=self.keep,
-        )
-        return images | "Label" >> _with_outputs(
-            _LabellingByPath(self.names, labelling, self.may_repeat)
-        )
-
-
-@dataclass(kw_only=True)
-class JoinLabels(beam.PTransform):
-    """Joins {"images": ImageBatches, "rows": LabelBatches} into samples.
-
-    Attributes:
-      splits: gives each sample its split.
-      columns: of the rows' values.
-      merge_rows: whether rows of one image add up; else they must agree.
-      complete: whether rows of one image are files that complete each other.
-      class_by_folder: whether the first column is the class, and is each image's folder.
-      unnamed: what images without a row stand for; None to leave them out.
-      buckets: in how many parts they are joined.
-      keep: makes samples of images without a row; None makes them dead letters.
-      sample_filter: leaves out samples; None keeps all.
-
-    Returns (tagged): main, `SampleBatch`es; "dead_letters"; "tally".
-    """
-
-    splits: SplitAssigner
-    columns: tuple[Column, ...]
-    merge_rows: bool
-    buckets: int
-    keep: KeepUnlabelled | None = None
-    sample_filter: SampleFilter | None = None
-    unnamed: UnnamedImages | None = None
-    complete: bool = False
-    class_by_folder: bool = False
-
-    def expand(self, inputs: Mapping[str, beam.PCollection]) -> beam.pvalue.DoOutputsTuple:
-        pack = _pack_by_bucket(self.buckets)
-        by_file_name = {
-            "images": inputs["images"] | "ImagesByFileName" >> pack,
-            "rows": inputs["rows"] | "RowsByFileName" >> pack,
-        }
-        repeated = tuple(self.merge_rows and column.repeated for column in self.columns)
-        labelling = Labelling(
-            splits=self.splits,
-            class_column=class_column(self.columns),
-            sample_filter=self.sample_filter,
-            keep=self.keep,
-            files=file_columns(self.columns),
-        )
-        unique = tuple(self.merge_rows and is_list_of_classes(column) for column in self.columns)
-        merger = RowMerger(repeated, self.unnamed, self.complete, self.class_by_folder, unique)
-        return (
-            by_file_name
-            | "GroupByFileName" >> beam.CoGroupByKey()
-            | "JoinBucket" >> _with_outputs(_Joining(merger, labelling))
-        )
-
-
-def _with_outputs(work: Work) -> beam.PTransform:
-    return (
-        beam.ParDo(InWorkers(work))
-        .with_output_types(SampleBatch)
-        .with_outputs(DEAD_LETTERS, TALLY, main="samples")
-    )
+    def expand(self, pipeline: beam.Pipeline) -> beam.pvalue.DoOutputsTuple:
+        reading = _ReadingContainer(self.labels, self.unpack_to, self.labelling)
+        files = pipeline | "Containers" >> beam.Create(self.labels.files)
+        return files | "ReadContainer" >> _to_samples(reading, self.raises)
 
 
 @dataclass(frozen=True)
 class _ReadingContainer:
-    reader: ContainerReader
+    labels: ContainerLabels
     unpack_to: str
     labelling: Labelling
 
     def __call__(self, uri: str) -> Iterator[Outcome]:
-        refused: list[Refusal] = []
-        items = self._items(uri, refused)
+        refusals: list[Refusal] = []
+        items = self._items(uri, refusals)
         while batch := list(itertools.islice(items, BATCH_SIZE)):
             joined = Joined()
             for item in batch:
@@ -358,52 +294,16 @@ class _ReadingContainer:
             assert outcome.tally
             outcome.tally.listed = len(batch)
             yield outcome
-        if refused:
-            yield Outcome(tally=Tally(refusals=refused))
+        if refusals:
+            yield Outcome(tally=Tally(refusals=refusals))
 
-    def _items(self, uri: str, refused: list[Refusal]) -> Iterator[SampleRef | DeadLetter]:
+    def _items(self, uri: str, refusals: list[Refusal]) -> Iterator[SampleRef | DeadLetter]:
         try:
-            yield from self.reader.read(uri, self.unpack_to)
+            yield from self.labels.reader.read(uri, self.unpack_to)
         except ContainerError as error:
-            refused.append(Refusal.from_error(error))
+            refusals.append(Refusal.from_error(error))
 
 
-@dataclass(kw_only=True)
-class ReadContainers(beam.PTransform):
-    """Refers to every sample of the containers.
-
-    Attributes:
-      labels: the containers, and what reads them.
-      unpack_to: a folder that every worker sees, for what has to be unpacked; empty if no image will
-        be read.
-      splits: gives each sample its split.
-      class_column: index of the class among the labels, or None.
-      sample_filter: leaves out samples; None keeps all.
-      raises: raise what cannot be read; False where `PlanShards` collects it from the tallies.
-
-    Returns (tagged): main, `SampleBatch`es; "dead_letters"; "tally".
-    """
-
-    labels: ContainerLabels
-    unpack_to: str
-    splits: SplitAssigner
-    class_column: int | None
-    sample_filter: SampleFilter | None = None
-    raises: bool = True
-
-    def expand(self, pipeline: beam.Pipeline) -> beam.pvalue.DoOutputsTuple:
-        labelling = Labelling(
-            splits=self.splits,
-            class_column=self.class_column,
-            sample_filter=self.sample_filter,
-            keep=None,
-        )
-        reading = _ReadingContainer(self.labels.reader, self.unpack_to, labelling)
-        return (
-            pipeline
-            | "Containers" >> beam.Create(self.labels.files)
-            | "ReadContainer"
-            >> beam.ParDo(InWorkers(reading, raises=self.raises))
-            .with_output_types(SampleBatch)
-            .with_outputs(DEAD_LETTERS, TALLY, main="samples")
-        )
+def _to_samples(work: Work, raises: bool = False) -> beam.PTransform:
+    stage = beam.ParDo(InWorkers(work, raises=raises)).with_output_types(SampleBatch)
+    return stage.with_outputs(DEAD_LETTERS, TALLY, main="samples")

@@ -9,14 +9,15 @@ number of shards. The sink decides the order, so shards differ from run to run; 
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import apache_beam as beam
 from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.pvalue import AsSingleton, TaggedOutput
+from apache_beam.pvalue import AsSingleton
 from apache_beam.transforms.window import TimestampedValue
 
 from beam_pipeline.core.dataset.duplicates import (
@@ -29,6 +30,7 @@ from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.errors import ConversionError, LostSamplesError, OutputError
 from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.packed_batches import DeadLetterBatch, SampleBatch
 from beam_pipeline.core.records.shard_reader import read_shard
 from beam_pipeline.core.records.shard_writer import Rejected, image_figures, sort_by_key_hash
 from beam_pipeline.core.records.sharding import (
@@ -40,92 +42,65 @@ from beam_pipeline.core.records.sharding import (
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE, ReadOptions
-from beam_pipeline.transforms import counters
-from beam_pipeline.transforms.batches import DeadLetterBatch, SampleBatch
-from beam_pipeline.transforms.in_workers import InWorkers, JobDoFn
-from beam_pipeline.work.encoding import EncodingOptions
+from beam_pipeline.transforms.in_workers import InWorkers, Step
 from beam_pipeline.work.incomplete_folder import note_refusal
-from beam_pipeline.work.outcome import CHANGES, COMPARED, DEAD_LETTERS, REFUSALS, Outcome
-from beam_pipeline.work.shard_task import ShardTask, WriteRequest, Written, reported
+from beam_pipeline.work.outcome import (
+    BYTES_DONE,
+    CHANGES,
+    COMPARED,
+    DEAD_LETTERS,
+    EXAMPLES_WRITTEN,
+    REFUSALS,
+    SAMPLES_DONE,
+    Outcome,
+)
 from beam_pipeline.work.spill import unspill_all
 from beam_pipeline.work.writer_process import FEW_BYTES, FEW_SAMPLES, are_running
+from beam_pipeline.work.writing import EncodingOptions, ShardTask, WriteRequest, reported
 
 
-class _WriteShard(InWorkers):
-    """Writes shards in writer processes, several at a time, or here where there are none."""
-
-    repeat = False  # what killed the process might kill this one
-
-    def __init__(self, request: WriteRequest, *, raises: bool) -> None:
-        super().__init__(self._tasks_of, raises=raises)
-        self._request = request
-        self._plan: Plan | None = None
-        self._class_ids: dict[str, int] = {}
-        self._ranges = 1
-
-    def _tasks_of(self, shard: tuple[int, Iterable[bytes]], plan: Plan) -> Iterator[Any]:
-        number, batches = shard
-        if plan is not self._plan:
-            self._plan, self._class_ids = plan, plan.class_ids
-            self._ranges = range_count(plan.tally.samples.total())
-        task = ShardTask(
-            request=self._request,
-            spec=plan.shard_plan.spec(number),
-            batches=unspill_all(batches),
-            class_ids=self._class_ids,
-            record_format=plan.shard_plan.record_format,
-            ranges=self._ranges,
-        )
-        starts_none = self._takes_little(plan.tally) and not are_running()
-        yield self.outcome(task.run) if starts_none else task
-
-    def _takes_little(self, tally: Tally) -> bool:
-        """True if all shards are written here sooner than a process starts: few images, and none is decoded."""
-        options = self._request.encoding.options
-        decodes = options.changes.encodes or options.image_check == "full"
-        few = tally.samples.total() <= FEW_SAMPLES and tally.sample_bytes.total() <= FEW_BYTES
-        return few and not decodes
-
-    def outcome(self, result: Callable[[], Any]) -> Outcome:
-        """The outcome of a shard; a refusal where it could not be written and no engine tries again."""
-        try:
-            written: Written = result()
-        except (ConversionError, OSError) as error:
-            refusal = self._refusal_for(error)
-            if self._request.failures.retries:
-                with contextlib.suppress(OSError, ConversionError):
-                    # If a retry succeeds, the note is removed with the rest of `.incomplete`.
-                    note_refusal(self._request.folder, refusal, self._request.failures.job)
-                raise
-            written = Written(None, [], refusal)
-        if self._raises and written.refusal:
-            raise written.refusal.to_error()
-        return _outcome(written)
-
-    def _refusal_for(self, error: ConversionError | OSError) -> Refusal:
-        if isinstance(error, OSError):
-            error = OutputError(f"a shard in {self._request.folder} cannot be written: {error}")
-        return Refusal.from_error(error)
+def _shard_task(
+    shard: tuple[int, Iterable[bytes]], plan: Plan, request: WriteRequest
+) -> Iterator[Step]:
+    number, batches = shard
+    task = ShardTask(
+        request=request,
+        spec=plan.shard_plan.spec(number),
+        batches=unspill_all(batches),
+        class_ids=plan.class_ids,
+        record_format=plan.shard_plan.record_format,
+        ranges=range_count(plan.tally.samples.total()),
+    )
+    if are_running() or not _takes_little(plan.tally, request):
+        yield task
+        return
+    try:
+        outcome = task.run()
+    except (ConversionError, OSError) as error:
+        outcome = _not_written(error, request)
+    yield outcome
 
 
-def _outcome(written: Written) -> Outcome:
-    tagged: list[tuple[str, Any]] = [(COMPARED, images) for images in written.images]
-    if written.refusal:
-        tagged.append((REFUSALS, written.refusal))
-    if written.changes:
-        tagged.append((CHANGES, written.changes))
-    info = written.info
-    if info is None:
-        return Outcome(tagged=tagged)
-    letters = DeadLetterBatch(written.dead_letters)
-    counted = {
-        counters.SHARDS_WRITTEN: 1,
-        counters.EXAMPLES_WRITTEN: info.examples,
-        counters.DEAD_LETTERS: len(letters),
-        counters.SAMPLES_DONE: info.examples + len(letters),
-        counters.BYTES_DONE: written.image_bytes,
-    }
-    return Outcome([info], dead_letters=letters, tagged=tagged, counters=counted)
+def _takes_little(tally: Tally, request: WriteRequest) -> bool:
+    """True if all shards are written here sooner than a process starts: few images, and none is decoded."""
+    options = request.encoding.options
+    decodes = options.changes.encodes or options.image_check == "full"
+    few = tally.samples.total() <= FEW_SAMPLES and tally.sample_bytes.total() <= FEW_BYTES
+    return few and not decodes
+
+
+def _not_written(error: Exception, request: WriteRequest) -> Outcome:
+    """The outcome of a shard that could not be written, where no engine tries again."""
+    reason = error
+    if not isinstance(reason, ConversionError):
+        reason = OutputError(f"a shard in {request.folder} cannot be written: {error}")
+    refusal = Refusal.from_error(reason)
+    if not request.failures.retries:
+        return Outcome(tagged=[(REFUSALS, refusal)])
+    with contextlib.suppress(OSError, ConversionError):
+        # If a retry succeeds, the note is removed with the rest of `.incomplete`.
+        note_refusal(request.folder, refusal, request.failures.job)
+    raise error
 
 
 @dataclass(kw_only=True)
@@ -149,10 +124,14 @@ class WriteShards(beam.PTransform):
     def expand(
         self, shards: beam.PCollection[tuple[int, Iterable[bytes]]]
     ) -> beam.pvalue.DoOutputsTuple:
-        return shards | "WriteShard" >> beam.ParDo(
-            _WriteShard(self.request, raises=self.raises),
-            AsSingleton(self.plan),
-        ).with_outputs(DEAD_LETTERS, REFUSALS, CHANGES, COMPARED, main="shards")
+        writing = InWorkers(
+            partial(_shard_task, request=self.request),
+            raises=self.raises,
+            failed=partial(_not_written, request=self.request),
+        )
+        return shards | "WriteShard" >> beam.ParDo(writing, AsSingleton(self.plan)).with_outputs(
+            DEAD_LETTERS, REFUSALS, CHANGES, COMPARED, main="shards"
+        )
 
 
 IMAGES = "images"  # an output's tag
@@ -174,25 +153,22 @@ def group_samples(samples: SampleBatch, plan: Plan, seed: int) -> Iterator[tuple
     yield from parts.items()
 
 
-class _EncodeGroup(JobDoFn):
+@dataclass(frozen=True)
+class _EncodingGroup:
     """Encodes the samples of a group in the order of their hashes."""
 
-    def __init__(self, encoding: EncodingOptions, reading: ReadOptions) -> None:
-        super().__init__()
-        self._encoding = encoding
-        self._reading = reading
+    encoding: EncodingOptions
+    reading: ReadOptions
 
-    def process(
-        self, group: tuple[str, Iterable[SampleBatch]], plan: Plan
-    ) -> Iterator[TaggedOutput]:
+    def __call__(self, group: tuple[str, Iterable[SampleBatch]], plan: Plan) -> Iterator[Outcome]:
         refs = sort_by_key_hash(
-            (ref for batch in group[1] for ref in batch), KeyHasher(self._encoding.seed)
+            itertools.chain.from_iterable(group[1]), KeyHasher(self.encoding.seed)
         )
         dead_letters = DeadLetterBatch()
         images: list[WrittenImage] = []
-        hashes = LabelHashes(self._encoding.examples.file_columns)
+        hashes = LabelHashes(self.encoding.examples.file_columns)
         events: Counter[str] = Counter()
-        with self._encoding.maker(plan.class_ids, refs, self._reading) as maker:
+        with self.encoding.maker(plan.class_ids, refs, self.reading) as maker:
             for ref in reported(refs):
                 try:
                     sample = maker.make(ref)
@@ -202,18 +178,20 @@ class _EncodeGroup(JobDoFn):
                 labels = hashes[ref.labels]
                 images.append(WrittenImage(sample.digest, labels, ref.split, ref.key))
                 events.update(sample.events)
-                yield TaggedOutput(_tag(ref.split), sample.record)
-        counters.count(counters.SAMPLES_DONE, len(refs))
-        counters.count(counters.BYTES_DONE, sum(ref.size for ref in refs))
-        counters.count(counters.EXAMPLES_WRITTEN, len(refs) - len(dead_letters))
-        counters.count(counters.DEAD_LETTERS, len(dead_letters))
-        if dead_letters:
-            yield TaggedOutput(DEAD_LETTERS, dead_letters)
+                yield Outcome(tagged=[(_tag(ref.split), sample.record)])
         figures = image_figures(events, maker)._replace(statistics=maker.statistics())
-        yield TaggedOutput(IMAGES, figures)
-        if self._encoding.examples.resumable:
-            for part in packed_images(images, range_count(plan.tally.samples.total())):
-                yield TaggedOutput(COMPARED, part)
+        ranges = range_count(plan.tally.samples.total())
+        compared = packed_images(images, ranges) if self.encoding.examples.resumable else ()
+        yield Outcome(
+            dead_letters=dead_letters,
+            tagged=[(IMAGES, figures), *((COMPARED, part) for part in compared)],
+            counters={
+                SAMPLES_DONE: len(refs),
+                BYTES_DONE: sum(ref.size for ref in refs),
+                EXAMPLES_WRITTEN: len(refs) - len(dead_letters),
+                DEAD_LETTERS: len(dead_letters),
+            },
+        )
 
 
 def _tag(split: str) -> str:
@@ -287,7 +265,9 @@ class WriteRecords(beam.PTransform):
             ).with_output_types(tuple[str, SampleBatch])
             | "GroupByHash" >> beam.GroupByKey()
             | "EncodeGroup"
-            >> beam.ParDo(_EncodeGroup(self.encoding, self.reading), AsSingleton(self.plan))
+            >> beam.ParDo(
+                InWorkers(_EncodingGroup(self.encoding, self.reading)), AsSingleton(self.plan)
+            )
             .with_output_types(bytes)
             .with_outputs(DEAD_LETTERS, IMAGES, COMPARED, *map(_tag, splits))
         )

@@ -21,7 +21,7 @@ from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files
 from beam_pipeline.terminal import say
 from beam_pipeline.work.output_folder import read_manifest
-from beam_pipeline.work.receipt_files import read_receipt
+from beam_pipeline.work.receipts import read_receipt
 
 _READS_AT_ONCE = 16
 

@@ -21,7 +21,6 @@ from beam_pipeline.core.text import counted, shown
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import usual_reading
 from beam_pipeline.terminal import complain, say
-from beam_pipeline.work.encoding import EncodingOptions
 from beam_pipeline.work.incomplete_folder import delete_incomplete
 from beam_pipeline.work.output_claim import claimed
 from beam_pipeline.work.output_folder import (
@@ -30,9 +29,9 @@ from beam_pipeline.work.output_folder import (
     spoilt_side_files,
     write_side_file,
 )
-from beam_pipeline.work.receipt_files import read_receipt
-from beam_pipeline.work.shard_task import Written, write_inputs
+from beam_pipeline.work.receipts import read_receipt
 from beam_pipeline.work.writer_process import cores, submit, writer_processes
+from beam_pipeline.work.writing import EncodingOptions, WriteRequest, write_inputs
 
 
 @dataclass(frozen=True)
@@ -61,22 +60,16 @@ class RepairTask:
         """See `Task`."""
         return f"writing {self.uri}"
 
-    def run(self) -> Written:
+    def run(self) -> None:
         """Rewrites the shard if the result matches the manifest.
 
         Raises:
           ChangedInputsError: it does not match; the file is not replaced.
         """
-        receipt = write_inputs(
-            folder=self.folder,
-            inputs=self.inputs,
-            encoding=EncodingOptions.from_recorded(self.inputs.options),
-            record_format=self.record_format,
-            reading=usual_reading(ref.uri for ref in self.inputs.refs),
-            new=False,
-            accept=self._accept,
-        )
-        return Written(receipt.info, receipt.dead_letters)
+        reading = usual_reading(ref.uri for ref in self.inputs.refs)
+        encoding = EncodingOptions.from_recorded(self.inputs.options)
+        request = WriteRequest(self.folder, encoding, reading=reading)
+        write_inputs(request, self.inputs, self.record_format, new=False, accept=self._accept)
 
     def _accept(self, receipt: Receipt) -> None:
         info = receipt.info
@@ -149,7 +142,7 @@ def _repair(folder: str, manifest: Manifest) -> bool:
     return not failed and not remaining
 
 
-def _result(work: Future[Written], uri: str) -> Written:
+def _result(work: Future[None], uri: str) -> None:
     """Waits for a shard.
 
     Raises:
@@ -157,7 +150,7 @@ def _result(work: Future[Written], uri: str) -> Written:
         values lead to is reported this way, too.
     """
     try:
-        return work.result()
+        work.result()
     except ConversionError:
         raise
     except OSError as error:
@@ -169,7 +162,7 @@ def _result(work: Future[Written], uri: str) -> Written:
         ) from error
 
 
-def _start(folder: str, entry: ShardEntry, manifest: Manifest) -> Future[Written] | ConversionError:
+def _start(folder: str, entry: ShardEntry, manifest: Manifest) -> Future[None] | ConversionError:
     uri = files.join(folder, entry.path)
     try:
         receipt = read_receipt(folder, entry.path)

@@ -33,7 +33,7 @@ from beam_pipeline.storage import files
 from beam_pipeline.terminal import complain, say
 from beam_pipeline.work.dead_letter_files import dead_letter_lines, shown_uri
 from beam_pipeline.work.output_folder import read_manifest, spoilt_side_files
-from beam_pipeline.work.receipt_files import read_receipt, receipts_there
+from beam_pipeline.work.receipts import read_receipt, receipts_there
 
 
 def verify(folder: str) -> bool:

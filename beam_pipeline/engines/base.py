@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import StandardOptions
+from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 from apache_beam.runners.runner import PipelineResult, PipelineRunner
 
 from beam_pipeline import beam_patches
@@ -13,7 +16,6 @@ from beam_pipeline.beam_patches import EVERY_ENGINE, Patch
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.failures import DEFAULT_POLICY, FailurePolicy
-from beam_pipeline.engines.cached_options import CachedOptions
 
 Build = Callable[[beam.Pipeline], None]
 """Adds a job to an empty pipeline."""
@@ -85,3 +87,34 @@ class Engine:
     def wait_for(self, result: PipelineResult) -> None:
         """Waits for the end of a job; raises RuntimeError if it failed."""
         result.wait_until_finish()
+
+
+_View = TypeVar("_View", bound=PipelineOptions)
+_VIEWS = "_cached_views"
+
+
+class CachedOptions(PipelineOptions):
+    """Options of which each view is made once; all of them share the values, as Beam's do."""
+
+    def view_as(self, cls: type[_View]) -> _View:
+        """The view of a class of options."""
+        views: dict[type[PipelineOptions], Any] = self.__dict__.setdefault(_VIEWS, {})
+        if cls not in views:
+            views[cls] = super().view_as(cls)
+        view: _View = views[cls]
+        return view
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != _VIEWS}
+
+
+_NAME_DIGITS = 8
+_LONGEST_NAME = 40  # of the data set
+
+
+def job_name(config: ConvertConfig) -> str:
+    """Returns a name that depends on the output folder: Dataflow runs one job per name at a time."""
+    name = re.sub(r"[^a-z0-9]+", "-", config.name.lower()).strip("-")[:_LONGEST_NAME].strip("-")
+    digest = hashlib.sha256(config.output.encode()).hexdigest()[:_NAME_DIGITS]
+    return "-".join(filter(None, ("beam-tfrecord", name, digest)))

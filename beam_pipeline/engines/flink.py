@@ -32,9 +32,7 @@ from beam_pipeline.beam_patches import EVERY_ENGINE, silent_connections
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.errors import AnotherJobError, ConversionError, UsageError
 from beam_pipeline.core.failures import DEFAULT_POLICY, FailurePolicy
-from beam_pipeline.engines.base import Build, Engine
-from beam_pipeline.engines.cached_options import CachedOptions
-from beam_pipeline.engines.job_name import job_name
+from beam_pipeline.engines.base import Build, CachedOptions, Engine, job_name
 from beam_pipeline.terminal import say
 
 RUNNER = "FlinkRunner"

@@ -14,7 +14,7 @@ _ENGINES = {
     "FnApiRunner": ("local", "LocalEngine"),
     "DirectRunner": ("local", "LocalEngine"),
     "SwitchingDirectRunner": ("local", "LocalEngine"),
-    "PrismRunner": ("prism", "PrismEngine"),
+    "PrismRunner": ("local", "PrismEngine"),
     "DataflowRunner": ("dataflow", "DataflowEngine"),
     "FlinkRunner": ("flink", "FlinkEngine"),
 }

@@ -33,7 +33,7 @@ from beam_pipeline.core.uris import is_remote
 from beam_pipeline.dataset import Dataset, Shard
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import REMOTE_READS
-from beam_pipeline.work.receipt_files import read_record_sizes
+from beam_pipeline.work.receipts import read_record_sizes
 
 _log = logging.getLogger("beam_pipeline")
 

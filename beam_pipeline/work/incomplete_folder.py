@@ -176,7 +176,7 @@ def note_refusal(folder: str, refusal: Refusal, job: str = "") -> None:
     files.write_bytes(uri, dump_json(refusal._asdict()))
 
 
-def take_refusal(folder: str, job: str = "") -> ConversionError | None:
+def noted_refusal(folder: str, job: str = "") -> ConversionError | None:
     """The error that a job in this folder noted when it ended, if it did; not that of another job.
 
     A data set that was complete before the run still is, and its note is removed.

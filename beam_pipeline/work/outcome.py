@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.errors import ConversionError
+from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.packed_batches import DeadLetterBatch
 from beam_pipeline.core.packing import Columns, items_by_part, join_columns
 
@@ -15,8 +17,18 @@ COMPARED = "compared"
 DEAD_LETTERS = "dead_letters"
 REFUSALS = "refusals"
 TALLY = "tally"
-"""Tags of the outputs that a stage may have beside its main one."""
+"""Tags of the outputs that a stage may have beside its main one; dead letters are a counter, too."""
 
+COUNTERS = "beam_tfrecord"
+IMAGES_LISTED = "images_listed"
+SAMPLES_PLANNED = "samples_planned"
+BYTES_PLANNED = "bytes_planned"
+SAMPLES_DONE = "samples_done"
+BYTES_DONE = "bytes_done"
+EXAMPLES_WRITTEN = "examples_written"
+SHARDS_WRITTEN = "shards_written"
+"""The namespace of Beam's counters, which the launcher of a remote engine queries, and their names. They are
+updated once per batch, shard or job, not for each sample."""
 
 SMALL = 1 << 14
 """Bytes of a call, a thousand references: done in about the time that it takes to send them elsewhere."""
@@ -39,6 +51,11 @@ class Outcome:
     dead_letters: DeadLetterBatch = field(default_factory=DeadLetterBatch)
     tagged: Sequence[tuple[str, Any]] = ()
     counters: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def refused(cls, error: ConversionError) -> Outcome:
+        """The outcome of what keeps the job from writing anything."""
+        return cls(tally=Tally(refusals=[Refusal.from_error(error)]))
 
 
 class Division(Protocol):

@@ -57,7 +57,7 @@ from beam_pipeline.work.incomplete_folder import (
     read_note_file,
     read_noted_run,
 )
-from beam_pipeline.work.receipt_files import delete_receipts, read_receipt, receipts_there
+from beam_pipeline.work.receipts import delete_receipts, read_receipt, receipts_there
 
 
 def read_manifest(folder: str) -> Manifest:

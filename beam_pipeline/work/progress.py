@@ -5,7 +5,7 @@ writer process ──(its connection)──┐
 threads of the engine ─────────────┴──> listener of the job, which shows the counts
 ```
 
-Workers on other machines report through Beam's counters (`counters.py`) instead; for them, nobody
+Workers on other machines report through the counters of `outcome.py` instead; for them, nobody
 listens here.
 """
 

@@ -35,7 +35,7 @@ from beam_pipeline.work.output_claim import held_claims
 from beam_pipeline.work.progress import Counts
 
 _Result = TypeVar("_Result", covariant=True)
-_SHARD_TASK = "beam_pipeline.work.shard_task"
+_SHARD_TASK = "beam_pipeline.work.writing"
 
 FEW_SAMPLES = 512
 FEW_BYTES = 64 << 20  # 64 MiB

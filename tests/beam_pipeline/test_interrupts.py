@@ -92,9 +92,9 @@ def test_after_the_manifest_it_says_that_the_data_set_is_complete(tmp_path: Path
     (tmp_path / "photos" / "a" / "0.jpg").write_bytes(picture())
     code = (
         "import sys, time\nfrom beam_pipeline.cli import main\n"
-        "from beam_pipeline.transforms import dataset_finisher\n"
+        "from beam_pipeline.work import finishing\n"
         "def hold(folder):\n  print('ready', flush=True, file=sys.__stdout__)\n  time.sleep(60)\n"
-        "dataset_finisher.delete_incomplete = hold\n"
+        "finishing.delete_incomplete = hold\n"
         f"main(['convert', '--images', {str(tmp_path / 'photos')!r}, '--yes', '--no_report', "
         f"'--output', {str(tmp_path / 'out')!r}])"
     )

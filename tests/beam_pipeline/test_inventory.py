@@ -16,9 +16,8 @@ import pytest
 from pyarrow import parquet
 
 from beam_pipeline.core.listing.inventory import read_inventory
-from beam_pipeline.transforms.listing import cut_file
-from beam_pipeline.work.inventory_task import cut_of
-from beam_pipeline.work.reading import PART_BYTES
+from beam_pipeline.work.file_parts import PART_BYTES, cut_file
+from beam_pipeline.work.listing import cut_of
 from tests.harness import (
     NONE_BAD,
     REPOSITORY,

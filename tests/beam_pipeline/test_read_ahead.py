@@ -19,9 +19,8 @@ from beam_pipeline.core.references import SampleRef
 from beam_pipeline.layouts.layout import ContainerLabels, FolderLabels, Source
 from beam_pipeline.options import ConvertOptions, EngineOptions
 from beam_pipeline.storage.read_ahead import ReadOptions
-from beam_pipeline.work.encoding import EncodingOptions
 from beam_pipeline.work.sample_spool import SpoolReader
-from beam_pipeline.work.shard_task import ShardTask, WriteRequest
+from beam_pipeline.work.writing import EncodingOptions, ShardTask, WriteRequest
 from tests.harness import convert, digests, read_all, reasons_of
 from tests.pictures import picture, write_files, write_pictures
 
@@ -91,9 +90,8 @@ def test_what_is_too_large_to_read_is_not_read_ahead(tmp_path: Path, reading: Re
         record_format=TFRecordFormat(),
     )
     written = task.run()
-    assert written.info
-    assert written.refusal is None
-    assert written.info.examples == 8
+    (info,) = written.main
+    assert info.examples == 8
     assert {(dead_letter.key, dead_letter.reason) for dead_letter in written.dead_letters} == {
         (f"{number}.jpg", Reason.TOO_LARGE) for number in (0, 3, 6, 9)
     }

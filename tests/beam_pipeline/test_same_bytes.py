@@ -24,6 +24,7 @@ from beam_pipeline.transforms.labels import LabelByFolder
 from beam_pipeline.transforms.listing import ListImages
 from beam_pipeline.transforms.planning import AssignShards, Planning, PlanShards
 from beam_pipeline.work import spill
+from beam_pipeline.work.labels import Labelling
 from beam_pipeline.work.outcome import TALLY
 from beam_pipeline.work.spill import unspill
 from tests.harness import convert, convert_in_process_of_its_own, digests, read_shard, shard_names
@@ -169,7 +170,9 @@ def test_only_references_cross_the_shuffle(tmp_path: Path) -> None:
 
     with test_pipeline.TestPipeline(runner="FnApiRunner") as pipeline:
         listed = pipeline | ListImages(roots=(ImageRoot(f"{tmp_path}/photos"),))
-        labelled = listed["images"] | LabelByFolder(splits=SplitAssigner(None, 0), may_repeat=False)
+        labelled = listed["images"] | LabelByFolder(
+            labelling=Labelling(SplitAssigner(None, 0)), may_repeat=False
+        )
         plan = (
             (listed[TALLY], labelled[TALLY])
             | beam.Flatten()

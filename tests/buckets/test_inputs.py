@@ -20,9 +20,9 @@ from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.packing import unpack_columns
 from beam_pipeline.core.references import LabelRow
-from beam_pipeline.transforms.listing import cut_file
-from beam_pipeline.work.inventory_task import InventoryTask, cut_of
-from beam_pipeline.work.reading import FilePart, RowsTask
+from beam_pipeline.work.file_parts import FilePart, cut_file
+from beam_pipeline.work.labels import RowsTask
+from beam_pipeline.work.listing import InventoryTask, cut_of
 from tests.archives import make_tar, make_zip
 from tests.buckets.proxy import Fault
 from tests.buckets.services import Run, Store

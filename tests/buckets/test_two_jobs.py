@@ -14,8 +14,8 @@ from google_crc32c import value
 
 from beam_pipeline.core.dataset.manifest import crc32c_text
 from beam_pipeline.core.errors import AnotherJobError
-from beam_pipeline.transforms.dataset_finisher import Reports
-from beam_pipeline.work.incomplete_folder import take_refusal
+from beam_pipeline.work.finishing import Reports
+from beam_pipeline.work.incomplete_folder import noted_refusal
 from beam_pipeline.work.output_folder import prepare_output
 from tests.buckets.proxy import Fault
 from tests.buckets.services import Store
@@ -148,7 +148,7 @@ def _finish(cloud: Store) -> None:
 
 
 def _refusal(cloud: Store) -> str:
-    error = take_refusal(f"{cloud.uri}/out")
+    error = noted_refusal(f"{cloud.uri}/out")
     assert isinstance(error, AnotherJobError)
     return str(error).partition(" any more")[0]
 

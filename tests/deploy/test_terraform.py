@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from beam_pipeline.commands.command import PROGRAM
+from beam_pipeline.work.finishing import COMMITTED
 from tests.buckets.services import needs_google
 from tests.deploy.tools import DEPLOY, SCHEDULE, TERRAFORM
-from transforms.dataset_finisher import COMMITTED
 
 pytestmark = pytest.mark.deploy
 

@@ -67,11 +67,11 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beam and we look at a job every few seconds; here fifty times as often."""
     from apache_beam.runners.dataflow import dataflow_runner
 
-    from beam_pipeline.engines import dataflow_job
+    from beam_pipeline.engines import dataflow
 
     clock = types.SimpleNamespace(time=time.time, sleep=lambda seconds: time.sleep(seconds / 50))
     monkeypatch.setattr(dataflow_runner, "time", clock)
-    monkeypatch.setattr(dataflow_job, "ROUND_MS", 1)
+    monkeypatch.setattr(dataflow, "ROUND_MS", 1)
     monkeypatch.setattr(progress_bar, "_LINE_INTERVAL", 0.0)
 
 

@@ -27,7 +27,7 @@ from beam_pipeline.storage.bucket_listing import (
 )
 from beam_pipeline.storage.key_ranges import KeyRange
 from beam_pipeline.storage.local_listing import list_local_root
-from beam_pipeline.transforms.listing import list_root
+from beam_pipeline.work.listing import list_root
 from tests.pictures import write_files
 from tests.storage.fixtures import MemoryFiles
 from tests.transforms.buckets import PAGE, SMALL, Serve, image_at, photos, together

@@ -11,7 +11,7 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.transforms.planning import SumTallies
+from beam_pipeline.transforms.in_workers import Sum
 
 
 def assert_items(batches: beam.PCollection, expected: Iterable[Any], label: str) -> None:
@@ -22,7 +22,7 @@ def assert_items(batches: beam.PCollection, expected: Iterable[Any], label: str)
 
 def assert_total(tallies: beam.PCollection, expected: Tally) -> None:
     """The tallies add up to this one."""
-    total = tallies | "Total" >> beam.CombineGlobally(SumTallies())
+    total = tallies | "Total" >> beam.CombineGlobally(Sum(Tally, Tally.add))
     assert_that(total, equal_to([expected]), label="tally")
 
 

@@ -11,11 +11,11 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from beam_pipeline.core.dataset.splits import GroupBy, divide_groups, rank_of
 from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.packed_batches import SampleBatch
 from beam_pipeline.core.records.sharding import KeyHasher, SplitFractions
 from beam_pipeline.core.references import LabelValue, SampleRef
-from beam_pipeline.transforms.assign_splits import AssignSplits
-from beam_pipeline.transforms.batches import SampleBatch
-from beam_pipeline.transforms.planning import SumTallies
+from beam_pipeline.transforms.in_workers import Sum
+from beam_pipeline.transforms.splits import AssignSplits
 from beam_pipeline.work.outcome import TALLY
 
 SHARES = SplitFractions(
@@ -58,7 +58,7 @@ def assert_assigned(
             | AssignSplits(fractions=SHARES, seed=3, column=0, group_by=group_by)
         )
         each = assigned["samples"] | "Each" >> beam.FlatMap(list)
-        total = assigned[TALLY] | beam.CombineGlobally(SumTallies())
+        total = assigned[TALLY] | beam.CombineGlobally(Sum(Tally, Tally.add))
         assert_that(each, equal_to(expected), label="samples")
         assert_that(total, equal_to([tally]), label="tally")
 

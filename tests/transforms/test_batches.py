@@ -6,8 +6,8 @@ import pytest
 from apache_beam import coders
 
 from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.packed_batches import DeadLetterBatch, ImageBatch, LabelBatch, SampleBatch
 from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef
-from beam_pipeline.transforms.batches import DeadLetterBatch, ImageBatch, LabelBatch, SampleBatch
 
 BATCHES: list[list[Any]] = [
     ImageBatch([ImageRef("a.jpg", "/a.jpg", 3, 7), ImageRef("b.jpg", "/b.jpg", 4)]),

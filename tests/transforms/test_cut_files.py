@@ -20,11 +20,13 @@ from beam_pipeline.core.listing.cuts import (
     RowGroupRange,
 )
 from beam_pipeline.transforms import listing
-from beam_pipeline.transforms.listing import CutFiles, cut_file
-from beam_pipeline.work.reading import (
+from beam_pipeline.transforms.listing import CutFiles
+from beam_pipeline.work import file_parts
+from beam_pipeline.work.file_parts import (
     PART_BYTES,
     FilePart,
     ScanTask,
+    cut_file,
     read_lines,
     scan_tasks,
 )
@@ -100,7 +102,7 @@ def test_a_file_that_cannot_be_looked_at_to_its_end_is_one_part(
         first, second, *_ = scan_tasks(*arguments)
         return [first, replace(second, uri=f"{tmp_path}/gone")]
 
-    monkeypatch.setattr(listing, "scan_tasks", broken_tasks)
+    monkeypatch.setattr(file_parts, "scan_tasks", broken_tasks)
     assert cut_file(str(path), comma, 100) == [FilePart(str(path))]
 
 

@@ -20,15 +20,15 @@ from beam_pipeline.core.labels.schema import (
     Column,
     object_columns,
 )
+from beam_pipeline.core.packed_batches import DeadLetterBatch
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.records.sharding import ShardInfo, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
-from beam_pipeline.transforms.batches import DeadLetterBatch
-from beam_pipeline.transforms.dataset_finisher import DatasetFinisher, Reports
-from beam_pipeline.transforms.dead_letters import WrittenPart
-from beam_pipeline.work.encoding import EncodingOptions
-from beam_pipeline.work.incomplete_folder import take_refusal, write_note
+from beam_pipeline.work.dead_letter_files import WrittenPart
+from beam_pipeline.work.finishing import DatasetFinisher, Reports
+from beam_pipeline.work.incomplete_folder import noted_refusal, write_note
 from beam_pipeline.work.output_folder import clean_up_refused, prepare_output
+from beam_pipeline.work.writing import EncodingOptions
 
 UNREADABLE = DeadLetter("read", "b.jpg", "/photos/b.jpg", "unreadable", "no such file")
 EMPTY = DeadLetter("read", "c.jpg", "/photos/c.jpg", "empty_file", "the file has no bytes")
@@ -133,7 +133,7 @@ def test_what_a_manifest_cannot_hold_is_not_written(
 ) -> None:
     """Nothing is called a manifest that no reader takes for one."""
     finish(tmp_path, replace(PLAN, **changes))
-    assert message in str(take_refusal(str(tmp_path)))
+    assert message in str(noted_refusal(str(tmp_path)))
     assert "manifest.json" not in files_of(tmp_path)
 
 
@@ -176,7 +176,7 @@ def test_a_run_that_is_not_complete_leaves_the_reason(
         ".incomplete/refusal.json",
         "dead_letters.jsonl",
     ]
-    refusal = take_refusal(str(tmp_path))
+    refusal = noted_refusal(str(tmp_path))
     assert type(refusal).__name__ == error
     assert str(refusal).startswith(start)
 
@@ -185,7 +185,7 @@ def test_an_engine_that_reports_nothing_else_gets_an_error(tmp_path: Path) -> No
     """The job fails, and the reason is noted as well."""
     with pytest.raises(TooManyBadSamplesError, match="2 bad samples among 6 listed images"):
         finish(tmp_path, max_bad_fraction=0.1, failures=FailurePolicy(raises_refusals=True))
-    assert isinstance(take_refusal(str(tmp_path)), TooManyBadSamplesError)
+    assert isinstance(noted_refusal(str(tmp_path)), TooManyBadSamplesError)
 
 
 def test_a_complete_data_set_is_not_rewritten(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_a_resumed_run_of_other_inputs_is_refused(tmp_path: Path) -> None:
     assert files_of(tmp_path) == before
     changed = [SHARDS[0], SHARDS[1]._replace(crc32c=1)]
     finish(tmp_path, shards=changed)
-    refusal = take_refusal(str(tmp_path))
+    refusal = noted_refusal(str(tmp_path))
     assert isinstance(refusal, ChangedInputsError)
     assert str(refusal).startswith(f"--resume: since {tmp_path} was written, its images or labels")
     assert files_of(tmp_path) == before
@@ -220,7 +220,7 @@ def test_a_resumed_run_with_fewer_dead_letters_deletes_the_parts(tmp_path: Path)
     write_note(str(tmp_path), PLAN, {})
     finish(tmp_path, most_dead_letters=2, max_bad_fraction=0.1)
     assert {name for name in files_of(tmp_path) if "/" not in name} == set(PARTS)
-    take_refusal(str(tmp_path))
+    noted_refusal(str(tmp_path))
     finish(tmp_path)
     assert "dead_letters.jsonl" in files_of(tmp_path)
     assert not set(PARTS) & set(files_of(tmp_path))
@@ -230,7 +230,7 @@ def test_parts_of_a_refused_run_may_be_replaced(tmp_path: Path) -> None:
     """They are kept for their reasons, as the one file is."""
     write_note(str(tmp_path), PLAN, {})
     finish(tmp_path, replace(PLAN, refusal=Refusal("ListingError", "no")), most_dead_letters=2)
-    take_refusal(str(tmp_path))
+    noted_refusal(str(tmp_path))
     clean_up_refused(str(tmp_path))
     assert set(files_of(tmp_path)) == {".incomplete/writing.json", *PARTS}
     prepare_output(str(tmp_path), overwrite=False)
@@ -248,5 +248,5 @@ def test_lost_parts_are_a_fault(tmp_path: Path) -> None:
             shards=SHARDS, dead_letters=[], refusals=[], totals=totals, in_parts=in_parts
         )
         finisher.finish(PLAN, reports)
-        assert type(take_refusal(str(tmp_path))).__name__ == error
+        assert type(noted_refusal(str(tmp_path))).__name__ == error
     assert "manifest.json" not in files_of(tmp_path)

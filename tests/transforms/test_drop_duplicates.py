@@ -11,12 +11,12 @@ import pytest
 from beam_pipeline.core.dataset.duplicates import CopyFinder, Duplicates
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.images.preparation import digest_of
+from beam_pipeline.core.packed_batches import SampleBatch
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE
-from beam_pipeline.transforms.batches import SampleBatch
 from beam_pipeline.transforms.duplicates import DropDuplicates
-from beam_pipeline.work.image_tasks import DigestSource
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
+from beam_pipeline.work.planning import DigestSource
 from tests.transforms.outputs import assert_items, assert_total
 
 CONTENTS = {

@@ -17,9 +17,9 @@ from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.errors import ListingError
 from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.labels.meeting import NameDivision
+from beam_pipeline.core.packed_batches import ImageBatch
 from beam_pipeline.core.packing import unpack
 from beam_pipeline.core.references import ImageRef
-from beam_pipeline.transforms.batches import ImageBatch
 from beam_pipeline.transforms.in_workers import Divide, InWorkers, Step
 from beam_pipeline.work.outcome import DEAD_LETTERS, SMALL, TALLY, Outcome, step
 from beam_pipeline.work.writer_process import writer_processes

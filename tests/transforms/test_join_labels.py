@@ -8,13 +8,14 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from beam_pipeline.core.dataset.splits import SplitAssigner
 from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.labels.join import join_bucket
+from beam_pipeline.core.labels.join import AGREE, join_bucket
 from beam_pipeline.core.labels.schema import ColumnKind, label_column
+from beam_pipeline.core.packed_batches import ImageBatch, LabelBatch
 from beam_pipeline.core.references import ImageRef, LabelRow
 from beam_pipeline.transforms import in_workers
-from beam_pipeline.transforms.batches import ImageBatch, LabelBatch
+from beam_pipeline.transforms.in_workers import Sum
 from beam_pipeline.transforms.labels import JoinLabels
-from beam_pipeline.transforms.planning import SumTallies
+from beam_pipeline.work.labels import Labelling
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 
 KEYS = [f"{folder}/{number}.jpg" for folder in "abc" for number in range(20)]
@@ -49,14 +50,13 @@ def test_buckets_and_bundles_play_no_part(
             "rows": pipeline | "Rows" >> beam.Create(row_batches),
         }
         joined = inputs | JoinLabels(
-            splits=SplitAssigner(None, 0),
-            columns=(label_column("label", ColumnKind.BYTES),),
-            merge_rows=False,
+            labelling=Labelling(SplitAssigner(None, 0), (label_column("label", ColumnKind.BYTES),)),
+            merger=AGREE,
             buckets=buckets,
         )
         samples = joined["samples"] | "EachSample" >> beam.FlatMap(list)
         dead_letters = joined[DEAD_LETTERS] | "EachLetter" >> beam.FlatMap(list)
-        total = joined[TALLY] | beam.CombineGlobally(SumTallies())
+        total = joined[TALLY] | beam.CombineGlobally(Sum(Tally, Tally.add))
         assert_that(samples, equal_to(expected.all_samples()), label="samples")
         assert_that(dead_letters, equal_to(expected.dead_letters), label="dead letters")
         assert_that(total, equal_to([tally]), label="tally")

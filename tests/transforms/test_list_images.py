@@ -14,12 +14,13 @@ from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.errors import ListingError
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.listing.label_files import LabelFile, LabelFiles
+from beam_pipeline.core.packed_batches import ImageBatch
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.storage.bucket_listing import (
     FanOut,
 )
-from beam_pipeline.transforms.batches import ImageBatch
-from beam_pipeline.transforms.listing import ListImages, list_root
+from beam_pipeline.transforms.listing import ListImages
+from beam_pipeline.work.listing import list_root
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 from tests.pictures import write_files
 from tests.transforms.buckets import (

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from beam_pipeline.core.packed_batches import SampleBatch
 from beam_pipeline.core.records.sharding import KeyHasher
 from beam_pipeline.core.references import SampleRef
-from beam_pipeline.transforms.batches import SampleBatch
 from beam_pipeline.transforms.planning import LowestSamples
 from tests.harness import convert, manifest_of, shard_names
 from tests.pictures import picture, write_files
@@ -22,12 +22,9 @@ def test_the_lowest_hashes_are_found_in_any_parts(parts: int) -> None:
     """One sample in twenty, whatever the order of batches and how they are combined."""
     shuffled = REFS.copy()
     random.Random(parts).shuffle(shuffled)
-    combine = LowestSamples(seed=5)
-    accumulators = [
-        combine.add_input(combine.create_accumulator(), SampleBatch(shuffled[i::parts]))
-        for i in range(parts)
-    ]
-    found = combine.extract_output(combine.merge_accumulators(accumulators))
+    lowest = [LowestSamples.of_batch(SampleBatch(shuffled[i::parts]), 5) for i in range(parts)]
+    batches = LowestSamples.of_all([LowestSamples.of_all(lowest[:3]), *lowest[3:]]).batches()
+    found = [ref for batch in batches for ref in batch]
     hasher = KeyHasher(5)
     assert found == sorted(REFS, key=lambda ref: hasher.order(ref.key))[:50]
 

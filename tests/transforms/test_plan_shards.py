@@ -22,7 +22,8 @@ from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.records.sharding import ShardConfig, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.storage import files
-from beam_pipeline.transforms.planning import Planning, PlanShards, SumTallies
+from beam_pipeline.transforms.in_workers import Sum
+from beam_pipeline.transforms.planning import Planning, PlanShards
 from beam_pipeline.work import progress
 from beam_pipeline.work.incomplete_folder import read_note
 from beam_pipeline.work.progress import Counts
@@ -63,7 +64,7 @@ def total(*tallies: Tally) -> Tally:
 
 def test_tallies_add_up_wherever_they_are_added() -> None:
     """One after the other, or on several workers."""
-    sum_tallies = SumTallies()
+    sum_tallies = Sum(Tally, Tally.add)
     one = sum_tallies.add_input(sum_tallies.create_accumulator(), LISTED)
     other = sum_tallies.add_input(sum_tallies.create_accumulator(), JOINED)
     merged = sum_tallies.merge_accumulators([one, other, Tally()])

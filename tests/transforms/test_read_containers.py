@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 import apache_beam as beam
 import pytest
 
+from beam_pipeline.core.dataset.splits import SplitAssigner
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ContainerError
 from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS, Column
 from beam_pipeline.core.records.sharding import SplitFractions
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.layouts.layout import ContainerLabels
 from beam_pipeline.transforms import labels
-from beam_pipeline.transforms.labels import ReadContainers, SplitAssigner
+from beam_pipeline.transforms.labels import ReadContainers
+from beam_pipeline.work.labels import Labelling
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 from tests.transforms.outputs import assert_items, assert_total, counted
 
@@ -52,13 +55,15 @@ class Reader:
 
 
 def read(
-    *uris: str, splits: SplitAssigner = SPLITS, class_column: int | None = 0, raises: bool = True
+    *uris: str,
+    splits: SplitAssigner = SPLITS,
+    columns: Sequence[Column] = CLASS_FOLDER_COLUMNS,
+    raises: bool = True,
 ) -> ReadContainers:
     return ReadContainers(
         labels=ContainerLabels(Reader(), uris),
         unpack_to="/unpacked",
-        splits=splits,
-        class_column=class_column,
+        labelling=Labelling(splits, columns),
         raises=raises,
     )
 
@@ -89,7 +94,7 @@ def test_every_sample_is_counted_once(monkeypatch: pytest.MonkeyPatch, batch_siz
 def test_a_broken_container_refuses_the_run() -> None:
     """The reason travels with the counts; what came before the break is counted, too."""
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        found = pipeline | read("/broken", class_column=None, raises=False)
+        found = pipeline | read("/broken", columns=(), raises=False)
         assert_items(found["samples"], [sample("/broken", 0)], "samples")
         assert_items(found[DEAD_LETTERS], [], "dead letters")
         expected = Tally(
@@ -105,7 +110,7 @@ def test_fractions_take_the_place_of_the_containers_splits() -> None:
     """Each sample is in the split that it is counted in."""
     splits = SplitAssigner(SplitFractions((("all", Fraction(1)),)), 0)
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        found = pipeline | read("/b", splits=splits, class_column=None)
+        found = pipeline | read("/b", splits=splits, columns=())
         samples = [sample("/b", number)._replace(split="all") for number in (0, 1)]
         assert_items(found["samples"], samples, "samples")
         expected = Tally(

@@ -15,8 +15,8 @@ from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.listing.label_files import LabelFile, LabelFiles
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.transforms.listing import ReadInventory
-from beam_pipeline.work import inventory_task
-from beam_pipeline.work.inventory_task import OUTSIDE, REPLACED
+from beam_pipeline.work import listing
+from beam_pipeline.work.listing import OUTSIDE, REPLACED
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 from tests.pictures import write_files
 from tests.transforms.outputs import assert_items, assert_total
@@ -48,7 +48,7 @@ def test_rows_below_a_root_are_its_images(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_size: int
 ) -> None:
     """With size and generation; a row elsewhere and one of a replaced version are counted only."""
-    monkeypatch.setattr(inventory_task, "BATCH_SIZE", batch_size)
+    monkeypatch.setattr(listing, "BATCH_SIZE", batch_size)
     assert_listed(
         tmp_path,
         (CATS, DOGS),

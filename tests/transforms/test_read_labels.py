@@ -17,8 +17,8 @@ from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.references import ImageRef, LabelRow
 from beam_pipeline.layouts.layout import FileLabels, ListedLabels
-from beam_pipeline.transforms.labels import ListLabels, ReadLabels
-from beam_pipeline.work import reading
+from beam_pipeline.transforms.labels import ReadLabels
+from beam_pipeline.work import labels as label_work
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 from tests.pictures import write_files
 from tests.transforms.outputs import assert_items, assert_total, counted
@@ -67,7 +67,7 @@ def test_every_row_of_named_files_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_size: int
 ) -> None:
     """A bad row is a dead letter, and a row that has no image."""
-    monkeypatch.setattr(reading, "BATCH_SIZE", batch_size)
+    monkeypatch.setattr(label_work, "BATCH_SIZE", batch_size)
     write_files(str(tmp_path), {"a": "1 2 ? 4", "b": "", "c": "5"})
     a, b, c = (f"{tmp_path}/{name}" for name in "abc")
     assert_read(
@@ -170,7 +170,7 @@ def test_listed_files_are_rows(tmp_path: Path) -> None:
     ]
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         labels = ListedLabels(Masks(), (ImageRoot(str(tmp_path)),))
-        found: Any = pipeline | ListLabels(labels=labels)
+        found: Any = pipeline | ReadLabels(labels=labels)
         assert_items(found["rows"], rows, "rows")
         assert_items(found[DEAD_LETTERS], [pipe], "dead letters")
         assert_total(found[TALLY], Tally(label_rows=3, orphan_rows=1, **counted(pipe)))

@@ -9,9 +9,9 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from beam_pipeline.core.dataset.tally import Totals
 from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.packed_batches import DeadLetterBatch
 from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo
-from beam_pipeline.transforms.batches import DeadLetterBatch
-from beam_pipeline.transforms.dead_letters import SumTotals
+from beam_pipeline.transforms.finishing import sum_totals
 
 
 def test_all_reports_are_summed_into_one() -> None:
@@ -28,4 +28,4 @@ def test_all_reports_are_summed_into_one() -> None:
             "dead_letters": pipeline | "DeadLetters" >> beam.Create([dead, dead]),
             "images": pipeline | "Images" >> beam.Create([ImageFigures((("resized", 3),))]),
         }
-        assert_that(reports | SumTotals(), equal_to([expected]))
+        assert_that(sum_totals(reports), equal_to([expected]))

@@ -17,11 +17,13 @@ from beam_pipeline.core.dataset.names import (
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.failures import DEFAULT_POLICY, FailurePolicy
+from beam_pipeline.core.failures import DEFAULT_POLICY
 from beam_pipeline.core.packing import pack
 from beam_pipeline.core.records.sharding import ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
-from beam_pipeline.transforms.dead_letters import WrittenPart, _WritingPart, write_parts
+from beam_pipeline.transforms.finishing import _write_part
+from beam_pipeline.work.dead_letter_files import WrittenPart, write_parts
+from tests.transforms.test_dataset_finisher import finisher_of
 
 MOST = 1000
 PLAN = Plan(ShardPlan("d", (("train", 1),), TFRecordFormat()), (), Tally(), None)
@@ -43,7 +45,7 @@ def test_the_memory_of_a_worker_does_not_grow(count: int, tmp_path: Path) -> Non
     names = dead_letter_names(parts)
     tracemalloc.start()
     try:
-        (outcome,) = _WritingPart(str(tmp_path), DEFAULT_POLICY)((0, pieces), (PLAN, names))
+        (outcome,) = _write_part((0, pieces), (PLAN, names), finisher_of(tmp_path))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -62,10 +64,9 @@ def test_one_process_writes_the_same_parts(tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     found = list(write_parts(str(here), names, letters))
     assert sum(part.letters for part in found) == 5000
-    work = _WritingPart(str(there), DEFAULT_POLICY)
     for number in range(5):
         piece = pack([one for one in reversed(letters) if part_of(one, 5) == number])
-        (outcome,) = work((number, [piece]), (PLAN, names))
+        (outcome,) = _write_part((number, [piece]), (PLAN, names), finisher_of(there))
         assert outcome.main == [found[number]]
     for name in names:
         assert (here / name).read_bytes() == (there / name).read_bytes()
@@ -75,10 +76,14 @@ def test_a_part_that_cannot_be_written_is_a_refusal_or_an_error(tmp_path: Path) 
     """An engine that tries again needs the error."""
     (tmp_path / "file").touch()
     folder, part = str(tmp_path / "file"), (0, [pack(list(dead_letters(1)))])
-    (outcome,) = _WritingPart(folder, FailurePolicy(retries=False))(part, (PLAN, ["a"]))
+    (outcome,) = _write_part(part, (PLAN, ["a"]), finisher_of(tmp_path / "file"))
     (found,) = outcome.main
     assert found == WrittenPart(1, found.refusal)
     assert found.refusal
     assert found.refusal.message.startswith(f"{folder}/a cannot be written: ")
     with pytest.raises(OSError, match="file"):
-        list(_WritingPart(folder, DEFAULT_POLICY)(part, (PLAN, ["a"])))
+        list(
+            _write_part(
+                part, (PLAN, ["a"]), finisher_of(tmp_path / "file", failures=DEFAULT_POLICY)
+            )
+        )

@@ -16,15 +16,15 @@ from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.errors import LostSamplesError
 from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
+from beam_pipeline.core.packed_batches import SampleBatch
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.records.sharding import ShardInfo, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE
-from beam_pipeline.transforms.batches import SampleBatch
 from beam_pipeline.transforms.writing import WriteRecords, group_samples, measure_shard
-from beam_pipeline.work.encoding import EncodingOptions
 from beam_pipeline.work.outcome import DEAD_LETTERS, REFUSALS
+from beam_pipeline.work.writing import EncodingOptions
 from tests.harness import read_all
 from tests.pictures import picture, write_pictures
 from tests.transforms.outputs import assert_items

@@ -26,11 +26,10 @@ from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.transforms.writing import WriteShards
 from beam_pipeline.work import writer_process
-from beam_pipeline.work.encoding import EncodingOptions
-from beam_pipeline.work.incomplete_folder import take_refusal
+from beam_pipeline.work.incomplete_folder import noted_refusal
 from beam_pipeline.work.outcome import DEAD_LETTERS, REFUSALS
-from beam_pipeline.work.receipt_files import read_receipt
-from beam_pipeline.work.shard_task import ShardTask, WriteRequest, Written
+from beam_pipeline.work.receipts import read_receipt
+from beam_pipeline.work.writing import EncodingOptions, ShardTask, WriteRequest
 from tests.pictures import write_pictures
 from tests.transforms.outputs import assert_items
 
@@ -63,15 +62,20 @@ def shards(tmp_path: Path) -> dict[int, list[SampleRef]]:
     return {0: refs[:1], 1: refs[1:], 2: []}
 
 
-def written_alone(folder: Path, shards: Mapping[int, Sequence[SampleRef]], number: int) -> Written:
-    """A shard as the task that writes it reports it."""
-    return ShardTask(
-        request=WriteRequest(folder=str(folder), encoding=ENCODING),
-        spec=PLAN.shard_plan.spec(number),
-        batches=[pack(shards[number])],
-        class_ids=PLAN.class_ids,
-        record_format=PLAN.shard_plan.record_format,
-    ).run()
+def written_alone(folder: Path, shards: Mapping[int, Sequence[SampleRef]], number: int) -> Any:
+    """The figures of a shard that its task writes."""
+    (info,) = (
+        ShardTask(
+            request=WriteRequest(folder=str(folder), encoding=ENCODING),
+            spec=PLAN.shard_plan.spec(number),
+            batches=[pack(shards[number])],
+            class_ids=PLAN.class_ids,
+            record_format=PLAN.shard_plan.record_format,
+        )
+        .run()
+        .main
+    )
+    return info
 
 
 def in_job(
@@ -105,9 +109,8 @@ def test_every_shard_is_written(
     tmp_path: Path, shards: dict[int, list[SampleRef]], processes: int
 ) -> None:
     """In writer processes or here: the files and figures are those of each task alone, in any order."""
-    alone = [written_alone(tmp_path / "alone", shards, number) for number in shards]
-    infos = [written.info for written in alone]
-    assert [info.examples for info in infos if info] == [1, 3, 0]
+    infos = [written_alone(tmp_path / "alone", shards, number) for number in shards]
+    assert [info.examples for info in infos] == [1, 3, 0]
     with writer_process.writer_processes(processes), beam.Pipeline(runner="FnApiRunner") as job:
         found = in_job(job, tmp_path / "job", shards)
         assert_that(found["shards"], equal_to(infos), label="shards")
@@ -154,7 +157,7 @@ def test_an_engine_that_retries_gets_the_error(
         beam.Pipeline(runner="FnApiRunner") as job,
     ):
         in_job(job, folder, shards, failures=FailurePolicy(retries=True))
-    noted = take_refusal(str(folder))
+    noted = noted_refusal(str(folder))
     assert type(noted).__name__ == "OutputError"
 
 
@@ -162,7 +165,7 @@ def test_a_resumed_job_keeps_shards_of_the_same_samples(
     tmp_path: Path, shards: dict[int, list[SampleRef]]
 ) -> None:
     """One of other samples is refused, and left as it is."""
-    infos = [written_alone(tmp_path, shards, number).info for number in (0, 1)]
+    infos = [written_alone(tmp_path, shards, number) for number in (0, 1)]
     files = {path: path.stat().st_ino for path in tmp_path.glob("*.tfrecord-*")}
     changed = {0: shards[0], 1: shards[1][1:]}
     with beam.Pipeline(runner="FnApiRunner") as job:
@@ -238,7 +241,7 @@ class EndOfWindow(beam.DoFn):
 
 def test_figures_are_of_the_file(tmp_path: Path, shards: dict[int, list[SampleRef]]) -> None:
     """Examples, bytes and classes by id."""
-    info = written_alone(tmp_path, shards, 1).info
+    info = written_alone(tmp_path, shards, 1)
     assert isinstance(info, ShardInfo)
     assert (info.examples, info.classes) == (3, ((0, 1), (1, 2)))
     assert info.bytes == os.path.getsize(tmp_path / info.file_name)

@@ -12,8 +12,8 @@ from beam_pipeline.core.images.preparation import digest_of
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE, ReadOptions
-from beam_pipeline.work.image_tasks import DigestSource, with_digests
 from beam_pipeline.work.outcome import Outcome
+from beam_pipeline.work.planning import DigestSource, with_digests
 
 
 def refs(folder: Path) -> list[SampleRef]:

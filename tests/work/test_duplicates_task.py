@@ -8,7 +8,7 @@ from beam_pipeline.core.dataset.duplicates import (
     WrittenImage,
     pack_images,
 )
-from beam_pipeline.work.image_tasks import compare_images
+from beam_pipeline.work.planning import compare_images
 
 
 def test_images_of_all_parts_are_compared() -> None:

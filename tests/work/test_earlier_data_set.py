@@ -27,9 +27,9 @@ from beam_pipeline.core.records.sharding import KeyHasher, ShardConfig, shard_of
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files
-from beam_pipeline.work.earlier_data_set import EarlierDataSet
-from beam_pipeline.work.encoding import EncodingOptions
-from beam_pipeline.work.shard_task import ShardTask, WriteRequest, shard_inputs
+from beam_pipeline.work.outcome import CHANGES, REFUSALS
+from beam_pipeline.work.receipts import EarlierDataSet
+from beam_pipeline.work.writing import EncodingOptions, ShardTask, WriteRequest, shard_inputs
 from tests.pictures import picture
 
 KEYS = [f"{i}.bmp" for i in range(24)]
@@ -86,10 +86,11 @@ class DataSet:
             earlier.look_up(inputs_of(task)).expected_fate() for task in tasks if earlier
         ]
         written = [task.run() for task in tasks]
-        self.dead = {letter.key for one in written for letter in one.dead_letters}
-        self.changes: list[ShardFate] = [w.changes for w in written if w.changes]
+        self.dead = {letter.key for outcome in written for letter in outcome.dead_letters}
+        tagged = [item for outcome in written for item in outcome.tagged]
+        self.changes: list[ShardFate] = [value for tag, value in tagged if tag == CHANGES]
         assert len(self.changes) == (len(written) if earlier else 0)
-        assert [w.refusal for w in written if w.refusal] == []
+        assert REFUSALS not in dict(tagged)
 
     def ref(self, key: str, image: Image) -> SampleRef:
         path = self.folder.parent / f"{image.picture}.bmp"
@@ -301,6 +302,6 @@ def test_dead_letters_that_may_have_passed_are_found_again(tmp_path: Path) -> No
     back = replace(
         task, request=replace(task.request, folder=str(tmp_path / "back"), earlier=earlier)
     ).run()
-    assert back.changes is not None
-    assert not back.changes.reused
-    assert back.changes.samples.added == ("a",)
+    (changes,) = (value for tag, value in back.tagged if tag == CHANGES)
+    assert not changes.reused
+    assert changes.samples.added == ("a",)

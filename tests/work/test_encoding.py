@@ -22,7 +22,7 @@ from beam_pipeline.core.records.example_source import (
 from beam_pipeline.core.records.record_format import EncodedSample
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE, ReadOptions
-from beam_pipeline.work.encoding import EncodingOptions
+from beam_pipeline.work.writing import EncodingOptions
 from tests.core.records.fixtures import made
 from tests.pictures import picture, write_files
 

@@ -8,7 +8,7 @@ import pytest
 
 from beam_pipeline.core.listing.cuts import LineRange, RowGroupRange
 from beam_pipeline.core.listing.line_blocks import LineBlock
-from beam_pipeline.work.reading import FilePart, line_ranges, read_lines, scan_tasks
+from beam_pipeline.work.file_parts import FilePart, line_ranges, read_lines, scan_tasks
 
 
 def test_a_large_file_is_looked_at_in_parts(tmp_path: Path) -> None:

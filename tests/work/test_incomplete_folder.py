@@ -17,9 +17,9 @@ from beam_pipeline.work.incomplete_folder import (
     EarlierRun,
     delete_incomplete,
     note_refusal,
+    noted_refusal,
     read_note,
     read_noted_run,
-    take_refusal,
     unpacking_folder,
     write_note,
 )
@@ -67,20 +67,20 @@ def test_a_damaged_note_is_an_error_that_names_it(tmp_path: Path, note: str) -> 
 @pytest.mark.parametrize("is_complete", [False, True])
 def test_a_refusal_is_taken_once_by_the_launcher(tmp_path: Path, is_complete: bool) -> None:
     """It stays in the folder of a run that is not complete, for whoever looks there."""
-    assert take_refusal(str(tmp_path)) is None
+    assert noted_refusal(str(tmp_path)) is None
     note_refusal(str(tmp_path), Refusal("OutputError", "no space"))
     if is_complete:
         write_files(str(tmp_path), {"manifest.json": ""})
-    error = take_refusal(str(tmp_path))
+    error = noted_refusal(str(tmp_path))
     assert isinstance(error, OutputError)
     assert str(error) == "no space"
-    assert (take_refusal(str(tmp_path)) is None) is is_complete
+    assert (noted_refusal(str(tmp_path)) is None) is is_complete
 
 
 def test_a_refusal_of_another_process_keeps_the_ids_of_its_questions(tmp_path: Path) -> None:
     """The first launcher hears of it from memory, the second one reads the note."""
     note_refusal(str(tmp_path), Refusal("QuestionError", "Which?", ("dates",)))
-    errors = [take_refusal(str(tmp_path)) for _ in range(2)]
+    errors = [noted_refusal(str(tmp_path)) for _ in range(2)]
     assert [error and (str(error), tuple(error.given_ids)) for error in errors] == [
         ("Which?", ("dates",)),
         ("Which?", ("dates",)),
@@ -91,8 +91,8 @@ def test_the_refusal_of_another_job_is_not_taken(tmp_path: Path) -> None:
     """Two jobs that write to one folder note their refusals apart."""
     one, two = "1" * 32, "2" * 32
     note_refusal(str(tmp_path), Refusal("OutputError", "no space"), one)
-    assert take_refusal(str(tmp_path), two) is None
-    assert take_refusal(str(tmp_path)) is None
-    assert str(take_refusal(str(tmp_path), one)) == "no space"
+    assert noted_refusal(str(tmp_path), two) is None
+    assert noted_refusal(str(tmp_path)) is None
+    assert str(noted_refusal(str(tmp_path), one)) == "no space"
     delete_incomplete(str(tmp_path))
     assert names_in(tmp_path) == []

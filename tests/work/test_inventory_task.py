@@ -16,9 +16,8 @@ from pyarrow import parquet
 
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.listing.filters import ImageRoot
-from beam_pipeline.transforms.listing import cut_file
-from beam_pipeline.work.inventory_task import InventoryTask, cut_of, list_group
-from beam_pipeline.work.reading import PART_BYTES, FilePart
+from beam_pipeline.work.file_parts import PART_BYTES, FilePart, cut_file
+from beam_pipeline.work.listing import InventoryTask, cut_of, list_group
 
 PETS, PHOTOS = ImageRoot("gs://pets"), ImageRoot("/photos")
 URIS = st.sampled_from(

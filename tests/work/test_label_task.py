@@ -17,8 +17,8 @@ from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
 from beam_pipeline.core.packing import pack
 from beam_pipeline.core.records.sharding import SplitFractions
 from beam_pipeline.core.references import ImageRef, LabelRow
-from beam_pipeline.work import label_task
-from beam_pipeline.work.label_task import Labelling, join_parts, label_images
+from beam_pipeline.work import labels as label_work
+from beam_pipeline.work.labels import Labelling, join_parts, label_images
 from beam_pipeline.work.outcome import Outcome
 
 IMAGES = [
@@ -65,7 +65,7 @@ def test_by_columns_or_one_by_one_the_outcome_is_the_same(
     splits: SplitAssigner, merger: RowMerger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Samples, their splits, dead letters and counts."""
-    labelling = Labelling(splits=splits, class_column=0, sample_filter=None, keep=None)
+    labelling = Labelling(splits)
     label = partial(label_images, [pack(IMAGES[:5]), pack(IMAGES[5:])], None, labelling)
     join = partial(join_parts, [pack(IMAGES)], [pack(ROWS[3:]), pack(ROWS[:3])], merger, labelling)
     assert labelling.takes_columns is (splits.group_by is None)
@@ -79,9 +79,7 @@ def test_by_columns_or_one_by_one_the_outcome_is_the_same(
 def test_unlabelled_images_may_be_kept() -> None:
     """Then samples are marked, and looked at one by one."""
     keep = KeepUnlabelled.of((label_column("label", ColumnKind.BYTES),))
-    labelling = Labelling(
-        splits=SplitAssigner(None, 0), class_column=0, sample_filter=None, keep=keep
-    )
+    labelling = Labelling(SplitAssigner(None, 0), keep=keep)
     assert not labelling.takes_columns
     samples, dead_letters, tally = shown(
         partial(join_parts, [pack(IMAGES)], [pack(ROWS)], AGREE, labelling)
@@ -91,9 +89,7 @@ def test_unlabelled_images_may_be_kept() -> None:
 
 def test_images_of_one_key_are_dead_letters_where_keys_may_repeat() -> None:
     """The others are labelled."""
-    labelling = Labelling(
-        splits=SplitAssigner(None, 0), class_column=0, sample_filter=None, keep=None
-    )
+    labelling = Labelling(SplitAssigner(None, 0))
     twice = ImageRef("cat/0.jpg", "/more/cat/0.jpg", 0)
     label = partial(label_images, [pack(IMAGES), pack([twice])], None, labelling, may_repeat=True)
     samples, dead_letters, _ = shown(label)
@@ -102,19 +98,15 @@ def test_images_of_one_key_are_dead_letters_where_keys_may_repeat() -> None:
 
 def test_large_buckets_become_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of a bounded size."""
-    monkeypatch.setattr(label_task, "_MOST_SAMPLES", 7)
-    labelling = Labelling(
-        splits=SplitAssigner(None, 0), class_column=0, sample_filter=None, keep=None
-    )
+    monkeypatch.setattr(label_work, "_MOST_SAMPLES", 7)
+    labelling = Labelling(SplitAssigner(None, 0))
     outcome = label_images([pack(IMAGES)], None, labelling)
     assert [len(batch) for batch in outcome.main] == [7, 7, 4]
 
 
 def test_nothing_is_labelled_where_there_is_nothing() -> None:
     """Empty parts, and a bucket without images or rows."""
-    labelling = Labelling(
-        splits=SplitAssigner(None, 0), class_column=0, sample_filter=None, keep=None
-    )
+    labelling = Labelling(SplitAssigner(None, 0))
     assert shown(partial(label_images, [pack(())], None, labelling)) == ([], [], Tally())
     assert shown(partial(join_parts, [], [], AGREE, labelling)) == ([], [], Tally())
     _, dead_letters, tally = shown(partial(join_parts, [], [pack(ROWS)], AGREE, labelling))

@@ -12,9 +12,9 @@ from beam_pipeline.core.records.example_source import ExampleOptions, LabelledIm
 from beam_pipeline.core.records.sharding import KeyHasher
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE
-from beam_pipeline.work.encoding import EncodingOptions
-from beam_pipeline.work.image_tasks import measure_images
 from beam_pipeline.work.outcome import Call
+from beam_pipeline.work.planning import measure_images
+from beam_pipeline.work.writing import EncodingOptions
 from tests.pictures import picture, write_files
 
 ENCODING = EncodingOptions(

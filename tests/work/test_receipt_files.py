@@ -10,7 +10,7 @@ from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.records.sharding import ShardInfo, ShardSpec
 from beam_pipeline.core.references import SampleRef
-from beam_pipeline.work.receipt_files import (
+from beam_pipeline.work.receipts import (
     delete_receipts,
     read_receipt,
     read_record_sizes,

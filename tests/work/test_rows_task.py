@@ -19,8 +19,8 @@ from beam_pipeline.core.labels.table_files import TableHead
 from beam_pipeline.core.labels.tables import ColumnChoices, inspect_tables
 from beam_pipeline.layouts.local_copy import LocalCopy
 from beam_pipeline.layouts.table import TableReader
-from beam_pipeline.transforms.listing import cut_file
-from beam_pipeline.work.reading import FilePart, RowsTask
+from beam_pipeline.work.file_parts import FilePart, cut_file
+from beam_pipeline.work.labels import RowsTask
 
 CELLS = st.sampled_from(
     ["a.jpg", "c/b", "cat", "7", "", " x ", "é", '"q, r"', '"two\nlines"', 'b"', '"']

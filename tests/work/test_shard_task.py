@@ -16,8 +16,8 @@ from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.records.sharding import ShardSpec
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
-from beam_pipeline.work.encoding import EncodingOptions
-from beam_pipeline.work.shard_task import ShardTask, WriteRequest, Written
+from beam_pipeline.work.outcome import COMPARED, REFUSALS, Outcome
+from beam_pipeline.work.writing import EncodingOptions, ShardTask, WriteRequest
 from tests.pictures import picture, write_files
 
 NAME = "d-train.tfrecord-00000-of-00001"
@@ -49,19 +49,20 @@ def requested(task: ShardTask, **changes: Any) -> ShardTask:
     return replace(task, request=replace(task.request, **changes))
 
 
-def images_of(written: Written) -> list[WrittenImage]:
+def images_of(written: Outcome) -> list[WrittenImage]:
     """The images that are compared; packed, the same ones may have other bytes."""
-    return [image for _, part in written.images for image in unpack_images(part)]
+    parts = [part for tag, (_, part) in written.tagged if tag == COMPARED]
+    return [image for part in parts for image in unpack_images(part)]
 
 
 def test_work_that_runs_again_keeps_what_it_wrote(task: ShardTask, tmp_path: Path) -> None:
     """The same figures and the same file, not another of the same bytes."""
     first = task.run()
     shard = (tmp_path / "out" / NAME).stat()
-    assert first.info is not None
-    assert first.info.examples == 2
+    (info,) = first.main
+    assert info.examples == 2
     again = task.run()
-    assert again._replace(images=()) == first._replace(images=())
+    assert replace(again, tagged=()) == replace(first, tagged=())
     assert images_of(again) == images_of(first)
     assert len(images_of(first)) == 2
     assert (tmp_path / "out" / NAME).stat().st_ino == shard.st_ino
@@ -90,8 +91,9 @@ def test_a_shard_of_other_samples_is_left_alone(
     shard = tmp_path / "out" / NAME
     before = shard.read_bytes()
     other = SampleRef("1.jpg", f"{tmp_path}/photos/1.jpg", 5, "train", ())
-    refusal = requested(replace(task, batches=[pack([other])]), resume=resume).run().refusal
-    assert refusal is not None
+    outcome = requested(replace(task, batches=[pack([other])]), resume=resume).run()
+    ((tag, refusal),) = outcome.tagged
+    assert (tag, outcome.main) == (REFUSALS, ())
     assert refusal.error == error
     assert refusal.message.startswith(start.format(shard=shard))
     assert "2.jpg" in refusal.message

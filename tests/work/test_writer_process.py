@@ -14,7 +14,6 @@ import pytest
 from beam_pipeline.core.errors import OutputError, WriterProcessError
 from beam_pipeline.work import progress, writer_process
 from beam_pipeline.work.progress import Counts
-from beam_pipeline.work.shard_task import Written
 from beam_pipeline.work.writer_process import Tasks, backlog, cores, submit, writer_processes
 
 COUNTS = [Counts(samples=2, image_bytes=30), Counts(samples=1, image_bytes=5)]
@@ -22,7 +21,7 @@ COUNTS = [Counts(samples=2, image_bytes=30), Counts(samples=1, image_bytes=5)]
 
 @dataclass(frozen=True)
 class Task:
-    """A task that behaves as told, and puts the number of its process where its bytes would be."""
+    """A task that behaves as told, and returns the number of its process."""
 
     does: str = ""
 
@@ -30,7 +29,7 @@ class Task:
     def doing(self) -> str:
         return f"told to {self.does}"
 
-    def run(self) -> Written:
+    def run(self) -> int:
         if self.does == "fail":
             raise OutputError("no space")
         if self.does == "be killed":
@@ -40,7 +39,7 @@ class Task:
         if self.does == "report":
             progress.report(COUNTS[0])
             progress.report(COUNTS[1])
-        return Written(None, [], image_bytes=os.getpid())
+        return os.getpid()
 
 
 @dataclass(frozen=True)
@@ -52,13 +51,13 @@ class DiesElsewhere(Task):
     def __init__(self, maker: int) -> None:
         object.__setattr__(self, "maker", maker)
 
-    def run(self) -> Written:
+    def run(self) -> int:
         if os.getpid() != self.maker:
             os.kill(os.getpid(), signal.SIGKILL)
         return super().run()
 
 
-def run(task: Task) -> Written:
+def run(task: Task) -> int:
     future = submit(task)
     assert future is not None
     return future.result(timeout=60)
@@ -76,7 +75,7 @@ def test_tasks_run_in_other_processes() -> None:
     with writer_processes(2):
         assert backlog() == 4
         futures = [submit(Task()) for _ in range(6)]
-        pids = {future.result(timeout=60).image_bytes for future in futures if future}
+        pids = {future.result(timeout=60) for future in futures if future}
         assert os.getpid() not in pids
         assert 1 <= len(pids) <= 2
     assert submit(Task()) is None
@@ -93,7 +92,7 @@ def test_processes_start_when_there_is_enough_to_do() -> None:
         writer_process.expect(1)
         assert writer_process.are_running()
     with writer_processes(1, at_once=False):
-        assert run(Task()).image_bytes != os.getpid()
+        assert run(Task()) != os.getpid()
         assert writer_process.are_running()
     with writer_processes(1):
         assert writer_process.are_running()
@@ -105,7 +104,7 @@ def test_an_error_of_a_task_is_raised_here_and_its_process_goes_on() -> None:
     with writer_processes(1):
         with pytest.raises(OutputError, match=r"^no space$"):
             run(Task("fail"))
-        assert run(Task()).info is None
+        assert run(Task())
 
 
 def test_progress_comes_before_the_result() -> None:
@@ -127,16 +126,16 @@ def test_a_process_that_dies_is_reported_with_what_it_did(does: str, how: str) -
         for _ in range(3):
             with pytest.raises(WriterProcessError, match=said):
                 run(Task(does))
-        assert run(Task()).image_bytes != os.getpid()
+        assert run(Task()) != os.getpid()
 
 
 def test_a_process_that_died_while_it_was_idle_is_replaced() -> None:
     """No task is to blame, so none fails; when the block ends, the new process does, too."""
     with writer_processes(2):
-        pids = {run(Task()).image_bytes for _ in range(2)}
+        pids = {run(Task()) for _ in range(2)}
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
-        later = {run(Task()).image_bytes for _ in range(4)}
+        later = {run(Task()) for _ in range(4)}
         assert not later & pids
     for pid in later:
         with pytest.raises(ProcessLookupError):
@@ -146,10 +145,10 @@ def test_a_process_that_died_while_it_was_idle_is_replaced() -> None:
 def test_a_task_that_dies_in_planning_is_done_here() -> None:
     """It only computes something; the process that takes the next task is a new one."""
     with writer_processes(1):
-        tasks: Tasks[Written] = Tasks(repeat=True)
+        tasks: Tasks[int] = Tasks(repeat=True)
         assert list(tasks.submit(DiesElsewhere(os.getpid()))) == []
-        assert [result().image_bytes for result in tasks.rest()] == [os.getpid()]
-        assert run(Task()).image_bytes != os.getpid()
+        assert [result() for result in tasks.rest()] == [os.getpid()]
+        assert run(Task()) != os.getpid()
 
 
 def test_a_task_of_an_unknown_class_is_an_error_and_its_process_goes_on() -> None:
@@ -160,7 +159,7 @@ def test_a_task_of_an_unknown_class_is_an_error_and_its_process_goes_on() -> Non
         with writer_processes(1):
             with pytest.raises(AttributeError, match="Unknown"):
                 run(unknown())
-            assert run(Task()).info is None
+            assert run(Task())
     finally:
         del sys.Unknown  # type: ignore[attr-defined]
 
@@ -172,11 +171,11 @@ def test_jobs_in_two_threads_have_processes_and_listeners_of_their_own() -> None
     def job(number: int) -> tuple[set[int], list[Counts]]:
         reports: list[Counts] = []
         with progress.reported_to(reports.append), writer_processes(1):
-            pids = {run(Task("report")).image_bytes}
+            pids = {run(Task("report"))}
             both.wait(60)
             if number:
                 assert ended.wait(60)
-            pids.add(run(Task()).image_bytes)
+            pids.add(run(Task()))
         ended.set()
         return pids, reports
 

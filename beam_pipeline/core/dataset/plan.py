@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from beam_pipeline.core.dataset.plausibility import (
@@ -177,7 +178,7 @@ class Plan:
     questions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def class_ids(self) -> dict[str, int]:
         """Class -> id."""
         return dict(self.classes)

@@ -10,7 +10,7 @@ import pytest
 
 from beam_pipeline.cli import main
 from beam_pipeline.core.dataset.receipts import receipt_name
-from beam_pipeline.work.receipt_files import read_receipt
+from beam_pipeline.work.receipts import read_receipt
 from tests.beam_pipeline.test_resume import modified
 from tests.harness import ALL_BAD, convert, digests
 from tests.pictures import write_files, write_pictures

@@ -13,7 +13,7 @@ from apache_beam.options.pipeline_options import (
     WorkerOptions,
 )
 
-from beam_pipeline.engines.cached_options import CachedOptions
+from beam_pipeline.engines.base import CachedOptions
 
 ARGV = ["--runner=PrismRunner", "--direct_num_workers=3", "--unknown=1"]
 

@@ -8,8 +8,7 @@ from beam_pipeline.core.errors import UsageError
 from beam_pipeline.engines.base import Engine
 from beam_pipeline.engines.dataflow import DataflowEngine
 from beam_pipeline.engines.flink import FlinkEngine
-from beam_pipeline.engines.local import LocalEngine
-from beam_pipeline.engines.prism import PrismEngine
+from beam_pipeline.engines.local import LocalEngine, PrismEngine
 from beam_pipeline.engines.registry import engine_for
 
 

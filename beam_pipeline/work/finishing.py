@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
@@ -61,13 +64,11 @@ from beam_pipeline.core.labels.schema import (
     class_column,
     file_columns,
 )
+from beam_pipeline.core.packed_batches import DeadLetterBatch
 from beam_pipeline.core.records.alteration import Event
 from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo
 from beam_pipeline.storage import files
-from beam_pipeline.transforms.batches import DeadLetterBatch
-from beam_pipeline.transforms.dead_letters import WrittenPart, write_lines, write_parts
-from beam_pipeline.work.earlier_data_set import EarlierDataSet
-from beam_pipeline.work.encoding import EncodingOptions
+from beam_pipeline.work.dead_letter_files import WrittenPart, write_lines, write_parts
 from beam_pipeline.work.incomplete_folder import (
     delete_incomplete,
     note_names,
@@ -80,6 +81,8 @@ from beam_pipeline.work.output_folder import (
     earlier_manifest,
     is_somebody_elses,
 )
+from beam_pipeline.work.receipts import EarlierDataSet
+from beam_pipeline.work.writing import EncodingOptions
 
 COMMITTED = "data set complete: %s"
 """The line of a worker's log on a new manifest, by which a service can tell that nights bring one."""
@@ -109,6 +112,17 @@ class Reports:
     in_parts: Iterable[WrittenPart] = ()
     duplicates: Iterable[Duplicates] | None = None
 
+    def summed(self) -> Totals:
+        """The sums over shards, images and dead letters."""
+        if self.totals is not None:
+            return self.totals
+        totals = Totals.of_shards(self.shards)
+        for figures in self.images:
+            totals.add_images(figures)
+        for batch in self.dead_letters:
+            totals.add_dead_letters(batch)
+        return totals
+
 
 @dataclass(frozen=True)
 class _Run:
@@ -127,12 +141,26 @@ class _Run:
     def tally(self) -> Tally:
         """The plan's counts, with all dead letters counted again, including those of the shards."""
         total = Tally()
-        total.add(self.plan.tally)
-        total.dead.clear()
-        total.shown.clear()
-        total.first.clear()
+        total.add(dataclasses.replace(self.plan.tally, dead=Counter(), shown={}, first={}))
         total.add(self.totals.dead)
         return total
+
+    def check_parts(self) -> None:
+        """Raises LostSamplesError if parts do not list every dead letter, a fault of the program."""
+        dead, listed = self.totals.dead.dead.total(), sum(part.letters for part in self.in_parts)
+        if self.in_parts and listed != dead:
+            raise LostSamplesError(
+                f"the parts list {listed} dead letters of {dead}; please report it"
+            )
+
+    def check_codecs(self) -> None:
+        """Raises CodecError if workers, or an earlier run, had other versions."""
+        codecs = self.totals.images.codecs
+        if len(codecs) > 1:
+            raise CodecError(
+                f"some shards hold images encoded by {codecs[0]}, others by {codecs[1]}; give "
+                "all workers the same versions, and convert again with --overwrite"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,39 +207,46 @@ class DatasetFinisher:
         except OSError as error:
             if self.failures.retries:
                 raise
-            what = f"the files beside the shards in {self.output_folder} cannot be written: {error}"
-            refusal = plan.refusal or Refusal.from_error(OutputError(what))
+            reason = (
+                f"the files beside the shards in {self.output_folder} cannot be written: {error}"
+            )
+            refusal = plan.refusal or Refusal.from_error(OutputError(reason))
         if refusal:
             self._refuse(refusal)
 
     def _collect(self, plan: Plan, reports: Reports) -> _Run:
         """Reads all reports; sums them up, and writes the parts of dead letters, if nobody has."""
-        shards, refusals = list(reports.shards), list(reports.refusals)
-        dead_letters = sorted(letter for batch in reports.dead_letters for letter in batch)
-        totals, in_parts = reports.totals, list(reports.in_parts)
-        if totals is None:
-            totals = Totals.of_shards(shards)
-            totals.add_dead_letters(dead_letters)
-            for figures in reports.images:
-                totals.add_images(figures)
-            names = self.parts_to_write(plan, shards, refusals, totals)
+        reports = dataclasses.replace(
+            reports,
+            shards=list(reports.shards),
+            dead_letters=list(reports.dead_letters),
+            refusals=list(reports.refusals),
+        )
+        dead_letters = sorted(itertools.chain.from_iterable(reports.dead_letters))
+        totals, in_parts = reports.summed(), list(reports.in_parts)
+        if reports.totals is None:
+            names = self.parts_to_write(plan, dataclasses.replace(reports, totals=totals))
             in_parts = list(write_parts(self.output_folder, names, dead_letters))
-        refusals += (part.refusal for part in in_parts if part.refusal)
         duplicates = None if reports.duplicates is None else Duplicates.sum_of(reports.duplicates)
         return _Run(
-            plan, shards, dead_letters, refusals, totals, in_parts, reports.changes, duplicates
+            plan,
+            list(reports.shards),
+            dead_letters,
+            [*reports.refusals, *(part.refusal for part in in_parts if part.refusal)],
+            totals,
+            in_parts,
+            reports.changes,
+            duplicates,
         )
 
     def _write(self, run: _Run) -> Refusal | None:
-        """Writes the files; returns the reason if the data set is not complete.
+        """Writes the files; returns or raises the reason if the data set is not complete.
 
         A complete data set that was there before is not rewritten. Where another job writes to the
         folder, nothing is, as every file may be the other's.
         """
         plan, tally = run.plan, run.tally
-        another = self._another(run.refusals, run.shards)
-        if another:
-            return plan.refusal or another
+        self._check_alone(run.refusals, run.shards)
         earlier = earlier_manifest(self.output_folder)
         parts = parts_for(run.totals.dead.dead.total(), self.most_dead_letters)
         names = dead_letter_names(parts)
@@ -220,29 +255,41 @@ class DatasetFinisher:
             if not parts:
                 crc = self._write_dead_letters(plan, earlier, names[0], run.dead_letters)
             elif not run.in_parts:
-                what = f"the files of dead letters in {self.output_folder} cannot be written"
-                return plan.refusal or Refusal.from_error(OutputError(what))
-        return (
+                raise OutputError(
+                    f"the files of dead letters in {self.output_folder} cannot be written"
+                )
+        refusal = (
             plan.refusal
             or min(run.refusals, default=None, key=refusal_order)
             or too_many_bad(tally, self.max_bad_fraction)
             or accounting_error(plan.shard_plan, tally, run.shards)
-            or _lost_in_parts(run.in_parts, run.totals)
-            or all_filtered(tally, run.shards)
-            or _several_codecs(run.totals.images)
-            or self._complete(run, earlier, DeadLetterFiles(parts, crc))
         )
+        if not refusal:
+            run.check_parts()
+            refusal = all_filtered(tally, run.shards)
+        if not refusal:
+            run.check_codecs()
+            self._complete(run, earlier, DeadLetterFiles(parts, crc))
+        return refusal
 
     def _complete(
         self, run: _Run, earlier: Manifest | None, dead_letter_files: DeadLetterFiles
-    ) -> Refusal | None:
-        """Writes the files of a run in which all is well; returns what is in their way."""
+    ) -> None:
+        """Writes the files of a run in which all is well.
+
+        Raises:
+          ConversionError: a file of somebody else or of another job is in their way.
+        """
+        folder = self.output_folder
         manifest_data = manifest_file(self._manifest(run, dead_letter_files))
-        manifest = parse_manifest(manifest_data, files.join(self.output_folder, MANIFEST_NAME))
-        changed = self._changed_inputs(earlier, manifest) if earlier else None
+        manifest = parse_manifest(manifest_data, files.join(folder, MANIFEST_NAME))
+        changed = option_differences(_compared(earlier), _compared(manifest)) if earlier else ()
         if changed:
-            return changed
-        there = set(files.list_folder(self.output_folder))
+            raise ChangedInputsError(
+                f"--resume: since {folder} was written, its images or labels have changed: "
+                f"{'; '.join(changed)}. Restore them, or convert again with --overwrite"
+            )
+        there = set(files.list_folder(folder))
         wants_report = self.report_of is not None and (earlier is None or REPORT_NAME not in there)
         side_files = {
             **dict(files_from_manifest(manifest, card=self.card)),
@@ -253,38 +300,20 @@ class DatasetFinisher:
         }
         if earlier is None:
             parts = dead_letter_names(dead_letter_files.parts) if dead_letter_files.parts else ()
-            in_the_way = self._make_way(side_files, there, parts)
-            if in_the_way:
-                return in_the_way
+            self._make_way(side_files, there, parts)
             there = set()
-        new_files = {name: side_files[name] for name in side_files if name not in there}
-        return self._write_files(new_files, run.shards)
-
-    def _write_files(
-        self, new_files: Mapping[str, bytes], shards: Sequence[ShardInfo]
-    ) -> Refusal | None:
-        """Writes the files that are not there yet, the manifest last; returns why it was withdrawn."""
-        for name, content in new_files.items():
-            uri = files.join(self.output_folder, name)
-            files.write_bytes(uri, content, new=name == MANIFEST_NAME)
-        replaced = self._replaced(shards) if MANIFEST_NAME in new_files else None
-        if replaced:
-            self._withdraw(new_files[MANIFEST_NAME])
-            return replaced
-        delete_incomplete(self.output_folder)
-        logging.getLogger(__name__).info(COMMITTED, self.output_folder)
-        return None
-
-    def _changed_inputs(self, earlier: Manifest, manifest: Manifest) -> Refusal | None:
-        """The refusal of a run in which a complete data set would come out different."""
-        changed = option_differences(_compared(earlier), _compared(manifest))
-        if not changed:
-            return None
-        what = (
-            f"--resume: since {self.output_folder} was written, its images or labels have changed: "
-            f"{'; '.join(changed)}. Restore them, or convert again with --overwrite"
-        )
-        return Refusal.from_error(ChangedInputsError(what))
+        for name in [name for name in side_files if name not in there]:
+            files.write_bytes(files.join(folder, name), side_files[name], new=name == MANIFEST_NAME)
+        if MANIFEST_NAME not in there:
+            try:
+                self._check_alone((), run.shards)
+            except AnotherJobError:
+                if files.read_if_there(files.join(folder, MANIFEST_NAME)) == manifest_data:
+                    files.delete(folder, [MANIFEST_NAME])
+                raise
+        delete_incomplete(folder)
+        if MANIFEST_NAME not in there:
+            logging.getLogger(__name__).info(COMMITTED, folder)
 
     def _write_dead_letters(
         self,
@@ -303,13 +332,16 @@ class DatasetFinisher:
 
     def _make_way(
         self, side_files: dict[str, bytes], there: Set[str], parts: Sequence[str]
-    ) -> Refusal | None:
-        """Notes the files that are about to be written, or returns why one of them may not be.
+    ) -> None:
+        """Notes the files that are about to be written.
 
         Args:
           side_files: name -> content; those that give way to somebody else's file are removed.
           there: the files in the folder.
           parts: the files that list dead letters in parts, which are written already.
+
+        Raises:
+          OutputNotEmptyError: one of them may not be written.
         """
         folder = self.output_folder
         for name in sorted(there & side_files.keys()):
@@ -318,17 +350,13 @@ class DatasetFinisher:
         in_the_way = {name for name in there & side_files.keys() if not gives_way(name)}
         strangers = sorted(in_the_way - noted_names(folder))
         if strangers:
-            what = (
+            raise OutputNotEmptyError(
                 f"{folder} holds {strangers[0]}, which this run did not write and will not "
                 "overwrite. Move it away and continue with --resume"
             )
-            return Refusal.from_error(OutputNotEmptyError(what))
         note_names(folder, WRITING_NAME, [*side_files, *parts])
-        return None
 
-    def parts_to_write(
-        self, plan: Plan, shards: Iterable[ShardInfo], refusals: Iterable[Refusal], totals: Totals
-    ) -> list[str]:
+    def parts_to_write(self, plan: Plan, reports: Reports) -> list[str]:
         """The names of the parts in which dead letters are to be written, noted before they are.
 
         None where one file is enough, where `finish` would write none, and where `finish` will refuse
@@ -337,11 +365,12 @@ class DatasetFinisher:
         Raises:
           OSError: the note cannot be written, if `failures.retries`.
         """
-        parts = parts_for(totals.dead.dead.total(), self.most_dead_letters)
-        if not parts or self._another(list(refusals), list(shards)):
+        parts = parts_for(reports.summed().dead.dead.total(), self.most_dead_letters)
+        if not parts:
             return []
         names = dead_letter_names(parts)
         try:
+            self._check_alone(list(reports.refusals), list(reports.shards))
             earlier = earlier_manifest(self.output_folder)
             if not self._lists_dead_letters(plan, earlier, names):
                 return []
@@ -364,10 +393,27 @@ class DatasetFinisher:
         folder = self.output_folder
         return earlier is None or not all(files.exists(files.join(folder, name)) for name in names)
 
-    def _another(self, refusals: Sequence[Refusal], shards: Sequence[ShardInfo]) -> Refusal | None:
-        """The refusal of a job that met another one in its folder."""
-        another = next((one for one in refusals if one.error == AnotherJobError.__name__), None)
-        return another or self._replaced(shards)
+    def _check_alone(self, refusals: Sequence[Refusal], shards: Sequence[ShardInfo]) -> None:
+        """Checks that no other job has deleted or replaced shards.
+
+        Before the manifest is written, it keeps most jobs from writing one. After, it finds what was
+        deleted in between. What is deleted still later is deleted with the manifest: the other job
+        looks for one after its last shard is gone.
+
+        Raises:
+          AnotherJobError: one has, or a shard met another job.
+        """
+        for refusal in refusals:
+            if refusal.error == AnotherJobError.__name__:
+                raise refusal.to_error()
+        expected = {shard.file_name: (shard.bytes, crc32c_text(shard.crc32c)) for shard in shards}
+        altered = files.altered(self.output_folder, expected)
+        if altered:
+            raise AnotherJobError(
+                f"another job is writing to this folder: {files.join(self.output_folder, altered[0])} is "
+                "not there any more as this job wrote it. No manifest was written; wait for the other job, "
+                "or choose another --output"
+            )
 
     def _duplicates_file(
         self, duplicates: Duplicates | None, shards: Sequence[ShardInfo]
@@ -395,30 +441,6 @@ class DatasetFinisher:
         )
         return {REPORT_NAME: content}
 
-    def _replaced(self, shards: Sequence[ShardInfo]) -> Refusal | None:
-        """The refusal of a job whose shards another job has deleted or replaced.
-
-        Before the manifest is written, it keeps most jobs from writing one. After, it finds what was
-        deleted in between. What is deleted still later is deleted with the manifest: the other job
-        looks for one after its last shard is gone.
-        """
-        expected = {shard.file_name: (shard.bytes, crc32c_text(shard.crc32c)) for shard in shards}
-        altered = files.altered(self.output_folder, expected)
-        if not altered:
-            return None
-        what = (
-            f"another job is writing to this folder: {files.join(self.output_folder, altered[0])} is "
-            "not there any more as this job wrote it. No manifest was written; wait for the other job, "
-            "or choose another --output"
-        )
-        return Refusal.from_error(AnotherJobError(what))
-
-    def _withdraw(self, manifest: bytes) -> None:
-        """Deletes the manifest if it is this job's."""
-        uri = files.join(self.output_folder, MANIFEST_NAME)
-        if files.read_if_there(uri) == manifest:
-            files.delete(self.output_folder, [MANIFEST_NAME])
-
     def _manifest(self, run: _Run, dead_letter_files: DeadLetterFiles) -> dict[str, Any]:
         options = with_settled({"options": self.recorded_options}, run.plan.settled)["options"]
         turned = Event.LEFT_TURNED.value in run.totals.events
@@ -443,24 +465,11 @@ class DatasetFinisher:
             raise refusal.to_error()
 
 
-def _several_codecs(images: ImageFigures) -> Refusal | None:
-    """The refusal of a run whose workers, or whose earlier run, had other versions."""
-    if len(images.codecs) < 2:
-        return None
-    return Refusal.from_error(
-        CodecError(
-            f"some shards hold images encoded by {images.codecs[0]}, others by {images.codecs[1]}; give "
-            "all workers the same versions, and convert again with --overwrite"
-        )
-    )
-
-
 def _changes_file(
     reuse: EarlierDataSet, plan: Plan, changes: Iterable[ShardFate]
 ) -> dict[str, bytes]:
     """The file that says what changed since the data set whose shards were reused."""
-    splits = [split for split, _ in plan.shard_plan.shards]
-    gone = reuse.samples_elsewhere(splits)
+    gone = reuse.samples_elsewhere([split for split, _ in plan.shard_plan.shards])
     content = changes_file(reuse.folder, changes, gone=gone, notes=plan.notes)
     return {CHANGES_NAME: dump_json(content)}
 
@@ -474,22 +483,8 @@ def _compared(manifest: Manifest) -> Mapping[str, Any]:
     return {**same, "counts": counts}
 
 
-def _lost_in_parts(in_parts: Sequence[WrittenPart], totals: Totals) -> Refusal | None:
-    """The refusal of a run whose parts do not list every dead letter, a fault of the program."""
-    dead, found = totals.dead.dead.total(), sum(part.letters for part in in_parts)
-    if not in_parts or found == dead:
-        return None
-    return Refusal.from_error(
-        LostSamplesError(f"the parts list {found} dead letters of {dead}; please report it")
-    )
-
-
-def _has_boxes(columns: Sequence[Column]) -> bool:
-    return any(column.kind is ColumnKind.BOX for column in columns)
-
-
 def _counted(columns: Sequence[Column]) -> str:
     """Counts of each class; none if only masks have classes."""
-    if _has_boxes(columns):
+    if any(column.kind is ColumnKind.BOX for column in columns):
         return "objects"
     return "" if file_columns(columns) and class_column(columns) is None else "examples"

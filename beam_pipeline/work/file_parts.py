@@ -1,0 +1,152 @@
+"""Parts of label files and inventories, which several workers read at once."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from beam_pipeline.core.listing.cuts import ByLines, ByRowGroups, Cut, LineRange, RowGroupRange
+from beam_pipeline.core.listing.line_blocks import LineBlock, scan_block
+from beam_pipeline.core.listing.row_groups import cut_row_groups
+from beam_pipeline.storage import files
+from beam_pipeline.work.writer_process import Tasks
+
+PART_BYTES = 8 << 20  # 8 MiB, some 200,000 rows
+
+
+class FilePart(NamedTuple):
+    """A part of a file, or a whole one.
+
+    Attributes:
+      uri: the file.
+      range: the part; None for the whole file, of an unknown size.
+    """
+
+    uri: str
+    range: LineRange | RowGroupRange | None = None
+
+    @property
+    def size(self) -> int:
+        """Its bytes; 0 if they are not known."""
+        return self.range.size if self.range else 0
+
+    @property
+    def read_at_once(self) -> bool:
+        """True if its rows are few enough to be in memory at once."""
+        return self.range is not None and self.range.read_at_once
+
+
+def read_lines(uri: str, lines: LineRange) -> bytes:
+    """Reads some lines of a file, the end of which is known. Raises OSError."""
+    data = files.read_part(uri, lines.size, lines.begin)
+    if len(data) < lines.size:
+        raise OSError(f"{uri} has become shorter while it was read")
+    return data
+
+
+@dataclass(frozen=True)
+class ScanTask:
+    """A part of a file that is looked at before it is read.
+
+    Attributes:
+      uri: the file.
+      start, size: the part, in bytes.
+      of: the bytes of the file.
+      delimiter: what stands between cells, as `scan_block` has it.
+    """
+
+    uri: str
+    start: int
+    size: int
+    of: int
+    delimiter: str
+
+    doing = "cutting a label file"
+
+    def run(self) -> LineBlock:
+        """Looks at the part. Raises OSError."""
+
+        def read(offset: int, size: int) -> bytes:
+            return files.read_part(self.uri, size, offset)
+
+        return scan_block(
+            read, start=self.start, size=self.size, of=self.of, delimiter=self.delimiter
+        )
+
+
+def scan_tasks(uri: str, size: int, delimiter: str, part_bytes: int) -> list[ScanTask]:
+    """The tasks that look at a file; none if it is small, or its first line may not be the header.
+
+    Raises:
+      OSError: it cannot be read.
+    """
+    make = partial(ScanTask, uri, of=size, delimiter=delimiter, size=part_bytes)
+    if size < 2 * part_bytes or not _begins_with_text(uri):
+        return []
+    return [make(start=start) for start in range(0, size, part_bytes)]
+
+
+def _begins_with_text(uri: str) -> bool:
+    """True if the first line is a record; in a file with empty lines before the header it is not."""
+    first = files.read_part(uri, 1 << 16, 0).partition(b"\n")[0]
+    return any(byte.isalnum() and byte.isascii() for byte in map(chr, first))
+
+
+def line_ranges(blocks: Iterable[LineBlock]) -> Iterator[LineRange]:
+    """Yields the ranges of a file; from the first block that is not regular on, all is one range.
+
+    Args:
+      blocks: as they were found, in order.
+    """
+    end, line = 0, 1
+    for block in blocks:
+        if not block.regular:
+            yield LineRange(end, -1, line)
+            return
+        if block.lines:
+            yield LineRange(block.begin, block.end, line, regular=True)
+        end, line = block.end, line + block.lines
+
+
+CutBy = Callable[[str], Cut | None]
+"""Returns how a file may be cut, None if it may not; may raise OSError."""
+
+_PARQUET_SHARE = 4  # a row takes about a quarter of its text's bytes
+
+
+def cut_file(uri: str, cut_by: CutBy, part_bytes: int) -> list[FilePart]:
+    """The parts of a file; one that cannot be read or cut is one part.
+
+    Args:
+      uri: the file.
+      cut_by: tells how it may be cut.
+      part_bytes: the size of a part, roughly; of a Parquet file, before compression.
+    """
+    ranges: list[LineRange] | list[RowGroupRange] = []
+    try:
+        size, cut = files.size_of(uri), cut_by(uri)
+        if isinstance(cut, ByLines):
+            ranges = _cut_lines(uri, size, cut.delimiter, part_bytes)
+        elif isinstance(cut, ByRowGroups) and size >= part_bytes // _PARQUET_SHARE:
+            with files.open_input(uri) as file:
+                ranges = cut_row_groups(file, part_bytes)
+    except OSError:  # reading says why
+        ranges = []
+    return [FilePart(uri, part) for part in ranges] or [FilePart(uri)]
+
+
+def _cut_lines(uri: str, size: int, delimiter: str, part_bytes: int) -> list[LineRange]:
+    tasks = scan_tasks(uri, size, delimiter, part_bytes)
+    if tasks:
+        return list(line_ranges(_scanned(tasks)))
+    return [LineRange(0, size)] if 0 < size < 2 * part_bytes else []
+
+
+def _scanned(tasks: Sequence[ScanTask]) -> Iterator[LineBlock]:
+    running: Tasks[LineBlock] = Tasks(repeat=True)
+    started = (result for task in tasks for result in running.submit(task))
+    for result in itertools.chain(started, running.rest()):
+        yield result()

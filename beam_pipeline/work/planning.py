@@ -1,0 +1,255 @@
+"""Plans a run: compares and measures images, makes the plan and notes it, as work for any worker.
+
+Nothing here imports Beam, so that a process that does nothing else starts in a tenth of a second.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from beam_pipeline.core.dataset.changes import with_settled
+from beam_pipeline.core.dataset.duplicates import find_duplicates, range_of
+from beam_pipeline.core.dataset.estimate import FEATURE_BYTES
+from beam_pipeline.core.dataset.manifest import check_draft
+from beam_pipeline.core.dataset.plan import NOTHING_KEPT, Plan, PlanRequest, make_plan
+from beam_pipeline.core.dataset.refusals import other_shards
+from beam_pipeline.core.dataset.tally import Measured, Tally
+from beam_pipeline.core.errors import ChangedInputsError, ConversionError, OutputError
+from beam_pipeline.core.failures import DEFAULT_POLICY, FailurePolicy, Refusal
+from beam_pipeline.core.images.preparation import Limits, digest_of, outside_bytes
+from beam_pipeline.core.packed_batches import SampleBatch
+from beam_pipeline.core.packing import Columns
+from beam_pipeline.core.records.shard_writer import TRANSIENT_ERRORS, ImageReader, Rejected
+from beam_pipeline.core.records.sharding import KeyHasher
+from beam_pipeline.core.references import SampleRef
+from beam_pipeline.storage import files
+from beam_pipeline.storage.read_ahead import ReadOptions, Request, read_ahead
+from beam_pipeline.work import progress
+from beam_pipeline.work.incomplete_folder import write_note
+from beam_pipeline.work.outcome import BYTES_PLANNED, DEAD_LETTERS, SAMPLES_PLANNED, Outcome
+from beam_pipeline.work.output_folder import check_unwritten, read_earlier
+from beam_pipeline.work.progress import Counts
+from beam_pipeline.work.receipts import EarlierDataSet
+from beam_pipeline.work.writing import EncodingOptions
+
+_DIGEST = SampleRef._fields.index("digest")
+_RECORD_BYTES = 32  # of a TFRecord's framing, and of the digest in its shard's receipt
+
+
+@dataclass(frozen=True, kw_only=True)
+class DigestSource:
+    """Where the digests of images come from.
+
+    Attributes:
+      listed: the listing may have MD5s, so that all digests are MD5s.
+      reads: images are read whose digest is not listed; else they are taken for unique.
+      reading: how far each worker reads ahead.
+      filters: the filters given, as an image that is filtered by its size is not read.
+      largest: bytes of the largest image that is read.
+    """
+
+    listed: bool
+    reads: bool
+    reading: ReadOptions
+    filters: Limits
+    largest: int
+
+    def is_readable(self, ref: SampleRef) -> bool:
+        """True if an image would be read when its shard is written."""
+        wanted = not (self.filters and outside_bytes(ref.size, self.filters))
+        return self.reads and wanted and ref.size <= self.largest
+
+
+DIGESTED = "digested"
+"""The tag of samples with their digests."""
+
+
+def with_digests(refs: Sequence[SampleRef], reading: ReadOptions, md5: bool = False) -> Outcome:
+    """Reads images for their digests; main are those that cannot be read, which their writer will find, too.
+
+    Args:
+      refs: the samples.
+      reading: how far it reads ahead.
+      md5: whether digests are MD5, as a bucket lists them; else they are as `digest_of` has them.
+    """
+    requests = (Request(ref.uri, ref.size, ref.offset) for ref in refs)
+    unread, digested = SampleBatch(), SampleBatch()
+    with read_ahead(requests, files.read_image, reading) as ahead:
+        for ref in refs:
+            digest = _digest(ref, ahead.read, md5)
+            (digested if digest else unread).append(ref._replace(digest=digest))
+    return digest_outcome(unread, digested)
+
+
+def digest_outcome(without: SampleBatch, digested: SampleBatch) -> Outcome:
+    """The outcome of samples without a digest, and of some with theirs."""
+    return Outcome([without] if without else [], tagged=[(DIGESTED, digested)] if digested else [])
+
+
+def _digest(ref: SampleRef, read: ImageReader, md5: bool) -> bytes:
+    try:
+        image = read(ref.uri, ref.size, ref.offset)
+    except OSError as error:
+        if error.errno in TRANSIENT_ERRORS:
+            raise
+        return b""
+    if not image:
+        return b""
+    return hashlib.md5(image, usedforsecurity=False).digest() if md5 else digest_of(image)
+
+
+@dataclass(frozen=True)
+class RangeDivision:
+    """Ranges of digests."""
+
+    parts: int
+
+    def numbers(self, columns: Columns) -> Sequence[int]:
+        """The range of each sample."""
+        return [range_of(digest, self.parts) for digest in columns[_DIGEST]]
+
+
+def compare_images(parts: Sequence[bytes]) -> Outcome:
+    """Finds the images of the same bytes in a range of digests, all of them packed by `pack_images`."""
+    return Outcome([find_duplicates(lambda: parts)])
+
+
+def measure_images(
+    encoding: EncodingOptions, refs: Sequence[SampleRef], reading: ReadOptions
+) -> Outcome:
+    """Encodes samples and throws them away, to see how large they become; bad ones are left out.
+
+    Args:
+      encoding: the encoding of the examples.
+      refs: the samples.
+      reading: how far it reads ahead.
+    """
+    hasher = KeyHasher(encoding.seed)
+    class_ids = dict.fromkeys(encoding.class_names(refs), 0)
+    measured = []
+    with encoding.maker(class_ids, refs, reading) as maker:
+        for ref in refs:
+            started = time.thread_time()
+            try:
+                sample = maker.make(ref)
+            except Rejected:
+                continue
+            written = sum(map(len, sample[:3])) + _RECORD_BYTES
+            seconds = time.thread_time() - started
+            measured.append(Measured(hasher.order(ref.key), ref.size, written, seconds))
+    return Outcome([Tally(measured=measured)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planning:
+    """Makes the one plan of a run and notes it in the output folder, before anything else is written there.
+
+    If the run is killed, the note lists the files that it may have left.
+
+    Attributes:
+      request: what the plan depends on beside the samples.
+      output_folder: where the note goes.
+      run: the name, seed, options and features, for the note.
+      resume: whether the shards must be those of an earlier run.
+      writes: whether the shards will be written to this folder, so that its disk needs room.
+      reuse: the data set whose shards may be taken.
+      failures: says whether the engine may run this again.
+      raises: raise the plan's refusal; False where `FinishDataset` reports it.
+    """
+
+    request: PlanRequest
+    output_folder: str
+    run: Mapping[str, Any]
+    resume: bool = False
+    writes: bool = True
+    reuse: EarlierDataSet | None = None
+    failures: FailurePolicy = DEFAULT_POLICY
+    raises: bool = True
+
+    def __call__(self, tally: Tally) -> Iterator[Outcome]:
+        """The outcome of the sum of all tallies."""
+        plan = self.plan(tally)
+        if self.raises and plan.refusal:
+            raise plan.refusal.to_error()
+        planned = {
+            SAMPLES_PLANNED: tally.samples.total(),
+            BYTES_PLANNED: tally.sample_bytes.total(),
+            DEAD_LETTERS: tally.dead.total(),
+        }
+        yield Outcome([plan], counters=planned)
+
+    def plan(self, tally: Tally) -> Plan:
+        """Makes the plan and notes it."""
+        plan = make_plan(tally, self.request, self.reuse.kept if self.reuse else NOTHING_KEPT)
+        samples, size = tally.samples.total(), tally.sample_bytes.total()
+        progress.report(Counts(samples=samples, image_bytes=size, is_total=True))
+        run = with_settled(self.run, plan.settled)
+        try:
+            self._check_earlier_run(plan, run)
+            self._note(plan, run)
+            return plan
+        except ConversionError as error:  # or an earlier run cannot be read
+            refusal = Refusal.from_error(error)
+        except OSError as error:
+            reason = f"{self.output_folder} cannot be read: {error.strerror or error}"
+            refusal = Refusal.from_error(OutputError(reason))
+        return dataclasses.replace(plan, refusal=plan.refusal or refusal)
+
+    def _note(self, plan: Plan, run: Mapping[str, Any]) -> None:
+        """Notes the plan. Raises OutputError if the folder cannot be written to or has too little space."""
+        try:
+            write_note(self.output_folder, plan, run)
+            if self.writes:
+                self._check_space(plan, run)
+        except OSError as error:
+            reason = error.strerror or error
+            raise OutputError(f"{self.output_folder} cannot be written to: {reason}") from error
+
+    def _check_earlier_run(self, plan: Plan, run: Mapping[str, Any]) -> None:
+        """Raises ConversionError if this run would not write what the earlier one did, or over another's."""
+        check_draft(run, plan.classes)
+        if self.writes and not self.resume:
+            check_unwritten(self.output_folder, plan.shard_plan, retries=self.failures.retries)
+        earlier = read_earlier(self.output_folder) if self.resume else None
+        if not earlier:
+            return
+        if earlier.shard_plan != plan.shard_plan:
+            raise other_shards(earlier.shard_plan, plan.shard_plan).to_error()
+        then = earlier.run.get("options", {}).get("label_order", "")
+        now = plan.settled.get("label_order", then)
+        if then and then != now:
+            raise ChangedInputsError(
+                f"--resume: the earlier run sorted the classes with --label_order {then}, this one would "
+                f"sort them with {now}, and give them other ids. Say --label_order {then}, or convert "
+                "again with --overwrite"
+            )
+
+    def _check_space(self, plan: Plan, run: Mapping[str, Any]) -> None:
+        """Raises OutputError if the shards would not fit on the disk.
+
+        Only where their size is known before: images are written as they are, or some were measured.
+        """
+        tally, folder, options = plan.tally, self.output_folder, run["options"]
+        free = files.free_bytes(folder)
+        if free is None or options.get("compression") != "none" or options.get("image_encoding"):
+            return
+        if options.get("codec") and not tally.measured:
+            return
+        there = [(folder, plan.shard_plan)] if self.resume else []
+        there += [(self.reuse.folder, self.reuse.shard_plan)] if self.reuse else []
+        for shards_folder, shard_plan in there:  # which may need no further room
+            if files.free_bytes(shards_folder) is not None:
+                sizes = files.sizes_in(shards_folder)
+                free += sum(sizes.get(spec.file_name, 0) for spec in shard_plan.specs)
+        needed = sum(map(tally.written_bytes, tally.samples))
+        needed += 0 if tally.measured else FEATURE_BYTES * tally.samples.total()
+        if needed > free:
+            raise OutputError(
+                f"the shards would take about {needed:,} bytes, and the disk of {folder} has {free:,} "
+                "left. Nothing was written; make room or choose another --output"
+            )
