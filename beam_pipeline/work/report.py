@@ -13,14 +13,15 @@ from beam_pipeline.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.labels.schema import Column, ColumnKind
 from beam_pipeline.core.records.image_statistics import ImageStatistics
-from beam_pipeline.core.report.page import LeftOut, Report, Tile, report_page
-from beam_pipeline.core.report.samples import ShownSample, shown_sample
-from beam_pipeline.core.report.thumbnails import Thumbnail, thumbnail
+from beam_pipeline.core.report.page import LeftOut, Report, report_page
+from beam_pipeline.core.report.samples import ShownSample, Tile, shown_sample
+from beam_pipeline.core.report.thumbnails import LARGE_SIDE, SIDE, Thumbnail, thumbnail
 from beam_pipeline.storage import files
 
 _Item = TypeVar("_Item")
 
 _TILES = 24
+_LARGE_TILES = 12  # of samples with boxes
 _MOST_SPLITS = 6  # with samples shown
 _READ_BYTES = 64 << 20  # 64 MiB of the records of a split; one more may begin before
 _LEFT_OUT = 4  # of each reason
@@ -106,7 +107,8 @@ def _shown_splits(manifest: Manifest) -> Sequence[str]:
 
 def _tiles(manifest: Manifest) -> int:
     """The number of samples shown of each split."""
-    return _TILES // max(1, len(_shown_splits(manifest)))
+    boxes = any(column.kind == ColumnKind.BOX.value for column in manifest.options.columns)
+    return (_LARGE_TILES if boxes else _TILES) // max(1, len(_shown_splits(manifest)))
 
 
 def read_samples(folder: str, manifest: Manifest, split: str, most: int) -> list[ShownSample]:
@@ -148,7 +150,8 @@ def _records(folder: str, manifest: Manifest, split: str) -> Iterator[bytes]:
 
 
 def _thumbnail_of(sample: ShownSample) -> Thumbnail | None:
-    return thumbnail(sample.image, sample.mask) if sample.image else None
+    side = LARGE_SIDE if sample.boxes else SIDE
+    return thumbnail(sample.image, sample.mask, side) if sample.image else None
 
 
 def some_of_each_reason(dead_letters: Iterable[DeadLetter]) -> list[DeadLetter]:

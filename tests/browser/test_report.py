@@ -129,6 +129,24 @@ def test_classes_are_found_and_sorted_with_the_keyboard(opened: Callable[..., An
     assert classes(page)[0] == "class 0000"
 
 
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", ["everything", "demo", "unlabelled"])
+def test_rows_of_samples_are_full(opened: Callable[..., Any], name: str, size: str) -> None:
+    """Every row of a grid has as many tiles as the first; those with boxes are large."""
+    page = opened(name, size)
+    rows = page.evaluate("""[...document.querySelectorAll('#samples ~ .tiles')].map(grid => {
+        const tops = [...grid.children].map(tile => tile.offsetTop);
+        return [...new Set(tops)].map(top => tops.filter(other => other === top).length);
+    })""")
+    assert rows
+    assert all(len(set(counts)) == 1 for counts in rows)
+    if name == "everything":
+        widths = page.evaluate(
+            "[...document.querySelectorAll('.large img')].map(i => i.offsetWidth)"
+        )
+        assert min(widths) > 250
+
+
 def test_text_from_data_stays_text(opened: Callable[..., Any]) -> None:
     """Markup in the names of classes is read, not run."""
     page = opened("1,000 classes")

@@ -12,7 +12,7 @@ from beam_pipeline.core.card.seal import is_unchanged
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED
-from beam_pipeline.core.report.thumbnails import Thumbnail, thumbnail
+from beam_pipeline.core.report.thumbnails import SIDE, Thumbnail, thumbnail
 from beam_pipeline.work import report
 from beam_pipeline.work.output_folder import read_manifest
 from beam_pipeline.work.report import make_report, read_samples, some_of_each_reason
@@ -65,12 +65,12 @@ def test_thumbnails_that_lack_memory_beside_each_other_are_made_one_by_one(
 ) -> None:
     """The page is the same then."""
 
-    def alone(data: bytes, mask: bytes = b"") -> Thumbnail | None:
+    def in_main_thread(data: bytes, mask: bytes = b"", side: int = SIDE) -> Thumbnail | None:
         if threading.current_thread() is not threading.main_thread():
             raise MemoryError
-        return thumbnail(data, mask)
+        return thumbnail(data, mask, side)
 
-    monkeypatch.setattr(report, "thumbnail", alone)
+    monkeypatch.setattr(report, "thumbnail", in_main_thread)
     output = str(photos / "out")
     page = make_report(output, read_manifest(output), statistics=NOTHING_COUNTED)
     assert page.count(b"data:image/png") == 24

@@ -14,8 +14,7 @@ from beam_pipeline.core.records.number_histogram import (
     edge,
     readable,
 )
-from beam_pipeline.core.report.markup import number, share, size, table, text
-from beam_pipeline.core.report.samples import ShownBox
+from beam_pipeline.core.report.markup import number, rect, share, size, table
 
 MOST_BARS = 40
 _WIDTH, _HEIGHT, _TOP, _BOTTOM = 360, 150, 16, 20  # units of a chart, and its margins
@@ -25,7 +24,6 @@ _THIRDS = (("top left", "top", "top right"), ("left", "middle", "right"))
 _THIRD_ROWS = (*_THIRDS, ("bottom left", "bottom", "bottom right"))
 _NARROW = 16  # times the smallest length, up to which bins are equal
 _ONE = {"images": "image", "boxes": "box", "values": "value", "shards": "shard"}
-_COLOURS = 8  # of boxes, in the style sheet
 
 
 class Bar(NamedTuple):
@@ -61,7 +59,7 @@ def bar_chart(title: str, bars: Sequence[Bar], *, note: str = "", of: str = "ima
         if bar.amount:
             height = max(1.0, room * bar.amount / most)
             place = (index * width, _TOP + room - height, max(1.0, width - 1), height)
-            drawn.append(_rect("b", *place, f"{bar.what}: {number(bar.amount)}"))
+            drawn.append(rect("b", *place, f"{bar.what}: {number(bar.amount)}"))
     peak = max(bars, key=lambda bar: bar.amount)
     total = sum(bar.amount for bar in bars)
     spoken = (
@@ -77,15 +75,6 @@ def bar_chart(title: str, bars: Sequence[Bar], *, note: str = "", of: str = "ima
     )
     rows = [[bar.what, number(bar.amount), share(bar.amount, total)] for bar in bars if bar.amount]
     return figure(title, picture, [title, of.capitalize(), "Share"], rows, note=note)
-
-
-def _rect(
-    kind: str, x: float, y: float, width: float, height: float, title: str, more: str = ""
-) -> str:
-    return (
-        f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"{more}>'
-        f"<title>{title}</title></rect>"
-    )
 
 
 def _ticks(bars: Sequence[Bar]) -> str:
@@ -215,7 +204,7 @@ def heat_map(places: Mapping[int | str, int]) -> str:
         thirds[min(2, 3 * row // PLACES)][3 * column // PLACES] += count
         opacity = f' fill-opacity="{0.06 + 0.94 * sqrt(count / most):.2f}"'
         title = "1 box" if count == 1 else f"{number(count)} boxes"
-        cells.append(_rect("b", column, row, 1, 1, title, opacity))
+        cells.append(rect("b", column, row, 1, 1, title, opacity))
     counted = [*zip(chain(*_THIRD_ROWS), chain(*thirds), strict=True)]
     where, there = max(counted, key=lambda pair: pair[1])
     spoken = (
@@ -252,20 +241,4 @@ def bar(count: int, most: int) -> str:
     return (
         '<svg class="l" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
         f'<rect class="b" width="{max(width, 0.5 if count else 0):.1f}" height="8"/></svg>'
-    )
-
-
-def boxes_over(boxes: Sequence[ShownBox], width: int, height: int) -> str:
-    """Draws boxes over a picture of this size."""
-    kinds = sorted({box.name for box in boxes})
-    drawn = []
-    for box in boxes:
-        left, right = (min(1.0, max(0.0, side)) * width for side in (box.xmin, box.xmax))
-        top, bottom = (min(1.0, max(0.0, side)) * height for side in (box.ymin, box.ymax))
-        place = (left, top, max(0.0, right - left), max(0.0, bottom - top))
-        kind = f"x c{kinds.index(box.name) % _COLOURS}"
-        drawn.append(_rect(kind, *place, text(box.name, 40)))
-    return (
-        f'<svg viewBox="0 0 {width} {height}" preserveAspectRatio="none" aria-hidden="true">'
-        f"{''.join(drawn)}</svg>"
     )

@@ -86,3 +86,13 @@ def table(
         f'<div class="{"tall" if tall else "wide"}" tabindex="0" role="group" aria-label="{label}">'
         f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>"
     )
+
+
+def rect(
+    kind: str, x: float, y: float, width: float, height: float, title: str, more: str = ""
+) -> str:
+    """A rectangle of SVG: its class, its place, its title as HTML, and further attributes."""
+    return (
+        f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"{more}>'
+        f"<title>{title}</title></rect>"
+    )

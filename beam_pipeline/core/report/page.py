@@ -24,14 +24,13 @@ from beam_pipeline.core.records.number_histogram import histogram_of
 from beam_pipeline.core.report.charts import (
     aspect_chart,
     bar,
-    boxes_over,
     heat_map,
     length_chart,
     number_chart,
     share_bars,
 )
 from beam_pipeline.core.report.markup import number, share, size, table, text
-from beam_pipeline.core.report.samples import MOST_BOXES, ShownSample
+from beam_pipeline.core.report.samples import Tile, framed, sample_grids, tile_grid
 from beam_pipeline.core.report.thumbnails import Thumbnail
 from beam_pipeline.core.text import counted
 
@@ -44,7 +43,6 @@ _SPLIT_COLUMNS = 6
 _MOST_FEATURES = 100
 _MOST_QUESTIONS = 20
 _FEW_CLASSES = 12  # are not searched
-_PIXELATED = 64  # pixels; smaller thumbnails are shown larger
 _COMMAND = 4_000  # characters
 _MESSAGE = 400
 _TURNS = {
@@ -71,13 +69,6 @@ _FIND = (
     '<div class="find" hidden=""><label>Find a class <input type="search" autocomplete="off"/></label>'
     '<span role="status"></span></div>'
 )
-
-
-class Tile(NamedTuple):
-    """A sample of the grid; the thumbnail is None if its image cannot be drawn."""
-
-    sample: ShownSample
-    thumbnail: Thumbnail | None
 
 
 class LeftOut(NamedTuple):
@@ -380,50 +371,7 @@ def _duplicates(report: Report) -> Iterator[str]:
         yield table(["Duplicates", "Number"], rows, numeric=False)
 
 
-# --- samples and dead letters ---------------------------------------------------------------------
-
-
-def _samples(report: Report) -> Iterator[str]:
-    for split, tiles in report.tiles.items():
-        items = (f"{_picture(tile)}{_caption(tile.sample)}" for tile in tiles)
-        yield f"<h3>{text(split)}</h3>{_tiles(items)}" if tiles else ""
-
-
-def _tiles(items: Iterable[str], kind: str = "tiles") -> str:
-    tiles = "".join(f'<li class="tile">{item}</li>' for item in items)
-    return f'<ul class="{kind}">{tiles}</ul>'
-
-
-def _picture(tile: Tile) -> str:
-    sample, small = tile
-    if small is None:
-        return '<span class="none">no picture</span>'
-    boxes = boxes_over(sample.boxes, small.width, small.height) if sample.boxes else ""
-    return _framed(small, sample.key, boxes)
-
-
-def _framed(image: Thumbnail, key: str, over: str = "") -> str:
-    pixels = ' class="px"' if max(image.width, image.height) <= _PIXELATED else ""
-    return (
-        f'<span class="frame"><img{pixels} src="{image.uri}" width="{image.width}" '
-        f'height="{image.height}" alt="Image {text(key)}"/>{over}</span>'
-    )
-
-
-def _caption(sample: ShownSample) -> str:
-    lines = [
-        f"{text(value)}" if name == "class" else f"{text(name, 40)}: {text(value)}"
-        for name, value in sample.labels[:8]
-    ]
-    if sample.boxes:
-        names = sorted({box.name for box in sample.boxes})
-        some = ", ".join(text(name, 30) for name in names[:4] if name)
-        more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-        boxes = _counted(sample.objects, "box/boxes")
-        if sample.objects > MOST_BOXES:
-            boxes += f", {MOST_BOXES} drawn"
-        lines.append(f"{boxes}: {some}{more}" if some else boxes)
-    return f"{'<br/>'.join(lines)}<small>{text(sample.key)}</small>"
+# --- dead letters ---------------------------------------------------------------------------------
 
 
 def _left_out(report: Report) -> Iterator[str]:
@@ -447,7 +395,7 @@ def _left_out(report: Report) -> Iterator[str]:
         for reason, _ in ordered:
             items = [*map(_dead_letter, (x for x in report.left_out if x.letter.reason == reason))]
             if items:
-                yield f"<h3><code>{text(reason)}</code></h3>{_tiles(items, 'tiles letters')}"
+                yield f"<h3><code>{text(reason)}</code></h3>{tile_grid(items, 4, 'letters')}"
     if counts.ignored_files:
         some = [*counts.ignored_files.items()][:20]
         passed = ", ".join(f"{number(count)} {text(kind, 40)}" for kind, count in some)
@@ -461,7 +409,7 @@ _MEANINGS = {reason.value: meaning for reason, meaning in EXPLANATIONS.items()}
 
 def _dead_letter(example: LeftOut) -> str:
     letter, image = example
-    picture = _framed(image, letter.key) if image else ""
+    picture = framed(image, letter.key) if image else ""
     line = f", line {letter.line}" if letter.line else ""
     place = f"<small>{text(letter.file)}{line}</small>" if letter.file else ""
     return f"{picture}{text(letter.key)}<small>{text(letter.message, _MESSAGE)}</small>{place}"
@@ -502,7 +450,7 @@ def _details(title: str, body: str) -> str:
 
 
 _SECTIONS: Sequence[tuple[str, str, Callable[[Report], Iterator[str]]]] = (
-    ("samples", "Random samples", _samples),
+    ("samples", "Random samples", lambda report: sample_grids(report.tiles, report.manifest)),
     ("splits", "Splits and shards", _splits),
     ("classes", "Classes", _classes),
     ("images", "Images", _images),

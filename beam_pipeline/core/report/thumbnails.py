@@ -20,7 +20,7 @@ from beam_pipeline.core.images.header import BadImageError
 from beam_pipeline.core.images.pillow_header import PARSER_ERRORS, check_scans
 
 SIDE = 160  # pixels, of the longer side
-_LARGEST = 24_000  # bytes of a thumbnail
+LARGE_SIDE = 384  # where boxes are drawn over it
 _MOST_PIXELS = 50_000_000  # that are decoded for a thumbnail; a JPEG is decoded smaller than it is
 _JPEG_SCALE = 8**2
 _QUALITY = 70
@@ -50,12 +50,13 @@ class Thumbnail(NamedTuple):
     height: int
 
 
-def thumbnail(data: bytes, mask: bytes = b"") -> Thumbnail | None:
+def thumbnail(data: bytes, mask: bytes = b"", side: int = SIDE) -> Thumbnail | None:
     """Makes a thumbnail; None if Pillow cannot decode the image, or it is too large.
 
     Args:
       data: the image.
       mask: a PNG of its size whose pixels are ids; empty if there is none.
+      side: the most pixels of the longer side; a thumbnail has fewer bytes than its square.
 
     Raises:
       MemoryError: the image needs more than there is.
@@ -65,12 +66,12 @@ def thumbnail(data: bytes, mask: bytes = b"") -> Thumbnail | None:
         image = _open(data)
         if image is None or _is_too_large(image):
             return None
-        small = _small(image)
+        small = _small(image, side)
         if mask:
             drawn = _open(mask)
             if drawn is not None and not _is_too_large(drawn):
                 small = _with_mask(small, drawn)
-        return _encoded(small)
+        return _encoded(small, side * side)
     except (*PARSER_ERRORS, BadImageError):
         return None
 
@@ -86,17 +87,17 @@ def _is_too_large(image: Image.Image) -> bool:
     return width * height > _MOST_PIXELS * scale
 
 
-def _small(image: Image.Image) -> Image.Image:
+def _small(image: Image.Image, side: int) -> Image.Image:
     """Decodes and scales an image, and makes it RGB."""
     if isinstance(image, JpegImagePlugin.JpegImageFile):
-        image.draft("RGB", (SIDE, SIDE))
+        image.draft("RGB", (side, side))
     if image.mode.startswith("I"):
         _, image = _bytes_of(image)
     elif image.mode not in ("RGB", "L"):
         colours = image.convert("RGBA")
         image = Image.new("RGB", image.size, _GREY)
         image.paste(colours, mask=colours.getchannel("A"))
-    image.thumbnail((SIDE, SIDE), Image.Resampling.BILINEAR, reducing_gap=2.0)
+    image.thumbnail((side, side), Image.Resampling.BILINEAR, reducing_gap=2.0)
     return image.convert("RGB")
 
 
@@ -129,12 +130,12 @@ def mask_colour(number: int) -> tuple[int, int, int]:
     return channels[0], channels[1], channels[2]
 
 
-def _encoded(image: Image.Image) -> Thumbnail | None:
+def _encoded(image: Image.Image, most: int) -> Thumbnail | None:
     """Encodes a thumbnail: a small drawing as PNG, any other as JPEG."""
     file = io.BytesIO()
     kind = "png" if max(image.size) <= _SMALL else "jpeg"
     image.save(file, kind, quality=_QUALITY)
     data = file.getvalue()
-    if len(data) > _LARGEST:
+    if len(data) > most:
         return None
     return Thumbnail(f"data:image/{kind};base64,{base64.b64encode(data).decode()}", *image.size)

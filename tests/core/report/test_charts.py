@@ -13,13 +13,11 @@ from beam_pipeline.core.report.charts import (
     aspect_chart,
     bar,
     bar_chart,
-    boxes_over,
     heat_map,
     length_chart,
     number_chart,
     share_bars,
 )
-from beam_pipeline.core.report.samples import ShownBox
 
 
 def parsed(chart: str) -> ElementTree.Element:
@@ -113,15 +111,3 @@ def test_few_values_are_lines_of_a_table() -> None:
     assert [re.findall('width="(.*?)"', bar(count, 1000)) for count in (0, 1, 1000)] == [
         *(["0.0"], ["0.5"], ["100.0"]),
     ]
-
-
-def test_boxes_are_drawn_in_the_colours_of_their_classes() -> None:
-    """Cut at the edge of the image."""
-    boxes = [
-        *(ShownBox(0.0, 0.0, 0.5, 0.5, "<car>"), ShownBox(0.5, 0.5, 2.0, 1.0, "bus")),
-        ShownBox(0.0, 0.5, 0.5, 1.0, "bus"),
-    ]
-    drawn = parsed(boxes_over(boxes, 100, 50)).findall(".//rect")
-    assert [rect.get("class") for rect in drawn] == ["x c0", "x c1", "x c1"]
-    assert [rect.get("width") for rect in drawn] == ["50.0", "50.0", "50.0"]
-    assert [rect.findtext("title") for rect in drawn] == ["<car>", "bus", "bus"]

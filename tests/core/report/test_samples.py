@@ -1,8 +1,9 @@
-"""What a report shows of an example."""
+"""What a report shows of an example, and how: in full rows, a class in one colour everywhere."""
 
 from __future__ import annotations
 
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -19,8 +20,13 @@ from beam_pipeline.core.report.samples import (
     MOST_BOXES,
     ShownBox,
     ShownSample,
+    Tile,
+    sample_grids,
     shown_sample,
+    tile_grid,
 )
+from beam_pipeline.core.report.thumbnails import Thumbnail
+from tests.core.dataset.manifests import manifest_with
 
 
 def record(**features: Any) -> bytes:
@@ -114,3 +120,69 @@ def test_an_example_of_anything_is_shown(data: bytes) -> None:
 def test_what_is_no_example_is_not_shown() -> None:
     """Instead of an error."""
     assert shown_sample(b"\xff\xff", (), {}) is None
+
+
+CLASSES = [{"id": i, "name": name} for i, name in enumerate(("car", "<bus>", "cat"), 1)]
+SQUARE = Thumbnail("data:,", 100, 50)
+
+
+def drawn(tiles: dict[str, list[ShownSample]], mask_of: str = "") -> ElementTree.Element:
+    """The grids of samples as XML, which HTML of this kind is."""
+    mask = {f"image/segmentation/{mask_of}/encoded": {"kind": "bytes", "optional": False}}
+    manifest = manifest_with(classes=CLASSES, features=mask if mask_of else {})
+    of_split = {split: [Tile(x, SQUARE) for x in samples] for split, samples in tiles.items()}
+    return ElementTree.fromstring(f"<x>{''.join(sample_grids(of_split, manifest))}</x>")
+
+
+def legend_of(grids: ElementTree.Element) -> dict[str, str | None]:
+    """Class -> its colour in the legend."""
+    items = grids.findall("ul[@class='legend']/li")
+    return {"".join(item.itertext()): item.find("svg/rect").get("fill") for item in items}  # type: ignore[union-attr]
+
+
+def test_a_class_has_one_colour_in_all_pictures_and_in_the_legend() -> None:
+    """In the order of ids; classes that no picture shows take none. Boxes end at the edge of the image."""
+    bus, cat = ShownBox(0.5, 0.5, 2.0, 1.0, "<bus>"), ShownBox(0.0, 0.0, 0.5, 0.5, "cat")
+    samples = [ShownSample("a", boxes=(cat, bus), objects=2), ShownSample("b", boxes=(bus,))]
+    grids = drawn({"train": samples, "test": [ShownSample("c", boxes=(cat,))]})
+    colours = {"<bus>": "#ff3b30", "cat": "#34c759"}
+    assert legend_of(grids) == colours
+    boxes = grids.findall(".//rect[@class='x']")
+    assert [box.findtext("title") for box in boxes] == ["cat", "<bus>", "<bus>", "cat"]
+    assert [box.get("stroke") for box in boxes] == [
+        colours[box.findtext("title", "")] for box in boxes
+    ]
+    assert [box.get("width") for box in boxes] == ["50.0"] * 4
+    assert [img.get("width") for img in grids.findall(".//img")] == ["384"] * 3
+
+
+def test_many_classes_have_colours_of_their_own() -> None:
+    """The legend names the first sixty."""
+    boxes = tuple(ShownBox(0.0, 0.0, 1.0, 1.0, f"{i:03}") for i in range(80))
+    grids = drawn({"train": [ShownSample("a", boxes=boxes)]})
+    assert len({box.get("stroke") for box in grids.findall(".//rect[@class='x']")}) == 80
+    assert "".join(grids.findall("ul[@class='legend']/li")[-1].itertext()) == "and 20 more"
+
+
+def test_the_legend_of_masks_has_the_colours_that_they_are_drawn_in() -> None:
+    """Ids of objects are no classes."""
+    masked = {"train": [ShownSample("a", mask=b"png")]}
+    assert legend_of(drawn(masked, "class")) == {
+        "car": "rgb(128, 0, 0)",
+        "<bus>": "rgb(0, 128, 0)",
+        "cat": "rgb(128, 128, 0)",
+    }
+    assert legend_of(drawn(masked, "object")) == {}
+
+
+@pytest.mark.parametrize(
+    ("count", "columns", "expected"),
+    [
+        *((24, 6, (6, 24)), (8, 6, (6, 6)), (5, 6, (4, 4)), (3, 6, (3, 3)), (1, 6, (1, 1))),
+        *((12, 3, (3, 12)), (4, 3, (3, 3)), (2, 3, (2, 2)), (0, 3, (0, 0))),
+    ],
+)
+def test_rows_of_samples_are_full(count: int, columns: int, expected: tuple[int, int]) -> None:
+    """A sample that would stand alone in a row is left out."""
+    grid = ElementTree.fromstring(tile_grid(["x"] * count, columns))
+    assert (grid.get("class"), len(grid)) == (f"tiles by{expected[0]}", expected[1])

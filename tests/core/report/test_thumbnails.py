@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from beam_pipeline.core.report.thumbnails import (
+    LARGE_SIDE,
     SIDE,
     Thumbnail,
     mask_colour,
@@ -38,6 +39,7 @@ def test_every_format_has_one(file_format: str) -> None:
     """Its longer side has so many pixels."""
     data = picture(3, file_format=file_format, size=(400, 200))
     assert opened(thumbnail(data)).size == (SIDE, SIDE // 2)
+    assert opened(thumbnail(data, side=LARGE_SIDE)).size == (LARGE_SIDE, LARGE_SIDE // 2)
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA"])
