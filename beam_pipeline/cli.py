@@ -16,10 +16,13 @@ from beam_pipeline.core.errors import (
     JobError,
     QuestionError,
     UsageError,
+    is_outage,
 )
 from beam_pipeline.terminal import complain, draw
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
+EXIT_OUTAGE = 75
+"""Storage or an engine did not answer for minutes: the same command may succeed later (EX_TEMPFAIL of sysexits.h)."""
 _WIDEST_HELP = 100  # columns; prose in longer lines is hard to read
 _COMPLETING = "_ARGCOMPLETE"
 """A variable that shells set while a person presses the tabulator."""
@@ -44,7 +47,7 @@ _EXAMPLES = _SHORT_HELP.partition("\n\n")[2].rpartition("\n\n")[0]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command and returns its exit code: 0 done, 1 failed, 2 wrong usage.
+    """Runs a command and returns its exit code: 0 done, 1 failed, 2 wrong usage, 75 worth running again later.
 
     Args:
       argv: the arguments; those of the process if None.
@@ -56,9 +59,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Questions and what Dataflow says have several lines. Elsewhere a line break comes from data.
         has_lines = isinstance(error, (QuestionError, JobError))
         complain(*(text.split("\n") if has_lines else [text]))
+        if is_outage(error):
+            return EXIT_OUTAGE
         return EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED
     except BrokenPipeError:  # the reader of our output has gone, as in `... | head`
         return EXIT_DONE
+    except (
+        TimeoutError,
+        ConnectionError,
+    ) as error:  # of a service, where no other error tells of it
+        complain(f"{PROGRAM}: error: {error.filename or 'a service'}: {error.strerror or error}")
+        return EXIT_OUTAGE
     return EXIT_DONE if sound else EXIT_FAILED
 
 

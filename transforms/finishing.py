@@ -97,7 +97,7 @@ def _write_part(
     except OSError as error:
         if finisher.failures.retries:
             raise
-        refusal = Refusal.from_error(OutputError(f"{uri} cannot be written: {error}"))
+        refusal = Refusal.from_error(OutputError(f"{uri} cannot be written: {error}"), error)
     yield Outcome([WrittenPart(len(letters), refusal, crc)])
 
 

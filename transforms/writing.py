@@ -94,7 +94,7 @@ def _not_written(error: Exception, request: WriteRequest) -> Outcome:
     reason = error
     if not isinstance(reason, ConversionError):
         reason = OutputError(f"a shard in {request.folder} cannot be written: {error}")
-    refusal = Refusal.from_error(reason)
+    refusal = Refusal.from_error(reason, error)
     if not request.failures.retries:
         return Outcome(tagged=[(REFUSALS, refusal)])
     with contextlib.suppress(OSError, ConversionError):

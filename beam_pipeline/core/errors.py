@@ -35,6 +35,9 @@ import re
 
 from beam_pipeline.core.uris import without_secrets
 
+OUTAGE = "outage"
+"""The id of an error of storage or an engine that gave no answer for a while; the same run may succeed later."""
+
 
 class ConversionError(Exception):
     """Base of every error whose message is written for the user of the command.
@@ -169,6 +172,17 @@ class ChangedFileError(OSError):
 
 class DamagedRecordError(ConversionError):
     """The framing, a checksum or the payload of a TFRecord file is broken."""
+
+
+def is_outage(error: BaseException | None) -> bool:
+    """True for an error of storage or an engine that did not answer, also where another was raised from it."""
+    while error is not None:
+        if isinstance(error, (TimeoutError, ConnectionError, WriterProcessError)):
+            return True
+        if isinstance(error, ConversionError) and OUTAGE in error.given_ids:
+            return True
+        error = error.__cause__
+    return False
 
 
 ERRORS: tuple[type[ConversionError], ...] = tuple(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from beam_pipeline.core.errors import ERRORS, ConversionError
+from beam_pipeline.core.errors import ERRORS, OUTAGE, ConversionError, is_outage
 
 _NUMBER = re.compile(r"([0-9]+)")
 _BY_NAME = {error.__name__: error for error in ERRORS}
@@ -30,10 +30,16 @@ class Refusal(NamedTuple):
     ids: Sequence[str] = ()
 
     @classmethod
-    def from_error(cls, error: ConversionError) -> Refusal:
-        """The refusal that stands for an error, or for the nearest class above it in `errors`."""
+    def from_error(cls, error: ConversionError, cause: Exception | None = None) -> Refusal:
+        """The refusal that stands for an error, or for the nearest class above it in `errors`.
+
+        Args:
+          error: the error.
+          cause: the error that it tells of, if it was not raised from it.
+        """
         name = next(base.__name__ for base in type(error).__mro__ if base in ERRORS)
-        return cls(name, str(error), error.given_ids)
+        outage = is_outage(error) or is_outage(cause)
+        return cls(name, str(error), (*error.ids, OUTAGE) if outage else error.given_ids)
 
     def to_error(self) -> ConversionError:
         """The error; a plain `ConversionError` if this version has no class of that name."""

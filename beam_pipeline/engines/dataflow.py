@@ -27,11 +27,12 @@ from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineS
 
 from beam_pipeline.beam_patches import applied, silent_submission
 from beam_pipeline.config import ConvertConfig
-from beam_pipeline.core.errors import JobError, UsageError
+from beam_pipeline.core.errors import OUTAGE, JobError, UsageError
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.engines.base import Build, Engine, job_name
 from beam_pipeline.engines.packaging import DISTRIBUTION, build_package
 from beam_pipeline.progress_bar import Display, display
+from beam_pipeline.storage.buckets import TRANSIENT_STATUS
 from beam_pipeline.terminal import say
 from beam_pipeline.work import outcome
 from beam_pipeline.work.progress import Counts
@@ -109,8 +110,9 @@ class DataflowEngine(Engine):
             try:
                 result = pipeline.run()
             except Exception as error:  # what Google's and Beam's clients raise has no common base
-                told = f"the job could not be submitted to Dataflow: {error}"
-                raise JobError(told + _advice(error)) from error
+                reason = f"the job could not be submitted to Dataflow: {error}{_advice(error)}"
+                ids = (OUTAGE,) if _status(error) in TRANSIENT_STATUS else ()
+                raise JobError(reason, ids) from error
         if google.template_location:  # a Flex Template's launcher submits what is written there
             say(f"Wrote the job to {google.template_location}")
             return
@@ -259,9 +261,14 @@ def _is_shipped(setup: SetupOptions, workers: WorkerOptions, packages: list[str]
     )
 
 
+def _status(error: Exception) -> int | None:
+    """The status of an answer of Google's services; None for another error."""
+    return getattr(error, "status_code", None) or getattr(error, "code", None)
+
+
 def _advice(error: Exception) -> str:
     """What to do about an answer of Google's services, by its status; empty for most."""
-    status = getattr(error, "status_code", None) or getattr(error, "code", None)
+    status = _status(error)
     advice = {
         401: "Run `gcloud auth application-default login`",
         403: "The account that submits needs roles/dataflow.developer in the project, and "
@@ -336,9 +343,8 @@ def follow(result: PipelineResult, runner: PipelineRunner, job: DataflowJob) -> 
         except DataflowRuntimeException as error:
             raise JobError(_end(result, runner, job)) from error
         except Exception as error:  # what Google's and Beam's clients raise has no common base
-            raise JobError(
-                f"job {job.id} could not be followed to its end, and may go on: {error}. See {job.url}"
-            ) from error
+            message = f"job {job.id} could not be followed to its end, and may go on: {error}. See {job.url}"
+            raise JobError(message, (OUTAGE,)) from error
 
 
 def _end(result: PipelineResult, runner: PipelineRunner, job: DataflowJob) -> str:

@@ -210,7 +210,7 @@ class DatasetFinisher:
             reason = (
                 f"the files beside the shards in {self.output_folder} cannot be written: {error}"
             )
-            refusal = plan.refusal or Refusal.from_error(OutputError(reason))
+            refusal = plan.refusal or Refusal.from_error(OutputError(reason), error)
         if refusal:
             self._refuse(refusal)
 

@@ -197,7 +197,7 @@ class Planning:
             refusal = Refusal.from_error(error)
         except OSError as error:
             reason = f"{self.output_folder} cannot be read: {error.strerror or error}"
-            refusal = Refusal.from_error(OutputError(reason))
+            refusal = Refusal.from_error(OutputError(reason), error)
         return dataclasses.replace(plan, refusal=plan.refusal or refusal)
 
     def _note(self, plan: Plan, run: Mapping[str, Any]) -> None:

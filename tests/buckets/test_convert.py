@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from beam_pipeline.cli import EXIT_OUTAGE
+from beam_pipeline.storage import buckets
 from tests.buckets.proxy import Fault
 from tests.buckets.services import Run, Store
 from tests.harness import (
@@ -213,6 +215,28 @@ def test_a_bucket_that_cannot_be_used(cloud: Store, photos: Path, tmp_path: Path
             True,
         )
         assert not [name for name in cloud.reads(cloud.proxy.take_log()) if "photos/" in name]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault("GET", r"/o\?", status=503),
+        Fault("GET", r"/photos/a/.*alt=media", status=503),
+        Fault("POST", status=503),
+        Fault("POST", status=503, skip=2),
+    ],
+    ids=["listing", "images", "the first object", "shards"],
+)
+@pytest.mark.parametrize("cloud", ["gs"], indirect=True)
+def test_an_outage_has_its_own_exit_code(
+    cloud: Store, photos: Path, run: Run, fault: Fault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A schedule may try again later, whatever is refused; the error is one line."""
+    monkeypatch.setattr(buckets, "RETRY_SECONDS", 0.3)
+    cloud.proxy.spoil(Fault(**vars(fault)))
+    done = run(*_to(cloud, NONE_BAD))
+    assert done.code == EXIT_OUTAGE
+    assert "gave no good answer" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.promise("bucket_two_jobs")

@@ -23,6 +23,7 @@ from apache_beam.options.pipeline_options import PipelineOptions, WorkerOptions
 
 import beam_pipeline
 from beam_pipeline import launch, progress_bar
+from beam_pipeline.cli import EXIT_OUTAGE
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.failures import Refusal
 from beam_pipeline.engines import dataflow
@@ -359,6 +360,15 @@ def test_a_cancelled_job(
         f"beam-tfrecord: error: job {FIRST_ID} was cancelled; run it again with --resume to go on "
         "with it"
     )
+
+
+def test_a_service_that_is_busy_is_an_outage(
+    service: FakeDataflow, argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A schedule may try again later."""
+    service.refusal = (429, "RESOURCE_EXHAUSTED", "Quota exceeded")
+    assert convert(*argv, *IN_REGION) == EXIT_OUTAGE
+    assert "A quota is used up" in capsys.readouterr().err
 
 
 @pytest.mark.promise("dataflow_fails")
