@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
+import shlex
 import sys
 from collections.abc import Collection, Sequence
 
@@ -18,6 +20,7 @@ from beam_pipeline.core.errors import (
     UsageError,
     is_outage,
 )
+from beam_pipeline.core.uris import is_remote
 from beam_pipeline.terminal import complain, draw
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
@@ -80,6 +83,8 @@ def _run(argv: list[str]) -> bool:
         complain(*_SHORT_HELP.split("\n"))
         raise SystemExit(EXIT_USAGE)
     argv = _with_underscores(argv)
+    if whole := _with_images_named(argv):
+        raise UsageError(f"--images names the images: {whole}")
     named = next((token for token in argv if not token.startswith("-")), "")
     every = argv[-2:] == ["--help", "all"]
     arguments, unknown = _parser({named}, every=every).parse_known_args(argv)
@@ -87,6 +92,20 @@ def _run(argv: list[str]) -> bool:
     if not command.takes_beam_options:
         refuse_unknown(unknown, ())
     return command.run(Call(arguments, unknown))
+
+
+def _with_images_named(argv: Sequence[str]) -> str:
+    """The whole command where paths stand alone, as in `convert photos/`; empty for other commands."""
+    named = argv[0] in COMMANDS
+    command, rest = (argv[0], argv[1:]) if named else ("convert", argv)
+    paths = list(itertools.takewhile(lambda token: not token.startswith("-"), rest))
+    options = [token.partition("=")[0] for token in rest]
+    if command not in ("convert", "plan") or not paths or {"--images", "--help"} & set(options):
+        return ""
+    if not (named or is_remote(paths[0]) or os.path.exists(paths[0])):  # a misspelt command
+        return ""
+    output = [] if "--output" in options else ["--output", "tfrecords/"]
+    return shlex.join([PROGRAM, command, "--images", *paths, *rest[len(paths) :], *output])
 
 
 def _complete(line: str) -> None:

@@ -110,7 +110,14 @@ def _run(call: Call) -> bool:
         "",
     )
     run_convert(options, call)
-    say("", f"{_SHOWN} of the examples:", "")
+    say(
+        "",
+        "A hash of its name decides each image's split, so that it stays there when others are added. The",
+        "shares of --splits are met on average, not exactly; --stratify divides each class exactly.",
+        "",
+        f"{_SHOWN} of the examples:",
+        "",
+    )
     show_some(folder.output, _SHOWN)
     say(
         "See more of them, or convert images of your own:",

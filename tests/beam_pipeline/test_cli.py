@@ -347,6 +347,26 @@ def test_the_examples_of_the_help_run(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["labels.csv", "photos", "split", "tfrecords"]
 
 
+@pytest.mark.parametrize(
+    ("argv", "whole"),
+    [
+        (["convert", "."], "convert --images . --output tfrecords/"),
+        (["."], "convert --images . --output tfrecords/"),
+        (
+            ["plan", "a", "b c", "--output=x", "--seed=1"],
+            "plan --images a 'b c' --output=x --seed=1",
+        ),
+    ],
+)
+def test_paths_alone_are_answered_with_the_whole_command(
+    argv: list[str], whole: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`convert photos/` is what most people type first."""
+    assert main(argv) == 2
+    error = capsys.readouterr().err
+    assert error == (f"beam-tfrecord: error: --images names the images: beam-tfrecord {whole}\n")
+
+
 def test_no_command_gives_a_short_help(capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 2, so that a script notices; commands to begin with."""
     with pytest.raises(SystemExit) as end:
