@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from beam_pipeline.core.card.seal import PLACEHOLDER, sealed
+from beam_pipeline.core.card.side_files import files_from_manifest, gives_way
 from beam_pipeline.core.dataset.manifest import Manifest, Recorded, build_manifest, dump_json
 from beam_pipeline.core.dataset.names import temporary_name
 from beam_pipeline.core.dataset.plan import Plan
@@ -23,17 +25,18 @@ from beam_pipeline.core.errors import (
 )
 from beam_pipeline.core.records.sharding import ShardInfo, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
-from beam_pipeline.work.incomplete_folder import (
-    EarlierRun,
-    write_note,
-)
+from beam_pipeline.work.incomplete_folder import EarlierRun, note_names, noted_names, write_note
 from beam_pipeline.work.output_folder import (
+    clean_up_refused,
+    delete_dead_letters,
     earlier_manifest,
     prepare_output,
     prepare_resume,
     read_earlier,
     read_manifest,
     shard_versions,
+    spoilt_side_files,
+    write_side_file,
 )
 from tests.pictures import write_files
 
@@ -240,3 +243,112 @@ def test_a_data_set_that_lacks_a_shard_has_no_versions(complete: Path) -> None:
     (complete / NAMES[0]).unlink()
     assert shard_versions(str(complete)) == {}
     assert json.loads((complete / "manifest.json").read_bytes()) == MANIFEST
+
+
+# --- refused runs -------------------------------------------------------------------------------
+
+
+def test_a_refused_run_leaves_its_dead_letters_and_may_be_started_again(tmp_path: Path) -> None:
+    """A note says that they may be replaced; a file of somebody else's is in the way all the same."""
+    write_note(str(tmp_path), PLAN, RUN)
+    write_files(str(tmp_path), {"dead_letters.jsonl": "{}\n", TEMPORARY: ""})
+    clean_up_refused(str(tmp_path))
+    assert names_in(tmp_path) == [".incomplete/writing.json", "dead_letters.jsonl"]
+    assert noted_names(str(tmp_path)) == {"dead_letters.jsonl"}
+    for stranger in ("mine", "dead_letters-00000-of-00002.jsonl", ".incomplete/plan.json"):
+        write_files(str(tmp_path), {stranger: "x"})
+        with pytest.raises(OutputNotEmptyError, match="is not empty"):
+            prepare_output(str(tmp_path), overwrite=False)
+        (tmp_path / stranger).unlink()
+    prepare_output(str(tmp_path), overwrite=False)
+    assert names_in(tmp_path) == []
+
+
+def test_a_refused_run_without_dead_letters_leaves_nothing(tmp_path: Path) -> None:
+    """Neither the empty file nor its folder; what it did not write stays."""
+    write_note(str(tmp_path), PLAN, RUN)
+    write_files(str(tmp_path), {"dead_letters.jsonl": "", "mine": "x"})
+    clean_up_refused(str(tmp_path))
+    assert names_in(tmp_path) == ["mine"]
+    assert not (tmp_path / ".incomplete").exists()
+    write_files(str(tmp_path), {"dead_letters.jsonl": "mine"})  # no run noted it
+    clean_up_refused(str(tmp_path))
+    assert names_in(tmp_path) == ["dead_letters.jsonl", "mine"]
+
+
+@pytest.mark.parametrize("name", [NAMES[2], RECEIPTS[0], "manifest.json"])
+def test_a_failed_run_that_wrote_a_shard_is_left_to_be_resumed(tmp_path: Path, name: str) -> None:
+    """Its note, too; so is a data set that was complete before."""
+    write_note(str(tmp_path), PLAN, RUN)
+    content = dump_json(MANIFEST) if name == "manifest.json" else b"x"
+    write_files(str(tmp_path), {name: content, "dead_letters.jsonl": ""})
+    before = names_in(tmp_path)
+    clean_up_refused(str(tmp_path))
+    assert names_in(tmp_path) == before
+
+
+def test_only_noted_dead_letters_of_other_names_are_deleted(tmp_path: Path) -> None:
+    """A run writes one file of them or several parts; those of an earlier one go."""
+    parts = [f"dead_letters-0000{i}-of-00002.jsonl" for i in range(2)]
+    write_files(str(tmp_path), dict.fromkeys([*parts, "dead_letters.jsonl", "labels.txt"], "x"))
+    note_names(str(tmp_path), "writing.json", [*parts, "labels.txt"])
+    delete_dead_letters(str(tmp_path), keep=[parts[0]])
+    assert names_in(tmp_path) == sorted(
+        [".incomplete/writing.json", parts[0], "dead_letters.jsonl", "labels.txt"]
+    )
+
+
+# --- files beside the shards --------------------------------------------------------------------
+
+
+DAMAGED = (
+    "is not as it was written: damaged or edited. If the change is yours, remove the seal, the line or "
+    "value with beam-tfrecord and a long number"
+)
+READ = Manifest.of(MANIFEST)
+REWRITTEN = "; `beam-tfrecord repair` writes it again"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "fault"),
+    [
+        ("schema.pbtxt", None, ""),
+        ("labels.txt", None, f"is missing{REWRITTEN}"),
+        ("labels.txt", b"cat\ncow\n", f"is not what the manifest says{REWRITTEN}"),
+        ("README.md", None, ""),
+        ("README.md", b"# My own\n", ""),
+        ("README.md", "edited", DAMAGED),
+        ("README.md", "zeros", DAMAGED),
+        ("report.html", sealed(f"<!-- {PLACEHOLDER} -->".encode()), ""),
+        ("report.html", sealed(f"<!-- {PLACEHOLDER} -->".encode()) + b"mine", DAMAGED),
+        ("report.html", b"<html></html>", ""),
+    ],
+)
+def test_files_beside_the_shards_are_those_of_the_manifest(
+    tmp_path: Path, name: str, content: bytes | str | None, fault: str
+) -> None:
+    """One with a seal may be somebody's own, or gone."""
+    expected = dict(files_from_manifest(READ, card=True))
+    write_files(str(tmp_path), expected)
+    assert list(spoilt_side_files(str(tmp_path), READ)) == []
+    if isinstance(content, str):
+        ours = expected[name]
+        content = ours + b"more" if content == "edited" else bytes(len(ours))
+    if content is None:
+        (tmp_path / name).unlink()
+    else:
+        (tmp_path / name).write_bytes(content)
+    faults = list(spoilt_side_files(str(tmp_path), READ))
+    assert faults == ([(name, fault)] if fault else [])
+    repairs = not gives_way(name) and name in expected
+    assert write_side_file(str(tmp_path), name, READ) == repairs
+    if repairs:
+        assert (tmp_path / name).read_bytes() == expected[name]
+
+
+def test_a_manifest_that_determines_no_files_is_the_fault(tmp_path: Path) -> None:
+    """Instead of an error of the program."""
+    broken: Any = dataclasses.replace(READ, splits=None)  # type: ignore[arg-type]
+    ((name, fault),) = spoilt_side_files(str(tmp_path), broken)
+    assert name == "manifest.json"
+    assert fault.startswith("does not determine the files beside the shards: ")
