@@ -313,6 +313,6 @@ def read_list(uri: str) -> list[str]:
 
 def _without_extension(name: str) -> str:
     """Returns 000005 for 000005, 000005.jpg and JPEGImages/000005.jpg."""
-    stem, extension = posixpath.splitext(posixpath.basename(name))
-    known = (IMAGE_EXTENSIONS | {".xml"}) - {""}
-    return stem if extension.lower() in known else posixpath.basename(name)
+    name = posixpath.basename(name.replace("\\", "/"))
+    stem, extension = posixpath.splitext(name)
+    return stem if extension.lower() in IMAGE_EXTENSIONS | {".xml"} else name

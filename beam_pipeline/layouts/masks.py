@@ -32,7 +32,7 @@ from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.label_files import Splits, read_split_lists, typed_path
 from beam_pipeline.layouts.layout import ListedLabels, Source, SourceOptions
 from beam_pipeline.layouts.paths import image_roots, label_files
-from beam_pipeline.layouts.tree import beginning, has_folder, once, subfolders
+from beam_pipeline.layouts.tree import IMAGE_FOLDERS, beginning, has_folder, once, subfolders
 from beam_pipeline.layouts.voc import IMAGES, LISTED, YEAR, years
 from beam_pipeline.storage import files
 
@@ -41,13 +41,12 @@ _HEAD_BYTES = 64
 _BOTH = "--labels and --masks both say labels; name one of them"
 MOST_NAMES = 4000  # looked at on either side
 _CERTAIN = 0.9  # of the masks found that meet an image, for folders to be taken without --masks
-_IMAGES = ("images", "image", "imgs", "img", "jpegimages", "leftimg8bit")
 _MASKS = (
     *("masks", "mask", "annotations", "labels", "label", "segmentationclass", "gtfine"),
     *("segmentations", "segmentation", "groundtruth", "ground_truth", "gt"),
 )
 _MASK_ENDINGS = ("_labels", "_label", "_masks", "_mask", "_annotations", "annot")
-_PNG = frozenset({".png", ".gif", ".bmp"})
+_LOSSLESS = frozenset({".png", ".gif", ".bmp", ".tif", ".tiff"})
 
 
 @dataclass(frozen=True)
@@ -475,7 +474,7 @@ def _pairs(folder: str, shape: Sequence[tuple[str, str]], in_one_root: bool) -> 
         )
         names = tuple(sorted({(posixpath.basename(m), posixpath.basename(i)) for i, m in shape}))
     keys = first_keys(masks)
-    if not keys or {posixpath.splitext(key)[1].lower() for key in keys} - _PNG:
+    if not keys or {posixpath.splitext(key)[1].lower() for key in keys} - _LOSSLESS:
         return None
     why = f"{shape[0][1]}/ beside {shape[0][0]}/ in {folder}"
     return Pairs(images, masks, find_names(first_keys(images), keys, names), why)
@@ -484,6 +483,6 @@ def _pairs(folder: str, shape: Sequence[tuple[str, str]], in_one_root: bool) -> 
 def _image_and_mask_folders(folder: str) -> list[tuple[str, str]]:
     """Names of the one folder of images and the one of masks in a folder; none without either."""
     names = [posixpath.basename(below) for below in subfolders(folder)]
-    images = [name for name in names if name.lower() in _IMAGES]
+    images = [name for name in names if name.lower() in IMAGE_FOLDERS]
     masks = [name for name in names if name.lower() in _MASKS]
     return [(images[0], masks[0])] if len(images) == len(masks) == 1 else []

@@ -29,7 +29,7 @@ from beam_pipeline.layouts.heads import first_line
 from beam_pipeline.layouts.label_files import typed_path
 from beam_pipeline.layouts.layout import Layout, SourceOptions
 from beam_pipeline.layouts.registry import all_layouts, layout_named
-from beam_pipeline.layouts.tree import names_in
+from beam_pipeline.layouts.tree import IMAGE_FOLDERS, names_in
 from beam_pipeline.storage import files
 
 TEXTS = (".txt", ".caption")
@@ -43,9 +43,8 @@ LABEL_FOLDERS = frozenset(
 )
 """Usual names of folders of label files or masks, in lower case."""
 
-_IMAGE_FOLDERS = frozenset(
-    ["images", "image", "imgs", "img", "image_2", "image_3", "jpegimages", "pngimages", "jpgs"]
-)
+_LABELS_IN_NAME = re.compile("annot|label|xml")
+
 _TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 _NO_LABELS = re.compile(r"submission|\Adead_letters[.-]", re.IGNORECASE)
 """Names of tables that are no labels: answers to fill in, as on Kaggle, and reports of a conversion."""
@@ -263,9 +262,9 @@ def _above(root: str, options: SourceOptions) -> list[Alternative]:
     """Finds recognised folders above one called `images` or alike, or above a split in one."""
     parent = posixpath.dirname(root)
     above = []
-    if _name(root) in _IMAGE_FOLDERS:
+    if _name(root) in IMAGE_FOLDERS:
         above = [parent]
-    elif _name(root) in SPLIT_NAMES and _name(parent) in _IMAGE_FOLDERS:
+    elif _name(root) in SPLIT_NAMES and _name(parent) in IMAGE_FOLDERS:
         above = [parent, posixpath.dirname(parent)]
     return _recognised(above, options)
 
@@ -387,7 +386,7 @@ def ignored_label_files(here: Folder, typed: str) -> list[Question]:
     among = [
         *_tables(here, [path for folder in inside for path in folder.tables], typed),
         *_json_files(here, inside, beside, typed),
-        *_xml_files(inside, typed),
+        *_xml_files(inside, beside, typed),
     ]
     if not among:
         above = look_at_tables(look(posixpath.dirname(here.path)).tables)
@@ -397,11 +396,12 @@ def ignored_label_files(here: Folder, typed: str) -> list[Question]:
 
 
 def _label_folders(root: str) -> Iterator[str]:
-    """Folders with usual names beside the images: for `images/train/`, `labels/` beside `images/`, too."""
+    """Folders named like labels beside the images: for `images/train/`, `labels/` beside `images/`, too."""
     parent = posixpath.dirname(root)
-    for place in (root, parent) if _name(parent) in _IMAGE_FOLDERS else (root,):
+    for place in (root, parent) if _name(parent) in IMAGE_FOLDERS else (root,):
         for folder in look(posixpath.dirname(place)).folders:
-            if _name(folder) in LABEL_FOLDERS and folder != place:
+            is_usual = _name(folder) in LABEL_FOLDERS or _LABELS_IN_NAME.search(_name(folder))
+            if is_usual and folder != place:
                 yield folder
 
 
@@ -473,11 +473,17 @@ def _json_files(
         )
 
 
-def _xml_files(inside: Sequence[Folder], typed: str) -> Iterator[Question]:
+def _xml_files(
+    inside: Sequence[Folder], beside: Sequence[Folder], typed: str
+) -> Iterator[Question]:
+    """A question about XML files among the images, or about annotations beside them."""
     paths = [path for folder in inside for path in folder.of_kind(".xml")]
-    if paths and _VOC.search(_beginning(paths[0])):
-        reason = _ignored(paths, typed, "Pascal VOC's annotations")
-        yield question("voc_ignored", reason, images=(typed,), labels=(typed,), layout="voc")
+    around = [path for folder in beside for path in folder.of_kind(".xml")]
+    annotations = paths or around
+    if annotations and _VOC.search(_beginning(annotations[0])):
+        folder = typed if paths else typed_path(posixpath.dirname(around[0]), typed)
+        reason = _ignored(annotations, typed, "Pascal VOC's annotations")
+        yield question("voc_ignored", reason, images=(typed,), labels=(folder,), layout="voc")
     elif paths:
         reason = _ignored(paths, typed)
         yield question("xml_ignored", reason, "The only XML that is read is Pascal VOC's.")
@@ -558,7 +564,7 @@ def _masks_among(inside: Sequence[Folder], typed: str) -> Iterator[Question]:
 def _images_and_masks(here: Folder, typed: str) -> Iterator[Question]:
     """A question about a folder of images beside one of masks, and no other folders of labels."""
     folders = folders_with_images(here)
-    images = [folder for folder in folders if _name(folder) in _IMAGE_FOLDERS]
+    images = [folder for folder in folders if _name(folder) in IMAGE_FOLDERS]
     labels = [folder for folder in folders if _name(folder) in LABEL_FOLDERS]
     if len(images) == len(labels) == 1 and not any(below.files for below in tree(look(labels[0]))):
         both = [f"{posixpath.basename(folder)}/" for folder in (*images, *labels)]

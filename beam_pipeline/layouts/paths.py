@@ -69,7 +69,7 @@ def _root_and_pattern(path: str, option: str) -> tuple[str, str]:
         uri = uri.removesuffix("/**")
         if has_glob(uri):
             return split_pattern(uri)
-        if posixpath.splitext(uri)[1].lower() in IMAGE_EXTENSIONS - {""}:
+        if posixpath.splitext(uri)[1].lower() in IMAGE_EXTENSIONS:
             return posixpath.dirname(uri), glob.escape(posixpath.basename(uri))
         return uri, ""
     if os.path.isdir(uri):

@@ -23,12 +23,19 @@ from beam_pipeline.storage.files import file_system
 
 _Value = TypeVar("_Value")
 
+IMAGE_FOLDERS = frozenset(
+    [
+        *("images", "image", "imgs", "img", "image_2", "image_3"),
+        *("jpegimages", "pngimages", "jpgs", "leftimg8bit"),
+    ]
+)
+"""Usual names of folders of images, in lower case."""
+
 _MOST_IMAGES = 2000
 _PAGE = 1000  # names of a request to a bucket
 _MOST_PAGES = 100  # requests while names are remembered
 _WHOLE, _ASKED = object(), object()  # keys of what is remembered
 _HEAD_BYTES = 64 << 10
-_IMAGES = IMAGE_EXTENSIONS - {""}
 
 
 class LocalNames(NamedTuple):
@@ -163,7 +170,7 @@ def image_names(folder: str) -> Iterator[str]:
 def _is_image(name: str) -> bool:
     """True if a file's extension is an image's; folders hold a million, so this is no `splitext`."""
     dot = name.rfind(".")
-    return dot > 0 and name[dot:].lower() in _IMAGES
+    return dot > 0 and name[dot:].lower() in IMAGE_EXTENSIONS
 
 
 def _local(folder: str) -> LocalNames:

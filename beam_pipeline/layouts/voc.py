@@ -37,7 +37,15 @@ from beam_pipeline.layouts.label_files import (
 )
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.paths import image_roots
-from beam_pipeline.layouts.tree import beginning, files_of, has_folder, stems_of, subfolders
+from beam_pipeline.layouts.tree import (
+    IMAGE_FOLDERS,
+    beginning,
+    files_of,
+    has_folder,
+    names_in,
+    stems_of,
+    subfolders,
+)
 from beam_pipeline.storage import files
 
 IMAGES = "JPEGImages"
@@ -49,6 +57,7 @@ _XML = ".xml"
 _LABEL_FILES = "**/*.[xX][mM][lL]"
 _LOOKED_INTO = (*SPLIT_NAMES, "xmls")  # folders to search for XML, besides the one given
 _HEAD_BYTES = 4096
+_FEW_FOLDERS = 20  # folders that are searched for annotations, whatever their name
 YEAR = re.compile(r"VOC\d{4}")
 _ROOT_ELEMENT = re.compile(rb"<annotation[\s>]")
 
@@ -170,31 +179,45 @@ def _find_sets(path: str) -> list[_Set]:
     if not path.strip():
         return []
     uri = files.canonical(path)
-    sets = [
-        _Set(
-            f"{year}/{IMAGES}",
-            f"{year}/{_LABELS}",
-            f"{year}/{_LISTS}",
-            year,
-            f"{IMAGES}/ beside {_LABELS}/ in",
-            has_folder(f"{year}/{_LABELS}"),
-        )
-        for year in years(uri)
-    ]
+    sets = []
+    for year in years(uri):
+        labels = f"{year}/{_LABELS}"
+        is_certain = has_folder(labels)
+        if not is_certain and (annotations := _annotation_folder(year)):
+            labels, is_certain = annotations, True
+        reason = f"{IMAGES}/ beside {posixpath.basename(labels)}/ in"
+        sets.append(_Set(f"{year}/{IMAGES}", labels, f"{year}/{_LISTS}", year, reason, is_certain))
     if sets:
         return sets
-    if posixpath.basename(uri).lower() == "images" and not _first_xml(uri):
+    if posixpath.basename(uri).lower() in IMAGE_FOLDERS and not _first_xml(uri):
         uri = posixpath.dirname(uri)
-    below = {posixpath.basename(folder).lower(): folder for folder in subfolders(uri)}
-    images, labels = below.get("images", ""), below.get("annotations", "")
-    reason = "images/ beside annotations/ with .xml files in"
-    if not images or not _first_xml(labels):
-        images = labels = uri
-        reason = ".xml files beside images in"
-    first = _first_xml(labels)
-    if not first:
-        return []
-    return [_Set(images, labels, "", uri, reason, _is_annotation(first))]
+    labels, images = _annotation_folder(uri), ""
+    if labels:
+        with_images = [folder for folder in subfolders(uri) if _holds_images(folder)]
+        named = [f for f in subfolders(uri) if posixpath.basename(f).lower() == "images"]
+        images = named[0] if named else with_images[0] if len(with_images) == 1 else ""
+    if images:
+        names = f"{posixpath.basename(images)}/ beside {posixpath.basename(labels)}/"
+        return [_Set(images, labels, "", uri, f"{names} with .xml files in", True)]
+    first = _first_xml(uri)
+    reason = ".xml files beside images in"
+    return [_Set(uri, uri, "", uri, reason, _is_annotation(first))] if first else []
+
+
+def _annotation_folder(folder: str) -> str:
+    """Finds the folder below whose XML files are annotations: annotations/, or the only one; else empty."""
+    below = subfolders(folder)
+    named = [path for path in below if posixpath.basename(path).lower() == _LABELS.lower()]
+    without_images = [path for path in below[:_FEW_FOLDERS] if not names_in(path).images]
+    for candidates in (named, without_images):
+        annotated = [path for path in candidates if _is_annotation(_first_xml(path))]
+        if len(annotated) == 1:
+            return annotated[0]
+    return ""
+
+
+def _holds_images(folder: str) -> bool:
+    return any(names_in(place).images for place in (folder, *subfolders(folder)))
 
 
 def _first_xml(folder: str) -> str:

@@ -336,7 +336,7 @@ def _is_list(uri: str) -> bool:
     """True if a file exists whose first line names an image."""
     line = beginning(uri).lstrip().partition(b"\n")[0] if has_file(uri) else b""
     extension = posixpath.splitext(line.decode("utf-8", "replace").strip())[1].lower()
-    return extension in IMAGE_EXTENSIONS - {""}
+    return extension in IMAGE_EXTENSIONS
 
 
 def _listed_image(line: str, bases: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tests.archives import zip_bytes
 from tests.conformance.outcome import Row
-from tests.conformance.trees import Tree, csv, images, masks, paths, texts
+from tests.conformance.trees import Tree, csv, images, masks, paths, texts, tiff
 from tests.layouts.make_voc import labelimg_xml
 
 KITTI = "Car 0.00 0 1.62 1.00 1.00 5.00 6.00 1.52 1.63 3.88 -4.36 1.71 14.20 1.33\n"
@@ -23,6 +23,12 @@ def voc(*names: str) -> Tree:
         f"{name[:-4]}.xml": labelimg_xml(name.rpartition("/")[2], (16, 8), objects)
         for name in names
     }
+
+
+def voc_beside(folder: str) -> Tree:
+    """Images in a folder, and annots/ beside it."""
+    annotations = voc(*paths("set/annots/{0..5}.jpg"))
+    return {**images(f"set/{folder}/{{0..5}}.jpg"), **annotations}
 
 
 def coco(names: Sequence[str]) -> str:
@@ -304,18 +310,25 @@ FURTHER = {
     "masks_in_tiff": Row(
         "--images data",
         {
-            **images("data/images/{0..5}.png"),
-            **dict(zip(paths("data/masks/{0..5}.tif"), images("{0..5}.png").values(), strict=True)),
+            **images("data/images/{0..5}.jpg"),
+            **dict.fromkeys(paths("data/masks/{0..5}.tif"), tiff()),
         },
     ),
-    "voc_in_annots": Row(
-        "--images set",
+    "voc_in_annots": Row("--images set", voc_beside("images")),
+    "voc_in_annots_of_pics": Row("--images set", voc_beside("pics")),
+    "voc_beside_pics": Row("--images set/pics", voc_beside("pics")),
+    "coco_backslashes": Row(
+        "--images set --labels set/coco.json",
         {
-            **images("set/images/{0..5}.jpg"),
-            **{
-                k.replace("images", "annots"): v
-                for k, v in voc(*paths("set/images/{0..5}.jpg")).items()
-            },
+            **images("set/{a,b}/{0..2}.jpg"),
+            "set/coco.json": coco(paths("a\\{0..2}.jpg", ".\\b\\{0..2}.jpg")),
+        },
+    ),
+    "mnist": Row(
+        "--images photos",
+        {
+            **folders("photos/{a,b}"),
+            **texts("\0\0\x08\3", "photos/{train,t10k}-{images-idx3,labels-idx1}-ubyte"),
         },
     ),
 }

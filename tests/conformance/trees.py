@@ -52,6 +52,15 @@ def png(number: int, width: int = 100, height: int = 80) -> bytes:
     )
 
 
+def tiff(width: int = 16, height: int = 8) -> bytes:
+    """A grey TIFF of one uncompressed strip whose pixels are 0, 1 and 2."""
+    pixels = bytes(i % 3 for i in range(width * height))
+    tags = {256: width, 257: height, 258: 8, 259: 1, 262: 1, 273: 8, 277: 1, 278: height}
+    entries = [struct.pack("<HHII", tag, 4, 1, n) for tag, n in (*tags.items(), (279, len(pixels)))]
+    directory = struct.pack("<H", len(entries)) + b"".join(entries) + bytes(4)
+    return struct.pack("<2sHI", b"II", 42, 8 + len(pixels)) + pixels + directory
+
+
 IMAGES = {"png": png, "bmp": bmp}
 
 

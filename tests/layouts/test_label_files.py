@@ -83,7 +83,7 @@ def test_a_path_is_shown_as_it_would_be_typed(folder: Path) -> None:
 def test_names_without_folder_and_extension(tmp_path: Path) -> None:
     """However they are written; a list that is not there is empty."""
     path = tmp_path / "train.txt"
-    path.write_bytes(b"\xef\xbb\xbf000001\r\n\r\n JPEGImages/000002.jpg\na.b\nc.xml\n")
+    path.write_bytes(b"\xef\xbb\xbf000001\r\n\r\n JPEGImages/000002.jpg\na.b\nx\\\\c.xml\n")
     assert read_list(str(path)) == ["000001", "000002", "a.b", "c"]
     assert read_list(str(tmp_path / "val.txt")) == []
 

@@ -21,7 +21,7 @@ these a grey PNG of the same ids is written, which only depends on the file (and
 | a mask | ids |
 |---|---|
 | grey PNG of 8 or 16 bits | the file itself |
-| PNG with a palette; GIF or BMP of one channel | indexes of the palette |
+| PNG with a palette; GIF, BMP or TIFF of one channel | indexes of the palette, or grey values |
 | grey PNG of 1, 2 or 4 bits, or with an alpha channel | the grey values as stored: 1, not 255 |
 | any of these, or RGB, with a map of colours | the id of each colour |
 | RGB without a map; JPEG | refused: colours are no ids, and a lossy mask has others between them |
@@ -43,7 +43,7 @@ from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images import png
 from beam_pipeline.core.images.geometry import Affine
 from beam_pipeline.core.images.header import PNG_PALETTE, BadImageError, ImageHeader
-from beam_pipeline.core.images.preparation import ImagePreparer, check_header
+from beam_pipeline.core.images.preparation import ImagePreparer, check_header, passing_any_format
 from beam_pipeline.core.numbers import is_finite, is_integer
 from beam_pipeline.core.references import Size
 
@@ -259,7 +259,8 @@ MAX_ID = (1 << 16) - 1
 _MAX_UINT8 = 255
 _GREY = 0  # a PNG's colour type
 _GREY_STEP = {1: 255, 2: 85, 4: 17}  # Pillow's value for 1, by bits
-_LOSSLESS = frozenset({"png", "gif", "bmp"})
+_LOSSLESS = frozenset({"png", "gif", "bmp", "tiff"})
+_LOSSY = frozenset({"jpeg", "tiff_jpeg", "webp"})  # compressions of a TIFF
 _INDEXES = frozenset({"P", "L"})  # Pillow's modes of a channel
 _DEPTH_AT, _COLOUR_TYPE_AT = len(png.START) + 8, len(png.START) + 9
 _OPAQUE = 255
@@ -306,7 +307,7 @@ def segmentation_png(
       BadImageError: it is no image, of another size, or does not say ids; says which.
     """
     # Others are decoded anyway; a full check refuses palettes that images may not have.
-    found = (check if mask.startswith(png.MAGIC) else check_header)(mask)[1]
+    found = (check if mask.startswith(png.MAGIC) else passing_any_format(check_header))(mask)[1]
     if found.format == "jpeg":
         raise _bad(
             "a jpeg mask: compression mixes the ids at every edge; save masks as PNG, from what they "
@@ -435,6 +436,8 @@ def _opened(mask: bytes) -> Image.Image:
         image.load()
     except (OSError, SyntaxError, ValueError, EOFError, zlib.error) as error:
         raise BadImageError(Reason.CORRUPT_IMAGE, f"it cannot be decoded: {error}") from error
+    if image.info.get("compression") in _LOSSY:
+        raise _bad("a lossy TIFF, whose ids are mixed at every edge; save masks as PNG")
     return image
 
 

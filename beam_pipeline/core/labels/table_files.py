@@ -362,7 +362,7 @@ def _name_and_label(line: str) -> Sequence[str]:
 
 def is_image_name(text: str) -> bool:
     """True if a text ends like the name of an image file."""
-    return posixpath.splitext(text)[1].lower() in IMAGE_EXTENSIONS - {""}
+    return posixpath.splitext(text)[1].lower() in IMAGE_EXTENSIONS
 
 
 # --- headers ------------------------------------------------------------------------------------

@@ -43,6 +43,9 @@ too, as many data sets name files by a hash; their bytes show if they are images
 _DOCUMENTS = frozenset(["README", "LICENSE", "LICENCE", "COPYING", "NOTICE", "MAKEFILE"])
 """Names of files without an extension that are no images."""
 
+_ARRAYS = re.compile(r"-(idx\d-ubyte)", re.IGNORECASE)
+"""The end of names of MNIST's files, which hold all images at once and have no extension."""
+
 _FOLDERS = 4096  # cached
 
 
@@ -143,6 +146,8 @@ class ListingFilter:
         if not extension and name.upper() in _DOCUMENTS:
             self.ignored[name.upper()] += 1
             return False
+        if not extension and (arrays := _ARRAYS.search(name)):
+            extension = f".{arrays[1].lower()}"
         if extension and extension not in IMAGE_EXTENSIONS:
             self.ignored[printable(extension)] += 1
             self._see(key, uri)
@@ -162,7 +167,7 @@ class ListingFilter:
         if "\n." in text or "/." in text:
             return False
         extensions = {key[key.rfind(".") :].lower() for key in keys}
-        if not extensions <= IMAGE_EXTENSIONS - {""}:
+        if not extensions <= IMAGE_EXTENSIONS:
             return False
         skipped = (uri for uri in self._excluded if uri.startswith(prefix))
         return {uri[len(prefix) :] for uri in skipped}.isdisjoint(keys)

@@ -67,8 +67,10 @@ def test_grey_masks_are_kept(mask: bytes, bits: int) -> None:
         palette("BMP"),
         encoded(Image.merge("LA", [Image.frombytes("L", (3, 2), PIXELS)] * 2)),
         encoded(Image.frombytes("L", (3, 2), PIXELS), "BMP"),
+        palette("TIFF", compression="tiff_lzw"),
+        encoded(Image.frombytes("L", (3, 2), PIXELS), "TIFF"),
     ],
-    ids=["palette", "bits", "gif", "bmp", "alpha", "grey_bmp"],
+    ids=["palette", "bits", "gif", "bmp", "alpha", "grey_bmp", "tiff", "grey_tiff"],
 )
 def test_others_of_one_channel_are_written_as_grey_pngs(mask: bytes) -> None:
     """Of the same ids: TensorFlow would read colours."""
@@ -140,6 +142,16 @@ def test_colours_become_ids() -> None:
     ("mask", "options", "reason", "said"),
     [
         (encoded(RGB, "JPEG"), {}, Reason.BAD_MASK, "a jpeg mask: compression mixes the ids"),
+        (
+            encoded(Image.new("L", (3, 2)), "TIFF", compression="jpeg"),
+            *({}, Reason.BAD_MASK, "a lossy TIFF"),
+        ),
+        (
+            encoded(RGB, "TIFF"),
+            {},
+            Reason.BAD_MASK,
+            "pixels of the kind RGB; save masks as grey PNG",
+        ),
         (encoded(RGB), {}, Reason.BAD_MASK, "an RGB mask: its colours are no class ids"),
         (GREY_16, {}, Reason.BAD_MASK, "16 bits a pixel, while the first mask has 8"),
         (GREY_16, {"colours": TABLE}, Reason.BAD_MASK, "16 bits a pixel, which are no colours"),
