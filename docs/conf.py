@@ -25,6 +25,7 @@ include_patterns = [
     "docs/**.md",
     "benchmarks/README.md",
     "deploy/**.md",
+    "beam_pipeline/layouts/README.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "SECURITY.md",

@@ -1,7 +1,7 @@
 """What the program promises when things go wrong, and the tests that hold each promise.
 
-A test names the promises that it holds, `@pytest.mark.promise("killed", ...)`, and docs/reference/promises.md
-lists them with those tests. `python -m tests.promises` writes that page; a test compares the two.
+A test names the promises that it holds, `@pytest.mark.promise("killed", ...)`, and docs/reliability.md
+lists them with the files of those tests. `python -m tests.promises` writes that list; a test compares the two.
 """
 
 from __future__ import annotations
@@ -14,14 +14,8 @@ from typing import NamedTuple
 
 from tests.harness import REPOSITORY
 
-PAGE = Path(REPOSITORY, "docs", "reference", "promises.md")
-HEAD = """\
-# Promises and their tests
-
-Written by `python -m tests.promises` from the marks in the tests. [Reliability](../reliability.md) gives the
-summary.
-
-"""
+PAGE = Path(REPOSITORY, "docs", "reliability.md")
+HEADING = "## Promises\n\n"
 
 
 class Promise(NamedTuple):
@@ -293,7 +287,7 @@ def list_of_promises() -> str:
     tests = holders()
     parts = []
     for title, promises in PROMISES.items():
-        parts += [f"## {title}", "", "| when | then | held by |", "|---|---|---|"]
+        parts += [f"### {title}", "", "| when | then | tests |", "|---|---|---|"]
         parts += [
             f"| {promise.when} | {promise.then} | {_held_by(tests.get(name, []))} |"
             for name, promise in promises.items()
@@ -303,18 +297,13 @@ def list_of_promises() -> str:
 
 
 def _held_by(tests: list[Holder]) -> str:
-    files: dict[str, list[str]] = defaultdict(list)
-    for test in tests:
-        files[test.file].append(f"`{test.name}`")
-    return "; ".join(
-        f"[{file.removeprefix('tests/')}](../../{file}): {', '.join(names)}"
-        for file, names in files.items()
-    )
+    files = dict.fromkeys(test.file for test in tests)
+    return ", ".join(f"[{Path(file).stem.removeprefix('test_')}](../{file})" for file in files)
 
 
 def page() -> str:
-    """The content of the page."""
-    return HEAD + list_of_promises()
+    """The page, with the list as its last section."""
+    return PAGE.read_text(encoding="utf-8").partition(HEADING)[0] + HEADING + list_of_promises()
 
 
 if __name__ == "__main__":

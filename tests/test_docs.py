@@ -135,10 +135,10 @@ def test_every_command_of_the_page_on_inspect_runs(tmp_path: Path) -> None:
     printed = ""
     for language, block in re.findall(r"```(\w*)\n(.*?)```", text, re.DOTALL):
         if language == "bash":
-            printed = run_shell(block, tmp_path).stdout
+            printed = run_shell(block, tmp_path).stdout.replace(f"{tmp_path}/", "")
             assert printed
         else:
-            assert block in printed
+            assert block.rstrip() in printed
 
 
 @pytest.mark.slow
@@ -152,19 +152,6 @@ def test_the_five_minutes_run(tmp_path: Path, page: str) -> None:
     done = run_shell(f"{sys.executable} - <<'END'\n{code}\nEND\n", tmp_path)
     assert "Epoch 3/3" in done.stdout
     assert {"README.md", "manifest.json"} <= set(os.listdir(tmp_path / "out/first"))
-
-
-@pytest.mark.slow
-def test_every_command_of_the_page_on_duplicates_runs(tmp_path: Path) -> None:
-    """In their order, from the demo's data; the warning that the page shows is printed."""
-    run_shell("beam-tfrecord demo", tmp_path)
-    text = Path(REPOSITORY, "docs/duplicates.md").read_text(encoding="utf-8")
-    commands = re.findall(r"```bash\n(.*?)```", text, re.DOTALL)
-    (warning,) = re.findall(r"```\n(  warning.*?)```", text, re.DOTALL)
-    first, second, plan = [run_shell(command, tmp_path).stdout for command in commands]
-    assert warning in first.replace(f"{tmp_path}/", "")
-    assert "    duplicate: 2\n" in second
-    assert "  duplicates: 4 images in 2 groups" in plan
 
 
 def test_every_reason_is_documented() -> None:
@@ -186,7 +173,6 @@ def test_no_recipe_imports_a_private_path() -> None:
     private = [
         f"{page.name}: {line}"
         for page in pages
-        if page.name != "adding_a_layout.md"
         for line in page.read_text(encoding="utf-8").splitlines()
         if re.match(r"\s*(from|import) beam_pipeline\.(?!transforms\b)", line)
     ]

@@ -1,4 +1,4 @@
-"""docs/reference/promises.md lists every promise with the tests that hold it."""
+"""docs/reliability.md lists every promise with the files of its tests."""
 
 from __future__ import annotations
 

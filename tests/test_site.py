@@ -57,7 +57,7 @@ def test_the_reference_has_every_command_and_the_public_api(site: Path) -> None:
     commands = (site / "docs/reference/commands.html").read_text(encoding="utf-8")
     assert all(f'<section id="{name}">' in commands for name in COMMANDS)
     assert "--split_by" in commands
-    api = (site / "docs/reference/python_api.html").read_text(encoding="utf-8")
+    api = (site / "docs/python.html").read_text(encoding="utf-8")
     for name in ("conversion.convert", "samples.convert_samples", "dataset.Dataset.open",
                  "dataset.class_names", "readers.tf_data.load", "readers.tf_data.feature_spec",
                  "readers.random_access.RandomAccess"):  # fmt: skip
@@ -70,7 +70,7 @@ def test_the_reference_has_the_arguments_of_the_pytorch_data_set() -> None:
     pytest.importorskip("torch")
     from beam_pipeline.readers.torch_dataset import TFRecordDataset
 
-    page = DOCS.joinpath("reference/python_api.md").read_text(encoding="utf-8")
+    page = DOCS.joinpath("python.md").read_text(encoding="utf-8")
     (written,) = re.findall(r"TFRecordDataset\((.*)\)", page)
     signature = inspect.signature(TFRecordDataset)
     plain = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]

@@ -1,6 +1,6 @@
 """The layouts that `--layout` knows, by name. A module is imported when its layout is asked.
 
-docs/adding_a_layout.md says how to add one.
+README.md in this folder shows how to add one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The worked example of docs/adding_a_layout.md works as it stands."""
+"""The worked example of beam_pipeline/layouts/README.md works as it stands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from beam_pipeline.layouts import registry
 from tests.harness import REPOSITORY, convert, dead_letters_of, manifest_of, read_all
 from tests.pictures import write_files, write_pictures
 
-PAGE = Path(REPOSITORY, "docs/adding_a_layout.md").read_text(encoding="utf-8")
+PAGE = Path(REPOSITORY, "beam_pipeline/layouts/README.md").read_text(encoding="utf-8")
 MODULE = "beam_pipeline.layouts.sidecar"
 
 
