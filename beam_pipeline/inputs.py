@@ -7,7 +7,7 @@ import os
 import posixpath
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.dataset.manifest import LABELS_NAME, MANIFEST_NAME
@@ -23,6 +23,7 @@ from beam_pipeline.core.labels.class_files import (
 )
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.labels.exclusion import Exclusion
+from beam_pipeline.core.labels.points import resize_questions
 from beam_pipeline.core.labels.schema import (
     ENCODED_KEY,
     Column,
@@ -33,7 +34,7 @@ from beam_pipeline.core.labels.schema import (
 from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
 from beam_pipeline.core.listing.folders import SPLIT_NAMES, split_paths
 from beam_pipeline.core.listing.inventory import groups_for
-from beam_pipeline.core.questions import question_error
+from beam_pipeline.core.questions import Question, question_error
 from beam_pipeline.core.records.example_source import ExampleSource, LabelledImages
 from beam_pipeline.core.records.features import feature_kinds
 from beam_pipeline.core.text import counted, enumerated
@@ -139,9 +140,18 @@ def check_questions(config: ConvertConfig) -> None:
     Raises:
       QuestionError: says what was found, and the command to run instead.
     """
-    questions = config.source.questions
+    questions = _questions(config.source, config.options)
     if questions and not config.options.inputs.yes:
         raise question_error(questions, config.options)
+
+
+def _questions(source: Source, options: ConvertOptions) -> tuple[Question, ...]:
+    """What is not safe to assume of the labels, and of the changes to the images beside them."""
+    moved: Iterable[Question] = ()
+    if options.images.resize is not None:
+        answered = bool(source.tables) and not any(c.kind is ColumnKind.BOX for c in source.columns)
+        moved = resize_questions(source.columns, options.labels.columns, answered=answered)
+    return (*source.questions, *moved)
 
 
 def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
@@ -154,13 +164,13 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
         known_only=labels.classes_only,
         option="--masks" if file_columns(source.columns) else "--labels",
         assumed=options.inputs.yes,
-        overridden=tuple(question.reason for question in source.questions),
+        overridden=tuple(question.reason for question in _questions(source, options)),
         options=options,
         unseen=source.unseen,
         confirmed=options.inputs.layout == source.layout,
         folder=_only_folder(source, options),
         split_files={} if options.splits.splits else split_files(source),
-        split_columns=() if options.splits.splits else tuple(split_columns(source)),
+        split_columns={} if options.splits.splits else split_columns(source),
         split_roots=() if options.splits.splits else split_paths(options.inputs.images),
         above_roots=_folder_above(options),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.labels.tables import POINT_KIND
 from beam_pipeline.core.questions import LABEL_FILES_IGNORED
 from beam_pipeline.layouts.layout import Layout, Source, SourceOptions
 from beam_pipeline.layouts.nearby import certain_alternative, class_doubts, only_folder
@@ -47,6 +48,12 @@ def _open(name: str, options: SourceOptions) -> tuple[Source, str]:
                 f"--{field} means nothing for "
                 f"the layout {layout.name}{f' ({why})' if why else ''}; it is for {', '.join(users)}"
             )
+    points = [name for name, kind in options.columns.items() if kind == POINT_KIND]
+    if points and "label_column" not in layout.option_names:
+        raise UsageError(
+            f"--columns {points[0]}:point is for two columns of numbers, which the layout {layout.name} does "
+            "not have"
+        )
     source = layout.open(options)
     doubts = class_doubts(options) if guessed and not alternative else []
     ignored = doubts or [q for q in source.questions if q.id == LABEL_FILES_IGNORED]

@@ -15,7 +15,7 @@ from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import LabelTableError, UsageError
 from beam_pipeline.core.labels.cells import text_of
 from beam_pipeline.core.labels.classes import ClassNumbering
-from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
+from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS, ColumnKind
 from beam_pipeline.core.labels.table_files import LabelTable, TableHead
 from beam_pipeline.core.labels.table_rows import head_rows, read_chunks, read_lines
 from beam_pipeline.core.labels.tables import ColumnChoices, LabelSchema, inspect_tables
@@ -170,10 +170,15 @@ def split_files(source: Source) -> Mapping[str, str]:
     return {uri: split for uri, split in splits.items() if split}
 
 
-def split_columns(source: Source) -> Sequence[str]:
-    """The columns of tables that hold names of splits, but are features; see `LabelSchema`."""
+def split_columns(source: Source) -> Mapping[str, str]:
+    """Column -> its type, of those that seem to say splits, but are features; see `LabelSchema`."""
     reader = _table_reader(source)
-    return reader.schema.split_like if reader else ()
+    names = reader.schema.split_like if reader else ()
+    return {
+        column.name: "str" if column.kind is ColumnKind.BYTES else column.kind.value
+        for column in source.columns
+        if column.name in names
+    }
 
 
 def _table_reader(source: Source) -> TableReader | None:

@@ -27,6 +27,7 @@ _KINDS = {
     ColumnKind.FLOAT: "numbers",
     ColumnKind.BYTES: "texts",
     ColumnKind.BOX: "boxes",
+    ColumnKind.POINT: "points",
     ColumnKind.SEGMENTATION: "masks",
     ColumnKind.SEGMENTATION_16: "masks of 16 bits",
     ColumnKind.PANOPTIC: "masks of segments",

@@ -83,6 +83,18 @@ DOCUMENTED = {
         folders("camera/2021-05-0{3,4}/fox", "camera/2021-05-04/owl", "camera/2021-06-01/elk"),
     ),
     "spellings": Row("--images photos", folders("photos/train/cat", "photos/test/Cat")),
+    "only_class": Row(
+        LABELLED,
+        {
+            **PHOTOS,
+            "labels.csv": csv(NAMES, xmin=[1], ymin=[1], xmax=[5], ymax=[6], species=PETS),
+        },
+    ),
+    "moved_points": Row(
+        f"{LABELLED} --resize 8",
+        {**PHOTOS, "labels.csv": csv(NAMES, label=PETS, nose_x=[1, 2, 3], nose_y=[4, 5, 6])},
+        stable=False,
+    ),
     "split_tables": Row(
         "--images photos --labels train.csv test.csv",
         {**PHOTOS, "train.csv": csv(NAMES[:9], label=PETS), "test.csv": csv(NAMES[9:], label=PETS)},
@@ -94,6 +106,9 @@ DOCUMENTED = {
     "split_column": Row(
         LABELLED,
         {**PHOTOS, "labels.csv": csv(NAMES, label=PETS, set=["train", "train", "val"])},
+    ),
+    "split_flag": Row(
+        LABELLED, {**PHOTOS, "labels.csv": csv(NAMES, label=PETS, is_valid=["True", "False"])}
     ),
     "splits_in_paths": Row("--images pets", folders("pets/a/archive/{train,valid}/{cat,dog}")),
     "table": Row(

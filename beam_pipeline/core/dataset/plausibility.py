@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import posixpath
-import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -46,7 +45,7 @@ class LabelChecks:
       unseen: True if classes are taken from folders by default, and label files were not looked for.
       folder: the only path of --images, if it is a folder; else empty.
       split_files: label file -> the split that its name says, of those that say one; none with --splits.
-      split_columns: columns that hold names of splits, but are features; none with --splits.
+      split_columns: column that seems to say splits -> its type, as it is a feature; none with --splits.
       confirmed: True if --layout says that folders are classes, or another option that a column holds classes.
       split_roots: paths of --images that are called as splits, if they name two at least; none with --splits.
       above_roots: the folder above the paths of --images; empty if they have none.
@@ -64,7 +63,7 @@ class LabelChecks:
     unseen: bool = False
     folder: str = ""
     split_files: Mapping[str, str] = field(default_factory=dict)
-    split_columns: tuple[str, ...] = ()
+    split_columns: Mapping[str, str] = field(default_factory=dict)
     confirmed: bool = False
     split_roots: tuple[str, ...] = ()
     above_roots: str = ""
@@ -298,13 +297,12 @@ def split_questions(splits: Collection[str], checks: LabelChecks) -> Iterator[Qu
             "Name the folder above them:" if checks.above_roots else "",
             {"images": (checks.above_roots,)} if checks.above_roots else None,
         )
-    if checks.split_columns:
-        name = checks.split_columns[0]
+    for name, kind in itertools.islice(checks.split_columns.items(), 1):
         yield Question(
             "split_column",
-            f"{all_in_one}, although the column {name!r} holds names of splits.",
-            "Call the column split in the table's header, or keep it as a feature with --columns "
-            f"{shlex.quote(f'{name}:str')}.",
+            f"{all_in_one}, although the column {name!r} seems to say the split of each row.",
+            "Write the names of splits in a column called split. To keep it as a feature:",
+            {"columns": {name: kind}},
         )
 
 

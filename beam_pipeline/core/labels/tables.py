@@ -6,6 +6,7 @@ columns and types; a file that is unusable as a whole is an error there.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,7 +19,14 @@ from beam_pipeline.core.labels.box_columns import (
     find_size,
     inspect_boxes,
 )
-from beam_pipeline.core.labels.cells import MOST, NEARLY_ALL, infer_kind, sample_items, text_of
+from beam_pipeline.core.labels.cells import (
+    MOST,
+    NEARLY_ALL,
+    infer_kind,
+    is_empty,
+    sample_items,
+    text_of,
+)
 from beam_pipeline.core.labels.leading_columns import (
     NO_LEADING,
     FolderClass,
@@ -34,6 +42,7 @@ from beam_pipeline.core.labels.object_lists import (
     inspect_objects,
     list_names,
 )
+from beam_pipeline.core.labels.points import Pairs, paired_columns, point_of_columns
 from beam_pipeline.core.labels.schema import (
     Column,
     ColumnKind,
@@ -55,6 +64,7 @@ from beam_pipeline.core.labels.table_rows import (
 )
 from beam_pipeline.core.labels.unclear_label import (
     check_label,
+    only_class_question,
     partition_questions,
     single_column,
     unclear_label,
@@ -95,10 +105,15 @@ KIND_NAMES = {
     "str": ColumnKind.BYTES,
     "string": ColumnKind.BYTES,
     "bytes": ColumnKind.BYTES,
+    "point": ColumnKind.POINT,
 }
-"""Type names of --columns."""
+"""Type names of --columns; a point is that of two columns, see `points`."""
+
+_SPLIT_WORDS = frozenset(["split", "splits", "subset", "fold", "folds", "partition"])
+_MOST_SPLITS = 20  # folds of a cross-validation
 
 SKIP_KIND = "skip"
+POINT_KIND = "point"
 
 
 @dataclass(frozen=True)
@@ -150,7 +165,8 @@ class LabelSchema:
       several_rows: whether the lists of all rows of an image are put together.
       notes: for the user, on how the files are read.
       questions: what is not safe to assume of them.
-      split_like: columns that are not called `split`, and hold names of splits in the first rows.
+      split_like: columns that are not called `split`, but seem to say it by their values or their names.
+      points: the columns of points that have two in the table.
     """
 
     columns: tuple[Column, ...]
@@ -162,6 +178,7 @@ class LabelSchema:
     notes: tuple[str, ...] = ()
     questions: tuple[Question, ...] = ()
     split_like: tuple[str, ...] = ()
+    points: Pairs = field(default_factory=dict)
 
     @property
     def has_label(self) -> bool:
@@ -223,6 +240,9 @@ class _Inspection:
         self._keys = set(self._key_of_file)
         self._uris = [table.uri for table in tables]
         self._where = ", ".join(self._uris)
+        declared = {name for name, kind in choices.kinds.items() if kind == POINT_KIND}
+        pairs = paired_columns(name for name in self._values if name not in self._keys)
+        self._points = {name: pair for name, pair in pairs.items() if name in declared}
 
     def schema(self) -> LabelSchema:
         """The columns and how they are read. Raises LabelTableError."""
@@ -233,7 +253,9 @@ class _Inspection:
         split = next(
             (name for name in names if name.lower() == SPLIT_COLUMN and name != choices.label), ""
         )
-        names = [name for name in names if name not in (split, objects and objects.column)]
+        used = {name for pair in self._points.values() for name in pair}
+        used.update([split, objects.column if objects else ""])
+        names = [name for name in names if name not in used]
         split_like = () if split else self._split_like(names)
         leading: LeadingColumns = objects or self._boxes(names) or self._one_hot(names)
         names = [name for name in names if name not in leading.used]
@@ -242,7 +264,11 @@ class _Inspection:
         if leading is NO_LEADING and self._are_lists(names):
             leading = FolderClass()
         elif leading is NO_LEADING:
-            label = self._label(names, any_needed=not listed)
+            label = self._label(names, any_needed=not (listed or self._points))
+        elif self._points and leading.several_rows:
+            raise LabelTableError(
+                f"{self._where}: --columns {next(iter(self._points))}:point is for a row an image, not an object"
+            )
         further = [
             self._column(name, is_label=name == label, listed=name in listed)
             for name in sorted(names, key=lambda name: name != label)
@@ -256,6 +282,10 @@ class _Inspection:
         }
         if objects:
             leading = replace(objects, size=find_size([column.name for column in further]))
+        further += [
+            point_of_columns(name, [values[column] for column in pair])
+            for name, pair in self._points.items()
+        ]
         if choices.group and choices.group in values and not isinstance(leading, BoxColumns):
             further.append(group_column(choices.group))
         return LabelSchema(
@@ -272,6 +302,7 @@ class _Inspection:
                 *width_questions(len(further), self._where),
             ),
             split_like=tuple(name for name in split_like if name != label),
+            points=self._points,
         )
 
     def _objects(self) -> ObjectLists | None:
@@ -294,7 +325,12 @@ class _Inspection:
         if choices.group and choices.group != FOLDER:
             wanted[choices.group] = "--split_by"
         for name, option in wanted.items():
-            if name not in names:
+            if choices.kinds.get(name) == POINT_KIND and name not in self._points:
+                raise LabelTableError(
+                    f"{where}: no columns {name}_x and {name}_y (--columns {name}:point); found "
+                    f"{', '.join(names)}"
+                )
+            if name not in names and name not in self._points:
                 raise LabelTableError(
                     f"{where}: no column {name!r} ({option}); found {', '.join(names)}"
                 )
@@ -346,12 +382,22 @@ class _Inspection:
         further = [name for name in names if name not in sides]
         if not label and choices.label != NO_LABEL_COLUMN:
             label = _usual_label(further) or class_name_column(further)
-        return inspect_boxes(
-            {name: values[name] for name in names},
-            self._rows,
-            label,
-            choices.kinds_by_name,
+        boxes = inspect_boxes(
+            {name: values[name] for name in names}, self._rows, label, choices.kinds_by_name
         )
+        if not boxes or boxes.question or label or choices.label:
+            return boxes
+        texts = [
+            column.name
+            for column in boxes.columns[2:]
+            if column.kind is ColumnKind.BYTES and self._are_few(column.name)
+        ]
+        return replace(boxes, question=only_class_question(texts) if texts else None)
+
+    def _are_few(self, name: str) -> bool:
+        """True if the texts of an undeclared column repeat, as those of classes do."""
+        texts = [text_of(cell) for cell in self._values[name] if not is_empty(cell)]
+        return name not in self._chosen and len(set(texts)) <= MOST * len(texts)
 
     def _one_hot(self, names: Sequence[str]) -> LeadingColumns:
         """The one-hot columns that the user named, or that there are instead of a label."""
@@ -381,6 +427,8 @@ class _Inspection:
             )
         if not label:
             names = [name for name in names if name not in skipped and name != choices.group]
+            if not names and self._points:
+                return ""
             if not names:
                 raise single_column(where, sorted(self._keys))
             if len(names) > 1:
@@ -412,7 +460,7 @@ class _Inspection:
         return usual or name in (self._choices.key, INDEX_COLUMN)
 
     def _split_like(self, names: Sequence[str]) -> tuple[str, ...]:
-        """The columns that hold nothing but names of splits, at least two, and were not declared."""
+        """The undeclared columns of names of splits, at least two, or of few values under such a name."""
         return tuple(
             name for name in names if name not in self._choices.kinds and self._are_splits(name)
         )
@@ -420,7 +468,11 @@ class _Inspection:
     def _are_splits(self, name: str) -> bool:
         texts = {text_of(cell).lower() for cell in _different(self._values[name])} - {""}
         splits = {SPLIT_NAMES.get(text, "") for text in texts}
-        return len(splits) > 1 and "" not in splits
+        if len(splits) > 1 and "" not in splits:
+            return True
+        words = re.findall(r"[a-z]+", name.lower().removesuffix("id"))
+        says_split = words and (words[-1] in SPLIT_NAMES or words[-1] in _SPLIT_WORDS)
+        return bool(says_split) and 1 < len(texts) <= _MOST_SPLITS
 
     def _in_rows(self, names: Sequence[str]) -> tuple[str, ...]:
         """The columns with a value in each row of an image, as the user says, or of captions."""
@@ -495,8 +547,13 @@ def _with_index(
         return table, rows
     named = replace(table, header=(INDEX_COLUMN, *table.header[1:]))
     named_rows = head_rows(head, named)
-    images = sum(is_image_name(text_of(cell)) for cell in named_rows.cells(INDEX_COLUMN))
-    return (named, named_rows) if 2 * images > len(rows) else (table, rows)
+    cells = [text_of(cell) for cell in named_rows.cells(INDEX_COLUMN)]
+    images = sum(map(is_image_name, cells))
+    if cells and not images and {*map(str.lower, table.header)}.isdisjoint(_ID_NAMES):
+        firsts = (text_of(column[0]) for column in named_rows.columns.values())
+        stems = len({*cells}) == len(cells) and infer_kind(cells) is ColumnKind.BYTES
+        images = len(cells) if stems and not any(map(is_image_name, firsts)) else 0
+    return (named, named_rows) if images > MOST * len(rows) else (table, rows)
 
 
 def _key_name(names: Sequence[str], choices: ColumnChoices, uri: str) -> str:

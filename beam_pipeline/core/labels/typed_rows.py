@@ -20,6 +20,7 @@ from beam_pipeline.core.labels.cells import (
     parse_cells,
     text_of,
 )
+from beam_pipeline.core.labels.points import parse_point
 from beam_pipeline.core.labels.schema import Column, ColumnKind
 from beam_pipeline.core.labels.table_files import Format, LabelTable
 from beam_pipeline.core.labels.table_rows import ABSENT, TableRows
@@ -89,8 +90,15 @@ def _typed(
     leading, faults = schema.leading.parse(rows)
     values, problems = [*leading], {**faults}
     for column in schema.table_columns:
+        pair = schema.points.get(column.name)
         parse = partial(_column_value, column=column, schema=schema)
-        cells, faults = parse_cells(rows.cells(column.name), parse)
+        cells, faults = (
+            parse_cells(
+                list(zip(*map(rows.cells, pair), strict=True)), partial(parse_point, names=pair)
+            )
+            if pair
+            else parse_cells(rows.cells(column.name), parse)
+        )
         values.append(cells)
         for row, message in faults.items():
             problems.setdefault(row, f"column {column.name!r}: {message}")

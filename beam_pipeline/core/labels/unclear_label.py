@@ -122,6 +122,16 @@ def _is_object(cell: Any) -> bool:
     return isinstance(cell, dict) or (isinstance(cell, list) and any(map(_is_object, cell)))
 
 
+def only_class_question(names: Sequence[str]) -> Question:
+    """Asks whether texts beside boxes that have no column of classes are their classes."""
+    return Question(
+        "only_class",
+        f"all boxes would be of one class, although {enumerated(names, _SHOWN_NAMES)} may hold classes.",
+        "--label_column none keeps one class. For classes:",
+        {"label_column": names[0]},
+    )
+
+
 def partition_questions(
     label: str, cells: Sequence[Any], uris: Sequence[str]
 ) -> Iterator[Question]:

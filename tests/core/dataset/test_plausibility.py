@@ -32,8 +32,9 @@ def test_paths_with_names_of_splits_are_asked_about() -> None:
 
 def test_columns_with_names_of_splits_are_asked_about() -> None:
     """If all samples are in one split; else something has named the splits."""
-    checks = dataclasses.replace(FOLDERS, split_columns=("data set",))
-    assert [question.id for question in split_questions(["train"], checks)] == ["split_column"]
+    checks = dataclasses.replace(FOLDERS, split_columns={"data set": "str", "fold": "int64"})
+    (question,) = split_questions(["train"], checks)
+    assert (question.id, question.answer) == ("split_column", {"columns": {"data set": "str"}})
     assert list(split_questions(["train", "test"], checks)) == []
 
 

@@ -307,6 +307,9 @@ def test_numbered_captions_are_lists() -> None:
         ),
         (",id,label\n0,a,cat\n1,b,dog\n", [(2, "a", ("cat",)), (3, "b", ("dog",))]),
         (",filename,label\nx.jpg,a.jpg,cat\ny.jpg,b.jpg,dog\n", PLAIN_ROWS),
+        (",label\n007,cat\n012,dog\n", [(2, "007", ("cat",)), (3, "012", ("dog",))]),
+        (",photo,label\nx,a.jpg,cat\ny,b.jpg,dog\n", PLAIN_ROWS),
+        (",photo,label\nx,a,cat\nx,b,dog\n", [(2, "a", ("cat",)), (3, "b", ("dog",))]),
     ],
 )
 def test_a_first_column_without_a_name_is_the_key_if_it_names_images(

@@ -131,3 +131,44 @@ def test_objects_and_run_lengths_are_no_labels(name: str, content: str, message:
     label = "labels" if name.endswith("jsonl") else "EncodedPixels"
     schema, _ = inspect(content, name, label=label)
     assert schema.columns[0].name == label
+
+
+BOX_ROWS = "filename,xmin,ymin,xmax,ymax,species,note\n" + "".join(
+    f"{i}.jpg,1,1,5,6,{('cat', 'dog')[i % 2]},seen {i}\n" for i in range(4)
+)
+
+
+def test_texts_that_repeat_beside_boxes_without_classes_are_asked_about() -> None:
+    """They may be the classes; those that differ everywhere are notes."""
+    (question,) = inspect(BOX_ROWS)[0].questions
+    assert (question.id, question.answer) == ("only_class", {"label_column": "species"})
+    assert question.reason == "all boxes would be of one class, although species may hold classes."
+
+
+@pytest.mark.parametrize(
+    "choices", [{"label": "none"}, {"label": "species"}, {"kinds": {"species": "str"}}]
+)
+def test_boxes_of_one_class_on_purpose_are_not_asked_about(choices: dict[str, Any]) -> None:
+    """The option says what the column is."""
+    assert inspect(BOX_ROWS, **choices)[0].questions == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "is_split"),
+    [
+        ("set", ["train", "val"], True),
+        ("is_valid", ["True", "False"], True),
+        ("fold", [0, 1, 2], True),
+        ("IS_TRAIN", [1, 0], True),
+        ("fold", range(21), False),  # more are no folds
+        ("is_train", [1, 1], False),  # all the same
+        ("training_hours", [1, 2], False),
+        ("fold_id", [1, 2], True),
+        ("trained", [1, 2], False),
+    ],
+)
+def test_columns_that_seem_to_say_splits(name: str, values: Sequence[Any], is_split: bool) -> None:
+    """By their values, or by a word of their name beside few values."""
+    rows = "".join(f"{i}.jpg,cat,{value}\n" for i, value in enumerate(values))
+    schema, _ = inspect(f"filename,label,{name}\n{rows}")
+    assert schema.split_like == ((name,) if is_split else ())
