@@ -90,15 +90,15 @@ def _joined_features(first: Dataset, second: Dataset) -> Mapping[str, FeatureEnt
     joined = {}
     hints = {}
     for key in sorted({*first.features, *second.features}):
-        found = [part.features[key] for part in (first, second) if key in part.features]
-        optional = len(found) == 1 or any(feature.optional for feature in found)
-        joined[key] = replace(found[0], optional=optional)
-        if len(found) == 1 and not found[0].optional:
+        entries = [part.features[key] for part in (first, second) if key in part.features]
+        optional = len(entries) == 1 or any(feature.optional for feature in entries)
+        joined[key] = replace(entries[0], optional=optional)
+        if len(entries) == 1 and not entries[0].optional:
             holder, lacking = (first, second) if key in first.features else (second, first)
             differences.append(f"{key} is in {holder.path} and not in {lacking.path}")
-        elif found[0] != replace(found[-1], optional=found[0].optional):
-            differences.append(f"{key} was {found[0].described}, is {found[-1].described}")
-            kinds = {feature.kind for feature in found}
+        elif entries[0] != replace(entries[-1], optional=entries[0].optional):
+            differences.append(f"{key} was {entries[0].described}, is {entries[-1].described}")
+            kinds = {feature.kind for feature in entries}
             if key in columns and len(kinds) > 1:
                 hints[columns[key]] = "int" if "float" not in kinds else "float"
     if not differences:

@@ -208,7 +208,7 @@ def _plan_lines(plan: Plan, config: ConvertConfig) -> Iterator[str]:
     if tally.unlabelled:
         yield f"  unlabelled: {tally.unlabelled}, to be written without label features"
     yield from ignored_lines(tally.ignored)
-    if tally.duplicates.compared or config.digest_source(writes=False):
+    if tally.duplicates.images_compared or config.digest_source(writes=False):
         lines = [*duplicate_lines(tally.duplicates, "duplicates")]
         yield from lines or ["  duplicates: none"]
     yield (

@@ -77,8 +77,8 @@ def _opened(folder: str, config: ConvertConfig) -> EarlierDataSet:
         )
     _check_options(folder, run, config)
     _check_receipts(folder, run)
-    kept = () if config.known else run.classes
-    return EarlierDataSet(folder, run.shard_plan, kept, config.options.splits.seed)
+    classes = () if config.known else run.classes
+    return EarlierDataSet(folder, run.shard_plan, classes, config.options.splits.seed)
 
 
 def _check_options(folder: str, run: EarlierRun, config: ConvertConfig) -> None:

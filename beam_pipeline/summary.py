@@ -14,7 +14,7 @@ from beam_pipeline.core.dataset.duplicates import (
     described,
     parse_duplicates,
 )
-from beam_pipeline.core.dataset.manifest import MANIFEST_NAME, ClassEntry, ImageEntries, Manifest
+from beam_pipeline.core.dataset.manifest import MANIFEST_NAME, ImageEntries, Manifest
 from beam_pipeline.core.dataset.names import REPORT_NAME
 from beam_pipeline.core.images.preparation import FILTER_REASONS
 from beam_pipeline.core.labels.classes import numbering_note
@@ -70,11 +70,11 @@ def say_what_was_kept(folder: str) -> None:
 
 def _warn_of_keys_not_met(folder: str, manifest: Manifest, exclusion: Exclusion) -> None:
     """Warns of keys that were to be left out and are those of no image: perhaps misspelt."""
-    found = exclusion.not_met(one["key"] for one in read_dead_letters(folder, manifest))
-    if found:
+    not_met = exclusion.not_met(letter["key"] for letter in read_dead_letters(folder, manifest))
+    if not_met:
         complain(
-            f"Warning: {counted(len(found), 'key')} of {exclusion.uri} (--exclude) left nothing out, "
-            f"as no image has such a key: {enumerated([*map(repr, found)], _SHOWN)}"
+            f"Warning: {counted(len(not_met), 'key')} of {exclusion.uri} (--exclude) left nothing out, "
+            f"as no image has such a key: {enumerated([*map(repr, not_met)], _SHOWN)}"
         )
 
 
@@ -138,17 +138,17 @@ def ignored_lines(ignored: Mapping[str, int]) -> Iterator[str]:
 
 def size_line(images: ImageEntries) -> str:
     """The sizes and formats of images: `  image sizes: 75 to 500 wide, 375 high; 98 jpeg, 2 png`."""
-    formats = sorted(images.formats.items(), key=lambda found: (-found[1], found[0]))
-    shown = ", ".join(f"{count} {name}" for name, count in formats)
+    formats = sorted(images.formats.items(), key=lambda item: (-item[1], item[0]))
+    of_formats = ", ".join(f"{count} {name}" for name, count in formats)
     width, height = (
         f"{low}" if low == high else f"{low} to {high}"
         for low, high in (images.width, images.height)
     )
-    return f"  image sizes: {width} wide, {height} high; {shown}"
+    return f"  image sizes: {width} wide, {height} high; {of_formats}"
 
 
 def _image_lines(events: Mapping[str, int], has_places: bool) -> Iterator[str]:
-    """Says what happened to images; labels may say places in them, such as boxes."""
+    """Says phrase happened to images; labels may say places in them, such as boxes."""
     names = {
         Event.UNCHANGED: "written as they were",
         Event.ENCODED: "encoded anew",
@@ -156,11 +156,13 @@ def _image_lines(events: Mapping[str, int], has_places: bool) -> Iterator[str]:
         Event.TURNED: "turned upright",
         Event.FIRST_FRAME: "first frames of animations",
     }
-    found = [
-        f"{events[event.value]} {what}" for event, what in names.items() if event.value in events
+    handled = [
+        f"{events[event.value]} {phrase}"
+        for event, phrase in names.items()
+        if event.value in events
     ]
-    if found:
-        yield f"  images: {', '.join(found)}"
+    if handled:
+        yield f"  images: {', '.join(handled)}"
     if turned := events.get(Event.LEFT_TURNED.value):
         yield (
             f"  note: EXIF turns or mirrors {counted(turned, 'image')}, which TensorFlow shows as stored; "
@@ -173,7 +175,7 @@ def _image_lines(events: Mapping[str, int], has_places: bool) -> Iterator[str]:
                 "--orientation apply takes them as drawn there"
             )
     if outside := events.get(Event.OBJECTS_OUTSIDE.value):
-        yield f"  note: {counted(outside, 'object')} left out, outside of what the crop keeps"
+        yield f"  note: {counted(outside, 'object')} left out, outside of phrase the crop keeps"
 
 
 def _change_lines(folder: str) -> Iterator[str]:
@@ -229,7 +231,8 @@ def _class_lines(manifest: Manifest) -> Iterator[str]:
             f"  largest class: {largest.name} ({largest.count}), smallest: {smallest.name} "
             f"({smallest.count})"
         )
-    yield from _class_differences(classes)
+    for split, names in manifest.absent_classes.items():
+        yield f"  note: {split} has no {enumerated(names, _SHOWN)}"
 
 
 def class_lines(
@@ -258,16 +261,6 @@ def class_lines(
         yield f"  note: {note}"
 
 
-def _class_differences(classes: Sequence[ClassEntry]) -> Iterator[str]:
-    """Names classes that a split lacks, on purpose or by a mistake in folders or labels."""
-    for split in classes[0].splits:
-        present = [c for c in classes if any(c.splits.values())]
-        missing = [c.name for c in present if not c.splits.get(split)]
-        if not missing or len(missing) == len(present):
-            continue
-        yield f"  note: {split} has no {enumerated(missing, _SHOWN)}"
-
-
 def _dead_letter_lines(folder: str, manifest: Manifest) -> Iterator[str]:
     uri = shown_uri(folder, manifest)
     by_reason = dict(manifest.dead_letters)
@@ -277,8 +270,8 @@ def _dead_letter_lines(folder: str, manifest: Manifest) -> Iterator[str]:
         if reason.value in by_reason
     }
     if filtered:
-        shown = ", ".join(f"{n} by --{name}" for name, n in filtered.items())
-        yield f"  filtered out: {sum(filtered.values())} ({shown}), listed in {uri}"
+        by_filter = ", ".join(f"{n} by --{name}" for name, n in filtered.items())
+        yield f"  filtered out: {sum(filtered.values())} ({by_filter}), listed in {uri}"
     if not by_reason:
         yield "  dead letters: none" if not filtered else "  other dead letters: none"
         return
@@ -309,9 +302,9 @@ def _duplicates_of(folder: str, examples: int) -> Iterator[str]:
     if duplicates.groups:
         copies = counted(duplicates.copies, "copy/copies")
         yield f"    --duplicates first would leave out {copies}; {uri} lists some groups"
-    if duplicates.compared < examples:
+    if duplicates.images_compared < examples:
         yield (
-            f"  note: duplicates were looked for among {duplicates.compared} of {examples} images; an "
+            f"  note: duplicates were looked for among {duplicates.images_compared} of {examples} images; an "
             "older version wrote the shards of the others, and noted no digests"
         )
 

@@ -28,7 +28,7 @@ _LONGEST_NAME = 60  # characters, which are 240 bytes at most
 class Export(Protocol):
     """Writes examples somewhere."""
 
-    def __call__(self, found: FoundExample) -> None:
+    def __call__(self, example: FoundExample) -> None:
         """Writes one example."""
 
 
@@ -52,7 +52,7 @@ def exporting(source: Source, folder: str) -> Iterator[Export]:
         try:
             with files.open_output(files.join(folder, EXAMPLES_NAME)) as lines:
                 writer = _Writer(source, folder)
-                yield lambda found: lines.write(writer.write(found))
+                yield lambda example: lines.write(writer.write(example))
         finally:
             files.remove_folder(files.join(folder, INCOMPLETE_FOLDER))
     except OSError as error:
@@ -67,17 +67,17 @@ class _Writer:
         self._folder = folder
         self._files = 0
 
-    def write(self, found: FoundExample) -> bytes:
+    def write(self, example: FoundExample) -> bytes:
         """Writes the images of an example; returns its line of JSON."""
-        key = next(iter(self._source.naming.keys_of(found.features)), "")
-        values = {name: json_value(values) for name, values in found.features.items()}
-        for name, data, extension in _images(found):
+        key = next(iter(self._source.naming.keys_of(example.features)), "")
+        values = {name: json_value(values) for name, values in example.features.items()}
+        for name, data, extension in _images(example):
             values[name] = {"file": self._write_file(key, data, extension)}
         line = {
             "key": key,
-            "split": found.file.split,
-            "file": found.file.uri.rpartition("/")[2],
-            "record": found.number,
+            "split": example.file.split,
+            "file": example.file.uri.rpartition("/")[2],
+            "record": example.number,
             "features": values,
         }
         text = json.dumps(line, ensure_ascii=False, allow_nan=False)
@@ -90,27 +90,27 @@ class _Writer:
         return name
 
 
-def _images(found: FoundExample) -> Iterator[tuple[str, bytes, str]]:
+def _images(example: FoundExample) -> Iterator[tuple[str, bytes, str]]:
     """(feature, content of a file, extension) of each image of an example."""
-    if pixels := bare_pixels_of(found.features):
+    if pixels := bare_pixels_of(example.features):
         key, rows, width, height = pixels
         yield key, b"P6\n%d %d\n255\n" % (width, height) + rows, "ppm"
-    for key, values in found.features.items():
+    for key, values in example.features.items():
         data: Any = values.values[0] if len(values.values) == 1 else b""
         if values.kind == "bytes" and (extension := image_extension(data)):
             yield key, data, extension
 
 
-def json_value(found: FeatureList) -> Any:
+def json_value(feature: FeatureList) -> Any:
     """The values of a feature for JSON: one value as itself, others as a list.
 
     Bytes that are no text become {"base64": ...}; NaN and infinities, which JSON does not have, texts.
     """
-    values = [_one_json(value) for value in found.values]
+    values = [_json_of(value) for value in feature.values]
     return values[0] if len(values) == 1 else values
 
 
-def _one_json(value: Any) -> Any:
+def _json_of(value: Any) -> Any:
     if isinstance(value, bytes):
         text = text_of(value)
         return {"base64": base64.b64encode(value).decode()} if text is None else text

@@ -6,23 +6,19 @@ background's. It needs nothing of a terminal but colours.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from beam_pipeline.core.images.header import BadImageError, bomb, image_extension
+from beam_pipeline.core.images.header import image_extension
 from beam_pipeline.core.records.example_view import NO_VALUES, Features
 
 if TYPE_CHECKING:
     from PIL import Image
 
-COLUMNS, ROWS = 24, 12
-"""The size of a picture in characters, which are about twice as high as wide."""
+COLUMNS = 24
+"""The width of a picture in characters, which are about twice as high as wide."""
 
-_SIZE = (COLUMNS, 2 * ROWS)
 _RESET = "\x1b[0m"
-_MOST_PIXELS = 50_000_000
-"""Of an image that is decoded; a JPEG is scaled down while it is decoded."""
 _CUBE = (0, 95, 135, 175, 215, 255)
 """The levels of red, green and blue among a terminal's 256 colours."""
 _IMAGE_KEYS = ("image/encoded", "image", "image_raw", "jpg", "png", "jpeg")
@@ -55,56 +51,25 @@ def bare_pixels_of(features: Features) -> tuple[str, bytes, int, int] | None:
     return ("image/encoded", data, width, height) if is_bare else None
 
 
-def thumbnail(features: Features, size: tuple[int, int]) -> Image.Image | None:
-    """The image of an example in RGB, scaled down to a size; None if there is none that can be decoded.
-
-    Args:
-      features: the example's.
-      size: the greatest width and height.
-    """
-    from PIL import Image  # an example need not have an image
-
+def _picture_of(features: Features) -> Image.Image | None:
+    """The image of an example in RGB, as large as a picture; None if there is none that can be decoded."""
     if pixels := bare_pixels_of(features):
+        from PIL import Image  # an example need not have an image
+
         _, data, width, height = pixels
         image = Image.frombytes("RGB", (width, height), data)
-        image.thumbnail(size)
+        image.thumbnail((COLUMNS, COLUMNS))
         return image
-    encoded = image_of(features)
-    if not encoded:
-        return None
-    from beam_pipeline.core.images.pillow_codec import open_image
-    from beam_pipeline.core.images.pillow_header import PARSER_ERRORS
+    if encoded := image_of(features):
+        from beam_pipeline.core.report.thumbnails import small_image
 
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what is odd about a file: it is only shown
-            return _scaled(open_image(encoded[1]).image, size)
-    except (*PARSER_ERRORS, BadImageError, Image.DecompressionBombError):
-        return None
-
-
-def _scaled(image: Image.Image, size: tuple[int, int]) -> Image.Image:
-    """Decodes an image to RGB of at most a size; what is transparent becomes grey."""
-    from PIL import Image
-
-    image.draft("RGB", size)
-    if image.width * image.height > _MOST_PIXELS:
-        raise bomb(image.height, image.width)
-    image.load()
-    if image.mode in ("I", "I;16", "F"):
-        image = image.point(lambda value: value / 256).convert("L")
-    image = image.convert("RGBA" if image.has_transparency_data else "RGB")
-    image.thumbnail(size)
-    if image.mode == "RGB":
-        return image
-    ground = Image.new("RGB", image.size, (128, 128, 128))
-    ground.paste(image, mask=image.getchannel("A"))
-    return ground
+        return small_image(encoded[1], COLUMNS)
+    return None
 
 
 def beside(features: Features, lines: list[str], colour: Colour) -> list[str]:
     """Lines with the picture of an example at their left; the same lines if there is no image."""
-    image = thumbnail(features, _SIZE)
+    image = _picture_of(features)
     if image is None:
         return lines
     space = " " * (COLUMNS - image.width)

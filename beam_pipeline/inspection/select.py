@@ -76,14 +76,14 @@ class Condition:
         Raises:
           UsageError: the feature holds numbers and the value is none.
         """
-        found = features.get(self.feature)
-        if found is None or not len(found.values):
+        feature = features.get(self.feature)
+        if feature is None or not len(feature.values):
             return False
         compare = _OPERATORS[self.operator]
         expected: str | float = self.value
-        values: Any = found.texts
-        if found.kind != "bytes":
-            expected, values = self._number(found.kind), found.values
+        values: Any = feature.texts
+        if feature.kind != "bytes":
+            expected, values = self._number(feature.kind), feature.values
         compared = (compare(value, expected) for value in values)
         return all(compared) if self.operator == "!=" else any(compared)
 
@@ -175,7 +175,7 @@ def files_for(source: Source, key: str) -> list[RecordFile]:
     by_split = {
         split: [file for file in source.files if file.split == split] for split in source.splits
     }
-    return [found[shard_of(order, len(found))] for found in by_split.values()]
+    return [of_split[shard_of(order, len(of_split))] for of_split in by_split.values()]
 
 
 def find(source: Source, key: str) -> FoundExample | None:
@@ -186,8 +186,8 @@ def find(source: Source, key: str) -> FoundExample | None:
     """
     places = files_for(source, key)
     for file in places if source.manifest else ():
-        if found := _from_receipt(source, file, key):
-            return found
+        if example := _from_receipt(source, file, key):
+            return example
     # A receipt may be gone or of another writer, so that only the records themselves prove that none has the key.
     return next(_scan(source, places, key), None)
 
@@ -226,9 +226,9 @@ def reason_left_out(source: Source, key: str) -> str:
     if not source.manifest:
         return ""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        for found in read_dead_letters(source.folder, source.manifest):
-            if found["key"] == key:
-                return f"{found['reason']}{location(found)}: {found['message']}"
+        for letter in read_dead_letters(source.folder, source.manifest):
+            if letter["key"] == key:
+                return f"{letter['reason']}{location(letter)}: {letter['message']}"
     return ""
 
 
@@ -274,11 +274,11 @@ class Selection:
         """Tells whether some examples are not asked for."""
         return bool(self.class_name or self.conditions)
 
-    def has(self, source: Source, found: FoundExample) -> bool:
+    def has(self, source: Source, example: FoundExample) -> bool:
         """Tells whether an example is asked for."""
-        if self.class_name and not source.naming.has_class(found.features, self.class_name):
+        if self.class_name and not source.naming.has_class(example.features, self.class_name):
             return False
-        return all(condition.holds(found.features) for condition in self.conditions)
+        return all(condition.holds(example.features) for condition in self.conditions)
 
 
 @dataclass
@@ -327,16 +327,16 @@ def scan(source: Source, selection: Selection, result: Scan) -> Iterator[FoundEx
                 if enough and not selection.reads_all:
                     result.whole = False
                     break
-                found = FoundExample(file, at, size, features)
+                example = FoundExample(file, at, size, features)
                 result.read += 1
                 if len(result.features) < _MOST_FEATURES:
                     result.features.update(features)
-                if selection.has(source, found):
+                if selection.has(source, example):
                     classes = source.naming.classes_of(features)
                     result.figures.add(file.split, size, features, classes)
                     if share > 0:
                         share, left = share - 1, left - 1
-                        yield found
+                        yield example
                 if time.monotonic() > next_line:
                     next_line = time.monotonic() + _LINE_INTERVAL
                     complain(

@@ -64,13 +64,13 @@ def split_rows(source: Source, figures: Figures, *, filtered: bool, whole: bool)
     counts = source.folder or whole or filtered
     rows = []
     for split in source.splits:
-        found = [file for file in source.files if file.split == split]
+        of_split = [file for file in source.files if file.split == split]
         examples = figures.examples[split]
         if source.manifest and not filtered:
             examples = source.manifest.splits[split].examples
-        size = human_size(sum(file.bytes for file in found))
+        size = human_size(sum(file.bytes for file in of_split))
         rows.append(
-            (split or _NO_SPLIT, *([str(examples)] if counts else []), str(len(found)), size)
+            (split or _NO_SPLIT, *([str(examples)] if counts else []), str(len(of_split)), size)
         )
     heading = "found" if filtered else "examples"
     return Table(("split", *([heading] if counts else []), "files", "size"), rows, " >>>")
@@ -101,11 +101,11 @@ def class_rows(source: Source, figures: Figures, *, filtered: bool) -> Table:
         figures.classes.items(),
         key=lambda item: (-item[1].total(), item[0].zfill(20) if item[0].isdecimal() else item[0]),
     )
-    found = [
+    rows = [
         (name, *(str(counts[split]) for split in columns), str(counts.total()))
         for name, counts in ordered
     ]
-    return Table(("class", *columns, "examples"), found, " " + ">" * (len(columns) + 1))
+    return Table(("class", *columns, "examples"), rows, " " + ">" * (len(columns) + 1))
 
 
 def feature_rows(figures: Figures) -> Table:
@@ -114,12 +114,12 @@ def feature_rows(figures: Figures) -> Table:
     rows = [
         (
             key,
-            " or ".join(sorted(kind or "none" for kind in found.kinds)),
-            _share(found.present, examples),
-            _span(found.shortest, found.longest),
-            _range(found),
+            " or ".join(sorted(kind or "none" for kind in feature.kinds)),
+            _share(feature.present, examples),
+            _span(feature.shortest, feature.longest),
+            _range(feature),
         )
-        for key, found in sorted(figures.features.items())
+        for key, feature in sorted(figures.features.items())
     ]
     return Table(("feature", "kind", "present", "values", "range"), rows, "  >> ")
 
@@ -139,23 +139,25 @@ def _figure(number: float) -> str:
     return str(number) if isinstance(number, int) else f"{number:.4g}"
 
 
-def _range(found: FeatureFigures) -> str:
+def _range(feature: FeatureFigures) -> str:
     """The least and greatest number, or the texts, or the lengths of other bytes."""
-    if not found.values:
-        return f"{found.not_finite} not finite" if found.not_finite else ""
-    if "bytes" not in found.kinds:
-        mean = "" if found.low == found.high else f", mean {found.mean:.4g}"
-        odd = f", {found.not_finite} not finite" if found.not_finite else ""
-        return _span(found.low, found.high) + mean + odd
-    if found.texts is None:
-        sizes = [human_size(int(size)) for size in (found.low, found.high, found.mean)]
-        if found.low == found.high:
+    if not feature.values:
+        return f"{feature.not_finite} not finite" if feature.not_finite else ""
+    if "bytes" not in feature.kinds:
+        mean = "" if feature.low == feature.high else f", mean {feature.mean:.4g}"
+        odd = f", {feature.not_finite} not finite" if feature.not_finite else ""
+        return _span(feature.low, feature.high) + mean + odd
+    if feature.texts is None:
+        sizes = [human_size(int(size)) for size in (feature.low, feature.high, feature.mean)]
+        if feature.low == feature.high:
             return sizes[0]
         return f"{sizes[0]} to {sizes[1]}, mean {sizes[2]}"
-    if len(found.texts) <= _FEW_TEXTS:
-        return listed(sorted(text.decode() for text in found.texts), _FEW_TEXTS)
-    number = f"more than {MOST_TEXTS}" if len(found.texts) > MOST_TEXTS else str(len(found.texts))
-    return f"{number} different, such as {found.text!r}"
+    if len(feature.texts) <= _FEW_TEXTS:
+        return listed(sorted(text.decode() for text in feature.texts), _FEW_TEXTS)
+    number = (
+        f"more than {MOST_TEXTS}" if len(feature.texts) > MOST_TEXTS else str(len(feature.texts))
+    )
+    return f"{number} different, such as {feature.text!r}"
 
 
 # --- how tables and values look -------------------------------------------------------------------
@@ -170,8 +172,8 @@ def table_lines(table: Table, width: int) -> list[str]:
     cells = [[terminal_line(cell) for cell in row] for row in (header, *rows)]
     widths = [max(map(display_width, column)) for column in zip(*cells, strict=True)]
     if width:
-        most = max(_LEAST * 3, width // 2)  # one long name must not push the figures out of sight
-        widths = [min(one, most) for one in widths[:-1]] + widths[-1:]
+        most = max(_LEAST * 3, width // 2)  # a long name must not push the figures out of sight
+        widths = [min(column, most) for column in widths[:-1]] + widths[-1:]
         before = sum(widths[:-1]) + len(_GAP) * (len(widths) - 1)
         widths[-1] = min(widths[-1], max(_LEAST, width - before))
     lines = []
@@ -205,14 +207,14 @@ def fitted(text: str, width: int) -> str:
     return (text + _CUT)[:width]
 
 
-def value_text(found: FeatureList) -> str:
+def value_text(feature: FeatureList) -> str:
     """The values of a feature in one line: texts as they are, other bytes by their number."""
-    values = [_one_text(value) for value in found.values[:_SHOWN_VALUES]]
-    more = f", ... ({len(found.values)} values)" if len(found.values) > len(values) else ""
+    values = [_value_text(value) for value in feature.values[:_SHOWN_VALUES]]
+    more = f", ... ({len(feature.values)} values)" if len(feature.values) > len(values) else ""
     return ", ".join(values) + more
 
 
-def _one_text(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, bytes):
         text = text_of(value)
         if text is not None:
@@ -239,8 +241,8 @@ class Screen:
         """Prints a table, or its first rows, and an empty line."""
         if not table.rows:
             return
-        first, *others = table_lines(table._replace(rows=table.rows[:most]), self._width)
-        draw(self._bold(first), *others, "")
+        first, *lines = table_lines(table._replace(rows=table.rows[:most]), self._width)
+        draw(self._bold(first), *lines, "")
 
     def example(self, source: Source, example: FoundExample) -> None:
         """Prints an example: its place, and its features beside its image."""

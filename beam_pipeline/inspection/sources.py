@@ -83,12 +83,12 @@ class Source:
         Raises:
           UsageError: there is no such split.
         """
-        found = [file for file in self.files if file.split == split]
-        if not found:
+        of_split = [file for file in self.files if file.split == split]
+        if not of_split:
             known = [name for name in self.splits if name]
             has = f"it has {quoted(known)}" if known else "no file's name says a split"
             raise UsageError(f"{self.name} has no split {split!r}; {has}")
-        return replace(self, files=found)
+        return replace(self, files=of_split)
 
     def read(self, file: RecordFile) -> Iterator[tuple[int, ExampleView]]:
         """Yields (bytes, features) of each example of a file.
@@ -96,12 +96,12 @@ class Source:
         Raises:
           DamagedRecordError: the file is damaged, or cannot be read; says where.
         """
-        other = self.manifest and self.manifest.record_format
+        record_format = self.manifest and self.manifest.record_format
         with open_shard(file.uri) as stream:
-            if not other or other.name == DEFAULT_FORMAT:
+            if not record_format or record_format.name == DEFAULT_FORMAT:
                 yield from read_examples(stream, file.uri)
                 return
-            for number, record in enumerate(other.records(stream, file.uri)):
+            for number, record in enumerate(record_format.records(stream, file.uri)):
                 yield len(record), parsed(record, file.uri, number)
 
 
@@ -119,22 +119,24 @@ def open_source(paths: Sequence[str]) -> Source:
     if len(uris) == 1 and files.exists(files.join(uris[0], MANIFEST_NAME)):
         return _data_set(uris[0])
     try:
-        found = [file for uri in uris for file in _files_of(uri)]
+        records = [file for uri in uris for file in _files_of(uri)]
     except OSError as error:
         raise ConversionError(f"{uris[0]} cannot be read: {error.strerror or error}") from error
-    folders = {posixpath.dirname(file.uri) for file in found}
+    folders = {posixpath.dirname(file.uri) for file in records}
     names = _class_names(folders.pop()) if len(folders) == 1 else {}
     more = f" and {len(uris) - 1} more" if len(uris) > 1 else ""
-    order = {split: number for number, split in enumerate(dict.fromkeys(f.split for f in found))}
-    found.sort(key=lambda file: order[file.split])
-    return Source(f"{uris[0]}{more}", found, Naming(names=names))
+    order = {split: number for number, split in enumerate(dict.fromkeys(f.split for f in records))}
+    records.sort(key=lambda file: order[file.split])
+    return Source(f"{uris[0]}{more}", records, Naming(names=names))
 
 
 def _data_set(folder: str) -> Source:
     manifest = read_manifest(folder)
 
     def written(*standards: str) -> tuple[str, ...]:
-        return tuple(key for one in standards if (key := written_key(one, manifest.renames)))
+        return tuple(
+            key for standard in standards if (key := written_key(standard, manifest.renames))
+        )
 
     naming = Naming(
         keys=written(*KEYS),
@@ -192,8 +194,8 @@ def _may_hold_records(name: str) -> bool:
 def split_of(path: str) -> str:
     """The split that a file's name says: `train` for `shapes-train.tfrecord-00000-of-00016`."""
     stem = _NUMBER.split(posixpath.basename(path))[0]
-    found = [SPLIT_NAMES[w] for w in _WORDS.split(stem.lower()) if w in SPLIT_NAMES]
-    return found[-1] if found else ""
+    splits = [SPLIT_NAMES[w] for w in _WORDS.split(stem.lower()) if w in SPLIT_NAMES]
+    return splits[-1] if splits else ""
 
 
 def _class_names(folder: str) -> dict[int, str]:

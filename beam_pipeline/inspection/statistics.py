@@ -87,20 +87,20 @@ class FeatureFigures:
         """The mean of the numbers, or of the lengths in bytes."""
         return self.total / self.values if self.values else math.nan
 
-    def add(self, found: FeatureList) -> None:
+    def add(self, feature: FeatureList) -> None:
         """Adds the values of one example."""
-        count = len(found.values)
+        count = len(feature.values)
         self.shortest = min(self.shortest, count) if self.kinds else count
         self.longest = max(self.longest, count)
-        self.kinds[found.kind] += 1
+        self.kinds[feature.kind] += 1
         if not count:
             return
-        numbers: Sequence[float] = found.values
-        if found.kind == "bytes":
-            numbers = [len(value) for value in found.values]
-            self._add_texts(found.values)
-        elif found.kind == "float":
-            numbers = [number for number in found.values if math.isfinite(number)]
+        numbers: Sequence[float] = feature.values
+        if feature.kind == "bytes":
+            numbers = [len(value) for value in feature.values]
+            self._add_texts(feature.values)
+        elif feature.kind == "float":
+            numbers = [number for number in feature.values if math.isfinite(number)]
             self.not_finite += count - len(numbers)
         self.low = min(self.low, min(numbers, default=self.low))
         self.high = max(self.high, max(numbers, default=self.high))
@@ -189,21 +189,21 @@ class Naming:
 
     def keys_of(self, features: Features) -> list[str]:
         """Every text by which a sample may be asked for, its key first."""
-        found = [features[name] for name in self.keys if name in features]
-        return [text for one in found if len(one.values) == 1 for text in one.texts]
+        naming = [features[name] for name in self.keys if name in features]
+        return [text for feature in naming if len(feature.values) == 1 for text in feature.texts]
 
     def classes_of(self, features: Features) -> list[str]:
         """The names of the classes of an example, or their ids where there are no names, each once."""
         for key in self.class_texts:
-            found = features.get(key)
-            if found and found.kind == "bytes":
-                return list(dict.fromkeys(found.texts))
+            feature = features.get(key)
+            if feature and feature.kind == "bytes":
+                return list(dict.fromkeys(feature.texts))
         for key in self.class_ids:
-            found = features.get(key)
-            if found and found.kind == "int64":
-                return [self.names.get(i, str(i)) for i in dict.fromkeys(found.values)]
-            if found and found.kind == "bytes" and None not in map(text_of, found.values):
-                return list(dict.fromkeys(found.texts))
+            feature = features.get(key)
+            if feature and feature.kind == "int64":
+                return [self.names.get(i, str(i)) for i in dict.fromkeys(feature.values)]
+            if feature and feature.kind == "bytes" and None not in map(text_of, feature.values):
+                return list(dict.fromkeys(feature.texts))
         return []
 
     def has_class(self, features: Features, wanted: str) -> bool:
@@ -211,4 +211,4 @@ class Naming:
         if wanted in self.classes_of(features):
             return True
         ids = (features[key] for key in self.class_ids if key in features)
-        return any(wanted in found.texts for found in ids if found.kind == "int64")
+        return any(wanted in feature.texts for feature in ids if feature.kind == "int64")

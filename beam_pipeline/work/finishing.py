@@ -422,7 +422,7 @@ class DatasetFinisher:
         if duplicates is None:
             return {}
         examples = sum(shard.examples for shard in shards)
-        incomplete = self.encoding.examples.resumable and duplicates.compared < examples
+        incomplete = self.encoding.examples.resumable and duplicates.images_compared < examples
         if not duplicates.groups and not incomplete:
             return {}
         return {DUPLICATES_NAME: dump_json(duplicates.to_json())}

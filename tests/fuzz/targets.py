@@ -47,7 +47,6 @@ from beam_pipeline.core.labels.table_files import Format, LabelTable, TableHead,
 from beam_pipeline.core.labels.table_rows import head_rows, read_chunks, read_lines
 from beam_pipeline.core.listing.inventory import read_inventory
 from beam_pipeline.core.records.example_proto import Example
-from beam_pipeline.core.records.example_view import FeatureList
 from beam_pipeline.core.records.shard_reader import read_shard
 from beam_pipeline.core.records.sharding import ShardSpec
 from beam_pipeline.core.records.tfrecord import (
@@ -59,7 +58,7 @@ from beam_pipeline.core.records.tfrecord import (
     record_spans,
 )
 from beam_pipeline.core.records.wire import encode_example
-from beam_pipeline.inspection.pictures import thumbnail
+from beam_pipeline.core.report.thumbnails import small_image
 from beam_pipeline.inspection.select import parse_conditions
 from beam_pipeline.inspection.sources import read_examples
 from beam_pipeline.layouts import cifar
@@ -488,7 +487,7 @@ def _dumped(value: Any) -> bytes:
 
 
 def _picture(data: bytes) -> None:
-    thumbnail({"image": FeatureList("bytes", [data])}, (24, 24))
+    small_image(data, 24)
 
 
 def _zip() -> list[bytes]:

@@ -7,12 +7,12 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
 from beam_pipeline.core.dataset.duplicates import (
-    DuplicateGroup,
     Duplicates,
     WrittenImage,
     packed_images,
 )
 from beam_pipeline.transforms.duplicates import FindDuplicates
+from tests.core.dataset.duplicate_images import group
 
 IMAGES = [WrittenImage(bytes([i % 50]) * 16, 7, "train", f"{i:02d}") for i in range(60)]
 
@@ -28,10 +28,5 @@ def test_equal_digests_meet(ranges: int) -> None:
             | FindDuplicates()
             | beam.CombineGlobally(Duplicates.sum_of)
         )
-        pairs = tuple(
-            DuplicateGroup(
-                2, (("train", 2),), False, (("train", f"{i:02d}"), ("train", str(i + 50)))
-            )
-            for i in range(10)
-        )
+        pairs = tuple(group(("train", f"{i:02d}"), ("train", str(i + 50))) for i in range(10))
         assert_that(found, equal_to([Duplicates(60, 20, 10, 0, 0, pairs)]))

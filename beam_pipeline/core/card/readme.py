@@ -104,7 +104,7 @@ def code(text: str) -> str:
 def yaml(text: str) -> str:
     """Returns a double-quoted YAML scalar on one line."""
     quoted = json.dumps(text, ensure_ascii=False)
-    return _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)
+    return _NOT_IN_YAML.sub(lambda match: f"\\u{ord(match[0]):04x}", quoted)
 
 
 # --- the YAML at the top --------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import heapq
 import pickle
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from hashlib import blake2b
 from itertools import chain
@@ -45,20 +45,29 @@ POLICIES = ("keep", "first", "error")
 _MOST_EXAMPLES = 20
 
 
-class DuplicateGroup(NamedTuple):
+@dataclass(frozen=True)
+class ImagePlace:
+    """An image of the data set."""
+
+    split: str
+    key: str
+
+
+@dataclass(frozen=True)
+class DuplicateGroup:
     """Images of the same bytes.
 
     Attributes:
       images: how many.
-      splits: (split, images in it), sorted.
-      relabelled: they have different labels.
-      shown: (split, key) of some: the first of each split, then the first of all, by key.
+      splits: split -> images in it, sorted.
+      different_labels: whether their labels differ.
+      shown: some: the first of each split, then the first of all, by key.
     """
 
     images: int
-    splits: tuple[tuple[str, int], ...]
-    relabelled: bool
-    shown: tuple[tuple[str, str], ...]
+    splits: Mapping[str, int]
+    different_labels: bool
+    shown: tuple[ImagePlace, ...]
 
     @property
     def is_leak(self) -> bool:
@@ -66,23 +75,21 @@ class DuplicateGroup(NamedTuple):
         return len(self.splits) > 1
 
 
-class Duplicates(NamedTuple):
-    """The duplicates among some images.
+@dataclass(frozen=True)
+class Duplicates:
+    """The duplicates among some images, by the names that they have in `duplicates.json`.
 
     Attributes:
-      compared: how many were compared.
       images: images of the same bytes as another.
       groups: groups of images with the same bytes.
-      leaks: groups that are in several splits.
-      relabelled: groups with different labels.
       examples: some groups, leaks first, then those with different labels.
     """
 
-    compared: int = 0
+    images_compared: int = 0
     images: int = 0
     groups: int = 0
-    leaks: int = 0
-    relabelled: int = 0
+    groups_across_splits: int = 0
+    groups_with_different_labels: int = 0
     examples: tuple[DuplicateGroup, ...] = ()
 
     @property
@@ -93,83 +100,45 @@ class Duplicates(NamedTuple):
     @classmethod
     def of(cls, groups: Iterable[DuplicateGroup], compared: int) -> Duplicates:
         """The figures of some groups, which are not held in memory."""
-        images = number = leaks = relabelled = 0
+        images = number = leaks = differing = 0
         examples: list[DuplicateGroup] = []
         for group in groups:
             images += group.images
             number += 1
             leaks += group.is_leak
-            relabelled += group.relabelled
+            differing += group.different_labels
             examples.append(group)
             if len(examples) > 2 * _MOST_EXAMPLES:
                 examples = _worst(examples)
-        return cls(compared, images, number, leaks, relabelled, tuple(_worst(examples)))
+        return cls(compared, images, number, leaks, differing, tuple(_worst(examples)))
 
     @classmethod
     def sum_of(cls, parts: Iterable[Duplicates]) -> Duplicates:
         """All figures together; no group is in two parts."""
-        total = cls()
-        for part in parts:
-            total = cls(
-                compared=total.compared + part.compared,
-                images=total.images + part.images,
-                groups=total.groups + part.groups,
-                leaks=total.leaks + part.leaks,
-                relabelled=total.relabelled + part.relabelled,
-                examples=tuple(_worst([*total.examples, *part.examples])),
-            )
-        return total
+        *columns, examples = zip(*(vars(part).values() for part in (cls(), *parts)), strict=True)
+        figures: Any = (*map(sum, columns), tuple(_worst(chain.from_iterable(examples))))
+        return cls(*figures)
 
     def to_json(self) -> dict[str, Any]:
         """The content of `duplicates.json`."""
-        return {
-            "format": DUPLICATES_FORMAT,
-            "format_version": DUPLICATES_VERSION,
-            "images_compared": self.compared,
-            "images": self.images,
-            "groups": self.groups,
-            "copies": self.copies,
-            "groups_across_splits": self.leaks,
-            "groups_with_different_labels": self.relabelled,
-            "examples": [
-                {
-                    "images": group.images,
-                    "splits": dict(group.splits),
-                    "different_labels": group.relabelled,
-                    "shown": [{"split": split, "key": key} for split, key in group.shown],
-                }
-                for group in self.examples
-            ],
-        }
+        figures = asdict(self)
+        examples = figures.pop("examples")
+        content = {"format": DUPLICATES_FORMAT, "format_version": DUPLICATES_VERSION}
+        for name, figure in figures.items():
+            content[name] = figure
+            if name == "groups":
+                content["copies"] = self.copies
+        return {**content, "examples": examples}
 
 
 NO_DUPLICATES = Duplicates()
 
 
 @dataclass(frozen=True)
-class _ShownImage:
-    split: str
-    key: str
-
-
-@dataclass(frozen=True)
-class _GroupEntry:
-    images: int
-    splits: Mapping[str, int]
-    different_labels: bool
-    shown: tuple[_ShownImage, ...]
-
-
-@dataclass(frozen=True)
-class _DuplicatesFile:
+class _Head:
     format: Annotated[Any, one_of(DUPLICATES_FORMAT)]
     format_version: Annotated[int, Expect(lambda version: version == 1, "1")]
     images_compared: int
-    images: int
-    groups: int
-    groups_across_splits: int
-    groups_with_different_labels: int
-    examples: tuple[_GroupEntry, ...]
 
 
 def parse_duplicates(data: bytes, uri: str) -> Duplicates:
@@ -178,24 +147,10 @@ def parse_duplicates(data: bytes, uri: str) -> Duplicates:
     Raises:
       ConversionError: it is another program's file, or damaged.
     """
-    content = parse(_DuplicatesFile, data, f"{uri} does not list the duplicates of a data set")
-    examples = (
-        DuplicateGroup(
-            group.images,
-            tuple(group.splits.items()),
-            group.different_labels,
-            tuple((image.split, image.key) for image in group.shown),
-        )
-        for group in content.examples
-    )
-    return Duplicates(
-        compared=content.images_compared,
-        images=content.images,
-        groups=content.groups,
-        leaks=content.groups_across_splits,
-        relabelled=content.groups_with_different_labels,
-        examples=tuple(examples),
-    )
+    fault = f"{uri} does not list the duplicates of a data set"
+    parse(_Head, data, fault)
+    duplicates: Duplicates = parse(Duplicates, data, fault)
+    return duplicates
 
 
 def _worst(groups: Iterable[DuplicateGroup]) -> list[DuplicateGroup]:
@@ -204,8 +159,8 @@ def _worst(groups: Iterable[DuplicateGroup]) -> list[DuplicateGroup]:
 
 
 def _order(group: DuplicateGroup) -> tuple[bool, bool, str, str]:
-    split, key = group.shown[0]
-    return not group.is_leak, not group.relabelled, key, split
+    first = group.shown[0]
+    return not group.is_leak, not group.different_labels, first.key, first.split
 
 
 def described(duplicates: Duplicates) -> Iterator[str]:
@@ -215,24 +170,24 @@ def described(duplicates: Duplicates) -> Iterator[str]:
             f"{counted(duplicates.images, 'image')} in {counted(duplicates.groups, 'group')} of the same bytes"
             f"{_such_as(duplicates.examples[0])}"
         )
-    if duplicates.leaks:
+    if duplicates.groups_across_splits:
         leak = next(group for group in duplicates.examples if group.is_leak)
-        splits = " and ".join(split for split, _ in leak.splits)
+        splits = " and ".join(leak.splits)
         yield (
-            f"{counted(duplicates.leaks, 'group')} across splits (such as {splits}): a model would be "
+            f"{counted(duplicates.groups_across_splits, 'group')} across splits (such as {splits}): a model would be "
             "tested on what it was trained on"
         )
-    if duplicates.relabelled:
-        differ = next((group for group in duplicates.examples if group.relabelled), None)
+    if duplicates.groups_with_different_labels:
+        differ = next((group for group in duplicates.examples if group.different_labels), None)
         yield (
-            f"{counted(duplicates.relabelled, 'group')} with different labels"
+            f"{counted(duplicates.groups_with_different_labels, 'group')} with different labels"
             f"{_such_as(differ) if differ and differ != duplicates.examples[0] else ''}"
         )
 
 
 def _such_as(group: DuplicateGroup) -> str:
     keys = " and ".join(
-        f"{key} ({split})" if group.is_leak else key for split, key in group.shown[:2]
+        f"{image.key} ({image.split})" if group.is_leak else image.key for image in group.shown[:2]
     )
     return f", such as {keys}"
 
@@ -300,14 +255,14 @@ def packed_images(images: Iterable[WrittenImage], ranges: int) -> list[tuple[int
 
 def pack_images(images: Iterable[WrittenImage]) -> bytes:
     """Packs images, one at least; their digests stay apart, as they do not deflate and mostly suffice."""
-    digests, *others = zip(*images, strict=True)
-    return pickle.dumps((b"".join(digests), pack_columns(others)), pickle.HIGHEST_PROTOCOL)
+    digests, *columns = zip(*images, strict=True)
+    return pickle.dumps((b"".join(digests), pack_columns(columns)), pickle.HIGHEST_PROTOCOL)
 
 
 def unpack_images(packed: bytes) -> Iterator[WrittenImage]:
     """Unpacks the images that `pack_images` took."""
-    digests, others = pickle.loads(packed)
-    return _images_of(digests, *unpack_columns(others))
+    digests, columns = pickle.loads(packed)
+    return _images_of(digests, *unpack_columns(columns))
 
 
 def digests_in(packed: bytes) -> list[bytes]:
@@ -315,10 +270,10 @@ def digests_in(packed: bytes) -> list[bytes]:
     return _split(pickle.loads(packed)[0])
 
 
-def _images_of(digests: bytes, *others: Iterable[Any]) -> Iterator[WrittenImage]:
+def _images_of(digests: bytes, *columns: Iterable[Any]) -> Iterator[WrittenImage]:
     """Images from their digests, one after the other, and the columns of their other fields."""
     make: Any = partial(tuple.__new__, WrittenImage)
-    return map(make, zip(_split(digests), *others, strict=True))
+    return map(make, zip(_split(digests), *columns, strict=True))
 
 
 def _split(digests: bytes) -> list[bytes]:
@@ -341,15 +296,14 @@ class LabelHashes(dict[tuple[LabelValue, ...], int]):
     def __missing__(self, labels: tuple[LabelValue, ...]) -> int:
         if len(self) >= self._MOST:
             self.clear()
-        shown: list[Any] = [without_lines(value) for value in labels]
+        values: list[Any] = [without_lines(value) for value in labels]
         for index in self._files:
-            if shown[index] is not None:
-                _, size, _, *pixels = shown[index]
-                shown[index] = size, *pixels
-        text = repr(shown).encode("utf-8", "surrogatepass")  # JSON takes three times as long
-        found = int.from_bytes(blake2b(text, digest_size=_LABEL_HASH_BYTES).digest(), "big")
-        self[labels] = found
-        return found
+            if values[index] is not None:
+                _, size, _, *pixels = values[index]
+                values[index] = size, *pixels
+        text = repr(values).encode("utf-8", "surrogatepass")  # JSON takes three times as long
+        self[labels] = int.from_bytes(blake2b(text, digest_size=_LABEL_HASH_BYTES).digest(), "big")
+        return self[labels]
 
 
 _MOST_KEYS = 4  # of a group that are shown
@@ -398,12 +352,12 @@ class _Group:
     splits: dict[str, int] = field(default_factory=dict)
     first: dict[str, WrittenImage] = field(default_factory=dict)
     labels: set[int] = field(default_factory=set)
-    shown: list[tuple[str, str]] = field(default_factory=list)
+    lowest: list[tuple[str, str]] = field(default_factory=list)
 
     @property
-    def kept(self) -> WrittenImage:
+    def to_keep(self) -> WrittenImage:
         """The image to keep: the first by its key of those that are not for training, if there are any."""
-        return min(self.first.values(), key=lambda one: (one.split == DEFAULT_SPLIT, one.key))
+        return min(self.first.values(), key=lambda image: (image.split == DEFAULT_SPLIT, image.key))
 
     def add(self, image: WrittenImage) -> None:
         split, key = image.split, image.key
@@ -412,18 +366,18 @@ class _Group:
             self.first[split] = image
         if len(self.labels) < 2:
             self.labels.add(image.labels)
-        if len(self.shown) < _MOST_KEYS or (key, split) < self.shown[-1]:
-            self.shown = sorted([*self.shown, (key, split)])[:_MOST_KEYS]
+        if len(self.lowest) < _MOST_KEYS or (key, split) < self.lowest[-1]:
+            self.lowest = sorted([*self.lowest, (key, split)])[:_MOST_KEYS]
 
     def finished(self) -> DuplicateGroup:
-        first = sorted((one.key, split) for split, one in self.first.items())[:_MOST_KEYS]
-        others = [one for one in self.shown if one not in first]
-        shown = sorted([*first, *others[: _MOST_KEYS - len(first)]])
+        first = sorted((image.key, split) for split, image in self.first.items())[:_MOST_KEYS]
+        further = [place for place in self.lowest if place not in first]
+        places = sorted([*first, *further[: _MOST_KEYS - len(first)]])
         return DuplicateGroup(
             images=sum(self.splits.values()),
-            splits=tuple(sorted(self.splits.items())),
-            relabelled=len(self.labels) > 1,
-            shown=tuple((split, key) for key, split in shown),
+            splits=dict(sorted(self.splits.items())),
+            different_labels=len(self.labels) > 1,
+            shown=tuple(ImagePlace(split, key) for key, split in places),
         )
 
 
@@ -445,10 +399,10 @@ class Sizes:
             else:
                 self._seen.add(slot)
 
-    def merge(self, other: Sizes) -> None:
+    def merge(self, sizes: Sizes) -> None:
         """Adds the sizes that another has seen."""
-        self._shared |= other._shared | (self._seen & other._seen)
-        self._seen |= other._seen
+        self._shared |= sizes._shared | (self._seen & sizes._seen)
+        self._seen |= sizes._seen
 
     def only_shared(self) -> Sizes:
         """The sizes that several images have; no more can be added."""
@@ -489,7 +443,7 @@ class CopyFinder:
         """The dead letter of a copy; None for a sample that is kept."""
         if ref.digest not in self._groups:
             return None
-        first = self._groups[ref.digest].kept
+        first = self._groups[ref.digest].to_keep
         if first.key == ref.key:
             return None
         where = f" in {first.split}" if first.split != ref.split else ""

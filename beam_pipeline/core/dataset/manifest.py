@@ -245,6 +245,16 @@ class Manifest:
         first = self.classes[0] if self.classes else ClassEntry(0, "")
         return "objects" if first.objects >= 0 else "examples" if first.examples >= 0 else ""
 
+    @property
+    def absent_classes(self) -> dict[str, list[str]]:
+        """Split -> classes that only other splits have; without splits that have all classes or none."""
+        present = [entry for entry in self.classes if any(entry.splits.values())]
+        absent = {
+            split: [entry.name for entry in present if not entry.splits.get(split)]
+            for split in self.splits
+        }
+        return {split: names for split, names in absent.items() if 0 < len(names) < len(present)}
+
 
 def crc32c_text(crc: int) -> str:
     """A CRC-32C as Google Cloud Storage shows it: base64 of its four bytes, big-endian."""

@@ -115,5 +115,5 @@ def lists_dead_letters(name: str) -> bool:
 
 def part_of(dead_letter: DeadLetter, parts: int) -> int:
     """The part that lists a dead letter."""
-    what = "\n".join((dead_letter.stage, dead_letter.key, dead_letter.uri, dead_letter.file))
-    return zlib.crc32(f"{what}\n{dead_letter.line}".encode(errors="surrogateescape")) % parts
+    identity = "\n".join((dead_letter.stage, dead_letter.key, dead_letter.uri, dead_letter.file))
+    return zlib.crc32(f"{identity}\n{dead_letter.line}".encode(errors="surrogateescape")) % parts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import posixpath
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -24,7 +24,6 @@ from beam_pipeline.core.text import counted, enumerated, printable
 
 _SHOWN = 3
 _FEW_IMAGES = 5  # fewer are a try-out, of which nothing can be told
-_MISSING = frozenset(["nan", "NaN", "<NA>", "#N/A", "null", "NULL"])
 _FEW_TEXTS = 2  # one may be a README
 
 
@@ -122,25 +121,38 @@ def class_questions(classes: Mapping[str, int], checks: LabelChecks) -> Iterator
 
 # --- folders that say no class --------------------------------------------------------------------
 
-_OF_ROLE = {
-    Role.SPLIT: "splits",
-    Role.IMAGES: "images",
-    Role.MASKS: "images and masks",
-    Role.DATE: "dates",
-    Role.GROUP: "of the same classes each",
+_NO_CLASSES = {
+    Role.SPLIT: (
+        "splits",
+        "Put the class folders into folders called train, validation and test, or name a label file "
+        "with --labels.",
+    ),
+    Role.IMAGES: (
+        "images",
+        "Name the folder that holds class folders with --images, or a file that says the labels "
+        "with --labels.",
+    ),
+    Role.MASKS: (
+        "images and masks",
+        "Several masks of an image have to be one, whose pixels are class ids: --masks names its "
+        "folder.",
+    ),
+    Role.DATE: ("dates", "Name a file that says the labels with --labels."),
+    Role.GROUP: ("of the same classes each", "Name one of these folders with --images."),
 }
+"""Role of a part of classes' names -> what it holds, and what to do."""
 
 
 def _folders_in_classes(
     segments: Sequence[Segment], classes: Mapping[str, int], checks: LabelChecks
 ) -> Question:
-    odd = [segment for segment in segments if segment.role in _OF_ROLE]
-    parts = [f"{_some(segment.names)} ({_OF_ROLE[segment.role]})" for segment in odd]
+    odd = [segment for segment in segments if segment.role in _NO_CLASSES]
+    parts = [f"{_some(segment.names)} ({_NO_CLASSES[segment.role][0]})" for segment in odd]
     reason = (
         f"{counted(len(classes), 'class/classes')} by {checks.where}, such as {min(classes)!r}, would have parts "
         f"that say no class: {', '.join(parts)}."
     )
-    question = Question(f"{odd[0].role.value}_in_classes", reason, _ADVICE[odd[0].role])
+    question = Question(f"{odd[0].role.value}_in_classes", reason, _NO_CLASSES[odd[0].role][1])
     if checks.column:
         return question._replace(advice="Write the split in a column of its own, called split.")
     folder = _class_folder(segments, checks)
@@ -156,18 +168,6 @@ def _folders_in_classes(
             "Name a file that says the labels with --labels. This keeps the date, without a class:"
         )
     return question._replace(advice=advice, answer={"label_from": pattern})
-
-
-_ADVICE = {
-    Role.SPLIT: "Put the class folders into folders called train, validation and test, or name a label file "
-    "with --labels.",
-    Role.IMAGES: "Name the folder that holds class folders with --images, or a file that says the labels "
-    "with --labels.",
-    Role.MASKS: "Several masks of an image have to be one, whose pixels are class ids: --masks names its "
-    "folder.",
-    Role.DATE: "Name a file that says the labels with --labels.",
-    Role.GROUP: "Name one of these folders with --images.",
-}
 
 
 def _class_folder(segments: Sequence[Segment], checks: LabelChecks) -> str:
@@ -207,33 +207,43 @@ def _single_class(classes: Mapping[str, int], checks: LabelChecks) -> Question:
 
 
 class _OddName(NamedTuple):
-    """Names of what is no class: the id of the question, why, and what to do."""
+    """Names of what is no class: the id of the question, a test, why, and what to do."""
 
     id: str
+    test: Callable[[str], bool]
     reason: str
     advice: str
 
 
-_SPLIT_NAME = _OddName(
-    "split_as_class",
-    "such a name is usual for a split",
-    "Move them into class folders below it, name a table of their labels with --labels, or name only "
-    "folders that hold class folders with --images.",
-)
-_IMAGES_NAME = _OddName(
-    "images_as_class",
-    "such a name is usual for a folder of images",
-    "Name the folder that holds class folders with --images, or a file that says the labels with --labels.",
+_NULL_NAME = _OddName(
+    "null_character",
+    lambda name: "\0" in name,
+    "many programs take its null character for the end of a text",
+    "Remove it from the labels.",
 )
 _MISSING_NAME = _OddName(
     "missing_values",
+    frozenset(["nan", "NaN", "<NA>", "#N/A", "null", "NULL"]).__contains__,
     "this is how programs write a missing value",
     "Leave these cells empty, and their images become dead letters; or leave out their rows.",
 )
-_NULL_NAME = _OddName(
-    "null_character",
-    "many programs take its null character for the end of a text",
-    "Remove it from the labels.",
+_FOLDER_NAMES = (
+    _OddName(
+        "images_as_class",
+        IMAGES.__contains__,
+        "such a name is usual for a folder of images",
+        "Name the folder that holds class folders with --images, or a file that says the labels with "
+        "--labels.",
+    ),
+    _OddName(
+        "split_as_class",
+        lambda name: (
+            SPLIT_NAMES.get(name.lower(), DEFAULT_SPLIT) != DEFAULT_SPLIT
+        ),  # train: a thing
+        "such a name is usual for a split",
+        "Move them into class folders below it, name a table of their labels with --labels, or name "
+        "only folders that hold class folders with --images.",
+    ),
 )
 
 
@@ -241,31 +251,20 @@ def _odd_names(
     classes: Mapping[str, int], checks: LabelChecks, *, guessed: bool
 ) -> Iterator[Question]:
     """Asks about classes that are called as something else, the first of each kind."""
-    by_kind: dict[_OddName, list[str]] = {}
+    in_column = checks.column and not checks.confirmed
+    kinds = (_NULL_NAME, *[_MISSING_NAME] * bool(in_column), *(_FOLDER_NAMES if guessed else ()))
+    first: dict[_OddName, str] = {}
     for name in sorted(classes):
-        kind = _odd_name(name, column=bool(checks.column and not checks.confirmed), guessed=guessed)
-        if kind:
-            by_kind.setdefault(kind, []).append(name)
-    for kind, names in by_kind.items():
-        if len(classes) > 1 or kind in (_MISSING_NAME, _NULL_NAME):
-            images = counted(classes[names[0]], "image")
+        if kind := next((kind for kind in kinds if kind.test(name)), None):
+            first.setdefault(kind, name)
+    for kind, name in first.items():
+        if len(classes) > 1 or kind not in _FOLDER_NAMES:
             yield Question(
                 kind.id,
-                f"{names[0]!r} is one of {counted(len(classes), 'class/classes')} by {checks.where}, with "
-                f"{images}, but {kind.reason}.",
+                f"{name!r} is one of {counted(len(classes), 'class/classes')} by {checks.where}, with "
+                f"{counted(classes[name], 'image')}, but {kind.reason}.",
                 kind.advice,
             )
-
-
-def _odd_name(name: str, *, column: bool, guessed: bool) -> _OddName | None:
-    if "\0" in name:
-        return _NULL_NAME
-    if column and name in _MISSING:
-        return _MISSING_NAME
-    if guessed and name in IMAGES:
-        return _IMAGES_NAME
-    is_split = SPLIT_NAMES.get(name.lower(), DEFAULT_SPLIT) != DEFAULT_SPLIT  # a train is a thing
-    return _SPLIT_NAME if guessed and is_split else None
 
 
 # --- splits ---------------------------------------------------------------------------------------
@@ -281,9 +280,9 @@ def split_questions(splits: Collection[str], checks: LabelChecks) -> Iterator[Qu
     if set(splits) != {DEFAULT_SPLIT}:
         return
     all_in_one = f"All samples would be in the split {DEFAULT_SPLIT}"
-    others = [uri for uri, split in checks.split_files.items() if split != DEFAULT_SPLIT]
-    if others:
-        names = _some([posixpath.basename(uri) for uri in sorted(others)])
+    elsewhere = [uri for uri, split in checks.split_files.items() if split != DEFAULT_SPLIT]
+    if elsewhere:
+        names = _some([posixpath.basename(uri) for uri in sorted(elsewhere)])
         yield Question(
             "split_tables",
             f"{all_in_one}, those of {names} too, although such names are usual for other splits.",
@@ -312,7 +311,7 @@ def split_questions(splits: Collection[str], checks: LabelChecks) -> Iterator[Qu
 class _Ignored(NamedTuple):
     """Files that may hold labels: what one looks like, and several, what to do, and options for one."""
 
-    one: str
+    single: str
     several: str
     advice: str
     answer: Mapping[str, str] | None = None
@@ -370,7 +369,7 @@ def label_file_questions(
             continue
         names = [printable(file.key) for file in first]
         names += [f"and {count - len(first)} more"] if count > len(first) else []
-        looks = kind.one if count == 1 else kind.several if many or kind is _TABLE else ""
+        looks = kind.single if count == 1 else kind.several if many or kind is _TABLE else ""
         answer = None if kind.answer is None else {"labels": (first[0].uri,), **kind.answer}
         yield Question(
             LABEL_FILES_IGNORED,

@@ -103,7 +103,7 @@ def nothing_joined(tally: Tally, option: str = "--labels") -> Refusal | None:
     if tally.samples.total() and not (tally.unlabelled and no_row_met):
         return None
     if not tally.listed:
-        ignored = ", ".join(f"{n} {what}" for what, n in sorted(tally.ignored.items()))
+        ignored = ", ".join(f"{n} {kind}" for kind, n in sorted(tally.ignored.items()))
         passed_over = f" (passed over: {ignored})" if ignored else ""
         return _refusal(
             NothingJoinedError, f"no images found{passed_over}; check --images{_advice(tally)}"
@@ -222,7 +222,7 @@ def mostly_unlabelled(tally: Tally, option: str = "--labels") -> Refusal | None:
     unlabelled = tally.dead[Reason.UNLABELLED.value]
     if unlabelled <= _MOST_UNLABELLED * tally.listed:
         return None
-    others = ", ".join(
+    further = ", ".join(
         f"{n} {reason}{_first(tally, reason)}"
         for reason, n in sorted(tally.dead.items())
         if reason != Reason.UNLABELLED.value
@@ -232,7 +232,7 @@ def mostly_unlabelled(tally: Tally, option: str = "--labels") -> Refusal | None:
         terminal_line(
             f"{unlabelled} of {tally.listed} images have no label, such as "
             f"{quoted(tally.shown.get(Reason.UNLABELLED.value, []))}"
-            f"{f'; besides, {others}' if others else ''}. A data set without them is seldom "
+            f"{f'; besides, {further}' if further else ''}. A data set without them is seldom "
             f"meant: check {option}, or name fewer images in --images; --yes leaves them out"
         ),
     )

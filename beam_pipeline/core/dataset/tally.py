@@ -138,21 +138,21 @@ class Tally:
     label_files: LabelFiles = field(default_factory=LabelFiles)
     duplicates: Duplicates = NO_DUPLICATES
 
-    def add(self, other: Tally) -> None:
+    def add(self, part: Tally) -> None:
         """Adds the counts of another tally."""
         for name in ("listed", "label_rows", "orphan_rows", "repeated_rows", "unlabelled"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+            setattr(self, name, getattr(self, name) + getattr(part, name))
         for name in ("ignored", "samples", "sample_bytes", "classes", "dead"):
-            getattr(self, name).update(getattr(other, name))
-        self.label_files.add(other.label_files)
-        for reason, keys in other.shown.items():
+            getattr(self, name).update(getattr(part, name))
+        self.label_files.add(part.label_files)
+        for reason, keys in part.shown.items():
             self.shown[reason] = sorted((*self.shown.get(reason, ()), *keys))[:_SHOWN]
-        self.refusals = sorted((*self.refusals, *other.refusals), key=refusal_order)[:_SHOWN]
-        for reason, dead_letter in other.first.items():
+        self.refusals = sorted((*self.refusals, *part.refusals), key=refusal_order)[:_SHOWN]
+        for reason, dead_letter in part.first.items():
             self.first[reason] = min(self.first.get(reason, dead_letter), dead_letter)
-        self.measured = sorted((*self.measured, *other.measured))
-        if other.duplicates.compared:
-            self.duplicates = Duplicates.sum_of((self.duplicates, other.duplicates))
+        self.measured = sorted((*self.measured, *part.measured))
+        if part.duplicates.images_compared:
+            self.duplicates = Duplicates.sum_of((self.duplicates, part.duplicates))
 
     def written_bytes(self, split: str) -> int:
         """The bytes of a split's shards: those of its images, or an estimate if they are encoded anew."""
@@ -284,14 +284,14 @@ class Totals:
             totals.add_shard(shard)
         return totals
 
-    def add(self, other: Totals) -> None:
+    def add(self, part: Totals) -> None:
         """Adds the totals of another part."""
-        for split, counts in other.classes.items():
+        for split, counts in part.classes.items():
             self.classes.setdefault(split, Counter()).update(counts)
-        self.events.update(other.events)
-        self.codecs |= other.codecs
-        self.statistics = merged((self.statistics, other.statistics))
-        self.dead.add(other.dead)
+        self.events.update(part.events)
+        self.codecs |= part.codecs
+        self.statistics = merged((self.statistics, part.statistics))
+        self.dead.add(part.dead)
 
     def add_shard(self, shard: ShardInfo) -> None:
         """Adds the classes and images of a shard."""

@@ -92,9 +92,9 @@ def figure(
     title: str, picture: str, heads: list[str], rows: list[list[str]], *, note: str = ""
 ) -> str:
     """A picture with its name, and its numbers behind a button. All texts are HTML."""
-    said = f"<p>{note}</p>" if note else ""
+    below_title = f"<p>{note}</p>" if note else ""
     return (
-        f"<figure><figcaption>{title}</figcaption>{said}{picture}"
+        f"<figure><figcaption>{title}</figcaption>{below_title}{picture}"
         f'<details><summary>Numbers<span class="s"> of {title}</span></summary>'
         f"{table(heads, rows)}"
         "</details></figure>"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from beam_pipeline.core.card.seal import PLACEHOLDER, sealed
 from beam_pipeline.core.dataset.duplicates import NO_DUPLICATES, Duplicates
-from beam_pipeline.core.dataset.manifest import ClassEntry, Manifest
+from beam_pipeline.core.dataset.manifest import Manifest
 from beam_pipeline.core.dead_letters import EXPLANATIONS, DeadLetter
 from beam_pipeline.core.records.image_statistics import (
     MORE_SIZES,
@@ -32,7 +32,7 @@ from beam_pipeline.core.report.charts import (
 from beam_pipeline.core.report.markup import number, share, size, table, text
 from beam_pipeline.core.report.samples import Tile, framed, sample_grids, tile_grid
 from beam_pipeline.core.report.thumbnails import Thumbnail
-from beam_pipeline.core.text import counted
+from beam_pipeline.core.text import counted, enumerated
 
 MOST_BYTES = 5_000_000
 """No report is larger."""
@@ -224,17 +224,19 @@ def _classes(report: Report) -> Iterator[str]:
         rows = [[text(entry.name), number(entry.id)] for entry in classes[:MOST_CLASSES]]
         yield table(["Class", "Id"], rows)
         return
-    what = "objects" if unit == "objects" else "samples"
+    unit_name = "objects" if unit == "objects" else "samples"
     ordered = sorted(classes, key=lambda entry: (-entry.count, entry.id))
     largest, smallest = ordered[0], ordered[-1]
     sentence = f"{_counted(len(classes), 'class/classes')}."
     if len(classes) > 1:
         sentence += (
-            f" The largest, {text(largest.name)}, has {_counted(largest.count, what[:-1])}; the "
+            f" The largest, {text(largest.name)}, has {_counted(largest.count, unit_name[:-1])}; the "
             f"smallest, {text(smallest.name)}, has {number(smallest.count)}."
         )
     yield f"<p>{sentence}</p>"
-    yield from _missing(classes)
+    for split, names in [*report.manifest.absent_classes.items()][:_SPLIT_COLUMNS]:
+        some = enumerated([text(name, 40) for name in names], 5)
+        yield f"<p>{text(split)} has none of {some}.</p>"
     half = MOST_CLASSES // 2
     if len(ordered) > MOST_CLASSES:
         ordered = [*ordered[:half], *ordered[-half:]]
@@ -251,21 +253,10 @@ def _classes(report: Report) -> Iterator[str]:
         ]
         for entry in ordered
     ]
-    heads = ["Class", "Id", what.capitalize(), "", *map(text, splits)]
+    heads = ["Class", "Id", unit_name.capitalize(), "", *map(text, splits)]
     many = len(ordered) > _FEW_CLASSES
     by_class = table(heads, rows, label="Classes", tall=many)
     yield f'<div data-table="2">{_FIND if many else ""}{by_class}</div>'
-
-
-def _missing(classes: Sequence[ClassEntry]) -> Iterator[str]:
-    """Says of which classes a split has nothing."""
-    present = [entry for entry in classes if any(entry.splits.values())]
-    for split in [*classes[0].splits][:_SPLIT_COLUMNS]:
-        names = [entry.name for entry in present if not entry.splits.get(split)]
-        if names and len(names) < len(present):
-            some = ", ".join(text(name, 40) for name in names[:5])
-            more = f" and {number(len(names) - 5)} more" if len(names) > 5 else ""
-            yield f"<p>{text(split)} has none of {some}{more}.</p>"
 
 
 # --- images, objects, numbers ---------------------------------------------------------------------
@@ -357,15 +348,15 @@ def _duplicates(report: Report) -> Iterator[str]:
     duplicates = report.duplicates
     if duplicates.groups:
         groups = (
-            ", ".join(f"{key} ({split})" for split, key in group.shown)
+            ", ".join(f"{image.key} ({image.split})" for image in group.shown)
             for group in duplicates.examples
         )
         rows = [
-            ["Images compared", number(duplicates.compared)],
+            ["Images compared", number(duplicates.images_compared)],
             ["Images that occur several times", number(duplicates.images)],
             ["Groups of the same bytes", number(duplicates.groups)],
-            ["Groups across splits", number(duplicates.leaks)],
-            ["Groups with different labels", number(duplicates.relabelled)],
+            ["Groups across splits", number(duplicates.groups_across_splits)],
+            ["Groups with different labels", number(duplicates.groups_with_different_labels)],
             ["Examples", "<br/>".join(map(text, groups))],
         ]
         yield table(["Duplicates", "Number"], rows, numeric=False)

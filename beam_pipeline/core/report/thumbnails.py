@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import io
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ _QUALITY = 70
 _SMALL = 64  # pixels; smaller images are shown as they are
 _GREY = (128, 128, 128)  # behind transparent pixels
 _MASK_SHARE = 0.55
+_UNDECODABLE = (*PARSER_ERRORS, BadImageError)
 _PLUGINS = (
     (b"\xff\xd8", JpegImagePlugin.JpegImageFile),
     (b"\x89PNG", PngImagePlugin.PngImageFile),
@@ -61,19 +63,28 @@ def thumbnail(data: bytes, mask: bytes = b"", side: int = SIDE) -> Thumbnail | N
     Raises:
       MemoryError: the image needs more than there is.
     """
-    try:
+    small = small_image(data, side)
+    if small is None:
+        return None
+    with contextlib.suppress(*_UNDECODABLE):
+        drawn = _open(mask) if mask else None
+        if drawn is not None and not _is_too_large(drawn):
+            small = _with_mask(small, drawn)
+        return _encoded(small, side * side)
+    return None
+
+
+def small_image(data: bytes, side: int) -> Image.Image | None:
+    """Decodes an image to RGB, at most so many pixels wide and high; what is transparent becomes grey.
+
+    None if Pillow cannot decode it, or it is too large.
+    """
+    with contextlib.suppress(*_UNDECODABLE):
         check_scans(data)
         image = _open(data)
-        if image is None or _is_too_large(image):
-            return None
-        small = _small(image, side)
-        if mask:
-            drawn = _open(mask)
-            if drawn is not None and not _is_too_large(drawn):
-                small = _with_mask(small, drawn)
-        return _encoded(small, side * side)
-    except (*PARSER_ERRORS, BadImageError):
-        return None
+        if image is not None and not _is_too_large(image):
+            return _small(image, side)
+    return None
 
 
 def _open(data: bytes) -> Image.Image | None:

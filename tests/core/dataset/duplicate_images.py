@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import starmap
+
 from beam_pipeline.core.dataset.duplicates import (
     DuplicateGroup,
     Duplicates,
+    ImagePlace,
     LabelHashes,
     WrittenImage,
 )
@@ -31,18 +35,15 @@ IMAGES = (
     image(B, "b1"),
     image(C, "c"),
 )
-LEAK = DuplicateGroup(
-    images=2,
-    splits=(("test", 1), ("train", 1)),
-    relabelled=False,
-    shown=(("train", "b1"), ("test", "b9")),
-)
-CONTRADICTION = DuplicateGroup(
-    images=3,
-    splits=(("train", 3),),
-    relabelled=True,
-    shown=(("train", "a0"), ("train", "a1"), ("train", "a2")),
-)
-DUPLICATES = Duplicates(
-    compared=6, images=5, groups=2, leaks=1, relabelled=1, examples=(LEAK, CONTRADICTION)
-)
+
+
+def group(*places: tuple[str, str], different_labels: bool = False) -> DuplicateGroup:
+    """Images of the same bytes by (split, key), all of which are shown."""
+    splits = dict(sorted(Counter(split for split, _ in places).items()))
+    shown = tuple(starmap(ImagePlace, places))
+    return DuplicateGroup(len(places), splits, different_labels, shown)
+
+
+LEAK = group(("train", "b1"), ("test", "b9"))
+CONTRADICTION = group(("train", "a0"), ("train", "a1"), ("train", "a2"), different_labels=True)
+DUPLICATES = Duplicates(6, 5, 2, 1, 1, (LEAK, CONTRADICTION))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from beam_pipeline.core.dataset.duplicates import (
     CopyFinder,
     Duplicates,
+    ImagePlace,
     LabelHashes,
     Sizes,
     WrittenImage,
@@ -62,7 +63,7 @@ def test_duplicates_are_described_by_their_worst() -> None:
         "trained on",
         "1 group with different labels, such as a0 and a1",
     ]
-    assert list(described(Duplicates(compared=9))) == []
+    assert list(described(Duplicates(images_compared=9))) == []
 
 
 # --- Images as they are compared: their ranges and labels, and how a receipt gives them
@@ -130,7 +131,7 @@ def test_images_of_the_same_bytes_are_groups() -> None:
     """Groups with their splits and labels, leaks first."""
     assert found(*IMAGES) == DUPLICATES
     assert DUPLICATES.copies == 3
-    assert found(*IMAGES[-1:]) == Duplicates(compared=1)
+    assert found(*IMAGES[-1:]) == Duplicates(images_compared=1)
     assert found() == Duplicates()
 
 
@@ -158,11 +159,11 @@ def test_figures_are_the_same_in_any_ranges_and_order(
     parts = [tuple(unpack_images(part)) for _, part in packed_images(shuffled, ranges)]
     assert Duplicates.sum_of(found(*part) for part in reversed(parts)) == whole
     counts = Counter(one.digest for one in images)
-    assert whole.compared == len(images)
+    assert whole.images_compared == len(images)
     assert whole.images == sum(n for n in counts.values() if n > 1)
     assert whole.groups == sum(n > 1 for n in counts.values())
     splits = {digest: {one.split for one in images if one.digest == digest} for digest in counts}
-    assert whole.leaks == sum(len(names) > 1 for names in splits.values())
+    assert whole.groups_across_splits == sum(len(names) > 1 for names in splits.values())
 
 
 def test_many_groups_and_many_images_are_shown_in_part() -> None:
@@ -172,12 +173,12 @@ def test_many_groups_and_many_images_are_shown_in_part() -> None:
     duplicates = found(*images)
     assert (duplicates.images, duplicates.groups, len(duplicates.examples)) == (4951, 99, 20)
     first = duplicates.examples[0]
-    assert first.splits == (("train", 50), ("validation", 1))
+    assert first.splits == {"train": 50, "validation": 1}
     assert first.shown == (
-        *(("train", f"000/{copy}") for copy in (0, 1, 10)),
-        ("validation", "x"),
+        *(ImagePlace("train", f"000/{copy}") for copy in (0, 1, 10)),
+        ImagePlace("validation", "x"),
     )
-    assert [group.shown[0][1] for group in duplicates.examples[1:]] == [
+    assert [group.shown[0].key for group in duplicates.examples[1:]] == [
         f"{i:03d}/0" for i in range(1, 20)
     ]
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipeline.core.card.seal import is_unchanged
-from beam_pipeline.core.dataset.duplicates import DuplicateGroup, Duplicates
+from beam_pipeline.core.dataset.duplicates import Duplicates
 from beam_pipeline.core.dataset.manifest import Manifest
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.core.images.header import ImageHeader
@@ -34,6 +34,7 @@ from beam_pipeline.core.report.page import (
 )
 from beam_pipeline.core.report.samples import MOST_BOXES, ShownBox, ShownSample, Tile
 from beam_pipeline.core.report.thumbnails import Thumbnail
+from tests.core.dataset.duplicate_images import group
 from tests.core.dataset.manifests import manifest_with
 
 DOT = Thumbnail("data:image/png;base64,aa", 9, 7)
@@ -91,8 +92,7 @@ def statistics_of(images: int, boxes: int = 0) -> ImageStatistics:
 
 def repeated(key: str) -> Duplicates:
     """Twenty groups of two images of the same bytes, in two splits."""
-    group = DuplicateGroup(2, (("test", 1), ("train", 1)), False, (("test", key), ("train", key)))
-    return Duplicates(99, 40, 20, 20, 0, (group,) * 20)
+    return Duplicates(99, 40, 20, 20, 0, (group(("test", key), ("train", key)),) * 20)
 
 
 def body(page: bytes) -> ElementTree.Element:

@@ -44,11 +44,12 @@ def test_every_format_has_one(file_format: str) -> None:
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA"])
 def test_every_mode_has_one(mode: str) -> None:
-    """Palettes and transparent pixels, too."""
-    assert opened(thumbnail(png(Image.new("L", (300, 300), 200).convert(mode)))).size == (
-        SIDE,
-        SIDE,
-    )
+    """Palettes, too; transparent pixels are grey."""
+    image = Image.new("LA", (300, 300), (0, 0) if mode.endswith("A") else (0, 255)).convert(mode)
+    small = opened(thumbnail(png(image)))
+    assert small.size == (SIDE, SIDE)
+    expected = [128 if mode.endswith("A") else 0] * 3
+    assert small.getpixel((9, 9)) == pytest.approx(expected, abs=1)
 
 
 def test_sixteen_bits_are_shown_by_the_higher_eight() -> None:
