@@ -135,17 +135,6 @@ def test_overlapping_roots_are_refused(photos: str, capsys: pytest.CaptureFixtur
     assert "could be listed twice" in capsys.readouterr().err
 
 
-@pytest.mark.promise("not_empty")
-def test_a_folder_that_is_not_empty_is_refused_and_left_alone(
-    photos: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Without --overwrite nothing in the output folder changes."""
-    write_files(str(tmp_path / "out"), {"thesis.txt": "precious"})
-    assert convert("--images", photos, "--output", f"{tmp_path}/out") == 2
-    assert "is not empty" in capsys.readouterr().err
-    assert os.listdir(tmp_path / "out") == ["thesis.txt"]
-
-
 def test_a_manifest_that_lists_files_elsewhere_is_not_believed(
     photos: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

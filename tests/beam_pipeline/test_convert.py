@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import os
-import struct
 from pathlib import Path
 
 import pytest
@@ -55,59 +54,6 @@ def test_class_folders_become_examples_with_every_feature(tmp_path: Path) -> Non
         )
     }
     assert read_all(output) == expected
-
-
-def test_a_csv_gives_class_and_further_columns(tmp_path: Path) -> None:
-    """A table's class, integers, floats and texts become features of their types; a cell left
-    empty is a feature left out."""
-    write_pictures(str(tmp_path / "photos"), ["a.jpg", "b.jpg"])
-    write_files(
-        str(tmp_path),
-        {
-            "labels.csv": "filename,breed,age,weight,note\n"
-            'a.jpg,"terrier, small",3,4.5,likes water\n'
-            "b.jpg,poodle,,12,\n"
-        },
-    )
-    argv = ("--images", f"{tmp_path}/photos", "--labels", f"{tmp_path}/labels.csv")
-    output = tmp_path / "out"
-    assert convert(*argv, "--label_column", "breed", "--output", str(output), NONE_BAD) == 0
-    examples = read_all(output)
-    labels = {
-        key: {name: value for name, value in features.items() if "label" in name or "text" in name}
-        for key, features in examples.items()
-    }
-    assert labels == {
-        "a.jpg": {
-            "image/class/label": [1],
-            "image/class/text": [b"terrier, small"],
-            "label/age": [3],
-            "label/weight": [4.5],
-            "label/note": [b"likes water"],
-        },
-        "b.jpg": {
-            "image/class/label": [0],
-            "image/class/text": [b"poodle"],
-            "label/weight": [12.0],
-        },
-    }
-
-
-def test_a_label_that_is_not_integers_is_a_float_and_makes_no_classes(tmp_path: Path) -> None:
-    """A regression table gives `image/label`, no class features and no labels.txt."""
-    write_pictures(str(tmp_path / "faces"), ["0000971160_1.png", "0000971160_2.png"])
-    table = "filename,label\n0000971160_1, 6.094467065223975\n0000971160_2, 3\n"
-    write_files(str(tmp_path), {"metadata.csv": table})
-    output = tmp_path / "out"
-    argv = ("--images", f"{tmp_path}/faces", "--labels", f"{tmp_path}/metadata.csv")
-    assert convert(*argv, "--output", str(output), NONE_BAD) == 0
-    examples = read_all(output)
-    as_float32 = struct.unpack("<f", struct.pack("<f", 6.094467065223975))[0]
-    assert examples["0000971160_1.png"]["image/label"] == [as_float32]
-    assert examples["0000971160_2.png"]["image/label"] == [3.0]
-    assert "image/class/label" not in examples["0000971160_1.png"]
-    assert "labels.txt" not in os.listdir(output)
-    assert manifest_of(output)["classes"] == []
 
 
 @pytest.mark.promise("bad_image")
@@ -351,72 +297,6 @@ def test_splits_by_fraction_keep_every_sample_on_its_side_when_others_come(tmp_p
     assert before["validation"] == {key for key in after["validation"] if key.startswith("cat/")}
 
 
-def test_split_folders_and_split_column(tmp_path: Path) -> None:
-    """Folders above the class folders, or a column `split`, name the splits."""
-    write_pictures(
-        str(tmp_path / "tree"),
-        ["train/cat/1.jpg", "val/cat/2.jpg", "test/dog/3.jpg", "train/4.jpg"],
-    )
-    assert convert("--images", f"{tmp_path}/tree", "--output", f"{tmp_path}/folders") == 0
-    found = read_all(tmp_path / "folders")
-    assert {key: features["image/class/text"] for key, features in found.items()} == {
-        "train/cat/1.jpg": [b"cat"],
-        "val/cat/2.jpg": [b"cat"],
-        "test/dog/3.jpg": [b"dog"],
-        "train/4.jpg": [b"train"],
-    }
-    splits = {
-        name: s["examples"] for name, s in manifest_of(tmp_path / "folders")["splits"].items()
-    }
-    assert splits == {"test": 1, "train": 2, "validation": 1}
-
-    write_pictures(str(tmp_path / "flat"), ["1.jpg", "2.jpg", "3.jpg"])
-    write_files(
-        str(tmp_path),
-        {"labels.csv": "id,label,split\n1,cat,training\n2,cat,VALID\n3,dog,holdout\n"},
-    )
-    argv = ("--images", f"{tmp_path}/flat", "--labels", f"{tmp_path}/labels.csv")
-    assert convert(*argv, "--output", f"{tmp_path}/column") == 0
-    splits = {name: s["examples"] for name, s in manifest_of(tmp_path / "column")["splits"].items()}
-    assert splits == {"holdout": 1, "train": 1, "validation": 1}
-    assert "label/split" not in read_all(tmp_path / "column")["1.jpg"]
-
-
-def test_label_base_and_number_of_shards(tmp_path: Path) -> None:
-    """Ids start where they are told to, and as many shards as asked for are there, empty or not."""
-    write_pictures(str(tmp_path / "photos"), ["cat/1.jpg", "dog/2.jpg"])
-    output = tmp_path / "out"
-    argv = ("--images", f"{tmp_path}/photos", "--output", str(output))
-    assert convert(*argv, "--label-base=1", "--num-shards", "16", "--name", "pets") == 0
-    assert shard_names(output) == [f"pets-train.tfrecord-{i:05d}-of-00016" for i in range(16)]
-    ids = {key: features["image/class/label"] for key, features in read_all(output).items()}
-    assert ids == {"cat/1.jpg": [1], "dog/2.jpg": [2]}
-    assert manifest_of(output)["classes"] == [
-        {"id": 1, "name": "cat", "examples": 1, "splits": {"train": 1}},
-        {"id": 2, "name": "dog", "examples": 1, "splits": {"train": 1}},
-    ]
-
-
-def test_shard_size_sets_the_number_of_shards(tmp_path: Path) -> None:
-    """Images of 10 kB in all and shards of 4 kB make 3 shards."""
-    images = write_pictures(str(tmp_path / "photos"), [f"cat/{i}.bmp" for i in range(10)])
-    size = sum(map(len, images.values()))
-    argv = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out")
-    assert convert(*argv, "--shard_size", f"{-(-size // 3)}B") == 0
-    assert len(shard_names(tmp_path / "out")) == 3
-
-
-def test_gzip_shards_hold_the_same_examples(tmp_path: Path) -> None:
-    """Compressed shards end in .gz and decompress to the uncompressed ones."""
-    write_pictures(str(tmp_path / "photos"), [f"cat/{i}.jpg" for i in range(9)])
-    argv = ("--images", f"{tmp_path}/photos", "--num_shards", "2", "--name", "d")
-    assert convert(*argv, "--output", f"{tmp_path}/plain") == 0
-    assert convert(*argv, "--output", f"{tmp_path}/gzip", "--compression", "gzip") == 0
-    assert shard_names(tmp_path / "gzip") == [f"{n}.gz" for n in shard_names(tmp_path / "plain")]
-    for name in shard_names(tmp_path / "plain"):
-        assert read_shard(tmp_path / "gzip", f"{name}.gz") == read_shard(tmp_path / "plain", name)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 def test_records_mode_gives_the_same_set_through_the_stock_sink(
@@ -451,19 +331,6 @@ def test_two_runs_give_the_same_files_wherever_the_images_lie(tmp_path: Path) ->
     assert digests(tmp_path / "1") == digests(tmp_path / "2") == digests(tmp_path / "3")
 
 
-@pytest.mark.slow
-def test_another_seed_gives_another_order_of_the_same_examples(tmp_path: Path) -> None:
-    """The seed moves samples and changes nothing in them."""
-    write_pictures(str(tmp_path / "photos"), [f"a/{i}.jpg" for i in range(20)])
-    argv = ("--images", f"{tmp_path}/photos", "--name", "d")
-    assert convert(*argv, "--output", f"{tmp_path}/0") == 0
-    assert convert(*argv, "--output", f"{tmp_path}/1", "--seed", "1") == 0
-    (name,) = shard_names(tmp_path / "0")
-    first, second = read_shard(tmp_path / "0", name), read_shard(tmp_path / "1", name)
-    assert first != second
-    assert read_all(tmp_path / "0") == read_all(tmp_path / "1")
-
-
 def test_two_roots_with_the_same_relative_path_are_duplicates(tmp_path: Path) -> None:
     """Neither of two images of one key is taken; both are dead letters that name the other."""
     write_pictures(str(tmp_path / "one"), ["cat/1.jpg", "cat/2.jpg"])
@@ -480,26 +347,3 @@ def test_two_roots_with_the_same_relative_path_are_duplicates(tmp_path: Path) ->
         ("cat/1.jpg", "duplicate_key", f"{tmp_path}/two/cat/1.jpg"),
     ]
     assert f"{tmp_path}/two/cat/1.jpg" in dead_letters[0]["message"]
-
-
-@pytest.mark.slow
-def test_globs_and_files_keep_the_folders_before_the_wildcard_as_root(tmp_path: Path) -> None:
-    """Patterns of one folder are listed once, and keys are relative to it."""
-    write_pictures(str(tmp_path / "p"), ["cat/1.jpg", "cat/2.png", "dog/3.jpg", "dog/[x]*.jpg"])
-    patterns = (f"{tmp_path}/p/*/*.jpg", f"{tmp_path}/p/*/?.jpg")
-    assert convert("--images", *patterns, "--output", f"{tmp_path}/out") == 0
-    assert set(read_all(tmp_path / "out")) == {"cat/1.jpg", "dog/3.jpg", "dog/[x]*.jpg"}
-
-    assert convert("--images", f"{tmp_path}/p/dog/[x]*.jpg", "--output", f"{tmp_path}/one") == 1
-    (dead_letter,) = dead_letters_of(tmp_path / "one")
-    assert (dead_letter["key"], dead_letter["reason"]) == ("[x]*.jpg", "unlabelled")
-
-
-def test_the_label_file_among_the_images_is_no_image(tmp_path: Path) -> None:
-    """A metadata.csv in the images' folder, as Hugging Face has it, is not listed."""
-    write_pictures(str(tmp_path / "p"), ["sub/1.jpg"])
-    write_files(str(tmp_path / "p"), {"metadata.csv": "file_name,label\nsub/1.jpg,cat\n"})
-    argv = ("--images", f"{tmp_path}/p", "--labels", f"{tmp_path}/p/metadata.csv")
-    assert convert(*argv, "--output", f"{tmp_path}/out", NONE_BAD) == 0
-    counts = manifest_of(tmp_path / "out")["counts"]
-    assert (counts["listed_images"], counts["ignored_files"]) == (1, {})

@@ -188,16 +188,6 @@ def test_overwrite_replaces_a_data_set_whose_manifest_cannot_be_read(
     assert digests(out) == digests(tmp_path / "new")
 
 
-def test_a_manifest_without_receipts_is_somebody_elses(
-    argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """As the manifest.json of a web application."""
-    write_files(f"{tmp_path}/web", {"manifest.json": '{"name": "app"}'})
-    assert convert(*argv, "--overwrite", "--output", f"{tmp_path}/web") == 2
-    assert "is no manifest of beam-tfrecord" in error_of(capsys)
-    assert (tmp_path / "web" / "manifest.json").read_text() == '{"name": "app"}'
-
-
 # --- shards that a power failure left -----------------------------------------------------------
 
 
@@ -499,15 +489,6 @@ def test_a_refused_run_can_be_corrected(tmp_path: Path, capsys: pytest.CaptureFi
     assert convert(*argv, "--labels", f"{tmp_path}/good.csv") == 0
     assert dead_letters_of(tmp_path / "out") == []
     assert not (tmp_path / "out" / ".incomplete").exists()
-
-
-def test_dead_letters_of_others_are_not_taken_for_ours(argv: list[str], out: Path) -> None:
-    """Without the note of a refused run, a folder with such a file is not empty."""
-    for path in out.parent.glob("out/*"):
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
-    (out / "dead_letters.jsonl").write_text("mine")
-    assert convert(*argv) == 2
-    assert (out / "dead_letters.jsonl").read_text() == "mine"
 
 
 @pytest.mark.promise("disk_small")

@@ -156,19 +156,6 @@ def test_one_request_in_twenty_fails_in_each_way(
     assert _written(cloud, tmp_path) == expected
 
 
-@pytest.mark.promise("bucket_retries")
-def test_each_verb_fails_now_and_then(cloud: Store, photos: Path, tmp_path: Path, run: Run) -> None:
-    """The first two requests of each kind that a job makes are refused or unheard."""
-    expected = _local(tmp_path, "--images", str(photos), NONE_BAD)
-    faults = [Fault(*kind, status=503, times=1) for kind in cloud.kinds]
-    faults += [Fault(*kind, cut=True, times=1) for kind in cloud.kinds]
-    cloud.proxy.spoil(*faults)
-    done = run(*_to(cloud, NONE_BAD))
-    assert done.code == 0, done.stderr
-    assert [fault.times for fault in faults] == [0] * 8
-    assert _written(cloud, tmp_path) == expected
-
-
 @pytest.mark.promise("object_gone")
 def test_an_object_that_is_gone_or_may_not_be_read(
     cloud: Store, photos: Path, tmp_path: Path, run: Run

@@ -157,34 +157,6 @@ def test_a_table_among_the_images_is_a_question_that_its_command_answers(
     assert manifest_of(tmp_path / "out")["questions"] == [reason]
 
 
-@pytest.mark.parametrize("cloud", ["gs"], indirect=True)
-def test_a_text_beside_each_image_is_read_or_a_question(
-    tmp_path: Path, cloud: Store, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """YOLO's are recognised; others are a question, and a named layout is not questioned."""
-    _put(cloud, **{f"{name[:-4]}.txt": b"0 0.5 0.5 0.25 0.5\n" for name in NAMES})
-    argv = ["--images", f"{cloud.uri}/in", "--output", str(tmp_path / "out")]
-    assert convert_asking(*argv) == 0
-    assert "Layout yolo: " in capsys.readouterr().out
-    _put(cloud, **{f"{name[:-4]}.txt": b"0.5 0.25\n" for name in NAMES})
-    argv += ["--overwrite"]
-    assert convert_asking(*argv) == 2
-    assert (
-        "- 12 .txt files (a/0.txt, a/10.txt, and 10 more) would be ignored, about as many as images"
-    ) in capsys.readouterr().err
-    assert convert_asking(*argv, "--layout", "class_folders") == 0
-
-
-@pytest.mark.parametrize("cloud", ["gs"], indirect=True)
-def test_a_data_set_among_the_images_is_no_question(tmp_path: Path, cloud: Store) -> None:
-    """Its JSON files are no labels."""
-    _put(cloud)
-    assert convert("--images", f"{cloud.uri}/in", "--output", str(tmp_path / "first")) == 0
-    cloud.put_folder(tmp_path / "first", "in/old")
-    assert "in/old/manifest.json" in cloud.names("in/old")
-    assert convert_asking("--images", f"{cloud.uri}/in", "--output", str(tmp_path / "second")) == 0
-
-
 AT_ONCE = 20
 
 

@@ -12,16 +12,12 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline.commands.index import write_index
-from beam_pipeline.core.card.metadata_files import tfds_names
 from beam_pipeline.core.errors import (
     ConversionError,
     DamagedRecordError,
-    OutputNotEmptyError,
     UsageError,
 )
 from beam_pipeline.core.records.example_proto import Example
-from beam_pipeline.work.incomplete_folder import note_names
-from beam_pipeline.work.output_folder import prepare_output
 from tests.harness import convert, manifest_of, read_shard, shard_names
 from tests.pictures import write_pictures
 
@@ -130,64 +126,6 @@ def test_a_missing_file_is_an_error(dataset: Path, missing: str, message: str) -
     with pytest.raises(ConversionError) as caught:
         write_index(str(dataset))
     assert message in str(caught.value)
-
-
-@pytest.mark.slow
-def test_an_overwrite_leaves_no_index_of_what_was_there(tmp_path: Path) -> None:
-    """After a run over an indexed data set only what the run wrote is there."""
-    out = _convert(tmp_path, "--num_shards", "3")
-    alone = sorted(os.listdir(out))
-    write_index(str(out))
-    _convert(tmp_path, "--num_shards", "3", "--overwrite")
-    assert sorted(os.listdir(out)) == alone
-
-
-def _unfinished(folder: Path) -> None:
-    """A folder as a run leaves it that was killed while it wrote one shard."""
-    note = {"name": "d", "shards": [["train", 1]], "compression": "none"}
-    (folder / ".incomplete").mkdir(parents=True)
-    (folder / ".incomplete" / "plan.json").write_text(json.dumps(note))
-
-
-def test_what_stands_beside_an_unfinished_data_set_goes_with_it(tmp_path: Path) -> None:
-    """Its shards, their indexes and the files for TFDS are removed; a stranger's file stays."""
-    _unfinished(tmp_path)
-    names = ["d-train.tfrecord-00000-of-00001", "d-train.tfindex-00000-of-00001", *tfds_names(None)]
-    names += ["labels.txt", "label_map.pbtxt", "dead_letters.jsonl"]
-    for name in [*names, "mine.tfindex"]:
-        (tmp_path / name).write_text("x")
-    note_names(str(tmp_path), "writing.json", names[2:])
-    prepare_output(str(tmp_path), overwrite=True)
-    assert os.listdir(tmp_path) == ["mine.tfindex"]
-
-
-def test_the_names_of_classes_go_with_their_data_set(dataset: Path) -> None:
-    """The file for TFDS is named by the key that --features gave the class; it is removed too."""
-    manifest = manifest_of(dataset)
-    manifest["options"]["features"] = {"my/label": "image/class/label"}
-    (dataset / "manifest.json").write_text(json.dumps(manifest))
-    (dataset / "image.class.label.labels.txt").rename(dataset / "my.label.labels.txt")
-    prepare_output(str(dataset), overwrite=True)
-    assert os.listdir(dataset) == []
-
-
-@pytest.mark.parametrize("name", ["d-train.tfindex-00000-of-00002", "e.tfindex-00000-of-00001"])
-def test_an_index_of_no_known_shard_is_in_the_way(tmp_path: Path, name: str) -> None:
-    """It could be taken for the index of what is about to be written, so it is an error."""
-    _unfinished(tmp_path)
-    (tmp_path / name).write_text("x")
-    with pytest.raises(OutputNotEmptyError, match=f"holds {name}, which no manifest there lists"):
-        prepare_output(str(tmp_path), overwrite=True)
-    assert (tmp_path / name).read_text() == "x"
-
-
-@pytest.mark.parametrize("name", [*tfds_names(None), "x.labels.txt"])
-def test_a_file_for_tfds_without_a_data_set_is_in_the_way(tmp_path: Path, name: str) -> None:
-    """A file that a run could write over, and that none is known to have written, stays."""
-    (tmp_path / name).write_text("x")
-    with pytest.raises(OutputNotEmptyError, match="which no manifest there lists"):
-        prepare_output(str(tmp_path), overwrite=True)
-    assert (tmp_path / name).read_text() == "x"
 
 
 def _need(module: str, package: str) -> None:

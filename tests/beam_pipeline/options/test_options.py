@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import re
-from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -13,14 +12,11 @@ import pytest
 from beam_pipeline.cli import main
 from beam_pipeline.commands import convert
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.records.sharding import ShardConfig, SplitFractions
+from beam_pipeline.core.records.sharding import ShardConfig
 from beam_pipeline.layouts.layout import SourceOptions
 from beam_pipeline.options import (
     ConvertOptions,
-    EngineOptions,
-    ImageOptions,
     InputOptions,
-    LabelOptions,
     OutputOptions,
     SplitOptions,
 )
@@ -42,108 +38,6 @@ def test_defaults_of_the_command_line_are_those_of_python() -> None:
     assert parsed() == ConvertOptions(
         inputs=InputOptions(images=("in",)), output=OutputOptions(output="out")
     )
-
-
-def test_every_option_reaches_its_group() -> None:
-    """Each of them, none with its default, but for those that exclude others."""
-    argv = [
-        *("--images", "more", "--labels", "l.csv", "--inventory", "i.csv", "--layout", "table"),
-        *("--yes", "--exclude", "gone.txt"),
-        *("--key_column", "k", "--label_column", "l", "--columns", "a:int", "--list_column=t=;"),
-        *("--unlabelled", "keep", "--split_by", "patient", "--stratify"),
-        *("--one_hot", "a,b_*", "--labels_encoding", "cp1251", "--label_from", "(?P<label>.)"),
-        *("--label_base", "1", "--label_order", "numeric", "--class_ids", "keep"),
-        *("--object_features", "masks", "--yolo_task", "obb"),
-        *("--masks", "m", "--mask_colors", "c.csv"),
-        *("--splits", "a=1", "--num_shards", "a=2", "--shard_size", "1MB", "--seed", "7"),
-        *("--image_check", "full", "--image_encoding", "raw", "--clip_boxes"),
-        *("--min_side", "64", "--max_aspect", "2.5", "--max_pixels", "1000000"),
-        *("--max_image_bytes", "20MB"),
-        *("--orientation", "keep", "--resize", "32x24", "--resize_mode", "pad"),
-        *("--never_enlarge", "false", "--image_format", "png", "--quality", "80"),
-        *("--reencode", "always", "--color_profile", "keep", "--animated", "refuse"),
-        *("--image_codec", "opencv"),
-        *("--max_bad_fraction", "0.5", "--name", "pets", "--overwrite", "--compression", "gzip"),
-        *("--format", "webdataset"),
-        *("--duplicates", "first", "--no_card", "--no_report"),
-        *("--features", "a=b", "--shuffle", "records", "--writers", "2", "--read_ahead", "3"),
-        *("--read_ahead_size", "4MB"),
-    ]
-    found = parsed(*argv)
-    assert found == ConvertOptions(
-        inputs=InputOptions(
-            images=("in", "more"),
-            labels=("l.csv",),
-            masks=("m",),
-            inventory=("i.csv",),
-            exclude="gone.txt",
-            layout="table",
-            yes=True,
-        ),
-        labels=LabelOptions(
-            key_column="k",
-            label_column="l",
-            columns={"a": "int"},
-            list_column={"t": ";"},
-            one_hot=("a", "b_*"),
-            labels_encoding="cp1251",
-            label_from="(?P<label>.)",
-            label_base=1,
-            label_order="numeric",
-            class_ids="keep",
-            unlabelled="keep",
-            mask_colors="c.csv",
-            object_features=("masks",),
-            yolo_task="obb",
-        ),
-        splits=SplitOptions(
-            splits=SplitFractions((("a", Fraction(1)),)),
-            split_by="patient",
-            stratify=True,
-            num_shards={"a": 2},
-            shard_size=1_000_000,
-            seed=7,
-        ),
-        images=ImageOptions(
-            image_check="full",
-            image_encoding="raw",
-            orientation="keep",
-            resize="32x24",
-            resize_mode="pad",
-            never_enlarge=False,
-            image_format="png",
-            quality=80,
-            reencode="always",
-            color_profile="keep",
-            image_codec="opencv",
-            animated="refuse",
-            clip_boxes=True,
-            max_bad_fraction=0.5,
-            duplicates="first",
-            min_side=64,
-            max_aspect=2.5,
-            max_pixels=1_000_000,
-            max_image_bytes=20_000_000,
-        ),
-        output=OutputOptions(
-            output="out",
-            name="pets",
-            overwrite=True,
-            compression="gzip",
-            format="webdataset",
-            features={"a": "b"},
-            no_card=True,
-            no_report=True,
-        ),
-        engine=EngineOptions(shuffle="records", writers=2, read_ahead=3, read_ahead_size=4_000_000),
-    )
-    unchanged = {
-        option.name
-        for name, group in ConvertOptions.groups().items()
-        for option in group.options()
-        if getattr(getattr(found, name), option.name) == option.default
-    }
-    assert unchanged == {"resume", "reuse", "classes", "classes_only"}
 
 
 def test_no_two_groups_have_an_option_of_the_same_name() -> None:
