@@ -161,9 +161,9 @@ class ConvertConfig:
         length = max(len(shard.encode()) for shard in shards) + TEMPORARY_SUFFIX_BYTES
         if not is_remote(self.output) and length > _MOST_OF_A_NAME:
             fits = max(1, len(self.name.encode()) - (length - _MOST_OF_A_NAME))
-            what = "--name" if self.options.output.name else "the output folder's name"
+            culprit = "--name" if self.options.output.name else "the output folder's name"
             raise UsageError(
-                f"{what} is too long for names of files such as {shards[0]}, of which a disk takes "
+                f"{culprit} is too long for names of files such as {shards[0]}, of which a disk takes "
                 f"{_MOST_OF_A_NAME} bytes, {TEMPORARY_SUFFIX_BYTES} for the time of writing included; "
                 f"say --name with {counted(fits, 'byte')} or fewer"
             )
@@ -183,8 +183,8 @@ class ConvertConfig:
             reuse="",
         )
         engine = EngineOptions(shuffle=self.options.engine.shuffle)
-        shown = dataclasses.replace(self.options, output=output, engine=engine)
-        return without_secrets(self.made_by or shown.command(**self.shown_inputs))
+        reported = dataclasses.replace(self.options, output=output, engine=engine)
+        return without_secrets(self.made_by or reported.command(**self.shown_inputs))
 
     @property
     def uris(self) -> tuple[str, ...]:

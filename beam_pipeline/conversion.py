@@ -73,17 +73,17 @@ def convert(
         elif labels is not None:
             typed["labels"] = _paths("labels", labels)
         converted = _options(typed)
-        shown = {} if rows is None else {"labels": (_IN_MEMORY,)}
-        return _convert(converted, list(beam_options), shown, progress=progress)
+        reported = {} if rows is None else {"labels": (_IN_MEMORY,)}
+        return _convert(converted, list(beam_options), reported, progress=progress)
 
 
 def _convert(
-    options: ConvertOptions, beam_argv: list[str], shown: Mapping[str, Any], *, progress: bool
+    options: ConvertOptions, beam_argv: list[str], reported: Mapping[str, Any], *, progress: bool
 ) -> Dataset:
     from beam_pipeline.inputs import check_buckets, check_questions, convert_config
 
     config, _ = convert_config(options)
-    config = dataclasses.replace(config, shown_inputs=shown)
+    config = dataclasses.replace(config, shown_inputs=reported)
     check_buckets(config, writes=True)
     check_questions(config)
     with importing_beam(lean=False):
@@ -153,13 +153,13 @@ def _pairs(option: Option, value: Mapping[str, Any]) -> Any:
 def _paths(name: str, paths: Paths) -> tuple[str, ...]:
     if isinstance(paths, str | os.PathLike):
         return (os.fspath(paths),)
-    found = tuple(paths) if isinstance(paths, Sequence) else ()
-    if not found or not all(isinstance(path, str | os.PathLike) for path in found):
+    several = tuple(paths) if isinstance(paths, Sequence) else ()
+    if not several or not all(isinstance(path, str | os.PathLike) for path in several):
         raise UsageError(
             f"{name} is {_described(paths)}, expected a path or several; dicts of features are "
             "converted by beam_pipeline.convert_samples"
         )
-    return tuple(os.fspath(path) for path in found)
+    return tuple(os.fspath(path) for path in several)
 
 
 def _described(value: Any) -> str:

@@ -276,8 +276,8 @@ def read_classes(
 
 
 def _classes_note(uri: str, classes: Classes) -> str:
-    shown = enumerated([f"{i} {name}" for name, i in classes], 5)
-    return f"{counted(len(classes), 'class/classes')} and their ids are those of {uri}: {shown}"
+    names = enumerated([f"{i} {name}" for name, i in classes], 5)
+    return f"{counted(len(classes), 'class/classes')} and their ids are those of {uri}: {names}"
 
 
 def _read(uri: str, typed: str, *, required: bool) -> bytes | None:
@@ -364,20 +364,20 @@ def resolve_renames(wanted: Mapping[str, str], columns: Sequence[Column]) -> dic
     label = columns[index].feature_keys[0] if index is not None else "image/label"
     by_name.setdefault(THE_LABEL, label)
     renames = {}
-    for written, what in wanted.items():
-        key = what if what in standard else by_name.get(what, "")
+    for written, source in wanted.items():
+        key = source if source in standard else by_name.get(source, "")
         if key not in standard:
             raise UsageError(
-                f"--features {written}={what}: there is no feature or column {what!r}; the features "
+                f"--features {written}={source}: there is no feature or column {source!r}; the features "
                 f"are {', '.join(standard)}"
             )
         renames[written] = key
     for key in (ENCODED_KEY, label):
         if key in renames and key not in renames.values():
-            what = "image" if key == ENCODED_KEY else "label"
+            content = "image" if key == ENCODED_KEY else "label"
             raise UsageError(
-                f"--features {key}={wanted[key]}: the {what} would have no place left; "
-                f"give it another key as well, such as my/{what}={key}"
+                f"--features {key}={wanted[key]}: the {content} would have no place left; "
+                f"give it another key as well, such as my/{content}={key}"
             )
     twice = [key for key in renames.values() if list(renames.values()).count(key) > 1]
     if twice:

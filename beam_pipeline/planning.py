@@ -216,8 +216,8 @@ def _plan_lines(plan: Plan, config: ConvertConfig) -> Iterator[str]:
         "ones are not counted yet"
     )
     for reason, count in sorted(tally.dead.items()):
-        shown = ", ".join(tally.shown.get(reason, ()))
-        yield f"    {reason}: {count} ({shown}{', ...' if count > len(tally.shown.get(reason, ())) else ''})"
+        examples = tally.shown.get(reason, ())
+        yield f"    {reason}: {count} ({', '.join(examples)}{', ...' if count > len(examples) else ''})"
 
 
 def _reuse_lines(
@@ -266,7 +266,7 @@ def _join_lines(config: ConvertConfig) -> Iterator[str]:
         yield "  labels: in the same files as the images; nothing to join"
 
 
-def _estimate_lines(found: Estimate, machines: Machines) -> Iterator[str]:
+def _estimate_lines(estimated: Estimate, machines: Machines) -> Iterator[str]:
     yield ""
     yield (
         f"On Dataflow with {counted(machines.workers, 'worker')} of "
@@ -274,15 +274,15 @@ def _estimate_lines(found: Estimate, machines: Machines) -> Iterator[str]:
     )
     yield ""
     yield (
-        f"  shuffled: {human_size(found.shuffle_bytes)}; "
-        f"{human_size(found.records_shuffle_bytes)} with --shuffle=records"
+        f"  shuffled: {human_size(estimated.shuffle_bytes)}; "
+        f"{human_size(estimated.records_shuffle_bytes)} with --shuffle=records"
     )
-    yield f"  requests to the bucket: {found.class_a} lists and writes, {found.class_b} reads"
-    yield f"  time: {_duration(found.seconds)}, {found.vcpu_hours:.1f} vCPU hours"
-    yield f"  cost: {found.dollars:.2f} USD; {found.records_dollars:.2f} with --shuffle=records"
-    if found.idle_workers:
+    yield f"  requests to the bucket: {estimated.class_a} lists and writes, {estimated.class_b} reads"
+    yield f"  time: {_duration(estimated.seconds)}, {estimated.vcpu_hours:.1f} vCPU hours"
+    yield f"  cost: {estimated.dollars:.2f} USD; {estimated.records_dollars:.2f} with --shuffle=records"
+    if estimated.idle_workers:
         yield (
-            f"  note: {found.idle_workers} of the workers would have no shard to write; "
+            f"  note: {estimated.idle_workers} of the workers would have no shard to write; "
             "--num_shards makes more"
         )
 

@@ -209,7 +209,7 @@ def _classes(sample: Sample, names: Sequence[str]) -> tuple[str, ...]:
     if value is None:
         return ()
     ids = value.tolist() if hasattr(value, "tolist") else value
-    found = []
+    texts = []
     for i in ids if isinstance(ids, (list, tuple)) else (ids,):
         if not isinstance(i, int) or (names and not 0 <= i < len(names)):
             raise SampleError(
@@ -220,8 +220,8 @@ def _classes(sample: Sample, names: Sequence[str]) -> tuple[str, ...]:
                     else "an integer"
                 )
             )
-        found.append(names[i] if names else str(i))
-    return tuple(found)
+        texts.append(names[i] if names else str(i))
+    return tuple(texts)
 
 
 def _fractions(splits: Mapping[str, float] | None) -> SplitFractions | None:

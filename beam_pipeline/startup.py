@@ -99,7 +99,7 @@ def run(command: Callable[[], int]) -> NoReturn:
     except Exception as error:
         if is_shortage(error):
             complain(f"beam-tfrecord: error: {_shortage_message()}")
-        elif any(getattr(seen, "errno", 0) == errno.EMFILE for seen in _and_behind(error)):
+        elif any(getattr(behind, "errno", 0) == errno.EMFILE for behind in _and_behind(error)):
             most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
             complain(
                 f"beam-tfrecord: error: this process may open only {most} files at once (ulimit -n); allow "
@@ -132,10 +132,10 @@ def check_limits() -> None:
 def is_shortage(error: BaseException) -> bool:
     """Tells whether an error, or one behind it, means that memory or threads have run out."""
     return any(
-        isinstance(seen, MemoryError)
-        or getattr(seen, "errno", 0) == errno.ENOMEM
-        or any(sign in str(seen) for sign in _SIGNS_OF_SHORTAGE)
-        for seen in _and_behind(error)
+        isinstance(behind, MemoryError)
+        or getattr(behind, "errno", 0) == errno.ENOMEM
+        or any(sign in str(behind) for sign in _SIGNS_OF_SHORTAGE)
+        for behind in _and_behind(error)
     )
 
 
@@ -152,19 +152,19 @@ def _address_space() -> int:
 
 def _shortage_message() -> str:
     limit = _address_space()
-    found = "this machine has too little memory, or allows too few threads (ulimit -u)"
+    limited = "this machine has too little memory, or allows too few threads (ulimit -u)"
     if limit >= 0:
-        found = f"this process may use only {limit >> 20} MiB of address space (ulimit -v)"
+        limited = f"this process may use only {limit >> 20} MiB of address space (ulimit -v)"
     return (
-        f"out of memory: {found}. A conversion takes about 600 MB of it, and less with --writers 0; "
+        f"out of memory: {limited}. A conversion takes about 600 MB of it, and less with --writers 0; "
         "free or allow more and run it again, with --resume to keep the shards that are complete"
     )
 
 
 def full_disk(error: BaseException) -> str:
     """The reason of an error of Beam's own sink on a full disk; empty for any other."""
-    found = _FULL.search(f"OSError: {error}" if isinstance(error, OSError) else str(error))
-    return found[1].strip() if found else ""
+    match = _FULL.search(f"OSError: {error}" if isinstance(error, OSError) else str(error))
+    return match[1].strip() if match else ""
 
 
 def _show_traceback_of_thread(raised: threading.ExceptHookArgs) -> None:

@@ -33,8 +33,8 @@ GROUPS = {
 def grouped_commands() -> dict[str, list[str]]:
     """Heading -> names of commands, for the help."""
     grouped = {name for names in GROUPS.values() for name in names}
-    others = [name for name in COMMANDS if name not in grouped]
-    return {**{heading: list(names) for heading, names in GROUPS.items()}, "other": others}
+    ungrouped = [name for name in COMMANDS if name not in grouped]
+    return {**{heading: list(names) for heading, names in GROUPS.items()}, "other": ungrouped}
 
 
 def load_command(name: str) -> Command:

@@ -50,8 +50,8 @@ def make_demo(folder: str, samples: int = SAMPLES) -> DemoFolder:
     demo = DemoFolder(
         *(os.path.join(folder, name) for name in ("images", "labels.csv", "tfrecords"))
     )
-    found = set(os.listdir(folder)) if os.path.isdir(folder) else set()
-    if os.path.isfile(folder) or found - {"images", "labels.csv", "tfrecords"}:
+    there = set(os.listdir(folder)) if os.path.isdir(folder) else set()
+    if os.path.isfile(folder) or there - {"images", "labels.csv", "tfrecords"}:
         raise UsageError(f"{folder} holds other files; name an empty or a new folder")
     os.makedirs(demo.images, exist_ok=True)
     rng = random.Random(0)  # noqa: S311 -- drawings, not secrets

@@ -35,8 +35,8 @@ _MOST_KEPT_BYTES = 256 << 20  # 256 MiB of examples to show
 
 def _show_key(source: Source, key: str, to: str) -> bool:
     """Shows the sample of a key, or says that there is none."""
-    found = find(source, key)
-    if found is None:
+    example = find(source, key)
+    if example is None:
         places = [file.uri.rpartition("/")[2] for file in files_for(source, key)]
         reason = reason_left_out(source, key)
         say(
@@ -44,10 +44,10 @@ def _show_key(source: Source, key: str, to: str) -> bool:
             *([f"its dead letter: {reason}"] if reason else ()),
         )
         return False
-    Screen().example(source, found)
+    Screen().example(source, example)
     if to:
         with exporting(source, to) as write:
-            write(found)
+            write(example)
         say(f"Wrote {counted(1, 'example')} to {to}")
     return True
 
@@ -65,17 +65,17 @@ def show(source: Source, selection: Selection, to: str = "") -> bool:
     _check_class(source, selection.class_name)
     declared = set(source.manifest.features if source.manifest else ())
     _check_features(declared, selection)  # before gigabytes are read
-    result, kept, written, size, unshown = Scan(), [], 0, 0, 0
+    result, examples, written, size, unshown = Scan(), [], 0, 0, 0
     with contextlib.ExitStack() as stack:
         write = stack.enter_context(exporting(source, to)) if to else None
         try:
-            for found in scan(source, selection, result):
-                size += found.size
+            for example in scan(source, selection, result):
+                size += example.size
                 if write:
-                    write(found)
+                    write(example)
                     written += 1
                 elif size <= _MOST_KEPT_BYTES:
-                    kept.append(found)
+                    examples.append(example)
                 else:
                     unshown += 1
         except KeyboardInterrupt:
@@ -84,7 +84,7 @@ def show(source: Source, selection: Selection, to: str = "") -> bool:
     if result.damaged and not result.read:
         return False
     _check_features(declared | result.features, selection)
-    _print(source, selection, result, kept)
+    _print(source, selection, result, examples)
     if unshown:
         say(
             f"Note: {counted(unshown, 'example')} too large to show with these; --to writes all", ""
@@ -101,8 +101,8 @@ def show_some(folder: str, num: int) -> None:
       ConversionError: it cannot be read.
     """
     source, screen = open_source([folder]), Screen()
-    for found in scan(source, Selection(num=num), Scan()):
-        screen.example(source, found)
+    for example in scan(source, Selection(num=num), Scan()):
+        screen.example(source, example)
 
 
 def _check_class(source: Source, name: str) -> None:
@@ -133,7 +133,7 @@ def _check_features(known: Set[str], selection: Selection) -> None:
 
 
 def _print(
-    source: Source, selection: Selection, result: Scan, kept: Sequence[FoundExample]
+    source: Source, selection: Selection, result: Scan, examples: Sequence[FoundExample]
 ) -> None:
     screen = Screen()
     figures = result.figures
@@ -145,19 +145,19 @@ def _print(
     if len(classes.rows) > most:
         say(f"... and {len(classes.rows) - most} more classes, which a pipe shows", "")
     screen.table(feature_rows(figures))
-    for what, count in figures.left_out.items():
-        say(f"Note: there are too many {what} to list; {count} more were met", "")
-    found = figures.examples.total()
+    for kind, count in figures.left_out.items():
+        say(f"Note: there are too many {kind} to list; {count} more were met", "")
+    chosen = figures.examples.total()
     if selection.filters:
-        say(f"{found} of {counted(result.read, 'example')} found", "")
+        say(f"{chosen} of {counted(result.read, 'example')} found", "")
     elif not result.whole:
         say(
             f"Features are those of {counted(result.read, 'example')} from "
             f"{counted(result.files, 'file')} of {len(source.files)}; --all reads every example",
             "",
         )
-    for one in kept:
-        screen.example(source, one)
+    for example in examples:
+        screen.example(source, example)
 
 
 def _number(text: str) -> int:

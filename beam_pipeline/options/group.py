@@ -119,9 +119,9 @@ class Option:
             return
         if self.choices and self.choices_checked:
             allowed = ", ".join(map(str, self.choices))
-            for one in value if isinstance(value, (tuple, list)) else (value,):
-                if one not in self.choices:
-                    raise UsageError(f"{self.flag} is {one!r}, expected one of ({allowed})")
+            for item in value if isinstance(value, (tuple, list)) else (value,):
+                if item not in self.choices:
+                    raise UsageError(f"{self.flag} is {item!r}, expected one of ({allowed})")
         if self.between and not self.between[0] <= value <= self.between[1]:  # also refuses NaN
             least, most = self.between
             upwards = f"to {most}" if math.isfinite(most) else "or more"

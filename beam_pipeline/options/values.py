@@ -54,12 +54,12 @@ def parse_side_lengths(text: str) -> str:
     A pair of Python, `(320, 240)`, is the same.
     """
     text = text.strip("()[] ").lower()
-    found = re.fullmatch(r"([0-9]{1,5})(?:(?:x|, ?)([0-9]{1,5}))?", text)
-    if found is None or not all(int(side) for side in found.groups("1")):
+    match = re.fullmatch(r"([0-9]{1,5})(?:(?:x|, ?)([0-9]{1,5}))?", text)
+    if match is None or not all(int(side) for side in match.groups("1")):
         raise argparse.ArgumentTypeError(
             f"{text!r} is not an image size; expected pixels, as 256, or WIDTHxHEIGHT, as 320x240"
         )
-    return found[0].replace(", ", "x")
+    return match[0].replace(", ", "x")
 
 
 def side_lengths(text: str) -> tuple[int, int]:
@@ -194,8 +194,8 @@ def _pairs(text: str, mark: str, expected: str) -> Mapping[str, str]:
     """Splits `a=1,b=2` at the commas and each part at its last mark; names must be unique."""
     pairs: dict[str, str] = {}
     for part in text.split(","):
-        name, found, value = (piece.strip() for piece in part.rpartition(mark))
-        if not found or not name or not value:
+        name, separator, value = (piece.strip() for piece in part.rpartition(mark))
+        if not separator or not name or not value:
             raise argparse.ArgumentTypeError(f"{part!r} in {text!r}: expected {expected}")
         if name in pairs:
             raise argparse.ArgumentTypeError(f"{text!r} names {name} twice")

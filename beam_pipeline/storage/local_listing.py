@@ -189,13 +189,13 @@ class Links:
     """Counts how often links within links lead to a folder."""
 
     def __init__(self) -> None:
-        self.found: list[LinkedFolder] = []
+        self.folders: list[LinkedFolder] = []
         self._first: dict[_Identity, str] = {}
         self._repeats = 0
 
     def add(self, folder: LinkedFolder) -> None:
         """Counts a folder that is a link within a link. Raises ListingError."""
-        self.found.append(folder)
+        self.folders.append(folder)
         path = folder.path
         self._repeats += self._first.setdefault(folder.identity, path) != path
         if self._repeats > _MOST_REPEATS:

@@ -139,7 +139,7 @@ class ListingTask:
             else:
                 rest.append(PackedFiles.of(listed))
         images.add_counts()
-        return ListedPart(images.outcome(), [*rest, *listing.waiting], listing.links.found)
+        return ListedPart(images.outcome(), [*rest, *listing.waiting], listing.links.folders)
 
 
 class FoundImages:
