@@ -213,10 +213,10 @@ def _known_kind(pairs: Pairs) -> tuple[ImageRoot, ...]:
     Raises:
       UsageError: it is ambiguous which are meant.
     """
-    if not pairs.names.others:
+    if not pairs.names.further_kinds:
         return pairs.masks
     kind = pairs.names.names.addition
-    kinds = (kind, *pairs.names.others)
+    kinds = (kind, *pairs.names.further_kinds)
     patterns = [f"**/{other.mask_prefix}*{other.mask_suffix}.*" for other in kinds]
     if pairs.names.certain and not pairs.masks[0].patterns:
         return tuple(replace(root, patterns=(patterns[0],)) for root in pairs.masks)
@@ -236,8 +236,8 @@ def _notes(found: FoundNames) -> list[str]:
         image = f"{addition.image_prefix}NAME{addition.image_suffix}"
         mask = f"{addition.mask_prefix}NAME{addition.mask_suffix}"
         notes.append(f"the mask of an image {image} is called {mask}")
-    if found.others:
-        others = [f"{other.mask_prefix}NAME{other.mask_suffix}" for other in found.others]
+    if found.further_kinds:
+        others = [f"{other.mask_prefix}NAME{other.mask_suffix}" for other in found.further_kinds]
         notes.append(f"other masks of the same images are passed over: {enumerated(others, 4)}")
     if names.folders:
         pairs = enumerated([f"{ours}/ are for {theirs}/" for ours, theirs in names.folders], 3)

@@ -161,7 +161,7 @@ def _image_column(uri: str, columns: ParquetColumns, skipped: frozenset[str]) ->
         )
     raise UsageError(
         f"{uri} holds no images; its columns are "
-        f"{', '.join((*columns.labels, *columns.others)) or 'none'}. If it is a table of "
+        f"{', '.join((*columns.labels, *columns.unused)) or 'none'}. If it is a table of "
         "labels, name it with --labels, and the images' folder with --images"
     )
 
@@ -184,7 +184,7 @@ def _inspect(
         if name not in (OBJECTS_COLUMN, *options.columns)
         and any(_is_deep(row.get(name)) for row in rows)
     ]
-    unread = {*columns.images, *columns.image_lists, *columns.labels, *columns.others} - {*labels}
+    unread = {*columns.images, *columns.image_lists, *columns.labels, *columns.unused} - {*labels}
     sides = find_boxes(labels)[1]
     typed = {**dict.fromkeys(columns.floats, "float"), **dict.fromkeys(columns.texts, "str")}
     kinds = {
@@ -201,7 +201,7 @@ def _inspect(
         schema, (table,) = inspect_tables([TableHead(uri, b"", True, tuple(rows))], choices)
     except LabelTableError as error:
         raise UsageError(f"--images {error}") from error
-    return schema, table, [*nested, *columns.others]
+    return schema, table, [*nested, *columns.unused]
 
 
 def _label_column(

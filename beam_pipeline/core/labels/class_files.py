@@ -99,14 +99,14 @@ class KnownClasses:
         with some objects missing would teach a detector that nothing is there.
         """
         known = frozenset(self.names)
-        kept, dead_letters = [], []
+        known_samples, dead_letters = [], []
         for sample in samples:
             unknown = [name for name in class_names(sample, self.column) if name not in known]
             if unknown:
                 dead_letters.append(self._dead_letter(sample, unknown))
             else:
-                kept.append(sample)
-        return kept, dead_letters
+                known_samples.append(sample)
+        return known_samples, dead_letters
 
     def _dead_letter(self, sample: SampleRef, unknown: Sequence[str]) -> DeadLetter:
         names = enumerated(list(dict.fromkeys(map(repr, unknown))), _SHOWN)

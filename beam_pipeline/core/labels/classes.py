@@ -60,19 +60,19 @@ class ClassNumbering:
             return self._from_names(names)
         ids = dict(self.known)
         first = max(ids.values(), default=self.base - 1) + 1
-        others = set(names) - set(ids)
-        order = self.order_of(others)
-        ids.update({name: i for i, name in enumerate(_sorted(others, order), first)})
+        further = set(names) - set(ids)
+        order = self.order_of(further)
+        ids.update({name: i for i, name in enumerate(_sorted(further, order), first)})
         return tuple(sorted(ids.items(), key=lambda item: item[1]))
 
     def order_of(self, names: Iterable[str]) -> str:
         """Returns the sort order of these classes; "code_point" if both orders give the same result."""
         if self.order != AUTO_ORDER:
             return self.order
-        others = set(names) - dict(self.known).keys()
-        if not all_integers(others):
+        further = set(names) - dict(self.known).keys()
+        if not all_integers(further):
             return "code_point"
-        differ = _sorted(others, "numeric") != _sorted(others, "code_point")
+        differ = _sorted(further, "numeric") != _sorted(further, "code_point")
         return "numeric" if differ else "code_point"
 
     def _from_names(self, names: Iterable[str]) -> tuple[tuple[str, int], ...]:
@@ -86,9 +86,9 @@ class ClassNumbering:
                 raise ClassNumberingError(
                     f"class {name!r} is negative, and losses and metrics count ids from 0"
                 )
-            other = by_id.setdefault(int(name), name)
-            if other != name:
-                raise ClassNumberingError(f"classes {other!r} and {name!r} are the same integer")
+            earlier = by_id.setdefault(int(name), name)
+            if earlier != name:
+                raise ClassNumberingError(f"classes {earlier!r} and {name!r} are the same integer")
         return tuple((by_id[i], i) for i in sorted(by_id))
 
 
@@ -120,14 +120,14 @@ def numbering_note(classes: Sequence[tuple[str, int]]) -> str:
     in_order = _sorted(names, "numeric") == names
     if not renumbered and sorted(names) == names:
         return ""
-    shown = ", ".join(f"{name} -> {i}" for name, i in classes[:_SHOWN])
+    pairs = ", ".join(f"{name} -> {i}" for name, i in classes[:_SHOWN])
     more = ", ..." if len(classes) > _SHOWN else ""
-    said = f"class names are integers{' and get other ids' if renumbered else ''}: {shown}{more}"
+    note = f"class names are integers{' and get other ids' if renumbered else ''}: {pairs}{more}"
     if not in_order:
-        said += "; they are sorted as text, and --label_order numeric sorts them as numbers"
+        note += "; they are sorted as text, and --label_order numeric sorts them as numbers"
     elif sorted(names) != names:
-        said += "; they are sorted as numbers, and --label_order code_point sorts them as text"
-    return f"{said}; --class_ids keep writes the integers themselves" if renumbered else said
+        note += "; they are sorted as numbers, and --label_order code_point sorts them as text"
+    return f"{note}; --class_ids keep writes the integers themselves" if renumbered else note
 
 
 def fit_a_list(classes: Sequence[tuple[str, int]]) -> bool:

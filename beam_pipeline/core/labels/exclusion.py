@@ -30,11 +30,11 @@ class SampleFilters:
 
     def apply(self, samples: Iterable[SampleRef]) -> tuple[list[SampleRef], list[DeadLetter]]:
         """Leaves out what one of them leaves out."""
-        kept, dead_letters = list(samples), []
+        remaining, dead_letters = list(samples), []
         for sample_filter in self.filters:
-            kept, found = sample_filter.apply(kept)
-            dead_letters += found
-        return kept, dead_letters
+            remaining, letters = sample_filter.apply(remaining)
+            dead_letters += letters
+        return remaining, dead_letters
 
 
 @dataclass(frozen=True)
@@ -71,18 +71,18 @@ class Exclusion:
 
     def apply(self, samples: Iterable[SampleRef]) -> tuple[list[SampleRef], list[DeadLetter]]:
         """Splits the listed samples from all others."""
-        kept, dead_letters = [], []
+        remaining, dead_letters = [], []
         for sample in samples:
             line = self.lines.get(sample.key)
             if line is None:
-                kept.append(sample)
+                remaining.append(sample)
             else:
                 dead_letters.append(self._dead_letter(sample, line))
-        return kept, dead_letters
+        return remaining, dead_letters
 
     def _dead_letter(self, sample: SampleRef, line: int) -> DeadLetter:
-        what = "left out, as --exclude asks for"
-        letter = image_dead_letter(Stage.JOIN, sample.key, sample.uri, Reason.EXCLUDED, what)
+        message = "left out, as --exclude asks for"
+        letter = image_dead_letter(Stage.JOIN, sample.key, sample.uri, Reason.EXCLUDED, message)
         return letter._replace(file=self.uri, line=line)
 
     def not_met(self, keys: Iterable[str]) -> list[str]:

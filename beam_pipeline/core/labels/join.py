@@ -96,8 +96,8 @@ class Joined:
             rows = [merger.unnamed.row(image)]
         if not rows:
             split = first_folder_split(image.path) or DEFAULT_SPLIT
-            what = "mask is for" if merger.complete else "label row names"
-            self.add_unlabelled(image, split, f"no {what} this image", keep)
+            source = "mask is for" if merger.complete else "label row names"
+            self.add_unlabelled(image, split, f"no {source} this image", keep)
             return
         rows = _in_order(rows) if len(rows) > 1 else rows
         distinct = merger.distinct(rows) if len(rows) > 1 else rows
@@ -190,9 +190,9 @@ def split_duplicates(images: Iterable[ImageRef]) -> tuple[list[ImageRef], list[D
             continue
         uris = sorted(image.uri for image in same)
         for image in same:
-            others = ", ".join(uri for uri in uris if uri != image.uri)
+            duplicates = ", ".join(uri for uri in uris if uri != image.uri)
             message = (
-                f"has the same path below its root as {others}; rename one of them, or give "
+                f"has the same path below its root as {duplicates}; rename one of them, or give "
                 "--images a folder above both"
             )
             if image.aliases:
@@ -284,8 +284,8 @@ class RowMerger:
     def _completed(self, rows: Sequence[LabelRow]) -> LabelRow | tuple[LabelRow, LabelRow]:
         merged = rows[0]
         for row in rows[1:]:
-            for one, other in zip(merged.values, row.values, strict=True):
-                if None not in (one, other) and one != other:
+            for value, further in zip(merged.values, row.values, strict=True):
+                if None not in (value, further) and value != further:
                     return merged, row
             if merged.split and row.split and merged.split != row.split:
                 return merged, row

@@ -63,8 +63,8 @@ def parse_mask_colours(data: bytes, uri: str) -> MaskColours:
                 f"--mask_colors {uri}, line {number}: found {shown(text)}, expected a class and its "
                 "colour: name,r,g,b with numbers from 0 to 255"
             )
-        name, red, green, blue, said = parsed
-        class_id = classes.get(name, len(classes)) if said is None else said
+        name, red, green, blue, own_id = parsed
+        class_id = classes.get(name, len(classes)) if own_id is None else own_id
         if classes.setdefault(name, class_id) != class_id or class_id > MAX_ID:
             raise UsageError(
                 f"--mask_colors {uri}, line {number}: {name!r} has the id {class_id}, expected one id "
@@ -96,13 +96,13 @@ def _header(text: str) -> list[int] | None:
 def _line(text: str, order: list[int] | None) -> tuple[str, int, int, int, int | None] | None:
     """(name, red, green, blue, id or None) of a line; None if it is none."""
     if order is None:
-        found = _NUMBERS_FIRST.fullmatch(text)
-        if found:
-            red, green, blue, name = found.groups()
+        match = _NUMBERS_FIRST.fullmatch(text)
+        if match:
+            red, green, blue, name = match.groups()
             return name.strip(), int(red), int(green), int(blue), None
-        found = _CVAT.fullmatch(text)
-        if found:
-            name, red, green, blue = found.groups()
+        match = _CVAT.fullmatch(text)
+        if match:
+            name, red, green, blue = match.groups()
             return name.strip(), int(red), int(green), int(blue), None
     cells = _cells(text)
     places = order or [0, 1, 2, 3, -1]
@@ -111,8 +111,8 @@ def _line(text: str, order: list[int] | None) -> tuple[str, int, int, int, int |
     name, *numbers = (cells[place] for place in places if place >= 0)
     if not name or not all(n.isdecimal() and len(n) <= _MOST_DIGITS for n in numbers):
         return None
-    red, green, blue, *said = map(int, numbers)
-    return name, red, green, blue, said[0] if said else None
+    red, green, blue, *own_id = map(int, numbers)
+    return name, red, green, blue, own_id[0] if own_id else None
 
 
 def _cells(text: str) -> list[str]:

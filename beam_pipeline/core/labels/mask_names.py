@@ -97,12 +97,12 @@ class FoundNames(NamedTuple):
 
     names: MaskNames
     met: float
-    others: tuple[Addition, ...] = ()
+    further_kinds: tuple[Addition, ...] = ()
 
     @property
     def certain(self) -> bool:
         """True if there is one kind of masks, or one of several is known to hold class ids."""
-        return not self.others or self.names.addition.mask_suffix.endswith(CLASS_KINDS)
+        return not self.further_kinds or self.names.addition.mask_suffix.endswith(CLASS_KINDS)
 
 
 def find_names(
@@ -124,17 +124,17 @@ def find_names(
     }
     best = max(
         counts,
-        key=lambda found: (
-            counts[found],
-            found.mask_suffix.endswith(CLASS_KINDS),
-            -len("".join(found)),
-            found,
+        key=lambda addition: (
+            counts[addition],
+            addition.mask_suffix.endswith(CLASS_KINDS),
+            -len("".join(addition)),
+            addition,
         ),
     )
-    others = _others(best, mask_stems, image_stems, counts)
-    if others:
-        kept = [best.image_stem(stem) in image_stems for stem in mask_stems]
-        masks, mask_stems = (list(itertools.compress(of, kept)) for of in (masks, mask_stems))
+    further_kinds = _further_kinds(best, mask_stems, image_stems, counts)
+    if further_kinds:
+        meets = [best.image_stem(stem) in image_stems for stem in mask_stems]
+        masks, mask_stems = (list(itertools.compress(of, meets)) for of in (masks, mask_stems))
     if 2 * counts[best] <= len(mask_stems):
         best = Addition()
     names = MaskNames(best, folders) if folders else _with_folders(best, set(image_paths), masks)
@@ -142,14 +142,14 @@ def find_names(
     if names.bare:
         paths = image_stems
     met = sum(names.image_name(key) in paths for key in masks)
-    return FoundNames(names, met / max(1, len(masks)), tuple(others))
+    return FoundNames(names, met / max(1, len(masks)), tuple(further_kinds))
 
 
 def _met(addition: Addition, masks: Sequence[str], images: Collection[str]) -> int:
     return sum(addition.image_stem(stem) in images for stem in masks)
 
 
-def _others(
+def _further_kinds(
     best: Addition,
     masks: Sequence[str],
     images: Collection[str],
@@ -158,13 +158,13 @@ def _others(
     """Additions of masks that the best one leaves, and which are not just a few."""
     left = [stem for stem in masks if best.image_stem(stem) not in images]
     least = max(2, _OTHER_KIND * counts[best])
-    found = []
-    for addition in sorted(counts, key=lambda other: (-counts[other], other)):
+    further_kinds = []
+    for addition in sorted(counts, key=lambda kind: (-counts[kind], kind)):
         met = [stem for stem in left if addition.image_stem(stem) in images]
         if len(met) >= least:
-            found.append(addition)
+            further_kinds.append(addition)
             left = [stem for stem in left if stem not in set(met)]
-    return found
+    return further_kinds
 
 
 def _additions(masks: Sequence[str], images: Collection[str]) -> list[Addition]:
@@ -212,8 +212,8 @@ def _rests(stem: str, ordered: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield rests
 
 
-def _common_beginning(one: str, other: str) -> str:
-    pairs = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+def _common_beginning(first: str, second: str) -> str:
+    pairs = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))
     return "".join(letter for letter, _ in pairs)
 
 

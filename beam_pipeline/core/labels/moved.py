@@ -87,9 +87,11 @@ def move_labels(
         index = features[_AREA]
         moved[index] = tuple(value * move.affine.area for value in moved[index])
     for index, column in enumerate(columns):
-        shown = features.get(f"{column.feature}{VISIBILITY}")
-        if column.kind is ColumnKind.POINT and shown is not None and moved[index]:
-            _hide_points(moved, index, shown, features.get(f"{column.feature}{_NUM}"), column, move)
+        visibility = features.get(f"{column.feature}{VISIBILITY}")
+        if column.kind is ColumnKind.POINT and visibility is not None and moved[index]:
+            _hide_points(
+                moved, index, visibility, features.get(f"{column.feature}{_NUM}"), column, move
+            )
     return tuple(moved), dropped
 
 
@@ -163,18 +165,18 @@ def _kept(values: Any, column: Column, inside: Sequence[bool]) -> Any:
 
 
 def _hide_points(
-    moved: list[Any], points: int, shown: int, num: int | None, column: Column, move: Move
+    moved: list[Any], points: int, visibility: int, num: int | None, column: Column, move: Move
 ) -> None:
     """Gives points that are not labelled, or outside now, the place 0, 0 and the visibility 0."""
     width, height = move.to_size if column.pixels else (1, 1)
-    flags = list(moved[shown])
+    flags = list(moved[visibility])
     places = list(moved[points])
     for number, flag in enumerate(flags):
         x, y = places[2 * number : 2 * number + 2]
         if not flag or not (0 <= x <= width and 0 <= y <= height):
             places[2 * number : 2 * number + 2] = (0.0, 0.0)
             flags[number] = 0
-    moved[points], moved[shown] = tuple(places), tuple(flags)
+    moved[points], moved[visibility] = tuple(places), tuple(flags)
     if num is not None and moved[num]:
         each = len(flags) // len(moved[num])
         moved[num] = tuple(

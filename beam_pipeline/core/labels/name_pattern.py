@@ -51,13 +51,13 @@ class NamePattern:
         pattern = re.compile(self.pattern)
         for image in images:
             name = image.path if "/" in self.pattern else image.path.rpartition("/")[2]
-            found = pattern.fullmatch(name) or pattern.fullmatch(image.key)
-            if not found:
+            match = pattern.fullmatch(name) or pattern.fullmatch(image.key)
+            if not match:
                 message = f"its name {name!r} does not match --label_from {self.pattern}"
                 split = first_folder_split(image.path) or DEFAULT_SPLIT
                 joined.add_unlabelled(image, split, message, keep)
                 continue
-            groups = found.groupdict()
+            groups = match.groupdict()
             try:
                 values = tuple(_value(groups, column) for column in self.columns)
                 sample = labelled(image, _split(groups, image.path), values)

@@ -59,7 +59,7 @@ class ParquetColumns:
     image_lists: tuple[str, ...] = ()
     structs: frozenset[str] = frozenset()
     labels: tuple[str, ...] = ()
-    others: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
     floats: frozenset[str] = frozenset()
     texts: frozenset[str] = frozenset()
     classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -134,7 +134,7 @@ def _columns(opened: Any, schema: Any) -> ParquetColumns:
     images: list[str] = []
     lists: list[str] = []
     labels: list[str] = []
-    others: list[str] = []
+    unused: list[str] = []
     structs, floats, texts = set(), set(), set()
     features = _described(schema)
     for column in schema:
@@ -150,7 +150,7 @@ def _columns(opened: Any, schema: Any) -> ParquetColumns:
                 structs.add(name)
             continue
         if _holds_bytes(item):
-            others.append(name)
+            unused.append(name)
             continue
         labels.append(name)
         if types.is_floating(item):
@@ -166,7 +166,7 @@ def _columns(opened: Any, schema: Any) -> ParquetColumns:
         image_lists=tuple(lists),
         structs=frozenset(structs),
         labels=tuple(labels),
-        others=tuple(others),
+        unused=tuple(unused),
         floats=frozenset(floats),
         texts=frozenset(texts),
         classes=dict(_class_names(features)),

@@ -179,7 +179,11 @@ def _repeated(paths: Sequence[Sequence[str]]) -> Segment | None:
 def _splits_in_names(names: Sequence[str]) -> Segment | None:
     """Folders with words of two splits at least: half of all, or several that differ in nothing else."""
     words = {name: [w for w in _WORDS.findall(name) if w.lower() in SPLIT_NAMES] for name in names}
-    word_of = {name: found[0] for name, found in words.items() if len(found) == 1}
+    word_of = {
+        name: splits_in_name[0]
+        for name, splits_in_name in words.items()
+        if len(splits_in_name) == 1
+    }
     if 2 * len(word_of) < len(names):
         word_of = _same_but_for_the_word(word_of)
     splits = {SPLIT_NAMES[word.lower()] for word in word_of.values()}

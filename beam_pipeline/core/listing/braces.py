@@ -27,12 +27,12 @@ def expand_braces(path: str) -> Sequence[str]:
     choices: list[Sequence[str]] = []
     names, end = 1, 0
     for group in _GROUP.finditer(path):
-        found = _choices(group[1], path)
-        if not found:
+        choices_of_group = _choices(group[1], path)
+        if not choices_of_group:
             continue
-        choices += [path[end : group.start()]], found
+        choices += [path[end : group.start()]], choices_of_group
         end = group.end()
-        names *= len(found)
+        names *= len(choices_of_group)
         if names > MOST_NAMES:
             raise _too_many(path)
     choices.append([path[end:]])
@@ -41,13 +41,13 @@ def expand_braces(path: str) -> Sequence[str]:
 
 def _choices(text: str, path: str) -> Sequence[str]:
     """Returns what stands between braces, one by one; nothing if it is no choice."""
-    found = _RANGE.fullmatch(text)
-    if not found:
+    numbers = _RANGE.fullmatch(text)
+    if not numbers:
         return text.split(",") if "," in text else ()
-    first, last = int(found[1]), int(found[2])
+    first, last = int(numbers[1]), int(numbers[2])
     if abs(last - first) >= MOST_NAMES:
         raise _too_many(path)
-    return list(_numbers(first, last, found[1], found[2]))
+    return list(_numbers(first, last, numbers[1], numbers[2]))
 
 
 def _numbers(first: int, last: int, *typed: str) -> Iterator[str]:

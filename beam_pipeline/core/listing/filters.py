@@ -174,8 +174,8 @@ class ListingFilter:
 
     def _see(self, key: str, uri: str) -> None:
         archive = self._archive
-        found = LabelFile(archive.key(key), uri, True) if archive else LabelFile(key, uri)
-        self.label_files.see(found)
+        label_file = LabelFile(archive.key(key), uri, True) if archive else LabelFile(key, uri)
+        self.label_files.see(label_file)
 
 
 class ObjectFilter:

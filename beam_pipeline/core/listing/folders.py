@@ -100,9 +100,9 @@ def split_paths(paths: Sequence[str]) -> tuple[str, ...]:
     >>> split_paths(["a/train", "b/train"])
     ()
     """
-    found = {path: named_split(path.rstrip("/").rpartition("/")[2]) for path in paths}
-    named = tuple(path for path, split in found.items() if split)
-    return named if len(set(found.values()) - {""}) > 1 else ()
+    split_of = {path: named_split(path.rstrip("/").rpartition("/")[2]) for path in paths}
+    named = tuple(path for path, split in split_of.items() if split)
+    return named if len(set(split_of.values()) - {""}) > 1 else ()
 
 
 def first_folder_split(key: str) -> str:

@@ -64,14 +64,14 @@ class LabelFiles:
         kind = kind_of(file.key)
         if kind:
             self.counts[kind] += 1
-            kept = self.first.setdefault(kind, [])
-            if len(kept) < _KEPT or file < kept[-1]:
-                self.first[kind] = sorted((*kept, file))[:_KEPT]
+            first = self.first.setdefault(kind, [])
+            if len(first) < _KEPT or file < first[-1]:
+                self.first[kind] = sorted((*first, file))[:_KEPT]
 
-    def add(self, other: LabelFiles) -> None:
+    def add(self, further: LabelFiles) -> None:
         """Adds the counts of another listing."""
-        self.counts.update(other.counts)
-        self._keep(other.first)
+        self.counts.update(further.counts)
+        self._keep(further.first)
 
     def _keep(self, first: Mapping[str, Sequence[LabelFile]]) -> None:
         for kind, files in first.items():
@@ -80,20 +80,20 @@ class LabelFiles:
     def by_extension(self) -> LabelFiles:
         """All label files by their extensions, without those of data sets if there are shards of any.
 
-        >>> found = LabelFiles()
+        >>> seen = LabelFiles()
         >>> for key in ("a.csv", "out/manifest.json", "out/d.tfrecord-00000-of-00001"):
-        ...     found.see(LabelFile(key, f"gs://b/{key}"))
-        >>> found.by_extension().counts
+        ...     seen.see(LabelFile(key, f"gs://b/{key}"))
+        >>> seen.by_extension().counts
         Counter({'.csv': 1})
         """
-        found = LabelFiles()
+        by_extension = LabelFiles()
         for kind, count in self.counts.items():
             if kind == _SHARD or (kind in _OF_DATA_SETS and self.counts[_SHARD]):
                 continue
             extension = posixpath.splitext(f"x{kind}")[1]
-            found.counts[extension] += count
-            found._keep({extension: self.first[kind]})
-        return found
+            by_extension.counts[extension] += count
+            by_extension._keep({extension: self.first[kind]})
+        return by_extension
 
 
 def kind_of(key: str) -> str:

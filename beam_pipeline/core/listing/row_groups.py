@@ -34,13 +34,13 @@ def cut_row_groups(file: BinaryIO, part_bytes: int) -> list[RowGroupRange]:
         metadata = parquet.read_metadata(file)
     except pyarrow.ArrowException:  # reading says so
         return []
-    ranges, found = [], RowGroupRange(0, 0, 1, 0, 0)
+    ranges, part = [], RowGroupRange(0, 0, 1, 0, 0)
     for index in range(metadata.num_row_groups):
-        found = _with_group(found, metadata.row_group(index))
-        if found.size >= part_bytes:
-            ranges.append(found)
-            found = RowGroupRange(found.end, found.end, found.first + found.rows, 0, 0)
-    return [*ranges, found] if found.rows else ranges
+        part = _with_group(part, metadata.row_group(index))
+        if part.size >= part_bytes:
+            ranges.append(part)
+            part = RowGroupRange(part.end, part.end, part.first + part.rows, 0, 0)
+    return [*ranges, part] if part.rows else ranges
 
 
 def numbered_batches(
@@ -125,10 +125,10 @@ def _as_cut(metadata: Any, groups: RowGroupRange) -> RowGroupRange | None:
     if groups.end > metadata.num_row_groups:
         return None
     first = 1 + sum(metadata.row_group(index).num_rows for index in range(groups.begin))
-    found = RowGroupRange(groups.begin, groups.begin, first, 0, 0)
+    part = RowGroupRange(groups.begin, groups.begin, first, 0, 0)
     for index in range(groups.begin, groups.end):
-        found = _with_group(found, metadata.row_group(index))
-    return found
+        part = _with_group(part, metadata.row_group(index))
+    return part
 
 
 def _with_group(groups: RowGroupRange, group: Any) -> RowGroupRange:

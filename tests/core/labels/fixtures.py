@@ -57,7 +57,9 @@ def read_rows(data: bytes, table: LabelTable, schema: LabelSchema) -> list[Label
     return sorted(rows, key=lambda row: row.line)
 
 
-def said(content: str | bytes, uri: str = "labels.csv", **choices: Any) -> list[tuple[Any, ...]]:
+def sound_rows(
+    content: str | bytes, uri: str = "labels.csv", **choices: Any
+) -> list[tuple[Any, ...]]:
     """(line, name, values) of each row, all of which must be sound."""
     rows = read(content, uri, **choices)
     assert all(isinstance(row, LabelRow) and not row.problem for row in rows), rows

@@ -58,7 +58,7 @@ def parse_row(boxes: BoxColumns, fields: Mapping[str, Any], line: int = 1) -> tu
 
 
 @pytest.mark.parametrize(
-    ("names", "form", "found"),
+    ("names", "form", "columns"),
     [
         ("xmin,ymin,xmax,ymax", CORNERS, "xmin,ymin,xmax,ymax"),
         ("XMin,XMax,YMin,YMax", CORNERS, "XMin,YMin,XMax,YMax"),
@@ -95,9 +95,9 @@ def parse_row(boxes: BoxColumns, fields: Mapping[str, Any], line: int = 1) -> tu
         ("width,height,age", "", ""),
     ],
 )
-def test_boxes_are_known_by_the_names_of_their_columns(names: str, form: str, found: str) -> None:
+def test_boxes_are_known_by_the_names_of_their_columns(names: str, form: str, columns: str) -> None:
     """In any case and order; image sizes beside corners are not taken for the box's."""
-    assert find_boxes(names.split(",")) == (form, tuple(filter(None, found.split(","))))
+    assert find_boxes(names.split(",")) == (form, tuple(filter(None, columns.split(","))))
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_the_note_says_how_boxes_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "found"),
+    ("names", "columns"),
     [
         ("width,height,class", ("width", "height")),
         ("Height,class,Width", ("Width", "Height")),
@@ -238,9 +238,9 @@ def test_the_note_says_how_boxes_are_read() -> None:
         ("width,class", ()),
     ],
 )
-def test_the_size_of_an_image_is_known_by_its_columns(names: str, found: tuple[str, ...]) -> None:
+def test_the_size_of_an_image_is_known_by_its_columns(names: str, columns: tuple[str, ...]) -> None:
     """Width first; a pair of the box's is none."""
-    assert find_size(names.split(",")) == found
+    assert find_size(names.split(",")) == columns
 
 
 @pytest.mark.parametrize(

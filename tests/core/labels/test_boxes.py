@@ -107,11 +107,11 @@ def test_a_box_beside_its_image_is_bad(box: Box, clip: bool) -> None:
 def test_a_box_that_reaches_out_is_bad_unless_boxes_are_cut(box: Box) -> None:
     """The message names the option that cuts it; half a pixel too far is too far."""
     fractions = (box[0] / 400, box[1] / 100, box[2] / 400, box[3] / 100, 1)
-    for unit, one in ((True, box), (False, fractions)):
-        assert fault(one, pixels=unit).endswith(
+    for unit, sides in ((True, box), (False, fractions)):
+        assert fault(sides, pixels=unit).endswith(
             " reaches out of the image (--clip_boxes cuts such boxes at its edge)"
         )
-        assert fault(one, pixels=unit, clip=True) == ""
+        assert fault(sides, pixels=unit, clip=True) == ""
 
 
 def test_the_message_has_the_box_and_its_unit() -> None:

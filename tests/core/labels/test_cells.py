@@ -80,9 +80,9 @@ def test_values_of_json_are_what_they_are(values: list[Any], kind: ColumnKind) -
 )
 def test_a_cell_is_a_value_of_its_kind(value: Any, kind: ColumnKind, expected: LabelValue) -> None:
     """Value and type are those of the column, whatever the file had."""
-    found = parse_value(value, kind)
-    assert found == expected
-    assert type(found) is type(expected)
+    parsed = parse_value(value, kind)
+    assert parsed == expected
+    assert type(parsed) is type(expected)
 
 
 @pytest.mark.parametrize(

@@ -97,19 +97,19 @@ def test_samples_of_known_classes_are_kept(label: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("label", "said"), [("cow", "'cow'"), (("dog", "cow", "ant", "cow"), "'cow', 'ant'")]
+    ("label", "message"), [("cow", "'cow'"), (("dog", "cow", "ant", "cow"), "'cow', 'ant'")]
 )
-def test_a_sample_with_another_class_is_a_dead_letter(label: Any, said: str) -> None:
+def test_a_sample_with_another_class_is_a_dead_letter(label: Any, message: str) -> None:
     """As a whole, if one of several is not known; the dead letter names each once."""
-    kept, dead_letters = KNOWN.apply([sample("cat"), sample(label)])
-    assert kept == [sample("cat")]
+    known_samples, dead_letters = KNOWN.apply([sample("cat"), sample(label)])
+    assert known_samples == [sample("cat")]
     assert dead_letters == [
         DeadLetter(
             "labels",
             "a.jpg",
             "/p/a.jpg",
             "unknown_class",
-            f"{said}: no class of c.txt, which has cat, dog",
+            f"{message}: no class of c.txt, which has cat, dog",
             "/p/l.csv",
         )
     ]

@@ -45,12 +45,12 @@ def test_ids_begin_at_the_base() -> None:
 def test_names_that_are_integers_can_be_sorted_as_numbers() -> None:
     """They come before all others, which keep the order of their text."""
     names = ["10", "9", "cat", "-1", "007", "7", "1.5", "+3", "٣", "Bird", ""]
-    found = ClassNumbering(order="numeric").number(names)
-    assert [name for name, _ in found] == [
+    numbered = ClassNumbering(order="numeric").number(names)
+    assert [name for name, _ in numbered] == [
         *("-1", "007", "7", "9", "10"),
         *("", "+3", "1.5", "Bird", "cat", "٣"),
     ]
-    assert [i for _, i in found] == list(range(len(names)))
+    assert [i for _, i in numbered] == list(range(len(names)))
 
 
 @pytest.mark.parametrize("order", LABEL_ORDERS)
@@ -101,9 +101,9 @@ def test_known_ids_are_kept_whatever_names_there_are(
     ids = dict(classes)
     assert set(ids) == names | set(known)
     assert ids.items() >= known.items()
-    others = [ids[name] for name in sorted(names - set(known))]
+    further = [ids[name] for name in sorted(names - set(known))]
     first = max(known.values(), default=-1) + 1
-    assert others == list(range(first, first + len(others)))
+    assert further == list(range(first, first + len(further)))
     assert [i for _, i in classes] == sorted(i for _, i in classes)
 
 

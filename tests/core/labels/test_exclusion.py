@@ -31,8 +31,8 @@ def test_a_file_that_is_no_text_is_refused() -> None:
 def test_listed_samples_become_dead_letters() -> None:
     """Each with the file and the line that names it."""
     exclusion = Exclusion("/gone.txt", {"b.jpg": 7, "never.jpg": 8})
-    kept, dead_letters = exclusion.apply([ref("a.jpg"), ref("b.jpg")])
-    assert kept == [ref("a.jpg")]
+    remaining, dead_letters = exclusion.apply([ref("a.jpg"), ref("b.jpg")])
+    assert remaining == [ref("a.jpg")]
     message = "left out, as --exclude asks for"
     assert dead_letters == [
         DeadLetter("join", "b.jpg", "/photos/b.jpg", "excluded", message, "/gone.txt", 7)
@@ -45,8 +45,8 @@ def test_sorters_follow_each_other() -> None:
     exclusion = Exclusion("/gone.txt", {"b.jpg": 7})
     known = KnownClasses(("cat",), 0, "/classes.txt")
     samples = [ref("a.jpg"), ref("b.jpg", "dog"), ref("c.jpg", "dog")]
-    kept, dead_letters = SampleFilters((exclusion, known)).apply(samples)
-    assert kept == [ref("a.jpg")]
+    remaining, dead_letters = SampleFilters((exclusion, known)).apply(samples)
+    assert remaining == [ref("a.jpg")]
     assert [(letter.key, letter.reason) for letter in dead_letters] == [
         ("b.jpg", "excluded"),
         ("c.jpg", "unknown_class"),

@@ -155,7 +155,7 @@ def test_a_name_that_is_only_similar_names_nothing(name: str, key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "keys", "said"),
+    ("name", "keys", "hint"),
     [
         ("dog/a.jpg", ["cat/a.jpg"], "of the same file name there is cat/a.jpg"),
         ("deep/a.jpg", ["cat/deep/a.jpg"], "of the same file name there is cat/deep/a.jpg"),
@@ -172,12 +172,12 @@ def test_a_name_that_is_only_similar_names_nothing(name: str, key: str) -> None:
         ("dog/a.jpg", [], ""),
     ],
 )
-def test_a_path_of_another_place_names_nothing(name: str, keys: list[str], said: str) -> None:
+def test_a_path_of_another_place_names_nothing(name: str, keys: list[str], hint: str) -> None:
     """No guess is made, but the message shows what has the same file name."""
     (dead_letter, *_) = join_bucket([image(key) for key in keys], [row(name)]).dead_letters
     missing = (
-        f"no listed image has this path, with or without extension; {said}"
-        if said
+        f"no listed image has this path, with or without extension; {hint}"
+        if hint
         else "no listed image has this path or its file name, with or without extension"
     )
     assert dead_letter == DeadLetter(
@@ -218,7 +218,7 @@ def test_a_remote_uri_is_a_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "meant", "other"),
+    ("name", "meant", "wider"),
     [
         ("a.jpg", "a.jpg", "cat/a.jpg"),
         ("a", "a", "a.jpg"),
@@ -229,10 +229,10 @@ def test_a_remote_uri_is_a_name() -> None:
         ("/photos/a.jpg", "a.jpg", "cat/a.jpg"),
     ],
 )
-def test_the_stricter_way_of_naming_decides(name: str, meant: str, other: str) -> None:
+def test_the_stricter_way_of_naming_decides(name: str, meant: str, wider: str) -> None:
     """An image of exactly this path counts before one that has only the bare name."""
-    assert joined_alone(name, meant, other) == [meant]
-    assert joined_alone(name, other, meant) == [meant]
+    assert joined_alone(name, meant, wider) == [meant]
+    assert joined_alone(name, wider, meant) == [meant]
 
 
 @pytest.mark.parametrize(
@@ -265,16 +265,16 @@ def test_a_name_of_two_images_is_ambiguous(name: str, keys: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("meanings", "shown"),
+    ("meanings", "message"),
     [
         (3, "could mean 0/a.jpg, 1/a.jpg, 2/a.jpg; name the path relative to the root"),
         (9, "could mean 0/a.jpg, 1/a.jpg, 2/a.jpg and 6 more; name the path relative to the root"),
     ],
 )
-def test_many_meanings_are_not_all_listed(meanings: int, shown: str) -> None:
+def test_many_meanings_are_not_all_listed(meanings: int, message: str) -> None:
     """Three of them are enough to see what is meant."""
     joined = join_bucket([image(f"{i}/a.jpg") for i in range(meanings)], [row("a.jpg")])
-    assert joined.dead_letters[0].message == shown
+    assert joined.dead_letters[0].message == message
 
 
 @pytest.mark.parametrize(("listed", "written"), [(NFC, NFD), (NFD, NFC), (NFD, NFD)])
@@ -442,16 +442,16 @@ def test_images_of_the_same_path_in_two_roots_are_duplicates() -> None:
             "x/a.jpg",
             f"{root}/x/a.jpg",
             "duplicate_key",
-            f"has the same path below its root as {other}/x/a.jpg; rename one of them, or give "
+            f"has the same path below its root as {second_root}/x/a.jpg; rename one of them, or give "
             "--images a folder above both",
         )
-        for root, other in (("/photos", "/more"), ("/more", "/photos"))
+        for root, second_root in (("/photos", "/more"), ("/more", "/photos"))
     ]
     assert reasons(joined)["b.jpg"] == "unlabelled"
 
 
 @pytest.mark.parametrize(
-    ("duplicate", "other", "name"),
+    ("duplicate", "stem_twin", "name"),
     [
         ("a.jpg", "cat/a.jpg", "a.jpg"),
         ("dog/a.jpg", "cat/a.jpg", "a.jpg"),
@@ -459,14 +459,14 @@ def test_images_of_the_same_path_in_two_roots_are_duplicates() -> None:
     ],
 )
 def test_a_row_that_means_duplicates_labels_no_other_image(
-    duplicate: str, other: str, name: str
+    duplicate: str, stem_twin: str, name: str
 ) -> None:
     """A name that two duplicates answer to is not handed on to an image of another path."""
-    images = [image(duplicate), image(duplicate, "/more"), image(other)]
+    images = [image(duplicate), image(duplicate, "/more"), image(stem_twin)]
     joined = join_bucket(images, [row(name)])
     assert labelled(joined) == {}
     assert joined.orphan_rows == 1
-    assert reasons(joined)[other] == "unlabelled"
+    assert reasons(joined)[stem_twin] == "unlabelled"
 
 
 @pytest.mark.parametrize("name", ["a.jpg", "a", "/photos/a.jpg"])
@@ -642,11 +642,11 @@ def test_lists_must_agree_where_rows_do_not_add_up() -> None:
     """Two label files for one image agree if their objects do, whichever lines they stand on."""
     first = box_row(box(1, 1), box(2, 2), file="/labels/a.txt", line=0)
     same = box_row(box(1, 4), box(2, 5), file="/labels/b/a.txt", line=0)
-    other = box_row(box(2, 1), box(1, 2), file="/labels/b/a.txt", line=0)
+    second = box_row(box(2, 1), box(1, 2), file="/labels/b/a.txt", line=0)
     joined = join_bucket([image("a.jpg")], [first, same])
     assert labelled(joined) == {"a.jpg": first.values}
     assert (joined.repeated_rows, joined.samples[0].origin) == (1, "/labels/a.txt")
-    (dead_letter,) = join_bucket([image("a.jpg")], [first, other]).dead_letters
+    (dead_letter,) = join_bucket([image("a.jpg")], [first, second]).dead_letters
     assert dead_letter.message.startswith("/labels/a.txt says [(0.0, 0.0, 1.0, 1.0), ")
     assert ", /labels/b/a.txt says [(0.0, 0.0, 2.0, 2.0), " in dead_letter.message
     assert (dead_letter.reason, dead_letter.file, dead_letter.line) == (
@@ -891,8 +891,8 @@ def test_a_name_that_ends_in_a_slash_meets_its_image_in_any_bucket_or_in_none(na
     """Names that are odd come to the same with one bucket and with many."""
     images, rows = [image("a.jpg")], [row(name, file="/photos/l.csv")]
     for buckets in (2, 3, 1024):
-        found = in_order(join_by_buckets(images, rows, buckets))
-        assert found == in_order(join_bucket(images, rows))
+        in_buckets = in_order(join_by_buckets(images, rows, buckets))
+        assert in_buckets == in_order(join_bucket(images, rows))
 
 
 @settings(max_examples=examples(300))
@@ -927,25 +927,27 @@ def test_the_books_of_a_join_balance(images: list[ImageRef], rows: list[LabelRow
 def test_every_row_is_accounted_for(images: list[ImageRef], rows: list[LabelRow]) -> None:
     """A row is an orphan, or says something of one image, or says again what another row says."""
     orphans = 0
-    said: dict[str, set[tuple[object, ...]]] = {}  # URI -> what rows say of it
+    values_of: dict[str, set[tuple[object, ...]]] = {}  # URI -> what rows say of it
     for label in rows:
-        alone = join_bucket(images, [label])
-        orphans += alone.orphan_rows
-        met = [sample.uri for sample in alone.samples]
+        single = join_bucket(images, [label])
+        orphans += single.orphan_rows
+        met = [sample.uri for sample in single.samples]
         met += [
             dead_letter.uri
-            for dead_letter in alone.dead_letters
+            for dead_letter in single.dead_letters
             if dead_letter.reason == "bad_label_value"
         ]
-        assert len(met) + alone.orphan_rows == 1
+        assert len(met) + single.orphan_rows == 1
         for uri in met:
-            said.setdefault(uri, set()).add((label.values, label.split, label.problem))
+            values_of.setdefault(uri, set()).add((label.values, label.split, label.problem))
     joined = join_bucket(images, rows)
     assert joined.orphan_rows == orphans
-    assert joined.repeated_rows == len(rows) - orphans - sum(map(len, said.values()))
-    agreed = {uri for uri, what in said.items() if len(what) == 1}
+    assert joined.repeated_rows == len(rows) - orphans - sum(map(len, values_of.values()))
+    agreed = {uri for uri, values in values_of.items() if len(values) == 1}
     assert {sample.uri for sample in joined.samples} <= agreed
-    assert len(joined.samples) == sum(not problem for uri in agreed for *_, problem in said[uri])
+    assert len(joined.samples) == sum(
+        not problem for uri in agreed for *_, problem in values_of[uri]
+    )
 
 
 @given(name=st.text(max_size=20), buckets=st.integers(1, 5000))
@@ -1049,17 +1051,17 @@ def test_rows_that_claim_other_sizes_cost_the_image(second: Box) -> None:
 def test_files_of_one_image_complete_each_other() -> None:
     """Each fills a column; two of one column conflict, and without the first there is no label."""
     images = [image(f"{name}.jpg") for name in "abcd"]
-    one, other = ("/c/a.png", 3, 0), ("/o/a.png", 4, 0)
+    classes, objects = ("/c/a.png", 3, 0), ("/o/a.png", 4, 0)
     rows = [
-        row("a", None, other, file="/o/a.png", split="train"),
-        row("a", one, None, file="/c/a.png"),
-        row("b", one, None, file="/c/b.png"),
-        row("c", None, other, file="/o/c.png"),
-        row("d", one, None, file="/c/d.png"),
-        row("d", other, None, file="/c/d.gif"),
+        row("a", None, objects, file="/o/a.png", split="train"),
+        row("a", classes, None, file="/c/a.png"),
+        row("b", classes, None, file="/c/b.png"),
+        row("c", None, objects, file="/o/c.png"),
+        row("d", classes, None, file="/c/d.png"),
+        row("d", objects, None, file="/c/d.gif"),
     ]
     joined = join_bucket(images, rows, RowMerger(complete=True))
-    assert labelled(joined) == {"a.jpg": (one, other), "b.jpg": (one, None)}
+    assert labelled(joined) == {"a.jpg": (classes, objects), "b.jpg": (classes, None)}
     assert {sample.key: sample.split for sample in joined.samples}["a.jpg"] == "train"
     assert {letter.key: (letter.reason, letter.message) for letter in joined.dead_letters} == {
         "c.jpg": ("unlabelled", "no mask is for this image"),
@@ -1103,8 +1105,8 @@ def member(key: str, *aliases: str) -> ImageRef:
 )
 def test_a_member_of_an_archive_has_more_names(name: str, key: str) -> None:
     """Its path in the archive, that behind the archive's name, and that below the first folder."""
-    found = member("p.zip/x/cat/1.jpg", "cat/1.jpg", "x/cat/1.jpg", "p/x/cat/1.jpg", "cat/1.jpg")
-    joined = join_bucket([found, image("dog/2.jpg")], [row(name)])
+    zipped = member("p.zip/x/cat/1.jpg", "cat/1.jpg", "x/cat/1.jpg", "p/x/cat/1.jpg", "cat/1.jpg")
+    joined = join_bucket([zipped, image("dog/2.jpg")], [row(name)])
     assert [sample.key for sample in joined.samples] == [key] * bool(key)
 
 

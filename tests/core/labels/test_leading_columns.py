@@ -21,7 +21,7 @@ def rows_of(*cells: str) -> TableRows:
 
 
 @pytest.mark.parametrize(
-    ("rows", "found"),
+    ("rows", "columns"),
     [
         (("1 0 0", "0 1 0", "0 0 1"), ("a", "b", "c")),
         (("1.0 0.0 0.0", "0.0 1.0 0.0"), ("a", "b", "c")),
@@ -35,10 +35,10 @@ def rows_of(*cells: str) -> TableRows:
     ],
 )
 def test_one_hot_columns_have_a_single_one_in_each_row(
-    rows: tuple[str, ...], found: tuple[str, ...]
+    rows: tuple[str, ...], columns: tuple[str, ...]
 ) -> None:
     """Among columns of nothing but 0 and 1, in two columns at least."""
-    assert find_one_hot(["a", "b", "c"], rows_of(*rows)) == found
+    assert find_one_hot(["a", "b", "c"], rows_of(*rows)) == columns
 
 
 def test_named_columns_are_classes() -> None:

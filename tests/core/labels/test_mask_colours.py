@@ -28,10 +28,10 @@ def test_usual_tables_are_read(text: str) -> None:
 
 def test_a_class_may_have_several_colours_and_any_id() -> None:
     """Names that repeat share an id; ids may leave gaps."""
-    found = parse_mask_colours(b"a,1,1,1\nb,2,2,2\na,3,3,3\n", "t")
-    assert found == MaskColours(((1, 1, 1, 0), (2, 2, 2, 1), (3, 3, 3, 0)), (("a", 0), ("b", 1)))
-    found = parse_mask_colours(b"name,r,g,b,id\nvoid,0,0,0,255\nb,2,2,2,7\n", "t")
-    assert found.classes == (("b", 7), ("void", 255))
+    colours = parse_mask_colours(b"a,1,1,1\nb,2,2,2\na,3,3,3\n", "t")
+    assert colours == MaskColours(((1, 1, 1, 0), (2, 2, 2, 1), (3, 3, 3, 0)), (("a", 0), ("b", 1)))
+    colours = parse_mask_colours(b"name,r,g,b,id\nvoid,0,0,0,255\nb,2,2,2,7\n", "t")
+    assert colours.classes == (("b", 7), ("void", 255))
 
 
 @pytest.mark.parametrize(

@@ -69,15 +69,15 @@ def test_several_kinds_of_masks_are_told_apart() -> None:
     images = [f"{n}_leftImg8bit.png" for n in range(5)]
     kinds = ("color", "instanceIds", "labelIds")
     masks = [f"{n}_gtFine_{kind}.png" for n in range(5) for kind in kinds]
-    found = find_names(images, masks)
-    assert found == FoundNames(
+    names = find_names(images, masks)
+    assert names == FoundNames(
         MaskNames(Addition("", "_leftImg8bit", "", "_gtFine_labelIds")),
         1.0,
         tuple(Addition("", "_leftImg8bit", "", f"_gtFine_{kind}") for kind in kinds[:2]),
     )
-    assert found.certain
+    assert names.certain
     unknown = find_names(["1.jpg", "2.jpg"], ["1_a.png", "1_b.png", "2_a.png", "2_b.png"])
-    assert len(unknown.others) == 1
+    assert len(unknown.further_kinds) == 1
     assert not unknown.certain
 
 

@@ -147,9 +147,9 @@ def test_a_mask_of_run_lengths_follows_as_its_polygon_does(orientation: int) -> 
     move = Move((4, 3), geometry.affine, geometry.size)
     ((first, second),) = move_labels(((runs, polygon),), (mask_column(pixels=True),), move)[0]
     width, height = geometry.size
-    found = json.loads(first)
-    assert found["size"] == [height, width]
-    pixels = [bit % 2 for bit, count in enumerate(found["counts"]) for _ in range(count)]
+    run_lengths = json.loads(first)
+    assert run_lengths["size"] == [height, width]
+    pixels = [bit % 2 for bit, count in enumerate(run_lengths["counts"]) for _ in range(count)]
     inside = {(i // height, i % height) for i, pixel in enumerate(pixels) if pixel}
     (outline,) = json.loads(second)
     xs, ys = sorted({*outline[::2]}), sorted({*outline[1::2]})

@@ -33,7 +33,7 @@ def columns_of(columns: dict[str, Any], features: Any = None) -> ParquetColumns:
 def test_images_are_told_by_their_bytes() -> None:
     """As structs, as bytes, and in lists; other bytes are no images, and nulls say nothing."""
     image = {"bytes": picture(1), "path": "a.jpg"}
-    found = columns_of(
+    columns = columns_of(
         {
             "struct": [None, image],
             "plain": [picture(1), None],
@@ -47,14 +47,14 @@ def test_images_are_told_by_their_bytes() -> None:
             "label": [0, 1],
         }
     )
-    assert found.rows == 2
-    assert found.hold_images
-    assert found.images == ("struct", "plain")
-    assert found.image_lists == ("several",)
-    assert found.structs == {"struct", "several"}
-    assert found.others == ("sound", "raw", "nothing")
-    assert found.labels == ("score", "numbers", "name", "label")
-    assert (found.floats, found.texts) == ({"score", "numbers"}, {"name"})
+    assert columns.rows == 2
+    assert columns.hold_images
+    assert columns.images == ("struct", "plain")
+    assert columns.image_lists == ("several",)
+    assert columns.structs == {"struct", "several"}
+    assert columns.unused == ("sound", "raw", "nothing")
+    assert columns.labels == ("score", "numbers", "name", "label")
+    assert (columns.floats, columns.texts) == ({"score", "numbers"}, {"name"})
 
 
 def test_the_description_counts_where_there_is_one() -> None:
@@ -63,8 +63,8 @@ def test_the_description_counts_where_there_is_one() -> None:
     rows = pa.array([{"bytes": None, "path": "a.jpg"}], kind)
     sound = pa.array([{"bytes": picture(1), "path": None}], kind)
     features = {"image": {"_type": "Image"}, "sound": {"_type": "Audio"}}
-    found = columns_of({"image": rows, "sound": sound}, {"info": {"features": features}})
-    assert (found.images, found.others) == (("image",), ("sound",))
+    columns = columns_of({"image": rows, "sound": sound}, {"info": {"features": features}})
+    assert (columns.images, columns.unused) == (("image",), ("sound",))
 
 
 NAMES = {"names": ["a", "b"], "_type": "ClassLabel"}
@@ -93,8 +93,8 @@ NAMES = {"names": ["a", "b"], "_type": "ClassLabel"}
 )
 def test_names_of_classes(described: Any, classes: dict[str, tuple[str, ...]]) -> None:
     """Wherever the description has them; names that are no names leave the ids."""
-    found = columns_of({"label": [0]}, {"info": {"features": {"label": described}}})
-    assert found.classes == classes
+    columns = columns_of({"label": [0]}, {"info": {"features": {"label": described}}})
+    assert columns.classes == classes
 
 
 @pytest.mark.parametrize(

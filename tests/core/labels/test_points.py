@@ -10,7 +10,7 @@ from beam_pipeline.core.labels.moved import Move, move_labels
 from beam_pipeline.core.labels.points import paired_columns, resize_questions
 from beam_pipeline.core.labels.schema import Column, ColumnKind
 from beam_pipeline.core.references import LabelRow
-from tests.core.labels.fixtures import CLASS, inspect, read, said
+from tests.core.labels.fixtures import CLASS, inspect, read, sound_rows
 
 FACES = "filename,nose_x,age,nose_y,label\na.jpg,1,30,4.5,cat\nb.jpg,2,31,5,dog\nc.jpg,,32,,cat\n"
 
@@ -23,7 +23,7 @@ def test_a_pair_of_columns_is_a_point() -> None:
         Column("age", ColumnKind.INT64, "label/age"),
         Column("nose", ColumnKind.POINT, "label/nose", pixels=True),
     )
-    assert said(FACES, kinds={"nose": "point"}) == [
+    assert sound_rows(FACES, kinds={"nose": "point"}) == [
         (2, "a.jpg", ("cat", 30, (1.0, 4.5))),
         (3, "b.jpg", ("dog", 31, (2.0, 5.0))),
         (4, "c.jpg", ("cat", 32, None)),

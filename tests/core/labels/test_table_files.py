@@ -41,7 +41,7 @@ from tests.core.labels.fixtures import (
     json_lines,
     kinds,
     read,
-    said,
+    sound_rows,
 )
 
 # --- files as people have them ------------------------------------------------------------------
@@ -75,7 +75,7 @@ from tests.core.labels.fixtures import (
 )
 def test_a_table_says_the_same_however_it_was_saved(content: str | bytes, uri: str) -> None:
     """Byte order mark, encoding, line ends, separator, spaces and quotes change nothing."""
-    assert said(content, uri) == PLAIN_ROWS
+    assert sound_rows(content, uri) == PLAIN_ROWS
     assert inspect(content, uri)[0] == CLASS_SCHEMA
 
 
@@ -101,7 +101,7 @@ def test_quoted_fields_hold_separators_quotes_and_line_ends() -> None:
         'd.jpg,dog,"three\r\nmore\r\nlines"\r\n'
         "e.jpg,cat,plain\n"
     )
-    assert said(content) == [
+    assert sound_rows(content) == [
         (2, "a, b.jpg", ("cat", 'says "hi"')),
         (3, "c.jpg", ("dog", "two\nlines")),
         (5, "d.jpg", ("dog", "three\r\nmore\r\nlines")),
@@ -112,7 +112,7 @@ def test_quoted_fields_hold_separators_quotes_and_line_ends() -> None:
 def test_names_are_not_all_ascii() -> None:
     """Columns, images and classes keep their letters."""
     content = "사진,label,größe\n강아지/사진 1.jpg,강아지,1\n"
-    assert said(content) == [(2, "강아지/사진 1.jpg", ("강아지", 1))]
+    assert sound_rows(content) == [(2, "강아지/사진 1.jpg", ("강아지", 1))]
     assert [column.feature for column in inspect(content)[0].columns] == [
         "image/class",
         "label/größe",
@@ -122,13 +122,13 @@ def test_names_are_not_all_ascii() -> None:
 def test_empty_lines_are_passed_over_and_counted_as_lines() -> None:
     """Before the header, between rows and at the end; lines keep their numbers."""
     content = "\n\nfilename,label\n\na.jpg,cat\n   \n\r\nb.jpg,dog\n\n"
-    assert said(content) == [(5, "a.jpg", ("cat",)), (8, "b.jpg", ("dog",))]
+    assert sound_rows(content) == [(5, "a.jpg", ("cat",)), (8, "b.jpg", ("dog",))]
 
 
 def test_an_index_column_as_pandas_writes_it_is_no_label() -> None:
     """A column without a name is neither the key nor a feature, and says no split."""
     content = ",filename,label\n0,a.jpg,cat\n1,b.jpg,dog\n"
-    assert said(content) == PLAIN_ROWS
+    assert sound_rows(content) == PLAIN_ROWS
     assert [row.split for row in read(content) if isinstance(row, LabelRow)] == ["", ""]
     assert kinds(content) == {"label": CLASS}
 
@@ -141,11 +141,13 @@ def test_a_single_column_has_no_labels() -> None:
 
 def test_the_separator_is_the_one_the_header_has_most_of() -> None:
     """A comma in a name among semicolons, or a semicolon among commas, separates nothing."""
-    assert said("filename;label;width, px\na,1.jpg;cat;3\n") == [(2, "a,1.jpg", ("cat", 3))]
-    assert said("filename,label,a;b\nx;1.jpg,cat,3\n") == [(2, "x;1.jpg", ("cat", 3))]
-    assert said("filename,a;b\nx.jpg,cat\n") == [(2, "x.jpg", ("cat",))]
+    assert sound_rows("filename;label;width, px\na,1.jpg;cat;3\n") == [(2, "a,1.jpg", ("cat", 3))]
+    assert sound_rows("filename,label,a;b\nx;1.jpg,cat,3\n") == [(2, "x;1.jpg", ("cat", 3))]
+    assert sound_rows("filename,a;b\nx.jpg,cat\n") == [(2, "x.jpg", ("cat",))]
     for uri in ("l.tsv", "l.tab"):
-        assert said("filename\tlabel\ta, b, c\nx.jpg\tcat\t3\n", uri) == [(2, "x.jpg", ("cat", 3))]
+        assert sound_rows("filename\tlabel\ta, b, c\nx.jpg\tcat\t3\n", uri) == [
+            (2, "x.jpg", ("cat", 3))
+        ]
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
@@ -173,8 +175,8 @@ def test_rows_come_back_as_python_wrote_them(
         line = 1 + len(io.StringIO(out.getvalue(), newline="").readlines())
         writer.writerow([name, "cat", note])
         expected.append((line, name, ("cat", note.strip() or None)))
-    kept = {"note": "str"}
-    assert said(out.getvalue(), kinds=kept) == expected
+    texts = {"note": "str"}
+    assert sound_rows(out.getvalue(), kinds=texts) == expected
 
 
 # --- what makes a file unusable as a whole ------------------------------------------------------
@@ -275,7 +277,7 @@ def test_the_error_says_how_to_write_other_files_as_a_table(
 )
 def test_a_separator_for_excel_comes_before_the_header(content: str) -> None:
     """It is no row, and lines keep their numbers."""
-    assert said(content) == [(3, "a.jpg", ("cat",)), (4, "b.jpg", ("dog",))]
+    assert sound_rows(content) == [(3, "a.jpg", ("cat",)), (4, "b.jpg", ("dog",))]
     assert inspect(content)[0] == CLASS_SCHEMA
 
 
@@ -316,7 +318,7 @@ def test_a_first_column_without_a_name_is_the_key_if_it_names_images(
     content: str, rows: list[tuple[int, str, tuple[object, ...]]]
 ) -> None:
     """As the index that pandas writes; beside a column of paths, and if it counts rows, it is passed over."""
-    assert said(content) == rows
+    assert sound_rows(content) == rows
 
 
 def test_a_header_alone_is_a_table_without_rows() -> None:
@@ -341,10 +343,10 @@ def test_a_row_of_another_length_is_a_dead_letter() -> None:
 
 def test_a_long_row_is_shown_in_part() -> None:
     """The message holds no more of a row than a person wants to see: 80 characters."""
-    for length, shown in ((78, f"'{'x' * 76},,'"), (79, f"'{'x' * 76}...")):
+    for length, excerpt in ((78, f"'{'x' * 76},,'"), (79, f"'{'x' * 76}...")):
         cells = ["x" * (length - 2), "", ""]
         assert read("filename,label\n" + ",".join(cells) + "\n") == [
-            bad_row(2, f"3 fields where the header has 2 (filename, label): {shown}")
+            bad_row(2, f"3 fields where the header has 2 (filename, label): {excerpt}")
         ]
 
 
@@ -386,7 +388,7 @@ def test_text_behind_a_closing_quote_is_a_dead_letter() -> None:
 
 def test_a_quote_inside_a_plain_cell_is_a_character() -> None:
     """Inches need no quotes."""
-    assert said('filename,label\na.jpg,5" pipe\n') == [(2, "a.jpg", ('5" pipe',))]
+    assert sound_rows('filename,label\na.jpg,5" pipe\n') == [(2, "a.jpg", ('5" pipe',))]
 
 
 def test_a_utf16_file_with_half_a_character_at_its_end_is_read() -> None:
@@ -428,7 +430,7 @@ def test_json_lines_are_rows() -> None:
         "weight": FLOAT,
         "note": BYTES,
     }
-    assert said(content, "l.ndjson") == [
+    assert sound_rows(content, "l.ndjson") == [
         (1, "a.jpg", ("cat", 3, 4.5, None)),
         (2, "b.jpg", ("dog", None, None, "x")),
         (3, "c.jpg", ("dog", 5, 1.0, None)),
@@ -442,20 +444,20 @@ def test_booleans_are_words_as_classes_and_numbers_as_features() -> None:
         {"file_name": "b.jpg", "label": False, "blurred": True},
     )
     assert kinds(content, "l.jsonl") == {"label": CLASS, "blurred": INT64}
-    assert said(content, "l.jsonl") == [(1, "a.jpg", ("true", 0)), (2, "b.jpg", ("false", 1))]
+    assert sound_rows(content, "l.jsonl") == [(1, "a.jpg", ("true", 0)), (2, "b.jpg", ("false", 1))]
 
 
 def test_numbers_as_classes_are_called_as_they_are_written() -> None:
     """A class of 3 is called 3, from JSON as from CSV."""
     content = json_lines({"file_name": "a.jpg", "label": 3}, {"file_name": "b.jpg", "label": 10})
-    assert said(content, "l.jsonl") == [(1, "a.jpg", ("3",)), (2, "b.jpg", ("10",))]
+    assert sound_rows(content, "l.jsonl") == [(1, "a.jpg", ("3",)), (2, "b.jpg", ("10",))]
 
 
 def test_large_numbers_as_classes_keep_every_digit() -> None:
     """An identifier that no int64 holds is a class by its name."""
     content = json_lines({"file_name": "a.jpg", "label": 99999999999999999999})
     assert inspect(content, "l.jsonl")[0] == CLASS_SCHEMA
-    assert said(content, "l.jsonl") == [(1, "a.jpg", ("99999999999999999999",))]
+    assert sound_rows(content, "l.jsonl") == [(1, "a.jpg", ("99999999999999999999",))]
 
 
 def test_a_nested_value_is_a_bad_value() -> None:
@@ -528,7 +530,7 @@ def test_a_broken_line_of_json_is_a_dead_letter() -> None:
 def test_json_lines_may_have_a_byte_order_mark(encoding: str) -> None:
     """The first line is read as the others are."""
     content = '{"file_name": "강.jpg", "label": "cat"}\r\n'.encode(encoding)
-    assert said(content, "l.jsonl") == [(1, "강.jpg", ("cat",))]
+    assert sound_rows(content, "l.jsonl") == [(1, "강.jpg", ("cat",))]
 
 
 def test_json_lines_without_an_object_are_an_error() -> None:
@@ -870,7 +872,7 @@ def test_a_list_is_a_table_with_the_folders_as_classes() -> None:
     assert (table.header, table.header_lines, table.key_column) == (("filename",), 0, "filename")
     assert schema.class_by_folder
     assert [column.feature for column in schema.columns] == [CLASS_FOLDER_COLUMNS[0].feature]
-    assert said(content, "train.txt", may_be_lists=True) == [
+    assert sound_rows(content, "train.txt", may_be_lists=True) == [
         (1, "b/1", (None,)),
         (3, "b/2", (None,)),
         (4, 'b/3, "x"', (None,)),

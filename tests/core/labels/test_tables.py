@@ -33,7 +33,7 @@ from tests.core.labels.fixtures import (
     kinds,
     read,
     read_rows,
-    said,
+    sound_rows,
 )
 
 # --- which column is what -----------------------------------------------------------------------
@@ -84,14 +84,14 @@ def test_two_columns_that_end_in_file_name_are_an_error() -> None:
         "l.csv: which of the columns left_file_name, right_file_name names the image? Say "
         "--key_column NAME"
     )
-    assert said(content, key="right_file_name") == [(2, "b.jpg", ("cat", "a.jpg"))]
+    assert sound_rows(content, key="right_file_name") == [(2, "b.jpg", ("cat", "a.jpg"))]
 
 
 def test_the_key_column_can_be_named() -> None:
     """What the person says counts before any guess, and must exist."""
     content = "filename,photo,label\nx,a.jpg,cat\n"
     assert inspect(content, key="photo")[1].key_column == "photo"
-    assert said(content, key="photo") == [(2, "a.jpg", ("cat", "x"))]
+    assert sound_rows(content, key="photo") == [(2, "a.jpg", ("cat", "x"))]
     with pytest.raises(LabelTableError) as caught:
         inspect(content, "l.csv", key="Photo")
     assert (
@@ -130,7 +130,7 @@ def test_a_text_is_no_class_though_it_is_the_only_column(name: str) -> None:
     content = f"filename,{name}\na.jpg,a cat\nb.jpg,\n"
     assert inspect(content)[0].columns == (Column(name, BYTES, f"label/{name}"),)
     assert not inspect(content)[0].has_label
-    assert said(content) == [(2, "a.jpg", ("a cat",)), (3, "b.jpg", (None,))]
+    assert sound_rows(content) == [(2, "a.jpg", ("a cat",)), (3, "b.jpg", (None,))]
     assert kinds(content, label=name) == {name: CLASS}
 
 
@@ -178,7 +178,7 @@ def test_no_column_need_be_the_label() -> None:
         Column("label", BYTES, "label/label"),
         Column("size", INT64, "label/size"),
     )
-    assert said(content, label="none") == [(2, "a.jpg", ("cat", 1)), (3, "b.jpg", (None, 2))]
+    assert sound_rows(content, label="none") == [(2, "a.jpg", ("cat", 1)), (3, "b.jpg", (None, 2))]
 
 
 def test_a_column_called_none_can_be_the_label() -> None:
@@ -242,7 +242,7 @@ def test_the_kind_of_a_column_can_be_said(asked: str, kind: ColumnKind, value: L
     """What the person says counts before what the values look like."""
     content = "filename,label,size\na.jpg,cat,7\n"
     assert kinds(content, kinds={"size": asked}) == {"label": CLASS, "size": kind}
-    ((_, _, values),) = said(content, kinds={"size": asked})
+    ((_, _, values),) = sound_rows(content, kinds={"size": asked})
     assert values == ("cat", value)
     assert type(values[1]) is type(value)
 
@@ -251,7 +251,7 @@ def test_a_column_can_be_left_out() -> None:
     """Neither a feature nor a reason for a bad row is made of it."""
     content = "filename,label,size,note\na.jpg,cat,7,x\n"
     assert kinds(content, kinds={"size": "skip"}) == {"label": CLASS, "note": BYTES}
-    assert said(content, kinds={"size": "skip", "note": "skip"}) == [(2, "a.jpg", ("cat",))]
+    assert sound_rows(content, kinds={"size": "skip", "note": "skip"}) == [(2, "a.jpg", ("cat",))]
 
 
 def test_the_label_can_be_made_a_class_or_a_number() -> None:
@@ -259,11 +259,17 @@ def test_the_label_can_be_made_a_class_or_a_number() -> None:
     content = "filename,label\na.jpg,7\nb.jpg,8\n"
     for asked in ("int", "str"):
         assert inspect(content, kinds={"label": asked})[0] == CLASS_SCHEMA
-        assert said(content, kinds={"label": asked}) == [(2, "a.jpg", ("7",)), (3, "b.jpg", ("8",))]
+        assert sound_rows(content, kinds={"label": asked}) == [
+            (2, "a.jpg", ("7",)),
+            (3, "b.jpg", ("8",)),
+        ]
     assert inspect(content, kinds={"label": "float"})[0].columns == (
         Column("label", FLOAT, "image/label", required=True),
     )
-    assert said(content, kinds={"label": "float"}) == [(2, "a.jpg", (7.0,)), (3, "b.jpg", (8.0,))]
+    assert sound_rows(content, kinds={"label": "float"}) == [
+        (2, "a.jpg", (7.0,)),
+        (3, "b.jpg", (8.0,)),
+    ]
 
 
 def test_a_kind_for_a_column_that_is_not_there_is_an_error() -> None:
@@ -348,7 +354,7 @@ def test_a_json_number_too_large_for_an_int64_is_an_identifier() -> None:
     """From JSON as from CSV it becomes text, and every digit is kept."""
     content = json_lines({"file_name": "a.jpg", "label": "x", "id2": 99999999999999999999})
     assert kinds(content, "l.jsonl") == {"label": CLASS, "id2": BYTES}
-    assert said(content, "l.jsonl") == [(1, "a.jpg", ("x", "99999999999999999999"))]
+    assert sound_rows(content, "l.jsonl") == [(1, "a.jpg", ("x", "99999999999999999999"))]
 
 
 # --- lists --------------------------------------------------------------------------------------
@@ -369,7 +375,7 @@ def test_a_list_column_of_a_csv_is_split_at_its_separator() -> None:
         Column("counts", INT64, "label/counts", required=True, repeated=True),
         Column("weights", FLOAT, "label/weights", required=True, repeated=True),
     )
-    assert said(content, separators=separators) == [
+    assert sound_rows(content, separators=separators) == [
         (2, "a.jpg", ("cat", ("red", "striped"), (1, 2), (0.5, 1.0))),
         (3, "b.jpg", ("dog", (), (), ())),
         (4, "c.jpg", ("cat", ("plain",), (3,), (2.0,))),
@@ -386,7 +392,7 @@ def test_the_kind_of_a_lists_items_can_be_said() -> None:
     ):
         choices: dict[str, Any] = {"kinds": {"tags": asked}, "separators": {"tags": ";"}}
         assert kinds(content, **choices) == {"label": CLASS, "tags": kind}
-        ((_, _, values),) = said(content, **choices)
+        ((_, _, values),) = sound_rows(content, **choices)
         assert values == ("cat", value)
         assert [type(item) for item in values[1]] == [type(item) for item in value]
 
@@ -394,7 +400,7 @@ def test_the_kind_of_a_lists_items_can_be_said() -> None:
 def test_empty_items_of_texts_are_passed_over() -> None:
     """Two separators in a row, or one at an end, are no text of their own; NA is one."""
     content = "filename,label,tags\na,cat,x;;y\nb,cat,;x; ;\nc,cat,;;\nd,cat,NA;x;x\n"
-    assert [values[1] for _, _, values in said(content, separators={"tags": ";"})] == [
+    assert [values[1] for _, _, values in sound_rows(content, separators={"tags": ";"})] == [
         ("x", "y"),
         ("x",),
         (),
@@ -446,7 +452,9 @@ def test_a_separator_splits_the_texts_of_json_and_leaves_its_lists() -> None:
         {"file_name": "a", "label": "cat", "tags": "x;y"},
         {"file_name": "b", "label": "cat", "tags": ["x;y", "z"]},
     )
-    assert [values[1] for _, _, values in said(content, "l.jsonl", separators={"tags": ";"})] == [
+    assert [
+        values[1] for _, _, values in sound_rows(content, "l.jsonl", separators={"tags": ";"})
+    ] == [
         ("x", "y"),
         ("x;y", "z"),
     ]
@@ -472,7 +480,7 @@ def test_a_label_that_is_a_list_is_several_classes(content: str, uri: str) -> No
     assert inspect(content, uri, **choices)[0].columns == (
         Column("labels", CLASS, "image/class", required=True, repeated=True),
     )
-    assert [values for _, _, values in said(content, uri, **choices)] == [
+    assert [values for _, _, values in sound_rows(content, uri, **choices)] == [
         (("dog", "cat"),),
         ((),),
         (("3",),),
@@ -508,7 +516,7 @@ def test_a_list_column_without_a_separator_has_a_value_in_each_row() -> None:
     assert schema.notes == (
         "several rows name one image; each has a list of label and of score, a value a row",
     )
-    assert said(content, separators={"label": "", "score": ""}) == [
+    assert sound_rows(content, separators={"label": "", "score": ""}) == [
         (2, "a.jpg", (("cat",), (1,), "web")),
         (3, "a.jpg", (("dog",), (2,), "web")),
         (4, "b.jpg", ((), (3,), "web")),
@@ -672,7 +680,7 @@ def test_a_missing_value_of_a_further_column_is_nothing() -> None:
     content = "filename,label,age,note\nx.jpg,cat,3,hello\n" + "".join(
         f"{i}.jpg,cat,{word},{word}\n" for i, word in enumerate(words)
     )
-    assert [values for _, _, values in said(content)] == [
+    assert [values for _, _, values in sound_rows(content)] == [
         ("cat", 3, "hello"),
         ("cat", None, None),
         *(("cat", None, word) for word in words[1:]),
@@ -682,7 +690,7 @@ def test_a_missing_value_of_a_further_column_is_nothing() -> None:
 def test_a_class_may_be_called_none() -> None:
     """What is a missing number elsewhere is a name where names are expected."""
     content = "filename,label\na.jpg,None\nb.jpg,NA\nc.jpg,cat\n"
-    assert [values for _, _, values in said(content)] == [("None",), ("NA",), ("cat",)]
+    assert [values for _, _, values in sound_rows(content)] == [("None",), ("NA",), ("cat",)]
 
 
 # --- splits -------------------------------------------------------------------------------------
@@ -735,7 +743,7 @@ def test_the_split_column_can_be_the_label() -> None:
 
 def test_lines_of_commas_are_empty_lines() -> None:
     """Excel leaves them behind a table, and before it."""
-    assert said("filename,label\na.jpg,cat\n,\n , \nb.jpg,dog\n") == [
+    assert sound_rows("filename,label\na.jpg,cat\n,\n , \nb.jpg,dog\n") == [
         (2, "a.jpg", ("cat",)),
         (5, "b.jpg", ("dog",)),
     ]
@@ -846,7 +854,7 @@ def test_rows_with_boxes_are_objects() -> None:
         "class, the image's size from width, height; --columns xmin:float keeps them as plain "
         "columns",
     )
-    assert said(BOXES) == [
+    assert sound_rows(BOXES) == [
         (2, "a", (((1, 2, 3, 4, 2),), ("cat",))),
         (3, "a", (((2, 2, 3, 4, 3),), ("dog",))),
         (4, "b", ((), ())),
@@ -916,7 +924,7 @@ def test_one_hot_columns_without_a_label_are_a_question() -> None:
     schema, _ = inspect(content)
     assert [column.name for column in schema.columns] == ["one_hot", "age"]
     assert len(schema.questions) == 1
-    assert said(content) == [(2, "a", ("cat", 7)), (3, "b", ("dog", 8))]
+    assert sound_rows(content) == [(2, "a", ("cat", 7)), (3, "b", ("dog", 8))]
     named, _ = inspect(content, one_hot=("cat", "dog"))
     assert (named.columns, named.questions) == (schema.columns, ())
     assert kinds(content, label="none") == {"cat": INT64, "dog": INT64, "age": INT64}
@@ -937,7 +945,7 @@ def test_captions_of_several_rows_are_a_list(text: str) -> None:
         Column(text, BYTES, f"label/{text}", required=True, repeated=True),
         Column("size", INT64, "label/size"),
     )
-    assert said(content) == [
+    assert sound_rows(content) == [
         (2, "a", ("x", (0,), ("Hello",), 3)),
         (3, "a", ("x", (1,), ("World",), 3)),
         (4, "b", ("y", (0,), ("Bye",), 4)),

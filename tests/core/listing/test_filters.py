@@ -111,9 +111,9 @@ def test_with_patterns_label_files_count_in_folders_on_their_way() -> None:
         "cats/x/d.csv",
     ]
     assert [key for key in keys if names.lists(key)] == ["odd.csv", "cats/1.jpg"]
-    found = names.rules.label_files
-    assert [file.key for file in found.first[".csv"]] == ["a.csv", "cats/b.csv"]
-    assert (found.counts, names.rules.ignored) == ({".csv": 2}, {})
+    label_files = names.rules.label_files
+    assert [file.key for file in label_files.first[".csv"]] == ["a.csv", "cats/b.csv"]
+    assert (label_files.counts, names.rules.ignored) == ({".csv": 2}, {})
 
 
 def test_a_readme_without_an_extension_is_no_image() -> None:

@@ -20,7 +20,7 @@ from beam_pipeline.core.listing.globs import (
 
 
 @pytest.mark.parametrize(
-    ("pattern", "matching", "others"),
+    ("pattern", "matching", "unmatched"),
     [
         ("*.jpg", ["a.jpg", "a b.jpg"], ["a.jpeg", "b/a.jpg", "a.jpg.txt", "ajpg"]),
         ("?.jpg", ["a.jpg", "한.jpg"], ["ab.jpg", ".jpg", "/.jpg"]),
@@ -42,11 +42,11 @@ from beam_pipeline.core.listing.globs import (
     ],
 )
 def test_a_glob_matches_as_a_shell_with_globstar_would(
-    pattern: str, matching: list[str], others: list[str]
+    pattern: str, matching: list[str], unmatched: list[str]
 ) -> None:
     """`*` and `?` stay in a folder, `**` goes through any number, brackets are sets."""
     regex = glob_regex(pattern)
-    assert [key for key in (*matching, *others) if regex.fullmatch(key)] == matching
+    assert [key for key in (*matching, *unmatched) if regex.fullmatch(key)] == matching
 
 
 @given(st.text(max_size=12))

@@ -167,17 +167,17 @@ def test_a_cell_of_parquet_that_is_neither_is_an_error(
 def test_other_columns_are_an_error() -> None:
     """It says what was found and what was expected."""
     expected = "; expected uri and size or bucket and name and size; name them so in the header"
-    found = "--inventory i.csv: the columns are "
-    assert problem("Key,Size\na,1\n") == f"{found}'Key', 'Size'{expected}"
-    assert problem("") == f"{found}none{expected}"
-    assert problem(as_parquet({"uri": ["a"]})) == f"{found}'uri'{expected}"
+    beginning = "--inventory i.csv: the columns are "
+    assert problem("Key,Size\na,1\n") == f"{beginning}'Key', 'Size'{expected}"
+    assert problem("") == f"{beginning}none{expected}"
+    assert problem(as_parquet({"uri": ["a"]})) == f"{beginning}'uri'{expected}"
     assert problem("uri,size,uri\na,1,b\n") == (
         "--inventory i.csv: two columns are called 'uri'; rename one"
     )
 
 
 @pytest.mark.parametrize(
-    ("row", "what"),
+    ("row", "message"),
     [
         ("a.jpg,", "the column size holds '', expected a whole number"),
         ("a.jpg,-1", "the column size holds '-1', expected a whole number"),
@@ -189,10 +189,10 @@ def test_other_columns_are_an_error() -> None:
         ('"a"b.jpg,1', "not CSV: ',' expected after '\"'"),
     ],
 )
-def test_a_row_that_says_no_file_and_size_is_an_error(row: str, what: str) -> None:
+def test_a_row_that_says_no_file_and_size_is_an_error(row: str, message: str) -> None:
     """With file and line."""
     text = f'uri,size\n"x\ny",1\n{row}\n'
-    assert problem(text) == f"--inventory i.csv, line 4: {what}"
+    assert problem(text) == f"--inventory i.csv, line 4: {message}"
 
 
 def test_a_generation_is_a_whole_number() -> None:
@@ -223,8 +223,8 @@ def test_any_name_can_be_listed(files: list[tuple[str, int]]) -> None:
     assert [(row.uri, row.size) for row in read("uri,size\r\n" + "".join(rows))] == files
     if files:
         names, sizes = zip(*files, strict=True)
-        found = read(as_parquet({"uri": names, "size": sizes}))
-        assert [(row.uri, row.size) for row in found] == files
+        rows = read(as_parquet({"uri": names, "size": sizes}))
+        assert [(row.uri, row.size) for row in rows] == files
 
 
 @pytest.mark.parametrize(
@@ -243,11 +243,11 @@ def test_a_header_has_some_hundred_characters(first: str) -> None:
 def test_a_size_fits_64_bits(size: str) -> None:
     """As does a generation; the largest is read."""
     assert read(f"uri,size\na,{2**63 - 1}\n") == [InventoryRow("a", 2**63 - 1, 0, 2)]
-    found = repr(size) if len(size) < 80 else repr(size)[:77] + "..."
+    excerpt = repr(size) if len(size) < 80 else repr(size)[:77] + "..."
     for columns, cells in (("uri,size", f"a,{size}"), ("uri,size,generation", f"a,1,{size}")):
         column = columns.rpartition(",")[2]
         assert problem(f"{columns}\n{cells}\n") == (
-            f"--inventory i.csv, line 2: the column {column} holds {found}, expected less than 2^63"
+            f"--inventory i.csv, line 2: the column {column} holds {excerpt}, expected less than 2^63"
         )
     huge = pyarrow.array([2**64 - 1], pyarrow.uint64())
     assert problem(as_parquet({"uri": ["a"], "size": huge})) == (

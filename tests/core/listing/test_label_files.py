@@ -19,10 +19,10 @@ def label_file(key: str) -> LabelFile:
 
 def seen(*keys: str) -> LabelFiles:
     """What a listing of these files counts."""
-    found = LabelFiles()
+    label_files = LabelFiles()
     for key in keys:
-        found.see(label_file(key))
-    return found
+        label_files.see(label_file(key))
+    return label_files
 
 
 @pytest.mark.parametrize(
@@ -76,15 +76,15 @@ def test_files_beside_shards_are_known() -> None:
         for entry in SIDE_FILES
         if not any(re.fullmatch(entry.pattern, name) for name in names)
     ]
-    found = seen(*names, "d-train.tfrecord-00000-of-00002")
-    assert not found.by_extension().counts
+    label_files = seen(*names, "d-train.tfrecord-00000-of-00002")
+    assert not label_files.by_extension().counts
 
 
 def test_the_first_two_names_are_kept() -> None:
     """However many there are, in whatever order they come."""
-    found = seen(*(f"{i:03d}.txt" for i in reversed(range(500))), "x.csv", "a.jpg")
-    assert found.counts == {".txt": 500, ".csv": 1}
-    assert found.first == {
+    label_files = seen(*(f"{i:03d}.txt" for i in reversed(range(500))), "x.csv", "a.jpg")
+    assert label_files.counts == {".txt": 500, ".csv": 1}
+    assert label_files.first == {
         ".txt": [label_file("000.txt"), label_file("001.txt")],
         ".csv": [label_file("x.csv")],
     }
@@ -105,6 +105,6 @@ def test_files_of_a_written_data_set_are_none() -> None:
     written = ("o/manifest.json", "o/features.json", "o/labels.txt", "o/dead_letters.jsonl")
     beside = seen(*written, "o/d.tfrecord-00000-of-00001", "a.json").by_extension()
     assert (beside.counts, beside.first) == ({".json": 1}, {".json": [label_file("a.json")]})
-    alone = seen(*written, "a.json").by_extension()
-    assert alone.counts == {".json": 3, ".txt": 1, ".jsonl": 1}
-    assert alone.first[".json"] == [label_file("a.json"), label_file("o/features.json")]
+    by_extension = seen(*written, "a.json").by_extension()
+    assert by_extension.counts == {".json": 3, ".txt": 1, ".jsonl": 1}
+    assert by_extension.first[".json"] == [label_file("a.json"), label_file("o/features.json")]

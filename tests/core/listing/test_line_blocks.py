@@ -50,17 +50,17 @@ def scanned(data: bytes, size: int, delimiter: str = ",") -> list[LineBlock]:
 def test_regular_blocks_read_one_by_one_are_the_file(text: str, size: int) -> None:
     """Up to the first block that is not regular: from there on, all is read at once."""
     data = text.encode()
-    found, begin, lines = [], 0, 0
+    blocks, begin, lines = [], 0, 0
     for block in scanned(data, size):
         if not block.regular:
-            found.append(data[begin:])
+            blocks.append(data[begin:])
             break
         assert block.begin == begin
-        found.append(data[block.begin : block.end])
-        assert block.lines == len(found[-1].splitlines())
+        blocks.append(data[block.begin : block.end])
+        assert block.lines == len(blocks[-1].splitlines())
         begin, lines = block.end, lines + block.lines
-    assert b"".join(found) == data
-    parts = [records(part.decode()) for part in found]
+    assert b"".join(blocks) == data
+    parts = [records(part.decode()) for part in blocks]
     whole = None if None in parts else [row for part in parts for row in part or ()]
     assert records(text) == whole
 
@@ -71,9 +71,9 @@ def test_columns_of_regular_lines_are_those_of_their_records(text: str) -> None:
     if not is_regular(text.encode(), ","):
         return
     for count in (1, 2, 3):
-        found = columns_of_lines(text, ",", count)
-        if found is not None:
-            assert [list(row) for row in zip(*found, strict=True)] == records(text)
+        columns = columns_of_lines(text, ",", count)
+        if columns is not None:
+            assert [list(row) for row in zip(*columns, strict=True)] == records(text)
 
 
 @pytest.mark.parametrize(
@@ -94,10 +94,10 @@ def test_columns_of_lines(text: str, expected: list[list[str]] | None) -> None:
     """Quoted cells lose their quotes; a line that csv would not read as one row gives none."""
     limit = csv.field_size_limit(131_072)
     try:
-        found = columns_of_lines(text, ",", 2)
+        columns = columns_of_lines(text, ",", 2)
     finally:
         csv.field_size_limit(limit)
-    assert (found and [list(column) for column in found]) == expected
+    assert (columns and [list(column) for column in columns]) == expected
 
 
 @pytest.mark.parametrize(
