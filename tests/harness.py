@@ -137,7 +137,7 @@ def run_shell(command: str, folder: Any) -> subprocess.CompletedProcess[str]:
 
 
 def documented(page: str, language: str, section: str = "") -> list[str]:
-    """The blocks of code in a section of a page, such as docs/tfds.md; without one, of the whole page."""
+    """The blocks of code in a section of a page, such as docs/grain.md; without one, of the whole page."""
     with open(os.path.join(REPOSITORY, page), encoding="utf-8") as file:
         text = file.read()
     if section:

@@ -299,10 +299,10 @@ def test_samples_from_python_are_files_of_their_keys(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_documented_webdataset(tmp_path: Path) -> None:
-    """The commands and the code of docs/formats.md, from the demo's images to decoded samples."""
+    """The commands and the code of docs/grain.md, from the demo's images to decoded samples."""
     pytest.importorskip("webdataset")
-    convert_it, list_it = documented("docs/formats.md", "bash", "WebDataset")
-    (code,) = documented("docs/formats.md", "python", "WebDataset")
+    convert_it, list_it = documented("docs/grain.md", "bash", "WebDataset")
+    (code,) = documented("docs/grain.md", "python", "WebDataset")
     run_shell("beam-tfrecord demo", tmp_path)
     run_shell(convert_it, tmp_path)
     listed = run_shell(list_it, tmp_path).stdout.splitlines()
@@ -314,10 +314,10 @@ def test_the_documented_webdataset(tmp_path: Path) -> None:
 
 @pytest.mark.readers
 def test_the_documented_array_records(tmp_path: Path) -> None:
-    """The command and the code of docs/formats.md: Grain shuffles, decodes and batches."""
+    """The command and the code of docs/grain.md: Grain shuffles, decodes and batches."""
     pytest.importorskip("grain")
-    (command,) = documented("docs/formats.md", "bash", "ArrayRecord")
-    (code,) = documented("docs/formats.md", "python", "ArrayRecord")
+    (command,) = documented("docs/grain.md", "bash", "ArrayRecord")
+    code, _ = documented("docs/grain.md", "python", "ArrayRecord")
     run_shell("beam-tfrecord demo", tmp_path)
     run_shell(command, tmp_path)
     printed = run_shell(f"{sys.executable} - <<'END'\n{code}\nEND\n", tmp_path).stdout

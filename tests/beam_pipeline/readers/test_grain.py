@@ -89,10 +89,12 @@ def test_an_epoch_is_shuffled_and_resumed(tmp_path: Path) -> None:
 
 
 def test_the_documented_code_runs(tmp_path: Path) -> None:
-    """All blocks of docs/grain.md, one after another."""
+    """The blocks of two sections of docs/grain.md, one after another."""
     run_shell("beam-tfrecord demo", tmp_path)
     script = tmp_path / "train.py"
-    script.write_text("\n".join(documented("docs/grain.md", "python")))
+    sections = ("Random access", "Grain")
+    blocks = [code for name in sections for code in documented("docs/grain.md", "python", name)]
+    script.write_text("\n".join(blocks))
     found = _run(script, folder=tmp_path).splitlines()
     examples = int(found[0].split()[0])
     assert found[0] == f"{examples} examples of ['circle', 'square', 'triangle']"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 from beam_pipeline.core.card.metadata_files import tfds_files
 from beam_pipeline.core.records.tfrecord import crc32c_extend, frame_footer, frame_header
 from beam_pipeline.core.records.wire import encode_example
-from tests.harness import REPOSITORY, convert, documented, run_shell
+from tests.harness import convert, documented, run_shell
 from tests.layouts.make_segmentation import grey
 from tests.pictures import picture, write_files, write_pictures
 
@@ -205,9 +204,8 @@ def test_the_documented_code_runs(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """What docs/tfds.md shows reads PNGs, and its way around reads a GIF and a WebP beside them."""
-    text = Path(REPOSITORY, "docs/tfds.md").read_text(encoding="utf-8")
-    first, _, second = map(textwrap.dedent, re.findall(r" *```python\n(.*?)```", text, re.DOTALL))
+    """What docs/readers.md shows reads PNGs, and its way around reads a GIF and a WebP beside them."""
+    first, _, _, second = documented("docs/readers.md", "python", "TensorFlow Datasets")
     monkeypatch.chdir(tmp_path)
     images = {"photos": ["a/1.png", "b/2.png", "c/3.png"], "others": ["a/1.gif", "b/2.webp"]}
     for folder, names in images.items():
@@ -239,10 +237,10 @@ def test_masks(tfds: Any, tmp_path: Path, bits: int) -> None:
 
 
 def test_the_documented_random_access(tmp_path: Path) -> None:
-    """The command and the code of docs/tfds.md give an example of an ArrayRecord by its number."""
+    """The command and the code of docs/grain.md give an example of an ArrayRecord by its number."""
     pytest.importorskip("array_record")
-    (command,) = documented("docs/tfds.md", "bash", "Random access")
-    (code,) = documented("docs/tfds.md", "python", "Random access")
+    (command,) = documented("docs/grain.md", "bash", "ArrayRecord")
+    _, code = documented("docs/grain.md", "python", "ArrayRecord")
     run_shell("beam-tfrecord demo", tmp_path)
     run_shell(command, tmp_path)
     printed = run_shell(f"{sys.executable} - <<'END'\n{code}\nEND\n", tmp_path).stdout
