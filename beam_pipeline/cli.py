@@ -85,6 +85,8 @@ def _run(argv: list[str]) -> bool:
     argv = _with_underscores(argv)
     if whole := _with_images_named(argv):
         raise UsageError(f"--images names the images: {whole}")
+    if "--show_roles" in argv:  # which writes nothing
+        argv = [*argv, "--output="]
     named = next((token for token in argv if not token.startswith("-")), "")
     every = argv[-2:] == ["--help", "all"]
     arguments, unknown = _parser({named}, every=every).parse_known_args(argv)

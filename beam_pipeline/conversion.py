@@ -24,6 +24,7 @@ from beam_pipeline.dataset import Dataset
 from beam_pipeline.options import ConvertOptions
 from beam_pipeline.options.group import Option
 from beam_pipeline.startup import importing_beam
+from beam_pipeline.terminal import say
 
 _TABLE_NAME = "labels.jsonl"
 _IN_MEMORY = "<a table in memory>"
@@ -54,7 +55,7 @@ def convert(
       labels: path or paths of label files; or a table in memory: a pandas or Polars data frame, a pyarrow
         table, or a sequence of dicts, a row each. By default labels come from the images' layout.
       output: output folder, made if missing.
-      progress: whether to show a progress bar, in a terminal or a notebook.
+      progress: whether to show how the input was understood, and a progress bar.
       beam_options: options of Apache Beam, such as `["--runner=FlinkRunner"]`.
       **options: options of the command.
 
@@ -81,10 +82,13 @@ def _convert(
     options: ConvertOptions, beam_argv: list[str], reported: Mapping[str, Any], *, progress: bool
 ) -> Dataset:
     from beam_pipeline.inputs import check_buckets, check_questions, convert_config
+    from beam_pipeline.layouts.roles import understanding
 
-    config, _ = convert_config(options)
+    config, why = convert_config(options)
     config = dataclasses.replace(config, shown_inputs=reported)
     check_buckets(config, writes=True)
+    if progress:
+        say(*understanding(config.source, why))
     check_questions(config)
     with importing_beam(lean=False):
         from beam_pipeline.launch import Run, beam_parser
@@ -93,7 +97,7 @@ def _convert(
     if unknown:
         raise UsageError(f"beam_options: Apache Beam does not know {unknown[0]}")
     Run(config, beam_argv).in_program(progress=progress)
-    return Dataset.open(config.output)
+    return dataclasses.replace(Dataset.open(config.output), notes=config.source.notes)
 
 
 # --- arguments ------------------------------------------------------------------------------------

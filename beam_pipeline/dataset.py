@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from beam_pipeline.core.dataset.changes import option_differences
 from beam_pipeline.core.dataset.manifest import FeatureEntry, Manifest
 from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.labels.roles import RoleRow
 from beam_pipeline.core.labels.schema import written_key
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.records.record_format import RecordFormat
@@ -71,7 +72,7 @@ def open_to_read(folder: Folders, weights: Sequence[int] | None = None) -> Datas
             f"weights is {weights!r}, expected {len(parts)} whole numbers from 1 on: how many times a "
             "pass reads each data set"
         )
-    return JoinedDatasets(parts[0].path, parts[0].manifest, parts, weights)
+    return JoinedDatasets(parts[0].path, parts[0].manifest, parts=parts, weights=weights)
 
 
 def is_count(value: object) -> bool:
@@ -152,10 +153,12 @@ class Dataset:
     Attributes:
       path: its folder, absolute, or its URI.
       manifest: what `manifest.json` holds.
+      notes: sentences on how the input was understood, of a data set that `convert` returned.
     """
 
     path: str
     manifest: Manifest
+    notes: Sequence[str] = ()
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Dataset:
@@ -179,6 +182,11 @@ class Dataset:
     def classes(self) -> dict[int, str]:
         """Id -> name of each class, in order of id; empty if there are no classes."""
         return {entry.id: entry.name for entry in self.manifest.classes}
+
+    @property
+    def roles(self) -> Sequence[RoleRow]:
+        """What each folder level, column and kind of file of the input was used for; empty if not recorded."""
+        return self.manifest.roles
 
     @cached_property
     def features(self) -> Mapping[str, FeatureEntry]:
@@ -269,7 +277,12 @@ class Dataset:
             f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
             for value, name in ((self.path, "folder"), *self._rows())
         )
-        return f"<table>{rows}</table>"
+        roles = "".join(
+            f"<tr><td>{'</td><td>'.join(map(html.escape, cells))}</td></tr>"
+            for cells in ((row.subject, row.values, row.role) for row in self.roles)
+        )
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
+        return f"<table>{rows}</table>" + (f"<table>{roles}</table>" if roles else "") + notes
 
     def _rows(self) -> list[tuple[str, str]]:
         """(value, name) of the figures to show first."""

@@ -105,6 +105,7 @@ def build_pipeline(
             reuse=config.earlier,
             card=not options.output.no_card,
             report_of=None if options.output.no_report else config.command,
+            roles=config.source.roles,
         ),
         images=written[IMAGES] if options.engine.shuffle == "records" else None,
         changes=written[CHANGES] if config.earlier else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from beam_pipeline.commands import convert
-from beam_pipeline.options import ConvertOptions, WaitOptions
+from beam_pipeline.options import ConvertOptions, RolesOptions, WaitOptions
 from beam_pipeline.options.group import Option
 
 PAGE = Path(__file__).with_name("options.md")
@@ -29,9 +29,9 @@ def page() -> str:
     """The content of options.md."""
     lines = [HEAD]
     for group in ConvertOptions.groups().values():
-        options = group.options()
-        if group.title == WaitOptions.title:
-            options = [*options, *WaitOptions.options()]
+        options = [*group.options()]
+        for of_commands in (RolesOptions, WaitOptions):
+            options += of_commands.options() if group.title == of_commands.title else ()
         lines += [f"## {group.title.capitalize()}", "", "| option | effect |", "|---|---|"]
         lines += [f"| `{_typed(option)}` | {_cell(option.help_text)} |" for option in options]
         lines.append("")

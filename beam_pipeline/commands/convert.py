@@ -9,8 +9,9 @@ from beam_pipeline.commands.command import Call, Command, refuse_unknown
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.inputs import check_buckets, check_questions, convert_config
-from beam_pipeline.layouts.understanding import understanding
-from beam_pipeline.options import ConvertOptions, WaitOptions
+from beam_pipeline.layouts.opening import open_source
+from beam_pipeline.layouts.roles import understanding
+from beam_pipeline.options import ConvertOptions, RolesOptions, WaitOptions
 from beam_pipeline.options.group import Option
 from beam_pipeline.startup import importing_beam
 from beam_pipeline.terminal import say
@@ -18,17 +19,20 @@ from beam_pipeline.terminal import say
 
 def options() -> Sequence[Option]:
     """Every option of the command, for generated files such as a template's list of parameters."""
-    return [*ConvertOptions.options(), *WaitOptions.options()]
+    return [*ConvertOptions.options(), *RolesOptions.options(), *WaitOptions.options()]
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     ConvertOptions.add_arguments(parser)
+    RolesOptions.add_arguments(parser)
     WaitOptions.add_arguments(parser)
 
 
 def _run(call: Call) -> bool:
-    wait = not WaitOptions.from_arguments(call.arguments).no_wait
-    run_convert(ConvertOptions.from_arguments(call.arguments), call, wait=wait)
+    options = ConvertOptions.from_arguments(call.arguments)
+    if not shows_roles(options, call):
+        wait = not WaitOptions.from_arguments(call.arguments).no_wait
+        run_convert(options, call, wait=wait)
     return True
 
 
@@ -70,6 +74,18 @@ def run_convert(options: ConvertOptions, call: Call, *, wait: bool = True) -> No
     Run(config, call.beam_argv, wait=wait).as_program()
 
 
+def shows_roles(options: ConvertOptions, call: Call) -> bool:
+    """Prints the table of roles if --show_roles says so; returns False otherwise.
+
+    Raises:
+      UsageError: an option cannot be used.
+    """
+    if not RolesOptions.from_arguments(call.arguments).show_roles:
+        return False
+    say(*understanding(*open_source(options.inputs.layout, options.source)))
+    return True
+
+
 def start(options: ConvertOptions, call: Call, *, writes: bool) -> ConvertConfig:
     """Resolves the options, prints how they were understood, and imports Beam.
 
@@ -87,8 +103,6 @@ def start(options: ConvertOptions, call: Call, *, writes: bool) -> ConvertConfig
     config, why = convert_config(options)
     check_buckets(config, writes=writes)
     say(*understanding(config.source, why))
-    for note in config.source.notes:
-        say(f"Note: {note}")
     check_questions(config)
     local = not call.beam_argv and not any(map(is_remote, config.uris))
     with importing_beam(lean=local):

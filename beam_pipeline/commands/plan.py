@@ -6,10 +6,10 @@ import argparse
 from dataclasses import dataclass
 
 from beam_pipeline.commands.command import Call, Command
-from beam_pipeline.commands.convert import start
+from beam_pipeline.commands.convert import shows_roles, start
 from beam_pipeline.core.dataset.estimate import Machines
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.options import ConvertOptions
+from beam_pipeline.options import ConvertOptions, RolesOptions
 from beam_pipeline.options.group import OptionGroup, option
 
 _GB_PER_VCPU = 4.0
@@ -48,11 +48,14 @@ class EstimateOptions(OptionGroup):
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     ConvertOptions.add_arguments(parser)
+    RolesOptions.add_arguments(parser)
     EstimateOptions.add_arguments(parser)
 
 
 def _run(call: Call) -> bool:
     options = ConvertOptions.from_arguments(call.arguments)
+    if shows_roles(options, call):
+        return True
     estimated = EstimateOptions.from_arguments(call.arguments)
     config = start(options, call, writes=False)
     from beam_pipeline.planning import print_plan

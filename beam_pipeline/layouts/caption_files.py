@@ -142,6 +142,7 @@ class CaptionFiles:
                 ),
             ),
             examples=LabelledImages(schema.columns),
+            roles=tuple(row for row in schema.roles if row.subject != f"column {KEY_COLUMN}"),
             numbering=table_numbering(options, schema),
             notes=(*schema.notes, *left_out, *_folder_notes(captions, roots)),
             questions=(

@@ -94,6 +94,7 @@ class ImageFolder:
             notes=notes,
             questions=schema.questions,
             tables=tables,
+            roles=schema.roles,
         )
 
 

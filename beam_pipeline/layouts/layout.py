@@ -25,6 +25,7 @@ from beam_pipeline.core.images.preparation import PixelFormat
 from beam_pipeline.core.labels.classes import AUTO_ORDER, CLASS_IDS, ClassNumbering
 from beam_pipeline.core.labels.join import UnnamedImages
 from beam_pipeline.core.labels.name_pattern import NamePattern
+from beam_pipeline.core.labels.roles import RoleRow
 from beam_pipeline.core.labels.schema import Column
 from beam_pipeline.core.labels.table_files import LabelTable
 from beam_pipeline.core.listing.cuts import Cut, LineRange, RowGroupRange
@@ -252,6 +253,7 @@ class Source:
       unseen: True if classes are taken from folders by default, where the layout could not look for label
         files; the listing of the images finds them.
       tables: how the tables among the label files are read.
+      roles: what each part of the input is used for; of a layout, the columns of its tables.
     """
 
     layout: str
@@ -263,6 +265,7 @@ class Source:
     questions: tuple[Question, ...] = ()
     unseen: bool = False
     tables: tuple[LabelTable, ...] = ()
+    roles: tuple[RoleRow, ...] = ()
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -11,6 +11,7 @@ from beam_pipeline.layouts.layout import Layout, Source, SourceOptions
 from beam_pipeline.layouts.nearby import certain_alternative, class_doubts, only_folder
 from beam_pipeline.layouts.paths import archive_notes, archive_questions, expanded
 from beam_pipeline.layouts.registry import AUTO, all_layouts, layout_named
+from beam_pipeline.layouts.roles import roles_of
 from beam_pipeline.layouts.tree import remembered
 
 _DEFAULT_LAYOUT = "class_folders"
@@ -63,6 +64,7 @@ def _open(name: str, options: SourceOptions) -> tuple[Source, str]:
         notes=(*notes, *archive_notes(source.roots), *source.notes),
         questions=(*source.questions, *doubts, *archive_questions(source.roots)),
         unseen=guessed and not ignored and (archives or not only_folder(options)),
+        roles=roles_of(source),
     ), why
 
 

@@ -117,6 +117,7 @@ class Parquet:
                 *schema.notes,
                 *_notes(schema, left_out, options),
             ),
+            roles=tuple(row for row in schema.roles if row.subject != f"column {ROW}"),
             questions=(
                 *schema.questions,
                 *split_questions(parquet),

@@ -126,6 +126,7 @@ class Table:
             notes=(*schema.notes, *copies.notes),
             questions=(*schema.questions, *([WHOLE_CLASSES] if whole_classes else [])),
             tables=tables,
+            roles=schema.roles,
         )
 
 

@@ -31,7 +31,7 @@ IMAGE_FOLDERS = frozenset(
 )
 """Usual names of folders of images, in lower case."""
 
-_MOST_IMAGES = 2000
+MOST_IMAGES = 2000
 _PAGE = 1000  # names of a request to a bucket
 _MOST_PAGES = 100  # requests while names are remembered
 _WHOLE, _ASKED = object(), object()  # keys of what is remembered
@@ -187,7 +187,7 @@ def _local(folder: str) -> LocalNames:
                     folders.append(entry.path)
                 elif not _is_image(name):
                     others.append(name)
-                elif len(images) < _MOST_IMAGES:
+                elif len(images) < MOST_IMAGES:
                     images.append(name)
     except OSError:
         pass  # reported by the listing of the images
@@ -258,7 +258,7 @@ def _by_folder(root: str, names: Sequence[str]) -> dict[str, LocalNames]:
         files_in.setdefault(folder, []).append(last)
     return {
         folder: LocalNames(
-            tuple(list(filter(_is_image, files_in.get(folder, ())))[:_MOST_IMAGES]),
+            tuple(list(filter(_is_image, files_in.get(folder, ())))[:MOST_IMAGES]),
             tuple(name for name in files_in.get(folder, ()) if not _is_image(name)),
             tuple(folders_in.get(folder, ())),
         )

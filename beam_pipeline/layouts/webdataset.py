@@ -297,6 +297,7 @@ class WebDataset:
             table_numbering(options, schema),
             (*archive_notes(archives), *notes),
             (*schema.questions, *archive_questions(archives), *_yolo_question(rows)),
+            roles=schema.roles,
         )
 
 

@@ -17,7 +17,7 @@ from beam_pipeline.layouts.layout import SourceOptions
 from beam_pipeline.options.group import Option, OptionGroup
 from beam_pipeline.options.images import ImageOptions
 from beam_pipeline.options.output import EngineOptions, OutputOptions, SplitOptions, WaitOptions
-from beam_pipeline.options.source import InputOptions, LabelOptions
+from beam_pipeline.options.source import InputOptions, LabelOptions, RolesOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -29,6 +29,7 @@ __all__ = [
     "InputOptions",
     "LabelOptions",
     "OutputOptions",
+    "RolesOptions",
     "SplitOptions",
     "WaitOptions",
 ]

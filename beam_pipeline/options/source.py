@@ -81,6 +81,18 @@ class InputOptions(OptionGroup):
 
 
 @dataclass(frozen=True)
+class RolesOptions(OptionGroup):
+    """Options of the commands alone."""
+
+    title = InputOptions.title
+
+    show_roles: bool = option(
+        False,
+        help="print what each folder level, column and kind of file is used for, and stop; needs no --output",
+    )
+
+
+@dataclass(frozen=True)
 class LabelOptions(OptionGroup):
     """Options that override what the layout infers about the labels."""
 

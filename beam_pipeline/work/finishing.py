@@ -58,6 +58,7 @@ from beam_pipeline.core.errors import (
     QuestionError,
 )
 from beam_pipeline.core.failures import FailurePolicy, Refusal, refusal_order
+from beam_pipeline.core.labels.roles import RoleRow
 from beam_pipeline.core.labels.schema import (
     Column,
     ColumnKind,
@@ -177,6 +178,7 @@ class DatasetFinisher:
       card: whether the data set gets a data card.
       most_dead_letters: the most that one file lists; more are written in parts.
       report_of: the command that `report.html` shows; None to write no report.
+      roles: what each part of the input is used for, for the manifest.
     """
 
     output_folder: str
@@ -188,6 +190,7 @@ class DatasetFinisher:
     card: bool = True
     most_dead_letters: int = MOST_IN_ONE
     report_of: str | None = None
+    roles: Sequence[RoleRow] = ()
 
     def finish(self, plan: Plan, reports: Reports) -> None:
         """Finishes a run, or notes in the output folder why the data set is not complete.
@@ -449,6 +452,7 @@ class DatasetFinisher:
             options=options,
             features=self.encoding.features(turned=turned),
             counted=_counted(self.encoding.columns),
+            roles=self.roles,
         )
         return build_manifest(
             run.plan, run.tally, run.shards, recorded, run.totals, dead_letter_files

@@ -22,6 +22,7 @@ from beam_pipeline.core.card.metadata_files import SCHEMA_NAME
 from beam_pipeline.core.dataset.manifest import (
     CHECKSUM_ENTRY,
     LINES_ENTRY,
+    ROLES_ENTRY,
     dump_json,
 )
 from beam_pipeline.core.dataset.names import MANIFEST_NAME
@@ -114,7 +115,7 @@ def _files() -> dict[str, str]:
     """File -> SHA-256, of those beside the shards.
 
     Left out are the dead letters, which name the folder, the schema, which is younger, and of the manifest the
-    figures of images and the checksums; with compressed shards, what contains their sizes.
+    figures of images, the roles and the checksums; with compressed shards, what contains their sizes.
     """
     left_out = {"dead_letters.jsonl", SCHEMA_NAME}
     if any(name.endswith(".gz") for name in os.listdir("out")):
@@ -125,7 +126,7 @@ def _files() -> dict[str, str]:
             data = path.read_bytes()
             if path.name == MANIFEST_NAME:
                 manifest = json.loads(data)
-                for entry in ("images", CHECKSUM_ENTRY, LINES_ENTRY):
+                for entry in ("images", ROLES_ENTRY, CHECKSUM_ENTRY, LINES_ENTRY):
                     del manifest[entry]
                 data = dump_json(manifest)
             digests[path.name] = hashlib.sha256(data).hexdigest()
@@ -158,14 +159,15 @@ def _config(argv: list[str]) -> ConvertConfig:
 
 
 def _understanding(config: ConvertConfig) -> dict[str, Any]:
-    """The layout, the folders and the columns, as found before the job."""
+    """The layout, the folders, the columns and all roles, as found before the job."""
     source = config.source
     columns = {
         column.name: f"{'list of ' if column.repeated else ''}{column.kind.value}"
         for column in source.columns
     }
     roots = [os.path.relpath(root.uri) for root in source.roots]
-    return {"layout": source.layout, "roots": roots, "columns": columns}
+    roles = [f"{row.subject}: {row.role}" for row in source.roles]
+    return {"layout": source.layout, "roots": roots, "columns": columns, "roles": roles}
 
 
 def _written(*, stable: bool) -> dict[str, Any]:

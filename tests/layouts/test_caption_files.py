@@ -69,10 +69,14 @@ def test_a_folder_as_trainers_keep_it(
     Path("dogs/10_dog/note.jpg").unlink()
     assert convert("--images", "dogs", "--output", "out", "--max_bad_fraction=0.1") == 0
     out = capsys.readouterr().out
-    assert (
-        "Layout caption_files: a caption beside each image, such as dogs/10_dog/0000.txt\n"
-        "  label: none; also caption (texts)\n" in out
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert lines[0] == (
+        "Layout caption_files: a caption beside each image, such as dogs/10_dog/0000.txt"
     )
+    assert lines[1].startswith("path segment 1 2 folders, such as '10_dog' ")
+    assert lines[1].endswith(" ignored")
+    assert lines[2].startswith("column caption ")
+    assert lines[2].endswith(" feature")
     assert "names of folders, such as 10_dog, are neither classes nor repeats" in out
     assert captions_in("out") == {key: [text.encode()] for key, text in DOGS.items()}
     assert reasons_of("out") == {f"{working_folder}/dogs/10_dog/note": "missing_image"}

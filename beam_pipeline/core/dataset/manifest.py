@@ -24,6 +24,7 @@ from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import Tally, Totals
 from beam_pipeline.core.errors import ConversionError, OutputError, UsageError
 from beam_pipeline.core.images.preparation import RAW_FORMAT
+from beam_pipeline.core.labels.roles import RoleRow, recorded_roles
 from beam_pipeline.core.records.formats import (
     COMPRESSIONS,
     DEFAULT_FORMAT,
@@ -39,6 +40,7 @@ from beam_pipeline.core.records.sharding import ShardInfo
 from beam_pipeline.core.typed_json import Count, Expect, Integer, Text, decode, one_of
 
 FORMAT_VERSION = 1
+ROLES_ENTRY = "roles"
 CHECKSUM_ENTRY = "crc32c"
 LINES_ENTRY = "dead_letters_crc32c"
 _FORMAT = "beam-tfrecord"
@@ -201,6 +203,7 @@ class Manifest:
     images: ImageEntries | None = None
     dead_letter_parts: _Parts = 0
     questions: tuple[Text, ...] = ()
+    roles: tuple[RoleRow, ...] = ()
     codec: Text = ""
     content: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
@@ -271,12 +274,14 @@ class Recorded:
       features: key -> kind, shape and whether it is optional, of every feature of an example.
       counted: the unit of class counts, "examples" or "objects"; empty where classes are not counted,
         as for masks, whose pixels are not read.
+      roles: what each part of the input is used for.
     """
 
     seed: int
     options: Mapping[str, Any]
     features: Mapping[str, Any]
     counted: str = "examples"
+    roles: Sequence[RoleRow] = ()
 
 
 class DeadLetterFiles(NamedTuple):
@@ -352,6 +357,7 @@ def build_manifest(
         **_images_entry(images.statistics, examples),
         "dead_letters": dict(sorted(tally.dead.items())),
         **({"dead_letter_parts": dead_letter_files.parts} if dead_letter_files.parts else {}),
+        **({ROLES_ENTRY: recorded_roles(recorded.roles)} if recorded.roles else {}),
         **({"questions": list(plan.questions)} if plan.questions else {}),
         **({"codec": images.codecs[0]} if images.codecs else {}),
         LINES_ENTRY: crc32c_text(dead_letter_files.crc % (1 << 32)),

@@ -43,6 +43,7 @@ from beam_pipeline.core.labels.object_lists import (
     list_names,
 )
 from beam_pipeline.core.labels.points import Pairs, paired_columns, point_of_columns
+from beam_pipeline.core.labels.roles import CLASS, KEY, SPLIT, RoleRow, column_rows, role_of
 from beam_pipeline.core.labels.schema import (
     Column,
     ColumnKind,
@@ -167,6 +168,7 @@ class LabelSchema:
       questions: what is not safe to assume of them.
       split_like: columns that are not called `split`, but seem to say it by their values or their names.
       points: the columns of points that have two in the table.
+      roles: of the columns of the tables.
     """
 
     columns: tuple[Column, ...]
@@ -179,6 +181,7 @@ class LabelSchema:
     questions: tuple[Question, ...] = ()
     split_like: tuple[str, ...] = ()
     points: Pairs = field(default_factory=dict)
+    roles: tuple[RoleRow, ...] = field(default=(), compare=False)
 
     @property
     def has_label(self) -> bool:
@@ -211,11 +214,13 @@ def inspect_tables(
     """
     inspected = [_inspected(head, choices) for head in heads]
     tables = tuple(table for table, _ in inspected)
-    schema = _Inspection([rows for _, rows in inspected], choices, tables).schema()
+    inspection = _Inspection([rows for _, rows in inspected], choices, tables)
+    schema = inspection.schema()
+    rows = inspection.roles(schema, whole=all(head.whole and head.rows is None for head in heads))
     notes = [
         note for head, table in zip(heads, tables, strict=True) for note in file_notes(head, table)
     ]
-    return replace(schema, notes=(*notes, *schema.notes)), tables
+    return replace(schema, notes=(*notes, *schema.notes), roles=rows), tables
 
 
 def path_columns(names: Sequence[str]) -> Sequence[str]:
@@ -304,6 +309,20 @@ class _Inspection:
             split_like=tuple(name for name in split_like if name != label),
             points=self._points,
         )
+
+    def roles(self, schema: LabelSchema, *, whole: bool) -> tuple[RoleRow, ...]:
+        """The rows of all columns in the table of roles; `whole` if there are no further rows."""
+        leading = schema.leading
+        roles = {column.name: role_of(column) for column in schema.columns}
+        roles |= {side: "point" for pair in schema.points.values() for side in pair}
+        if isinstance(leading, BoxColumns):
+            roles |= dict.fromkeys(leading.size, "size") | dict.fromkeys(leading.names, "box side")
+        else:
+            role = "objects" if isinstance(leading, ObjectLists) else CLASS
+            roles |= dict.fromkeys(leading.used, role)
+        roles |= {schema.split_column: SPLIT, leading.class_name: CLASS}
+        roles |= dict.fromkeys(self._keys, KEY)
+        return column_rows(self._values, roles, partial=not whole)
 
     def _objects(self) -> ObjectLists | None:
         """The column of objects, if there is one and it is not skipped."""

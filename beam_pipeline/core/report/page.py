@@ -415,6 +415,9 @@ def _made(report: Report) -> Iterator[str]:
         yield f'<pre tabindex="0"><code>{text(report.command, _COMMAND)}</code></pre>'
     for question in manifest.questions[:_MOST_QUESTIONS]:
         yield f"<p>Accepted with --yes: {text(question, _MESSAGE)}</p>"
+    if manifest.roles:
+        cells = [[text(row.subject), text(row.values), text(row.role)] for row in manifest.roles]
+        yield table(["Part of the input", "Values", "Role"], cells, numeric=False)
     rows = [["seed", text(manifest.seed)]]
     for name, value in manifest.content["options"].items():
         if name != "columns" and value not in (None, {}, [], ""):

@@ -1,0 +1,203 @@
+"""Finds the role of each level of folders, column and kind of file, before a job lists all files.
+
+Names of the first folders are looked at, as far as they tell more than their siblings; no file is opened.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from beam_pipeline.core.labels.path_roles import IMAGES, MASKS
+from beam_pipeline.core.labels.roles import (
+    CLASS,
+    IGNORED,
+    KEY,
+    LABELS,
+    SPLIT,
+    RoleRow,
+    label_rows,
+    role_row,
+    table_of_roles,
+)
+from beam_pipeline.core.labels.table_files import Format, LabelTable
+from beam_pipeline.core.listing.filters import ImageRoot, ListingFilter
+from beam_pipeline.core.listing.folders import SPLIT_NAMES, folder_meaning
+from beam_pipeline.core.uris import is_remote
+from beam_pipeline.layouts.layout import (
+    ContainerLabels,
+    FolderLabels,
+    ListedLabels,
+    Source,
+)
+from beam_pipeline.layouts.tree import MOST_IMAGES, names_in
+
+_MOST_FOLDERS, _MOST_REMOTE = 64, 8  # whose names are read
+_SEPARATORS = {"\t": "tab"}
+_ENCODINGS = {"utf-8-sig": "UTF-8", "utf-16": "UTF-16", "cp1252": "Windows-1252"}
+_FORMATS = {
+    Format.PARQUET: "tables in Parquet",
+    Format.JSON_LINES: "tables in JSON Lines",
+    Format.JSON_ARRAY: "tables in JSON",
+    Format.NUMBERED: "numbered captions",
+    Format.NAMES: "lists of images",
+}
+
+
+@dataclass
+class _Tree:
+    """The folders of some roots, and the kinds of files in those that were looked at.
+
+    Attributes:
+      paths: of folders with images, or that were not looked at: a name for each level.
+      files: (root, path below it of the first file with an extension in a folder, how many it has).
+      example: the path of an image.
+      partial: True if there are folders or files that were not looked at.
+    """
+
+    paths: list[tuple[str, ...]] = field(default_factory=list)
+    files: list[tuple[ImageRoot, str, int]] = field(default_factory=list)
+    example: str = ""
+    partial: bool = False
+
+    def look_at(self, root: ImageRoot) -> None:
+        """Adds the folders of a root, level by level."""
+        rules, waiting = ListingFilter(root), [""]
+        most = _MOST_REMOTE if is_remote(root.uri) else _MOST_FOLDERS
+        for number, folder in enumerate(waiting):  # which grows
+            path = tuple(filter(None, folder.split("/")))
+            if number >= most:
+                self.partial = True
+                self.paths.append(path)
+                continue
+            names = names_in(posixpath.join(root.uri, folder))
+            self.partial = self.partial or len(names.images) == MOST_IMAGES
+            by_extension: dict[str, list[str]] = {}
+            for name in (*names.images, *names.files):
+                by_extension.setdefault(_extension(name), []).append(posixpath.join(folder, name))
+            keys = [keys[0] for keys in by_extension.values()]
+            self.files += [(root, found[0], len(found)) for found in by_extension.values()]
+            listed = [key for key in keys if rules.lists(key, posixpath.join(root.uri, key))]
+            self.paths += [path] if listed else []
+            self.example = self.example or next(iter(listed), "")
+            below = (posixpath.join(folder, posixpath.basename(uri)) for uri in names.folders)
+            waiting += [inner for inner in below if rules.can_hold(inner)]
+
+
+def roles_of(source: Source) -> tuple[RoleRow, ...]:
+    """The rows of the table of roles.
+
+    Args:
+      source: the images and labels; its own roles are those of the columns of tables.
+    """
+    images, labels = _Tree(), _Tree()
+    for root in source.roots:
+        if not root.archive:
+            images.look_at(root)
+    folders = getattr(source.labels, "folders", ())
+    for root in folders:
+        labels.look_at(root)
+    return (
+        *_segment_rows(images, source),
+        *(source.roles or _label_rows(source)),
+        *_file_rows(images, labels, source),
+    )
+
+
+def understanding(source: Source, why: str) -> Iterator[str]:
+    """Lines for the user on the layout, the roles and all notes.
+
+    Args:
+      source: the images and labels.
+      why: the reason for the layout; empty if the user named it.
+    """
+    yield f"Layout {source.layout}: {why or 'as --layout says'}"
+    yield from table_of_roles(source.roles)
+    yield from (f"Note: {note}" for note in source.notes)
+
+
+def _label_rows(source: Source) -> tuple[RoleRow, ...]:
+    if not isinstance(source.labels, FolderLabels):
+        return label_rows(source.columns, "label")
+    return label_rows(source.columns, "group") if source.labels.names else ()
+
+
+# --- folders --------------------------------------------------------------------------------------
+
+
+def _segment_rows(tree: _Tree, source: Source) -> Iterator[RoleRow]:
+    for level in range(max(map(len, tree.paths), default=0)):
+        names = list(dict.fromkeys(path[level] for path in tree.paths if len(path) > level))
+        role = _role_of_level(level, names, tree, source)
+        row = role_row(f"path segment {level + 1}", "folders", names, role)
+        yield replace(row, partial=tree.partial and level > 0)
+
+
+def _role_of_level(level: int, names: Sequence[str], tree: _Tree, source: Source) -> str:
+    labels = source.labels
+    if isinstance(labels, FolderLabels) and labels.names:
+        match = re.fullmatch(labels.names.pattern, tree.example)
+        groups = re.compile(labels.names.pattern).groupindex if match else {}
+        start = len("/".join(tree.example.split("/")[:level])) + bool(level)
+        inside = [name for name in groups if match and match.start(name) <= start < match.end(name)]
+        return next(({"label": CLASS}.get(name, name) for name in inside), IGNORED)
+    lower = {name.lower() for name in names}
+    if isinstance(labels, FolderLabels) or source.class_by_folder:
+        meanings = [folder_meaning("/".join((*path, "x"))) for path in tree.paths]
+        has_split = 2 * sum(bool(meaning.split) for meaning in meanings) > len(meanings)
+        parts = max(map(len, tree.paths)) - has_split
+        if has_split and not level:
+            return SPLIT
+        return CLASS if parts == 1 else f"{CLASS}, part {level + 1 - has_split} of {parts}"
+    if lower <= SPLIT_NAMES.keys():
+        return SPLIT
+    if lower <= IMAGES | MASKS:
+        return "images" if lower <= IMAGES else "images and masks"
+    if len(names) == 1:
+        return "wrapper"
+    named = not source.roles or any(r.role == KEY and "/" in r.example for r in source.roles)
+    return KEY if named else IGNORED
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def _file_rows(images: _Tree, labels: _Tree, source: Source) -> Iterator[RoleRow]:
+    """A row for each kind of file: images, files of labels, and others."""
+    named = getattr(source.labels, "files", ())
+    role = "images and labels" if isinstance(source.labels, ContainerLabels) else LABELS
+    used_as = "masks" if isinstance(source.labels, ListedLabels) else LABELS
+    formats = {table.uri: _format_of(table) for table in source.tables}
+    by_kind: dict[tuple[str, str], list[str]] = {}
+    for uri in named:
+        kind = formats.get(uri, "files")
+        by_kind.setdefault((_extension(uri), kind), []).append(posixpath.basename(uri))
+    for (subject, kind), names in by_kind.items():
+        yield role_row(subject, kind, names, role)
+    rows: dict[tuple[str, str], RoleRow] = {}
+    for tree in (images, labels):
+        for root, key, count in tree.files:
+            uri, subject = posixpath.join(root.uri, key), _extension(key)
+            listed = ListingFilter(root).lists(key, uri)
+            if uri in named or (tree is labels and not listed):
+                continue
+            role = IGNORED if not listed else "images" if tree is images else used_as
+            row = rows.get((subject, role), RoleRow(subject, "files", 0, "", role))
+            example = row.example or posixpath.basename(key)
+            row = replace(row, distinct=row.distinct + count, example=example)
+            rows[subject, role] = replace(row, partial=tree.partial)
+    used = {subject for subject, role in rows if role != IGNORED}
+    yield from (row for row in rows.values() if row.role != IGNORED or row.subject not in used)
+
+
+def _extension(name: str) -> str:
+    return f"{posixpath.splitext(name)[1].lower() or 'other'} files"
+
+
+def _format_of(table: LabelTable) -> str:
+    encoding = _ENCODINGS.get(table.encoding, table.encoding)
+    separator = _SEPARATORS.get(table.delimiter, repr(table.delimiter or " "))
+    kind = _FORMATS.get(table.format, f"tables with {separator} between cells")
+    return f"{kind}, in {encoding}" if encoding else kind
