@@ -356,7 +356,7 @@ class ConvertConfig:
             "splits_from": LABEL_FILES if splits.by_label_file else "",
             "split_by": splits.split_by,
             "stratify": splits.stratify,
-            "unlabelled": "keep" if self.unlabelled else "",
+            "unlabelled": {"keep": "keep", "empty": "empty"}.get(labels.unlabelled, ""),
             "filters": images.filters,
             "duplicates": "first" if images.duplicates == "first" else "",
             "one_hot": list(labels.one_hot),

@@ -31,7 +31,7 @@ from beam_pipeline.core.labels.schema import (
     class_column,
     file_columns,
 )
-from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
+from beam_pipeline.core.labels.unlabelled import KeepUnlabelled, WithoutObjects
 from beam_pipeline.core.listing.folders import SPLIT_NAMES, split_paths
 from beam_pipeline.core.listing.inventory import groups_for
 from beam_pipeline.core.questions import Question, question_error
@@ -39,6 +39,7 @@ from beam_pipeline.core.records.example_source import ExampleSource, LabelledIma
 from beam_pipeline.core.records.features import feature_kinds
 from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.core.uris import is_remote
+from beam_pipeline.layouts.label_files import LabelFileReader
 from beam_pipeline.layouts.layout import (
     ContainerLabels,
     FileLabels,
@@ -73,6 +74,7 @@ def convert_config(options: ConvertOptions) -> tuple[ConvertConfig, str]:
     if options.splits.by_label_file:
         source = with_splits_of_files(source)
     source, known = _with_known_classes(source, options)
+    source = _with_unlabelled(source, options.labels.unlabelled)
     keep = _unlabelled(source) if options.labels.unlabelled == "keep" else None
     if keep:
         source = dataclasses.replace(source, examples=_with_columns(source, keep.columns))
@@ -112,6 +114,38 @@ def _exclusion(path: str) -> Exclusion | None:
     except OSError as error:
         raise UsageError(f"--exclude {path} cannot be read: {error.strerror or error}") from error
     return Exclusion.parse(data, uri)
+
+
+def _with_unlabelled(source: Source, choice: str) -> Source:
+    """The source with what images without a label row stand for.
+
+    Raises:
+      UsageError: they are to have no objects, but labels are none of objects.
+    """
+    labels, columns = source.labels, source.columns
+    if choice == "auto":
+        return source
+    of_objects = any(column.kind is ColumnKind.BOX for column in columns)
+    if choice == "empty" and not (of_objects and isinstance(labels, FileLabels)):
+        raise UsageError(
+            f"--unlabelled empty means nothing for the layout {source.layout}, whose labels are not objects "
+            "in label files; expected drop or keep"
+        )
+    if not isinstance(labels, FileLabels):
+        return source
+    if choice != "empty":
+        return dataclasses.replace(source, labels=dataclasses.replace(labels, unnamed=None))
+    if isinstance(labels.reader, LabelFileReader):
+        return dataclasses.replace(
+            source, labels=dataclasses.replace(labels, unnamed=labels.reader)
+        )
+    columns = tuple(dataclasses.replace(c, required=c.required and c.repeated) for c in columns)
+    unnamed = WithoutObjects(tuple(() if column.repeated else None for column in columns))
+    return dataclasses.replace(
+        source,
+        examples=_with_columns(source, columns),
+        labels=dataclasses.replace(labels, unnamed=unnamed),
+    )
 
 
 def _unlabelled(source: Source) -> KeepUnlabelled:

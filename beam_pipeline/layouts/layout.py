@@ -53,7 +53,7 @@ class SourceOptions:
       label_from: a regular expression for file names, with a group `label`; empty for none.
       label_base: id of the first class, or None for the layout's own.
       label_order: how class names are sorted, as in `ClassNumbering`.
-      unlabelled: "keep" if images without a label are written, too, else "drop".
+      unlabelled: a name in `UNLABELLED_CHOICES`.
       split_by: the column whose equal values stay in one split, or "folder", or empty.
       class_ids: "keep" if a class's name is its id, in any layout.
       object_features: further features of objects to write, names in `OBJECT_FEATURES`.
@@ -73,7 +73,7 @@ class SourceOptions:
     label_from: str = ""
     label_base: int | None = None
     label_order: str = AUTO_ORDER
-    unlabelled: str = "drop"
+    unlabelled: str = "auto"
     split_by: str = ""
     class_ids: str = CLASS_IDS[0]
     object_features: tuple[str, ...] = ()

@@ -129,7 +129,8 @@ class Yolo:
             ),
             skipped=frozenset(data.skipped),
         )
-        notes, doubts = _missing_labels(data, roots)
+        are_empty = options.unlabelled in ("auto", "empty")
+        notes, doubts = _missing_labels(data, roots, are_empty=are_empty)
         if data.names is None:
             notes.append("nothing names the classes, so their numbers are their names")
         if lines.task == SEGMENT and not lines.masks:
@@ -237,10 +238,16 @@ def _sampled_lengths(data: DataSet) -> list[int]:
     return lengths
 
 
-def _missing_labels(data: DataSet, roots: Sequence[ImageRoot]) -> tuple[list[str], list[Question]]:
-    """Returns (notes, questions) about images without a label file; none for remote folders.
+def _missing_labels(
+    data: DataSet, roots: Sequence[ImageRoot], *, are_empty: bool
+) -> tuple[list[str], list[Question]]:
+    """Returns (notes, questions) about images without a label file or in no list; none for buckets.
 
-    If no image of a folder has one, the folder may be unlabelled instead.
+    Args:
+      data: the data set.
+      roots: the folders of images.
+      are_empty: True if images without a label file count as images without objects. If no image of a
+        folder has one, the folder may be unlabelled instead.
     """
     notes: list[str] = []
     questions: list[Question] = []
@@ -251,19 +258,19 @@ def _missing_labels(data: DataSet, roots: Sequence[ImageRoot]) -> tuple[list[str
         stems = _stems([ImageRoot(pair.images)] if pair.images else roots)
         without = len(stems - _stems([ImageRoot(pair.labels, (LABEL_FILES,))]))
         images, missing = images + len(stems), missing + without
-        if stems and without == len(stems) and pair.images:
+        if are_empty and stems and without == len(stems) and pair.images:
             reason = (
                 f"none of the {without} images in {pair.images} has a label file in {pair.labels}, "
                 "so all of them would count as images without objects; leave the folder out if they "
-                "are not labelled"
+                "are not labelled, or all such images with --unlabelled drop"
             )
             questions.append(Question("folder_without_labels", reason))
         if data.listed and pair.images and not pair.split:
             unlisted += sum(f"{pair.images}/{stem}" not in data.listed for stem in stems)
-    if missing:
+    if missing and are_empty:
         notes.append(
             f"{missing} of {images} images have no label file and count as images without objects, "
-            "as in Ultralytics"
+            "as in Ultralytics; --unlabelled drop leaves them out"
         )
     if unlisted:
         notes.append(

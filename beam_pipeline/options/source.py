@@ -160,8 +160,8 @@ class LabelOptions(OptionGroup):
     unlabelled: str = option(
         UNLABELLED_CHOICES[0],
         choices=UNLABELLED_CHOICES,
-        help="images without a label: drop leaves them out, keep writes them without label features "
-        "(default: %(default)s)",
+        help="images without a label: drop leaves them out, keep writes them without label features, "
+        "empty writes them without objects (default: auto, which is empty for YOLO, and else drop)",
     )
     class_ids: str = option(
         CLASS_IDS[0],

@@ -17,7 +17,8 @@ from tests.harness import (
     manifest_of,
     read_all,
 )
-from tests.pictures import write_files, write_pictures
+from tests.layouts.make_voc import labelimg_xml
+from tests.pictures import picture, write_files, write_pictures
 
 NAMES = [f"{i}.jpg" for i in range(6)]
 KEEP = ("--unlabelled", "keep", NONE_BAD)
@@ -139,3 +140,55 @@ def test_paths_of_another_place(photos: Path, capsys: pytest.CaptureFixture[str]
         "Note: rows name images in C:/data/pets/; taken are their copies of the same path in --images"
         in capsys.readouterr().out
     )
+
+
+BOX = {"image/object/class/text": [b"cat"]}
+WITHOUT_OBJECTS: dict[str, list[bytes]] = {"image/object/class/text": []}
+KITTI_CAT = "cat 0.00 0 1.62 1.00 1.00 5.00 5.00 1.52 1.63 3.88 -4.36 1.71 14.20 1.33\n"
+SETS = {
+    "yolo": {"labels/a.txt": "0 0.5 0.5 0.25 0.25\n", "classes.txt": "cat\n"},
+    "voc": {"annotations/a.xml": labelimg_xml("a.jpg", (9, 7), [("cat", ("1", "1", "5", "5"))])},
+    "kitti": {"labels/a.txt": KITTI_CAT},
+    "table": {"labels.csv": "filename,class,xmin,ymin,xmax,ymax\na.jpg,cat,1,1,5,5\n"},
+    "coco": {
+        "x.json": '{"images": [{"id": 1, "file_name": "a.jpg"}], "categories": [{"id": 1, "name": "cat"}], '
+        '"annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 1, 4, 4]}]}'
+    },
+}
+
+
+@pytest.mark.parametrize("choice", ["auto", "drop", "keep", "empty"])
+@pytest.mark.parametrize("layout", SETS)
+def test_every_layout_of_objects_has_one_rule(photos: Path, layout: str, choice: str) -> None:
+    """An image that no label file names is left out, but in YOLO's sets, unless the option says otherwise."""
+    files = {f"images/{name}.jpg": picture(i, size=(9, 7)) for i, name in enumerate("ab")}
+    write_files("set", {**files, **SETS[layout]})
+    (labels,) = {name.split("/")[0] for name in SETS[layout]} - {"classes.txt"}
+    argv = ["--images", "set/images", "--labels", f"set/{labels}", "--layout", layout]
+    if layout == "yolo":
+        argv[1:4] = ["set"]
+    assert convert(*argv, "--unlabelled", choice, "--output", "out", NONE_BAD) == 0
+    objects = {
+        key: {name: features[name] for name in (*BOX, "image/labelled") if name in features}
+        for key, features in read_all("out").items()
+    }
+    expected: dict[str, dict[str, Any]] = {
+        "drop": {"a.jpg": BOX},
+        "keep": {"a.jpg": {**BOX, "image/labelled": [1]}, "b.jpg": {"image/labelled": [0]}},
+        "empty": {"a.jpg": BOX, "b.jpg": WITHOUT_OBJECTS},
+    }
+    by_default = "empty" if layout == "yolo" else "drop"
+    assert objects == expected[by_default if choice == "auto" else choice]
+    left_out = choice == "drop" or (choice == "auto" and by_default == "drop")
+    letters = [(letter["key"], letter["reason"]) for letter in dead_letters_of("out")]
+    assert letters == ([("b.jpg", "unlabelled")] if left_out else [])
+
+
+def test_only_images_of_objects_can_be_without(
+    photos: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A class is not a list that could be empty."""
+    write_files(".", {"labels.csv": "filename,label\n0.jpg,cat\n1.jpg,dog\n"})
+    argv = ("--images", "photos", "--labels", "labels.csv", "--unlabelled", "empty")
+    assert convert(*argv, "--output", "out") == 2
+    assert "--unlabelled empty means nothing for the layout table" in capsys.readouterr().err

@@ -349,7 +349,11 @@ def build_manifest(
             "label_rows_repeated": tally.repeated_rows,
             "label_rows_without_image": tally.orphan_rows,
             "joined_samples": tally.samples.total(),
-            **({"unlabelled": tally.unlabelled} if recorded.options.get("unlabelled") else {}),
+            **(
+                {"unlabelled": tally.unlabelled}
+                if recorded.options.get("unlabelled") == "keep"
+                else {}
+            ),
             "examples": examples,
             "dead_letters": tally.dead.total(),
             **({"images": dict(images.events)} if images.events else {}),

@@ -207,8 +207,8 @@ class UnnamedImages(Protocol):
     def row(self, image: ImageRef) -> LabelRow:
         """The row that an image without one stands for."""
 
-    def unread(self, uri: str, problem: str) -> LabelRow:
-        """The row of a label file that cannot be read: its image does not count as unnamed."""
+    def unread(self, uri: str, problem: str) -> LabelRow | DeadLetter:
+        """The row of a label file that cannot be read, if it is of one image, else a dead letter."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
-"""Images without labels, written together with labelled ones (`--unlabelled keep`).
+"""Images without labels, written together with labelled ones (`--unlabelled keep` and `empty`).
 
-Their label features are left out. Readers cannot tell an absent list from an empty one, so each
-example also has the feature `image/labelled`: 1 if it was labelled, else 0.
+With `keep`, their label features are left out. Readers cannot tell an absent list from an empty one, so
+each example also has the feature `image/labelled`: 1 if it was labelled, else 0. With `empty`, they
+are images without objects.
 """
 
 from __future__ import annotations
@@ -10,16 +11,34 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
 from beam_pipeline.core.labels.schema import Column, ColumnKind
-from beam_pipeline.core.references import ImageRef, SampleRef
+from beam_pipeline.core.references import ImageRef, LabelRow, LabelValue, SampleRef
 
-UNLABELLED_CHOICES = ("drop", "keep")
+UNLABELLED_CHOICES = ("auto", "drop", "keep", "empty")
 
 _MARK = Column("labelled", ColumnKind.INT64, "image/labelled", required=True)
 _LABELS = (  # features that are *the* label
     *("image/class", "image/label", "image/object/"),
     *("image/segmentation/", "image/panoptic"),
 )
+
+
+@dataclass(frozen=True)
+class WithoutObjects:
+    """Makes rows without objects for images that no row names.
+
+    Attributes:
+      values: those of such a row.
+    """
+
+    values: tuple[LabelValue, ...]
+
+    def row(self, image: ImageRef) -> LabelRow:
+        return LabelRow(image.key, self.values, split="", file="", line=0)
+
+    def unread(self, uri: str, problem: str) -> DeadLetter:
+        return row_dead_letter(Stage.LABELS, uri, Reason.BAD_ROW, problem, uri, 0)
 
 
 @dataclass(frozen=True)
