@@ -89,7 +89,7 @@ def test_a_data_set_becomes_examples(
     assert "Layout yolo: data.yaml" in out
     assert (
         "Note: 1 of 6 images have no label file and count as images without objects, as in "
-        "Ultralytics\n"
+        "Ultralytics; --unlabelled drop leaves them out\n"
     ) in out
 
 
