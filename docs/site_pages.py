@@ -55,7 +55,7 @@ def _command(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:
             continue
         yield f"### {name}: {group.title}"
         yield ""
-        yield from ["| | |", "|---|---|"]
+        yield from ["| argument | effect |", "|---|---|"]
         yield from (f"| {_invocation(one)} | {_cell(_help(one))} |" for one in actions)
         yield ""
 

@@ -14,7 +14,6 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
-from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from tests.harness import REPOSITORY, run_shell
 from tests.pictures import write_pictures
@@ -152,13 +151,6 @@ def test_the_five_minutes_run(tmp_path: Path, page: str) -> None:
     done = run_shell(f"{sys.executable} - <<'END'\n{code}\nEND\n", tmp_path)
     assert "Epoch 3/3" in done.stdout
     assert {"README.md", "manifest.json"} <= set(os.listdir(tmp_path / "out/first"))
-
-
-def test_every_reason_is_documented() -> None:
-    """The table in docs/output.md lists every reason, in order."""
-    text = Path(REPOSITORY, "docs/output.md").read_text(encoding="utf-8")
-    documented = re.findall(r"^\| \w+ \| `(\w+)` \| .* \|$", text, re.MULTILINE)
-    assert documented == [reason.value for reason in Reason]
 
 
 def test_every_split_name_is_documented() -> None:
