@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import os
 import posixpath
-import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.dataset.manifest import LABELS_NAME, MANIFEST_NAME
+from beam_pipeline.core.dataset.names import dataset_name
 from beam_pipeline.core.dataset.plausibility import (
     LabelChecks,
 )
@@ -83,7 +83,7 @@ def convert_config(options: ConvertOptions) -> tuple[ConvertConfig, str]:
         options=options,
         source=source,
         output=folder,
-        name=options.output.name or name_from(folder),
+        name=options.output.name or dataset_name(folder),
         inventory=tuple(inventory),
         inventory_groups=_inventory_groups(inventory),
         renames=resolve_renames(options.output.features, source.columns),
@@ -374,12 +374,6 @@ def check_buckets(config: ConvertConfig, *, writes: bool) -> None:
     files.check_credentials(config.uris if writes else config.source.uris)
     for root in config.source.roots:
         files.check_readable(root.uri)
-
-
-def name_from(folder: str) -> str:
-    """Returns a data set name made from a folder's name, with `_` for unsuitable characters."""
-    name = re.sub(r"[^\w.-]", "_", posixpath.basename(folder)).lstrip(".-")
-    return name or "dataset"
 
 
 def resolve_renames(wanted: Mapping[str, str], columns: Sequence[Column]) -> dict[str, str]:

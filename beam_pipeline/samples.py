@@ -5,34 +5,36 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 from beam_pipeline.config import ConvertConfig
+from beam_pipeline.core.dataset.names import dataset_name
 from beam_pipeline.core.errors import SampleError, UsageError
-from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.records.example_source import SerializedExamples
 from beam_pipeline.core.records.feature_values import FeatureSchema
 from beam_pipeline.core.records.formats import DEFAULT_FORMAT
-from beam_pipeline.core.records.sharding import DEFAULT_SHARD_BYTES, SplitFractions
+from beam_pipeline.core.records.sharding import DEFAULT_SHARD_BYTES
 from beam_pipeline.core.references import DEFAULT_SPLIT
-from beam_pipeline.core.text import is_utf8, shown
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.dataset import Dataset
-from beam_pipeline.inputs import name_from, output_folder
+from beam_pipeline.inputs import output_folder
 from beam_pipeline.layouts.layout import ContainerLabels, Source
 from beam_pipeline.options import ConvertOptions, EngineOptions, OutputOptions, SplitOptions
-from beam_pipeline.options.values import SPLIT_NAME
 from beam_pipeline.work.incomplete_folder import delete_incomplete, unpacking_folder
 from beam_pipeline.work.output_claim import claimed
 from beam_pipeline.work.output_folder import prepare_output
+from beam_pipeline.work.records import (
+    CLASS_ID,
+    checked_key,
+    checked_split,
+    class_numbering,
+    fractions_of,
+    named_classes,
+)
 from beam_pipeline.work.sample_spool import SampleSpool, SpoolReader
 
 Sample = Mapping[str, Any]
 """Feature's key -> value; `beam_pipeline.core.records.feature_values` says which values there are."""
-
-CLASS_ID = "image/class/label"
-"""The feature that class ids are counted by."""
 
 SAMPLES_LAYOUT = "python"
 
@@ -87,14 +89,14 @@ def convert_samples(
     folder = output_folder(output)
     options = ConvertOptions(
         splits=SplitOptions(
-            _fractions(splits), num_shards=num_shards, shard_size=shard_size, seed=seed
+            fractions_of(splits), num_shards=num_shards, shard_size=shard_size, seed=seed
         ),
         output=OutputOptions(
             output, name, overwrite=overwrite, compression=compression, format=format
         ),
         engine=EngineOptions(writers=writers),
     )
-    numbering = _numbering(class_names)
+    numbering = class_numbering(class_names)
     with claimed(folder, make=True):
         prepare_output(folder, options.output.overwrite)
         try:
@@ -114,7 +116,7 @@ def convert_samples(
                     options=options,
                     source=Source(SAMPLES_LAYOUT, (), labels, examples, numbering=numbering),
                     output=folder,
-                    name=name or name_from(folder),
+                    name=name or dataset_name(folder),
                     made_by="beam_pipeline.convert_samples(...)",
                 )
                 from beam_pipeline.launch import Run  # imports Beam, which takes a second
@@ -126,17 +128,6 @@ def convert_samples(
     return Dataset.open(folder)
 
 
-def _numbering(names: Sequence[str]) -> ClassNumbering:
-    """The ids of classes that were named. Raises UsageError."""
-    for text in names:
-        if not isinstance(text, str) or not text or not is_utf8(text):
-            raise UsageError(f"class_names holds {shown(text)}; expected texts of UTF-8")
-    if len(set(names)) < len(names):
-        raise UsageError("class_names holds a name twice; each class needs a name of its own")
-    known = tuple((text, i) for i, text in enumerate(names))
-    return ClassNumbering(known=known, from_name=not known)
-
-
 def _spooled(
     samples: Iterable[_Numbered], spool: SampleSpool, class_names: Sequence[str]
 ) -> FeatureSchema:
@@ -144,7 +135,7 @@ def _spooled(
     schema = FeatureSchema()
     for sample in samples:
         with _naming_sample(schema.samples):
-            classes = _classes(sample.features, class_names)
+            classes = named_classes(sample.features.get(CLASS_ID), class_names)
             example = schema.encode(sample.features)
         spool.add(sample.key, sample.split, classes, example)
     if not schema.samples:
@@ -169,16 +160,14 @@ def _numbered(
         with _naming_sample(number):
             if not isinstance(sample, Mapping):
                 raise SampleError(f"a {type(sample).__qualname__}, expected a dict of features")
-            own = _key(sample, key, number)
+            own = str(number) if key is None else _key(sample, key)
             if key is not None:
                 if own in taken:
                     raise SampleError(
                         f"its key {own!r} is an earlier sample's, expected one of its own"
                     )
                 taken.add(own)
-            name = split(sample) if callable(split) else split
-            if not isinstance(name, str) or not SPLIT_NAME.fullmatch(name):
-                raise SampleError(f"its split is {name!r}, expected letters, digits and '_'")
+            name = checked_split(split(sample) if callable(split) else split)
         yield _Numbered(own, name, sample)
 
 
@@ -191,43 +180,5 @@ def _naming_sample(number: int) -> Iterator[None]:
         raise SampleError(f"sample {number}: {error}") from error
 
 
-def _key(sample: Sample, key: str | Callable[[Sample], str] | None, number: int) -> str:
-    if key is None:
-        return str(number)
-    value = key(sample) if callable(key) else sample.get(key)
-    if isinstance(value, bytes):
-        value = value.decode(errors="replace")
-    if not isinstance(value, (str, int)) or value == "" or not is_utf8(str(value)):
-        source = key if isinstance(key, str) else "by the function"
-        raise SampleError(f"its key ({source}) is {shown(value)}, expected a text or an integer")
-    return str(value)
-
-
-def _classes(sample: Sample, names: Sequence[str]) -> tuple[str, ...]:
-    """Names of the classes whose ids the sample holds."""
-    value = sample.get(CLASS_ID)
-    if value is None:
-        return ()
-    ids = value.tolist() if hasattr(value, "tolist") else value
-    texts = []
-    for i in ids if isinstance(ids, (list, tuple)) else (ids,):
-        if not isinstance(i, int) or (names and not 0 <= i < len(names)):
-            raise SampleError(
-                f"feature {CLASS_ID!r} is {i!r}, expected "
-                + (
-                    f"0 to {len(names) - 1}, as there are {len(names)} class names"
-                    if names
-                    else "an integer"
-                )
-            )
-        texts.append(names[i] if names else str(i))
-    return tuple(texts)
-
-
-def _fractions(splits: Mapping[str, float] | None) -> SplitFractions | None:
-    if not splits:
-        return None
-    try:
-        return SplitFractions(tuple((name, Fraction(str(share))) for name, share in splits.items()))
-    except ValueError as error:
-        raise UsageError(f"splits={dict(splits)!r}: {error}") from error
+def _key(sample: Sample, key: str | Callable[[Sample], str]) -> str:
+    return checked_key(key(sample) if callable(key) else sample.get(key), key)

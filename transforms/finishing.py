@@ -14,14 +14,15 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
+from apache_beam import coders
 from apache_beam.pvalue import AsIter, AsSingleton
 
 from beam_pipeline.core.dataset.changes import ShardFate
 from beam_pipeline.core.dataset.duplicates import Duplicates
-from beam_pipeline.core.dataset.names import parts_for
+from beam_pipeline.core.dataset.names import MANIFEST_NAME, parts_for
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import Totals, without_totals
 from beam_pipeline.core.dead_letters import DeadLetter
@@ -101,8 +102,39 @@ def _write_part(
     yield Outcome([WrittenPart(len(letters), refusal, crc)])
 
 
-def _finish(plan: Plan, finisher: DatasetFinisher, **reports: Any) -> None:
-    finisher.finish(plan, Reports(**reports))
+class CommittedDataset(NamedTuple):
+    """A data set that is complete.
+
+    Attributes:
+      manifest: the path of its manifest.
+      examples: in all of its shards.
+      bytes: of all shards.
+      shards: how many there are.
+      bad: samples that were left out.
+    """
+
+    manifest: str
+    examples: int
+    bytes: int
+    shards: int
+    bad: int
+
+
+coders.registry.register_coder(CommittedDataset, coders.RowCoder)
+
+
+def _finish(plan: Plan, finisher: DatasetFinisher, **given: Any) -> Iterator[CommittedDataset]:
+    reports = Reports(**given)
+    if not finisher.finish(plan, reports):
+        return
+    shards, bad = list(reports.shards), reports.summed().dead.dead.total()
+    yield CommittedDataset(
+        files.join(finisher.output_folder, MANIFEST_NAME),
+        examples=sum(shard.examples for shard in shards),
+        bytes=sum(shard.bytes for shard in shards),
+        shards=len(shards),
+        bad=bad,
+    )
 
 
 @dataclass(kw_only=True)
@@ -117,6 +149,8 @@ class FinishDataset(beam.PTransform):
       images: PCollection of `ImageFigures`; None where each `ShardInfo` has its own.
       changes: PCollection of `ShardFate`; None without an earlier data set.
       duplicates: PCollection of `Duplicates`; None where images were not compared.
+
+    Returns: the one `CommittedDataset`; none if the data set is not complete.
     """
 
     shards: beam.PCollection[ShardInfo]
@@ -127,7 +161,7 @@ class FinishDataset(beam.PTransform):
     changes: beam.PCollection[ShardFate] | None = None
     duplicates: beam.PCollection[Duplicates] | None = None
 
-    def expand(self, plan: beam.PCollection[Plan]) -> beam.PCollection[None]:
+    def expand(self, plan: beam.PCollection[Plan]) -> beam.PCollection[CommittedDataset]:
         collections = {
             SHARDS: self.shards,
             DEAD_LETTERS: self.dead_letters,
@@ -141,7 +175,8 @@ class FinishDataset(beam.PTransform):
         if self.finisher.failures.retries:  # on one machine, each further step costs 20 ms
             plan, in_parts = self._in_parts(plan, given)
             sides = {name: side for name, side in sides.items() if name != IMAGES} | in_parts
-        return plan | "Finish" >> beam.Map(_finish, self.finisher, **sides)
+        finish = beam.FlatMap(_finish, self.finisher, **sides)
+        return plan | "Finish" >> finish.with_output_types(CommittedDataset)
 
     def _in_parts(
         self, plan: beam.PCollection[Plan], given: Mapping[str, beam.PCollection]

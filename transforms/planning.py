@@ -128,6 +128,25 @@ def _empty_shards(plan: Plan) -> Iterator[tuple[int, bytes]]:
         yield from ((number, pack(())) for number in range(shards))
 
 
+@dataclass
+class GroupByShard(beam.PTransform):
+    """Groups (number of a shard, packed references), with every shard of the plan.
+
+    Attributes:
+      plan: PCollection of the one `Plan`.
+    """
+
+    plan: beam.PCollection[Plan]
+
+    def expand(
+        self, parts: beam.PCollection[tuple[int, bytes]]
+    ) -> beam.PCollection[tuple[int, Iterable[bytes]]]:
+        empty = self.plan | "EveryShard" >> beam.FlatMap(_empty_shards).with_output_types(
+            tuple[int, bytes]
+        )
+        return (parts, empty) | beam.Flatten() | beam.GroupByKey()
+
+
 @dataclass(kw_only=True)
 class AssignShards(beam.PTransform):
     """Groups samples by shard. Only references are shuffled: no image has been opened yet.
@@ -148,10 +167,7 @@ class AssignShards(beam.PTransform):
         parts = samples | "Assign" >> beam.ParDo(
             Divide(partial(_division, seed=self.seed)), AsSingleton(self.plan)
         ).with_output_types(tuple[int, bytes])
-        empty = self.plan | "EveryShard" >> beam.FlatMap(_empty_shards).with_output_types(
-            tuple[int, bytes]
-        )
-        return (parts, empty) | beam.Flatten() | "GroupByShard" >> beam.GroupByKey()
+        return parts | GroupByShard(self.plan)
 
 
 def _preview(

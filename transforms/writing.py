@@ -12,7 +12,7 @@ import contextlib
 import itertools
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import apache_beam as beam
@@ -63,6 +63,7 @@ def _shard_task(
     shard: tuple[int, Iterable[bytes]], plan: Plan, request: WriteRequest
 ) -> Iterator[Step]:
     number, batches = shard
+    request = replace(request, encoding=request.encoding.with_features(plan.features))
     task = ShardTask(
         request=request,
         spec=plan.shard_plan.spec(number),

@@ -5,6 +5,7 @@ A reference has a few hundred bytes at most. They travel in batches, packed by c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ Size = tuple[int, int]
 """Width and height of an image in pixels, as given in its label file."""
 
 DEFAULT_SPLIT = "train"
+SPLIT_NAME = re.compile(r"\w+")
 
 Scalar = str | int | float
 

@@ -15,8 +15,8 @@ from fractions import Fraction
 
 from beam_pipeline.core.labels.tables import KIND_NAMES, SKIP_KIND
 from beam_pipeline.core.records.sharding import MOST_SHARDS, SplitFractions
+from beam_pipeline.core.references import SPLIT_NAME
 
-SPLIT_NAME = re.compile(r"\w+")
 LABEL_FILES = "label_files"
 """The value of --splits that makes each label file a split."""
 

@@ -192,8 +192,10 @@ class DatasetFinisher:
     report_of: str | None = None
     roles: Sequence[RoleRow] = ()
 
-    def finish(self, plan: Plan, reports: Reports) -> None:
+    def finish(self, plan: Plan, reports: Reports) -> bool:
         """Finishes a run, or notes in the output folder why the data set is not complete.
+
+        Returns: whether it is.
 
         Args:
           plan: the planned shards and classes.
@@ -216,6 +218,7 @@ class DatasetFinisher:
             refusal = plan.refusal or Refusal.from_error(OutputError(reason), error)
         if refusal:
             self._refuse(refusal)
+        return not refusal
 
     def _collect(self, plan: Plan, reports: Reports) -> _Run:
         """Reads all reports; sums them up, and writes the parts of dead letters, if nobody has."""
@@ -450,7 +453,7 @@ class DatasetFinisher:
         recorded = Recorded(
             seed=self.encoding.seed,
             options=options,
-            features=self.encoding.features(turned=turned),
+            features=self.encoding.with_features(run.plan.features).features(turned=turned),
             counted=_counted(self.encoding.columns),
             roles=self.roles,
         )
@@ -466,7 +469,7 @@ class DatasetFinisher:
             if self.failures.retries:
                 raise
         if self.failures.raises_refusals:
-            raise refusal.to_error()
+            raise self.failures.reworded(refusal.to_error())
 
 
 def _changes_file(

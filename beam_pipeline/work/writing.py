@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from beam_pipeline.core.dataset.changes import input_differences
@@ -30,6 +30,7 @@ from beam_pipeline.core.packing import unpack
 from beam_pipeline.core.records.example_source import (
     ExampleOptions,
     ExampleSource,
+    PipelineRecords,
     foreign_source,
     recorded_source,
 )
@@ -78,6 +79,12 @@ class EncodingOptions:
     def columns(self) -> tuple[Column, ...]:
         """The columns of a sample's labels."""
         return self.examples.columns
+
+    def with_features(self, learned: Mapping[str, Any] | None) -> EncodingOptions:
+        """The same, with the features that the samples settled; None if they did not."""
+        if learned is None or not isinstance(self.examples, PipelineRecords):
+            return self
+        return replace(self, examples=replace(self.examples, described=learned))
 
     @property
     def written_features(self) -> Mapping[str, Any]:
@@ -153,7 +160,11 @@ class EncodingOptions:
                 for request in _requests(ref, columns)
             )
             if columns
-            else (Request(ref.uri, ref.size, ref.offset) for ref in wanted if ref.size <= largest)
+            else (
+                Request(ref.uri, ref.size, ref.offset)
+                for ref in wanted
+                if ref.uri and ref.size <= largest
+            )
         )
         with read_ahead(requests, files.read_image, reading) as ahead:
             yield self.examples.maker(self.options, class_ids, ahead.read)
@@ -231,6 +242,9 @@ class ShardTask:
         """
         request, name = self.request, self.spec.file_name
         inputs = shard_inputs(self.spec, self.batches, self.class_ids, request.encoding)
+        refs, examples = inputs.refs, request.encoding.examples
+        if isinstance(examples, PipelineRecords):
+            inputs = replace(inputs, refs=examples.lasting(refs))
         try:
             keeps = request.resume or request.failures.retries
             own = read_receipt(request.folder, name, inputs) if keeps else None
@@ -252,8 +266,8 @@ class ShardTask:
             size = sum(ref.size for ref in inputs.refs)
             progress.report(Counts(samples=len(inputs.refs), image_bytes=size))
         else:
-            receipt = write_inputs(request, inputs, self.record_format, new=new)
-        if request.encoding.examples.resumable:
+            receipt = write_inputs(request, inputs, self.record_format, new=new, refs=refs)
+        if examples.resumable:
             write_receipt(request.folder, receipt, new=own is None)
         return self._written(receipt, earlier)
 
@@ -317,9 +331,11 @@ def shard_inputs(
       class_ids: class -> id, of its classes at least.
       encoding: the encoding of its examples.
     """
-    refs = sort_by_key_hash(
+    refs: Sequence[SampleRef] = sort_by_key_hash(
         (ref for batch in batches for ref in unpack(SampleRef, batch)), KeyHasher(encoding.seed)
     )
+    if isinstance(encoding.examples, PipelineRecords):
+        refs = encoding.examples.marked(refs)
     return ShardInputs(
         spec=spec,
         refs=refs,
@@ -335,6 +351,7 @@ def write_inputs(
     *,
     new: bool,
     accept: Callable[[Receipt], None] = lambda _: None,
+    refs: Sequence[SampleRef] = (),
 ) -> Receipt:
     """Writes a shard.
 
@@ -344,14 +361,15 @@ def write_inputs(
       record_format: the format of its file.
       new: whether no file of its name exists yet, as `files.open_output` has it; else it is replaced.
       accept: called before the shard appears; may raise, and then it does not.
+      refs: the samples where they lie now, if that is not where `inputs` has them.
     """
-    encoding = request.encoding
+    encoding, refs = request.encoding, refs or inputs.refs
     with (
         files.open_output(files.join(request.folder, inputs.spec.file_name), new=new) as sink,
-        encoding.maker(inputs.class_ids, inputs.refs, request.reading) as maker,
+        encoding.maker(inputs.class_ids, refs, request.reading) as maker,
     ):
         output = record_format.writer(sink, encoding.features(turned=True))
-        content = write_shard(inputs.spec, reported(inputs.refs), maker, output)
+        content = write_shard(inputs.spec, reported(refs), maker, output)
         receipt = Receipt(
             inputs,
             content.info,

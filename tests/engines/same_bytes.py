@@ -6,6 +6,8 @@ import importlib
 import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 from tests.conformance.pages import make_data
@@ -58,6 +60,23 @@ LAYOUT_SETS = {
     "class_folders": ("class_folders", "--images cars"),
 }
 """Layout -> page whose data sets hold one of it, and the arguments that convert that one."""
+
+
+def assert_example_has_same_bytes(script: str, options: tuple[str, ...], folder: Path) -> None:
+    """A pipeline of examples/ writes what it writes in this process, and prints the same."""
+    printed = {
+        name: subprocess.run(
+            [sys.executable, f"{REPOSITORY}/examples/{script}", f"{folder}/{name}/out", *argv],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+        ).stdout
+        for name, argv in (("here", ("--runner=FnApiRunner",)), ("there", options))
+    }
+    assert digests(folder / "here/out") == digests(folder / "there/out")
+    assert printed["here"]
+    assert printed["here"] in printed["there"]
 
 
 def assert_same_bytes(page: str, options: tuple[str, ...], folder: Path) -> None:

@@ -28,6 +28,7 @@ from tests.engines.flink_cluster import (
 from tests.engines.same_bytes import (
     assert_converted_alike,
     assert_dead_letters_and_resume,
+    assert_example_has_same_bytes,
     assert_layout_has_same_bytes,
     assert_same_bytes,
     processes_in,
@@ -98,6 +99,12 @@ def test_every_layout_on_one_cluster(
 def test_a_data_set_has_the_same_bytes(inside: tuple[str, ...], tmp_path: Path) -> None:
     """Inside the job server, with workers in the launcher's process; one of each kind of file."""
     assert_same_bytes("kitti", inside, tmp_path)
+
+
+@pytest.mark.parametrize("script", ["records_to_shards.py"])
+def test_a_pipeline_of_ones_own(inside: tuple[str, ...], script: str, tmp_path: Path) -> None:
+    """The public transforms write the same bytes; a step after the commit runs once."""
+    assert_example_has_same_bytes(script, inside, tmp_path)
 
 
 @pytest.mark.timeout(900)  # a job has some 60 tasks there, and the machine may be busy

@@ -15,6 +15,7 @@ from tests.beam_pipeline.test_interrupts import PATIENCE_S, interrupted
 from tests.engines.same_bytes import (
     PAGES,
     assert_dead_letters_and_resume,
+    assert_example_has_same_bytes,
     assert_same_bytes,
     processes_in,
 )
@@ -43,6 +44,12 @@ def test_every_page_has_a_command() -> None:
 def test_a_data_set_has_the_same_bytes(prism: tuple[str, ...], page: str, tmp_path: Path) -> None:
     """Shards, manifest, class files and dead letters are those of the default engine."""
     assert_same_bytes(page, prism, tmp_path)
+
+
+@pytest.mark.parametrize("script", ["records_to_shards.py"])
+def test_a_pipeline_of_ones_own(prism: tuple[str, ...], script: str, tmp_path: Path) -> None:
+    """The public transforms write the same bytes; a step after the commit runs once."""
+    assert_example_has_same_bytes(script, prism, tmp_path)
 
 
 def test_dead_letters_and_resume(prism: tuple[str, ...], tmp_path: Path) -> None:

@@ -117,3 +117,9 @@ def part_of(dead_letter: DeadLetter, parts: int) -> int:
     """The part that lists a dead letter."""
     identity = "\n".join((dead_letter.stage, dead_letter.key, dead_letter.uri, dead_letter.file))
     return zlib.crc32(f"{identity}\n{dead_letter.line}".encode(errors="surrogateescape")) % parts
+
+
+def dataset_name(folder: str) -> str:
+    """Returns a data set name made from a folder's name, with `_` for unsuitable characters."""
+    name = re.sub(r"[^\w.-]", "_", posixpath.basename(folder)).lstrip(".-")
+    return name or "dataset"

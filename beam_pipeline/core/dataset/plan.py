@@ -168,6 +168,7 @@ class Plan:
       settled: options that it settled, as they depend on the classes and the earlier data set.
       questions: reasons of the questions that --yes answered, for the manifest.
       notes: sentences for people on what the earlier data set changed of it.
+      features: every feature of an example, as the manifest has it, where the samples settled that.
     """
 
     shard_plan: ShardPlan
@@ -177,6 +178,7 @@ class Plan:
     settled: Mapping[str, Any] = field(default_factory=dict)
     questions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    features: Mapping[str, Any] | None = None
 
     @cached_property
     def class_ids(self) -> dict[str, int]:

@@ -22,6 +22,7 @@ from beam_pipeline.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.core.failures import Refusal, refusal_order
 from beam_pipeline.core.images.preparation import FILTER_REASONS
 from beam_pipeline.core.listing.label_files import LabelFiles
+from beam_pipeline.core.records.feature_values import FeatureSchema
 from beam_pipeline.core.records.image_statistics import (
     NOTHING_COUNTED,
     ImageStatistics,
@@ -119,6 +120,7 @@ class Tally:
       measured: samples that were encoded to be measured.
       refusals: reasons why nothing may be written, found by the stage; of many, the first few.
       duplicates: images of the same bytes, as far as they were looked for.
+      features: of a pipeline's records, where they are learned from these.
     """
 
     listed: int = 0
@@ -137,6 +139,7 @@ class Tally:
     measured: list[Measured] = field(default_factory=list)
     label_files: LabelFiles = field(default_factory=LabelFiles)
     duplicates: Duplicates = NO_DUPLICATES
+    features: FeatureSchema | None = None
 
     def add(self, part: Tally) -> None:
         """Adds the counts of another tally."""
@@ -153,6 +156,9 @@ class Tally:
         self.measured = sorted((*self.measured, *part.measured))
         if part.duplicates.images_compared:
             self.duplicates = Duplicates.sum_of((self.duplicates, part.duplicates))
+        if part.features:
+            self.features = self.features or FeatureSchema()
+            self.features.add(part.features)
 
     def written_bytes(self, split: str) -> int:
         """The bytes of a split's shards: those of its images, or an estimate if they are encoded anew."""

@@ -7,7 +7,8 @@ Python are `SerializedExamples`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -39,6 +40,7 @@ from beam_pipeline.core.records.shard_writer import (
     Maker,
 )
 from beam_pipeline.core.records.wire import MAX_EXAMPLE_BYTES
+from beam_pipeline.core.references import SampleRef
 
 _OBJECT_IDS = object_column("id", ColumnKind.INT64).feature
 
@@ -227,6 +229,37 @@ class SerializedExamples:
             "pixels": None,
             "features": dict(self.described),
         }
+
+
+REPEATED = "repeated"
+"""The `SampleRef.origin` of a record whose key another record has, too."""
+
+
+@dataclass(frozen=True)
+class PipelineRecords(SerializedExamples):
+    """Samples are the records of somebody's pipeline. Small ones travel with their references.
+
+    `SampleRef.labels` are the record's classes and, if it is small, the record, whose URI is empty then;
+    others lie in files that the job deletes. `SampleRef.version` is a hash of the record.
+
+    Attributes:
+      keyed: keys were given, so that each must be unique.
+    """
+
+    keyed: bool = False
+
+    resumable = True
+
+    def marked(self, refs: Sequence[SampleRef]) -> Sequence[SampleRef]:
+        """Sorted references, with those marked whose key is not unique."""
+        if not self.keyed:
+            return refs
+        repeated = {ref.key for ref, after in itertools.pairwise(refs) if ref.key == after.key}
+        return [ref._replace(origin=REPEATED) if ref.key in repeated else ref for ref in refs]
+
+    def lasting(self, refs: Iterable[SampleRef]) -> list[SampleRef]:
+        """The references as receipts have them: without a place, which is another one in each run."""
+        return [ref._replace(uri="", offset=-1, labels=ref.labels[:1]) for ref in refs]
 
 
 def foreign_source(source: ExampleSource) -> str:

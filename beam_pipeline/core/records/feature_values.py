@@ -19,7 +19,7 @@ NumPy is not imported here: its values are known by what they can do.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -44,6 +44,25 @@ class FeatureValue(NamedTuple):
     kind: str
     values: FeatureList
     shape: tuple[int, ...]
+
+
+def feature_values(sample: Mapping[str, Any]) -> Iterator[tuple[str, FeatureValue]]:
+    """Yields (key, feature) of a sample's values, without those that are None.
+
+    Raises:
+      SampleError: a key or a value is no feature; names it.
+    """
+    for key, value in sample.items():
+        if not isinstance(key, str) or not key or not is_utf8(key):
+            raise SampleError(
+                f"{shown(key)} cannot name a feature; expected a text of UTF-8 that is not empty"
+            )
+        try:
+            feature = feature_value(value)
+        except ValueError as error:
+            raise SampleError(f"feature {key!r}: {error}") from error
+        if feature is not None:
+            yield key, feature
 
 
 def feature_value(value: Any) -> FeatureValue | None:
@@ -124,19 +143,23 @@ def _type_name(value: Any) -> str:
 
 @dataclass
 class _Seen:
-    """A feature as seen so far. `shape` is None once samples disagree."""
+    """A feature as seen so far. `shape` is None once samples disagree.
+
+    `first` has, for each kind, the lowest key of a sample, where samples are counted.
+    """
 
     kind: str
     shape: tuple[int, ...] | None
     samples: int = 0
+    first: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
 class FeatureSchema:
-    """The features of a data set, learned sample by sample.
+    """The features of a data set, learned sample by sample; those of its parts add up.
 
     Attributes:
-      samples: how many have been encoded.
+      samples: how many have been encoded or counted.
     """
 
     samples: int = 0
@@ -152,14 +175,9 @@ class FeatureSchema:
             the feature.
         """
         features: dict[str, tuple[str, FeatureList]] = {}
-        for key, value in sample.items():
-            if not isinstance(key, str) or not key or not is_utf8(key):
-                raise SampleError(
-                    f"{shown(key)} cannot name a feature; expected a text of UTF-8 that is not empty"
-                )
+        for key, feature in feature_values(sample):
             try:
-                feature = feature_value(value)
-                if feature is not None and (kind := self._learn(key, feature)):
+                if kind := self._learn(key, feature):
                     features[key] = kind, feature.values
             except ValueError as error:
                 raise SampleError(f"feature {key!r}: {error}") from error
@@ -182,6 +200,40 @@ class FeatureSchema:
         if seen.kind:
             seen.samples += 1
         return seen.kind
+
+    def count(self, features: Mapping[str, FeatureValue], sample: str) -> None:
+        """Counts the features of one sample, which `sample` names, whatever others have."""
+        self.samples += 1
+        for key, feature in features.items():
+            first = {feature.kind: sample} if feature.kind else {}
+            self._merge(key, _Seen(feature.kind, feature.shape, bool(feature.kind), first))
+
+    def add(self, other: FeatureSchema) -> None:
+        """Adds the samples that another schema has counted."""
+        self.samples += other.samples
+        for key, seen in other._seen.items():
+            self._merge(key, seen)
+
+    def _merge(self, key: str, new: _Seen) -> None:
+        seen = self._seen.setdefault(key, _Seen(new.kind, new.shape))
+        seen.kind = min(filter(None, (seen.kind, new.kind)), default="")
+        if seen.shape != new.shape:
+            seen.shape = None
+        seen.samples += new.samples
+        for kind, sample in new.first.items():
+            seen.first[kind] = min(seen.first.get(kind, sample), sample)
+
+    @property
+    def conflict(self) -> str:
+        """The first feature that is of one kind in some samples and of another in others; or empty."""
+        for key, seen in sorted(self._seen.items()):
+            if len(seen.first) > 1:
+                kinds = (f"{kind} in sample {name!r}" for kind, name in sorted(seen.first.items()))
+                hint = (
+                    "; float(...) makes them one" if set(seen.first) == {"float", "int64"} else ""
+                )
+                return f"feature {key!r} is {' and '.join(kinds)}{hint}"
+        return ""
 
     @property
     def features(self) -> dict[str, dict[str, Any]]:

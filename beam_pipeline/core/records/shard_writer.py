@@ -316,17 +316,23 @@ class ExampleReader:
         return NOTHING_COUNTED
 
     def make(self, ref: SampleRef) -> EncodedSample:
-        """Reads one example, whose classes are the one value among its labels.
+        """Reads one example, whose classes are the first value among its labels, or takes the second.
 
         Raises:
-          Rejected: it is too large.
+          Rejected: it is too large, or another one has its key.
           OSError: it cannot be read, although the same job wrote it.
         """
         if ref.size > MAX_EXAMPLE_BYTES:
             raise _too_large(ref, ref.size)
+        if ref.origin:
+            fault = f"another record has the key {ref.key!r}; expected one of its own"
+            nowhere = ref._replace(uri="", origin="")
+            raise Rejected(nowhere, Stage.JOIN, Reason.DUPLICATE_KEY, fault)
         names: Any = ref.labels[0]
         classes = [self.class_ids[name] for name in names]
-        record = self.read_example(ref.uri, ref.size, ref.offset)
+        record: Any = ref.labels[1] if len(ref.labels) > 1 else None
+        if record is None:
+            record = self.read_example(ref.uri, ref.size, ref.offset)
         return EncodedSample(b"", record, b"", classes=classes)
 
 

@@ -1,0 +1,268 @@
+"""Records from Python or from a pipeline: the key, the split, the classes and the bytes of each.
+
+A record is a dict of features (or a row of a schema), a `tf.train.Example`, or a serialized one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from beam_pipeline.core.dataset.plan import Plan
+from beam_pipeline.core.dataset.refusals import too_many_bad
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.errors import DamagedRecordError, SampleError, UsageError
+from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.labels.classes import ClassNumbering
+from beam_pipeline.core.records.example_view import ExampleView
+from beam_pipeline.core.records.feature_values import FeatureSchema, FeatureValue, feature_values
+from beam_pipeline.core.records.sharding import KeyHasher, SplitFractions
+from beam_pipeline.core.records.wire import encode_example
+from beam_pipeline.core.references import DEFAULT_SPLIT, SPLIT_NAME
+from beam_pipeline.core.text import is_utf8, shown
+from beam_pipeline.work.planning import Planning
+
+CLASS_ID = "image/class/label"
+"""The feature that class ids are counted by."""
+
+Features = Mapping[str, FeatureValue]
+
+
+def class_numbering(names: Sequence[str]) -> ClassNumbering:
+    """The ids of classes that were named. Raises UsageError."""
+    for text in names:
+        if not isinstance(text, str) or not text or not is_utf8(text):
+            raise UsageError(f"class_names holds {shown(text)}; expected texts of UTF-8")
+    if len(set(names)) < len(names):
+        raise UsageError("class_names holds a name twice; each class needs a name of its own")
+    known = tuple((text, i) for i, text in enumerate(names))
+    return ClassNumbering(known=known, from_name=not known)
+
+
+def checked_key(value: Any, key: object) -> str:
+    """A sample's key. Raises SampleError if it is neither a text nor an integer.
+
+    Args:
+      value: what the sample has.
+      key: the feature's name, or the function that returned it.
+    """
+    if isinstance(value, bytes):
+        value = value.decode(errors="replace")
+    if not isinstance(value, (str, int)) or value == "" or not is_utf8(str(value)):
+        source = key if isinstance(key, str) else "by the function"
+        raise SampleError(f"its key ({source}) is {shown(value)}, expected a text or an integer")
+    return str(value)
+
+
+def checked_split(name: Any) -> str:
+    """A sample's split. Raises SampleError."""
+    if not isinstance(name, str) or not SPLIT_NAME.fullmatch(name):
+        raise SampleError(f"its split is {name!r}, expected letters, digits and '_'")
+    return name
+
+
+def named_classes(value: Any, names: Sequence[str]) -> tuple[str, ...]:
+    """Names of the classes whose ids a sample holds. Raises SampleError."""
+    if value is None:
+        return ()
+    ids = value.tolist() if hasattr(value, "tolist") else value
+    classes = []
+    for i in ids if isinstance(ids, (list, tuple)) else (ids,):
+        if not isinstance(i, int) or (names and not 0 <= i < len(names)):
+            expected = (
+                f"0 to {len(names) - 1}, as there are {len(names)} class names"
+                if names
+                else "an integer"
+            )
+            raise SampleError(f"feature {CLASS_ID!r} is {i!r}, expected {expected}")
+        classes.append(names[i] if names else str(i))
+    return tuple(classes)
+
+
+def feature_entries(features: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Features as the manifest has them, given as such or as their kinds alone.
+
+    Raises:
+      UsageError: a kind is none.
+    """
+    entries = {}
+    for key, given in sorted(features.items()):
+        entry = {"kind": given} if isinstance(given, str) else dict(given)
+        if entry.get("kind") not in ("bytes", "float", "int64"):
+            raise UsageError(
+                f"features[{key!r}] is {shown(given)}, expected 'bytes', 'float' or 'int64', or a dict "
+                "with that as its 'kind'"
+            )
+        entries[key] = {"optional": True, "shape": [None], **entry}
+    return entries
+
+
+def fractions_of(splits: Mapping[str, float] | None) -> SplitFractions | None:
+    """The shares of splits; None if none were given. Raises UsageError."""
+    if not splits:
+        return None
+    try:
+        return SplitFractions(tuple((name, Fraction(str(share))) for name, share in splits.items()))
+    except ValueError as error:
+        raise UsageError(f"splits={dict(splits)!r}: {error}") from error
+
+
+class Record(NamedTuple):
+    """A record that can be written.
+
+    Attributes:
+      key: what identifies it, and so decides its shard and position.
+      split: the split it is in.
+      classes: the names of its classes.
+      data: the bytes to write.
+      features: key -> value; empty if it is not looked into.
+    """
+
+    key: str
+    split: str
+    classes: tuple[str, ...]
+    data: bytes
+    features: Features
+
+    @property
+    def version(self) -> int:
+        """A hash of the bytes, below 2**63."""
+        return int.from_bytes(_digest(self.data)[:8], "big") >> 1
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordReader:
+    """Takes elements of a pipeline for records, each by itself, so that it does not matter which come before.
+
+    Attributes:
+      key: the feature that holds a record's key, or a function of the element; None for a hash of the
+        record.
+      split: the split of all records, or a function of the element.
+      fractions: divides by the hash of the key instead; None not to.
+      seed: of that hash.
+      class_names: names of the classes 0, 1, 2, ...
+      features: every feature that a record may have, as the manifest has them; empty not to look into
+        serialized records; None to learn them from the records.
+    """
+
+    key: str | Callable[[Any], Any] | None = None
+    split: str | Callable[[Any], Any] = DEFAULT_SPLIT
+    fractions: SplitFractions | None = None
+    seed: int = 0
+    class_names: Sequence[str] = ()
+    features: Mapping[str, Any] | None = None
+
+    def read(self, element: Any) -> Record:
+        """Reads one. Raises SampleError."""
+        data, features = self._encoded(element)
+        if self.key is None:
+            key = _digest(data).hex()
+        elif callable(self.key):
+            key = checked_key(self.key(element), self.key)
+        else:
+            value = features.get(self.key)
+            single = value.values[0] if value and len(value.values) == 1 else None
+            key = checked_key(single, self.key)
+        if self.fractions:
+            split = self.fractions.split_of(KeyHasher(self.seed).hash(key).split_hash)
+        else:
+            split = checked_split(self.split(element) if callable(self.split) else self.split)
+        ids = features.get(CLASS_ID)
+        classes = named_classes(list(ids.values) if ids else None, self.class_names)
+        return Record(key, split, classes, data, features)
+
+    def _encoded(self, element: Any) -> tuple[bytes, Features]:
+        if hasattr(element, "SerializeToString"):
+            element = element.SerializeToString(deterministic=True)
+        if isinstance(element, (bytes, bytearray, memoryview)):
+            data = bytes(element)
+            looks = self.features != {}
+            features = _features_of(data) if looks else {}
+            if self.features and self._checked(features) != features:
+                raise SampleError("a serialized record holds int64 where `features` say float")
+            return data, features
+        if hasattr(element, "_asdict"):  # a NamedTuple or a beam.Row
+            element = element._asdict()
+        if not isinstance(element, Mapping):
+            raise SampleError(
+                f"{shown(element)} is no record, expected a dict, a row, a tf.train.Example or bytes"
+            )
+        features = dict(feature_values(element))
+        if self.features is not None:
+            features = self._checked(features)
+        written = {key: (value.kind, value.values) for key, value in features.items() if value.kind}
+        return encode_example(written), features
+
+    def _checked(self, features: Features) -> dict[str, FeatureValue]:
+        """The values as the features that were given; integers become floats where those say so."""
+        assert self.features is not None
+        unknown = sorted(features.keys() - self.features.keys())
+        if unknown:
+            raise SampleError(f"{unknown[0]!r} is none of the features that were given")
+        checked = {}
+        for key, entry in self.features.items():
+            value = features.get(key)
+            if value is None:
+                if not entry["optional"]:
+                    raise SampleError(f"feature {key!r} is missing, which is not optional")
+                continue
+            kind = entry["kind"]
+            if value.kind == "int64" and kind == "float":
+                value = value._replace(kind=kind, values=tuple(map(float, value.values)))
+            if value.kind not in ("", kind):
+                raise SampleError(f"feature {key!r} is {value.kind}, expected {kind}")
+            shape = entry["shape"]
+            if None not in shape and len(value.values) != math.prod(shape):
+                raise SampleError(
+                    f"feature {key!r} has {len(value.values)} values, expected {math.prod(shape)}"
+                )
+            checked[key] = value._replace(kind=kind)
+        return checked
+
+
+def _features_of(data: bytes) -> Features:
+    try:
+        example = ExampleView(data, "the record")
+        return {
+            key: FeatureValue(kind, values, () if len(values) == 1 else (len(values),))
+            for key, (kind, values) in example.items()
+        }
+    except DamagedRecordError as error:
+        raise SampleError(f"{error}; features={{}} writes any bytes as they are") from error
+
+
+class RecordPlanning(Planning):
+    """Plans the shards of records, whose features are known once all were read."""
+
+    def plan(self, tally: Tally) -> Plan:
+        """Makes the plan and notes it."""
+        schema = tally.features or FeatureSchema()
+        given = self.run["features"]
+        features = schema.features if given is None else given
+        refusal = too_many_bad(tally, self.request.max_bad_fraction)
+        if not refusal and (fault := _fault(tally, schema if given is None else None)):
+            refusal = Refusal.from_error(SampleError(fault))
+        if refusal:
+            tally.refusals.append(refusal)
+        planning = Planning(**{f.name: getattr(self, f.name) for f in dataclasses.fields(self)})
+        planning = dataclasses.replace(planning, run={**self.run, "features": features})
+        return dataclasses.replace(planning.plan(tally), features=features)
+
+
+def _fault(tally: Tally, schema: FeatureSchema | None) -> str:
+    """Why records are not written, though none of them is too bad; or empty."""
+    if not tally.listed:
+        return "there is not one record, so there is nothing to write"
+    if not tally.samples.total():
+        _, message, *_ = min(tally.first.values())
+        return f"none of {tally.listed} records can be written: {message}"
+    return schema.conflict if schema else ""
