@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 from inputs import Images
 
 from beam_pipeline.core.errors import DamagedRecordError
-from beam_pipeline.core.records.example_proto import Example
+from beam_pipeline.core.records.example_view import Example
 from beam_pipeline.core.records.tfrecord import read_records
 
 Sample = tuple[bytes, int | None]

@@ -16,6 +16,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import math
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
@@ -63,7 +64,7 @@ def decode(kind: Any, value: Any, path: str = "") -> Any:
     """Reads a value of JSON.
 
     Args:
-      kind: a dataclass, a named tuple (from a list), str, int, bool, Mapping[str, T], tuple[T, ...],
+      kind: a dataclass, a named tuple (from a list), str, int, float, bool, Mapping[str, T], tuple[T, ...],
         T | None, any of these `Annotated` with `Expect`, or Any.
       value: as the json module returns it.
       path: its place in messages.
@@ -108,6 +109,8 @@ def _decoder(kind: Any) -> _Decoder:
         return functools.partial(_decode_row, tuple, [*map(_decoder, of)], [], 0)
     if origin is Mapping:
         return functools.partial(_decode_mapping, _decoder(of[1]))
+    if kind is float:
+        return _decode_number
     if kind in _SCALARS:
         return functools.partial(_decode_scalar, kind)
     hints = get_type_hints(kind, include_extras=True)
@@ -131,6 +134,12 @@ def _decode_scalar(kind: type, value: Any, path: str) -> Any:
     if type(value) is not kind:
         raise UnexpectedError(value, path, _SCALARS[kind])
     return value
+
+
+def _decode_number(value: Any, path: str) -> float:
+    if type(value) not in (int, float) or not math.isfinite(value):
+        raise UnexpectedError(value, path, "a finite number")
+    return value  # type: ignore[no-any-return]
 
 
 def _decode_checked(inner: _Decoder, checks: Sequence[Expect], value: Any, path: str) -> Any:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import itertools
 import json
 import math
 import re
-from collections.abc import Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from beam_pipeline.core.dataset.names import INCOMPLETE_FOLDER
 from beam_pipeline.core.errors import OutputError, OutputNotEmptyError
@@ -25,11 +26,8 @@ _NOT_IN_NAMES = re.compile(r"[^\w.\-]+")
 _LONGEST_NAME = 60  # characters, which are 240 bytes at most
 
 
-class Export(Protocol):
-    """Writes examples somewhere."""
-
-    def __call__(self, example: FoundExample) -> None:
-        """Writes one example."""
+Export = Callable[[FoundExample], None]
+"""Writes one example."""
 
 
 @contextlib.contextmanager
@@ -51,43 +49,30 @@ def exporting(source: Source, folder: str) -> Iterator[Export]:
         files.make_folder(folder)
         try:
             with files.open_output(files.join(folder, EXAMPLES_NAME)) as lines:
-                writer = _Writer(source, folder)
-                yield lambda example: lines.write(writer.write(example))
+                numbers = itertools.count()
+
+                def write(example: FoundExample) -> None:
+                    key = next(iter(source.naming.keys_of(example.features)), "")
+                    features = {name: json_value(v) for name, v in example.features.items()}
+                    for feature, data, extension in _images(example):
+                        name = safe_name(next(numbers), key, extension)
+                        files.write_bytes(files.join(folder, name), data)
+                        features[feature] = {"file": name}
+                    line = {
+                        "key": key,
+                        "split": example.file.split,
+                        "file": example.file.uri.rpartition("/")[2],
+                        "record": example.number,
+                        "features": features,
+                    }
+                    text = json.dumps(line, ensure_ascii=False, allow_nan=False)
+                    lines.write(f"{text}\n".encode("utf-8", "backslashreplace"))
+
+                yield write
         finally:
             files.remove_folder(files.join(folder, INCOMPLETE_FOLDER))
     except OSError as error:
         raise OutputError(f"--to {folder} cannot be written: {error.strerror or error}") from error
-
-
-class _Writer:
-    """Numbers examples and writes their images."""
-
-    def __init__(self, source: Source, folder: str) -> None:
-        self._source = source
-        self._folder = folder
-        self._files = 0
-
-    def write(self, example: FoundExample) -> bytes:
-        """Writes the images of an example; returns its line of JSON."""
-        key = next(iter(self._source.naming.keys_of(example.features)), "")
-        values = {name: json_value(values) for name, values in example.features.items()}
-        for name, data, extension in _images(example):
-            values[name] = {"file": self._write_file(key, data, extension)}
-        line = {
-            "key": key,
-            "split": example.file.split,
-            "file": example.file.uri.rpartition("/")[2],
-            "record": example.number,
-            "features": values,
-        }
-        text = json.dumps(line, ensure_ascii=False, allow_nan=False)
-        return f"{text}\n".encode("utf-8", "backslashreplace")
-
-    def _write_file(self, key: str, data: bytes, extension: str) -> str:
-        name = safe_name(self._files, key, extension)
-        files.write_bytes(files.join(self._folder, name), data)
-        self._files += 1
-        return name
 
 
 def _images(example: FoundExample) -> Iterator[tuple[str, bytes, str]]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import operator
-import re
+import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -49,9 +49,6 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
 }
 _MOST_CHARACTERS = 10_000
-_QUOTED = r"'[^']*'|\"[^\"]*\""
-_TOKEN = re.compile(rf"\s*(?:({_QUOTED})|([=!<>]=?)|([^\s=!<>'\"]+))")
-_AND = "and"
 
 
 @dataclass(frozen=True)
@@ -105,42 +102,23 @@ def parse_conditions(text: str) -> tuple[Condition, ...]:
     Raises:
       UsageError: it is none; says what was found and what was expected.
     """
-    tokens = _tokens(text)
-    conditions = []
-    for start in range(0, len(tokens), 4):
-        part = tokens[start : start + 4]
-        kinds = [kind for kind, _ in part]
-        if kinds[:3] != ["word", "operator", "word"] or len(tokens) == start + 4:
-            raise _unreadable(text, tokens, start)
-        if len(part) == 4 and part[3] != ("word", _AND):
-            raise _unreadable(text, tokens, start)
-        conditions.append(Condition(part[0][1], part[1][1], part[2][1]))
-    if not conditions:
-        raise _unreadable(text, tokens, 0)
-    return tuple(conditions)
-
-
-def _tokens(text: str) -> list[tuple[str, str]]:
-    """(kind, text) of each token: "word" or "operator"."""
     if len(text) > _MOST_CHARACTERS:
         raise UsageError(f"--where has {len(text)} characters; expected {_MOST_CHARACTERS} at most")
-    tokens, at, text = [], 0, text.rstrip()
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if not match or match[2] == "!":
-            raise UsageError(f"--where {shown(text)}: {shown(text[at:].lstrip())} cannot be read")
-        quoted, sign, word = match.groups()
-        tokens.append(("operator", sign) if sign else ("word", word or quoted[1:-1]))
-        at = match.end()
-    return tokens
-
-
-def _unreadable(text: str, tokens: Sequence[tuple[str, str]], start: int) -> UsageError:
-    part = " ".join(token for _, token in tokens[start : start + 4])
-    return UsageError(
-        f"--where {shown(text)}: found {shown(part)}, expected FEATURE OPERATOR VALUE, such as "
-        "'image/width<200 and image/format=png'"
-    )
+    lexer = shlex.shlex(text, posix=True, punctuation_chars="=!<>")
+    lexer.whitespace_split, lexer.commenters, lexer.escape = True, "", ""
+    try:
+        tokens = list(lexer)
+    except ValueError as error:
+        raise UsageError(f"--where {shown(text)} cannot be read: {str(error).lower()}") from error
+    parts = [tokens[start : start + 4] for start in range(0, len(tokens), 4)] or [[]]
+    ends = [["and"]] * (len(parts) - 1) + [[]]
+    for part, end in zip(parts, ends, strict=True):
+        if len(part) < 3 or {*part} & {*_OPERATORS} != {part[1]} or part[3:] != end:
+            raise UsageError(
+                f"--where {shown(text)}: found {shown(' '.join(part))}, expected FEATURE OPERATOR VALUE, "
+                "such as 'image/width<200 and image/format=png'"
+            )
+    return tuple(Condition(*part[:3]) for part in parts)
 
 
 # --- one sample, by its key -----------------------------------------------------------------------

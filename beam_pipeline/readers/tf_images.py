@@ -299,10 +299,10 @@ def _of_one_size(image: Reader, dataset: Dataset, shards: Sequence[Shard]) -> Re
     sizes = [tuple(shape[:2]) for shape in first.as_numpy_iterator()]
     hint = "give image_size=(height, width), or no batch_size"
     if len(set(sizes)) > 1:
-        (height, width), other = sizes[0], next(size for size in sizes if size != sizes[0])
+        (height, width), second = sizes[0], next(size for size in sizes if size != sizes[0])
         raise UsageError(
             f"images of {dataset.path} differ in size, such as {height} x {width} and "
-            f"{other[0]} x {other[1]} pixels, so they make no batches; {hint}"
+            f"{second[0]} x {second[1]} pixels, so they make no batches; {hint}"
         )
     if not sizes:
         return image

@@ -44,8 +44,8 @@ def filtered(records: Any, dataset: Dataset, keep: Callable[..., Any]) -> Any:
     if not spec:
         raise UsageError(f"{dataset.path} has no features besides its pixels to filter by")
     examples = mapped(records, lambda record: (tf.io.parse_single_example(record, spec), record))
-    kept = examples.filter(lambda features, _: keep(features))
-    return mapped(kept, lambda _, record: record)
+    wanted = examples.filter(lambda features, _: keep(features))
+    return mapped(wanted, lambda _, record: record)
 
 
 def records_of(

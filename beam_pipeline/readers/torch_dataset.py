@@ -13,7 +13,7 @@ from beam_pipeline.core.errors import UsageError
 from beam_pipeline.dataset import Folders, Shard, cut, fingerprint, open_to_read
 from beam_pipeline.readers.random_access import check_position
 from beam_pipeline.readers.samples import Decoder, PixelOptions, sampler_of
-from beam_pipeline.readers.shards import Place, Records, check_shards, records_of_shard
+from beam_pipeline.readers.shards import Records, check_shards, records_of_shard
 
 try:
     import torch
@@ -183,31 +183,16 @@ class TFRecordDataset(IterableDataset[Any]):
 
     def _at(self, shards: Sequence[Shard], positions: Sequence[int]) -> Iterable[_Record]:
         """The records at some positions, in their order."""
+        if not self._record_format.indexable:
+            wanted = range(min(positions, default=0), max(positions, default=-1) + 1)
+            in_buffer = set(positions)
+            records = zip(wanted, self._records(shards, wanted), strict=True)
+            read = {position: record for position, record in records if position in in_buffer}
+            return [read[position] for position in positions]
         reader = Records(shards, self._record_format)
         places = [reader.place(position) for position in positions]
-        if self._record_format.indexable:
-            records: Iterable[bytes] = reader.read_all(places)
-        else:
-            read = self._read_in_order(shards, places)
-            records = (read[place] for place in places)
-        return zip(records, (shards[place.shard].uri for place in places), strict=True)
-
-    def _read_in_order(
-        self, shards: Sequence[Shard], places: Iterable[Place]
-    ) -> Mapping[Place, bytes]:
-        """Reads records of shards that have to be read from their beginning."""
-        wanted = set(places)
-        numbers: dict[int, list[int]] = {}
-        for place in sorted(wanted):
-            numbers.setdefault(place.shard, []).append(place.number)
-        read = {}
-        for index, inside in numbers.items():
-            part = range(inside[0], inside[-1] + 1)
-            records = records_of_shard(shards[index]._replace(part=part), self._record_format)
-            for number, record in zip(part, records, strict=True):
-                if Place(index, number) in wanted:
-                    read[Place(index, number)] = record
-        return read
+        uris = (shards[place.shard].uri for place in places)
+        return zip(reader.read_all(places), uris, strict=True)
 
 
 class _Samples(Iterator[Any]):

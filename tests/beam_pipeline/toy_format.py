@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from types import MappingProxyType
-from typing import Any, BinaryIO, ClassVar
+from typing import BinaryIO, ClassVar
 
 from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.core.records.record_format import (
     EncodedSample,
     RecordFormat,
     RecordWriter,
-    Sink,
 )
+
+
+class _Writer(RecordWriter):
+    def write(self, sample: EncodedSample, key: str = "") -> None:
+        self._put(base64.b64encode(sample.record) + b"\n")
 
 
 @dataclass(frozen=True)
@@ -26,14 +29,10 @@ class ToyFormat(RecordFormat):
     name: ClassVar[str] = "toy"
     mark: ClassVar[str] = ".lines-"
     file_names: ClassVar[re.Pattern[str]] = re.compile(r".*\.lines-\d{5}-of-\d{5}")
+    writer_type: ClassVar[type[RecordWriter]] = _Writer
 
     def index_name(self, shard: str) -> str:
         return f"{shard}.index"
-
-    def writer(
-        self, sink: Sink, features: Mapping[str, Any] = MappingProxyType({})
-    ) -> RecordWriter:
-        return _Writer(sink)
 
     def records_in(self, file: BinaryIO, path: str, wanted: range) -> Iterator[bytes]:
         for number, line in islice(enumerate(file), wanted.start, wanted.stop):
@@ -41,8 +40,3 @@ class ToyFormat(RecordFormat):
                 yield base64.b64decode(line.removesuffix(b"\n"), validate=True)
             except ValueError as error:
                 raise DamagedRecordError(f"{path}: record {number} is no base64") from error
-
-
-class _Writer(RecordWriter):
-    def write(self, sample: EncodedSample, key: str = "") -> None:
-        self._put(base64.b64encode(sample.record) + b"\n")

@@ -27,7 +27,7 @@ from beam_pipeline.core.dataset.manifest import (
 )
 from beam_pipeline.core.dataset.names import MANIFEST_NAME
 from beam_pipeline.core.errors import ConversionError, QuestionError
-from beam_pipeline.core.records.example_proto import Example
+from beam_pipeline.core.records.example_view import Example
 from beam_pipeline.inputs import check_questions, convert_config
 from tests.conformance.trees import Tree
 from tests.harness import dead_letters_of, manifest_of, on_runner

@@ -46,7 +46,7 @@ from beam_pipeline.core.labels.schema import (
 from beam_pipeline.core.labels.table_files import Format, LabelTable, TableHead, inspect_file
 from beam_pipeline.core.labels.table_rows import head_rows, read_chunks, read_lines
 from beam_pipeline.core.listing.inventory import read_inventory
-from beam_pipeline.core.records.example_proto import Example
+from beam_pipeline.core.records.example_view import Example
 from beam_pipeline.core.records.shard_reader import read_shard
 from beam_pipeline.core.records.sharding import ShardSpec
 from beam_pipeline.core.records.tfrecord import (

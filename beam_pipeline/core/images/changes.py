@@ -74,14 +74,14 @@ class ImageChanges:
     def recorded(self) -> dict[str, Any]:
         """The values that are not at their defaults, for JSON; `from_recorded` reads them."""
         plain = dataclasses.asdict(self)
-        found = {
+        values = {
             field.name: plain[field.name]
             for field in dataclasses.fields(self)
             if plain[field.name] != field.default
         }
         if self.resize:
-            found["resize"] = list(self.resize)
-        return found
+            values["resize"] = list(self.resize)
+        return values
 
     @classmethod
     def from_recorded(cls, values: Mapping[str, Any]) -> ImageChanges:

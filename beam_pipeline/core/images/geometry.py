@@ -213,16 +213,18 @@ def _pad(size: Size, resize: Resize) -> _Fit:
 
 def _crop(size: Size, resize: Resize) -> _Fit:
     covering = _scaled(size, resize, cover=True)
-    kept = (min(covering[0], resize.width), min(covering[1], resize.height))
+    size_kept = (min(covering[0], resize.width), min(covering[1], resize.height))
     if covering == size:  # whole pixels are cut off
-        left, top = (size[0] - kept[0]) // 2, (size[1] - kept[1]) // 2
-        return _Fit((left, top, left + kept[0], top + kept[1]), kept, (0, 0), kept)
+        left, top = (size[0] - size_kept[0]) // 2, (size[1] - size_kept[1]) // 2
+        return _Fit(
+            (left, top, left + size_kept[0], top + size_kept[1]), size_kept, (0, 0), size_kept
+        )
     width, height = map(float, size)
     if resize.width * height >= resize.height * width:
         cut = 0.0, (height - min(height, resize.height * width / resize.width)) / 2
     else:
         cut = (width - min(width, resize.width * height / resize.height)) / 2, 0.0
-    return _Fit((*cut, width - cut[0], height - cut[1]), kept, (0, 0), kept)
+    return _Fit((*cut, width - cut[0], height - cut[1]), size_kept, (0, 0), size_kept)
 
 
 RESIZE_MODES: Mapping[str, Callable[[Size, Resize], _Fit]] = MappingProxyType(
@@ -270,12 +272,12 @@ def measured_header(header: ImageHeader, claimed: Size | None, *, as_shown: bool
     Returns: the header; its orientation is 1 if it is that of the picture as shown.
     """
     stored = (header.width, header.height)
-    shown = turned_size(stored, header.orientation)
-    if stored != shown and claimed in (stored, shown):
-        as_shown = claimed == shown
+    turned = turned_size(stored, header.orientation)
+    if stored != turned and claimed in (stored, turned):
+        as_shown = claimed == turned
     if not as_shown:
         return header
-    return header._replace(width=shown[0], height=shown[1], orientation=UPRIGHT)
+    return header._replace(width=turned[0], height=turned[1], orientation=UPRIGHT)
 
 
 def check_claimed_size(claimed: Size | None, header: ImageHeader, *, boxes: bool) -> None:

@@ -143,7 +143,7 @@ def _frames(data: bytes) -> Iterator[_Frame]:
     flags = data[10]
     shared = _colours(flags)
     offset = _SCREEN_END + 3 * shared
-    transparent, found = -1, False
+    transparent, has_frame = -1, False
     # As giflib does, ends quietly at what is no block, if a frame came before it.
     while offset < len(data) and (kind := data[offset]) in (_EXTENSION, _FRAME_KIND):
         try:
@@ -156,10 +156,10 @@ def _frames(data: bytes) -> Iterator[_Frame]:
             frame = _frame(data, offset + 1, shared, transparent)
             offset = _skipped(data, frame.start)
         except (IndexError, struct.error) as error:
-            if found:
+            if has_frame:
                 raise cut_short("GIF", f"it ends inside the block at byte {offset}") from error
             raise corrupt("GIF", "the header is broken or cut short", data) from error
-        transparent, found = -1, True
+        transparent, has_frame = -1, True
         yield frame
 
 
@@ -322,11 +322,6 @@ _GREY = 1  # a colour space
 _FIRST_TURNED = 5  # orientations from here on swap the sides
 
 
-def is_jxl(data: bytes) -> bool:
-    """Tells whether a file begins like JPEG XL."""
-    return data.startswith((JXL_MAGIC, JXL_CONTAINER))
-
-
 def jxl_header(data: bytes) -> ImageHeader:
     """Reads size and channels; looks for the end of the codestream where the file is a container.
 
@@ -405,7 +400,7 @@ def _boxes(data: bytes) -> Iterator[_Box]:
 
 def _contained(data: bytes) -> bytes:
     """The beginning of the codestream in a container, all of which must be there."""
-    found = b""
+    codestream = b""
     for number, box in enumerate(_boxes(data)):
         name, start, end = box
         if number == 1 and (name != b"ftyp" or not data.startswith(_FILE_TYPE, start)):
@@ -414,9 +409,11 @@ def _contained(data: bytes) -> bytes:
             raise cut_short("JPEG XL", f"the box {name!r} at byte {start} has {end - start} bytes")
         if name == _PART and end - start >= _NUMBER_BYTES:
             is_last = data[start] & _LAST_PART
-            found += data[start + _NUMBER_BYTES : min(end, start + _HEADER_BYTES - len(found))]
+            codestream += data[
+                start + _NUMBER_BYTES : min(end, start + _HEADER_BYTES - len(codestream))
+            ]
             if is_last:
-                return found
+                return codestream
         elif name == _WHOLE:
             return data[start : min(end, start + _HEADER_BYTES)]
     raise cut_short("JPEG XL", "the box with the codestream, or its last part, is missing")

@@ -42,7 +42,7 @@ PNG_CHANNELS = {0: 1, 2: 3, PNG_PALETTE: 3, 4: 2, 6: 4}
 """A PNG's colour type -> its channels, as `tf.io.decode_image` returns them."""
 
 
-_MAGICS = (
+MAGICS = (
     (b"\xff\xd8\xff", "jpg"),
     (b"\x89PNG\r\n\x1a\n", "png"),
     (b"GIF8", "gif"),
@@ -53,6 +53,7 @@ _MAGICS = (
     (b"\xff\x0a", "jxl"),
     (b"\x00\x00\x00\x0cJXL ", "jxl"),
 )
+"""(first bytes, extension) of image files that their first bytes alone tell."""
 _LEAST_IMAGE = 24  # bytes
 
 
@@ -64,7 +65,7 @@ def image_extension(data: bytes) -> str:
         return "webp"
     if data[4:8] == b"ftyp" and data[8:12] in (b"avif", b"avis", b"heic", b"heix", b"mif1"):
         return "avif" if data[8:10] == b"av" else "heic"
-    return next((name for magic, name in _MAGICS if data.startswith(magic)), "")
+    return next((name for magic, name in MAGICS if data.startswith(magic)), "")
 
 
 class ImageHeader(NamedTuple):
@@ -113,10 +114,10 @@ def corrupt(name: str, fault: str, data: bytes) -> BadImageError:
     )
 
 
-def cut_short(name: str, what: str) -> BadImageError:
+def cut_short(name: str, missing: str) -> BadImageError:
     """The error for an image whose header is sound and whose end is missing."""
     return BadImageError(
-        Reason.CORRUPT_IMAGE, f"the {name} header is sound, but the file is cut short: {what}"
+        Reason.CORRUPT_IMAGE, f"the {name} header is sound, but the file is cut short: {missing}"
     )
 
 

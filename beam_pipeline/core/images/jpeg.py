@@ -70,15 +70,15 @@ def has_end(data: bytes, scan: int) -> bool:
 def first_scan(data: bytes) -> int:
     """Returns the offset of the first scan; -1 if there is none, or too much rubbish before it."""
     offset, rubbish = 2, 0
-    while 0 <= (found := data.find(b"\xff", offset)) < len(data) - 1:
-        rubbish += found - offset + 1
-        kind, offset = data[found + 1], found + 2
+    while 0 <= (marker := data.find(b"\xff", offset)) < len(data) - 1:
+        rubbish += marker - offset + 1
+        kind, offset = data[marker + 1], marker + 2
         if kind == _END or rubbish > _MAX_RUBBISH:
             break
         if kind == _SCAN:
-            return found
+            return marker
         if kind in (0, 0xFF):
-            offset = found + 1
+            offset = marker + 1
         elif kind not in _ALONE:
             length = int.from_bytes(data[offset : offset + 2], "big")
             rubbish -= 1 if length > 2 else 0
@@ -95,8 +95,8 @@ def count_scans(data: bytes) -> int:
     scans = 0
     if offset < 0:
         return 0
-    while found := _MARKER_IN_SCAN.search(data, offset):
-        kind, offset = found[1][0], found.end()
+    while marker := _MARKER_IN_SCAN.search(data, offset):
+        kind, offset = marker[1][0], marker.end()
         if kind == _END or scans > MAX_SCANS:
             return scans
         if kind == _START or kind in _FRAMES:  # another picture begins inside this one
@@ -110,7 +110,7 @@ class PlainJpeg(NamedTuple):
     """All that is needed of an ordinary JPEG to decode it.
 
     Attributes:
-      header: as `plain_header` returns it.
+      header: as `jpeg_header` returns it.
       icc_profile: its colour profile; empty if it has none.
     """
 
@@ -125,7 +125,7 @@ def plain_jpeg(data: bytes) -> PlainJpeg | None:
     that, and refuses files in which some is damaged.
     """
     segments: list[tuple[int, int]] = []
-    header = jpeg_header(data, segments) if data.startswith(MAGIC) else None
+    header = jpeg_header(data, segments)
     if not header:
         return None
     icc_profile = b""
@@ -152,6 +152,8 @@ def jpeg_header(data: bytes, segments: list[tuple[int, int]] | None = None) -> I
       data: the file.
       segments: takes (second byte, offset) of each.
     """
+    if not data.startswith(MAGIC):
+        return None
     offset, end = 2, len(data) - _SEGMENT.size
     header = None
     orientation = 1

@@ -99,13 +99,13 @@ def mask_png(shape: str, header: ImageHeader, *, pixels: bool) -> bytes:
     from PIL import Image  # few jobs have masks
 
     width, height = header.width, header.height
-    found = json.loads(shape)
-    if isinstance(found, dict):
-        image = _from_runs(found, (width, height))
+    decoded = json.loads(shape)
+    if isinstance(decoded, dict):
+        image = _from_runs(decoded, (width, height))
     else:
         mask = bytearray(width * height)
         scale_x, scale_y = (1, 1) if pixels else (width, height)
-        for polygon in found:
+        for polygon in decoded:
             points = [
                 (x * scale_x, y * scale_y) for x, y in zip(polygon[::2], polygon[1::2], strict=True)
             ]
@@ -129,8 +129,8 @@ def moved_shape(shape: str, *, outlines: Affine, affine: Affine, size: Size, to_
     Raises:
       BadImageError: run lengths are of an image of another size.
     """
-    found = json.loads(shape)
-    if isinstance(found, list):
+    decoded = json.loads(shape)
+    if isinstance(decoded, list):
         return json.dumps(
             [
                 [
@@ -138,12 +138,12 @@ def moved_shape(shape: str, *, outlines: Affine, affine: Affine, size: Size, to_
                     for x, y in zip(p[::2], p[1::2], strict=True)
                     for value in outlines.point(x, y)
                 ]
-                for p in found
+                for p in decoded
             ]
         )
     from PIL import Image
 
-    mask = moved_mask(_from_runs(found, size), affine, to_size)
+    mask = moved_mask(_from_runs(decoded, size), affine, to_size)
     by_column = mask.transpose(Image.Transpose.TRANSPOSE).tobytes()
     runs = [len(run) for run in _RUNS.findall(by_column)]
     counts = [0, *runs] if by_column[:1] == b"\1" else runs
@@ -307,17 +307,17 @@ def segmentation_png(
       BadImageError: it is no image, of another size, or does not say ids; says which.
     """
     # Others are decoded anyway; a full check refuses palettes that images may not have.
-    found = (check if mask.startswith(png.MAGIC) else passing_any_format(check_header))(mask)[1]
-    if found.format == "jpeg":
+    own = (check if mask.startswith(png.MAGIC) else passing_any_format(check_header))(mask)[1]
+    if own.format == "jpeg":
         raise _bad(
             "a jpeg mask: compression mixes the ids at every edge; save masks as PNG, from what they "
             "were drawn with"
         )
-    if found.format not in _LOSSLESS:
-        raise _bad(f"a {found.format} mask; save masks as PNG, from what they were drawn with")
-    check_size(found, header)
+    if own.format not in _LOSSLESS:
+        raise _bad(f"a {own.format} mask; save masks as PNG, from what they were drawn with")
+    check_size(own, header)
     if colours is not None:
-        return _of_colours(mask, found, colours, bits)
+        return _of_colours(mask, own, colours, bits)
     depth, colour_type = png_kind(mask) or (0, -1)
     if is_coloured(mask):
         raise _bad(
@@ -334,19 +334,19 @@ def segmentation_png(
     pixels = _ids(mask, depth if colour_type in (_GREY, 4) else 0)
     if bits == 16:
         pixels = _packed(list(pixels), 16)
-    return png.grey_png(pixels, found.width, found.height, bits)
+    return png.grey_png(pixels, own.width, own.height, bits)
 
 
-def check_size(found: ImageHeader, header: ImageHeader) -> None:
+def check_size(own: ImageHeader, header: ImageHeader) -> None:
     """Makes sure that a mask has its image's size, pixel for pixel. Raises BadImageError."""
-    if (found.width, found.height) == (header.width, header.height):
+    if (own.width, own.height) == (header.width, header.height):
         return
     hint = ""
-    if (found.height, found.width) == (header.width, header.height):
+    if (own.height, own.width) == (header.width, header.height):
         hint = "; width and height are swapped, as of an image that EXIF turns: store it upright"
     raise BadImageError(
         Reason.SIZE_MISMATCH,
-        f"a mask of {found.width} x {found.height} pixels, the image has {header.width} x "
+        f"a mask of {own.width} x {own.height} pixels, the image has {header.width} x "
         f"{header.height}{hint or '; take the image that was labelled, or scale the mask'}",
     )
 
@@ -369,8 +369,8 @@ def panoptic_pngs(
       BadImageError: it is no RGB PNG of the image's size, has a segment that is not described, or
         numbers that 8 bits do not hold.
     """
-    found = check(mask)[1]
-    check_size(found, header)
+    own = check(mask)[1]
+    check_size(own, header)
     if not is_coloured(mask):
         raise _bad("not an RGB PNG, as COCO's panoptic masks are")
     categories = {_key(0, 0, 0): 0}
@@ -383,32 +383,29 @@ def panoptic_pngs(
         key = _key(segment & 255, segment >> 8 & 255, segment >> 16)
         categories[key], numbers[key] = (0, 0) if crowd else (category, number)
     view = _pixels(mask)
-    return _mapped(view, categories, found), _mapped(view, numbers, found)
-
-
-def _mapped(view: memoryview, ids: Mapping[int, int], found: ImageHeader) -> bytes:
     try:
-        pixels = bytes(map(ids.__getitem__, view))
+        first, second = (bytes(map(ids.__getitem__, view)) for ids in (categories, numbers))
     except KeyError as error:
         red, green, blue = _colour(error.args[0])
         segment = red + 256 * green + 65536 * blue
         raise _bad(f"pixels of a segment {segment} that its annotation does not describe") from None
-    return png.grey_png(pixels, found.width, found.height)
+    size = (own.width, own.height)
+    return png.grey_png(first, *size), png.grey_png(second, *size)
 
 
-def _of_colours(mask: bytes, found: ImageHeader, colours: Mapping[Colour, int], bits: int) -> bytes:
+def _of_colours(mask: bytes, own: ImageHeader, colours: Mapping[Colour, int], bits: int) -> bytes:
     ids = {_key(*colour): i for colour, i in colours.items()}
     view = _pixels(mask)
     try:
         pixels = _packed(list(map(ids.__getitem__, view)), bits)
     except KeyError as error:
-        row, column = divmod(list(view).index(error.args[0]), found.width)
+        row, column = divmod(list(view).index(error.args[0]), own.width)
         red, green, blue = _colour(error.args[0])
         raise _bad(
             f"the colour {red},{green},{blue} at column {column}, row {row} is not in --mask_colors; "
             "add it, or correct the mask"
         ) from None
-    return png.grey_png(pixels, found.width, found.height, bits)
+    return png.grey_png(pixels, own.width, own.height, bits)
 
 
 def _ids(mask: bytes, grey_bits: int) -> bytes:
@@ -468,8 +465,8 @@ def _packed(ids: list[int], bits: int) -> bytes:
     return words.tobytes()
 
 
-def _bad(what: str) -> BadImageError:
-    return BadImageError(Reason.BAD_MASK, what)
+def _bad(fault: str) -> BadImageError:
+    return BadImageError(Reason.BAD_MASK, fault)
 
 
 def file_preparers(
@@ -479,8 +476,8 @@ def file_preparers(
 
     def segmentation(bits: int) -> FilePreparer:
         def prepare(mask: bytes, _: Sequence[Any], header: ImageHeader) -> tuple[bytes, ...]:
-            found = segmentation_png(mask, header, bits=bits, check=check, colours=colours)
-            return found, b"png"
+            png_of_ids = segmentation_png(mask, header, bits=bits, check=check, colours=colours)
+            return png_of_ids, b"png"
 
         return prepare
 

@@ -11,10 +11,13 @@ that is worth more than a higher quality.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib
 import io
 import logging
 import math
+import re
+import sys
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -81,11 +84,29 @@ def codec_version() -> str:
         "Pillow": PIL.__version__,
         "libjpeg-turbo": features.version("libjpeg_turbo"),
         "libwebp": features.version("webp"),
-        "zlib": features.version("zlib"),
+        "zlib": _zlib_version(),
         "zlib-ng": features.version("zlib_ng"),
         "Little CMS": features.version("littlecms2"),
     }
     return ", ".join(f"{name} {version}" for name, version in parts.items() if version)
+
+
+def _zlib_version() -> str | None:
+    """The version of zlib that Pillow has where nothing replaces it.
+
+    TensorFlow's libraries export a zlib. In a process that loaded them first, Pillow calls that one in
+    place of the system's, which the writer processes of the same job call. Releases of zlib compress
+    alike; a fork, such as zlib-ng, adds its name to the version and may not.
+    """
+    version = features.version("zlib")
+    if "tensorflow" in sys.modules and sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            system = ctypes.CDLL("libz.so.1").zlibVersion
+            system.restype = ctypes.c_char_p
+            release: str = system().decode()
+            if re.fullmatch(r"[\d. ]+", f"{version} {release}"):
+                return release
+    return version
 
 
 class Opened(NamedTuple):
@@ -380,10 +401,10 @@ def _srgb_transform(profile: bytes, mode: str) -> Any:
         return None
     to_mode = "RGBA" if mode == "RGBA" else "RGB"
     try:
-        found = ImageCms.getOpenProfile(io.BytesIO(profile))
-        if "srgb" in ImageCms.getProfileDescription(found).lower() and mode != "CMYK":
+        opened = ImageCms.getOpenProfile(io.BytesIO(profile))
+        if "srgb" in ImageCms.getProfileDescription(opened).lower() and mode != "CMYK":
             return None
-        return ImageCms.buildTransform(found, _SRGB, mode, to_mode)
+        return ImageCms.buildTransform(opened, _SRGB, mode, to_mode)
     except (ImageCms.PyCMSError, OSError, ValueError, TypeError):
         return None
 

@@ -178,22 +178,22 @@ def _unreadable(data: bytes) -> BadImageError:
         if _accepts(name, data):
             return _unsupported(name)
     try:
-        found = open_as(data, Image.ID)
+        image = open_as(data, Image.ID)
     except Image.DecompressionBombError:
         return BadImageError(Reason.DECOMPRESSION_BOMB, f"the header claims {_TOO_MANY}")
     except PARSER_ERRORS:
-        found = None
-    if found is None and (magic := next(filter(data.startswith, _FOREIGN_MAGIC), b"")):
+        image = None
+    if image is None and (magic := next(filter(data.startswith, _FOREIGN_MAGIC), b"")):
         return _unsupported(_FOREIGN_MAGIC[magic], opens=False)
-    if found is None:
+    if image is None:
         return BadImageError(
             Reason.NOT_AN_IMAGE,
             f"{len(data)} bytes that start with {data[:8]!r}: no image format starts like this",
         )
-    with found:
-        if is_bomb(found.height, found.width):
-            return bomb(found.height, found.width)
-        return _unsupported(found.format)
+    with image:
+        if is_bomb(image.height, image.width):
+            return bomb(image.height, image.width)
+        return _unsupported(image.format)
 
 
 def _unsupported(name: str | None, *, opens: bool = True) -> BadImageError:

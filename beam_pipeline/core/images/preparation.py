@@ -3,17 +3,17 @@
 A new check is a function of the type `ImagePreparer` and a line in `IMAGE_CHECKS`; a new filter is a
 line in `FILTERS`, whose option has the same name. Sides are those of the file, before an image is
 turned or resized. `MAX_IMAGE_BYTES` is applied to the size that was listed, so that what it leaves out
-is not read. A new library that encodes images is a module with the functions of `CodecModule`, and a
-line in `IMAGE_CODECS`.
+is not read. A new library that encodes images is a module with two functions (`Codec`), and a line in
+`IMAGE_CODECS`.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from xxhash import xxh3_128_digest
 
@@ -33,11 +33,6 @@ from beam_pipeline.core.images.gif_bmp_jxl import (
 )
 from beam_pipeline.core.images.header import BadImageError, ImageHeader
 from beam_pipeline.core.text import shown
-
-if TYPE_CHECKING:
-    from beam_pipeline.core.images.changes import ImageChanges
-    from beam_pipeline.core.images.geometry import Geometry
-    from beam_pipeline.core.images.pillow_codec import Opened
 
 DIGEST_BYTES = 16
 NO_DIGEST = bytes(DIGEST_BYTES)
@@ -164,9 +159,7 @@ def header_filter(limits: Limits) -> Callable[[ImageHeader], None] | None:
 
     It raises BadImageError for an image that is left out.
     """
-    given: Sequence[tuple[str, ImageFilter, float]] = [
-        (name, chosen, limits[name]) for name, chosen in FILTERS.items() if name in limits
-    ]
+    given = [(name, FILTERS[name], limits[name]) for name in FILTERS if name in limits]
     if not given:
         return None
 
@@ -217,22 +210,8 @@ def read_header(data: bytes) -> ImageHeader:
     Raises:
       BadImageError: not an image, not one of `FORMATS`, broken, cut short, or too many pixels.
     """
-    return plain_header(data) or read_unusual_header(data)
-
-
-def plain_header(data: bytes) -> ImageHeader | None:
-    """The header of an ordinary JPEG or PNG that has its end; None for any other bytes."""
-    if data.startswith(jpeg.MAGIC):
-        return jpeg.jpeg_header(data)
-    return png.plain_png_header(data) if data.startswith(png.START) else None
-
-
-def read_unusual_header(data: bytes) -> ImageHeader:
-    """Does what `read_header` does, for any file and slowly.
-
-    Raises:
-      BadImageError: as `read_header`.
-    """
+    if header := jpeg.jpeg_header(data):
+        return header
     for magic, read, _ in _OWN_READERS:
         if data.startswith(magic):
             return read(data)
@@ -320,33 +299,17 @@ def image_preparer(
       any_format: whether images that readers cannot decode pass, to be encoded anew.
     """
     check = pixel_preparer(pixels, image_encoding) if pixels else IMAGE_CHECKS[image_check]
-    return _filtered(passing_any_format(check) if any_format else check, filters)
-
-
-def _filtered(prepare: ImagePreparer, filters: Limits) -> ImagePreparer:
-    """Filters images by their headers; the same preparer where nothing is to be filtered."""
-    check = header_filter(filters)
-    if check is None:
+    prepare = passing_any_format(check) if any_format else check
+    check_sides = header_filter(filters)
+    if check_sides is None:
         return prepare
 
     def prepare_wanted(image: bytes) -> tuple[bytes, ImageHeader]:
         image, header = prepare(image)
-        check(header)
+        check_sides(header)
         return image, header
 
     return prepare_wanted
-
-
-class CodecModule(Protocol):
-    """The functions by which a library changes images."""
-
-    def codec_version(self) -> str:
-        """Names everything whose version may change the bytes; begins with the library's name."""
-
-    def rewrite(
-        self, data: bytes, opened: Opened, geometry: Geometry, changes: ImageChanges
-    ) -> tuple[bytes, ImageHeader]:
-        """Decodes an image, changes its geometry and encodes it, as `pillow_codec.rewrite` does."""
 
 
 class Codec(NamedTuple):
@@ -355,21 +318,22 @@ class Codec(NamedTuple):
     Attributes:
       library: its name.
       package: that pip installs.
-      load: imports its module, which takes long.
+      load: imports its module, which takes long, and has the functions `codec_version` and `rewrite`
+        of `pillow_codec`.
     """
 
     library: str
     package: str
-    load: Callable[[], CodecModule]
+    load: Callable[[], Any]
 
 
-def _pillow() -> CodecModule:
+def _pillow() -> Any:
     from beam_pipeline.core.images import pillow_codec
 
     return pillow_codec
 
 
-def _opencv() -> CodecModule:
+def _opencv() -> Any:
     try:
         from beam_pipeline.core.images import opencv_codec
     except ImportError as error:
@@ -398,7 +362,7 @@ def codec_in_use(image_codec: str) -> str:
     Raises:
       UsageError: it is not installed.
     """
-    return IMAGE_CODECS[image_codec].load().codec_version()
+    return str(IMAGE_CODECS[image_codec].load().codec_version())
 
 
 def codec_here(recorded: str) -> str:
@@ -410,7 +374,7 @@ def codec_here(recorded: str) -> str:
     Raises:
       UsageError: the library is not installed.
     """
-    return _codec_of(recorded).load().codec_version()
+    return str(_codec_of(recorded).load().codec_version())
 
 
 def check_codec(expected: str) -> None:
@@ -432,7 +396,7 @@ def other_codec(expected: str, here: str) -> str:
     codec = _codec_of(expected)
     advice = f"Install the same versions (the first decides: pip install {codec.package}==...)"
     if codec is not _codec_of(here):
-        (name,) = (name for name, other in IMAGE_CODECS.items() if other is codec)
+        (name,) = (name for name, known in IMAGE_CODECS.items() if known is codec)
         advice = f"Give --image_codec {name}"
     return (
         f"images are encoded by {expected}, and here by {here}, which may give other bytes. "

@@ -113,13 +113,15 @@ class Alteration:
 
     def reading_hint(self, measured: ImageHeader) -> str:
         """Says how places in the labels of an image that is not upright were read."""
-        shown = measured.orientation == UPRIGHT
-        other = (
-            "--orientation keep takes them as stored" if shown else "--orientation apply, as shown"
+        as_shown = measured.orientation == UPRIGHT
+        remedy = (
+            "--orientation keep takes them as stored"
+            if as_shown
+            else "--orientation apply, as shown"
         )
         return (
             "EXIF says that the image is shown turned, and boxes were taken as measured on the picture as "
-            f"{'shown' if shown else 'stored'} ({other})"
+            f"{'shown' if as_shown else 'stored'} ({remedy})"
         )
 
     def alter(self, image: bytes, header: ImageHeader) -> Altered:
@@ -130,7 +132,7 @@ class Alteration:
         """
         changes, opened = self.changes, None
         applied = header.orientation if self.orientation == "apply" else UPRIGHT
-        needed = _is_other_format(header.format, changes) or changes.reencode == "always"
+        needed = changes.image_format not in ("keep", header.format) or changes.reencode == "always"
         size = (header.width, header.height)
         if changes.encodes and header.format != _JPEG_XL:
             opened = _opened(image)
@@ -145,8 +147,10 @@ class Alteration:
         geometry = plan_geometry(size, applied, changes.target)
         events: list[str] = []
         if not needed and geometry.is_identity:
-            if opened and opened.animated and changes.reencode == "auto":
-                _check_first_frame(opened, image)
+            if opened and opened.animated and (header.format, changes.reencode) == ("png", "auto"):
+                from beam_pipeline.core.images.pillow_header import check_agreement
+
+                check_agreement(opened.header, image)  # Pillow may refuse what TensorFlow ignores
             events += [Event.UNCHANGED.value] * changes.encodes
             events += [Event.LEFT_TURNED.value] * (header.orientation != UPRIGHT)
             return Altered(image, header, geometry, tuple(events))
@@ -193,22 +197,6 @@ class Alteration:
         if affine == Affine() and geometry.size == size:
             return labels, 0
         return move_labels(labels, self.columns, Move(size, affine, geometry.size))
-
-
-def _is_other_format(name: str, changes: ImageChanges) -> bool:
-    return changes.image_format not in ("keep", name)
-
-
-def _check_first_frame(opened: Opened, image: bytes) -> None:
-    """Decodes a PNG with an animation, which Pillow may refuse and TensorFlow does not look at.
-
-    Raises:
-      BadImageError: Pillow does not decode it.
-    """
-    if opened.header.format == "png":
-        from beam_pipeline.core.images.pillow_header import check_agreement
-
-        check_agreement(opened.header, image)
 
 
 def _opened(image: bytes) -> Opened:

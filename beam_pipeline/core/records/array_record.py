@@ -28,57 +28,13 @@ _CHUNK_BYTES = 1 << 20  # 1 MiB
 _READ_AT_ONCE = 16
 
 
-@dataclass(frozen=True)
-class ArrayRecordFormat(RecordFormat):
-    """ArrayRecord files, which have their index inside and no compression of ours."""
-
-    name: ClassVar[str] = "array_record"
-    mark: ClassVar[str] = ".array_record-"
-    file_names: ClassVar[re.Pattern[str]] = re.compile(r".*\.array_record-\d{5,}-of-\d{5,}")
-
-    @property
-    def tfds_name(self) -> str:
-        """TensorFlow Datasets has the same name."""
-        return self.name
-
-    def check_installed(self) -> None:
-        """Checks that `array_record` is installed. Raises UsageError."""
-        _library()
-
-    def writer(
-        self, sink: Sink, features: Mapping[str, Any] = MappingProxyType({})
-    ) -> RecordWriter:
-        """A writer for one shard; records describe their features themselves."""
-        return _ArrayRecordWriter(sink)
-
-    def records_in(self, file: BinaryIO, path: str, wanted: range) -> Iterator[bytes]:
-        """Yields the records with these numbers, checking the hash of each."""
-        library = _library()
-        number = wanted.start
-        with _local_file(file) as local:
-            try:
-                reader = library.ArrayRecordReader(local)
-                if not reader.ok():
-                    raise DamagedRecordError(f"{path}: not an ArrayRecord file, or a damaged one")
-                end = min(wanted.stop, reader.num_records())
-                while number < end:
-                    records = reader.read(number, min(number + _READ_AT_ONCE, end))
-                    yield from records
-                    number += len(records)
-                reader.close()
-            except (RuntimeError, ValueError, IndexError) as error:
-                raise DamagedRecordError(
-                    f"{path}: among the records from {number} on: {shown(error)}"
-                ) from error
-
-
 class _ArrayRecordWriter(RecordWriter):
     """Writes records to a temporary file, and passes that on to a sink."""
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, features: Mapping[str, Any] = MappingProxyType({})) -> None:
         import tempfile
 
-        super().__init__(sink)
+        super().__init__(sink, features)
         self._file = tempfile.NamedTemporaryFile(prefix="beam-tfrecord-", suffix=".array_record")
         self._writer = _library().ArrayRecordWriter(self._file.name, _OPTIONS)
 
@@ -101,6 +57,45 @@ class _ArrayRecordWriter(RecordWriter):
 
     def _failure(self, error: RuntimeError) -> OSError:
         return OSError(f"{self._file.name} cannot be written: {error}; TMPDIR names another folder")
+
+
+@dataclass(frozen=True)
+class ArrayRecordFormat(RecordFormat):
+    """ArrayRecord files, which have their index inside and no compression of ours."""
+
+    name: ClassVar[str] = "array_record"
+    mark: ClassVar[str] = ".array_record-"
+    file_names: ClassVar[re.Pattern[str]] = re.compile(r".*\.array_record-\d{5,}-of-\d{5,}")
+    writer_type: ClassVar[type[RecordWriter]] = _ArrayRecordWriter
+
+    @property
+    def tfds_name(self) -> str:
+        """TensorFlow Datasets has the same name."""
+        return self.name
+
+    def check_installed(self) -> None:
+        """Checks that `array_record` is installed. Raises UsageError."""
+        _library()
+
+    def records_in(self, file: BinaryIO, path: str, wanted: range) -> Iterator[bytes]:
+        """Yields the records with these numbers, checking the hash of each."""
+        library = _library()
+        number = wanted.start
+        with _local_file(file) as local:
+            try:
+                reader = library.ArrayRecordReader(local)
+                if not reader.ok():
+                    raise DamagedRecordError(f"{path}: not an ArrayRecord file, or a damaged one")
+                end = min(wanted.stop, reader.num_records())
+                while number < end:
+                    records = reader.read(number, min(number + _READ_AT_ONCE, end))
+                    yield from records
+                    number += len(records)
+                reader.close()
+            except (RuntimeError, ValueError, IndexError) as error:
+                raise DamagedRecordError(
+                    f"{path}: among the records from {number} on: {shown(error)}"
+                ) from error
 
 
 def _library() -> Any:

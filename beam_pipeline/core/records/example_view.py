@@ -1,14 +1,63 @@
-"""A serialized `tf.train.Example` as its values by key: the one way to read an example back."""
+"""A serialized `tf.train.Example` as its values by key: the one way to read an example back.
+
+Its protobuf messages are built without TensorFlow, from a descriptor with the package, names and field
+numbers of TensorFlow's `feature.proto` and `example.proto`, in a descriptor pool of their own so that
+they never meet TensorFlow's. The job writes the wire format by hand (`features.py`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
 from beam_pipeline.core.errors import DamagedRecordError
-from beam_pipeline.core.records.example_proto import Example
+
+_FIELD = descriptor_pb2.FieldDescriptorProto
+_PROTO_LISTS = (
+    ("bytes_list", "BytesList", _FIELD.TYPE_BYTES),
+    ("float_list", "FloatList", _FIELD.TYPE_FLOAT),
+    ("int64_list", "Int64List", _FIELD.TYPE_INT64),
+)
+
+
+def _example_class() -> Any:
+    file = descriptor_pb2.FileDescriptorProto(
+        name="beam_tfrecord/example.proto", package="tensorflow", syntax="proto3"
+    )
+    single, several = _FIELD.LABEL_OPTIONAL, _FIELD.LABEL_REPEATED
+
+    def message(name: str, type_name: str = ".tensorflow.Feature") -> dict[str, Any]:
+        return {"name": name, "type": _FIELD.TYPE_MESSAGE, "type_name": type_name}
+
+    feature = descriptor_pb2.DescriptorProto(name="Feature")
+    feature.oneof_decl.add(name="kind")
+    for number, (field, name, kind) in enumerate(_PROTO_LISTS, 1):
+        values = file.message_type.add(name=name)
+        value = values.field.add(name="value", number=1, type=kind, label=several)
+        value.options.packed = kind != _FIELD.TYPE_BYTES
+        feature.field.add(
+            number=number, label=single, oneof_index=0, **message(field, f".tensorflow.{name}")
+        )
+    features = descriptor_pb2.DescriptorProto(name="Features")
+    entry = features.nested_type.add(name="FeatureEntry")
+    entry.options.map_entry = True
+    entry.field.add(name="key", number=1, type=_FIELD.TYPE_STRING, label=single)
+    entry.field.add(number=2, label=single, **message("value"))
+    entries = message("feature", ".tensorflow.Features.FeatureEntry")
+    features.field.add(number=1, label=several, **entries)
+    example = descriptor_pb2.DescriptorProto(name="Example")
+    example.field.add(number=1, label=single, **message("features", ".tensorflow.Features"))
+    file.message_type.extend((feature, features, example))
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("tensorflow.Example"))
+
+
+Example = _example_class()
+
 
 MOST_FEATURES = 10_000
 """Of an example from anywhere."""

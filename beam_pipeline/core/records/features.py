@@ -31,7 +31,6 @@ from beam_pipeline.core.records.wire import (
     TAG_1,
     bytes_entry,
     float_entry,
-    int64_entry,
     value_prefixes,
     varint,
 )
@@ -94,12 +93,10 @@ class _Cache(dict[_Key, bytes]):
         return entry
 
 
-def _int64_cache(key: str) -> _Cache[int]:
-    return _Cache(lambda value: int64_entry(key, (value,)))
-
-
-def _text_cache(key: str) -> _Cache[str]:
-    return _Cache(lambda value: bytes_entry(key, (value.encode(),)))
+def _cached(key: str, kind: str, convert: Callable[[Any], Any] | None) -> _Cache[Any]:
+    """The entries of single values that recur; floats do not, and 0.0 and -0.0 are one dict key."""
+    entry: Callable[[str, Any], bytes] = LIST_ENTRIES[kind]
+    return _Cache(lambda value: entry(key, (convert(value) if convert else value,)))
 
 
 # --- features of every image ----------------------------------------------------------------------
@@ -110,7 +107,9 @@ def _from_header(field: str) -> WriterMaker:
     index = ImageHeader._fields.index(field)
 
     def make(key: str) -> Writer:
-        entries: Any = _text_cache(key) if field == "format" else _int64_cache(key)
+        entries = (
+            _cached(key, "bytes", str.encode) if field == "format" else _cached(key, "int64", None)
+        )
         return lambda _ref, header, _image: entries[header[index]]
 
     return make
@@ -129,7 +128,7 @@ def _key_writer(key: str) -> Writer:
 
 def _orientation_writer(key: str) -> Writer:
     """Of images that are not upright; others do not have the feature."""
-    entries = _int64_cache(key)
+    entries = _cached(key, "int64", None)
 
     def write(_ref: SampleRef, header: ImageHeader, _image: bytes) -> bytes:
         return entries[header.orientation] if header.orientation != UPRIGHT else b""
@@ -166,100 +165,67 @@ def column_features(
       class_ids: class text -> the id written to `<feature>/label`; without it the features can
         be described, not written.
     """
-    features = []
-    for part, (suffix, kind, pixels) in enumerate(column.written):
-        if column.kind in _PLACED or column.kind in FILE_KINDS:
-            placed = _PLACED.get(column.kind, _file_entry)
-            writer = partial(_placed_writer, placed, index, part, column.pixels)
-        else:
-            is_id = column.kind is ColumnKind.CLASS and kind == "int64"
-            make_writer = _list_writer if column.repeated else _value_writer
-            convert = class_ids.__getitem__ if is_id else None
-            writer = partial(make_writer, index=index, kind=kind, convert=convert)
-        key, optional = column.feature + suffix, not column.required
-        features.append(Feature(key, kind, writer, optional, column.repeated, pixels))
-    return features
+    return [
+        Feature(
+            column.feature + suffix,
+            kind,
+            partial(_column_writer, index=index, column=column, part=part, class_ids=class_ids),
+            not column.required,
+            column.repeated,
+            pixels,
+        )
+        for part, (suffix, kind, pixels) in enumerate(column.written)
+    ]
 
 
-def _value_writer(
-    key: str, *, index: int, kind: str, convert: Callable[[Any], Any] | None
+def _column_writer(
+    key: str, *, index: int, column: Column, part: int, class_ids: Mapping[str, int]
 ) -> Writer:
-    """Writes one value; a feature without a value is left out."""
-    if convert:
-        make: Callable[[Any], bytes] = _Cache[Any](
-            lambda value: int64_entry(key, (convert(value),))
-        ).__getitem__
-    elif kind == "float":  # no cache: 0.0 and -0.0 are one dict key
-
-        def make(value: Any) -> bytes:
-            return float_entry(key, (value,))
-
-    else:
-        make = (_int64_cache if kind == "int64" else _text_cache)(key).__getitem__
-
-    def write(ref: SampleRef, _header: ImageHeader, _image: bytes) -> bytes:
-        value = ref.labels[index]
-        return b"" if value is None else make(value)
-
-    return write
-
-
-def _list_writer(
-    key: str, *, index: int, kind: str, convert: Callable[[Any], Any] | None
-) -> Writer:
-    """Writes a list; None leaves the feature out, no values are an empty list."""
-    make: Callable[[str, Any], bytes] = LIST_ENTRIES[kind]
-    prepare: Callable[[Any], Any] | None = str.encode if kind == "bytes" else convert
-
-    def write(ref: SampleRef, _header: ImageHeader, _image: bytes) -> bytes:
-        values: Any = ref.labels[index]
-        if values is None:
-            return b""
-        return make(key, [prepare(value) for value in values] if prepare else values)
-
-    return write
-
-
-Placed = Callable[[str, Any, int, ImageHeader, bool], bytes]
-"""(key, value, part of it, header, whether in pixels) -> one feature's entry in the map."""
-
-
-def _placed_writer(placed: Placed, index: int, part: int, pixels: bool, key: str) -> Writer:
-    """Writes a part of a value that depends on the image; a feature without a value is left out."""
+    """Writes one of the features of a column; None leaves it out, no values are an empty list."""
+    entry = _entry_maker(key, column, part, class_ids)
 
     def write(ref: SampleRef, header: ImageHeader, _image: bytes) -> bytes:
-        value: Any = ref.labels[index]
-        return b"" if value is None else placed(key, value, part, header, pixels)
+        value = ref.labels[index]
+        return b"" if value is None else entry(value, header)
 
     return write
 
 
-def _side_entry(key: str, boxes: Any, side: int, header: ImageHeader, pixels: bool) -> bytes:
-    """One side of all boxes, as fractions of the image."""
-    return float_entry(key, box_fractions(boxes, side, header, pixels=pixels))
+def _entry_maker(
+    key: str, column: Column, part: int, class_ids: Mapping[str, int]
+) -> Callable[[Any, ImageHeader], bytes]:
+    """Makes the function (value, header) -> the entry of one of the features of a column."""
+    pixels = column.pixels
+    if column.kind is ColumnKind.BOX:  # one side, as fractions of the image
+        return lambda boxes, header: float_entry(
+            key, box_fractions(boxes, part, header, pixels=pixels)
+        )
+    if column.kind is ColumnKind.POINT:  # x or y, as fractions of the image
 
+        def axis_entry(points: Any, header: ImageHeader) -> bytes:
+            length = (header.height if part else header.width) if pixels else 1
+            return float_entry(key, [value / length for value in points[part::2]])
 
-def _axis_entry(key: str, points: Any, axis: int, header: ImageHeader, pixels: bool) -> bytes:
-    """X (axis 0) or y of all points, as fractions of the image."""
-    length = (header.height if axis else header.width) if pixels else 1
-    return float_entry(key, [value / length for value in points[axis::2]])
-
-
-def _mask_entry(key: str, shapes: Any, _part: int, header: ImageHeader, pixels: bool) -> bytes:
-    """The mask of each object, drawn."""
-    return bytes_entry(key, [mask_png(shape, header, pixels=pixels) for shape in shapes])
-
-
-def _file_entry(key: str, prepared: Any, part: int, _header: ImageHeader, _pixels: bool) -> bytes:
-    """One of the values that a file beside the image was made into."""
-    return bytes_entry(key, (prepared[part],))
-
-
-_PLACED: Mapping[ColumnKind, Placed] = {
-    ColumnKind.BOX: _side_entry,
-    ColumnKind.POINT: _axis_entry,
-    ColumnKind.MASK: _mask_entry,
-}
+        return axis_entry
+    if column.kind is ColumnKind.MASK:
+        return lambda shapes, header: bytes_entry(
+            key, [mask_png(shape, header, pixels=pixels) for shape in shapes]
+        )
+    if column.kind in FILE_KINDS:  # one of the values that the file was made into
+        return lambda prepared, _: bytes_entry(key, (prepared[part],))
+    kind = column.written[part].kind
+    convert: Callable[[Any], Any] | None = None
+    if kind == "bytes":
+        convert = str.encode
+    elif column.kind is ColumnKind.CLASS:
+        convert = class_ids.__getitem__
+    if column.repeated:
+        entry: Callable[[str, Any], bytes] = LIST_ENTRIES[kind]
+        return lambda values, _: entry(key, [convert(v) for v in values] if convert else values)
+    if kind == "float":
+        return lambda value, _: float_entry(key, (value,))
+    cached = _cached(key, kind, convert)
+    return lambda value, _: cached[value]
 
 
 # --- features of a data set -----------------------------------------------------------------------

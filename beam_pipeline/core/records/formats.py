@@ -41,13 +41,13 @@ def record_format(compression: str = COMPRESSIONS[0], name: str = DEFAULT_FORMAT
     """
     if name not in FORMATS:
         raise UsageError(f"--format is {name!r}, expected one of {tuple(FORMATS)}")
-    found = FORMATS[name]
-    if compression not in found.compressions:
+    chosen = FORMATS[name]
+    if compression not in chosen.compressions:
         raise UsageError(
-            f"--compression is {compression!r}, expected one of {found.compressions} for {name}; leave "
+            f"--compression is {compression!r}, expected one of {chosen.compressions} for {name}; leave "
             "it out, or choose another --format"
         )
-    return found(compression)
+    return chosen(compression)
 
 
 def format_options(chosen: RecordFormat) -> dict[str, str]:
@@ -66,7 +66,7 @@ def recorded_format(options: Mapping[str, Any]) -> RecordFormat:
 
 def format_of(shard: str) -> RecordFormat:
     """The format of a shard by its file name; the default one for a name of no format."""
-    for found in FORMATS.values():
-        if found.file_names.fullmatch(shard):
-            return found()
+    for known in FORMATS.values():
+        if known.file_names.fullmatch(shard):
+            return known()
     return FORMATS[DEFAULT_FORMAT]()

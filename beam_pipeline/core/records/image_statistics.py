@@ -16,17 +16,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
-from typing import Any
+from typing import Annotated, Any
 
 from beam_pipeline.core.images.header import ImageHeader
 from beam_pipeline.core.labels.schema import Column, ColumnKind
 from beam_pipeline.core.records.number_histogram import (
     NumberHistogram,
+    RecordedHistogram,
     histogram_of,
-    parse_histogram,
     sum_of,
 )
-from beam_pipeline.core.text import shown
+from beam_pipeline.core.typed_json import Count, Expect, decode
 
 Key = str | int
 
@@ -88,25 +88,20 @@ class ImageStatistics:
 NOTHING_COUNTED = ImageStatistics()
 
 
+_Value = Annotated[Any, Expect(lambda value: type(value) in (int, str), "a number or a text")]
+_Histograms = Mapping[str, RecordedHistogram]
+_Recorded = tuple[Count, Mapping[str, tuple[tuple[_Value, Count], ...]], _Histograms, _Histograms]
+
+
 def parse_statistics(values: Any) -> ImageStatistics:
     """Reads statistics back from JSON.
 
     Raises:
-      ValueError, TypeError, AttributeError: they are none.
+      ValueError: they are something else; says what.
     """
-    images, counts, lengths, numbers = values
-    pairs = [pair for found in counts.values() for pair in found]
-    figures = [images, *(count for _, count in pairs)]
-    if any(type(figure) is not int or figure < 0 for figure in figures):
-        raise TypeError(f"a count is {shown(values)}")
-    if any(type(key) not in (int, str) for key, _ in pairs):
-        raise TypeError(f"a value is {shown(values)}")
-    return ImageStatistics(
-        images,
-        {name: dict(found) for name, found in counts.items()},
-        {name: parse_histogram(histogram) for name, histogram in lengths.items()},
-        {name: parse_histogram(histogram) for name, histogram in numbers.items()},
-    )
+    images, counts, lengths, numbers = decode(_Recorded, values, "statistics")
+    counters = {name: dict(pairs) for name, pairs in counts.items()}
+    return ImageStatistics(images, counters, lengths, numbers)
 
 
 def merged(parts: Iterable[ImageStatistics]) -> ImageStatistics:
@@ -117,8 +112,8 @@ def merged(parts: Iterable[ImageStatistics]) -> ImageStatistics:
     numbers: dict[str, NumberHistogram] = {}
     for part in parts:
         images += part.images
-        for name, found in part.counts.items():
-            counts.setdefault(name, Counter()).update(found)
+        for name, added in part.counts.items():
+            counts.setdefault(name, Counter()).update(added)
         for sums, parts_of in ((lengths, part.lengths), (numbers, part.numbers)):
             for name, histogram in parts_of.items():
                 sums[name] = sum_of((sums[name], histogram)) if name in sums else histogram
@@ -142,7 +137,7 @@ def formats_and_lengths(statistics: ImageStatistics) -> dict[str, Any]:
     lengths = {name: statistics.lengths[name] for name in ("width", "height")}
     return {
         "formats": dict(sorted(statistics.counts["format"].items())),
-        **{name: [found.low, found.high] for name, found in lengths.items()},
+        **{name: [histogram.low, histogram.high] for name, histogram in lengths.items()},
     }
 
 
@@ -203,12 +198,12 @@ class StatisticsGatherer:
             lists = [values[index] or () for values in labels]
             lengths["boxes"] = Counter(map(len, lists))
             counts |= _box_counts(headers, lists, pixels=pixels)
-        counts |= {name: _binned(found, EDGES) for name, found in lengths.items()}
+        counts |= {name: _binned(counted, EDGES) for name, counted in lengths.items()}
         numbers = {
             column.feature: histogram_of(_values(column, [values[index] for values in labels]))
             for index, column in self._numbers
         }
-        equal_bins = {name: histogram_of(found) for name, found in lengths.items()}
+        equal_bins = {name: histogram_of(counted) for name, counted in lengths.items()}
         part = ImageStatistics(len(headers), counts, equal_bins, numbers)
         self._statistics = merged((self._statistics, part))
 
@@ -278,6 +273,6 @@ def _box_counts(
 def _values(column: Column, values: Sequence[Any]) -> list[float]:
     """The numbers of a column of some samples, lists of them joined."""
     if column.repeated:
-        values = [value for found in values for value in found or ()]
+        values = [value for numbers in values for value in numbers or ()]
     number = float if column.kind is ColumnKind.FLOAT else int
     return [number(value) for value in values if value is not None]

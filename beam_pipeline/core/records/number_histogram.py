@@ -15,9 +15,9 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
-from beam_pipeline.core.text import shown
+from beam_pipeline.core.typed_json import Expect
 
 MOST_BINS = 64
 _FEW_BINS = 12  # are not made fewer
@@ -59,55 +59,44 @@ class NumberHistogram(NamedTuple):
 NOTHING = NumberHistogram()
 
 
+def _is_sound(histogram: NumberHistogram) -> bool:
+    level, bins, low, high, _ = histogram
+    return not bins or (abs(level) <= _MOST_LEVEL and low <= high and level <= _level(low, high))
+
+
+RecordedHistogram = Annotated[NumberHistogram, Expect(_is_sound, "a histogram")]
+"""A histogram as `typed_json` reads it."""
+
+
 def histogram_of(values: Iterable[float]) -> NumberHistogram:
     """Counts numbers, either all integers or all floats; they may be counted already."""
     counts = values if isinstance(values, Counter) else Counter(values)
     finite = {value: count for value, count in counts.items() if math.isfinite(value)}
-    others = counts.total() - sum(finite.values())
+    not_finite = counts.total() - sum(finite.values())
     if not finite:
-        return NumberHistogram(others=others)
+        return NumberHistogram(others=not_finite)
     low, high = min(finite) + 0, max(finite) + 0  # 0.0 for -0.0
     level = _level(low, high)
     bins: Counter[int] = Counter()
     for value, count in finite.items():
         bins[_bin(value, level)] += count
-    return NumberHistogram(level, tuple(sorted(bins.items())), low, high, others)
+    return NumberHistogram(level, tuple(sorted(bins.items())), low, high, not_finite)
 
 
 def sum_of(histograms: Iterable[NumberHistogram]) -> NumberHistogram:
     """The histogram of the values of all histograms."""
-    found = list(histograms)
-    others = sum(histogram.others for histogram in found)
-    full = [histogram for histogram in found if histogram.bins]
+    parts = list(histograms)
+    not_finite = sum(histogram.others for histogram in parts)
+    full = [histogram for histogram in parts if histogram.bins]
     if not full:
-        return NumberHistogram(others=others)
+        return NumberHistogram(others=not_finite)
     low = min(histogram.low for histogram in full)
     high = max(histogram.high for histogram in full)
     level = _level(low, high)
     bins: Counter[int] = Counter()
     for histogram in full:
         bins.update(histogram.coarser(level))
-    return NumberHistogram(level, tuple(sorted(bins.items())), low, high, others)
-
-
-def parse_histogram(values: Any) -> NumberHistogram:
-    """Reads a histogram back from JSON.
-
-    Raises:
-      ValueError, TypeError: it is none.
-    """
-    level, bins, low, high, others = values
-    if any(type(number) is not int for number in (level, others)):
-        raise TypeError(f"a histogram is {shown(values)}")
-    if any(type(number) not in (int, float) for number in (low, high)):
-        raise TypeError(f"a histogram is {shown(values)}")
-    pairs = tuple((number, count) for number, count in bins)
-    if any(type(number) is not int for pair in pairs for number in pair):
-        raise TypeError(f"a bin of a histogram is {shown(bins)}")
-    sound = math.isfinite(low) and math.isfinite(high) and abs(level) <= _MOST_LEVEL
-    if pairs and not (sound and low <= high and level <= _level(low, high)):
-        raise ValueError(f"a histogram is {shown(values)}")
-    return NumberHistogram(level, pairs, low, high, others)
+    return NumberHistogram(level, tuple(sorted(bins.items())), low, high, not_finite)
 
 
 def readable(histogram: NumberHistogram, most: int) -> tuple[int, Counter[int]]:

@@ -84,10 +84,16 @@ class RecordWriter:
     Attributes:
       bytes: the number of bytes that went to the sink.
       crc32c: CRC-32C of all of them.
+
+    Args:
+      sink: takes the bytes.
+      features: key -> description of each feature, as the manifest has it, for formats that tell one
+        value from a list of one.
     """
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, features: Mapping[str, Any] = MappingProxyType({})) -> None:
         self._sink = sink
+        self._features = features
         self.bytes = 0
         self.crc32c = 0
 
@@ -123,17 +129,21 @@ class RecordFormat:
       mark: what follows the split in the names of its shards, and no pattern for shards finds in
         receipts.
       compressions: the compressions that it knows, the first its default.
+      shard_names: the template of the names of its shards; TFDS and Beam's own sink use the same names.
       file_names: matches the names of its shards and indexes, compressed or not, and no others.
       of_examples: its records are serialized `tf.train.Example`s to all readers.
+      writer_type: writes the records of one shard.
     """
 
     compression: str = "none"
 
     name: ClassVar[str]
     mark: ClassVar[str]
+    shard_names: ClassVar[str] = "{dataset}-{split}{mark}{number:05d}-of-{of:05d}"
     file_names: ClassVar[re.Pattern[str]]
     compressions: ClassVar[tuple[str, ...]] = ("none",)
     of_examples: ClassVar[bool] = True
+    writer_type: ClassVar[type[RecordWriter]]
 
     def check_installed(self) -> None:
         """Checks that what writes and reads the format is installed.
@@ -157,8 +167,13 @@ class RecordFormat:
         """The class of `tf.data` that reads the format; None to read it with `records`, in Python."""
         return None
 
+    @property
+    def suffix(self) -> str:
+        """The end of a shard's file name, which tells its compression."""
+        return ""
+
     def shard_name(self, dataset: str, split: str, number: int, of: int) -> str:
-        """The file name of a shard; TFDS and Beam's own sink use the same names.
+        """The file name of a shard.
 
         Args:
           dataset: the data set's name.
@@ -166,7 +181,10 @@ class RecordFormat:
           number: of the shard in its split, from 0.
           of: the number of shards in the split.
         """
-        return f"{dataset}-{split}{self.mark}{number:05d}-of-{of:05d}"
+        name = self.shard_names.format(
+            dataset=dataset, split=split, mark=self.mark, number=number, of=of
+        )
+        return name + self.suffix
 
     def index_name(self, shard: str) -> str:
         """The file name of the index of a shard, given the shard's; empty if it never has one."""
@@ -179,14 +197,8 @@ class RecordFormat:
     def writer(
         self, sink: Sink, features: Mapping[str, Any] = MappingProxyType({})
     ) -> RecordWriter:
-        """A writer for one shard.
-
-        Args:
-          sink: takes its bytes.
-          features: key -> description of each feature, as the manifest has it, for formats that tell
-            one value from a list of one.
-        """
-        raise NotImplementedError
+        """A writer for one shard, with the arguments of `RecordWriter`."""
+        return self.writer_type(sink, features)
 
     def records(self, file: BinaryIO, path: str) -> Iterator[bytes]:
         """Yields the records of a shard in order, checking all checksums.

@@ -219,8 +219,8 @@ class ShardPlan:
 
     def find(self, file_name: str) -> ShardSpec | None:
         """The shard of a file name; None if no shard has it."""
-        found = _SHARD_NUMBER.search(file_name)
-        number = int(found[1]) if found else 0
+        match = _SHARD_NUMBER.search(file_name)
+        number = int(match[1]) if match else 0
         specs = (self._spec(split, number, of) for split, of in self.shards if number < of)
         return next((spec for spec in specs if spec.file_name == file_name), None)
 

@@ -265,10 +265,6 @@ class TFRecordFormat(RecordFormat):
         """The file name of a shard up to its number."""
         return f"{dataset}-{split}.tfrecord"
 
-    def shard_name(self, dataset: str, split: str, number: int, of: int) -> str:
-        """NAME-SPLIT.tfrecord-00000-of-00016, and .gz where compressed."""
-        return super().shard_name(dataset, split, number, of) + self.suffix
-
     def index_name(self, shard: str) -> str:
         """NAME-SPLIT.tfindex-00000-of-00016 for NAME-SPLIT.tfrecord-00000-of-00016."""
         before, mark, number = shard.rpartition(self.mark)
@@ -277,8 +273,9 @@ class TFRecordFormat(RecordFormat):
     def writer(
         self, sink: Sink, features: Mapping[str, Any] = MappingProxyType({})
     ) -> RecordWriter:
-        """A writer for one shard; records describe their features themselves."""
-        return GzipTFRecordWriter(sink) if self.compression == "gzip" else TFRecordWriter(sink)
+        """A writer for one shard, with the arguments of `RecordWriter`."""
+        kind = GzipTFRecordWriter if self.compression == "gzip" else TFRecordWriter
+        return kind(sink, features)
 
     def records(self, file: BinaryIO, path: str) -> Iterator[bytes]:
         """Yields the data of each record in order, checking both CRCs."""
@@ -314,8 +311,8 @@ class TFRecordWriter(RecordWriter):
 class GzipTFRecordWriter(TFRecordWriter):
     """Compresses records on their way; the gzip header holds no time and no name."""
 
-    def __init__(self, sink: Sink) -> None:
-        super().__init__(sink)
+    def __init__(self, sink: Sink, features: Mapping[str, Any] = MappingProxyType({})) -> None:
+        super().__init__(sink, features)
         self._compressor = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
 
     def _put(self, *buffers: bytes) -> None:

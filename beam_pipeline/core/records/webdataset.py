@@ -27,6 +27,7 @@ from types import MappingProxyType
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 from beam_pipeline.core.errors import DamagedRecordError
+from beam_pipeline.core.images.header import MAGICS
 from beam_pipeline.core.images.preparation import RAW_FORMAT
 from beam_pipeline.core.labels.schema import ENCODED_KEY
 from beam_pipeline.core.records.example_view import ExampleView, parse_varint
@@ -48,40 +49,11 @@ _IMAGE_EXTENSIONS = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class WebDatasetFormat(RecordFormat):
-    """WebDataset's tar files."""
-
-    name: ClassVar[str] = "webdataset"
-    mark: ClassVar[str] = ".tar"
-    file_names: ClassVar[re.Pattern[str]] = re.compile(r".*-\d{5,}\.tar")
-    of_examples: ClassVar[bool] = False
-
-    def shard_name(self, dataset: str, split: str, number: int, of: int) -> str:
-        """NAME-SPLIT-00000.tar."""
-        return f"{dataset}-{split}-{number:05d}{self.mark}"
-
-    def receipt_stem(self, shard: str) -> str:
-        """NAME-SPLIT-00000 for NAME-SPLIT-00000.tar."""
-        return shard.removesuffix(self.mark)
-
-    def writer(
-        self, sink: Sink, features: Mapping[str, Any] = MappingProxyType({})
-    ) -> RecordWriter:
-        """A writer for one shard."""
-        return _TarWriter(sink, features)
-
-    def records_in(self, file: BinaryIO, path: str, wanted: range) -> Iterator[bytes]:
-        """Yields the examples of the samples with these numbers; what comes before is not read."""
-        return _records(file, path, wanted)
-
-
 class _TarWriter(RecordWriter):
     """Writes samples to a tar without copying an image."""
 
-    def __init__(self, sink: Sink, features: Mapping[str, Any]) -> None:
-        super().__init__(sink)
-        self._features = features
+    def __init__(self, sink: Sink, features: Mapping[str, Any] = MappingProxyType({})) -> None:
+        super().__init__(sink, features)
         self._bases: set[str] = set()
 
     def write(self, sample: EncodedSample, key: str = "") -> None:
@@ -93,17 +65,37 @@ class _TarWriter(RecordWriter):
 
     def _base(self, key: str) -> str:
         """The base name of a sample's files; a number sets it apart from others in the shard."""
-        base = found = base_name(key)
+        base = name = base_name(key)
         number = 1
-        while found in self._bases:
+        while name in self._bases:
             number += 1
-            found = f"{base}%{number}"
-        self._bases.add(found)
-        return found
+            name = f"{base}%{number}"
+        self._bases.add(name)
+        return name
 
     def finish(self) -> None:
         """Writes the two empty blocks that end a tar."""
         self._put(_END)
+
+
+@dataclass(frozen=True)
+class WebDatasetFormat(RecordFormat):
+    """WebDataset's tar files."""
+
+    name: ClassVar[str] = "webdataset"
+    mark: ClassVar[str] = ".tar"
+    shard_names: ClassVar[str] = "{dataset}-{split}-{number:05d}{mark}"
+    file_names: ClassVar[re.Pattern[str]] = re.compile(r".*-\d{5,}\.tar")
+    writer_type: ClassVar[type[RecordWriter]] = _TarWriter
+    of_examples: ClassVar[bool] = False
+
+    def receipt_stem(self, shard: str) -> str:
+        """NAME-SPLIT-00000 for NAME-SPLIT-00000.tar."""
+        return shard.removesuffix(self.mark)
+
+    def records_in(self, file: BinaryIO, path: str, wanted: range) -> Iterator[bytes]:
+        """Yields the examples of the samples with these numbers; what comes before is not read."""
+        return _records(file, path, wanted)
 
 
 def base_name(key: str) -> str:
@@ -163,9 +155,9 @@ def _pax_attribute(name: bytes, value: bytes) -> bytes:
     """`<length> <name>=<value>` and a line break; the length counts its own digits, too."""
     rest = b" %s=%s\n" % (name, value)
     length = len(rest)
-    while len(found := b"%d%s" % (length, rest)) != length:
-        length = len(found)
-    return found
+    while len(attribute := b"%d%s" % (length, rest)) != length:
+        length = len(attribute)
+    return attribute
 
 
 class _Member(NamedTuple):
@@ -192,21 +184,14 @@ def _records(file: BinaryIO, path: str, wanted: range) -> Iterator[bytes]:
         stem, _, extension = name.partition(".")
         if f"{folder}{slash}{stem}" != base:
             if number in wanted:
-                yield _example(files, f"{path}: sample {number} at byte {start}")
+                yield example_of(files, f"{path}: sample {number} at byte {start}")
             number, base, start, files = number + 1, f"{folder}{slash}{stem}", member.offset, {}
             if number >= wanted.stop:
                 return
         if number in wanted:
             files[extension] = tar.content(member)
     if number in wanted:
-        yield _example(files, f"{path}: sample {number} at byte {start}")
-
-
-def _example(files: Mapping[str, bytes], where: str) -> bytes:
-    try:
-        return example_of(files)
-    except (ValueError, OverflowError, RecursionError) as error:
-        raise DamagedRecordError(f"{where}: {shown(error)}") from error
+        yield example_of(files, f"{path}: sample {number} at byte {start}")
 
 
 class _Tar:
@@ -264,16 +249,16 @@ class _Tar:
 
     def _check_end(self, start: int) -> None:
         """Checks that only empty blocks follow an empty block."""
-        found = 0
+        empty_bytes = 0
         while data := self._file.read(_CHUNK_BYTES):
             if data.strip(b"\0"):
                 raise self._damaged(start, "an empty block, and then more")
-            found += len(data)
-        if found < _BLOCK:
+            empty_bytes += len(data)
+        if empty_bytes < _BLOCK:
             raise self._damaged(start, "one empty block, expected two at the end of an archive")
 
-    def _damaged(self, start: int, what: str) -> DamagedRecordError:
-        return DamagedRecordError(f"{self._path}: the member at byte {start}: {what}")
+    def _damaged(self, start: int, fault: str) -> DamagedRecordError:
+        return DamagedRecordError(f"{self._path}: the member at byte {start}: {fault}")
 
 
 def _pax_path(data: bytes) -> str:
@@ -281,10 +266,10 @@ def _pax_path(data: bytes) -> str:
 
     The length is that of the whole attribute.
     """
-    while found := re.match(rb"(\d{1,9}) ([^=]*)=", data):
-        attribute, data = data[: int(found[1])], data[max(1, int(found[1])) :]
-        if found[2] == b"path":
-            return attribute[found.end() : -1].decode("utf-8", "surrogateescape")
+    while match := re.match(rb"(\d{1,9}) ([^=]*)=", data):
+        attribute, data = data[: int(match[1])], data[max(1, int(match[1])) :]
+        if match[2] == b"path":
+            return attribute[match.end() : -1].decode("utf-8", "surrogateescape")
     return ""
 
 
@@ -297,15 +282,7 @@ _CLASS_KEY, _FORMAT_KEY = "image/class/label", "image/format"
 _EMPTY = "__empty__"
 _OTHER = "bin"
 _EXTENSIONS = {"jpeg": "jpg", RAW_FORMAT: _OTHER}
-_BEGINNINGS = (
-    (b"\xff\xd8\xff", "jpg"),
-    (b"\x89PNG\r\n\x1a\n", "png"),
-    (b"GIF8", "gif"),
-    (b"BM", "bmp"),
-    (b"RIFF", "webp"),
-    (b"\xff\x0a", "jxl"),
-    (b"\x00\x00\x00\x0cJXL ", "jxl"),
-)
+_BEGINNINGS = (*(kind for kind in MAGICS if kind[1] in _IMAGE_EXTENSIONS), (b"RIFF", "webp"))
 _to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _URL = "data:"
 _NO_TEXT = re.compile("[\x00-\x08\x0e-\x1f]")
@@ -351,22 +328,26 @@ def sample_files(sample: EncodedSample, features: Mapping[str, Any]) -> dict[str
     return {**files, **class_file, JSON: _to_json(values).encode()}
 
 
-def example_of(files: Mapping[str, bytes]) -> bytes:
+def example_of(files: Mapping[str, bytes], where: str) -> bytes:
     """Turns the files of a sample back into the serialized example.
 
     Args:
       files: extension -> content.
+      where: the sample, in messages.
 
     Raises:
-      ValueError: a file is missing, or the JSON is not as `sample_files` writes it.
+      DamagedRecordError: a file is missing, or the JSON is not as `sample_files` writes it.
     """
-    if JSON not in files:
-        raise ValueError(f"it has no .{JSON}, only {', '.join(f'.{name}' for name in files)}")
-    values = json.loads(files[JSON])
-    if not isinstance(values, dict):
-        raise ValueError(f"its .{JSON} is not an object")
-    empty = values.pop(_EMPTY, {})
-    return encode_example({key: _feature(key, values[key], empty, files) for key in values})
+    try:
+        if JSON not in files:
+            raise ValueError(f"it has no .{JSON}, only {', '.join(f'.{name}' for name in files)}")
+        values = json.loads(files[JSON])
+        if not isinstance(values, dict):
+            raise ValueError(f"its .{JSON} is not an object")
+        empty = values.pop(_EMPTY, {})
+        return encode_example({key: _feature(key, values[key], empty, files) for key in values})
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise DamagedRecordError(f"{where}: {shown(error)}") from error
 
 
 def _feature(key: str, value: Any, empty: Any, files: Mapping[str, bytes]) -> tuple[str, Any]:
@@ -440,14 +421,11 @@ def _text(value: bytes) -> str | None:
 
 
 def _url(value: bytes) -> str:
-    return f"{_URL}{_mime(value)};base64,{base64.b64encode(value).decode()}"
-
-
-def _mime(value: bytes) -> str:
     extension = _extension(value)
-    if extension == _OTHER:
-        return "application/octet-stream"
-    return f"image/{'jpeg' if extension == 'jpg' else extension}"
+    kind = "application/octet-stream"
+    if extension != _OTHER:
+        kind = f"image/{'jpeg' if extension == 'jpg' else extension}"
+    return f"{_URL}{kind};base64,{base64.b64encode(value).decode()}"
 
 
 def _bytes(text: str) -> bytes:

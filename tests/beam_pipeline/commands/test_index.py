@@ -17,7 +17,7 @@ from beam_pipeline.core.errors import (
     DamagedRecordError,
     UsageError,
 )
-from beam_pipeline.core.records.example_proto import Example
+from beam_pipeline.core.records.example_view import Example
 from tests.harness import convert, manifest_of, read_shard, shard_names
 from tests.pictures import write_pictures
 

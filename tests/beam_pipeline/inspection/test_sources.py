@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import gzip
 import io
+import math
 import tracemalloc
 import zlib
 from typing import Any
 
 import pytest
 
-from beam_pipeline.core.errors import DamagedRecordError
-from beam_pipeline.core.records.example_view import MOST_FEATURES
+from beam_pipeline.core.errors import DamagedRecordError, UsageError
+from beam_pipeline.core.records.example_view import MOST_FEATURES, FeatureList
 from beam_pipeline.core.records.tfrecord import (
     crc32c_extend,
     frame_footer,
     frame_header,
 )
+from beam_pipeline.inspection import statistics
+from beam_pipeline.inspection.select import Condition, parse_conditions
 from beam_pipeline.inspection.sources import compression_of, parsed, read_examples
+from beam_pipeline.inspection.statistics import FeatureFigures, Figures, Naming
 from tests.core.records.fixtures import record_of
 
 EXAMPLE: dict[str, Any] = {"b": [b"x", b"y"], "f": [0.5], "i": [3, -1], "none": []}
@@ -117,3 +121,199 @@ def test_a_large_record_of_many_features_is_refused() -> None:
     assert len(parsed(record_of(features), "f", 7)) == MOST_FEATURES
     with pytest.raises(DamagedRecordError, match="f: record 0 is not a "):
         parsed(b"\xff" * (2 << 20), "f", 0)
+
+
+# --- select ----------------------------------------------------------------------------------
+
+
+SELECT_EXAMPLE = {
+    "image/width": FeatureList("int64", [200]),
+    "score": FeatureList("float", [0.5]),
+    "big": FeatureList("int64", [2**60 + 1]),
+    "format": FeatureList("bytes", [b"png"]),
+    "colour": FeatureList("bytes", [b"light blue"]),
+    "tags": FeatureList("bytes", [b"a", b"b"]),
+    "x": FeatureList("float", [1.0, 9.0]),
+    "empty": FeatureList("", []),
+    "a b": FeatureList("int64", [1]),
+}
+
+
+def holds(text: str) -> bool:
+    return all(condition.holds(SELECT_EXAMPLE) for condition in parse_conditions(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "image/width=200",
+        "image/width == 200",
+        "image/width>=200 and image/width<=200",
+        "image/width<200.5",
+        "score>.25 and score != 1",
+        f"big={2**60 + 1}",
+        "format=png",
+        "format!=jpeg",
+        "format>jpeg",
+        "colour='light blue'",
+        'colour = "light blue" and format = "png"',
+        "tags=b",
+        "tags!=c",
+        "x>8",
+        "x<2",
+        "'a b'=1",
+    ],
+)
+def test_these_hold(text: str) -> None:
+    """Numbers are compared as numbers, texts as texts; one value of a list is enough."""
+    assert holds(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "image/width<200",
+        "image/width=200 and format=jpeg",
+        f"big={2**60}",
+        "format=PNG",
+        "tags!=b",
+        "x>9",
+        "missing=1",
+        "missing!=1",
+        "empty!=1",
+        "empty=1",
+    ],
+)
+def test_these_do_not_hold(text: str) -> None:
+    """An example without the feature meets no condition on it."""
+    assert not holds(text)
+
+
+def test_quotes_keep_operators_and_the_word_and() -> None:
+    """They are taken off; nothing else in a value has a meaning."""
+    assert parse_conditions("a='x and y<3' and b>=$(id)") == (
+        Condition("a", "=", "x and y<3"),
+        Condition("b", ">=", "$(id)"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "found '', expected FEATURE OPERATOR VALUE"),
+        ("image/width", "found 'image/width', expected"),
+        ("image/width<", "expected FEATURE OPERATOR VALUE"),
+        ("<3", "expected FEATURE OPERATOR VALUE"),
+        ("a=1 and", "expected FEATURE OPERATOR VALUE"),
+        ("a=1 or b=2", "found 'a = 1 or', expected"),
+        ("a=1 b=2", "found 'a = 1 b', expected"),
+        ("a=1, b=2", "expected FEATURE OPERATOR VALUE"),
+        ("a<<3", "found 'a << 3', expected"),
+        ("a!3", "found 'a ! 3', expected"),
+        ("a='x", "cannot be read: no closing quotation"),
+        ("a=" + "x" * 10_000, "--where has 10002 characters"),
+    ],
+)
+def test_what_cannot_be_read_is_shown(text: str, message: str) -> None:
+    """With what was expected instead."""
+    with pytest.raises(UsageError) as raised:
+        parse_conditions(text)
+    assert message in str(raised.value)
+
+
+def test_a_number_is_not_compared_with_a_text() -> None:
+    """That is a mistake, not a comparison that fails."""
+    with pytest.raises(UsageError, match="image/width holds int64 values; 'wide' is not a number"):
+        holds("image/width<wide")
+
+
+# --- statistics ------------------------------------------------------------------------------
+
+
+def figures_of(*lists: FeatureList) -> FeatureFigures:
+    figures = FeatureFigures()
+    for found in lists:
+        figures.add(found)
+    return figures
+
+
+def test_numbers_have_a_range_and_a_mean() -> None:
+    """Over all values of all examples; the number of values is that of an example."""
+    found = figures_of(
+        FeatureList("int64", [3, -1]), FeatureList("int64", []), FeatureList("int64", [10])
+    )
+    assert (found.low, found.high, found.mean, found.present) == (-1, 10, 4.0, 3)
+    assert (found.shortest, found.longest) == (0, 2)
+
+
+def test_what_is_not_finite_is_counted_apart() -> None:
+    """One NaN would make every figure NaN."""
+    found = figures_of(FeatureList("float", [0.5, math.nan, math.inf, 1.5]))
+    assert (found.low, found.high, found.mean, found.not_finite) == (0.5, 1.5, 1.0, 2)
+    nothing = figures_of(FeatureList("float", [math.nan]))
+    assert (nothing.values, nothing.not_finite) == (0, 1)
+    assert math.isnan(nothing.mean)
+
+
+def test_texts_are_kept_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other bytes have a length alone."""
+    monkeypatch.setattr(statistics, "MOST_TEXTS", 2)
+    few = figures_of(*(FeatureList("bytes", [text]) for text in (b"b", b"a", b"b")))
+    assert (few.texts, few.text) == ({b"a", b"b"}, "b")
+    many = figures_of(*(FeatureList("bytes", [b"%d" % i]) for i in range(100)))
+    assert many.texts == {b"0", b"1", b"2"}
+    for odd in (b"\xff\xd8", b"x" * 201, b"a\0b"):
+        found = figures_of(FeatureList("bytes", [b"a"]), FeatureList("bytes", [odd]))
+        assert (found.texts, found.text) == (None, "")
+        assert (found.low, found.high) == (1, len(odd))
+
+
+def test_a_feature_of_two_kinds_has_both() -> None:
+    """In files of other programs; a feature without a list is of none."""
+    found = figures_of(
+        FeatureList("int64", [1]), FeatureList("bytes", [b"one"]), FeatureList("", [])
+    )
+    assert found.kinds == {"int64": 1, "bytes": 1, "": 1}
+
+
+def test_features_and_classes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are left out are counted."""
+    monkeypatch.setattr(statistics, "MOST_FEATURES", 2)
+    monkeypatch.setattr(statistics, "MOST_CLASSES", 1)
+    figures = Figures()
+    for number in range(3):
+        features = {f"{number}{i}": FeatureList("int64", [1]) for i in range(2)}
+        figures.add("train", 10, features, [str(number)])
+    assert set(figures.features) == {"00", "01"}
+    assert figures.classes == {"0": {"train": 1}}
+    assert figures.left_out == {"features": 4, "classes": 2}
+    assert (figures.examples, figures.bytes) == ({"train": 3}, {"train": 30})
+
+
+def test_classes_are_named_by_texts_ids_or_a_list_of_names() -> None:
+    """As ours, TFDS's and other programs' examples have them."""
+    naming = Naming(names={1: "cat"})
+    texts = {"image/class/text": FeatureList("bytes", [b"dog"])}
+    objects = {"image/object/class/text": FeatureList("bytes", [b"a", b"b", b"a"])}
+    ids = {"label": FeatureList("int64", [1, 2, 1])}
+    assert naming.classes_of(texts) == ["dog"]
+    assert naming.classes_of(objects) == ["a", "b"]
+    assert naming.classes_of(ids) == ["cat", "2"]
+    assert naming.classes_of({"label": FeatureList("float", [0.5])}) == []
+    assert naming.classes_of({"label": FeatureList("bytes", [b"\xff"])}) == []
+    assert [naming.has_class(ids, name) for name in ("cat", "1", "2", "dog")] == [
+        True,
+        True,
+        True,
+        False,
+    ]
+
+
+def test_keys_are_found_under_usual_names() -> None:
+    """Ours first."""
+    features = {
+        "id": FeatureList("int64", [7]),
+        "image/source_id": FeatureList("bytes", [b"a.jpg"]),
+        "filename": FeatureList("bytes", [b"x", b"y"]),
+    }
+    assert Naming().keys_of(features) == ["a.jpg", "7"]

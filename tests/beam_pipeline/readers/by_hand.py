@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
+
+import numpy as np
+from PIL import Image
 
 from beam_pipeline.core.records.tfrecord import crc32c_extend, frame_footer, frame_header
 from beam_pipeline.core.records.wire import encode_example
@@ -33,10 +38,33 @@ def framed(record: bytes) -> bytes:
     return frame_header(len(record)) + record + frame_footer(crc32c_extend(0, record))
 
 
+def example_of(features: Mapping[str, Any], values: Mapping[str, Any]) -> bytes:
+    """A serialized example of these values."""
+    return encode_example(
+        {
+            key: (features[key]["kind"], value if isinstance(value, list) else [value])
+            for key, value in values.items()
+        }
+    )
+
+
+def jpeg(width: int, height: int) -> bytes:
+    """Waves, so that every way of scaling gives other pixels."""
+    y, x = np.mgrid[:height, :width]
+    bands = [np.sin(x / 3) * np.cos(y / 5), np.sin((x + y) / 4), np.cos(x * y / 900)]
+    pixels = (np.stack(bands, axis=-1) * 127 + 128).astype(np.uint8)
+    out = io.BytesIO()
+    Image.fromarray(pixels).save(out, "JPEG", quality=90)
+    return out.getvalue()
+
+
 def write_by_hand(
     folder: Path,
     features: Mapping[str, Mapping[str, Any]],
-    *shards: Sequence[Mapping[str, Sequence[Any]]],
+    /,
+    *shards: Sequence[Mapping[str, Any]],
+    classes: Mapping[int, str] = MappingProxyType({}),
+    split: str = "train",
     **options: Any,
 ) -> str:
     """Writes shards of examples, key -> values, without receipts, and returns the folder.
@@ -44,28 +72,28 @@ def write_by_hand(
     Args:
       folder: a new folder.
       features: key -> what the manifest says of it.
-      shards: the examples of each shard.
+      shards: the examples of each shard; a feature's values are a list, or one value.
+      classes: id -> name.
+      split: the only one.
       options: of the manifest.
     """
     entries, contents = [], {}
     for number, examples in enumerate(shards):
-        path = f"d-train.tfrecord-{number:05d}-of-{len(shards):05d}"
-        contents[path] = b"".join(
-            framed(encode_example({k: (features[k]["kind"], v) for k, v in example.items()}))
-            for example in examples
-        )
+        path = f"d-{split}.tfrecord-{number:05d}-of-{len(shards):05d}"
+        contents[path] = b"".join(framed(example_of(features, example)) for example in examples)
         entries.append({"path": path, "examples": len(examples), "bytes": len(contents[path])})
+    size = sum(map(len, contents.values()))
     manifest = {
+        "name": "d",
         "format": "beam-tfrecord",
         "format_version": 1,
-        "name": "d",
         "seed": 0,
         "counts": {"examples": 0},
         "dead_letters": {},
         "options": {"compression": "none", "columns": [], **options},
         "features": features,
-        "classes": [],
-        "splits": {"train": {"examples": 0, "bytes": 0, "shards": entries}},
+        "classes": [{"id": i, "name": name} for i, name in classes.items()],
+        "splits": {split: {"examples": 0, "bytes": size, "shards": entries}},
     }
     write_files(str(folder), {**contents, "manifest.json": json.dumps(manifest)})
     return str(folder)

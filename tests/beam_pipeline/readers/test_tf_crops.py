@@ -15,8 +15,8 @@ import beam_pipeline
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.readers.samples import PixelOptions, PixelPlan
 from beam_pipeline.readers.tf_images import CropDecoder, _checked_shares
-from tests.beam_pipeline.readers.test_pixels import jpeg
-from tests.beam_pipeline.readers.test_tf_data import IMAGE, OBJECTS, SIDES, feature, write_set
+from tests.beam_pipeline.readers.by_hand import feature, jpeg
+from tests.beam_pipeline.readers.test_tf_data import IMAGE, OBJECTS, SIDES, write_set
 
 DRAWS = [tf.constant(number, tf.int64) for number in (0, -5, 1 << 60)]
 CROP = (0.3, 0.9)

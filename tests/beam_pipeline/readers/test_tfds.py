@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from beam_pipeline.core.card.metadata_files import tfds_files
-from beam_pipeline.core.records.tfrecord import crc32c_extend, frame_footer, frame_header
-from beam_pipeline.core.records.wire import encode_example
+from beam_pipeline.work.output_folder import read_manifest
+from tests.beam_pipeline.readers.by_hand import feature, write_by_hand
 from tests.harness import convert, documented, run_shell
 from tests.layouts.make_segmentation import grey
 from tests.pictures import picture, write_files, write_pictures
@@ -105,37 +105,11 @@ def test_images_of_other_formats_can_be_decoded_by_the_reader(tfds: Any, tmp_pat
     assert {e["image/source_id"].decode(): e["image/encoded"] for e in found} == contents
 
 
-def _by_hand(
-    folder: Path,
-    features: dict[str, tuple[str, list[int | None], bool]],
-    shards: list[list[dict[str, list[Any]]]],
-    split: str = "train",
-) -> Path:
-    """A data set of any features: key -> (kind, shape, optional), and shards of examples."""
-    folder.mkdir()
-    entries = []
-    for number, examples in enumerate(shards):
-        name = f"d-{split}.tfrecord-{number:05d}-of-{len(shards):05d}"
-        data = b""
-        for example in examples:
-            record = encode_example({k: (features[k][0], v) for k, v in example.items()})
-            footer = frame_footer(crc32c_extend(0, record))
-            data += frame_header(len(record)) + record + footer
-        (folder / name).write_bytes(data)
-        entries.append({"path": name, "examples": len(examples), "bytes": len(data)})
-    kinds = {
-        key: {"kind": kind, "shape": shape, "optional": optional}
-        for key, (kind, shape, optional) in features.items()
-    }
-    total = {"examples": 0, "bytes": sum(entry["bytes"] for entry in entries), "shards": entries}
-    manifest = {
-        "name": "d",
-        "options": {"compression": "none"},
-        "features": kinds,
-        "splits": {split: total},
-        "classes": [{"id": 0, "name": "cat"}, {"id": 1, "name": "a dog"}],
-    }
-    for name, content in tfds_files(manifest).items():
+def _by_hand(folder: Path, features: Any, *shards: Any, split: str = "train") -> Path:
+    """A data set of any features, with the files by which TensorFlow Datasets reads it."""
+    classes = {0: "cat", 1: "a dog"}
+    write_by_hand(folder, features, *shards, classes=classes, split=split)
+    for name, content in tfds_files(read_manifest(str(folder))).items():
         (folder / name).write_bytes(content)
     return folder
 
@@ -143,11 +117,11 @@ def _by_hand(
 def test_boxes_and_shards_without_examples(tfds: Any, tmp_path: Path) -> None:
     """Lists have as many values as an image has objects, or none; an empty shard does no harm."""
     sides = [f"image/object/bbox/{side}" for side in ("xmin", "ymin", "xmax", "ymax")]
-    features: dict[str, tuple[str, list[int | None], bool]] = {
-        "image/encoded": ("bytes", [], False),
-        "image/object/class/label": ("int64", [None], False),
-        "image/object/class/text": ("bytes", [None], False),
-        **{side: ("float", [None], False) for side in sides},
+    features = {
+        "image/encoded": feature("bytes"),
+        "image/object/class/label": feature("int64", None),
+        "image/object/class/text": feature("bytes", None),
+        **{side: feature("float", None) for side in sides},
     }
     two: dict[str, list[Any]] = {
         "image/encoded": [picture()],
@@ -156,7 +130,7 @@ def test_boxes_and_shards_without_examples(tfds: Any, tmp_path: Path) -> None:
         **{side: [0.25, number / 8] for number, side in enumerate(sides)},
     }
     none: dict[str, list[Any]] = {**{key: [] for key in two}, "image/encoded": [picture(1)]}
-    folder = _by_hand(tmp_path / "d", features, [[two], [], [none]])
+    folder = _by_hand(tmp_path / "d", features, [two], [], [none])
     info = tfds.builder_from_directory(str(folder)).info
     assert info.features["image/object/class/label"].names == ["cat", "a dog"]
     with_two, with_none = _read(tfds, folder, "train")
@@ -167,11 +141,11 @@ def test_boxes_and_shards_without_examples(tfds: Any, tmp_path: Path) -> None:
 
 def test_what_may_be_missing_from_lists(tfds: Any, tmp_path: Path) -> None:
     """A list that is missing is empty; one of fixed length is full of the least number."""
-    features: dict[str, tuple[str, list[int | None], bool]] = {
-        "any": ("int64", [None], True),
-        "texts": ("bytes", [None], True),
-        "two": ("float", [2], True),
-        "three": ("int64", [3], False),
+    features = {
+        "any": feature("int64", None, optional=True),
+        "texts": feature("bytes", None, optional=True),
+        "two": feature("float", 2, optional=True),
+        "three": feature("int64", 3),
     }
     full: dict[str, list[Any]] = {
         "any": [5],
@@ -179,7 +153,7 @@ def test_what_may_be_missing_from_lists(tfds: Any, tmp_path: Path) -> None:
         "two": [0.5, 1],
         "three": [1, 2, 3],
     }
-    folder = _by_hand(tmp_path / "d", features, [[full, {"three": [4, 5, 6]}]])
+    folder = _by_hand(tmp_path / "d", features, [full, {"three": [4, 5, 6]}])
     first, second = _read(tfds, folder, "train")
     assert {key: value.tolist() for key, value in first.items()} == full
     least = float(np.finfo(np.float32).min)
@@ -194,7 +168,7 @@ def test_what_may_be_missing_from_lists(tfds: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("split", ["1", "é", "train_2", "Test"])
 def test_a_split_of_any_name_is_read(tfds: Any, tmp_path: Path, split: str) -> None:
     """What TFDS takes for a split's name it reads under that name."""
-    folder = _by_hand(tmp_path / "d", {"x": ("int64", [], False)}, [[{"x": [3]}]], split)
+    folder = _by_hand(tmp_path / "d", {"x": feature("int64")}, [{"x": [3]}], split=split)
     assert _read(tfds, folder, split) == [{"x": 3}]
 
 

@@ -1,25 +1,38 @@
 from __future__ import annotations
 
+import io
+import struct
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageCms
 
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images.changes import ImageChanges
-from beam_pipeline.core.images.header import BadImageError, ImageHeader
+from beam_pipeline.core.images.header import BadImageError, ImageHeader, exif_orientation
 from beam_pipeline.core.images.jpeg import (
     MAX_SCANS,
+    PlainJpeg,
     count_scans,
     first_scan,
     has_end,
+    jpeg_header,
+    plain_jpeg,
 )
+from beam_pipeline.core.images.pillow_header import read_any_header
 from beam_pipeline.core.images.preparation import decode_fully, read_header
 from beam_pipeline.core.records.alteration import Alteration
 from beam_pipeline.core.report.thumbnails import thumbnail
-from tests.core.images.fixtures import MUTATIONS, mutated, outcome, saved
+from tests.core.images.fixtures import (
+    MUTATIONS,
+    PICTURES,
+    mutated,
+    outcome,
+    saved,
+)
 from tests.profiles import examples
 
 # Where Pillow only warns of a broken image, the test run would make an error of it.
@@ -131,3 +144,165 @@ def test_what_passes_the_full_check_is_decoded(
     found = outcome(decode_fully, data)
     if isinstance(found, ImageHeader):
         assert tuple(tf.io.decode_image(data).shape)[-3:] == found[1:4]
+
+
+# --- plain header ----------------------------------------------------------------------------
+
+
+# Where Pillow only warns of a broken image, the test run would make an error of it.
+
+PLAIN_HEADER_EXIF = Image.Exif()
+
+
+PLAIN_HEADER_EXIF[0x0112] = 6
+
+
+PROFILE = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+
+
+PLAIN = {
+    **{name: data for name, (data, _) in PICTURES.items() if name.startswith("JPEG")},
+    "JPEG, comment": saved(Image.new("RGB", (9, 7)), format="JPEG", comment="a comment"),
+    "JPEG, profile": saved(Image.new("RGB", (9, 7)), format="JPEG", icc_profile=PROFILE),
+    "JPEG, PLAIN_HEADER_EXIF": saved(
+        Image.new("RGB", (9, 7)), format="JPEG", exif=PLAIN_HEADER_EXIF
+    ),
+    "JPEG, PLAIN_HEADER_EXIF and XMP": saved(
+        Image.new("RGB", (9, 7)), format="JPEG", exif=PLAIN_HEADER_EXIF, xmp=b"<x:xmpmeta/>"
+    ),
+    "JPEG, restarts": saved(Image.new("RGB", (64, 64)), format="JPEG", restart_marker_rows=1),
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_what_people_have_is_read_without_pillow(name: str) -> None:
+    """The JPEGs of cameras, phones and programs have a header that we read ourselves."""
+    assert jpeg_header(PLAIN[name]) == read_any_header(PLAIN[name])
+
+
+def test_real_images_are_read_without_pillow(samples: Path) -> None:
+    """Of the real images at hand, all but those with Photoshop's notes are."""
+    paths = sorted(p for p in samples.rglob("*") if p.suffix.lower() in (".jpg", ".jpeg"))
+    headers = {path: (jpeg_header(path.read_bytes()), path.read_bytes()) for path in paths}
+    ordinary = [(header, data) for header, data in headers.values() if header]
+    assert all(header == read_any_header(data) for header, data in ordinary)
+    assert len(paths) > 100
+    assert len(ordinary) > 0.9 * len(paths)
+
+
+@settings(max_examples=examples(1000))
+@given(name=st.sampled_from(sorted(PLAIN)), mutations=MUTATIONS)
+def test_what_is_read_without_pillow_is_what_pillow_reads(
+    name: str, mutations: list[tuple[int, str, int]]
+) -> None:
+    """Whatever bytes are changed, lost or added, the slower reader agrees with a header that we take;
+    or Pillow trips over an PLAIN_HEADER_EXIF block, which says nothing of what TensorFlow will read.
+    """
+    data = mutated(PLAIN[name], mutations)
+    header = jpeg_header(data)
+    if header:
+        slowly = outcome(read_any_header, data)
+        assert header == slowly or ("EXIF" in name and slowly is Reason.CORRUPT_IMAGE)
+
+
+def read_by_pillow(data: bytes) -> PlainJpeg:
+    """A JPEG without PLAIN_HEADER_EXIF, as Pillow has it."""
+    image = Image.open(io.BytesIO(data))
+    header = ImageHeader("jpeg", image.height, image.width, len(image.getbands()))
+    return PlainJpeg(header, image.info.get("icc_profile", b""))
+
+
+JPEGS = {
+    name: data
+    for name, data in PLAIN.items()
+    if name.startswith("JPEG") and "EXIF" not in name and "CMYK" not in name
+}
+
+
+@pytest.mark.parametrize("name", JPEGS)
+def test_an_ordinary_jpeg_can_be_opened_without_its_header(name: str) -> None:
+    """Its size, its components and its profile are those that Pillow finds."""
+    assert plain_jpeg(JPEGS[name]) == read_by_pillow(JPEGS[name])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        saved(Image.new("CMYK", (9, 7)), format="JPEG"),
+        saved(Image.new("RGB", (9, 7)), format="JPEG", icc_profile=bytes(70_000)),
+        PLAIN["JPEG, PLAIN_HEADER_EXIF"],
+        JPEGS["JPEG, profile"].replace(b"ICC_PROFILE\0\1", b"ICC_PROFILE\0\2"),
+        JPEGS["JPEG, comment"][:-2],
+        PICTURES["PNG RGB"][0],
+        b"",
+    ],
+    ids=["CMYK", "long profile", "EXIF", "second part alone", "no end", "PNG", "nothing"],
+)
+def test_other_images_are_opened_by_pillow(data: bytes) -> None:
+    """It knows how their colours are stored, puts profiles together, and says what is wrong."""
+    assert plain_jpeg(data) is None
+
+
+@settings(max_examples=examples(1000))
+@given(name=st.sampled_from(sorted(JPEGS)), mutations=MUTATIONS)
+def test_a_jpeg_opened_without_its_header_is_what_pillow_reads(
+    name: str, mutations: list[tuple[int, str, int]]
+) -> None:
+    """Whatever bytes are changed, lost or added."""
+    data = mutated(JPEGS[name], mutations)
+    found = plain_jpeg(data)
+    assert found is None or found == read_by_pillow(data)
+
+
+# --- exif ------------------------------------------------------------------------------------
+
+
+def exif(orientation: int, order: str = "<", kind: int = 3) -> bytes:
+    """A directory of two entries, the orientation behind another."""
+    form = {1: "B", 3: "H", 4: "I"}[kind]
+    head = struct.pack(f"{order}2sHI", b"II" if order == "<" else b"MM", 42, 8)
+    other = struct.pack(f"{order}HHI4s", 0x010F, 2, 4, b"abc")
+    value = struct.pack(f"{order}{form}", orientation).ljust(4, b"\0")
+    entry = struct.pack(f"{order}HHI", 0x0112, kind, 1) + value
+    return head + struct.pack(f"{order}H", 2) + other + entry
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("kind", [1, 3, 4])
+@pytest.mark.parametrize("prefix", [b"", b"Exif\0\0"])
+def test_it_is_read_in_both_byte_orders(
+    orientation: int, order: str, kind: int, prefix: bytes
+) -> None:
+    """Cameras write either, and some a longer or shorter integer."""
+    assert exif_orientation(prefix + exif(orientation, order, kind)) == orientation
+
+
+@pytest.mark.parametrize("orientation", [0, 9, 255])
+def test_a_value_without_a_meaning_is_upright(orientation: int) -> None:
+    """As viewers have it."""
+    assert exif_orientation(exif(orientation)) == 1
+
+
+@given(st.binary(max_size=60) | st.binary(max_size=60).map(lambda tail: exif(6)[:12] + tail))
+def test_whatever_the_bytes_there_is_an_orientation(data: bytes) -> None:
+    """Damaged EXIF is no reason to leave an image out."""
+    assert 1 <= exif_orientation(data) <= 8
+
+
+@given(st.integers(0, len(exif(6)) - 1))
+def test_cut_exif_is_upright_or_whole(length: int) -> None:
+    """The last two bytes are padding."""
+    assert exif_orientation(exif(6)[:length]) in (1, 6)
+
+
+@pytest.mark.parametrize("file_format", ["JPEG", "PNG", "WEBP", "MPO"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_the_header_of_a_file_has_it(file_format: str, orientation: int) -> None:
+    """Of every format with EXIF, on the quick way and on the slow one."""
+    tags, out = Image.Exif(), io.BytesIO()
+    tags[0x010F], tags[0x0112] = "a camera", orientation
+    image = Image.new("RGB", (9, 7))
+    further = {"save_all": True, "append_images": [image]} if file_format == "MPO" else {}
+    image.save(out, file_format, exif=tags, **further)
+    assert read_header(out.getvalue()).orientation == orientation

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -11,7 +12,20 @@ from PIL import Image
 
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images.header import BadImageError, ImageHeader
-from beam_pipeline.core.images.masks import BadShapeError, check_shape, mask_png
+from beam_pipeline.core.images.masks import (
+    BadShapeError,
+    Colour,
+    check_shape,
+    file_preparers,
+    grey_values,
+    is_coloured,
+    mask_png,
+    panoptic_pngs,
+    png_kind,
+    segmentation_png,
+)
+from beam_pipeline.core.images.png import check_png, grey_png
+from beam_pipeline.core.images.preparation import check_fully
 
 
 def rows_of(shape: Any, width: int, height: int, *, pixels: bool = True) -> list[str]:
@@ -116,3 +130,203 @@ def test_what_is_no_shape_is_refused(shape: Any, message: str) -> None:
     """Before the job draws it."""
     with pytest.raises(BadShapeError, match=message):
         check_shape(shape)
+
+
+# --- label images ----------------------------------------------------------------------------
+
+
+HEADER = ImageHeader("jpeg", 2, 3, 3)
+PIXELS = b"\0\1\2\3\1\0"
+
+
+def encoded(image: Image.Image, file_format: str = "PNG", **options: object) -> bytes:
+    out = io.BytesIO()
+    image.save(out, file_format, **options)
+    return out.getvalue()
+
+
+def palette(file_format: str = "PNG", **options: object) -> bytes:
+    image = Image.frombytes("P", (3, 2), PIXELS)
+    image.putpalette([9, 9, 9, 200, 0, 0, 0, 200, 0, 0, 0, 200])
+    return encoded(image, file_format, **options)
+
+
+def written(mask: bytes, bits: int = 8, colours: Mapping[Colour, int] | None = None) -> bytes:
+    return segmentation_png(mask, HEADER, bits=bits, check=check_fully, colours=colours)
+
+
+def refusal(mask: bytes, **options: object) -> BadImageError:
+    with pytest.raises(BadImageError) as caught:
+        written(mask, **options)
+    return caught.value
+
+
+GREY = encoded(Image.frombytes("L", (3, 2), PIXELS))
+GREY_16 = encoded(Image.frombytes("I;16", (3, 2), b"\0\0\1\0\2\1\3\0\1\0\0\0"))
+
+
+@pytest.mark.parametrize(("mask", "bits"), [(GREY, 8), (GREY_16, 16)])
+def test_grey_masks_are_kept(mask: bytes, bits: int) -> None:
+    """The file itself."""
+    assert written(mask, bits) is mask
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        palette(),
+        palette(bits=2),
+        palette("GIF"),
+        palette("BMP"),
+        encoded(Image.merge("LA", [Image.frombytes("L", (3, 2), PIXELS)] * 2)),
+        encoded(Image.frombytes("L", (3, 2), PIXELS), "BMP"),
+        palette("TIFF", compression="tiff_lzw"),
+        encoded(Image.frombytes("L", (3, 2), PIXELS), "TIFF"),
+    ],
+    ids=["palette", "bits", "gif", "bmp", "alpha", "grey_bmp", "tiff", "grey_tiff"],
+)
+def test_others_of_one_channel_are_written_as_grey_pngs(mask: bytes) -> None:
+    """Of the same ids: TensorFlow would read colours."""
+    assert written(mask) == grey_png(PIXELS, 3, 2)
+
+
+def test_a_grey_mask_of_few_bits_is_written_with_its_values() -> None:
+    """1 of one bit is 1; decoders make 255 of it."""
+    bit = Image.frombytes("L", (3, 2), b"\0\xff\0\xff\0\xff").convert("1")
+    assert png_kind(encoded(bit)) == (1, 0)
+    assert written(encoded(bit)) == grey_png(b"\0\1\0\1\0\1", 3, 2)
+
+
+@pytest.mark.parametrize(("depth", "row"), [(2, b"\x1b\x1b"), (4, b"\x01\x23")])
+def test_grey_masks_of_two_and_four_bits(depth: int, row: bytes) -> None:
+    """0, 1, 2, 3 in a row of four pixels, which Pillow does not write."""
+    import struct
+    import zlib
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        crc = zlib.crc32(kind + data).to_bytes(4, "big")
+        return len(data).to_bytes(4, "big") + kind + data + crc
+
+    rows = b"\0" + (row if depth == 4 else row[:1])
+    mask = b"\x89PNG\r\n\x1a\n" + b"".join(
+        [
+            chunk(b"IHDR", struct.pack(">IIBBBBB", 4, 1, depth, 0, 0, 0, 0)),
+            chunk(b"IDAT", zlib.compress(rows)),
+            chunk(b"IEND", b""),
+        ]
+    )
+    header = ImageHeader("jpeg", 1, 4, 3)
+    found = segmentation_png(mask, header, bits=8, check=check_fully)
+    assert found == grey_png(b"\0\1\2\3", 4, 1)
+
+
+def test_a_mask_of_8_bits_is_widened() -> None:
+    """Among masks of 16 bits."""
+    assert written(GREY, bits=16) == grey_png(b"\0\0\0\1\0\2\0\3\0\1\0\0", 3, 2, 16)
+
+
+def test_written_pngs_are_sound_and_pinned() -> None:
+    """As PIL reads them; the same bytes with the same zlib."""
+    data = grey_png(PIXELS, 3, 2)
+    assert check_png(data) == ImageHeader("png", 2, 3, 1)
+    with Image.open(io.BytesIO(data)) as image:
+        assert (image.mode, image.tobytes()) == ("L", PIXELS)
+    wide = grey_png(b"\1\0\0\2", 2, 1, 16)
+    with Image.open(io.BytesIO(wide)) as image:
+        assert [image.getpixel((x, 0)) for x in (0, 1)] == [256, 2]
+
+
+RGB = Image.frombytes("RGB", (3, 2), bytes((0, 0, 0, 9, 8, 7, 0, 0, 0) * 2))
+TABLE = {(0, 0, 0): 0, (9, 8, 7): 300}
+
+
+def test_colours_become_ids() -> None:
+    """Of RGB masks, with or without transparency, and of palettes."""
+    assert written(encoded(RGB), 16, TABLE) == grey_png(b"\0\0\1\x2c\0\0" * 2, 3, 2, 16)
+    small = {(0, 0, 0): 4, (9, 8, 7): 5}
+    expected = grey_png(b"\4\5\4\4\5\4", 3, 2)
+    assert written(encoded(RGB), 8, small) == expected
+    assert written(encoded(RGB.convert("RGBA")), 8, small) == expected
+    table = {(9, 9, 9): 3, (200, 0, 0): 2, (0, 200, 0): 1, (0, 0, 200): 0}
+    assert written(palette(), 8, table) == grey_png(b"\3\2\1\0\2\3", 3, 2)
+
+
+@pytest.mark.parametrize(
+    ("mask", "options", "reason", "said"),
+    [
+        (encoded(RGB, "JPEG"), {}, Reason.BAD_MASK, "a jpeg mask: compression mixes the ids"),
+        (
+            encoded(Image.new("L", (3, 2)), "TIFF", compression="jpeg"),
+            *({}, Reason.BAD_MASK, "a lossy TIFF"),
+        ),
+        (
+            encoded(RGB, "TIFF"),
+            *({}, Reason.BAD_MASK, "pixels of the kind RGB; save masks as grey PNG"),
+        ),
+        (encoded(RGB), {}, Reason.BAD_MASK, "an RGB mask: its colours are no class ids"),
+        (GREY_16, {}, Reason.BAD_MASK, "16 bits a pixel, while the first mask has 8"),
+        (GREY_16, {"colours": TABLE}, Reason.BAD_MASK, "16 bits a pixel, which are no colours"),
+        (
+            encoded(RGB),
+            {"colours": {(0, 0, 0): 0}},
+            Reason.BAD_MASK,
+            "the colour 9,8,7 at column 1, row 0 is not in --mask_colors",
+        ),
+        (GREY[:-5], {}, Reason.CORRUPT_IMAGE, "cut short"),
+        (b"no image", {}, Reason.NOT_AN_IMAGE, ""),
+        (grey_png(b"\0" * 4, 2, 2), {}, Reason.SIZE_MISMATCH, "a mask of 2 x 2 pixels"),
+        (grey_png(b"\0" * 6, 2, 3), {}, Reason.SIZE_MISMATCH, "width and height are swapped"),
+    ],
+)
+def test_what_does_not_say_ids_is_refused(
+    mask: bytes, options: dict[str, object], reason: Reason, said: str
+) -> None:
+    """With the reason."""
+    error = refusal(mask, **options)
+    assert error.reason is reason
+    assert said in str(error)
+
+
+def test_the_first_bytes_tell_colours_and_depth() -> None:
+    """64 of them are enough."""
+    assert is_coloured(encoded(RGB)[:64])
+    assert not is_coloured(palette()[:64])
+    assert png_kind(GREY_16[:64]) == (16, 0)
+    assert png_kind(b"GIF89a") is None
+    assert grey_values(GREY) == {0, 1, 2, 3}
+    assert grey_values(palette()) == set()
+
+
+SEGMENTS = [(1, 17, 0), (0x020100, 92, 0), (5, 3, 1)]
+
+
+def segments(*ids: int) -> bytes:
+    """COCO's panoptic PNG of a row of segments."""
+    data = b"".join(i.to_bytes(3, "little") for i in ids)
+    return encoded(Image.frombytes("RGB", (len(ids), 1), data))
+
+
+def test_panoptic_masks_of_categories_and_instances() -> None:
+    """Segments count from 1; crowds and pixels of no segment are 0 in both."""
+    header = ImageHeader("jpeg", 1, 4, 3)
+    found = panoptic_pngs(segments(0, 1, 0x020100, 5), SEGMENTS, header, check=check_fully)
+    assert found == (grey_png(b"\0\x11\x5c\0", 4, 1), grey_png(b"\0\1\2\0", 4, 1))
+    prepare = file_preparers(check=check_fully, colours=None)["panoptic"]
+    assert prepare(segments(0, 1, 0x020100, 5), SEGMENTS, header) == found
+
+
+@pytest.mark.parametrize(
+    ("mask", "described", "said"),
+    [
+        (segments(1, 7), SEGMENTS, "pixels of a segment 7"),
+        (segments(1, 1), [(1, 256, 0)], "segment 1 has the category 256"),
+        (grey_png(b"\0\0", 2, 1), SEGMENTS, "not an RGB PNG"),
+    ],
+)
+def test_panoptic_masks_must_fit_their_annotation(
+    mask: bytes, described: list[tuple[int, int, int]], said: str
+) -> None:
+    """Nothing is guessed."""
+    with pytest.raises(BadImageError) as caught:
+        panoptic_pngs(mask, described, ImageHeader("jpeg", 1, 2, 3), check=check_fully)
+    assert said in str(caught.value)

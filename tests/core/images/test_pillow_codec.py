@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import struct
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -414,6 +416,23 @@ def test_a_profile_that_is_damaged_or_of_another_kind_is_ignored() -> None:
 def test_the_codec_has_the_versions_of_what_encodes() -> None:
     """Pillow's first: its scaling is its own."""
     assert codec_version().startswith(f"Pillow {Image.__version__}, libjpeg-turbo ")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="symbols of libraries meet on Linux alone")
+def test_the_codec_is_the_same_beside_tensorflow() -> None:
+    """Its zlib takes the place of the system's, which processes without TensorFlow still call."""
+    pytest.importorskip("tensorflow")
+    code = (
+        "import hashlib, io\nfrom PIL import Image\n"
+        "from beam_pipeline.core.images.pillow_codec import codec_version\n"
+        "Image.linear_gradient('L').rotate(30).save(file := io.BytesIO(), 'PNG')\n"
+        "print(codec_version(), hashlib.sha256(file.getvalue()).hexdigest())"
+    )
+    plain, beside = (
+        subprocess.run([sys.executable, "-c", start + code], capture_output=True, check=True).stdout
+        for start in ("", "import tensorflow\n")
+    )
+    assert plain == beside
 
 
 @pytest.mark.parametrize("order", ["<", ">"])

@@ -142,79 +142,6 @@ def test_an_image_that_needs_too_much_memory_is_bad(monkeypatch: pytest.MonkeyPa
         assert caught.value.reason is Reason.DECOMPRESSION_BOMB
 
 
-def test_bytes_that_begin_like_a_game_texture_are_bad_too() -> None:
-    """A parser of a format we do not support may raise anything; the file is bad all the same."""
-    data = b"FTEX" + struct.pack("<6i", 1, 9, 7, 1, 2, 0) + bytes(64)  # claims two pixel formats
-    assert reason_of(data) in (Reason.NOT_AN_IMAGE, Reason.UNSUPPORTED_FORMAT)
-
-
-@pytest.mark.parametrize(
-    ("file_format", "advice"),
-    [
-        ("TIFF", REENCODED),
-        ("PPM", REENCODED),
-        ("JPEG2000", REENCODED),
-        ("ICO", "convert it to PNG or JPEG"),
-        ("TGA", "convert it to PNG or JPEG"),
-    ],
-)
-def test_an_image_of_another_format_is_unsupported(file_format: str, advice: str) -> None:
-    """The message names the format that was found and what to do."""
-    data = picture(1, file_format=file_format, size=(16, 16))
-    with pytest.raises(BadImageError) as caught:
-        read_header(data)
-    assert str(caught.value) == f"{file_format} cannot be decoded by tf.io.decode_image; {advice}"
-    assert reason_of(data) is Reason.UNSUPPORTED_FORMAT
-
-
-def test_a_picture_of_a_phone_is_unsupported_without_another_package() -> None:
-    """Pillow opens no HEIC by itself; a TIFF that it cannot open is not encoded anew either."""
-    with pytest.raises(BadImageError, match=r"--reencode auto .* after pip install pillow-heif$"):
-        read_header(b"\0\0\0\x18ftypheic" + bytes(64))
-    with pytest.raises(BadImageError, match=r"^TIFF cannot .*; convert it to PNG or JPEG$"):
-        read_header(b"II*\0" + bytes(64))
-
-
-@pytest.mark.parametrize(
-    "data",
-    [b"", b"filename,label\na.jpg,cat\n", b"<!doctype html><html></html>", b"\0" * 100, b"\xff"],
-    ids=["nothing", "csv", "html", "zeros", "one byte of a JPEG"],
-)
-def test_what_is_no_image_is_not_an_image(data: bytes) -> None:
-    """The message shows how the file begins."""
-    assert reason_of(data) is Reason.NOT_AN_IMAGE
-    with pytest.raises(BadImageError) as caught:
-        decode_fully(data)
-    assert str(caught.value) == (
-        f"{len(data)} bytes that start with {data[:8]!r}: no image format starts like this"
-    )
-
-
-@pytest.mark.parametrize(
-    ("data", "name"),
-    [
-        (b"\xff\xd8 and so on", "JPEG"),
-        (b"\x89PNG\r\n\x1a\nhello", "PNG"),
-        (b"GIF89a", "GIF"),
-        (b"RIFF\0\0\0\0WEBPVP8 ", "WebP"),
-        (b"BM and so on", "BMP"),
-    ],
-)
-def test_a_broken_header_names_the_format_it_starts_like(data: bytes, name: str) -> None:
-    """A file that starts like a PNG and goes on otherwise is corrupt, not unknown."""
-    with pytest.raises(BadImageError) as caught:
-        read_header(data)
-    assert caught.value.reason is Reason.CORRUPT_IMAGE
-    assert str(caught.value) == (
-        f"starts like {name}, but the header is broken or cut short (the file has {len(data)} bytes)"
-    )
-
-
-def test_an_image_without_pixels_is_corrupt() -> None:
-    """A width of nothing is no image that anything can decode."""
-    assert reason_of(png(0, 7, 8, 2, b"")) is Reason.CORRUPT_IMAGE
-
-
 def test_a_header_that_claims_too_many_pixels_is_a_decompression_bomb() -> None:
     """30,000 by 30,000 pixels are not believed, whichever check looks."""
     data = png(30_000, 1, 8, 2, b"\0\0\0").replace(
@@ -239,24 +166,6 @@ def test_an_image_just_below_the_limit_is_read() -> None:
             assert read_header(data) == ImageHeader("png", side, side, 3)
         else:
             assert reason_of(data) is Reason.DECOMPRESSION_BOMB
-
-
-def test_a_bomb_of_another_format_is_not_taken_for_no_image() -> None:
-    """A TIFF that claims 30,000 by 30,000 pixels is an image format, if no supported one."""
-    tags = {256: 30_000, 257: 30_000, 273: 8, 278: 30_000, 279: 1}  # width, height, one strip
-    entries = [struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items()]
-    data = struct.pack("<2sHIH", b"II", 42, 8, len(tags)) + b"".join(entries) + bytes(4)
-    assert reason_of(data) is Reason.DECOMPRESSION_BOMB
-
-
-def test_an_animated_webp_is_unsupported() -> None:
-    """TensorFlow's decoder may crash on one, and a crash is no error that a reader could catch."""
-    frames = [Image.new("RGB", (8, 8), (number * 90, 0, 0)) for number in range(3)]
-    out = io.BytesIO()
-    frames[0].save(out, "WEBP", save_all=True, append_images=frames[1:], lossless=True)
-    with pytest.raises(BadImageError, match="an animated WebP") as caught:
-        read_header(out.getvalue())
-    assert caught.value.reason is Reason.UNSUPPORTED_FORMAT
 
 
 def test_a_large_image_is_read_without_a_warning() -> None:
@@ -323,7 +232,87 @@ def test_a_bmp_of_greys_passes_the_full_check() -> None:
     assert decode_fully(data) == ImageHeader("bmp", 7, 9, 1)
 
 
-@pytest.mark.parametrize("data", [b"II*\0" + b"\0" * 40, b"MM\0*", b"\0\0\0\x0cjP  " + b"\0" * 40])
-def test_a_file_of_another_format_is_no_other_thing_for_being_broken(data: bytes) -> None:
-    """Pillow opens none of these; how they begin says what they are."""
-    assert reason_of(data) is Reason.UNSUPPORTED_FORMAT
+def tiff_bomb() -> bytes:
+    tags = {256: 30_000, 257: 30_000, 273: 8, 278: 30_000, 279: 1}  # width, height, one strip
+    entries = [struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items()]
+    return struct.pack("<2sHIH", b"II", 42, 8, len(tags)) + b"".join(entries) + bytes(4)
+
+
+NO_IMAGE, CORRUPT = Reason.NOT_AN_IMAGE, Reason.CORRUPT_IMAGE
+UNSUPPORTED, BOMB = Reason.UNSUPPORTED_FORMAT, Reason.DECOMPRESSION_BOMB
+FRAMES = [Image.new("RGB", (8, 8), (number * 90, 0, 0)) for number in range(3)]
+CONVERT = "convert it to PNG or JPEG"
+
+
+@pytest.mark.parametrize(
+    ("data", "reason", "message"),
+    [
+        *(
+            (
+                picture(1, file_format=name, size=(16, 16)),
+                UNSUPPORTED,
+                f"{name} cannot be decoded by tf.io.decode_image; {advice}",
+            )
+            for name, advice in (
+                *((name, REENCODED) for name in ("TIFF", "PPM", "JPEG2000")),
+                *((name, CONVERT) for name in ("ICO", "TGA")),
+            )
+        ),
+        (
+            b"\0\0\0\x18ftypheic" + bytes(64),
+            UNSUPPORTED,
+            f"HEIC cannot be decoded by tf.io.decode_image; {REENCODED} after pip install pillow-heif",
+        ),
+        *(
+            (
+                magic + bytes(64),
+                UNSUPPORTED,
+                f"{name} cannot be decoded by tf.io.decode_image; {CONVERT}",
+            )
+            for magic, name in (
+                *((b"II*\0", "TIFF"), (b"MM\0*", "TIFF")),
+                (b"\0\0\0\x0cjP  ", "JPEG 2000"),
+            )
+        ),
+        *(
+            (
+                data,
+                NO_IMAGE,
+                f"{len(data)} bytes that start with {data[:8]!r}: no image format starts like this",
+            )
+            for data in (
+                *(b"", b"filename,label\na.jpg,cat\n", b"<!doctype html><html></html>", b"\xff"),
+                *(b"\0" * 100, b'<?xml version="1.0"?><annotation/>', b"\n" + picture()),
+            )
+        ),
+        *(
+            (
+                data,
+                CORRUPT,
+                f"starts like {name}, but the header is broken or cut short (the file has {len(data)} "
+                "bytes)",
+            )
+            for data, name in (
+                *((b"\xff\xd8 and so on", "JPEG"), (b"\x89PNG\r\n\x1a\nhello", "PNG")),
+                *((b"GIF89a", "GIF"), (b"BM and so on", "BMP")),
+                (b"RIFF\0\0\0\0WEBPVP8 ", "WebP"),
+            )
+        ),
+        (png(0, 7, 8, 2, b""), CORRUPT, "the header claims 0 x 7 pixels"),
+        (tiff_bomb(), BOMB, "the header claims"),
+        (
+            saved(FRAMES[0], format="WEBP", save_all=True, append_images=FRAMES[1:], lossless=True),
+            UNSUPPORTED,
+            "an animated WebP, which can crash tf.io.decode_image",
+        ),
+        # A parser of a format that is not supported may raise anything: this claims two pixel formats.
+        (b"FTEX" + struct.pack("<6i", 1, 9, 7, 1, 2, 0) + bytes(64), NO_IMAGE, "no image format"),
+    ],
+)
+def test_what_is_left_out_says_what_it_is(data: bytes, reason: Reason, message: str) -> None:
+    """Both checks give the reason; the message has what was found and what to do."""
+    for check in (read_header, decode_fully):
+        with pytest.raises(BadImageError) as caught:
+            check(data)
+        assert caught.value.reason is reason
+        assert message in str(caught.value)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from beam_pipeline.core.dead_letters import Reason
+from beam_pipeline.core.errors import CodecError, UsageError
 from beam_pipeline.core.images.header import (
     FORMATS,
     MAX_PIXELS,
@@ -17,10 +19,26 @@ from beam_pipeline.core.images.header import (
     ImageHeader,
 )
 from beam_pipeline.core.images.preparation import (
+    DIGEST_BYTES,
+    FILTER_NAMES,
+    FILTER_REASONS,
     IMAGE_CHECKS,
+    IMAGE_CODECS,
+    IMAGE_ENCODINGS,
+    NO_DIGEST,
+    RAW_FORMAT,
     PixelFormat,
+    check_codec,
+    check_header,
+    codec_here,
+    codec_in_use,
     decode_fully,
+    digest_of,
+    header_filter,
     image_preparer,
+    other_codec,
+    outside_bytes,
+    pixel_preparer,
     read_header,
 )
 from tests.core.images.fixtures import (
@@ -29,7 +47,6 @@ from tests.core.images.fixtures import (
     PICTURES,
     mutated,
     outcome,
-    reason_of,
     saved,
 )
 from tests.pictures import picture
@@ -63,11 +80,6 @@ def test_an_exif_orientation_swaps_nothing(tf: Any, file_format: str, orientatio
     data = saved(Image.new("RGB", (9, 7)), format=file_format, exif=exif)
     assert read_header(data) == ImageHeader(file_format.lower(), 7, 9, 3, orientation)
     assert tuple(tf.io.decode_image(data).shape)[-3:] == (7, 9, 3)
-
-
-def test_a_byte_in_front_of_an_image_makes_it_none() -> None:
-    """Nothing is searched for an image that begins further on."""
-    assert reason_of(b"\n" + picture()) is Reason.NOT_AN_IMAGE
 
 
 @pytest.mark.parametrize("check", [read_header, decode_fully])
@@ -219,6 +231,212 @@ def test_documents_and_programs_are_never_interpreted(
     assert not (tmp_path / "called").exists()
 
 
-def test_xml_that_is_no_drawing_is_no_image() -> None:
-    """Only what begins like SVG is called so."""
-    assert reason_of(b'<?xml version="1.0"?><annotation/>') is Reason.NOT_AN_IMAGE
+# --- digest ----------------------------------------------------------------------------------
+
+
+def test_a_digest_is_the_same_always() -> None:
+    """XXH3 of 128 bits, big-endian, as the library's own test vector for no bytes has it."""
+    assert digest_of(b"").hex() == "99aa06d3014798d86001c324468d497f"
+    assert digest_of(b"image").hex() == "e9c754bdc1a6ca9114ecfbe942ed47df"
+    assert len(digest_of(b"image")) == len(NO_DIGEST) == DIGEST_BYTES
+
+
+# --- header ----------------------------------------------------------------------------------
+
+
+# --- codecs ----------------------------------------------------------------------------------
+
+
+def test_only_the_codec_of_the_data_set_may_encode() -> None:
+    """An empty one stands for any."""
+    check_codec("")
+    check_codec(codec_in_use("pillow"))
+    with pytest.raises(CodecError, match=r"encoded by Pillow 1, and here by Pillow \d"):
+        check_codec("Pillow 1")
+
+
+def test_another_library_is_told_from_another_version() -> None:
+    """The advice is the option, or the package to install."""
+    said = other_codec("Pillow 1", "OpenCV 5")
+    assert said.startswith("images are encoded by Pillow 1, and here by OpenCV 5, which may give")
+    assert said.endswith("Give --image_codec pillow, or convert again with --overwrite")
+    assert "Give --image_codec opencv" in other_codec("OpenCV 5", "Pillow 1")
+    assert "pip install opencv-python-headless==..." in other_codec("OpenCV 4", "OpenCV 5")
+    assert "pip install Pillow==..." in other_codec("Pillow 1", "Pillow 2")
+
+
+def test_a_recorded_name_tells_the_library() -> None:
+    """Whatever its versions; names of no known library are taken for the default's."""
+    assert codec_here("Pillow 1, libwebp 2") == codec_in_use("pillow")
+    assert codec_here("something else") == codec_in_use("pillow")
+
+
+@pytest.mark.skipif(bool(importlib.util.find_spec("cv2")), reason="OpenCV is installed")
+def test_a_missing_library_is_named() -> None:
+    """With the command that installs it."""
+    for failing in (IMAGE_CODECS["opencv"].load, lambda: check_codec("OpenCV 5")):
+        with pytest.raises(UsageError, match=r"pip install 'beam-tfrecord\[opencv\]'"):
+            failing()
+
+
+# --- filters ---------------------------------------------------------------------------------
+
+
+SIDES = st.integers(1, 70_000)
+
+
+def found(limits: dict[str, float], height: int, width: int) -> tuple[Reason, str] | None:
+    """(reason, message) of an image that is left out; None if it stays."""
+    check = header_filter(limits)
+    assert check is not None
+    try:
+        check(ImageHeader("jpeg", height, width, 3))
+    except BadImageError as error:
+        return error.reason, str(error)
+    return None
+
+
+@pytest.mark.parametrize(
+    ("limits", "stays", "goes", "message"),
+    [
+        ({"min_side": 64}, (64, 64), (64, 63), "63 x 64 pixels; --min_side is 64"),
+        ({"min_side": 64}, (64, 64), (63, 64), "64 x 63 pixels; --min_side is 64"),
+        ({"max_aspect": 2.5}, (4, 10), (4, 11), "11 x 4 pixels, 2.75 to 1; --max_aspect is 2.5"),
+        ({"max_aspect": 2.5}, (10, 4), (11, 4), "4 x 11 pixels, 2.75 to 1; --max_aspect is 2.5"),
+        ({"max_aspect": 1}, (4, 4), (4, 5), "5 x 4 pixels, 1.25 to 1; --max_aspect is 1"),
+        (
+            {"max_pixels": 12},
+            (3, 4),
+            (1, 13),
+            "13 x 1 pixels, 13 in all; --max_pixels is 12",
+        ),
+    ],
+)
+def test_the_limit_itself_stays(
+    limits: dict[str, float], stays: tuple[int, int], goes: tuple[int, int], message: str
+) -> None:
+    """An image at the limit is kept; the next one says what was found, and the option."""
+    reason = next(reason for reason, name in FILTER_REASONS.items() if name in limits)
+    assert found(limits, *stays) is None
+    assert found(limits, *goes) == (reason, message)
+
+
+def test_the_first_filter_gives_the_reason() -> None:
+    """An image that several leave out has one dead letter, whatever the order they were given in."""
+    limits = {"max_pixels": 5, "max_aspect": 2.0, "min_side": 2}
+    assert (found(limits, 1, 9) or ())[0] is Reason.FILTERED_MIN_SIDE
+    assert (found(limits, 2, 9) or ())[0] is Reason.FILTERED_MAX_ASPECT
+    assert (found(limits, 4, 4) or ())[0] is Reason.FILTERED_MAX_PIXELS
+
+
+@given(height=SIDES, width=SIDES, limit=st.floats(1, 100))
+def test_a_turned_image_fares_no_differently(height: int, width: int, limit: float) -> None:
+    """Orientation makes no difference to any filter."""
+    for name in ("min_side", "max_aspect", "max_pixels"):
+        one, other = found({name: limit}, height, width), found({name: limit}, width, height)
+        assert (one is None) == (other is None)
+
+
+def test_files_are_judged_by_their_listed_size() -> None:
+    """The limit itself stays, and other filters say nothing of it."""
+    assert outside_bytes(1000, {"max_image_bytes": 1000}) == ""
+    assert outside_bytes(1001, {"max_image_bytes": 1000}) == "1001 bytes; --max_image_bytes is 1000"
+    assert outside_bytes(1 << 40, {"min_side": 3}) == ""
+
+
+def test_without_a_filter_images_are_prepared_as_before() -> None:
+    """The default costs nothing for each image: the preparer is that of the check itself."""
+    assert header_filter({}) is None
+    assert header_filter({"max_image_bytes": 5}) is None
+    assert image_preparer("header", None, "png", {"max_image_bytes": 5}) is check_header
+
+
+@pytest.mark.parametrize("check", ["header", "full"])
+def test_filters_come_after_the_check(check: str) -> None:
+    """A bad image is bad, whatever its size; a sound one passes unchanged or is left out."""
+    prepare = image_preparer(check, None, "png", {"min_side": 8})
+    sound = picture(5, size=(9, 8))
+    assert prepare(sound) == (sound, ImageHeader("jpeg", 8, 9, 3))
+    for data, reason in (
+        (picture(5, size=(9, 7)), Reason.FILTERED_MIN_SIDE),
+        (picture(5, size=(9, 7))[:-9], Reason.CORRUPT_IMAGE),
+    ):
+        with pytest.raises(BadImageError) as bad:
+            prepare(data)
+        assert bad.value.reason is reason
+
+
+def test_bare_pixels_are_filtered_too() -> None:
+    """CIFAR's images have sides as well."""
+    prepare = image_preparer("header", PixelFormat(2, 3), "raw", {"min_side": 3})
+    with pytest.raises(BadImageError, match="3 x 2 pixels; --min_side is 3"):
+        prepare(bytes(18))
+
+
+def test_every_filter_has_a_reason_of_its_own() -> None:
+    """And the reason's name says which option it was."""
+    assert [f"filtered_{name}" for name in FILTER_NAMES] == [r.value for r in FILTER_REASONS]
+    assert sorted(FILTER_NAMES) == sorted(FILTER_REASONS.values())
+
+
+# --- pixels ----------------------------------------------------------------------------------
+
+
+SMALL = PixelFormat(2, 3)  # two rows of three pixels
+RED, GREEN, BLUE = bytes(range(10, 16)), bytes(range(50, 56)), bytes(range(90, 96))
+FIRST_ROW = bytes([10, 50, 90, 11, 51, 91, 12, 52, 92])
+SECOND_ROW = bytes([13, 53, 93, 14, 54, 94, 15, 55, 95])
+
+
+def test_the_size_is_a_byte_a_channel() -> None:
+    """CIFAR's images are 3072 bytes."""
+    assert PixelFormat(32, 32).size == 3072
+    assert SMALL.size == 18
+
+
+def test_raw_pixels_are_written_with_their_channels_together() -> None:
+    """As `tf.io.decode_raw` and a reshape to height x width x 3 want them."""
+    data, header = pixel_preparer(SMALL, "raw")(RED + GREEN + BLUE)
+    assert data == FIRST_ROW + SECOND_ROW
+    assert header == ImageHeader(RAW_FORMAT, 2, 3, 3)
+
+
+def test_a_png_holds_the_same_pixels(tf: Any) -> None:
+    """TensorFlow decodes it to them, and its header is the one that is said."""
+    data, header = pixel_preparer(SMALL, "png")(RED + GREEN + BLUE)
+    assert header == ImageHeader("png", 2, 3, 3) == decode_fully(data)
+    decoded = tf.io.decode_image(data).numpy()
+    assert (decoded.shape, decoded.dtype.name) == ((2, 3, 3), "uint8")
+    assert decoded.tobytes() == FIRST_ROW + SECOND_ROW
+
+
+def test_the_encodings_are_these() -> None:
+    """The first is the default."""
+    assert IMAGE_ENCODINGS == ("png", "raw")
+    assert RAW_FORMAT in IMAGE_ENCODINGS
+
+
+@pytest.mark.parametrize("encoding", IMAGE_ENCODINGS)
+@pytest.mark.parametrize("size", [0, 17, 19])
+def test_pixels_of_another_number_are_no_image(encoding: str, size: int) -> None:
+    """The message has both sizes and how the expected one comes about."""
+    with pytest.raises(BadImageError) as caught:
+        pixel_preparer(SMALL, encoding)(bytes(size))
+    assert caught.value.reason is Reason.CORRUPT_IMAGE
+    assert str(caught.value) == f"{size} bytes of pixels, expected 18 (2 x 3 x 3)"
+
+
+@settings(max_examples=examples(60))
+@given(data=st.data(), height=st.integers(1, 9), width=st.integers(1, 9))
+def test_no_pixel_is_changed(tf: Any, data: st.DataObject, height: int, width: int) -> None:
+    """Both encodings decode to the planes that went in, and give the same bytes a second time."""
+    pixels = PixelFormat(height, width)
+    planes = data.draw(st.binary(min_size=pixels.size, max_size=pixels.size))
+    expected = tf.transpose(
+        tf.reshape(tf.io.decode_raw(planes, tf.uint8), (3, height, width)), (1, 2, 0)
+    )
+    raw, _ = pixel_preparer(pixels, "raw")(planes)
+    png, _ = pixel_preparer(pixels, "png")(planes)
+    assert raw == expected.numpy().tobytes()
+    assert tf.io.decode_png(png).numpy().tobytes() == raw
+    assert pixel_preparer(pixels, "png")(planes)[0] == png

@@ -19,18 +19,16 @@ from beam_pipeline.core.labels.schema import (
     object_column,
     object_columns,
 )
-from beam_pipeline.core.records import example_proto
-from beam_pipeline.core.records.example_proto import Example
+from beam_pipeline.core.records import example_view
+from beam_pipeline.core.records.example_view import Example
 from beam_pipeline.core.records.features import (
     IMAGE_FEATURES,
-    Feature,
     SampleEncoder,
-    column_features,
     feature_kinds,
 )
-from beam_pipeline.core.records.wire import bytes_entry, int64_entry
+from beam_pipeline.core.records.wire import bytes_entry, encode_example
 from beam_pipeline.core.references import Box, LabelValue, SampleRef
-from tests.core.records.fixtures import FLOATS, INT64S, KEYS, record_of, tf_example
+from tests.core.records.fixtures import FLOATS, INT64S, KEYS
 from tests.profiles import examples
 
 ANIMAL = (label_column("animal", ColumnKind.CLASS), further_column("age", ColumnKind.INT64))
@@ -179,38 +177,6 @@ def test_what_is_said_of_features_is_what_is_written(
         )
 
 
-def test_every_feature_but_the_image_has_a_writer() -> None:
-    """One entry of the table says key, kind and writer; the encoder itself writes the image."""
-    unwritten = [feature.key for feature in IMAGE_FEATURES if feature.writer is None]
-    assert unwritten == ["image/encoded"]
-    keys = [feature.key for feature in IMAGE_FEATURES]
-    assert keys == sorted(set(keys))
-
-
-def test_a_column_becomes_features_that_write_its_own_label() -> None:
-    """The index says which of a sample's labels; class texts become ids."""
-    ids, texts = column_features(1, label_column("animal", ColumnKind.CLASS), {"cat": 5})
-    ref = SampleRef("a.jpg", "uri", 1, "train", ("dog", "cat"))
-    header = ImageHeader("jpeg", 7, 9, 3)
-    assert ids.writer
-    assert texts.writer
-    assert ids.writer("id")(ref, header, b"") == int64_entry("id", [5])
-    assert texts.writer("text")(ref, header, b"") == bytes_entry("text", [b"cat"])
-    assert (ids.kind, texts.kind, ids.optional) == ("int64", "bytes", False)
-
-
-def test_a_writer_may_look_at_the_image() -> None:
-    """It gets the image's bytes, so a checksum, say, is one entry of the table."""
-    feature = Feature(
-        "size", "int64", lambda key: lambda _r, _h, image: int64_entry(key, [len(image)])
-    )
-    ref = SampleRef("a.jpg", "uri", 1, "train", ())
-    assert feature.writer
-    entry = feature.writer("size")(ref, ImageHeader("jpeg", 7, 9, 3), b"12345")
-    assert entry == int64_entry("size", [5])
-    assert feature.described == one("int64")
-
-
 IMAGE_SIZES = [0, 1, 127, 128, 16_383, 16_384, 1 << 21]
 
 
@@ -233,32 +199,53 @@ VALUES: dict[ColumnKind, st.SearchStrategy[Any]] = {
     ColumnKind.CLASS: st.sampled_from(["cat", "강아지", "class " + 200 * "x"]),
 }
 CLASS_IDS = {"cat": 0, "강아지": 1, "class " + 200 * "x": 128}
-NATIVE_LISTS = {ColumnKind.INT64: int, ColumnKind.FLOAT: float}
 
 
-def expected_features(
+Typed = dict[str, tuple[str, list[Any]]]
+"""Key -> kind of list and its values, which may be none."""
+
+
+def tf_typed_example(tf: Any, features: Typed) -> bytes:
+    """TensorFlow's bytes for features of known kinds."""
+    makers = {
+        "bytes": lambda values: tf.train.Feature(bytes_list=tf.train.BytesList(value=values)),
+        "float": lambda values: tf.train.Feature(float_list=tf.train.FloatList(value=values)),
+        "int64": lambda values: tf.train.Feature(int64_list=tf.train.Int64List(value=values)),
+    }
+    made = {key: makers[kind](values) for key, (kind, values) in features.items()}
+    message = tf.train.Example(features=tf.train.Features(feature=made))
+    return bytes(message.SerializeToString(deterministic=True))
+
+
+def typed_features(
     ref: SampleRef, columns: list[Column], header: ImageHeader, image: bytes
-) -> dict[str, Any]:
-    """What `SampleEncoder` promises, as lists for `tf_example`."""
-    features: dict[str, Any] = {
-        "image/channels": [header.channels],
-        "image/encoded": [image],
-        "image/filename": [ref.key.encode()],
-        "image/format": [header.format.encode()],
-        "image/height": [header.height],
-        "image/source_id": [ref.key.encode()],
-        "image/width": [header.width],
+) -> Typed:
+    """What `SampleEncoder` promises under the standard keys."""
+    features: Typed = {
+        "image/channels": ("int64", [header.channels]),
+        "image/encoded": ("bytes", [image]),
+        "image/filename": ("bytes", [ref.key.encode()]),
+        "image/format": ("bytes", [header.format.encode()]),
+        "image/height": ("int64", [header.height]),
+        "image/source_id": ("bytes", [ref.key.encode()]),
+        "image/width": ("int64", [header.width]),
     }
     for column, value in zip(columns, ref.labels, strict=True):
         if value is None:
             continue
-        if column.kind is ColumnKind.CLASS:
-            features[f"{column.feature}/label"] = [CLASS_IDS[str(value)]]
-            features[f"{column.feature}/text"] = [str(value).encode()]
+        values: Any = value if column.repeated else (value,)
+        if column.kind is ColumnKind.BOX:
+            for index, side in enumerate(BOX_SIDES):
+                whole = (header.width, header.height)[index % 2] if column.pixels else 1
+                cut = [min(1.0, max(0.0, box[index] / whole)) for box in values]
+                features[f"{column.feature}/{side}"] = ("float", cut)
+        elif column.kind is ColumnKind.CLASS:
+            features[f"{column.feature}/label"] = ("int64", [CLASS_IDS[name] for name in values])
+            features[f"{column.feature}/text"] = ("bytes", [name.encode() for name in values])
         elif column.kind is ColumnKind.BYTES:
-            features[column.feature] = [str(value).encode()]
+            features[column.feature] = ("bytes", [text.encode() for text in values])
         else:
-            features[column.feature] = [NATIVE_LISTS[column.kind](value)]
+            features[column.feature] = (column.kind.value, list(values))
     return features
 
 
@@ -288,8 +275,8 @@ def test_a_sample_is_written_around_its_image_as_tensorflow_would_write_it(
         image = data.draw(st.binary(min_size=1, max_size=8)) * (size // 8 + 1)
         image = image[:size]
         before, after = encoder.encode(ref, header, image)
-        expected = expected_features(ref, columns, header, image)
-        assert before + image + after == tf_example(tf, expected)
+        expected = typed_features(ref, columns, header, image)
+        assert before + image + after == tf_typed_example(tf, expected)
 
 
 @pytest.mark.parametrize("size", IMAGE_SIZES)
@@ -302,7 +289,9 @@ def test_the_lengths_around_an_image_are_right_where_varints_grow(tf: Any, size:
     for length in range(max(0, size - 160), size + 3, 1 if size < 1 << 20 else 40):
         image = bytes(length)
         before, after = encoder.encode(ref, header, image)
-        assert before + image + after == tf_example(tf, expected_features(ref, [], header, image))
+        assert before + image + after == tf_typed_example(
+            tf, typed_features(ref, [], header, image)
+        )
 
 
 def test_a_feature_stands_on_its_side_of_the_image() -> None:
@@ -313,8 +302,8 @@ def test_a_feature_stands_on_its_side_of_the_image() -> None:
     ]
     ref = SampleRef("a.jpg", "uri", 1, "train", (1, 2, 3, 4))
     before, after = SampleEncoder(columns, {}).encode(ref, ImageHeader("jpeg", 7, 9, 3), b"xyz")
-    features = expected_features(ref, columns, ImageHeader("jpeg", 7, 9, 3), b"xyz")
-    assert before + b"xyz" + after == record_of(features)
+    features = typed_features(ref, columns, ImageHeader("jpeg", 7, 9, 3), b"xyz")
+    assert before + b"xyz" + after == encode_example(features)
 
 
 def test_an_empty_optional_label_is_left_out() -> None:
@@ -327,7 +316,7 @@ def test_an_empty_optional_label_is_left_out() -> None:
     encoder = SampleEncoder(columns, {"cat": 5})
     ref = SampleRef("a.jpg", "uri", 1, "train", ("cat", None, "old"))
     before, after = encoder.encode(ref, ImageHeader("jpeg", 7, 9, 3), b"x")
-    features = example_proto.Example.FromString(before + b"x" + after).features.feature
+    features = example_view.Example.FromString(before + b"x" + after).features.feature
     assert sorted(features) == [
         "image/channels",
         "image/class/label",
@@ -381,53 +370,6 @@ BOXES: tuple[Box, ...] = (
     (-0.5, 0.5, 9.5, 7.5, 3),
 )
 HEADER = ImageHeader("jpeg", 7, 9, 3)
-
-Typed = dict[str, tuple[str, list[Any]]]
-"""Key -> kind of list and its values, which may be none."""
-
-
-def tf_typed_example(tf: Any, features: Typed) -> bytes:
-    """TensorFlow's bytes for features of known kinds."""
-    makers = {
-        "bytes": lambda values: tf.train.Feature(bytes_list=tf.train.BytesList(value=values)),
-        "float": lambda values: tf.train.Feature(float_list=tf.train.FloatList(value=values)),
-        "int64": lambda values: tf.train.Feature(int64_list=tf.train.Int64List(value=values)),
-    }
-    made = {key: makers[kind](values) for key, (kind, values) in features.items()}
-    message = tf.train.Example(features=tf.train.Features(feature=made))
-    return bytes(message.SerializeToString(deterministic=True))
-
-
-def typed_features(
-    ref: SampleRef, columns: list[Column], header: ImageHeader, image: bytes
-) -> Typed:
-    """What `SampleEncoder` promises under the standard keys."""
-    features: Typed = {
-        "image/channels": ("int64", [header.channels]),
-        "image/encoded": ("bytes", [image]),
-        "image/filename": ("bytes", [ref.key.encode()]),
-        "image/format": ("bytes", [header.format.encode()]),
-        "image/height": ("int64", [header.height]),
-        "image/source_id": ("bytes", [ref.key.encode()]),
-        "image/width": ("int64", [header.width]),
-    }
-    for column, value in zip(columns, ref.labels, strict=True):
-        if value is None:
-            continue
-        values: Any = value if column.repeated else (value,)
-        if column.kind is ColumnKind.BOX:
-            for index, side in enumerate(BOX_SIDES):
-                whole = (header.width, header.height)[index % 2] if column.pixels else 1
-                cut = [min(1.0, max(0.0, box[index] / whole)) for box in values]
-                features[f"{column.feature}/{side}"] = ("float", cut)
-        elif column.kind is ColumnKind.CLASS:
-            features[f"{column.feature}/label"] = ("int64", [CLASS_IDS[name] for name in values])
-            features[f"{column.feature}/text"] = ("bytes", [name.encode() for name in values])
-        elif column.kind is ColumnKind.BYTES:
-            features[column.feature] = ("bytes", [text.encode() for text in values])
-        else:
-            features[column.feature] = (column.kind.value, list(values))
-    return features
 
 
 def renamed(features: Typed, renames: dict[str, str]) -> Typed:
@@ -485,7 +427,7 @@ def float32(value: float) -> float:
 def test_a_sample_without_objects_has_empty_lists_and_none_is_no_feature() -> None:
     """An empty list is there, of its kind, so that a reader finds it; None is left out."""
     ref = SampleRef("a.jpg", "uri", 1, "train", ((), (), (), (), (), None))
-    message = example_proto.Example.FromString(encoded(DETECTION, ref, b"x"))
+    message = example_view.Example.FromString(encoded(DETECTION, ref, b"x"))
     features = message.features.feature
     found = {
         key: (feature.WhichOneof("kind"), len(getattr(feature, feature.WhichOneof("kind")).value))
@@ -536,7 +478,7 @@ def test_a_feature_left_out_leaves_the_key_that_it_took_empty() -> None:
     columns = [further_column("age", ColumnKind.INT64)]
     ref = SampleRef("a.jpg", "uri", 1, "train", (None,))
     renames = {"image/source_id": "label/age"}
-    message = example_proto.Example.FromString(encoded(columns, ref, b"x", renames))
+    message = example_view.Example.FromString(encoded(columns, ref, b"x", renames))
     assert "image/source_id" not in message.features.feature
     assert "image/filename" in message.features.feature
 

@@ -3,9 +3,11 @@ from __future__ import annotations
 import errno
 import gzip
 import io
+import json
 import os
+import pickle
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +27,22 @@ from beam_pipeline.core.labels.schema import (
     ColumnKind,
     further_column,
     label_column,
+    object_column,
     object_columns,
 )
-from beam_pipeline.core.records.example_proto import Example
-from beam_pipeline.core.records.features import SampleEncoder
+from beam_pipeline.core.records.example_source import (
+    ExampleOptions,
+    ExampleSource,
+    LabelledImages,
+    SerializedExamples,
+    recorded_source,
+)
+from beam_pipeline.core.records.example_view import Example
+from beam_pipeline.core.records.features import SampleEncoder, feature_kinds
 from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED
 from beam_pipeline.core.records.record_format import EncodedSample
 from beam_pipeline.core.records.shard_writer import (
+    MAX_IMAGE_BYTES,
     ExampleMaker,
     ImageReader,
     sort_by_key_hash,
@@ -39,6 +50,7 @@ from beam_pipeline.core.records.shard_writer import (
 )
 from beam_pipeline.core.records.sharding import KeyHasher, ShardInfo, ShardSpec
 from beam_pipeline.core.records.tfrecord import TFRecordFormat, read_records
+from beam_pipeline.core.records.wire import MAX_EXAMPLE_BYTES
 from beam_pipeline.core.references import Box, LabelValue, SampleRef
 from beam_pipeline.storage.files import open_output, read_image
 from tests.core.records.fixtures import Memory, made
@@ -149,21 +161,14 @@ def test_a_shard_without_classes_counts_none(tmp_path: Path) -> None:
     assert (info.examples, info.classes) == (1, ())
 
 
-def test_a_shard_of_no_samples_is_an_empty_file() -> None:
-    """It has the figures of one."""
+@pytest.mark.parametrize(("compression", "size"), [("none", 0), ("gzip", 20)])
+def test_a_shard_of_no_samples_is_a_stream_of_nothing(compression: str, size: int) -> None:
+    """A compressed one is not empty, so that it can be decompressed."""
     sink = Memory()
-    written = write_shard(SPEC, [], maker(), TFRecordFormat().writer(sink))
-    assert sink.data == b""
-    assert written == (ShardInfo("train", 3, SPEC.file_name, 0, 0, 0, ()), [], [], b"")
-
-
-def test_a_compressed_shard_of_no_samples_is_a_stream_of_nothing() -> None:
-    """Its file is not empty, so that it can be decompressed."""
-    sink = Memory()
-    info = write_shard(SPEC, [], maker(), TFRecordFormat("gzip").writer(sink)).info
-    assert gzip.decompress(sink.data) == b""
+    written = write_shard(SPEC, [], maker(), TFRecordFormat(compression).writer(sink))
+    assert (gzip.decompress(sink.data) if size else sink.data) == b""
     crc = google_crc32c.value(sink.data)
-    assert info == ShardInfo("train", 3, SPEC.file_name, 0, 20, crc, ())
+    assert written == (ShardInfo("train", 3, SPEC.file_name, 0, size, crc, ()), [], [], b"")
 
 
 def test_sizes_of_records_and_digests_of_images(tmp_path: Path) -> None:
@@ -206,30 +211,25 @@ def test_a_bad_sample_is_left_out_and_the_others_are_written(tmp_path: Path) -> 
 # --- reasons for leaving a sample out -----------------------------------------------------------
 
 
-def test_a_file_that_is_gone_is_unreadable(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("make", "reason", "message"),
+    [
+        (lambda path: None, "unreadable", "No such file or directory"),
+        (lambda path: path.symlink_to("gone.jpg"), "unreadable", "No such file or directory"),
+        (lambda path: path.symlink_to(path), "unreadable", "Too many levels of symbolic links"),
+        (lambda path: path.mkdir(), "unreadable", "Is a directory"),
+        (lambda path: path.touch(), "empty_file", "the file has no bytes"),
+    ],
+    ids=["gone", "link to nothing", "link to itself", "folder", "empty"],
+)
+def test_a_file_that_cannot_be_read_is_left_out(
+    tmp_path: Path, make: Callable[[Path], None], reason: str, message: str
+) -> None:
     """The system's own words are the message."""
-    assert dead_letter_of(maker(), ref(tmp_path, "gone.jpg")) == DeadLetter(
-        "read", "gone.jpg", f"{tmp_path}/gone.jpg", "unreadable", "No such file or directory"
-    )
-
-
-def test_a_link_to_nothing_is_unreadable(tmp_path: Path) -> None:
-    """A dangling link was listed, and here it is said why there is no image."""
-    os.symlink(tmp_path / "gone.jpg", tmp_path / "a.jpg")
-    os.symlink(tmp_path / "b.jpg", tmp_path / "b.jpg")
-    messages = [dead_letter_of(maker(), ref(tmp_path, key)).message for key in ("a.jpg", "b.jpg")]
-    assert messages == ["No such file or directory", "Too many levels of symbolic links"]
-
-
-def test_a_folder_is_unreadable(tmp_path: Path) -> None:
-    """It may have become one since it was listed."""
-    os.mkdir(tmp_path / "a.jpg")
-    dead_letter = dead_letter_of(maker(), ref(tmp_path, "a.jpg"))
-    assert (dead_letter.stage, dead_letter.reason, dead_letter.message) == (
-        "read",
-        "unreadable",
-        "Is a directory",
-    )
+    path = tmp_path / "a.jpg"
+    make(path)
+    letter = DeadLetter("read", "a.jpg", str(path), reason, message)
+    assert dead_letter_of(maker(), ref(tmp_path, "a.jpg")) == letter
 
 
 def test_an_error_without_words_is_shown_by_its_name() -> None:
@@ -251,14 +251,6 @@ def test_trouble_of_the_machine_is_not_the_samples_fault(number: int) -> None:
 
     with pytest.raises(OSError, match=os.strerror(number)):
         maker(read_image).make(ref("gs://b", "a.jpg"))
-
-
-def test_a_file_of_nothing_is_empty(tmp_path: Path) -> None:
-    """It is told from a file that is no image."""
-    write_files(str(tmp_path), {"a.jpg": b""})
-    assert dead_letter_of(maker(), ref(tmp_path, "a.jpg")) == DeadLetter(
-        "read", "a.jpg", f"{tmp_path}/a.jpg", "empty_file", "the file has no bytes"
-    )
 
 
 @pytest.mark.parametrize(
@@ -503,12 +495,6 @@ def test_a_file_that_ends_before_its_image_does_is_unreadable(tmp_path: Path, of
     )
 
 
-def test_a_container_that_is_gone_is_unreadable(tmp_path: Path) -> None:
-    """The system's own words are the message, as for a file of one image."""
-    dead_letter = dead_letter_of(maker(), contained(tmp_path, offset=5, size=5))
-    assert (dead_letter.reason, dead_letter.message) == ("unreadable", "No such file or directory")
-
-
 @pytest.mark.parametrize("encoding", ["png", "raw"])
 def test_bare_pixels_are_written_as_they_are_prepared(
     tf: Any, tmp_path: Path, encoding: str
@@ -574,3 +560,88 @@ def test_samples_are_read_one_at_a_time_as_they_are_written(tmp_path: Path) -> N
     refs = [ref("gs://b", key) for key in ("a", "b")]
     write_shard(SPEC, refs, maker(read_image), TFRecordFormat().writer(Log()))
     assert events == ["gs://b/a", "write", "gs://b/b", "write"]
+
+
+# --- example source --------------------------------------------------------------------------
+
+
+ANIMAL = (label_column("animal", ColumnKind.CLASS),)
+FEATURES = {"x": {"kind": "int64", "optional": False, "shape": []}}
+SOURCES = [
+    LabelledImages(()),
+    LabelledImages((*object_columns(pixels=True), object_column("id", ColumnKind.INT64))),
+    LabelledImages(ANIMAL, PixelFormat(32, 32)),
+    SerializedExamples(FEATURES),
+]
+
+
+def nothing(uri: str, size: int, offset: int) -> bytes:
+    raise AssertionError(f"{uri} is read")
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_recorded_source_is_read_back_from_json(source: ExampleSource) -> None:
+    """So `repair` makes the examples of a receipt as the conversion did."""
+    assert recorded_source(json.loads(json.dumps(source.recorded()))) == source
+    assert pickle.loads(pickle.dumps(source)) == source
+
+
+def test_what_older_receipts_say_is_understood() -> None:
+    """The JSON that the first version wrote gives the same sources; its other keys are not theirs."""
+    column = {
+        "name": "animal",
+        "kind": "class",
+        "feature": "image/class",
+        "required": True,
+        "repeated": False,
+        "pixels": False,
+    }
+    older = {"columns": [column], "image_check": "header", "seed": 0, "pixels": [32, 32]}
+    assert recorded_source({**older, "features": None}) == LabelledImages(
+        ANIMAL, PixelFormat(32, 32)
+    )
+    assert recorded_source({**older, "pixels": None}) == LabelledImages(ANIMAL)
+    assert recorded_source({**older, "features": FEATURES}) == SerializedExamples(FEATURES)
+
+
+def test_images_have_the_features_of_their_columns() -> None:
+    """Under the keys that a person asked for."""
+    renames = {"h": "image/height"}
+    assert LabelledImages(ANIMAL).features(renames) == feature_kinds(ANIMAL, renames)
+
+
+def test_images_are_encoded_with_their_labels_and_options() -> None:
+    """Boxes are checked under the object ids of their label file, and cut where that is asked for."""
+    columns = (*object_columns(pixels=True), object_column("id", ColumnKind.INT64))
+    box = (0.0, 0.0, 99.0, 99.0, 7)
+    ref = SampleRef("a.jpg", "uri", 1, "train", ((box,), ("cat",), (42,)))
+    read: Any = lambda uri, size, offset: picture()  # noqa: E731
+    dead_letter: Any = made(LabelledImages(columns).maker(ExampleOptions(), {"cat": 3}, read), ref)
+    assert (dead_letter.reason, dead_letter.line) == ("bad_box", 7)
+    assert "42" in dead_letter.message
+    maker = LabelledImages(columns).maker(ExampleOptions(clip_boxes=True), {"cat": 3}, read)
+    assert maker.make(ref).classes == [3]
+
+
+def test_serialized_examples_are_passed_on_unchanged() -> None:
+    """Their one label is the list of their classes; they are lost with the job that spooled them."""
+    source = SerializedExamples(FEATURES)
+    maker = source.maker(ExampleOptions(), {"b": 1, "c": 2}, lambda uri, size, offset: b"example")
+    ref = SampleRef("0", "uri", 7, "train", (("c", "b", "c"),), 0)
+    assert maker.make(ref) == EncodedSample(b"", b"example", b"", classes=[2, 1, 2])
+    assert source.features({}) == FEATURES
+    assert source.columns == (Column("class", ColumnKind.CLASS, "image/class", repeated=True),)
+    assert (source.resumable, source.pixels) == (False, None)
+    assert LabelledImages(()).resumable
+
+
+@pytest.mark.parametrize(
+    ("source", "limit"),
+    [(LabelledImages(()), MAX_IMAGE_BYTES), (SerializedExamples({}), MAX_EXAMPLE_BYTES)],
+)
+def test_what_is_larger_than_the_limit_is_not_read(source: ExampleSource, limit: int) -> None:
+    """It becomes a dead letter by its listed size alone."""
+    assert source.max_bytes == limit
+    ref = SampleRef("a", "uri", limit + 1, "train", ())
+    dead_letter: Any = made(source.maker(ExampleOptions(), {}, nothing), ref)
+    assert dead_letter.reason == "too_large"

@@ -226,7 +226,7 @@ def test_an_encoded_sample_is_its_image_its_class_and_its_features() -> None:
         "image/width": 9,
         "label/score": 0.5,
     }
-    assert example_of(files) == before + JPEG + after
+    assert example_of(files, "a sample") == before + JPEG + after
 
 
 def test_an_image_under_another_key_is_found() -> None:
@@ -237,7 +237,7 @@ def test_an_image_under_another_key_is_found() -> None:
     files = sample_files(EncodedSample(before, PNG, after), {})
     assert list(files) == ["png", "json"]
     assert json_of(files)["pixels"] == {"file": "png"}
-    assert example_of(files) == before + PNG + after
+    assert example_of(files, "a sample") == before + PNG + after
 
 
 def test_bare_pixels_are_no_image_file() -> None:
@@ -279,7 +279,7 @@ def test_a_list_without_values_keeps_its_kind() -> None:
         "c": [],
         "__empty__": {"a": "float", "b": "int64", "c": "bytes"},
     }
-    assert example_of(files) == record
+    assert example_of(files, "a sample") == record
 
 
 def test_a_mask_is_a_file_and_masks_of_objects_are_urls() -> None:
@@ -300,7 +300,7 @@ def test_a_mask_is_a_file_and_masks_of_objects_are_urls() -> None:
         "data:application/octet-stream;base64",
     )
     assert list(map(base64.b64decode, values)) == [PNG, JPEG, b"\0"]
-    assert example_of(files) == record_of(features)
+    assert example_of(files, "a sample") == record_of(features)
 
 
 def test_two_features_do_not_share_a_file() -> None:
@@ -308,7 +308,7 @@ def test_two_features_do_not_share_a_file() -> None:
     features = {"a/b": [PNG], "a_b": [PNG]}
     files = files_of(features)
     assert list(files) == ["a_b.png", "json"]
-    assert example_of(files) == record_of(features)
+    assert example_of(files, "a sample") == record_of(features)
 
 
 def test_text_that_looks_like_a_url_is_text_again() -> None:
@@ -321,7 +321,7 @@ def test_text_that_looks_like_a_url_is_text_again() -> None:
     }
     files = files_of(features)
     assert json_of(files)["d"] == "é\n"
-    assert example_of(files) == record_of(features)
+    assert example_of(files, "a sample") == record_of(features)
 
 
 @given(FEATURES)
@@ -332,7 +332,7 @@ def test_nothing_of_an_example_is_lost(features: dict[str, Any]) -> None:
         for key, values in features.items()
     }
     record = encode_example(with_kinds(features))
-    assert example_of(sample_files(EncodedSample(b"", record, b""), {})) == record
+    assert example_of(sample_files(EncodedSample(b"", record, b""), {}), "a sample") == record
 
 
 @pytest.mark.parametrize(
@@ -351,5 +351,5 @@ def test_nothing_of_an_example_is_lost(features: dict[str, Any]) -> None:
 )
 def test_files_of_others_are_refused(files: dict[str, bytes], expected: str) -> None:
     """With what is wrong."""
-    with pytest.raises(ValueError, match=expected):
-        example_of(files)
+    with pytest.raises(DamagedRecordError, match=expected):
+        example_of(files, "a sample")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from beam_pipeline.core.records import example_proto
+from beam_pipeline.core.records import example_view
 from beam_pipeline.core.records.wire import (
     bytes_entry,
     encode_example,
@@ -88,7 +88,7 @@ def test_keys_stand_in_the_order_of_their_utf8_bytes(keys: set[str]) -> None:
 @pytest.mark.parametrize("kind", ["bytes", "float", "int64"])
 def test_an_empty_list_keeps_its_kind(kind: str) -> None:
     """A reader that expects the kind finds it, and no values."""
-    message = example_proto.Example.FromString(encode_example({"k": (kind, [])}))
+    message = example_view.Example.FromString(encode_example({"k": (kind, [])}))
     assert message.features.feature["k"].WhichOneof("kind") == f"{kind}_list"
     assert list(getattr(message.features.feature["k"], f"{kind}_list").value) == []
 
@@ -115,9 +115,9 @@ def test_a_prefix_and_its_value_are_an_entry(length: int) -> None:
 @settings(max_examples=examples(200))
 @given(features=FEATURES)
 def test_our_own_message_parses_what_tensorflows_does(tf: Any, features: dict[str, Any]) -> None:
-    """`example_proto.Example` reads TensorFlow's bytes, and writes back the same."""
+    """`example_view.Example` reads TensorFlow's bytes, and writes back the same."""
     serialized = tf_example(tf, features)
-    ours = example_proto.Example.FromString(serialized)
+    ours = example_view.Example.FromString(serialized)
     theirs = tf.train.Example.FromString(serialized)
     assert ours.SerializeToString(deterministic=True) == serialized
     assert set(ours.features.feature) == set(theirs.features.feature) == set(features)
@@ -136,7 +136,7 @@ def test_our_own_message_parses_what_tensorflows_does(tf: Any, features: dict[st
 def test_our_own_message_has_the_names_and_numbers_of_tensorflows(tf: Any) -> None:
     """Field by field, the three messages and their lists are those of TensorFlow."""
     for name in ("Example", "Features", "Feature"):
-        ours = getattr(example_proto, name).DESCRIPTOR
+        ours = example_view.Example.DESCRIPTOR.file.message_types_by_name[name]
         theirs = getattr(tf.train, name).DESCRIPTOR
         assert ours.full_name == theirs.full_name
         assert [(f.name, f.number, f.type, f.is_repeated) for f in ours.fields] == [

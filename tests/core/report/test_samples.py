@@ -15,7 +15,7 @@ from beam_pipeline.core.labels.schema import (
     object_columns,
     segmentation_column,
 )
-from beam_pipeline.core.records.example_proto import Example
+from beam_pipeline.core.records.example_view import Example
 from beam_pipeline.core.report.samples import (
     MOST_BOXES,
     ShownBox,

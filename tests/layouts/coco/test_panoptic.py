@@ -18,7 +18,7 @@ from beam_pipeline.layouts.coco.file import CocoReader
 from beam_pipeline.layouts.coco.layout import CocoPanoptic
 from beam_pipeline.layouts.coco.tasks import Panoptic
 from beam_pipeline.layouts.layout import SourceOptions
-from tests.core.images.test_label_images import segments
+from tests.core.images.test_masks import segments
 from tests.harness import convert, dead_letters_of, manifest_of, read_all
 from tests.pictures import picture, write_files
 

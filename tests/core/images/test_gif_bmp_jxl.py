@@ -1,0 +1,469 @@
+from __future__ import annotations
+
+import builtins
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from beam_pipeline.core.dead_letters import Reason
+from beam_pipeline.core.images.gif_bmp_jxl import (
+    JXL_CONTAINER,
+    bmp_header,
+    check_gif,
+    check_jxl,
+    gif_header,
+    jxl_header,
+)
+from beam_pipeline.core.images.header import MAX_PIXELS, BadImageError, ImageHeader
+from beam_pipeline.core.images.preparation import decode_fully, read_header
+from tests.core.images.fixtures import MUTATIONS, PALETTE, bmp, mutated, outcome, saved
+from tests.profiles import examples
+
+SCREEN = b"GIF89a" + struct.pack("<HHBBB", 9, 7, 0x80, 0, 0) + bytes(6)  # two colours
+COMMENT = b"\x21\xfe\x05hello\0"
+
+
+def packed(codes: list[int], bits: int = 3) -> bytes:
+    """Codes of that many bits as one sub-block, and its end."""
+    number = sum(code << (bits * i) for i, code in enumerate(codes))
+    data = number.to_bytes((bits * len(codes) + 7) // 8, "little")
+    return bytes([len(data)]) + data + b"\0"
+
+
+def frame(width: int, height: int, *, flags: int = 0, colours: bytes = b"") -> bytes:
+    """A frame of black pixels: before every pixel, the table of codes is cleared."""
+    head = b"\x2c" + struct.pack("<HHHHB", 0, 0, width, height, flags) + colours
+    return head + b"\2" + packed([4, 0] * (width * height) + [5])
+
+
+SOUND = ImageHeader("gif", 7, 9, 3)
+FRAME = frame(9, 7)
+
+CASES: dict[str, tuple[bytes, ImageHeader | Reason]] = {
+    "sound": (SCREEN + FRAME + b"\x3b", SOUND),
+    "a comment": (SCREEN + COMMENT + FRAME + b"\x3b", SOUND),
+    "no mark at the end": (SCREEN + FRAME, SOUND),
+    "other bytes instead of that mark": (SCREEN + FRAME + b"\0\0", SOUND),
+    "a frame smaller than the screen": (
+        SCREEN + frame(4, 5) + b"\x3b",
+        ImageHeader("gif", 5, 4, 3),
+    ),
+    "a frame beside the origin of the screen": (
+        SCREEN + FRAME.replace(bytes(4) + b"\x09\0\7\0", b"\2\0\1\0\4\0\5\0") + b"\x3b",
+        ImageHeader("gif", 5, 4, 3),
+    ),
+    "frames of two sizes": (
+        SCREEN + frame(4, 5) + frame(5, 2) + b"\x3b",
+        ImageHeader("gif", 5, 5, 3),
+    ),
+    "an empty comment": (SCREEN + b"\x21\xfe\0" + FRAME + b"\x3b", Reason.CORRUPT_IMAGE),
+    "no palette": (
+        SCREEN[:10] + b"\0" + SCREEN[11:13] + FRAME + b"\x3b",
+        Reason.CORRUPT_IMAGE,
+    ),
+    "a palette of its own": (
+        SCREEN[:10] + b"\0" + SCREEN[11:13] + frame(9, 7, flags=0x80, colours=bytes(6)) + b"\x3b",
+        SOUND,
+    ),
+    "no frame": (SCREEN + COMMENT + b"\x3b", Reason.CORRUPT_IMAGE),
+    "cut inside its only frame": (SCREEN + FRAME[:-3], Reason.CORRUPT_IMAGE),
+    "no pixels": (SCREEN + frame(0, 7) + b"\x3b", Reason.CORRUPT_IMAGE),
+}
+
+DAMAGED_FRAMES = {
+    "too few pixels": SCREEN + FRAME[:11] + packed([4, 0, 0, 5]) + b"\x3b",
+    "no last code": SCREEN + FRAME[:11] + packed([4, 0, 0]) + b"\x3b",
+    "a code before there is one": SCREEN + FRAME[:11] + packed([4, 6] + [4, 0] * 62) + b"\x3b",
+    "a colour that the palette lacks": SCREEN + FRAME[:11] + packed([4, 3] * 63) + b"\x3b",
+}
+
+
+def shapes(tf: Any, data: bytes) -> tuple[int, ...] | None:
+    """What TensorFlow makes of it, as frames and as one picture; None if either fails."""
+    try:
+        frames, one = (
+            tuple(tf.io.decode_image(data, expand_animations=every).shape)
+            for every in (True, False)
+        )
+    except tf.errors.InvalidArgumentError:
+        return None
+    assert frames[-3:] == one
+    return one
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_both_checks_say_what_tensorflow_says(tf: Any, name: str) -> None:
+    """The size is that of the largest frame; blocks are read as giflib reads them."""
+    data, expected = CASES[name]
+    assert outcome(gif_header, data) == outcome(check_gif, data) == expected
+    assert shapes(tf, data) == (expected[1:4] if isinstance(expected, ImageHeader) else None)
+
+
+@pytest.mark.parametrize("name", DAMAGED_FRAMES)
+def test_damaged_frames_are_found_by_the_full_check_only(tf: Any, name: str) -> None:
+    """The default check reads no pixels."""
+    data = DAMAGED_FRAMES[name]
+    assert gif_header(data) == SOUND
+    assert outcome(check_gif, data) is Reason.CORRUPT_IMAGE
+    assert shapes(tf, data) is None
+
+
+def test_a_film_that_breaks_off_is_bad(tf: Any) -> None:
+    """TensorFlow shows the frames before it; here, the file is not whole."""
+    data = SCREEN + FRAME + FRAME[:-5]
+    assert shapes(tf, data) == (7, 9, 3)
+    assert outcome(gif_header, data) is Reason.CORRUPT_IMAGE
+
+
+def test_many_codes_are_followed(tf: Any) -> None:
+    """Noise fills the table of 4,096 codes several times."""
+    noise = Image.effect_noise((200, 150), 90)
+    data = saved(noise, format="GIF", save_all=True, append_images=[noise.rotate(180)])
+    assert check_gif(data) == ImageHeader("gif", 150, 200, 3)
+    assert shapes(tf, data) == (150, 200, 3)
+
+
+@settings(max_examples=examples(300))
+@given(
+    base=st.sampled_from(
+        [
+            saved(Image.effect_noise((32, 24), 90), format="GIF"),
+            SCREEN + COMMENT + FRAME + frame(3, 3) + b"\x3b",
+        ]
+    ),
+    mutations=MUTATIONS,
+)
+def test_what_passes_the_full_check_is_decoded(
+    tf: Any, base: bytes, mutations: list[tuple[int, str, int]]
+) -> None:
+    """By TensorFlow, to the size that the check says."""
+    data = mutated(base, mutations)
+    found = outcome(check_gif, data)
+    if isinstance(found, ImageHeader):
+        assert shapes(tf, data) == found[1:4]
+
+
+def claim(width: int, height: int) -> bytes:
+    """A frame that claims a size, and holds no pixels."""
+    return b"\x2c" + struct.pack("<HHHHB", 0, 0, width, height, 0) + b"\2" + packed([4, 5])
+
+
+@pytest.mark.parametrize(
+    ("frames", "fits"),
+    [
+        ([(60_000, 2_982)], True),
+        ([(60_000, 2_983)], False),
+        ([(60_000, 1_491)] * 2, True),
+        ([(60_000, 1_492)] * 2, False),
+        ([(1, 1)] * 17_894 + [(100, 100)], True),
+        ([(1, 1)] * 17_895 + [(100, 100)], False),
+        ([(100, 1), (1, 100)] + [(1, 1)] * 17_893, True),
+        ([(100, 1), (1, 100)] + [(1, 1)] * 17_894, False),
+    ],
+)
+def test_all_frames_together_must_fit(frames: list[tuple[int, int]], fits: bool) -> None:
+    """TensorFlow gives every frame the size of the largest, so that a small file could fill the memory."""
+    height, width = max(h for _, h in frames), max(w for w, _ in frames)
+    assert (len(frames) * height * width <= MAX_PIXELS) is fits
+    data = SCREEN + b"".join(claim(*size) for size in frames) + b"\x3b"
+    assert outcome(gif_header, data) == (
+        ImageHeader("gif", height, width, 3) if fits else Reason.DECOMPRESSION_BOMB
+    )
+    assert outcome(check_gif, data) is (Reason.CORRUPT_IMAGE if fits else Reason.DECOMPRESSION_BOMB)
+
+
+# --- bmp -------------------------------------------------------------------------------------
+
+
+RGB, GREY = bmp(9, 7, 24), bmp(9, 7, 8, PALETTE)
+BMP_SOUND = ImageHeader("bmp", 7, 9, 3)
+
+
+def with_field(data: bytes, offset: int, value: int, form: str = "<I") -> bytes:
+    """A BMP with another value in its header."""
+    field = struct.pack(form, value)
+    return data[:offset] + field + data[offset + len(field) :]
+
+
+BMP_CASES: dict[str, tuple[bytes, ImageHeader | Reason]] = {
+    "sound": (RGB, BMP_SOUND),
+    "from top to bottom": (with_field(RGB, 22, -7, "<i"), BMP_SOUND),
+    "a size field that lies": (with_field(RGB, 2, 5), BMP_SOUND),
+    "a palette of a wrong length": (with_field(GREY, 46, 1 << 30), ImageHeader("bmp", 7, 9, 1)),
+    "bits in fields": (with_field(bmp(9, 7, 32), 30, 3), ImageHeader("bmp", 7, 9, 4)),
+    "bits in fields, with alpha": (with_field(bmp(9, 7, 32), 30, 6), ImageHeader("bmp", 7, 9, 4)),
+    "OS/2's short header": (with_field(RGB, 14, 16), BMP_SOUND),
+    "a byte more": (RGB + b"\0", Reason.CORRUPT_IMAGE),
+    "a byte less": (RGB[:-1], Reason.CORRUPT_IMAGE),
+    "a row more": (with_field(RGB, 22, 8), Reason.CORRUPT_IMAGE),
+    "no rows": (with_field(RGB, 22, 0), Reason.CORRUPT_IMAGE),
+    "pixels that begin before the file": (with_field(RGB, 10, -54, "<i"), Reason.CORRUPT_IMAGE),
+    "cut": (RGB[:20], Reason.CORRUPT_IMAGE),
+    "16 bits": (bmp(9, 7, 16), Reason.UNSUPPORTED_FORMAT),
+    "4 bits": (bmp(9, 7, 4, PALETTE[:64]), Reason.UNSUPPORTED_FORMAT),
+}
+
+
+def shape(tf: Any, data: bytes) -> tuple[int, ...] | None:
+    try:
+        return tuple(tf.io.decode_image(data).shape)
+    except tf.errors.InvalidArgumentError:
+        return None
+
+
+@pytest.mark.parametrize("name", BMP_CASES)
+def test_the_check_says_what_tensorflow_says(tf: Any, name: str) -> None:
+    """It reads five numbers, and the file must end with the last row."""
+    data, expected = BMP_CASES[name]
+    assert outcome(bmp_header, data) == expected
+    assert shape(tf, data) == (expected[1:4] if isinstance(expected, ImageHeader) else None)
+
+
+@pytest.mark.parametrize("compression", [1, 2, 4, 5])
+def test_a_compressed_bmp_is_unsupported_even_if_tensorflow_decodes_it(
+    tf: Any, compression: int
+) -> None:
+    """If lengths happen to agree, TensorFlow takes the codes for pixels."""
+    data = with_field(RGB, 30, compression)
+    assert shape(tf, data) == (7, 9, 3)
+    assert outcome(bmp_header, data) is Reason.UNSUPPORTED_FORMAT
+
+
+@settings(max_examples=examples(300))
+@given(base=st.sampled_from([RGB, GREY]), mutations=MUTATIONS)
+def test_what_passes_is_decoded(
+    tf: Any, base: bytes, mutations: list[tuple[int, str, int]]
+) -> None:
+    """By TensorFlow, to the shape that the check says."""
+    data = mutated(base, mutations)
+    found = outcome(bmp_header, data)
+    if data.startswith(b"BM") and isinstance(found, ImageHeader):
+        assert shape(tf, data) == found[1:4]
+
+
+# --- jxl -------------------------------------------------------------------------------------
+
+
+FILE_TYPE = struct.pack(">I", 20) + b"ftypjxl \0\0\0\0jxl "
+
+
+def bits(*fields: tuple[int, int]) -> bytes:
+    """A codestream of (bits, value) after its first two bytes."""
+    number = offset = 0
+    for count, value in fields:
+        number |= value << offset
+        offset += count
+    return b"\xff\x0a" + number.to_bytes((offset + 7) // 8, "little")
+
+
+def box(name: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", 8 + len(content)) + name + content
+
+
+SMALL = ((1, 1), (5, 1), (3, 0), (5, 2))  # 16 rows of 24 pixels
+USUAL = bits(*SMALL, (1, 1))
+JXL_RGB, JXL_GREY = ((1, 1),), ((1, 0), (1, 0), (2, 1))  # sRGB, or a colour space: the number 1
+EIGHT_BITS = ((1, 0), (2, 0))
+
+
+def samples(
+    *extra: tuple[int, int], colours: tuple[tuple[int, int], ...] = JXL_RGB, more: Any = ((1, 0),)
+) -> bytes:
+    """The codestream of a small picture: `more` says further things, `extra` the extra channels."""
+    channels = extra or ((2, 0),)
+    return bits(*SMALL, (1, 0), *more, *EIGHT_BITS, (1, 1), *channels, (1, 0), *colours)
+
+
+def orientation(number: int, *screens: tuple[int, int]) -> tuple[tuple[int, int], ...]:
+    return ((1, 1), (3, number - 1), *(screens or ((1, 0), (1, 0), (1, 0))))
+
+
+ALPHA = ((2, 1), (1, 1))  # one extra channel, as usual
+DEPTH_AND_NAMED_ALPHA = (
+    *((2, 2), (4, 0)),  # two extra channels:
+    *(
+        (1, 0),
+        (2, 1),
+        (1, 1),
+        (2, 3),
+        (6, 15),
+        (4, 5),
+        (2, 3),
+        (3, 2),
+        (2, 1),
+        (4, 2),
+        (16, 0x6F6E),
+    ),
+    *((1, 0), (2, 0), (1, 0), (2, 3), (6, 11), (2, 0), (2, 0), (1, 1)),
+)
+SPOT_AND_FILTER = (
+    *((2, 2), (4, 0)),
+    *((1, 0), (2, 2), (4, 0), *EIGHT_BITS, (2, 0), (2, 0), (64, 1 << 63)),
+    *((1, 0), (2, 2), (4, 3), *EIGHT_BITS, (2, 0), (2, 0), (2, 2), (4, 9)),
+)
+INTRINSIC_SIZE, PREVIEW_IN_EIGHTHS, PREVIEW, ANIMATION = (
+    ((1, 1), (1, 0), (2, 2), (18, 5), (3, 1), (1, 0), (1, 0)),
+    ((1, 0), (1, 1), (1, 1), (2, 2), (5, 7), (3, 0), (2, 0), (1, 0)),
+    ((1, 0), (1, 1), (1, 0), (2, 3), (12, 9), (3, 2), (1, 0)),
+    ((1, 0), (1, 0), (1, 1), (2, 2), (10, 9), (2, 1), (2, 1), (3, 7), (1, 1)),
+)
+
+HEADERS = {
+    "small, all as usual": (USUAL, (16, 24, 3)),
+    "a ratio of 12 to 10": (bits((1, 1), (5, 4), (3, 2), (1, 1)), (40, 48, 3)),
+    "a ratio of 16 to 9": (bits((1, 0), (2, 0), (9, 107), (3, 5), (1, 1)), (108, 192, 3)),
+    "sides of 13 and 18 bits": (
+        bits((1, 0), (2, 1), (13, 599), (3, 0), (2, 2), (18, 400), (1, 1)),
+        (600, 401, 3),
+    ),
+    "grey": (samples(colours=JXL_GREY), (16, 24, 1)),
+    "grey of an ICC profile": (samples(colours=((1, 0), (1, 1), (2, 1))), (16, 24, 1)),
+    "alpha": (samples(*ALPHA), (16, 24, 4)),
+    "grey and alpha": (samples(*ALPHA, colours=JXL_GREY), (16, 24, 2)),
+    "depth and an alpha channel": (samples(*DEPTH_AND_NAMED_ALPHA), (16, 24, 4)),
+    "a spot colour and a filter": (samples(*SPOT_AND_FILTER), (16, 24, 3)),
+    "turned upside down": (samples(more=orientation(4)), (16, 24, 3)),
+    "turned to its side": (samples(more=orientation(5)), (24, 16, 3)),
+    "a size to show it at": (samples(more=orientation(8, *INTRINSIC_SIZE)), (24, 16, 3)),
+    "a preview in eighths": (samples(*ALPHA, more=orientation(1, *PREVIEW_IN_EIGHTHS)), (16, 24, 4)),
+    "a preview": (samples(more=orientation(1, *PREVIEW), colours=JXL_GREY), (16, 24, 1)),
+    "an animation": (samples(*ALPHA, more=orientation(1, *ANIMATION)), (16, 24, 4)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_size_and_channels_are_read(name: str) -> None:
+    """Sides as TensorFlow gives them, turned; channels are the colours and alpha."""
+    data, (height, width, channels) = HEADERS[name]
+    assert jxl_header(data) == read_header(data) == ImageHeader("jxl", height, width, channels)
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_a_header_that_is_cut_is_bad(name: str) -> None:
+    """At any byte."""
+    data, _ = HEADERS[name]
+    for cut in range(2, len(data)):
+        assert outcome(jxl_header, data[:cut]) is Reason.CORRUPT_IMAGE
+
+
+def parts(*contents: bytes) -> bytes:
+    numbers = [*range(len(contents) - 1), 0x80000000 + len(contents) - 1]
+    return b"".join(
+        box(b"jxlp", number.to_bytes(4, "big") + content)
+        for number, content in zip(numbers, contents, strict=True)
+    )
+
+
+JXL_SOUND = ImageHeader("jxl", 16, 24, 3)
+CONTAINERS: dict[str, tuple[bytes, ImageHeader | Reason]] = {
+    "one box": (FILE_TYPE + box(b"Exif", b"x") + box(b"jxlc", USUAL), JXL_SOUND),
+    "a box to the end": (FILE_TYPE + b"\0\0\0\0jxlc" + USUAL, JXL_SOUND),
+    "a long box": (FILE_TYPE + b"\0\0\0\1jxlc" + (16 + len(USUAL)).to_bytes(8, "big") + USUAL, JXL_SOUND),
+    "parts": (FILE_TYPE + parts(USUAL[:3], USUAL[3:], b"more"), JXL_SOUND),
+    "a broken box behind it": (FILE_TYPE + box(b"jxlc", USUAL) + b"\0\0\0\1Exif\0", JXL_SOUND),
+    "no type of file": (box(b"jxlc", USUAL), Reason.CORRUPT_IMAGE),
+    "another type": (box(b"ftyp", b"heic") + box(b"jxlc", USUAL), Reason.CORRUPT_IMAGE),
+    "no codestream": (FILE_TYPE + box(b"Exif", USUAL), Reason.CORRUPT_IMAGE),
+    "rubbish": (FILE_TYPE + box(b"jxlc", b"\0" + USUAL), Reason.CORRUPT_IMAGE),
+    "cut short": (FILE_TYPE + box(b"jxlc", USUAL + b"x")[:-1], Reason.CORRUPT_IMAGE),
+    "without its last part": (FILE_TYPE + parts(USUAL, b"x")[: -len(b"....jxlp....x")], Reason.CORRUPT_IMAGE),
+    "a box shorter than its name": (FILE_TYPE + b"\0\0\0\5jxlc" + USUAL, Reason.CORRUPT_IMAGE),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_the_codestream_is_found_in_its_boxes(name: str) -> None:
+    """All of it must be there; what comes behind does not matter."""
+    data, expected = CONTAINERS[name]
+    assert outcome(read_header, JXL_CONTAINER + data) == expected
+
+
+def test_a_claim_takes_no_memory() -> None:
+    """Sides may have 30 bits."""
+    data = bits((1, 0), (2, 3), (30, (1 << 30) - 1), (3, 7), (1, 1))
+    for check in (read_header, decode_fully):
+        assert outcome(check, data) is Reason.DECOMPRESSION_BOMB
+
+
+def test_without_its_library_the_full_check_refuses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It passes nothing that it could not decode, and says what to install."""
+    found = builtins.__import__
+
+    def without(name: str, *more: Any) -> Any:
+        if name == "pillow_jxl":
+            raise ImportError(name)
+        return found(name, *more)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(BadImageError, match="pip install pillow-jxl-plugin") as caught:
+        check_jxl(USUAL)
+    assert caught.value.reason is Reason.UNSUPPORTED_FORMAT
+    assert jxl_header(USUAL) == JXL_SOUND
+
+
+# --- against TensorFlow -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def tf(tf: Any) -> Any:
+    """The first that decodes JPEG XL, or a later one."""
+    return pytest.importorskip("tensorflow", minversion="2.21")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """Images as libjxl writes them."""
+    pytest.importorskip("pillow_jxl")
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    noise = Image.effect_noise((30, 20), 90)
+    made = {
+        f"{mode} {options}": saved(noise.convert(mode), format="JXL", **options)
+        for mode in ("L", "LA", "RGB", "RGBA")
+        for options in ({}, {"lossless": True}, {"use_container": True})
+    }
+    made["wide"] = saved(Image.new("RGB", (3000, 1)), format="JXL")
+    path = tmp_path_factory.mktemp("photo") / "1.jpg"  # the plugin reads its bytes again
+    noise.convert("RGB").save(path, exif=exif)
+    with Image.open(path) as photo:
+        made["JPEG on its side"] = saved(photo, format="JXL", lossless_jpeg=True)
+    return made
+
+
+def jxl_shape(tf: Any, data: bytes) -> tuple[int, ...] | None:
+    try:
+        return tuple(tf.io.decode_image(data, expand_animations=False).shape)
+    except tf.errors.InvalidArgumentError:
+        return None
+
+
+def test_tensorflow_decodes_what_the_header_says(tf: Any, files: dict[str, bytes]) -> None:
+    """Whatever the mode; the photo on its side is turned."""
+    found = {name: read_header(data) for name, data in files.items()}
+    assert {name: jxl_shape(tf, data) for name, data in files.items()} == {
+        name: header[1:4] for name, header in found.items()
+    }
+    assert {name: decode_fully(data) for name, data in files.items()} == found
+    assert found["JPEG on its side"] == ImageHeader("jxl", 30, 20, 3)
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(data=st.data(), mutations=MUTATIONS)
+def test_what_is_damaged_is_never_of_another_size(
+    tf: Any, files: dict[str, bytes], data: st.DataObject, mutations: list[tuple[int, str, int]]
+) -> None:
+    """The header passes what TensorFlow decodes, with its size, or refuses it; `full` passes nothing more."""
+    name = data.draw(st.sampled_from(sorted(files)))
+    broken = mutated(files[name], mutations)
+    quick, fully = outcome(jxl_header, broken), outcome(check_jxl, broken)
+    if isinstance(quick, ImageHeader) and quick.height * quick.width > 1 << 22:
+        return  # so large that decoding takes long
+    decoded = jxl_shape(tf, broken)
+    if isinstance(quick, ImageHeader) and decoded:
+        assert quick[1:4] == decoded
+    if isinstance(fully, ImageHeader):
+        assert fully[1:4] == decoded
