@@ -1,11 +1,11 @@
-"""The manifests of four small data sets, and the cards that they are to have.
+"""The manifests of small data sets, and the files that are to be made from them.
 
-`golden/CASE.manifest.json` is the manifest of a conversion, `CASE.md` and `CASE.croissant.json` are
-its cards. Boxes have classes such as `<script>` and `a | b`, and dead letters.
+`golden/CASE/manifest.json` is a manifest, and the files beside it are made from it alone. Boxes have
+classes such as `<script>` and `a | b`, and dead letters; `kinds` has every kind of feature.
 
     python -m tests.core.card.cases
 
-writes the cards anew from the manifests.
+writes the files anew from the manifests.
 """
 
 from __future__ import annotations
@@ -14,17 +14,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-from beam_pipeline.core.card.croissant import croissant
-from beam_pipeline.core.card.readme import readme
+from beam_pipeline.core.card.side_files import files_from_manifest
 from beam_pipeline.core.dataset.manifest import Manifest
 
 GOLDEN = Path(__file__).with_name("golden")
-CASES = ("boxes", "class_folders", "regression", "unlabelled")
+CASES = tuple(sorted(path.name for path in GOLDEN.iterdir()))
 
 
 def content_of(case: str) -> dict[str, Any]:
     """The manifest of a case, as JSON has it."""
-    content: dict[str, Any] = json.loads(golden(f"{case}.manifest.json"))
+    content: dict[str, Any] = json.loads(GOLDEN.joinpath(case, "manifest.json").read_bytes())
     return content
 
 
@@ -33,12 +32,13 @@ def manifest_of(case: str) -> Manifest:
     return Manifest.of(content_of(case))
 
 
-def golden(name: str) -> bytes:
-    """The content of a file."""
-    return GOLDEN.joinpath(name).read_bytes()
+def golden(case: str) -> dict[str, bytes]:
+    """The files that are to be made from a manifest, name -> content."""
+    paths = GOLDEN.joinpath(case).iterdir()
+    return {path.name: path.read_bytes() for path in paths if path.name != "manifest.json"}
 
 
 if __name__ == "__main__":
-    for one in CASES:
-        GOLDEN.joinpath(f"{one}.md").write_bytes(readme(manifest_of(one)))
-        GOLDEN.joinpath(f"{one}.croissant.json").write_bytes(croissant(manifest_of(one)))
+    for case in CASES:
+        for name, content in files_from_manifest(manifest_of(case), card=True):
+            GOLDEN.joinpath(case, name).write_bytes(content)

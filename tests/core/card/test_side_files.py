@@ -1,38 +1,46 @@
-"""The files beside the shards: which are ours, and which give way to a person's own."""
+"""The files beside the shards: exact contents, which are ours, and which give way to a person's own."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from beam_pipeline.core.card.side_files import (
-    files_from_manifest,
-    gives_way,
-    side_file,
-)
+from beam_pipeline.core.card.metadata_files import class_files, schema_files, tfds_files, tfds_names
+from beam_pipeline.core.card.seal import PLACEHOLDER, has_seal, is_unchanged, sealed
+from beam_pipeline.core.card.side_files import files_from_manifest, gives_way, side_file
 from beam_pipeline.core.dataset.manifest import Manifest, dump_json
-from tests.core.card.cases import manifest_of
+from tests.core.card.cases import CASES, golden, manifest_of
+from tests.core.dataset.manifests import manifest_with
 
 MANIFEST = manifest_of("class_folders")
+
 WRITTEN = {
     **dict(files_from_manifest(MANIFEST, card=True)),
     "manifest.json": dump_json(MANIFEST.content),
 }
+
 BY_NAME = {"manifest.json", "dataset_info.json", "features.json", "image.class.label.labels.txt"}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_files_made_from_a_manifest(case: str) -> None:
+    """All their bytes; cards, schemas and reports have the seal of their content."""
+    files = dict(files_from_manifest(manifest_of(case), card=True))
+    assert files == golden(case)
+    seals = {name for name, content in files.items() if is_unchanged(content)}
+    assert seals == {"README.md", "croissant.json", "schema.pbtxt"}
+    assert dict(files_from_manifest(manifest_of(case), card=False)).keys() == files.keys() - {
+        *("README.md", "croissant.json")
+    }
 
 
 def is_ours(name: str, content: bytes, manifest: Manifest | None = MANIFEST) -> bool:
     entry = side_file(name)
     assert entry is not None
     return entry.is_ours is None or entry.is_ours(manifest, name, content)
-
-
-def test_the_files_made_from_a_manifest() -> None:
-    """With and without a data card."""
-    card = ["README.md", "croissant.json"]
-    others = ["labels.txt", "dataset_info.json", "features.json", "image.class.label.labels.txt"]
-    others += ["schema.pbtxt"]
-    assert list(dict(files_from_manifest(MANIFEST, card=True))) == others + card
-    assert list(dict(files_from_manifest(MANIFEST, card=False))) == others
 
 
 @pytest.mark.parametrize("name", WRITTEN)
@@ -54,3 +62,308 @@ def test_what_people_complete_gives_way() -> None:
     names = [name for name in WRITTEN if gives_way(name)]
     assert names == ["schema.pbtxt", "README.md", "croissant.json"]
     assert not gives_way("notes.txt")
+
+
+def test_a_sealed_file_is_unchanged_until_a_byte_changes() -> None:
+    """The seal takes the place of the last placeholder; text from data may hold another."""
+    content = f"{PLACEHOLDER} is a class\n<!-- {PLACEHOLDER} -->\n".encode()
+    file = sealed(content)
+    assert file.startswith(f"{PLACEHOLDER} is a class\n<!-- beam-tfrecord:".encode())
+    assert len(file) == len(content)
+    assert is_unchanged(file)
+    assert not is_unchanged(file + b"\n")
+    assert not is_unchanged(file.replace(b"a class", b"my class"))
+    assert not is_unchanged(content)
+    assert not is_unchanged(b"my own words\n")
+
+
+def test_an_earlier_report_is_unchanged_until_a_byte_changes() -> None:
+    """Its seal is a comment at the end, a digest of all before it."""
+    report = b"<html></html>\n<!-- beam-tfrecord report dc164d48149d08b5e031f1b340be518f -->\n"
+    assert is_unchanged(report)
+    assert has_seal(report)
+    for changed in (report[:-1], report + b"\n", b"x" + report, report.replace(b"></", b">my</")):
+        assert not is_unchanged(changed)
+
+
+LIST = ("labels.txt", b"cat\ndog\n")
+
+MAP = (
+    "label_map.pbtxt",
+    b'item {\n  id: 1\n  name: "cat"\n}\n\nitem {\n  id: 2\n  name: "dog"\n}\n',
+)
+
+
+@pytest.mark.parametrize(
+    ("classes", "has_boxes", "expected"),
+    [
+        ([("cat", 0), ("dog", 1)], False, [LIST]),
+        ([("cat", 0), ("dog", 1)], True, [LIST]),
+        ([("cat", 1), ("dog", 2)], False, [LIST]),
+        ([("cat", 1), ("dog", 2)], True, [LIST, MAP]),
+        ([("cat", 2), ("dog", 3)], False, []),
+        ([("cat", 1), ("dog", 3)], False, []),
+        ([("big\ncat", 0), ("dog", 1)], False, []),
+        ([], True, []),
+    ],
+)
+def test_files_say_which_class_has_which_id(
+    classes: list[tuple[str, int]], has_boxes: bool, expected: list[tuple[str, bytes]]
+) -> None:
+    """A list needs ids without gaps and a name a line; a label map needs boxes and ids from 1 on."""
+    assert class_files(_of_classes(classes, has_boxes=has_boxes)) == dict(expected)
+
+
+def _of_classes(classes: list[tuple[str, int]], *, has_boxes: bool) -> Manifest:
+    column = {"name": "label", "kind": "box" if has_boxes else "class", "feature": "x"}
+    return manifest_with(
+        classes=[{"id": class_id, "name": name} for name, class_id in classes],
+        options={"compression": "none", "columns": [column]},
+    )
+
+
+def test_a_label_map_may_have_gaps() -> None:
+    """It says every id, as COCO's 80 of 90 classes need."""
+    assert class_files(_of_classes([("person", 1), ("chair", 62)], has_boxes=True)) == {
+        "label_map.pbtxt": b'item {\n  id: 1\n  name: "person"\n}\n\nitem {\n  id: 62\n  name: "chair"\n}\n'
+    }
+
+
+def test_names_are_utf_8() -> None:
+    """In the list as they are."""
+    classes = _of_classes([("고양이", 0)], has_boxes=False)
+    assert class_files(classes) == {"labels.txt": "고양이\n".encode()}
+
+
+PACKAGE = "tensorflow_datasets.core.features"
+
+
+def _feature(kind: str, *shape: int | None, optional: bool = False) -> dict[str, Any]:
+    return {"kind": kind, "optional": optional, "shape": list(shape)}
+
+
+def _split(name: str, *examples: int, dataset: str = "pets") -> dict[str, Any]:
+    shards = [
+        {
+            "path": f"{dataset}-{name}.tfrecord-{i:05d}-of-{len(examples):05d}",
+            "examples": n,
+            "bytes": 100 * n,
+        }
+        for i, n in enumerate(examples)
+    ]
+    return {"examples": sum(examples), "bytes": 100 * sum(examples), "shards": shards}
+
+
+def _manifest(**changes: Any) -> Manifest:
+    """A manifest of two classes, with what the files are made from."""
+    features = {
+        "image/encoded": _feature("bytes"),
+        "image/class/label": _feature("int64"),
+        "image/class/text": _feature("bytes"),
+    }
+    entries = {
+        "features": features,
+        "splits": {"train": _split("train", 3, 2)},
+        "classes": [{"id": 0, "name": "cat"}, {"id": 1, "name": "dog"}],
+    }
+    return manifest_with(**{**entries, **changes})
+
+
+def _features(manifest: Manifest) -> dict[str, Any]:
+    features: dict[str, Any] = json.loads(tfds_files(manifest)["features.json"])
+    return features["content"]["features"]
+
+
+def _info(manifest: Manifest) -> dict[str, Any]:
+    info: dict[str, Any] = json.loads(tfds_files(manifest)["dataset_info.json"])
+    return info
+
+
+def test_the_same_manifest_gives_the_same_bytes() -> None:
+    """The order of the manifest's features does not matter."""
+    manifest = _manifest()
+    turned = replace(manifest, features=dict(reversed(manifest.features.items())))
+    assert tfds_files(turned) == tfds_files(manifest)
+
+
+@pytest.mark.parametrize(
+    ("feature", "tensor"),
+    [
+        (_feature("int64"), {"shape": {"dimensions": []}, "dtype": "int64"}),
+        (_feature("float"), {"shape": {"dimensions": []}, "dtype": "float32"}),
+        (_feature("float", 4), {"shape": {"dimensions": ["4"]}, "dtype": "float32"}),
+        (_feature("bytes", None), {"shape": {"dimensions": ["-1"]}, "dtype": "string"}),
+        (
+            _feature("int64", optional=True),
+            {"shape": {"dimensions": []}, "dtype": "int64", "optional": True},
+        ),
+        (
+            _feature("bytes", optional=True),
+            {"shape": {"dimensions": []}, "dtype": "string", "optional": True},
+        ),
+        (
+            _feature("float", 4, optional=True),
+            {"shape": {"dimensions": ["4"]}, "dtype": "float32", "optional": True},
+        ),
+        (
+            _feature("float", None, optional=True),
+            {"shape": {"dimensions": ["-1"]}, "dtype": "float32"},
+        ),
+    ],
+)
+def test_a_feature_is_a_tensor(feature: dict[str, Any], tensor: dict[str, Any]) -> None:
+    """Numbers, lists and all that may be missing; a list that is missing needs no word for it."""
+    manifest = _manifest(features={"label/x": feature})
+    expected = {**tensor, "encoding": "none"}
+    assert _features(manifest) == {
+        "label/x": {"pythonClassName": f"{PACKAGE}.tensor_feature.Tensor", "tensor": expected}
+    }
+
+
+def _python_class(manifest: Manifest, key: str) -> str:
+    name: str = _features(manifest)[key]["pythonClassName"]
+    return name.rpartition(".")[2]
+
+
+@pytest.mark.parametrize(
+    "ids", [(1, 2), (0, 2), (1, 0)], ids=["from 1", "with a gap", "out of order"]
+)
+def test_other_ids_than_0_1_2_are_plain_integers(ids: tuple[int, int]) -> None:
+    """A `ClassLabel` would give such ids the names of others, so there is none and no names."""
+    classes = [{"id": i, "name": name} for i, name in zip(ids, "ab", strict=True)]
+    manifest = _manifest(classes=classes)
+    assert _python_class(manifest, "image/class/label") == "Tensor"
+    assert list(tfds_files(manifest)) == ["dataset_info.json", "features.json"]
+
+
+@pytest.mark.parametrize("name", [" cat", "cat\x85", "a\nb", "a\rb", ""])
+def test_names_that_a_file_of_lines_cannot_hold_are_left_out(name: str) -> None:
+    """TFDS strips lines and drops empty ones; then classes have numbers but no names."""
+    manifest = _manifest(classes=[{"id": 0, "name": name}, {"id": 1, "name": "dog"}])
+    assert _features(manifest)["image/class/label"]["classLabel"] == {"numClasses": "2"}
+    assert list(tfds_files(manifest)) == ["dataset_info.json", "features.json"]
+
+
+@pytest.mark.parametrize(
+    ("feature", "options"),
+    [
+        (_feature("bytes"), {"image_encoding": "raw"}),
+        (_feature("bytes", optional=True), {}),
+        (_feature("bytes", None), {}),
+        (_feature("int64", None), {}),
+    ],
+    ids=["raw pixels", "optional", "several", "numbers"],
+)
+def test_an_image_that_tfds_cannot_decode_stays_as_it_is(
+    feature: dict[str, Any], options: dict[str, Any]
+) -> None:
+    """Bare pixels, a list, or what may be missing is no `Image`."""
+    manifest = _manifest(
+        features={"image/encoded": feature}, options={"compression": "none", **options}
+    )
+    assert _python_class(manifest, "image/encoded") == "Tensor"
+
+
+def test_png_of_bare_pixels_is_an_image() -> None:
+    """Only the encoding `raw` is none."""
+    manifest = _manifest(options={"compression": "none", "image_encoding": "png"})
+    assert _python_class(manifest, "image/encoded") == "Image"
+
+
+def test_every_name_of_a_file_is_known() -> None:
+    """What a run may have written can be named from its manifest, or without one."""
+    assert tfds_names(_manifest()) == [
+        "dataset_info.json",
+        "features.json",
+        "image.class.label.labels.txt",
+        "image.object.class.label.labels.txt",
+    ]
+    assert tfds_names(None) == tfds_names(_manifest())
+
+
+@pytest.mark.parametrize(
+    ("name", "tfds_name"),
+    [
+        ("pets", "pets"),
+        ("Pets", "pets"),
+        ("my.pets-2", "my_pets_2"),
+        ("2023", "d2023"),
+        ("_x", "d_x"),
+        ("Ünï", "d_n_"),
+    ],
+)
+def test_a_name_that_tfds_does_not_take_is_changed(name: str, tfds_name: str) -> None:
+    """Only the name that TFDS shows changes; the shards are found under their own."""
+    info = _info(_manifest(name=name))
+    assert info["name"] == tfds_name
+    template = f"{name}-{{SPLIT}}.{{FILEFORMAT}}-{{SHARD_X_OF_Y}}"
+    assert [split["filepathTemplate"] for split in info["splits"]] == [template]
+
+
+def test_a_split_that_tfds_cannot_name_is_left_out() -> None:
+    """`all` means all splits there, and a name wants a letter or a digit; without any, no files."""
+    splits = {name: _split(name, 1) for name in ("all", "__", "1", "é", "train_2")}
+    info = _info(_manifest(splits=splits))
+    assert [split["name"] for split in info["splits"]] == ["1", "é", "train_2"]
+    assert tfds_files(_manifest(splits={"all": _split("all", 1)})) == {}
+
+
+def test_there_are_no_files_for_what_tfds_cannot_read() -> None:
+    """It reads no compressed shards, and writes 100,000 of them with other digits than we do."""
+    assert tfds_files(_manifest(options={"compression": "gzip"})) == {}
+    assert tfds_files(_manifest(splits={"train": _split("train", *[0] * 100_000)})) == {}
+    assert tfds_files(_manifest(splits={"train": _split("train", *[0] * 99_999)})) != {}
+
+
+def test_images_with_boxes_have_no_supervised_label() -> None:
+    """There is no pair for `as_supervised`; the names of classes are those of objects."""
+    features = {
+        "image/encoded": _feature("bytes"),
+        "image/object/class/label": _feature("int64", None),
+    }
+    manifest = _manifest(features=features)
+    assert _python_class(manifest, "image/object/class/label") == "Sequence"
+    assert tfds_files(manifest)["image.object.class.label.labels.txt"] == b"cat\ndog\n"
+    assert "supervisedKeys" not in _info(manifest)
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({"compression": "gzip"}, ["schema.pbtxt"]),
+        ({"record_format": "array_record"}, ["schema.pbtxt"]),
+        ({"record_format": "webdataset"}, []),
+    ],
+)
+def test_only_examples_have_a_schema(options: dict[str, str], names: list[str]) -> None:
+    """Readers of a tar find files in it. Bare pixels are no image file."""
+    raw = manifest_with(
+        features={"image/encoded": _feature("bytes")}, options={"image_encoding": "raw", **options}
+    )
+    files = schema_files(raw)
+    assert list(files) == names
+    assert b"image_domain" not in b"".join(files.values())
+
+
+@pytest.mark.readers
+def test_tensorflow_metadata_reads_the_schema() -> None:
+    """Every field arrives."""
+    schema_pb2 = pytest.importorskip("tensorflow_metadata.proto.v0.schema_pb2")
+    from google.protobuf import text_format
+
+    manifest = manifest_of("kinds")
+    schema = text_format.Parse(golden("kinds")["schema.pbtxt"].decode(), schema_pb2.Schema())
+    features = {feature.name: feature for feature in schema.feature}
+    assert list(features) == sorted(manifest.features)
+    types = {"int64": schema_pb2.INT, "float": schema_pb2.FLOAT, "bytes": schema_pb2.BYTES}
+    for key, feature in features.items():
+        assert feature.type == types[manifest.features[key].kind]
+        assert feature.presence.min_fraction == (not manifest.features[key].optional)
+    assert [dim.size for dim in features["embedding"].shape.dim] == [8]
+    assert features["image/encoded"].HasField("shape")
+    assert features["image/encoded"].HasField("image_domain")
+    ids = features["image/class/label"].int_domain
+    assert (ids.min, ids.max, ids.is_categorical) == (3, 7, True)
+    assert list(features["image/class/text"].string_domain.value) == ["cat", 'a "dog"\n']
+    counts = features["label/age"].value_count
+    assert (counts.min, counts.max) == (1, 1)

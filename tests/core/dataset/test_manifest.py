@@ -4,10 +4,12 @@ import base64
 import contextlib
 import copy
 import json
+import re
 import struct
 import tracemalloc
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import google_crc32c
@@ -36,6 +38,7 @@ from beam_pipeline.core.images.header import ImageHeader
 from beam_pipeline.core.records.image_statistics import StatisticsGatherer
 from beam_pipeline.core.records.sharding import ShardInfo, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
+from tests.core.dataset.manifests import manifest_with
 
 TALLY = Tally(
     listed=6,
@@ -59,96 +62,6 @@ SHARDS = [
         "train", 0, "birds-train.tfrecord-00000-of-00002", 3, 1000, 0xFFFFFFFF, ((1, 2), (2, 1))
     ),
 ]
-LITERAL = """\
-{
-  "format": "beam-tfrecord",
-  "format_version": 1,
-  "name": "birds",
-  "seed": 0,
-  "options": {
-    "splits": null
-  },
-  "features": {
-    "image/encoded": {
-      "kind": "bytes",
-      "optional": false,
-      "shape": []
-    }
-  },
-  "splits": {
-    "test": {
-      "examples": 0,
-      "bytes": 0,
-      "shards": [
-        {
-          "path": "birds-test.tfrecord-00000-of-00001",
-          "examples": 0,
-          "bytes": 0,
-          "crc32c": "AAAAAA=="
-        }
-      ]
-    },
-    "train": {
-      "examples": 4,
-      "bytes": 1200,
-      "shards": [
-        {
-          "path": "birds-train.tfrecord-00000-of-00002",
-          "examples": 3,
-          "bytes": 1000,
-          "crc32c": "/////w=="
-        },
-        {
-          "path": "birds-train.tfrecord-00001-of-00002",
-          "examples": 1,
-          "bytes": 200,
-          "crc32c": "AQIDBA=="
-        }
-      ]
-    }
-  },
-  "classes": [
-    {
-      "id": 1,
-      "name": "강아지",
-      "examples": 2,
-      "splits": {
-        "test": 0,
-        "train": 2
-      }
-    },
-    {
-      "id": 2,
-      "name": "고양이",
-      "examples": 2,
-      "splits": {
-        "test": 0,
-        "train": 2
-      }
-    }
-  ],
-  "counts": {
-    "listed_images": 6,
-    "ignored_files": {
-      ".csv": 1,
-      ".txt": 2
-    },
-    "label_rows": 7,
-    "label_rows_repeated": 1,
-    "label_rows_without_image": 1,
-    "joined_samples": 5,
-    "examples": 4,
-    "dead_letters": 3
-  },
-  "dead_letters": {
-    "bad_label_value": 1,
-    "missing_image": 1,
-    "unreadable": 1
-  },
-  "dead_letters_crc32c": "/////g==",
-  "crc32c": "45BJzA=="
-}
-"""
 
 
 def built(shards: list[ShardInfo], dead_letter_crc: int = 0, counted: str = "examples") -> bytes:
@@ -164,7 +77,8 @@ def built(shards: list[ShardInfo], dead_letter_crc: int = 0, counted: str = "exa
 
 def test_a_manifest_is_this_file() -> None:
     """Every byte of the manifest of a small data set, as people and programs rely on it."""
-    assert built(SHARDS, dead_letter_crc=3 * (1 << 32) - 2).decode() == LITERAL
+    expected = Path(__file__).with_name("birds.manifest.json").read_text(encoding="utf-8")
+    assert built(SHARDS, dead_letter_crc=3 * (1 << 32) - 2).decode() == expected
 
 
 def test_the_files_beside_the_shards_have_these_names() -> None:
@@ -202,33 +116,36 @@ def test_a_manifest_has_the_formats_and_sizes_of_all_images() -> None:
     assert "images" not in json.loads(built([second, empty, first._replace(statistics=three)]))
 
 
-def test_a_class_without_examples_is_in_the_manifest() -> None:
-    """All its images may have been unreadable; its id is not given to another."""
-    manifest = json.loads(built(SHARDS[1:2]))
-    assert manifest["classes"] == [
-        {"id": 1, "name": "강아지", "examples": 0, "splits": {"test": 0, "train": 0}},
-        {"id": 2, "name": "고양이", "examples": 0, "splits": {"test": 0, "train": 0}},
+@pytest.mark.parametrize(
+    ("shards", "counted", "by_split"),
+    [
+        (SHARDS[1:2], "examples", [(0, 0), (0, 0)]),  # all its images may have been unreadable
+        (
+            [SHARDS[1]._replace(examples=5, classes=((2, 5),)), *SHARDS[::2]],
+            "examples",
+            [(0, 2), (5, 2)],
+        ),
+        (SHARDS, "objects", [(0, 2), (0, 2)]),
+    ],
+)
+def test_classes_are_counted_in_each_split(
+    shards: list[ShardInfo], counted: str, by_split: list[tuple[int, int]]
+) -> None:
+    """Examples, or objects where examples have several; a class without any keeps its id."""
+    assert json.loads(built(shards, counted=counted))["classes"] == [
+        {"id": i, "name": name, counted: test + train, "splits": {"test": test, "train": train}}
+        for (name, i), (test, train) in zip(PLAN.classes, by_split, strict=True)
     ]
 
 
-def test_classes_are_counted_in_each_split() -> None:
-    """Counts of a split's shards add up, and those of the splits to the whole."""
-    test = SHARDS[1]._replace(examples=5, classes=((2, 5),))
-    manifest = json.loads(built([test, SHARDS[0], SHARDS[2]]))
-    assert manifest["classes"] == [
-        {"id": 1, "name": "강아지", "examples": 2, "splits": {"test": 0, "train": 2}},
-        {"id": 2, "name": "고양이", "examples": 7, "splits": {"test": 5, "train": 2}},
+def test_classes_that_only_other_splits_have() -> None:
+    """A split that has none at all, such as one without labels, lacks none."""
+    classes = [
+        {"id": i, "name": name, "examples": 9, "splits": dict(zip("abc", counts, strict=True))}
+        for i, (name, counts) in enumerate({"cat": (9, 0, 0), "dog": (5, 4, 0)}.items())
     ]
-
-
-def test_objects_are_counted_where_examples_have_several() -> None:
-    """They take the place of examples, so that nobody takes one number for the other."""
-    manifest = json.loads(built(SHARDS, counted="objects"))
-    assert manifest["classes"] == [
-        {"id": 1, "name": "강아지", "objects": 2, "splits": {"test": 0, "train": 2}},
-        {"id": 2, "name": "고양이", "objects": 2, "splits": {"test": 0, "train": 2}},
-    ]
-    assert manifest["splits"]["train"]["examples"] == 4
+    splits = dict.fromkeys("abc", {"examples": 0, "bytes": 0, "shards": []})
+    assert manifest_with(splits=splits, classes=classes).absent_classes == {"b": ["cat"]}
 
 
 def test_a_manifest_has_the_ids_of_the_plan() -> None:
@@ -306,18 +223,20 @@ SOUND: dict[str, Any] = {
     "dead_letters": {"unreadable": 0},
 }
 MISSING = object()
+SHARD = "splits.train.shards[0]"
 
 
-def changed(path: tuple[Any, ...], value: Any) -> dict[str, Any]:
-    """SOUND with another value at a path, or without any."""
+def changed(path: str, value: Any) -> dict[str, Any]:
+    """SOUND with another value at a path such as `images.width[0]`, or without any."""
     manifest = copy.deepcopy(SOUND)
+    *parents, last = [int(k) if k.isdigit() else k for k in re.findall(r"[^.\[\]]+", path)]
     parent: Any = manifest
-    for key in path[:-1]:
+    for key in parents:
         parent = parent[key]
     if value is MISSING:
-        del parent[path[-1]]
+        del parent[last]
     else:
-        parent[path[-1]] = value
+        parent[last] = value
     return manifest
 
 
@@ -342,7 +261,14 @@ def test_what_is_no_manifest_is_an_error(data: bytes) -> None:
 @pytest.mark.parametrize("entry", sorted(set(SOUND) - {"images"}))
 def test_every_entry_must_be_there(entry: str) -> None:
     """The message names it; data sets of finished examples have no figures of images."""
-    assert fault_of(changed((entry,), MISSING)) == f"it has no entry {entry!r}"
+    assert fault_of(changed(entry, MISSING)) == f"it has no entry {entry!r}"
+
+
+@pytest.mark.parametrize("path", ["options.compression", "classes[0].examples", f"{SHARD}.bytes"])
+def test_entries_of_entries_must_be_there(path: str) -> None:
+    """Such as the bytes of a shard."""
+    parent, _, entry = path.rpartition(".")
+    assert fault_of(changed(path, MISSING)) == f"{parent} has no entry {entry!r}"
 
 
 def test_a_manifest_of_another_program_is_an_error() -> None:
@@ -363,7 +289,7 @@ def test_a_later_version_is_an_error() -> None:
 )
 def test_a_shard_outside_the_folder_is_an_error(path: str) -> None:
     """What follows a manifest never reads or deletes what is not a file of its folder."""
-    assert fault_of(changed((*SHARD, "path"), path)) == (
+    assert fault_of(changed(f"{SHARD}.path", path)) == (
         f"m.json lists {path!r}, which is not a file of its own folder"
     )
 
@@ -373,7 +299,7 @@ def test_a_shard_outside_the_folder_is_an_error(path: str) -> None:
 )
 def test_a_file_name_is_a_file_of_the_folder(path: str) -> None:
     """Two dots at the beginning of a name are no folder."""
-    manifest = read(changed((*SHARD, "path"), path))
+    manifest = read(changed(f"{SHARD}.path", path))
     assert [shard.path for shard in manifest.shards] == [path]
 
 
@@ -381,83 +307,36 @@ def test_a_sound_manifest_passes() -> None:
     """With entries of later versions, too, and whatever the seed is."""
     assert read(SOUND).content == SOUND
     read({**SOUND, "new": [1]})
-    read(changed(("images",), MISSING))
-    read(changed(("splits", "train", "new"), 1))
-
-
-SHARD = ("splits", "train", "shards", 0)
+    read(changed("images", MISSING))
+    read(changed("splits.train.new", 1))
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "message"),
+    ("path", "value", "expected"),
     [
-        (("name",), 5, "name is 5, expected a text"),
-        (("name",), "\ud800", "name is '\\ud800', expected a text"),
-        (("seed",), True, "seed is True, expected a whole number"),
-        (("seed",), 1.5, "seed is 1.5, expected a whole number"),
-        (
-            ("splits", "train", "examples"),
-            "2",
-            "splits.train.examples is '2', expected a whole number",
-        ),
-        (
-            ("splits", "train", "bytes"),
-            -1,
-            "splits.train.bytes is -1, expected a whole number from 0 on",
-        ),
-        (
-            ("counts", "examples"),
-            1 << 63,
-            "counts.examples is 9223372036854775808, expected a whole number of 64 bits",
-        ),
-        (("splits",), [], "splits is [], expected an object"),
-        (("splits", "train", "shards"), {}, "splits.train.shards is {}, expected a list"),
-        (
-            (*SHARD, "path"),
-            "",
-            "splits.train.shards[0].path is '', expected the name of a file",
-        ),
-        (
-            (*SHARD, "crc32c"),
-            "AAA=",
-            "splits.train.shards[0].crc32c is 'AAA=', expected the base64 of four bytes",
-        ),
-        (
-            (*SHARD, "crc32c"),
-            7,
-            "splits.train.shards[0].crc32c is 7, expected the base64 of four bytes",
-        ),
-        (
-            ("features", "image/encoded", "kind"),
-            "text",
-            "features.image/encoded.kind is 'text', expected one of bytes, float, int64",
-        ),
-        (
-            ("features", "image/encoded", "optional"),
-            0,
-            "features.image/encoded.optional is 0, expected true or false",
-        ),
-        (
-            ("features", "image/encoded", "shape"),
-            [-1],
-            "features.image/encoded.shape[0] is -1, expected a whole number from 0 on",
-        ),
-        (
-            ("images", "width"),
-            [8],
-            "images.width is [8], expected the least and the greatest number",
-        ),
-        (("images", "height", 1), -1, "images.height[1] is -1, expected a whole number from 0 on"),
-        (("options", "features"), [], "options.features is [], expected an object"),
-        (("counts",), MISSING, "it has no entry 'counts'"),
-        (("options", "compression"), MISSING, "options has no entry 'compression'"),
-        (("classes", 0, "examples"), MISSING, "classes[0] has no entry 'examples'"),
-        ((*SHARD, "bytes"), MISSING, "splits.train.shards[0] has no entry 'bytes'"),
+        ("name", 5, "a text"),
+        ("name", "\ud800", "a text"),
+        ("seed", True, "a whole number"),
+        ("seed", 1.5, "a whole number"),
+        ("splits.train.examples", "2", "a whole number"),
+        ("splits.train.bytes", -1, "a whole number from 0 on"),
+        ("counts.examples", 1 << 63, "a whole number of 64 bits"),
+        ("splits", [], "an object"),
+        ("splits.train.shards", {}, "a list"),
+        (f"{SHARD}.path", "", "the name of a file"),
+        (f"{SHARD}.crc32c", "AAA=", "the base64 of four bytes"),
+        (f"{SHARD}.crc32c", 7, "the base64 of four bytes"),
+        ("features.image/encoded.kind", "text", "one of bytes, float, int64"),
+        ("features.image/encoded.optional", 0, "true or false"),
+        ("features.image/encoded.shape[0]", -1, "a whole number from 0 on"),
+        ("images.width", [8], "the least and the greatest number"),
+        ("images.height[1]", -1, "a whole number from 0 on"),
+        ("options.features", [], "an object"),
     ],
 )
-def test_an_entry_of_another_type_is_named(path: tuple[Any, ...], value: Any, message: str) -> None:
+def test_an_entry_of_another_type_is_named(path: str, value: Any, expected: str) -> None:
     """The message says where it is, what stands there and what is expected."""
-    assert fault_of(changed(path, value)) == message
+    assert fault_of(changed(path, value)) == f"{path} is {value!r}, expected {expected}"
 
 
 JSON = st.recursive(
