@@ -144,7 +144,7 @@ def test_classes_that_only_other_splits_have() -> None:
         {"id": i, "name": name, "examples": 9, "splits": dict(zip("abc", counts, strict=True))}
         for i, (name, counts) in enumerate({"cat": (9, 0, 0), "dog": (5, 4, 0)}.items())
     ]
-    splits = dict.fromkeys("abc", {"examples": 0, "bytes": 0, "shards": []})
+    splits = {name: {"examples": 0, "bytes": 0, "shards": []} for name in "abc"}
     assert manifest_with(splits=splits, classes=classes).absent_classes == {"b": ["cat"]}
 
 

@@ -125,15 +125,6 @@ def test_the_content_is_json_for_everybody() -> None:
     assert receipt_name(SPEC.file_name) == ".receipts/d-train-00001-of-00003.json.gz"
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"x", *(gzip.compress(text, mtime=0) for text in (b"{}", b"[1]", b"\xff"))]
-)
-def test_a_damaged_receipt_is_an_error_that_names_it(data: bytes) -> None:
-    """Nothing is guessed from it."""
-    with pytest.raises(ConversionError, match=r"^out/r is damaged .* remove it by hand$"):
-        parse_receipt(data, "out/r")
-
-
 @pytest.mark.parametrize("sizes", [{}, [1.5], [True], ["1"]])
 def test_sizes_of_records_are_whole_numbers(sizes: object) -> None:
     """Either way of reading them says so."""
@@ -142,14 +133,6 @@ def test_sizes_of_records_are_whole_numbers(sizes: object) -> None:
     for read in (parse_receipt, parse_record_sizes):
         with pytest.raises(ConversionError, match=r"^r is damaged \(.*record_sizes .* by hand$"):
             read(data, "r")
-
-
-def test_a_receipt_of_another_version_is_an_error() -> None:
-    """A later program may say more in it."""
-    content = json.loads(gzip.decompress(Receipt(inputs(), INFO, []).to_bytes()))
-    data = gzip.compress(json.dumps({**content, "version": 2}).encode())
-    with pytest.raises(ConversionError, match="version is 2, expected 1"):
-        parse_receipt(data, "r")
 
 
 @pytest.mark.parametrize(
@@ -245,6 +228,10 @@ def test_a_receipt_that_inflates_to_gigabytes_is_not_inflated() -> None:
         ({"info": ["train", 1, SPEC.file_name, -1, 3, 4, []]}, "expected figures of a shard"),
         ({"dead_letters": [["check"]]}, r"dead_letters\[0\] is \['check'\], expected a list of 7"),
         ({"dead_letters": [[1] * 7]}, "DeadLetter.stage is 1"),
+        ({"version": 2}, "version is 2, expected 1"),  # a later program may say more in it
+        ({"digests": 5}, "digests is 5, expected a text"),
+        ({"digests": "%%%%"}, "base64"),
+        ({"digests": "AAAA"}, "digests has 3 bytes for 2 samples"),
     ],
 )
 def test_a_value_of_another_type_is_damage(change: dict[str, Any], message: str) -> None:
@@ -257,17 +244,18 @@ def test_a_value_of_another_type_is_damage(change: dict[str, Any], message: str)
 @pytest.mark.parametrize(
     "data",
     [
+        *(b"", b"x", *(gzip.compress(text, mtime=0) for text in (b"{}", b"[1]", b"\xff"))),
         gzip.compress(b"[" * 100_000, mtime=0),
         gzip.compress(b'{"version":' + b"9" * 5000 + b"}", mtime=0),
         whole() + b"x",
         whole()[:20] + bytes([whole()[20] ^ 255]) + whole()[21:],
     ],
-    ids=["nested deep", "a long number", "bytes behind the end", "a flipped byte"],
+    ids=range(9),
 )
 def test_other_damage_is_the_same_error(data: bytes) -> None:
     """Neither zlib's nor the parser's own errors come out."""
-    with pytest.raises(ConversionError, match=r"^r is damaged"):
-        parse_receipt(data, "r")
+    with pytest.raises(ConversionError, match=r"^out/r is damaged .* remove it by hand$"):
+        parse_receipt(data, "out/r")
 
 
 def _values(content: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -397,12 +385,3 @@ def test_a_receipt_that_could_not_read_an_image_has_another_outcome() -> None:
     found = parse_if_same(Receipt(now, INFO, dead).to_bytes(), now)
     assert found
     assert not has_same_outcome(found, now)
-
-
-@pytest.mark.parametrize("digests", [5, "%%%%", "AAAA", "A" * 44])
-def test_digests_are_of_all_images_or_none(digests: Any) -> None:
-    """Of 16 bytes each, in base64."""
-    content = json.loads(gzip.decompress(Receipt(inputs(CAT), INFO, []).to_bytes()))
-    content["digests"] = digests
-    with pytest.raises(ConversionError, match=r"^r is damaged"):
-        parse_receipt(gzip.compress(json.dumps(content).encode()), "r")

@@ -154,70 +154,68 @@ def test_names_that_are_nearly_met_are_shown_with_the_first_dead_letter() -> Non
     )
 
 
-def test_names_that_differ_only_in_their_unicode_form_show_code_points() -> None:
-    """They look alike in any terminal; macOS once decomposed the names of files."""
-    tally = Tally(listed=1, label_rows=1, orphan_rows=1)
+@pytest.mark.parametrize(
+    ("rows", "image", "message"),
+    [
+        (  # they look the same in any terminal; macOS once decomposed the names of files
+            ["caf\xe9.png"],
+            "cafe\u0301.png",
+            "The row 'caf\\xe9.png' and the image 'cafe\\u0301.png' differ only in their Unicode form: "
+            "write one of them as the other, with unicodedata.normalize in Python.",
+        ),
+        (  # --images names the folder above the one that the rows' paths begin in
+            ["b/2.png", "a/1.png"],
+            "old/images/a/1.png",
+            "The row 'a/1.png' would name the image 'old/images/a/1.png' if --images named its folder "
+            "old/images/.",
+        ),
+    ],
+)
+def test_names_that_differ_in_their_form_or_folder_say_it(
+    rows: list[str], image: str, message: str
+) -> None:
+    """With what to do about it."""
+    tally = Tally(listed=1, label_rows=len(rows), orphan_rows=len(rows))
     tally.add_dead_letters(
         [
-            DeadLetter("join", "caf\xe9.png", "", "missing_image", "no such image", "/l.csv", 2),
-            DeadLetter("join", "cafe\u0301.png", "/x", "unlabelled", "no row"),
+            *(DeadLetter("join", row, "", "missing_image", "no such image") for row in rows),
+            DeadLetter("join", image, f"/x/{image}", "unlabelled", "no row"),
         ]
     )
     refusal = nothing_joined(tally)
     assert refusal is not None
     assert refusal.message.endswith(
-        "no such image. The row 'caf\\xe9.png' and the image 'cafe\\u0301.png' differ only in their "
-        "Unicode form: write one of them as the other, with unicodedata.normalize in Python. Check "
-        "--images, --labels and --key_column"
+        f"no such image. {message} Check --images, --labels and --key_column"
     )
 
 
-def test_rows_that_begin_below_the_images_folder_say_it() -> None:
-    """As where --images names the folder above the one that the rows' paths begin in."""
-    tally = Tally(listed=1, label_rows=2, orphan_rows=2)
-    tally.add_dead_letters(
-        [
-            DeadLetter("join", "b/2.png", "", "missing_image", "no such image", "/l.csv", 3),
-            DeadLetter("join", "a/1.png", "", "missing_image", "no such image", "/l.csv", 2),
-            DeadLetter("join", "old/images/a/1.png", "/x/a/1.png", "unlabelled", "no row"),
-        ]
-    )
-    refusal = nothing_joined(tally)
-    assert refusal is not None
-    assert refusal.message.endswith(
-        "no such image. The row 'a/1.png' would name the image 'old/images/a/1.png' if --images named "
-        "its folder old/images/. Check --images, --labels and --key_column"
-    )
+ROW = DeadLetter("labels", "", "", "bad_row", "3 fields", "/l.csv", 7)
+HEIC = [DeadLetter("encode", key, "", "unsupported_format", f"{key} is HEIC") for key in ("b", "a")]
 
 
-def test_a_bad_row_without_a_name_is_shown_by_its_place() -> None:
-    """There is no key to show."""
-    tally = Tally(listed=2, label_rows=2)
-    tally.add_dead_letters([DeadLetter("labels", "", "", "bad_row", "3 fields", "/l.csv", 7)])
-    refusal = too_many_bad(tally, 0.01)
-    assert refusal is not None
-    assert refusal.message == (
-        "1 bad sample among 2 listed images, 0.01 of them allowed: 1 bad_row (such as /l.csv, line 7: 3 "
-        "fields). dead_letters.jsonl lists them; fix them or raise --max_bad_fraction"
-    )
-
-
-def test_of_bad_samples_the_first_keys_are_shown_with_the_fault_of_the_first() -> None:
+@pytest.mark.parametrize(
+    ("letters", "samples", "reasons"),
+    [
+        ([ROW], "1 bad sample", "1 bad_row (such as /l.csv, line 7: 3 fields)"),  # has no key
+        (
+            [*HEIC, ROW._replace(key="c")],
+            "3 bad samples",
+            "1 bad_row (such as 'c'; of the first: /l.csv, line 7: 3 fields), 2 unsupported_format "
+            "(such as 'a', 'b'; of the first: a is HEIC)",
+        ),
+    ],
+)
+def test_of_bad_samples_the_first_keys_are_shown_with_the_fault_of_the_first(
+    letters: list[DeadLetter], samples: str, reasons: str
+) -> None:
     """It says what to do; a row has its place before that."""
     tally = Tally(listed=2, label_rows=2)
-    tally.add_dead_letters(
-        [
-            DeadLetter("encode", key, "", "unsupported_format", f"{key} is HEIC")
-            for key in ("b", "a")
-        ]
-        + [DeadLetter("labels", "c", "", "bad_row", "3 fields", "/l.csv", 7)]
-    )
+    tally.add_dead_letters(letters)
     refusal = too_many_bad(tally, 0.01)
     assert refusal is not None
     assert refusal.message == (
-        "3 bad samples among 2 listed images, 0.01 of them allowed: 1 bad_row (such as 'c'; of the first: "
-        "/l.csv, line 7: 3 fields), 2 unsupported_format (such as 'a', 'b'; of the first: a is HEIC). "
-        "dead_letters.jsonl lists them; fix them or raise --max_bad_fraction"
+        f"{samples} among 2 listed images, 0.01 of them allowed: {reasons}. dead_letters.jsonl lists them; "
+        "fix them or raise --max_bad_fraction"
     )
 
 

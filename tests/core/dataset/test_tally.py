@@ -37,6 +37,7 @@ TALLIES = st.builds(
     label_rows=st.integers(0, 99),
     orphan_rows=st.integers(0, 99),
     repeated_rows=st.integers(0, 99),
+    unlabelled=st.integers(0, 99),
     samples=COUNTS,
     sample_bytes=COUNTS,
     classes=COUNTS,
@@ -81,48 +82,19 @@ def test_adding_a_tally_leaves_it_as_it_is(one: Tally, other: Tally) -> None:
     assert other == before
 
 
-def test_every_count_is_added() -> None:
-    """Each figure of the sum is the sum of the figures."""
-    one = Tally(
-        listed=1,
-        ignored=Counter({".txt": 2}),
-        label_rows=3,
-        orphan_rows=4,
-        repeated_rows=5,
-        samples=Counter({"train": 6}),
-        sample_bytes=Counter({"train": 7}),
-        classes=Counter({"cat": 8}),
-        dead=Counter({"bad_row": 9}),
-        shown={"bad_row": ["b", "d"]},
-        refusals=[Refusal("UsageError", "b")],
-    )
-    other = Tally(
-        listed=10,
-        ignored=Counter({".txt": 10, ".db": 1}),
-        label_rows=10,
-        orphan_rows=10,
-        repeated_rows=10,
-        samples=Counter({"test": 10}),
-        sample_bytes=Counter({"train": 10}),
-        classes=Counter({"dog": 10}),
-        dead=Counter({"bad_row": 10}),
-        shown={"bad_row": ["a", "c"], "unreadable": ["x"]},
-        refusals=[Refusal("UsageError", "a")],
-    )
-    one.add(other)
-    assert one == Tally(
-        listed=11,
-        ignored=Counter({".txt": 12, ".db": 1}),
-        label_rows=13,
-        orphan_rows=14,
-        repeated_rows=15,
-        samples=Counter({"train": 6, "test": 10}),
-        sample_bytes=Counter({"train": 17}),
-        classes=Counter({"cat": 8, "dog": 10}),
-        dead=Counter({"bad_row": 19}),
-        shown={"bad_row": ["a", "b", "c"], "unreadable": ["x"]},
-        refusals=[Refusal("UsageError", "a"), Refusal("UsageError", "b")],
-    )
+@given(one=TALLIES, other=TALLIES)
+def test_every_count_is_added(one: Tally, other: Tally) -> None:
+    """Each figure of the sum is the sum of the figures; of keys and refusals, the first three."""
+    whole = total(one, other)
+    for name in ("listed", "label_rows", "orphan_rows", "repeated_rows", "unlabelled"):
+        assert getattr(whole, name) == getattr(one, name) + getattr(other, name)
+    for name in ("ignored", "samples", "sample_bytes", "classes", "dead"):
+        assert getattr(whole, name) == getattr(one, name) + getattr(other, name)
+    assert whole.shown == {
+        reason: sorted([*one.shown.get(reason, []), *other.shown.get(reason, [])])[:3]
+        for reason in {*one.shown, *other.shown}
+    }
+    assert whole.refusals == sorted([*one.refusals, *other.refusals], key=refusal_order)[:3]
 
 
 def test_samples_are_counted_by_split_and_class() -> None:
@@ -261,22 +233,20 @@ def measured(sizes: list[tuple[int, int]]) -> list[Measured]:
     return [Measured(bytes((i,)), size, written, 0.5) for i, (size, written) in enumerate(sizes)]
 
 
-def test_images_of_one_size_whatever_their_files() -> None:
-    """Scaled images have a size of their own."""
-    samples = measured([(100, 10), (900, 10), (500, 10)])
-    assert written_bytes(samples, 1000, 77) == 10_000
-
-
-def test_images_that_are_left_as_they_are() -> None:
-    """They have the size of their files, and 250 bytes of features."""
-    samples = measured([(size, size + 250) for size in (100, 900, 500)])
-    assert written_bytes(samples, 1000, 400_000) == 650_000
-
-
-def test_a_single_sample_or_files_of_one_size() -> None:
-    """There is no line through them, so their mean counts."""
-    assert written_bytes(measured([(100, 30)]), 10, 5) == 300
-    assert written_bytes(measured([(100, 30), (100, 50)]), 10, 5) == 400
+@pytest.mark.parametrize(
+    ("sizes", "samples", "image_bytes", "expected"),
+    [
+        ([(100, 10), (900, 10), (500, 10)], 1000, 77, 10_000),  # scaled to one size
+        ([(100, 350), (900, 1150), (500, 750)], 1000, 400_000, 650_000),  # left as they are
+        ([(100, 30)], 10, 5, 300),  # no line through them: their mean
+        ([(100, 30), (100, 50)], 10, 5, 400),
+    ],
+)
+def test_the_size_is_estimated_by_least_squares(
+    sizes: list[tuple[int, int]], samples: int, image_bytes: int, expected: int
+) -> None:
+    """From the sizes of some files and their records."""
+    assert written_bytes(measured(sizes), samples, image_bytes) == expected
 
 
 @given(

@@ -85,25 +85,35 @@ def test_a_shard_of_nothing_is_sound() -> None:
     assert verify(b"", b"", 0) == [info_of(b"", examples=0)]
 
 
-def test_a_changed_byte_is_found_with_its_record() -> None:
+TWO = shard(SOUND, SOUND)
+HALF = len(TWO) // 2
+GZIP = gzip.compress(TWO, mtime=0)
+
+
+@pytest.mark.parametrize(
+    ("content", "described", "compression", "fault"),
+    [
+        (
+            *(TWO[:-10] + bytes([TWO[-10] ^ 1]) + TWO[-9:], TWO, "none"),
+            f"record 1 at byte {HALF}: the checksum of the record's data is wrong",
+        ),
+        (
+            *(TWO[:-3], TWO, "none"),
+            f"record 1 at byte {HALF}: the file ends inside the record ({HALF - 15} of {HALF - 12} bytes)",
+        ),
+        (
+            *(GZIP[:-4], GZIP, "gzip"),
+            "the gzip stream is broken after record 2: Compressed file ended before the end-of-stream "
+            "marker was reached",
+        ),
+    ],
+    ids=["a changed byte", "a cut", "a broken stream"],
+)
+def test_damage_is_found_with_its_record(
+    content: bytes, described: bytes, compression: str, fault: str
+) -> None:
     """The first damaged record is named, and nothing is said of figures that cannot be had."""
-    content = shard(SOUND, SOUND)
-    damaged = bytearray(content)
-    damaged[-10] ^= 1
-    start = len(content) // 2
-    assert verify(bytes(damaged), content, 2) == [
-        f"out/x: record 1 at byte {start}: the checksum of the record's data is wrong"
-    ]
-
-
-def test_a_shard_that_is_cut_is_found_with_its_record() -> None:
-    """A cut inside a record names it."""
-    content = shard(SOUND, SOUND)
-    size = len(content) // 2
-    assert verify(content[:-3], content, 2) == [
-        f"out/x: record 1 at byte {size}: the file ends inside the record "
-        f"({size - 12 - 3} of {size - 12} bytes)"
-    ]
+    assert verify(content, described, 2, compression) == [f"out/x: {fault}"]
 
 
 def test_a_shard_that_lacks_whole_records_is_found_by_its_figures() -> None:
@@ -119,33 +129,22 @@ def test_a_shard_that_lacks_whole_records_is_found_by_its_figures() -> None:
     ]
 
 
-def test_another_shard_of_the_same_size_is_found_by_its_checksum() -> None:
-    """A file that was put in the place of another is sound in itself."""
-    content, other = shard(SOUND), shard(SOUND | {"image/encoded": [b"PIXELS"]})
-    assert verify(other, content, 1) == [
-        f"out/x: crc32c is {crc32c_text(google_crc32c.value(other))}, "
-        f"the manifest says {crc32c_text(google_crc32c.value(content))}",
-        info_of(other, (1, 1), examples=1),
-    ]
-
-
-def test_a_shard_that_was_compressed_again_is_found() -> None:
-    """The examples are the same, the bytes of the file are not."""
-    content = shard(SOUND)
-    first, second = gzip.compress(content, mtime=0), gzip.compress(content, mtime=1)
-    assert verify(second, first, 1, "gzip") == [
-        f"out/x: crc32c is {crc32c_text(google_crc32c.value(second))}, "
-        f"the manifest says {crc32c_text(google_crc32c.value(first))}",
-        info_of(second, (1, 1), examples=1),
-    ]
-
-
-def test_a_broken_gzip_stream_is_found() -> None:
-    """The fault is of the stream, and says behind which record."""
-    content = gzip.compress(shard(SOUND))
-    assert verify(content[:-4], content, 1, "gzip") == [
-        "out/x: the gzip stream is broken after record 1: Compressed file ended before the "
-        "end-of-stream marker was reached"
+@pytest.mark.parametrize(
+    ("content", "described", "compression"),
+    [
+        (shard(SOUND | {"image/encoded": [b"PIXELS"]}), shard(SOUND), "none"),
+        (gzip.compress(shard(SOUND), mtime=1), gzip.compress(shard(SOUND), mtime=0), "gzip"),
+    ],
+    ids=["another file of the same size", "compressed again"],
+)
+def test_a_sound_shard_in_the_place_of_another_is_found_by_its_checksum(
+    content: bytes, described: bytes, compression: str
+) -> None:
+    """The bytes of the file are not those that were written."""
+    assert verify(content, described, 1, compression) == [
+        f"out/x: crc32c is {crc32c_text(google_crc32c.value(content))}, "
+        f"the manifest says {crc32c_text(google_crc32c.value(described))}",
+        info_of(content, (1, 1), examples=1),
     ]
 
 
@@ -246,67 +245,57 @@ def counted(*classes: tuple[int, int], split: str = "train") -> ShardInfo:
     return ShardInfo(split, 0, "x", 0, 0, 0, classes)
 
 
-MANIFEST = manifest_with(
-    classes=[
-        {"id": 0, "name": "cat", "examples": 5},
-        {"id": 1, "name": "dog", "examples": 0},
-        {"id": 2, "name": "eel", "examples": 1},
-    ]
+ANIMALS = [
+    {"id": 0, "name": "cat", "examples": 5},
+    {"id": 1, "name": "dog", "examples": 0},
+    {"id": 2, "name": "eel", "examples": 1},
+]
+IN_SPLITS = [
+    {"id": 0, "name": "cat", "examples": 5, "splits": {"test": 2, "train": 3}},
+    {"id": 1, "name": "dog", "examples": 1, "splits": {"test": 0, "train": 1}},
+]
+OBJECTS = [{"id": 1, "name": "car", "objects": 3, "splits": {"train": 3}}]
+
+
+@pytest.mark.parametrize(
+    ("classes", "shards", "faults"),
+    [
+        ([], [counted()], []),
+        (ANIMALS, [counted((0, 2), (2, 1)), counted((0, 3))], []),  # they add up over all shards
+        (
+            ANIMALS,
+            [counted((0, 4), (1, 2)), counted((7, 3), (-1, 1))],
+            [
+                "class 0 (cat): 4 examples, the manifest says 5",
+                "class 1 (dog): 2 examples, the manifest says 0",
+                "class 2 (eel): 0 examples, the manifest says 1",
+                "class -1: 1 examples, the manifest has no such class",
+                "class 7: 3 examples, the manifest has no such class",
+            ],
+        ),
+        (IN_SPLITS, [counted((0, 2), split="test"), counted((0, 1), (1, 1)), counted((0, 2))], []),
+        (  # the whole may be right where two splits are wrong
+            IN_SPLITS,
+            [counted((0, 3), split="test"), counted((0, 2), (1, 1))],
+            [
+                "class 0 (cat) in test: 3 examples, the manifest says 2",
+                "class 0 (cat) in train: 2 examples, the manifest says 3",
+            ],
+        ),
+        (OBJECTS, [counted((1, 3))], []),
+        (
+            OBJECTS,
+            [counted((1, 2), (9, 4))],
+            [
+                "class 1 (car): 2 objects, the manifest says 3",
+                "class 1 (car) in train: 2 objects, the manifest says 3",
+                "class 9: 4 objects, the manifest has no such class",
+            ],
+        ),
+    ],
 )
-
-
-def test_classes_that_are_as_many_as_said_are_in_order() -> None:
-    """They add up over all shards."""
-    assert list(verify_classes(MANIFEST, [counted((0, 2), (2, 1)), counted((0, 3))])) == []
-
-
-def test_a_class_of_another_number_is_found() -> None:
-    """So is one that the manifest does not have, and one that the shards do not."""
-    assert list(verify_classes(MANIFEST, [counted((0, 4), (1, 2)), counted((7, 3), (-1, 1))])) == [
-        "class 0 (cat): 4 examples, the manifest says 5",
-        "class 1 (dog): 2 examples, the manifest says 0",
-        "class 2 (eel): 0 examples, the manifest says 1",
-        "class -1: 1 examples, the manifest has no such class",
-        "class 7: 3 examples, the manifest has no such class",
-    ]
-
-
-IN_SPLITS = manifest_with(
-    classes=[
-        {"id": 0, "name": "cat", "examples": 5, "splits": {"test": 2, "train": 3}},
-        {"id": 1, "name": "dog", "examples": 1, "splits": {"test": 0, "train": 1}},
-    ]
-)
-
-
-def test_classes_that_are_as_many_in_each_split_as_said_are_in_order() -> None:
-    """They add up over the shards of each split."""
-    shards = [counted((0, 2), split="test"), counted((0, 1), (1, 1)), counted((0, 2))]
-    assert list(verify_classes(IN_SPLITS, shards)) == []
-
-
-def test_a_class_of_another_number_in_a_split_is_found() -> None:
-    """The whole may be right where two splits are wrong."""
-    shards = [counted((0, 3), split="test"), counted((0, 2), (1, 1))]
-    assert list(verify_classes(IN_SPLITS, shards)) == [
-        "class 0 (cat) in test: 3 examples, the manifest says 2",
-        "class 0 (cat) in train: 2 examples, the manifest says 3",
-    ]
-
-
-def test_objects_are_counted_where_the_manifest_counts_objects() -> None:
-    """The sentences say so."""
-    manifest = manifest_with(
-        classes=[{"id": 1, "name": "car", "objects": 3, "splits": {"train": 3}}]
-    )
-    assert list(verify_classes(manifest, [counted((1, 3))])) == []
-    assert list(verify_classes(manifest, [counted((1, 2), (9, 4))])) == [
-        "class 1 (car): 2 objects, the manifest says 3",
-        "class 1 (car) in train: 2 objects, the manifest says 3",
-        "class 9: 4 objects, the manifest has no such class",
-    ]
-
-
-def test_no_classes_are_in_order_where_none_are_said() -> None:
-    """A data set to regress on has none."""
-    assert list(verify_classes(manifest_with(), [counted()])) == []
+def test_classes_are_as_many_as_the_manifest_says(
+    classes: list[dict[str, Any]], shards: list[ShardInfo], faults: list[str]
+) -> None:
+    """In all and in each split; those that only one of them has are faults."""
+    assert list(verify_classes(manifest_with(classes=classes), shards)) == faults
