@@ -148,7 +148,7 @@ def size_line(images: ImageEntries) -> str:
 
 
 def _image_lines(events: Mapping[str, int], has_places: bool) -> Iterator[str]:
-    """Says phrase happened to images; labels may say places in them, such as boxes."""
+    """Says what happened to images; labels may say places in them, such as boxes."""
     names = {
         Event.UNCHANGED: "written as they were",
         Event.ENCODED: "encoded anew",
@@ -175,7 +175,7 @@ def _image_lines(events: Mapping[str, int], has_places: bool) -> Iterator[str]:
                 "--orientation apply takes them as drawn there"
             )
     if outside := events.get(Event.OBJECTS_OUTSIDE.value):
-        yield f"  note: {counted(outside, 'object')} left out, outside of phrase the crop keeps"
+        yield f"  note: {counted(outside, 'object')} left out, outside of what the crop keeps"
 
 
 def _change_lines(folder: str) -> Iterator[str]:

@@ -22,7 +22,6 @@ from tests.harness import (
     NONE_BAD,
     REPOSITORY,
     convert,
-    convert_in_process_of_its_own,
     digests,
     manifest_of,
     reasons_of,
@@ -97,18 +96,6 @@ def test_an_inventory_gives_the_bytes_that_listing_gives(photos: Path) -> None:
     for name, inventory in given.items():
         assert convert(*argv, "--inventory", *inventory, "--output", name) == 0
         assert digests(name) == digests("listed")
-
-
-@pytest.mark.slow
-def test_an_inventory_in_a_process_of_its_own(photos: Path) -> None:
-    """Where Beam is imported without pyarrow, Parquet is still read; dashes are underscores."""
-    names, sizes = zip(*rows_of(photos), strict=True)
-    parquet.write_table(pyarrow.table({"size": sizes, "uri": names}), "whole.parquet")
-    argv = ("--images", "photos", "--name", "d", NONE_BAD)
-    assert convert(*argv, "--output", "listed") == 0
-    done = convert_in_process_of_its_own(*argv, "--inventory=whole.parquet", "--output", "out")
-    assert done.returncode == 0, done.stderr
-    assert digests("out") == digests("listed")
 
 
 @pytest.mark.slow

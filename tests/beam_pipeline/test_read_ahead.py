@@ -21,7 +21,7 @@ from beam_pipeline.options import ConvertOptions, EngineOptions
 from beam_pipeline.storage.read_ahead import ReadOptions
 from beam_pipeline.work.sample_spool import SpoolReader
 from beam_pipeline.work.writing import EncodingOptions, ShardTask, WriteRequest
-from tests.harness import convert, digests, read_all, reasons_of
+from tests.harness import convert, digests, reasons_of
 from tests.pictures import picture, write_files, write_pictures
 
 
@@ -53,17 +53,6 @@ def test_reading_ahead_changes_no_byte(photos: str, tmp_path: Path, options: tup
         "a/empty.jpg": "empty_file",
         "b/text.jpg": "not_an_image",
     }
-
-
-@pytest.mark.slow
-def test_records_are_read_ahead_too(photos: str, tmp_path: Path) -> None:
-    """With --shuffle=records the same examples and dead letters come."""
-    argv = ("--images", photos, "--num_shards=2", "--max_bad_fraction=0.1", "--shuffle=records")
-    assert convert(*argv, "--read_ahead=1", "--output", f"{tmp_path}/one") == 0
-    assert convert(*argv, "--read_ahead=8", "--output", f"{tmp_path}/ahead") == 0
-    assert len(read_all(tmp_path / "ahead")) == 40
-    assert read_all(tmp_path / "ahead") == read_all(tmp_path / "one")
-    assert reasons_of(tmp_path / "ahead") == reasons_of(tmp_path / "one")
 
 
 @pytest.mark.parametrize("reading", [ReadOptions(4), ReadOptions(prefetched=4)])

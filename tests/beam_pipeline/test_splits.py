@@ -13,7 +13,6 @@ from tests.harness import (
     assert_the_same_bytes_everywhere,
     convert,
     dead_letters_of,
-    digests,
     manifest_of,
     read_all,
     split_of_each,
@@ -79,29 +78,6 @@ def test_each_class_is_divided_exactly(patients: Path) -> None:
         for split, share in (("train", 0.6), ("validation", 0.2), ("test", 0.2)):
             assert abs(found[kind, split] - total * share) < 1
     assert manifest_of("one")["options"]["stratify"] is True
-
-
-@pytest.mark.slow
-def test_patients_are_divided_by_class(patients: Path) -> None:
-    """Whole patients, and each class near its shares."""
-    both = ("--stratify", "--split_by", "patient")
-    assert_the_same_bytes_everywhere(*TABLE, *both, "--name", "x")
-    assert all(len(splits) == 1 for splits in splits_by_patient("one").values())
-    found = Counter((KINDS[name], split) for name, split in split_of_each("one").items())
-    for kind, total in Counter(KINDS.values()).items():
-        for split, share in (("train", 0.6), ("validation", 0.2), ("test", 0.2)):
-            assert abs(found[kind, split] - total * share) <= 0.06 * total
-
-
-@pytest.mark.slow
-def test_a_shard_is_written_again_by_resume(patients: Path) -> None:
-    """The splits are worked out anew, and are the same."""
-    argv = (*TABLE, "--split_by", "patient", "--stratify", "--num_shards", "2", "--output", "out")
-    assert convert(*argv) == 0
-    before = digests("out")
-    (patients / "out" / "out-test.tfrecord-00001-of-00002").unlink()
-    assert convert(*argv, "--resume") == 0
-    assert digests("out") == before
 
 
 def test_a_row_without_a_patient_is_a_dead_letter(patients: Path) -> None:

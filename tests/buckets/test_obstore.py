@@ -17,7 +17,7 @@ from obstore import exceptions
 
 from beam_pipeline.core.errors import BucketError, CredentialsError, UsageError
 from beam_pipeline.storage import buckets
-from beam_pipeline.storage.buckets import Permissions, Place, TakenError, bucket_uri, place_of
+from beam_pipeline.storage.buckets import Permissions, TakenError
 from beam_pipeline.storage.obstore_driver import Answer, ObstoreFiles, answer_of, before
 
 URI = "s3://pets/a"
@@ -49,20 +49,6 @@ class Shelf(ObstoreFiles):
 
     def new_store(self, bucket: str, options: dict[str, Any]) -> Any:
         return bucket, options["client_options"]
-
-
-@pytest.mark.parametrize(
-    ("uri", "place"),
-    [
-        ("s3://pets/cat/1.jpg", Place("pets", "cat/1.jpg")),
-        ("s3://pets", Place("pets", "")),
-        ("abfs://c@a.dfs.core.windows.net/x", Place("c@a.dfs.core.windows.net", "x")),
-    ],
-)
-def test_places(uri: str, place: Place) -> None:
-    """Bucket and name of a URI."""
-    assert place_of(uri) == place
-    assert bucket_uri(uri) == f"{uri.partition('://')[0]}://{place.bucket}"
 
 
 def test_a_bucket_has_one_store_for_short_and_one_for_long_requests() -> None:

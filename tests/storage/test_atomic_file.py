@@ -160,14 +160,6 @@ def test_a_file_holds_what_was_written_in_order(
     assert path.read_bytes() == b"".join(expected)
 
 
-def test_one_write_may_have_any_number_of_buffers(tmp_path: Path) -> None:
-    """A sink takes the buffers that it is given."""
-    path = tmp_path / "a"
-    with atomic(str(path)) as file:
-        file.write(*(b"%d " % number for number in range(5000)))
-    assert path.read_bytes() == b"".join(b"%d " % number for number in range(5000))
-
-
 @pytest.fixture
 def interruptions() -> Iterator[list[int]]:
     """Interrupts whatever waits for the system every few milliseconds; grows by the signal's number each time."""

@@ -113,14 +113,6 @@ def test_only_regular_files_are_read(tmp_path: Path, read: Callable[[str], Any])
     assert os.listdir("/proc/self/fd") == before
 
 
-def test_a_listed_file_that_is_gone_or_a_folder(tmp_path: Path) -> None:
-    """The error is the system's own."""
-    with pytest.raises(FileNotFoundError):
-        read_listed(str(tmp_path / "a.jpg"), 10)
-    with pytest.raises(IsADirectoryError):
-        read_listed(str(tmp_path), 10)
-
-
 @pytest.mark.parametrize("path", ["a.jpg", "", "/", "pipe", "long"])
 def test_reading_leaves_no_file_open(tmp_path: Path, path: str) -> None:
     """Neither success nor failure costs a file handle."""

@@ -22,7 +22,6 @@ from beam_pipeline.core.listing.filters import (
     ImageRoot,
     Listed,
 )
-from beam_pipeline.core.listing.globs import glob_regex
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.storage.local_listing import list_local_root
 from tests.pictures import write_files, write_pictures
@@ -71,59 +70,61 @@ def test_a_folder_gives_what_may_be_an_image(tmp_path: Path) -> None:
     assert listed.ignored == {".txt": 2, ".csv": 1, ".part": 1, ".db": 1, ".": 1}
 
 
+HIDDEN = "cat/.hidden.jpg cat/._a.jpg .DS_Store .git/b.jpg cat/.thumbs/c.jpg __MACOSX/d.jpg cat/__MACOSX/e"
+DOTTED = "a.jpg .DS_Store cat/._b.jpg cat/b"
+
+
+@pytest.mark.parametrize(
+    ("names", "patterns", "expected"),
+    [
+        ("a.raw b.txt cat/c.raw cat/d.jpg", "*.raw", "a.raw"),
+        ("a.raw b.txt cat/c.raw cat/d.jpg", "**/*.raw", "a.raw cat/c.raw"),
+        ("a.raw cat/c.raw cat/d.jpg", "*.raw cat/* **/*.raw", "a.raw cat/c.raw cat/d.jpg"),
+        ("a.raw", "*.png", ""),
+        (".a.jpg", ".a.jpg", ".a.jpg"),
+        (DOTTED, "*", "a.jpg"),
+        (DOTTED, "cat/?*", "cat/b"),
+        (DOTTED, "**/*", "a.jpg cat/b"),
+        ("x/a x/y/b x/.c x/y/.d", "*/**", "x/a x/y/b"),
+    ],
+)
+def test_patterns(tmp_path: Path, names: str, patterns: str, expected: str) -> None:
+    """Any extension counts, no wildcard stands for a dot, and what does not match is not counted."""
+    write_files(str(tmp_path), dict.fromkeys(names.split(), b"x"))
+    listed = list_all(tmp_path, *patterns.split())
+    assert [image.key for image in listed.images] == expected.split()
+    assert listed.ignored == Counter()
+
+
 def test_hidden_files_and_folders_are_passed_over_and_counted(tmp_path: Path) -> None:
     """So are the shadow files that macOS puts into archives, at any depth."""
-    write_files(
-        str(tmp_path),
-        dict.fromkeys(
-            [
-                "cat/a.jpg",
-                "cat/.hidden.jpg",
-                "cat/._a.jpg",
-                ".DS_Store",
-                ".git/b.jpg",
-                "cat/.thumbnails/c.jpg",
-                "__MACOSX/cat/d.jpg",
-                "cat/__MACOSX/e.jpg",
-            ],
-            b"x",
-        ),
-    )
+    write_files(str(tmp_path), dict.fromkeys(["cat/a.jpg", *HIDDEN.split()], b"x"))
     listed = list_all(tmp_path)
     assert [image.key for image in listed.images] == ["cat/a.jpg"]
     assert listed.ignored == {"hidden files": 3, "hidden folders": 4}
 
 
-def test_a_pattern_gives_what_it_says(tmp_path: Path) -> None:
-    """Any extension counts, files that do not match are not counted, and patterns add up."""
-    write_files(str(tmp_path), dict.fromkeys(["a.raw", "b.txt", "cat/c.raw", "cat/d.jpg"], b"x"))
-    assert keys(tmp_path, "*.raw") == ["a.raw"]
-    assert keys(tmp_path, "**/*.raw") == ["a.raw", "cat/c.raw"]
-    assert keys(tmp_path, "*.raw", "cat/*", "**/*.raw") == ["a.raw", "cat/c.raw", "cat/d.jpg"]
-    assert list_all(tmp_path, "*.raw").ignored == Counter()
-    assert keys(tmp_path, "*.png") == []
-
-
-def test_a_hidden_file_can_be_named(tmp_path: Path) -> None:
-    """A file name is a pattern that says the dot."""
-    write_files(str(tmp_path), {".a.jpg": b"x"})
-    assert keys(tmp_path, ".a.jpg") == [".a.jpg"]
-
-
-def test_a_star_passes_over_hidden_files(tmp_path: Path) -> None:
-    """A wildcard at the beginning of a name does not stand for a dot."""
-    write_files(str(tmp_path), dict.fromkeys(["a.jpg", ".DS_Store", "cat/._b.jpg", "cat/b"], b"x"))
-    assert keys(tmp_path, "*") == ["a.jpg"]
-    assert keys(tmp_path, "cat/?*") == ["cat/b"]
-    assert keys(tmp_path, "**/*") == ["a.jpg", "cat/b"]
-
-
-def test_two_stars_pass_over_hidden_files(tmp_path: Path) -> None:
-    """At any depth, as `**/*` does."""
-    write_files(str(tmp_path), dict.fromkeys(["x/a", "x/y/b", "x/.c", "x/y/.d", "x/.e/f"], b"x"))
-    assert keys(tmp_path, "*/**") == ["x/a", "x/y/b"]
-    regex = glob_regex("*/**")
-    assert [key for key in ("x/a", "x/.c", "x/y/.d", "x/.e/f") if regex.fullmatch(key)] == ["x/a"]
+@pytest.mark.parametrize(
+    ("names", "links", "expected"),
+    [
+        ("a/x a/b/y", {"a/link": "a", "a/b/up": "."}, "a/b/y a/x"),
+        ("a/x b/y", {"a/to_b": "b", "b/to_a": "a"}, "a/to_b/y a/x b/to_a/x b/y"),
+        (
+            "pool/cat/a more/dog/b",
+            {"pool/dog": "more/dog", "fold1": "pool", "fold2": "pool"},
+            "fold1/cat/a fold1/dog/b fold2/cat/a fold2/dog/b more/dog/b pool/cat/a pool/dog/b",
+        ),
+    ],
+    ids=["links upwards", "links to each other", "folds of a pool, which is a link as well"],
+)
+def test_links_between_folders(
+    tmp_path: Path, names: str, links: dict[str, str], expected: str
+) -> None:
+    """None is followed in circles; a folder with several links has its images under several keys."""
+    write_files(str(tmp_path), dict.fromkeys(names.split(), b"x"))
+    for link, target in links.items():
+        os.symlink(tmp_path / target, tmp_path / link)
+    assert keys(tmp_path) == expected.split()
 
 
 @pytest.mark.parametrize("patterns", [(), ("*",), ("labels.jpg",)])
@@ -201,10 +202,12 @@ def test_an_extension_that_is_not_utf8_can_be_written_down(tmp_path: Path) -> No
 
 
 def test_a_pipe_is_not_a_file(tmp_path: Path) -> None:
-    """It becomes a dead letter and is never opened, which would wait for ever."""
+    """It becomes a dead letter and is never opened, which would wait for ever; not if it is passed over."""
     os.mkfifo(tmp_path / "a.jpg")
-    assert list_all(tmp_path).images == []
-    assert list_all(tmp_path).dead_letters == [
+    os.mkfifo(tmp_path / "a.fifo")
+    listed = list_all(tmp_path)
+    assert (listed.images, listed.ignored) == ([], {".fifo": 1})
+    assert listed.dead_letters == [
         DeadLetter(
             "list",
             "a.jpg",
@@ -213,13 +216,6 @@ def test_a_pipe_is_not_a_file(tmp_path: Path) -> None:
             "a socket, pipe or device, not a file",
         )
     ]
-
-
-def test_a_pipe_that_is_passed_over_is_no_dead_letter(tmp_path: Path) -> None:
-    """What would not be listed as a file is not reported either."""
-    os.mkfifo(tmp_path / "a.fifo")
-    listed = list_all(tmp_path)
-    assert (listed.images, listed.dead_letters, listed.ignored) == ([], [], {".fifo": 1})
 
 
 def test_links_are_followed(tmp_path: Path) -> None:
@@ -238,34 +234,6 @@ def test_a_dangling_link_is_listed(tmp_path: Path) -> None:
     """Reading it will say why there is no image; nobody is told nothing."""
     os.symlink(tmp_path / "gone.jpg", tmp_path / "a.jpg")
     assert list_all(tmp_path).images == [ImageRef("a.jpg", f"{tmp_path}/a.jpg", 0)]
-
-
-def test_a_link_to_the_folder_it_lies_in_ends(tmp_path: Path) -> None:
-    """Each image is listed once, however a link leads back up."""
-    write_files(str(tmp_path), {"a/x.jpg": b"x", "a/b/y.jpg": b"x"})
-    os.symlink(tmp_path / "a", tmp_path / "a" / "link")
-    os.symlink(tmp_path, tmp_path / "a" / "b" / "up")
-    assert keys(tmp_path) == ["a/b/y.jpg", "a/x.jpg"]
-
-
-def test_two_folders_that_link_to_each_other_end(tmp_path: Path) -> None:
-    """Each is entered through the other once, and no deeper."""
-    write_files(str(tmp_path), {"a/x.jpg": b"x", "b/y.jpg": b"x"})
-    os.symlink(tmp_path / "b", tmp_path / "a" / "to_b")
-    os.symlink(tmp_path / "a", tmp_path / "b" / "to_a")
-    assert keys(tmp_path) == ["a/to_b/y.jpg", "a/x.jpg", "b/to_a/x.jpg", "b/y.jpg"]
-
-
-def test_several_links_to_a_folder_give_its_images_several_keys(tmp_path: Path) -> None:
-    """As of folds that share the images of one pool, also where the pool is a link itself."""
-    write_files(str(tmp_path), {"pool/cat/a.jpg": b"x", "more/dog/b.jpg": b"x"})
-    os.symlink(tmp_path / "more" / "dog", tmp_path / "pool" / "dog")
-    for fold in ("fold1", "fold2"):
-        os.symlink(tmp_path / "pool", tmp_path / fold)
-    assert keys(tmp_path) == [
-        *("fold1/cat/a.jpg", "fold1/dog/b.jpg", "fold2/cat/a.jpg", "fold2/dog/b.jpg"),
-        *("more/dog/b.jpg", "pool/cat/a.jpg", "pool/dog/b.jpg"),
-    ]
 
 
 @pytest.mark.parametrize("folders", [9, 30])
